@@ -1,0 +1,37 @@
+//! The `packhorse` program: glue between the command line and the library.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod simulate;
+
+/// Message passing over ordinary Ethernet.
+#[derive(Parser)]
+#[command(name = "packhorse", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Sim(simulate::Args),
+}
+
+/// 0: all well; 1: a violation was found; 2: the command could not be carried out.
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Sim(args) => simulate::run(&args),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("packhorse: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The memory of a simulated application, which notices every misuse.
+//!
+//! A buffer is one piece or several segments, each between guard bytes that nobody may change. It exists from its
+//! post to the end of its request; a byte placed into it or read from it before or after is a fault, and so is one
+//! outside its range. Faults are kept as sentences for the oracle.
+//!
+//! Payload to send is mostly not stored at all: a `Pattern` buffer makes its bytes when they are gathered, so that
+//! a message of gigabytes costs nothing.
+
+use packhorse_proto::{BufId, Memory, Place};
+
+use super::pattern;
+
+/// Guard bytes before, between and after segments.
+const GUARD_LEN: usize = 16;
+/// What untouched memory holds.
+const BLANK: u8 = 0xA5;
+/// Faults kept; more say nothing new.
+const FAULT_COUNT_MAX: usize = 8;
+
+/// What stands behind a `BufId`.
+#[derive(Clone, Debug)]
+enum Buffer {
+    /// Real bytes: segments with guards around them. `ends` are the segments' ends in the whole.
+    Stored { bytes: Vec<u8>, ends: Vec<u64>, sending: bool },
+    /// The payload of a message, made when it is read.
+    Pattern { id: u32, len: u64 },
+    /// Takes everything, keeps nothing: counts the bytes placed.
+    Sink { len: u64, placed_len: u64 },
+    /// Its request ended.
+    Ended,
+}
+
+/// All buffers of one application.
+#[derive(Debug, Default)]
+pub struct AppMemory {
+    buffers: Vec<Buffer>,
+    faults: Vec<String>,
+}
+
+impl AppMemory {
+    fn add(&mut self, buffer: Buffer) -> BufId {
+        self.buffers.push(buffer);
+        BufId(self.buffers.len() as u64 - 1)
+    }
+
+    /// Payload of message `id`, made on the fly.
+    pub fn add_pattern(&mut self, id: u32, len: u64) -> BufId {
+        self.add(Buffer::Pattern { id, len })
+    }
+
+    /// Payload of message `id` in real memory of `segments` pieces.
+    pub fn add_payload(&mut self, id: u32, len: u64, segments: usize) -> BufId {
+        let mut buffer = stored(len, segments, true);
+        if let Buffer::Stored { bytes, ends, .. } = &mut buffer {
+            for_each_piece(ends, 0, len, |raw, offset, piece_len| {
+                pattern::fill(id, offset, &mut bytes[raw..raw + piece_len]);
+            });
+        }
+        self.add(buffer)
+    }
+
+    /// Room for a receive, in `segments` pieces.
+    pub fn add_room(&mut self, len: u64, segments: usize) -> BufId {
+        self.add(stored(len, segments, false))
+    }
+
+    /// Room that counts what is placed and forgets it.
+    pub fn add_sink(&mut self, len: u64) -> BufId {
+        self.add(Buffer::Sink { len, placed_len: 0 })
+    }
+
+    /// Bytes placed so far into a sink.
+    pub fn sunk_len(&self, buf: BufId) -> u64 {
+        match self.buffers.get(buf.0 as usize) {
+            Some(Buffer::Sink { placed_len, .. }) => *placed_len,
+            _ => 0,
+        }
+    }
+
+    /// The request ended: from now on nobody may touch the buffer.
+    pub fn end(&mut self, buf: BufId) {
+        if let Some(buffer) = self.buffers.get_mut(buf.0 as usize) {
+            let last = std::mem::replace(buffer, Buffer::Ended);
+            if let Buffer::Stored { bytes, ends, .. } = last {
+                self.check_guards(buf, &bytes, &ends);
+            }
+        }
+    }
+
+    fn check_guards(&mut self, buf: BufId, bytes: &[u8], ends: &[u64]) {
+        let mut start = 0;
+        for (index, &end) in ends.iter().enumerate() {
+            let raw = start as usize + GUARD_LEN * index;
+            if bytes[raw..raw + GUARD_LEN].iter().any(|&b| b != BLANK) {
+                self.fault(format!(
+                    "guard before segment {index} of buffer {} was overwritten",
+                    buf.0
+                ));
+            }
+            start = end;
+        }
+        if bytes[bytes.len() - GUARD_LEN..].iter().any(|&b| b != BLANK) {
+            self.fault(format!("guard behind buffer {} was overwritten", buf.0));
+        }
+    }
+
+    /// Checks that `len` bytes from `at` of a receive buffer are the message `id` from its start.
+    pub fn verify(&self, buf: BufId, at: u64, len: u64, id: u32) -> Result<(), String> {
+        let Some(Buffer::Stored { bytes, ends, .. }) = self.buffers.get(buf.0 as usize) else {
+            return Ok(());
+        };
+        if at + len > *ends.last().expect("a segment") {
+            return Err(format!("{len} bytes reported at {at}, beyond the buffer's end"));
+        }
+        let mut result = Ok(());
+        for_each_piece(ends, at, len, |raw, offset, piece_len| {
+            let found = pattern::verify(id, offset - at, &bytes[raw..raw + piece_len]);
+            result = std::mem::replace(&mut result, Ok(())).and(found);
+        });
+        result.map_err(|wrong| format!("byte {wrong} of message {id} is wrong"))
+    }
+
+    /// Checks that nothing was placed in `len` bytes from `at`.
+    pub fn verify_blank(&self, buf: BufId, at: u64, len: u64) -> Result<(), String> {
+        let Some(Buffer::Stored { bytes, ends, .. }) = self.buffers.get(buf.0 as usize) else {
+            return Ok(());
+        };
+        let mut clean = true;
+        for_each_piece(ends, at, len, |raw, _, piece_len| {
+            clean &= bytes[raw..raw + piece_len].iter().all(|&b| b == BLANK);
+        });
+        if clean {
+            Ok(())
+        } else {
+            Err(format!("bytes outside the placed range {at}+{len} were written"))
+        }
+    }
+
+    /// The first bytes at `at`, to see which message they name.
+    pub fn named(&self, buf: BufId, at: u64, len: u64) -> Option<u32> {
+        let Some(Buffer::Stored { bytes, ends, .. }) = self.buffers.get(buf.0 as usize) else {
+            return None;
+        };
+        if len < pattern::NAME_LEN || at + pattern::NAME_LEN > *ends.last()? {
+            return None;
+        }
+        let mut name = [0; pattern::NAME_LEN as usize];
+        for_each_piece(ends, at, pattern::NAME_LEN, |raw, offset, piece_len| {
+            let start = (offset - at) as usize;
+            name[start..start + piece_len].copy_from_slice(&bytes[raw..raw + piece_len]);
+        });
+        pattern::named(&name)
+    }
+
+    /// Appends `len` bytes from `offset` of a send buffer to `out`.
+    pub fn gather(&mut self, buf: BufId, offset: u64, len: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + len, 0);
+        let out = &mut out[start..];
+        let fits = |whole: u64| offset.checked_add(len as u64).is_some_and(|end| end <= whole);
+        match self.buffers.get(buf.0 as usize) {
+            Some(Buffer::Pattern { id, len: whole }) if fits(*whole) => {
+                pattern::fill(*id, offset, out)
+            }
+            Some(Buffer::Stored { bytes, ends, sending: true })
+                if fits(*ends.last().expect("a segment")) =>
+            {
+                for_each_piece(ends, offset, len as u64, |raw, at, piece_len| {
+                    let to = (at - offset) as usize;
+                    out[to..to + piece_len].copy_from_slice(&bytes[raw..raw + piece_len]);
+                });
+            }
+            other => {
+                let what = describe(other);
+                self.fault(format!(
+                    "read of {len} bytes at {offset} from buffer {}, {what}",
+                    buf.0
+                ));
+            }
+        }
+    }
+
+    /// The faults seen since the last call.
+    pub fn take_faults(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.faults)
+    }
+
+    /// Whether a fault waits to be taken.
+    pub fn has_faults(&self) -> bool {
+        !self.faults.is_empty()
+    }
+
+    fn fault(&mut self, what: String) {
+        if self.faults.len() < FAULT_COUNT_MAX {
+            self.faults.push(what);
+        }
+    }
+}
+
+impl Memory for AppMemory {
+    fn place(&mut self, to: Place, new: &[u8]) {
+        let fits =
+            |whole: u64| to.offset.checked_add(new.len() as u64).is_some_and(|end| end <= whole);
+        match self.buffers.get_mut(to.buf.0 as usize) {
+            Some(Buffer::Stored { bytes, ends, sending: false })
+                if fits(*ends.last().expect("a segment")) =>
+            {
+                for_each_piece(ends, to.offset, new.len() as u64, |raw, at, piece_len| {
+                    let from = (at - to.offset) as usize;
+                    bytes[raw..raw + piece_len].copy_from_slice(&new[from..from + piece_len]);
+                });
+            }
+            Some(Buffer::Sink { len, placed_len }) if fits(*len) => *placed_len += new.len() as u64,
+            other => {
+                let what = describe(other.map(|b| &*b));
+                let text = format!(
+                    "{} bytes placed at {} of buffer {}, {what}",
+                    new.len(),
+                    to.offset,
+                    to.buf.0
+                );
+                self.fault(text);
+            }
+        }
+    }
+
+    fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
+        crc32c::crc32c_append(crc, bytes)
+    }
+}
+
+fn describe(buffer: Option<&Buffer>) -> String {
+    match buffer {
+        None => "which never was".into(),
+        Some(Buffer::Ended) => "whose request has ended".into(),
+        Some(Buffer::Stored { ends, sending, .. }) => {
+            let kind = if *sending { "a send" } else { "a receive" };
+            format!("{kind} of {} bytes", ends.last().expect("a segment"))
+        }
+        Some(Buffer::Pattern { len, .. }) => format!("a send of {len} bytes"),
+        Some(Buffer::Sink { len, .. }) => format!("a receive of {len} bytes"),
+    }
+}
+
+fn stored(len: u64, segments: usize, sending: bool) -> Buffer {
+    let segments = segments.max(1) as u64;
+    let ends: Vec<u64> = (1..=segments)
+        .map(|k| if k == segments { len } else { len * k / (segments + 1) })
+        .collect();
+    let bytes = vec![BLANK; len as usize + GUARD_LEN * (ends.len() + 1)];
+    Buffer::Stored { bytes, ends, sending }
+}
+
+/// Calls `piece(raw, offset, len)` for each part of `len` bytes from `from` that lies in one segment.
+fn for_each_piece(ends: &[u64], from: u64, len: u64, mut piece: impl FnMut(usize, u64, usize)) {
+    let (mut at, stop) = (from, from + len);
+    for (index, &end) in ends.iter().enumerate() {
+        if at >= stop {
+            return;
+        }
+        if at < end {
+            let until = end.min(stop);
+            piece(at as usize + GUARD_LEN * (index + 1), at, (until - at) as usize);
+            at = until;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_bytes_come_back_in_order() {
+        let mut memory = AppMemory::default();
+        let from = memory.add_payload(9, 1000, 4);
+        let to = memory.add_room(1000, 3);
+        for start in (0..1000).step_by(100) {
+            let mut bytes = Vec::new();
+            memory.gather(from, start, 100, &mut bytes);
+            memory.place(Place { buf: to, offset: start }, &bytes);
+        }
+        assert_eq!(memory.named(to, 0, 1000), Some(9));
+        assert_eq!(memory.verify(to, 0, 1000, 9), Ok(()));
+        memory.end(to);
+        memory.end(from);
+        assert!(!memory.has_faults());
+    }
+
+    #[test]
+    fn every_misuse_is_a_fault() {
+        let mut memory = AppMemory::default();
+        let room = memory.add_room(10, 2);
+        let mut out = Vec::new();
+        memory.place(Place { buf: room, offset: 8 }, &[0; 3]);
+        memory.place(Place { buf: BufId(99), offset: 0 }, &[0]);
+        memory.gather(room, 0, 1, &mut out);
+        memory.end(room);
+        memory.place(Place { buf: room, offset: 0 }, &[0]);
+        assert_eq!(memory.take_faults().len(), 4);
+    }
+
+    #[test]
+    fn a_stray_byte_is_seen() {
+        let mut memory = AppMemory::default();
+        let room = memory.add_room(100, 1);
+        assert_eq!(memory.verify_blank(room, 0, 100), Ok(()));
+        memory.place(Place { buf: room, offset: 50 }, &[1]);
+        assert_eq!(memory.verify_blank(room, 0, 50), Ok(()));
+        assert!(memory.verify_blank(room, 50, 50).is_err());
+    }
+}

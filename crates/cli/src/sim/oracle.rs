@@ -1,0 +1,283 @@
+//! What must be true, whatever the network does.
+//!
+//! The oracle sees what the applications see, their calls and events, and nothing of the protocol. It knows each
+//! message by the number in its tag, immediate or payload and holds against the books:
+//!
+//! - every request ends exactly once, with the event its kind has, and not before its time;
+//! - a message is received at most once, by a receive that admits it, with its own envelope and bytes;
+//! - a send reported well is received (unless its receiver died, left or cancelled the receive that had it), a copied
+//!   one too while nobody on either side lost the other;
+//! - messages are matched in MPI order (`order`);
+//! - nothing fails without a reason in the scenario.
+//!
+//! What it learns too late to say at once it says in `finish`.
+
+use packhorse_link::sim::NodeId;
+use packhorse_proto::{BufId, Failure, ReqId};
+
+use super::scenario::{How, NAME_MASK, NAME_SHIFT, Wanted};
+use super::world::World;
+
+mod events;
+mod order;
+mod settle;
+
+/// Violations kept; the first is the one that matters.
+const VIOLATION_COUNT_MAX: usize = 10;
+
+/// A send, as it was posted and as it ended.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub(super) label: u32,
+    pub(super) from: u8,
+    pub(super) from_life: u32,
+    pub(super) to: u8,
+    pub(super) to_life: u32,
+    pub(super) space: u8,
+    /// As sent, number included.
+    pub(super) tag: u64,
+    pub(super) immediate: Option<u64>,
+    pub(super) len: u64,
+    pub(super) how: How,
+    pub(super) buf: Option<BufId>,
+    pub(super) req: ReqId,
+    pub(super) posted: u64,
+    pub(super) cancelled: bool,
+    pub(super) result: Option<Result<(), Failure>>,
+    pub(super) taken: Option<Taken>,
+}
+
+/// How a message was received.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// By which receive or claim.
+    pub(super) receive: u32,
+    /// Where in its memory.
+    pub(super) offset: u64,
+    /// In which life of the receiver.
+    pub(super) life: u32,
+    /// Whole, not broken off by its sender.
+    pub(super) is_whole: bool,
+}
+
+impl Taken {
+    /// Instead of an offset: taken by an entry for many from an overflow entry, so its memory does not show the order.
+    pub(super) const NO_OFFSET: u64 = u64::MAX;
+}
+
+/// A receive or claim.
+#[derive(Clone, Debug)]
+pub(super) struct Receive {
+    pub(super) label: u32,
+    pub(super) node: u8,
+    pub(super) life: u32,
+    pub(super) wanted: Wanted,
+    pub(super) cap: u64,
+    pub(super) is_overflow: bool,
+    pub(super) is_many: bool,
+    pub(super) is_header_only: bool,
+    /// Of a claimed message: served as it was made.
+    pub(super) is_claim: bool,
+    pub(super) buf: BufId,
+    pub(super) req: ReqId,
+    pub(super) posted: u64,
+    pub(super) cancelled: Option<u64>,
+    pub(super) ended: Option<u64>,
+    pub(super) took_count: u32,
+}
+
+/// What the oracle knows of a node.
+#[derive(Clone, Debug, Default)]
+struct Standing {
+    life: u32,
+    /// Closing, closed or dead in this life.
+    is_leaving: bool,
+    closed: Option<bool>,
+    is_dead: bool,
+}
+
+/// The books.
+#[derive(Debug)]
+pub(super) struct Oracle {
+    /// Counts calls and events: the order of everything.
+    clock: u64,
+    is_named_by_tag: bool,
+    /// Losing a peer needs a reason: there is none in this scenario.
+    nobody_may_go: bool,
+    pub(super) messages: Vec<Option<Message>>,
+    pub(super) receives: Vec<Option<Receive>>,
+    /// Labels of messages in the order of their posts.
+    pub(super) post_order: Vec<u32>,
+    standings: Vec<Standing>,
+    /// Pairs whose association broke, by number of the lower node × count + the higher.
+    broken: Vec<bool>,
+    /// Messages that may not be settled yet.
+    waiting: Vec<u32>,
+    violations: Vec<String>,
+    /// When everything had come to rest; `u64::MAX` before.
+    pub(super) quiet_since: u64,
+    pub(super) whole_count: u64,
+    pub(super) failed_count: u64,
+}
+
+impl Oracle {
+    /// Empty books.
+    pub(super) fn new(
+        node_count: usize,
+        label_count: u32,
+        is_named_by_tag: bool,
+        nobody_may_go: bool,
+    ) -> Self {
+        Self {
+            clock: 0,
+            is_named_by_tag,
+            nobody_may_go,
+            messages: vec![None; label_count as usize],
+            receives: vec![None; label_count as usize],
+            post_order: Vec::new(),
+            standings: vec![Standing::default(); node_count],
+            broken: vec![false; node_count * node_count],
+            waiting: Vec::new(),
+            violations: Vec::new(),
+            quiet_since: u64::MAX,
+            whole_count: 0,
+            failed_count: 0,
+        }
+    }
+
+    pub(super) fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    pub(super) fn violation(&mut self, what: String) {
+        if self.violations.len() < VIOLATION_COUNT_MAX {
+            self.violations.push(what);
+        }
+    }
+
+    /// What was wrong so far.
+    pub(super) fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
+    pub(super) fn into_violations(self) -> Vec<String> {
+        self.violations
+    }
+
+    /// A send was posted.
+    pub(super) fn on_send(&mut self, mut message: Message) {
+        message.posted = self.tick();
+        let label = message.label;
+        self.post_order.push(label);
+        self.waiting.push(label);
+        self.messages[label as usize] = Some(message);
+    }
+
+    /// A receive was posted, or a claim made.
+    pub(super) fn on_post(&mut self, mut receive: Receive) {
+        receive.posted = self.tick();
+        let index = receive.label as usize;
+        if self.receives.len() <= index {
+            self.receives.resize(index + 1, None);
+        }
+        self.receives[index] = Some(receive);
+    }
+
+    /// A request that has ended, or never was, needs no cancel.
+    pub(super) fn is_open(&self, label: u32) -> Option<(u8, ReqId)> {
+        let index = label as usize;
+        if let Some(message) = self.messages.get(index).and_then(Option::as_ref) {
+            let alive = self.is_same_life(message.from, message.from_life);
+            return (alive && message.how != How::Copied).then_some((message.from, message.req));
+        }
+        let receive = self.receives.get(index)?.as_ref()?;
+        self.is_same_life(receive.node, receive.life).then_some((receive.node, receive.req))
+    }
+
+    /// `cancel` was called and said whether the request was still there.
+    pub(super) fn on_cancel(&mut self, world: &mut World, label: u32, was_there: bool) {
+        let at = self.tick();
+        let index = label as usize;
+        if let Some(message) = self.messages.get_mut(index).and_then(Option::as_mut) {
+            if was_there && message.result.is_some() {
+                let text = format!("cancel of the ended send #{label} said it was there");
+                return self.violation(text);
+            }
+            message.cancelled |= was_there;
+            if was_there && let Some(buf) = message.buf {
+                world.memory(NodeId(message.from.into())).end(buf);
+            }
+        } else if let Some(receive) = self.receives.get_mut(index).and_then(Option::as_mut) {
+            if was_there && receive.ended.is_some() {
+                let text = format!("cancel of the ended receive #{label} said it was there");
+                return self.violation(text);
+            }
+            if was_there {
+                receive.cancelled = Some(at);
+                world.memory(NodeId(receive.node.into())).end(receive.buf);
+            }
+        }
+    }
+
+    /// A node died; requests of its life end without events.
+    pub(super) fn on_kill(&mut self, node: u8) {
+        let standing = &mut self.standings[usize::from(node)];
+        (standing.is_leaving, standing.is_dead) = (true, true);
+        self.tick();
+    }
+
+    /// A node lives again.
+    pub(super) fn on_revive(&mut self, node: u8) {
+        let standing = &mut self.standings[usize::from(node)];
+        *standing = Standing { life: standing.life + 1, ..Standing::default() };
+        self.tick();
+    }
+
+    /// A node begins to close.
+    pub(super) fn on_close(&mut self, node: u8) {
+        self.standings[usize::from(node)].is_leaving = true;
+        self.tick();
+    }
+
+    /// Whether a node takes posts: neither dead nor closing.
+    pub(super) fn is_working(&self, node: u8) -> bool {
+        !self.standings[usize::from(node)].is_leaving
+    }
+
+    /// Whether a node has closed in its present life.
+    pub(super) fn is_closed(&self, node: u8) -> bool {
+        self.standings[usize::from(node)].closed.is_some()
+    }
+
+    /// Whether a node died and has not come back.
+    pub(super) fn is_dead(&self, node: u8) -> bool {
+        self.standings[usize::from(node)].is_dead
+    }
+
+    /// A claimed message was discarded.
+    pub(super) fn end_claim(&mut self, label: u32) {
+        let at = self.tick();
+        self.receive_mut(label).ended = Some(at);
+    }
+
+    /// Whether a receive was posted, not claimed.
+    pub(super) fn is_posted(&self, label: u32) -> bool {
+        let receive = self.receives.get(label as usize).and_then(Option::as_ref);
+        receive.is_some_and(|receive| !receive.is_claim)
+    }
+
+    fn is_same_life(&self, node: u8, life: u32) -> bool {
+        let standing = &self.standings[usize::from(node)];
+        standing.life == life && !standing.is_dead
+    }
+
+    fn pair(&self, a: u8, b: u8) -> usize {
+        usize::from(a.min(b)) * self.standings.len() + usize::from(a.max(b))
+    }
+
+    /// The tag a message with this label has.
+    pub(super) fn tag(is_named_by_tag: bool, label: u32, tag: u64) -> u64 {
+        if is_named_by_tag { tag & !NAME_MASK | u64::from(label) << NAME_SHIFT } else { tag }
+    }
+}

@@ -1,0 +1,315 @@
+//! Events, held against the books.
+
+use packhorse_link::sim::NodeId;
+use packhorse_proto::{Envelope, Event, Failure, PeerId, ReqId};
+
+use super::super::scenario::{How, NAME_SHIFT};
+use super::super::world::World;
+use super::{Oracle, Receive, Taken};
+
+impl Oracle {
+    /// An application saw an event.
+    pub(crate) fn on_event(&mut self, world: &mut World, node: u8, event: Event) {
+        self.tick();
+        match event {
+            Event::Sent { req, user, peer, result } => {
+                self.on_sent(world, node, req, user, peer, result)
+            }
+            Event::Received { .. } => self.on_received(world, node, event),
+            Event::Overflowed { .. } => self.on_overflowed(world, node, event),
+            Event::Unlinked { req, user, failure } => {
+                self.on_unlinked(world, node, req, user, failure)
+            }
+            Event::Joined { .. } => {}
+            Event::Left { peer, reason } => {
+                let other = world.node_of(NodeId(node.into()), peer);
+                if let Some(other) = other {
+                    let pair = self.pair(node, other.0 as u8);
+                    self.broken[pair] |= reason.is_some();
+                }
+                if let (true, Some(reason)) = (self.nobody_may_go, reason) {
+                    self.violation(format!(
+                        "node {node} lost {other:?} ({reason:?}), but nothing happened to it"
+                    ));
+                }
+            }
+            Event::Closed { clean } => {
+                let standing = &mut self.standings[usize::from(node)];
+                if !standing.is_leaving || standing.closed.is_some() {
+                    self.violation(format!("node {node}: Closed without close, or twice"));
+                } else {
+                    standing.closed = Some(clean);
+                }
+            }
+        }
+    }
+
+    fn on_sent(
+        &mut self,
+        world: &mut World,
+        node: u8,
+        req: ReqId,
+        user: u64,
+        peer: PeerId,
+        result: Result<(), Failure>,
+    ) {
+        let Some(Some(message)) = self.messages.get_mut(user as usize) else {
+            return self.violation(format!("node {node}: Sent for #{user}, which is no send"));
+        };
+        let to = world.node_of(NodeId(node.into()), peer);
+        let is_ours =
+            (message.from, message.req) == (node, req) && to == Some(NodeId(message.to.into()));
+        if !is_ours || message.how == How::Copied {
+            return self.violation(format!(
+                "node {node}: Sent for send #{user} of another request or peer"
+            ));
+        }
+        if let Some(before) = message.result {
+            return self
+                .violation(format!("send #{user} ended twice: {before:?}, then {result:?}"));
+        }
+        message.result = Some(result);
+        if !message.cancelled {
+            world.memory(NodeId(node.into())).end(message.buf.expect("in place"));
+        }
+        let cancelled = message.cancelled;
+        if cancelled != (result == Err(Failure::Cancelled)) {
+            self.violation(format!("send #{user}: cancelled is {cancelled}, result {result:?}"));
+        }
+        if let Err(failure) = result {
+            self.failed_count += 1;
+            if self.nobody_may_go
+                && !matches!(failure, Failure::Cancelled | Failure::CancelledByPeer)
+            {
+                self.violation(format!(
+                    "send #{user} failed ({failure:?}), but nothing happened to its peer"
+                ));
+            }
+        }
+    }
+
+    /// The open receive an event speaks of.
+    fn receive_of(&mut self, node: u8, req: ReqId, user: u64, what: &str) -> Option<u32> {
+        let found = self.receives.get(user as usize).and_then(Option::as_ref);
+        let wrong = match found {
+            None => "which is no receive",
+            Some(receive) if (receive.node, receive.req) != (node, req) => "of another request",
+            Some(receive) if receive.ended.is_some() => "which has ended",
+            Some(_) => return Some(user as u32),
+        };
+        self.violation(format!("node {node}: {what} for #{user}, {wrong}"));
+        None
+    }
+
+    pub(super) fn receive(&self, label: u32) -> &Receive {
+        self.receives[label as usize].as_ref().expect("a receive")
+    }
+
+    pub(super) fn receive_mut(&mut self, label: u32) -> &mut Receive {
+        self.receives[label as usize].as_mut().expect("a receive")
+    }
+
+    /// The number an envelope shows.
+    pub(crate) fn named(&self, envelope: &Envelope) -> Option<u32> {
+        let by_tag = self.is_named_by_tag.then_some((envelope.tag.0 >> NAME_SHIFT) as u32);
+        by_tag.or(envelope.immediate.map(|number| number as u32))
+    }
+
+    fn on_received(&mut self, world: &mut World, node: u8, event: Event) {
+        let Event::Received { req, user, envelope, offset, placed_len, result } = event else {
+            return;
+        };
+        let Some(label) = self.receive_of(node, req, user, "Received") else { return };
+        let (at, memory) = (self.clock, world.memory(NodeId(node.into())));
+        let receive = self.receive_mut(label);
+        receive.took_count += 1;
+        if !receive.is_many {
+            receive.ended = Some(at);
+        }
+        if receive.cancelled.is_some() {
+            if result != Err(Failure::Cancelled) {
+                self.violation(format!(
+                    "receive #{label} was cancelled and then received {result:?}"
+                ));
+            }
+            return;
+        }
+        let (buf, cap) = (receive.buf, receive.cap);
+        let id = self.named(&envelope).or_else(|| memory.named(buf, offset, placed_len));
+        if result.is_ok() {
+            let room =
+                if self.receive(label).is_header_only { 0 } else { cap.saturating_sub(offset) };
+            if placed_len != envelope.len.min(room) {
+                self.violation(format!(
+                    "receive #{label}: {placed_len} bytes of {} placed in {room}",
+                    envelope.len
+                ));
+            }
+            let Some(id) = id else {
+                return self.violation(format!(
+                    "receive #{label} got bytes that are no message: {envelope:?}"
+                ));
+            };
+            if let Err(what) = memory.verify(buf, offset, placed_len, id) {
+                self.violation(format!("receive #{label}: {what}"));
+            }
+            if !self.receive(label).is_many
+                && let Err(what) = memory.verify_blank(buf, placed_len, cap - placed_len)
+            {
+                self.violation(format!("receive #{label}: {what}"));
+            }
+        } else if self.nobody_may_go
+            && !matches!(result, Err(Failure::CancelledByPeer | Failure::Cancelled))
+        {
+            self.violation(format!(
+                "receive #{label} broke off ({result:?}), but nothing happened to its peer"
+            ));
+        }
+        if !self.receive(label).is_many {
+            memory.end(buf);
+        }
+        if let Some(id) = id {
+            self.take(world, node, id, label, offset, &envelope, result.is_ok());
+        }
+    }
+
+    fn on_overflowed(&mut self, world: &mut World, node: u8, event: Event) {
+        let Event::Overflowed { req, user, envelope, overflow_user, offset, placed_len } = event
+        else {
+            return;
+        };
+        let Some(label) = self.receive_of(node, req, user, "Overflowed") else { return };
+        let at = self.clock;
+        let receive = self.receive_mut(label);
+        receive.took_count += 1;
+        let (buf, is_many, is_overflow) = (receive.buf, receive.is_many, receive.is_overflow);
+        if !is_many {
+            receive.ended = Some(at);
+        }
+        if is_overflow {
+            return self.violation(format!("overflow entry #{label} took from an overflow entry"));
+        }
+        let Some(Some(entry)) = self.receives.get(overflow_user as usize) else {
+            return self.violation(format!("receive #{label}: no overflow entry #{overflow_user}"));
+        };
+        let (entry_buf, entry_cap) = (entry.buf, entry.cap);
+        let memory = world.memory(NodeId(node.into()));
+        if !is_many {
+            if let Err(what) = memory.verify_blank(
+                buf,
+                0,
+                self.receives[label as usize].as_ref().map_or(0, |r| r.cap),
+            ) {
+                self.violation(format!("receive #{label}, message in overflow: {what}"));
+            }
+            memory.end(buf);
+        }
+        if placed_len != envelope.len.min(entry_cap.saturating_sub(offset)) {
+            self.violation(format!(
+                "overflow #{overflow_user}: {placed_len} bytes of {} at {offset}",
+                envelope.len
+            ));
+        }
+        let Some(id) =
+            self.named(&envelope).or_else(|| memory.named(entry_buf, offset, placed_len))
+        else {
+            return; // the entry's memory was taken back meanwhile, and the envelope alone does not tell
+        };
+        if let Err(what) = memory.verify(entry_buf, offset, placed_len, id) {
+            self.violation(format!("overflow #{overflow_user}: {what}"));
+        }
+        let offset = if is_many { Taken::NO_OFFSET } else { 0 };
+        self.take(world, node, id, label, offset, &envelope, true);
+    }
+
+    /// A message was received: is it one of ours, for this node, whole, admitted, and the first time?
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn take(
+        &mut self,
+        world: &World,
+        node: u8,
+        id: u32,
+        label: u32,
+        offset: u64,
+        envelope: &Envelope,
+        is_whole: bool,
+    ) {
+        let source =
+            world.node_of(NodeId(node.into()), envelope.source).map(|source| source.0 as u8);
+        let taken = Taken {
+            receive: label,
+            offset,
+            life: self.standings[usize::from(node)].life,
+            is_whole,
+        };
+        let wanted = self.receive(label).wanted;
+        let Some(Some(message)) = self.messages.get_mut(id as usize) else {
+            return self
+                .violation(format!("receive #{label} got message #{id}, which nobody sent"));
+        };
+        let seen =
+            (node, source, envelope.space.0, envelope.tag.0, envelope.immediate, envelope.len);
+        let meant = (
+            message.to,
+            Some(message.from),
+            message.space,
+            message.tag,
+            message.immediate,
+            message.len,
+        );
+        let admitted = wanted.admits(message.space, message.tag, message.from);
+        let before = message.taken.replace(taken);
+        if seen != meant {
+            self.violation(format!(
+                "receive #{label} got message #{id} as {seen:?}, sent as {meant:?}"
+            ));
+        }
+        if !admitted {
+            self.violation(format!(
+                "receive #{label} does not admit message #{id}: {wanted:?}, {meant:?}"
+            ));
+        }
+        if let Some(before) = before {
+            self.violation(format!(
+                "message #{id} was received twice: by #{} and #{label}",
+                before.receive
+            ));
+        }
+        if is_whole {
+            self.whole_count += 1;
+        }
+    }
+
+    fn on_unlinked(
+        &mut self,
+        world: &mut World,
+        node: u8,
+        req: ReqId,
+        user: u64,
+        failure: Option<Failure>,
+    ) {
+        let Some(label) = self.receive_of(node, req, user, "Unlinked") else { return };
+        let at = self.clock;
+        let is_leaving = self.standings[usize::from(node)].is_leaving;
+        let nobody_may_go = self.nobody_may_go;
+        let receive = self.receive_mut(label);
+        receive.ended = Some(at);
+        let is_cancelled = receive.cancelled.is_some();
+        let sound = match failure {
+            None => (receive.is_many || receive.is_overflow) && !is_cancelled,
+            Some(Failure::Cancelled) => is_cancelled,
+            Some(Failure::Closing) => is_leaving && !is_cancelled,
+            Some(Failure::Gone(_)) => {
+                receive.wanted.source.is_some() && !is_cancelled && !nobody_may_go
+            }
+            Some(_) => !is_cancelled && !nobody_may_go,
+        };
+        if !is_cancelled {
+            let buf = receive.buf;
+            world.memory(NodeId(node.into())).end(buf);
+        }
+        if !sound {
+            self.violation(format!("receive #{label} ended without reason: {failure:?}"));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! MPI's order, checked after the fact.
+//!
+//! The oracle cannot see when a message was matched, only when it was reported, and large ones are reported long after.
+//! But who took what fixes the order enough. Let every receive have a place: list, then time of post (a claim is a
+//! receive posted and served at once). For messages of one source to one receiver:
+//!
+//! 1. If receive r took message m, every earlier message that r admits was taken at an earlier place: had it been
+//!    taken later, it was there for r, or r for it.
+//! 2. A receive that stayed posted and free to the end was passed over by no message it admits.
+//!
+//! The first needs, per stream and kind of message (space and tag without number), only the highest place so far.
+
+use std::collections::HashMap;
+
+use super::super::scenario::NAME_MASK;
+use super::{Message, Oracle, Receive, Taken};
+
+/// Where a receive stands: overflow list behind priority, then by post; within an entry for many, by offset.
+type Place = (bool, u64, u64);
+
+/// Messages alike in all a receive can ask for.
+#[derive(Debug)]
+struct Kind {
+    space: u8,
+    tag: u64,
+    highest: Place,
+    label: u32,
+}
+
+/// Whether `a` is behind `b`. Within one entry for many only offsets tell, where there are any.
+fn is_behind(a: Place, b: Place) -> bool {
+    let unknown = (a.0, a.1) == (b.0, b.1) && [a.2, b.2].contains(&Taken::NO_OFFSET);
+    a > b && !unknown
+}
+
+fn place(receive: &Receive, taken: &Taken) -> Place {
+    (receive.is_overflow, receive.posted, taken.offset)
+}
+
+/// Sentences about each breach.
+pub(super) fn check(oracle: &Oracle) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut streams: HashMap<(u8, u8, u32), Vec<Kind>> = HashMap::new();
+    for &label in &oracle.post_order {
+        let message = oracle.messages[label as usize].as_ref().expect("posted");
+        let Some(taken) = message.taken else { continue };
+        let kinds = streams.entry((message.from, message.to, taken.life)).or_default();
+        check_message(oracle, message, &taken, kinds, &mut wrong);
+    }
+    check_free_receives(oracle, &mut wrong);
+    wrong
+}
+
+fn check_message(
+    oracle: &Oracle,
+    message: &Message,
+    taken: &Taken,
+    kinds: &mut Vec<Kind>,
+    wrong: &mut Vec<String>,
+) {
+    let receive = oracle.receive(taken.receive);
+    let here = place(receive, taken);
+    for kind in kinds.iter() {
+        if is_behind(kind.highest, here)
+            && receive.wanted.admits(kind.space, kind.tag | message.tag & NAME_MASK, message.from)
+        {
+            wrong.push(format!(
+                "message #{} overtook #{}: receive #{} admits both, but #{} was taken by #{}, posted later",
+                message.label,
+                kind.label,
+                receive.label,
+                kind.label,
+                oracle.messages[kind.label as usize].as_ref().and_then(|m| m.taken).map_or(0, |t| t.receive),
+            ));
+        }
+    }
+    let tag = message.tag & !NAME_MASK;
+    match kinds.iter_mut().find(|kind| (kind.space, kind.tag) == (message.space, tag)) {
+        Some(kind) if kind.highest < here => (kind.highest, kind.label) = (here, message.label),
+        Some(_) => {}
+        None => kinds.push(Kind { space: message.space, tag, highest: here, label: message.label }),
+    }
+}
+
+/// Receives for one message that were cancelled at the very end had been free all the time.
+fn check_free_receives(oracle: &Oracle, wrong: &mut Vec<String>) {
+    let free = oracle.receives.iter().flatten().filter(|receive| {
+        !receive.is_many
+            && receive.took_count == 0
+            && receive.cancelled.is_some_and(|at| at > oracle.quiet_since)
+    });
+    for passed in free {
+        let overtaken = oracle.post_order.iter().find(|&&label| {
+            let message = oracle.messages[label as usize].as_ref().expect("posted");
+            let Some(taken) = message.taken else { return false };
+            let by = oracle.receive(taken.receive);
+            message.to == passed.node
+                && taken.life == passed.life
+                && (passed.is_overflow, passed.posted) < (by.is_overflow, by.posted)
+                && passed.posted < message.posted.max(by.posted)
+                && passed.wanted.admits(message.space, message.tag, message.from)
+        });
+        if let Some(label) = overtaken {
+            wrong.push(format!("message #{label} passed over the free receive #{}", passed.label));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What must have happened to a message, and when it may be missing.
+
+use super::super::scenario::How;
+use super::{Message, Oracle, Receive, order};
+
+impl Oracle {
+    /// Whether everything that must happen to a message has happened. `strictly`: also where an exception might apply.
+    fn is_settled(&self, message: &Message, strictly: bool) -> bool {
+        if !self.is_same_life(message.from, message.from_life) {
+            return true;
+        }
+        if message.how != How::Copied {
+            match message.result {
+                None => return false,
+                Some(Err(_)) => return true,
+                Some(Ok(())) => {}
+            }
+        }
+        message.taken.is_some()
+            || self.may_be_lost(message)
+            || !strictly && self.may_be_swallowed(message)
+    }
+
+    /// The receiver died or left since, or a copied message met the end of its association.
+    fn may_be_lost(&self, message: &Message) -> bool {
+        let to = &self.standings[usize::from(message.to)];
+        let receiver_left = to.life != message.to_life || to.is_leaving;
+        let sender = &self.standings[usize::from(message.from)];
+        let lost_copy = message.how == How::Copied
+            && (self.broken[self.pair(message.from, message.to)] || sender.closed == Some(false));
+        receiver_left || lost_copy
+    }
+
+    /// A receive that might have had this message was cancelled after it was sent.
+    fn may_be_swallowed(&self, message: &Message) -> bool {
+        self.receives.iter().flatten().any(|receive| {
+            receive.node == message.to
+                && receive.cancelled.is_some_and(|at| at > message.posted)
+                && receive.wanted.admits(message.space, message.tag, message.from)
+        })
+    }
+
+    /// Whether every message has come to its end; `strictly` as above.
+    pub(crate) fn all_settled(&mut self, strictly: bool) -> bool {
+        while let Some(&label) = self.waiting.last() {
+            let message = self.messages[label as usize].as_ref().expect("posted");
+            if !self.is_settled(message, strictly) {
+                return false;
+            }
+            self.waiting.pop();
+        }
+        true
+    }
+
+    /// Who still waits for what.
+    pub(crate) fn unsettled(&self) -> Vec<String> {
+        let messages =
+            self.waiting.iter().filter_map(|&label| self.messages[label as usize].as_ref());
+        let open = messages.filter(|message| !self.is_settled(message, false));
+        open.map(|message| {
+            let (event, taken) = (message.result, message.taken.is_some());
+            format!(
+                "message #{} {}→{} space {} tag {:#x} {} bytes {:?}: event {event:?}, received {taken}",
+                message.label, message.from, message.to, message.space, message.tag, message.len, message.how
+            )
+        })
+        .collect()
+    }
+
+    /// Everything has come to rest: what is cancelled from now on was free all the time.
+    pub(crate) fn on_quiet(&mut self) {
+        self.quiet_since = self.tick();
+    }
+
+    /// Receives of living nodes that have not ended.
+    pub(crate) fn open_receives(&self) -> Vec<u32> {
+        let open = |receive: &&Receive| {
+            receive.ended.is_none()
+                && receive.cancelled.is_none()
+                && self.is_same_life(receive.node, receive.life)
+        };
+        self.receives.iter().flatten().filter(open).map(|receive| receive.label).collect()
+    }
+
+    /// Everything is over: what is missing, and was the order right?
+    pub(crate) fn finish(&mut self) {
+        let mut wrong = Vec::new();
+        for message in self.messages.iter().flatten() {
+            if !self.is_settled(message, false) {
+                wrong.push(format!(
+                    "message #{} was lost: {:?} {:?}",
+                    message.label, message.how, message.result
+                ));
+            }
+            if let (Some(taken), Some(Ok(()))) = (&message.taken, message.result)
+                && !taken.is_whole
+            {
+                wrong.push(format!(
+                    "message #{} was reported well and broke off at its receiver",
+                    message.label
+                ));
+            }
+        }
+        for receive in self.receives.iter().flatten() {
+            if receive.ended.is_none() && self.is_same_life(receive.node, receive.life) {
+                wrong.push(format!("receive #{} never ended", receive.label));
+            }
+        }
+        wrong.extend(order::check(self));
+        wrong.into_iter().for_each(|what| self.violation(what));
+    }
+}

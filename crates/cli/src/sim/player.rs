@@ -1,0 +1,339 @@
+//! Plays a scenario on a world, under the eyes of the oracle.
+//!
+//! First the steps, each at its time. Then the network heals, every node drains what is left, and everything must come
+//! to its end within bounded time; then what nobody sent for is cancelled, all close, and all must have closed.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Way, Who};
+use packhorse_proto::{Counters, Event, Instant, SECOND};
+
+use super::oracle::Oracle;
+use super::scenario::{Action, Cut, Scenario};
+use super::stats::Stats;
+use super::trace::Tracer;
+use super::world::{Spec, World};
+
+mod ending;
+mod posts;
+
+/// More moments than this in one run: it would never end.
+const TURN_COUNT_MAX: u64 = 3_000_000;
+/// What a paused node's system keeps for it.
+const PAUSED_LEN_MAX: u64 = 256 << 10;
+
+/// The end of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Undo {
+    Heal(CutId),
+    Resume(u8),
+    Revive(u8),
+    Calm(u8),
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was wrong; empty if nothing.
+    pub violations: Vec<String>,
+    /// What was exercised.
+    pub stats: Stats,
+    /// A number for the whole run: equal for equal runs.
+    pub trace_hash: u64,
+}
+
+pub(super) struct Player<'a> {
+    scenario: &'a Scenario,
+    world: World,
+    oracle: Oracle,
+    /// By time, then by order of their making.
+    undos: BinaryHeap<Reverse<(u64, usize)>>,
+    undo_list: Vec<Undo>,
+    spaces: u8,
+    next_label: u32,
+    drain_count: usize,
+    is_draining: bool,
+    last_event_at: Instant,
+    payload: Vec<u8>,
+    stats: Stats,
+    tracer: Option<Rc<RefCell<Tracer>>>,
+}
+
+impl<'a> Player<'a> {
+    pub(super) fn new(scenario: &'a Scenario, tracer: Option<Rc<RefCell<Tracer>>>) -> Self {
+        let mut world = World::new(scenario.seed);
+        for plan in &scenario.nodes {
+            world.add_node(Spec {
+                ports: plan.ports,
+                name: Some(plan.name.into()),
+                limits: plan.limits.clone(),
+                settings: plan.settings.clone(),
+            });
+        }
+        world.net().set_conditions(Who::Any, Who::Any, scenario.weather);
+        world.net().set_all_lines(scenario.line);
+        if let Some(tracer) = &tracer {
+            tracer.borrow_mut().meet(&world, scenario);
+            let tracer = Rc::clone(tracer);
+            world.net().observe(Some(Box::new(move |event, bytes| {
+                tracer.borrow_mut().on_frame(event, bytes)
+            })));
+        }
+        let (node_count, labels) = (scenario.nodes.len(), scenario.label_count());
+        let oracle =
+            Oracle::new(node_count, labels, scenario.is_named_by_tag, nobody_may_go(scenario));
+        Self {
+            scenario,
+            world,
+            oracle,
+            undos: BinaryHeap::new(),
+            undo_list: Vec::new(),
+            spaces: space_count(scenario),
+            next_label: labels,
+            drain_count: 0,
+            is_draining: false,
+            last_event_at: Instant(0),
+            payload: Vec::new(),
+            stats: Stats::default(),
+            tracer,
+        }
+    }
+
+    /// To tell endpoints to make mistakes.
+    #[cfg(feature = "sabotage")]
+    pub(super) fn world_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// The whole run.
+    pub(super) fn play(mut self) -> Outcome {
+        self.play_steps();
+        self.heal();
+        self.drain();
+        self.part();
+        if !self.has_failed() {
+            self.oracle.finish();
+        }
+        self.collect_faults();
+        for node in self.world.node_ids() {
+            self.count_life(node);
+        }
+        self.stats.note_scenario(self.scenario);
+        self.stats.note_network(self.world.net().counters());
+        self.stats.moved_count = self.oracle.whole_count;
+        self.stats.failed_count = self.oracle.failed_count;
+        self.stats.turn_count = self.world.turn_count();
+        let trace_hash = self.world.net().trace_hash();
+        Outcome { violations: self.oracle.into_violations(), stats: self.stats, trace_hash }
+    }
+
+    fn has_failed(&self) -> bool {
+        !self.oracle.violations().is_empty()
+    }
+
+    fn note(&self, text: impl FnOnce() -> String) {
+        if let Some(tracer) = &self.tracer {
+            tracer.borrow_mut().note(self.world.now(), text());
+        }
+    }
+
+    fn collect_faults(&mut self) {
+        for fault in self.world.take_faults() {
+            self.oracle.violation(fault);
+        }
+    }
+
+    /// Sums up a node's counters before its endpoint goes.
+    fn count_life(&mut self, node: NodeId) {
+        let counters: &Counters = self.world.endpoint(node).counters();
+        self.stats.note_endpoint(counters);
+    }
+}
+
+/// The steps.
+impl Player<'_> {
+    fn play_steps(&mut self) {
+        let scenario = self.scenario;
+        for step in &scenario.steps {
+            self.run_to(step.at_ns);
+            if self.has_failed() {
+                return;
+            }
+            self.act(step.node, &step.action);
+        }
+        self.run_to(scenario.heal_at_ns);
+    }
+
+    /// Lets time pass, ending faults on the way.
+    fn run_to(&mut self, at_ns: u64) {
+        while let Some(&Reverse((undo_at, index))) = self.undos.peek()
+            && undo_at <= at_ns
+        {
+            self.undos.pop();
+            self.turn_to(undo_at);
+            self.undo(self.undo_list[index]);
+        }
+        self.turn_to(at_ns);
+    }
+
+    fn turn_to(&mut self, at_ns: u64) {
+        while !self.has_failed() && self.world.turn(Instant(at_ns)) {
+            self.see_events();
+        }
+        self.see_events();
+    }
+
+    fn see_events(&mut self) {
+        while let Some((node, event)) = self.world.next_event() {
+            self.last_event_at = self.world.now();
+            let index = node.0 as u8;
+            self.note(|| describe(&event));
+            self.oracle.on_event(&mut self.world, index, event);
+            if matches!(event, Event::Closed { .. }) {
+                // The process ends with its endpoint.
+                self.world.kill(node, self.death());
+            }
+            if self.is_draining {
+                self.refill(index, event);
+            }
+        }
+        self.collect_faults();
+        if self.world.turn_count() > TURN_COUNT_MAX {
+            self.oracle.violation(format!("no end in sight after {TURN_COUNT_MAX} moments"));
+        }
+    }
+
+    fn death(&self) -> Death {
+        if self.scenario.tells_unreachable { Death::Reported } else { Death::Silent }
+    }
+
+    fn later(&mut self, after_ns: u64, undo: Undo) {
+        self.undo_list.push(undo);
+        self.undos.push(Reverse((self.world.now().0 + after_ns, self.undo_list.len() - 1)));
+    }
+
+    fn act(&mut self, node: u8, action: &Action) {
+        if !self.oracle.is_working(node) {
+            return; // dead or closing: its application does nothing
+        }
+        let id = NodeId(node.into());
+        match action {
+            Action::Send(send) => self.send(node, send),
+            Action::Recv(recv) => self.recv(node, recv),
+            Action::Cancel { label } => self.cancel(node, *label),
+            Action::Claim { label, wanted, then } => self.claim(node, *label, wanted, *then),
+            Action::AckEvery(count) => self.world.endpoint_mut(id).set_ack_every(*count),
+            Action::Close => self.close(node),
+            Action::Kill { back_after_ns, is_told } => self.kill(node, *back_after_ns, *is_told),
+            Action::Pause { for_ns } => {
+                self.note(|| format!("{node} pauses"));
+                self.world.pause(id, PAUSED_LEN_MAX);
+                self.later(*for_ns, Undo::Resume(node));
+            }
+            Action::Rebind { port } => {
+                let port = port % self.scenario.nodes[usize::from(node)].ports;
+                self.note(|| format!("{node} gets a new address at port {port}"));
+                self.world.net().rebind(id.port(port));
+            }
+            Action::Cut(cut) => self.cut(node, cut),
+            Action::Weather { conditions, for_ns } => {
+                self.note(|| format!("other weather from {node}: {conditions:?}"));
+                self.world.net().set_conditions(id, Who::Any, *conditions);
+                self.later(*for_ns, Undo::Calm(node));
+            }
+        }
+        self.world.flush();
+        self.see_events();
+    }
+
+    fn undo(&mut self, undo: Undo) {
+        self.note(|| format!("{undo:?}"));
+        match undo {
+            Undo::Heal(cut) => {
+                self.world.net().heal(cut);
+            }
+            Undo::Resume(node) => self.world.resume(NodeId(node.into())),
+            Undo::Calm(node) => {
+                let weather = self.scenario.weather;
+                self.world.net().set_conditions(NodeId(node.into()), Who::Any, weather);
+            }
+            Undo::Revive(node) => {
+                self.world.revive(NodeId(node.into()));
+                self.oracle.on_revive(node);
+            }
+        }
+    }
+
+    fn cut(&mut self, node: u8, cut: &Cut) {
+        let id = NodeId(node.into());
+        let ports = self.scenario.nodes[usize::from(node)].ports;
+        let here = match cut.port {
+            Some(port) => Who::Port(id.port(port % ports)),
+            None => Who::Node(id),
+        };
+        let others: Vec<Who> = match &cut.others[..] {
+            [] => vec![Who::Any],
+            others => others.iter().map(|&other| Who::Node(NodeId(other.into()))).collect(),
+        };
+        let (here, others) = (&[here][..], &others[..]);
+        let net = self.world.net();
+        let made = match (cut.inward, cut.outward) {
+            (true, false) => net.partition(others, here, Way::One),
+            (_, true) if !cut.inward => net.partition(here, others, Way::One),
+            _ => net.partition(here, others, Way::Both),
+        };
+        self.note(|| format!("cut at {node}: {cut:?}"));
+        self.later(cut.for_ns, Undo::Heal(made));
+    }
+
+    fn kill(&mut self, node: u8, back_after_ns: Option<u64>, is_told: bool) {
+        let id = NodeId(node.into());
+        self.note(|| format!("{node} dies"));
+        self.count_life(id);
+        self.world.kill(id, self.death());
+        self.oracle.on_kill(node);
+        self.stats.restart_count += u64::from(back_after_ns.is_some());
+        if is_told {
+            for other in self.world.node_ids().filter(|&other| other != id) {
+                if self.world.is_up(other) && self.oracle.is_working(other.0 as u8) {
+                    let peer = self.world.peer(other, id);
+                    self.world.tell_died(other, peer);
+                }
+            }
+        }
+        if let Some(after_ns) = back_after_ns {
+            self.later(after_ns, Undo::Revive(node));
+        }
+    }
+
+    fn close(&mut self, node: u8) {
+        self.note(|| format!("{node} closes"));
+        self.oracle.on_close(node);
+        self.world.close(NodeId(node.into()));
+    }
+}
+
+fn space_count(scenario: &Scenario) -> u8 {
+    let space = |action: &Action| if let Action::Send(send) = action { send.space } else { 0 };
+    scenario.steps.iter().map(|step| space(&step.action)).max().unwrap_or(0) + 1
+}
+
+/// Whether nothing in the scenario can make anybody lose a peer.
+fn nobody_may_go(scenario: &Scenario) -> bool {
+    let is_mild = |weather: &Conditions| weather.loss_ppm <= 50_000 && weather.burst.is_none();
+    let is_harmless = |action: &Action| match action {
+        Action::Kill { .. } | Action::Close | Action::Rebind { .. } => false,
+        Action::Cut(cut) => cut.for_ns < SECOND / 4,
+        Action::Pause { for_ns } => *for_ns < SECOND / 4,
+        Action::Weather { conditions, .. } => is_mild(conditions),
+        _ => true,
+    };
+    is_mild(&scenario.weather) && scenario.steps.iter().all(|step| is_harmless(&step.action))
+}
+
+fn describe(event: &Event) -> String {
+    format!("{event:?}")
+}

@@ -1,0 +1,152 @@
+//! How a run ends: the network heals, everybody drains, all must come to its end; then everybody leaves.
+
+use std::cmp::Reverse;
+
+use packhorse_link::sim::{Conditions, Line, NodeId, Who};
+use packhorse_proto::{Event, MS, SECOND};
+
+use super::super::oracle::Oracle;
+use super::super::scenario::{Recv, Wanted};
+use super::Player;
+
+/// After healing everything must end within this.
+const PATIENCE_NS: u64 = 200 * SECOND;
+/// What only an exception explains is waited for this long.
+const GRACE_NS: u64 = 5 * SECOND;
+/// Posted wildcards per node and space while draining.
+const DRAIN_DEPTH: usize = 2;
+
+impl Player<'_> {
+    pub(super) fn heal(&mut self) {
+        if self.has_failed() {
+            return;
+        }
+        while let Some(Reverse((_, index))) = self.undos.pop() {
+            self.undo(self.undo_list[index]);
+        }
+        self.note(|| "the network is healed; everybody drains".into());
+        let delay_ns = self.scenario.weather.delay_ns;
+        let net = self.world.net();
+        net.heal_all();
+        net.set_conditions(Who::Any, Who::Any, Conditions { delay_ns, ..Conditions::PERFECT });
+        net.set_all_lines(Line::INFINITE);
+    }
+
+    pub(super) fn drain(&mut self) {
+        self.is_draining = true;
+        for node in 0..self.scenario.nodes.len() as u8 {
+            for space in 0..self.spaces {
+                self.drain_held(node, space);
+                for _ in 0..DRAIN_DEPTH {
+                    self.drain_one(node, space);
+                }
+            }
+        }
+        let deadline = self.world.now() + PATIENCE_NS;
+        while !self.has_failed() {
+            self.see_events();
+            let is_calm = self.world.now().since_ns(self.last_event_at) > GRACE_NS;
+            if self.oracle.all_settled(!is_calm) {
+                break;
+            }
+            let moment = self.world.now() + 100 * MS;
+            self.world.turn(moment.min(deadline));
+            if self.world.now() >= deadline {
+                let waiting = self.oracle.unsettled();
+                let count = waiting.len();
+                let few: Vec<_> = waiting.into_iter().take(5).collect();
+                self.oracle.violation(format!("stuck: {count} messages wait; {}", few.join("; ")));
+            }
+        }
+    }
+
+    /// Takes what lies in the unexpected list.
+    fn drain_held(&mut self, node: u8, space: u8) {
+        let wanted = Wanted::anything(space);
+        while self.oracle.is_working(node) && !self.has_failed() {
+            let criteria = self.criteria(node, &wanted);
+            let Some((claim, envelope)) = self.world.claim(NodeId(node.into()), &criteria) else {
+                break;
+            };
+            let label = self.take_label();
+            self.recv_claimed(node, label, &wanted, claim, envelope.len.min(64 << 10));
+        }
+    }
+
+    fn take_label(&mut self) -> u32 {
+        self.next_label += 1;
+        self.next_label - 1
+    }
+
+    fn drain_one(&mut self, node: u8, space: u8) {
+        if !self.oracle.is_working(node) || self.has_failed() {
+            return;
+        }
+        let caps = &self.scenario.drain_caps;
+        let cap = caps[self.drain_count % caps.len()];
+        self.drain_count += 1;
+        let label = self.take_label();
+        self.recv(
+            node,
+            &Recv {
+                label,
+                wanted: Wanted::anything(space),
+                cap,
+                segments: 1,
+                is_overflow: false,
+                many_free_min: None,
+                is_header_only: false,
+            },
+        );
+    }
+
+    /// A drain that was used is posted again.
+    pub(super) fn refill(&mut self, node: u8, event: Event) {
+        let (Event::Received { user, envelope, .. } | Event::Overflowed { user, envelope, .. }) =
+            event
+        else {
+            return;
+        };
+        let is_posted_drain =
+            user >= self.scenario.label_count().into() && self.oracle.is_posted(user as u32);
+        if is_posted_drain {
+            self.drain_one(node, envelope.space.0);
+        }
+    }
+
+    /// Cancels what nobody sent for, closes all, and waits for the last to close.
+    pub(super) fn part(&mut self) {
+        if self.has_failed() {
+            return;
+        }
+        self.is_draining = false;
+        self.oracle.on_quiet();
+        for label in self.oracle.open_receives() {
+            let (node, _) = self.oracle.is_open(label).expect("open");
+            if self.oracle.is_working(node) {
+                self.cancel(node, label);
+            }
+        }
+        self.world.flush();
+        self.see_events();
+        let nodes = 0..self.scenario.nodes.len() as u8;
+        for node in nodes.clone() {
+            if self.oracle.is_working(node) {
+                self.close(node);
+                let apart = u64::from(node) * 7_000 % 50_000;
+                self.turn_to(self.world.now().0 + apart);
+            }
+        }
+        let deadline = self.world.now() + PATIENCE_NS;
+        let is_over = |oracle: &Oracle, node: u8| oracle.is_closed(node) || oracle.is_dead(node);
+        while !self.has_failed() && !nodes.clone().all(|node| is_over(&self.oracle, node)) {
+            self.world.turn(deadline);
+            self.see_events();
+            if self.world.now() >= deadline {
+                let open: Vec<_> =
+                    nodes.clone().filter(|&node| !is_over(&self.oracle, node)).collect();
+                self.oracle.violation(format!("stuck: nodes {open:?} do not close"));
+            }
+        }
+    }
+}

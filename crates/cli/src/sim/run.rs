@@ -1,0 +1,160 @@
+//! Runs: one seed, many seeds on all cores.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+#[cfg(feature = "sabotage")]
+use packhorse_proto::Sabotage;
+
+use super::draw::draw;
+use super::player::{Outcome, Player};
+use super::scenario::Scenario;
+use super::stats::{Stats, Totals};
+use super::trace::Tracer;
+
+/// How runs are made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conduct {
+    /// The mistake every endpoint makes.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: Option<Sabotage>,
+}
+
+/// Plays a scenario; a panic is a violation like others.
+pub fn play(scenario: &Scenario, conduct: Conduct, tracer: Option<Rc<RefCell<Tracer>>>) -> Outcome {
+    let run = panic::catch_unwind(AssertUnwindSafe(|| {
+        #[cfg_attr(not(feature = "sabotage"), allow(unused_mut))]
+        let mut player = Player::new(scenario, tracer);
+        #[cfg(feature = "sabotage")]
+        if let Some(fault) = conduct.sabotage {
+            player.world_mut().sabotage(fault);
+        }
+        let _ = conduct;
+        player.play()
+    }));
+    run.unwrap_or_else(|cause| Outcome {
+        violations: vec![format!("panic: {}", panic_text(&*cause))],
+        stats: Stats::default(),
+        trace_hash: 0,
+    })
+}
+
+/// Plays the scenario of a seed.
+pub fn run_seed(seed: u64, conduct: Conduct) -> Outcome {
+    play(&draw(seed), conduct, None)
+}
+
+fn panic_text(cause: &(dyn Any + Send)) -> String {
+    let text = cause
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| cause.downcast_ref::<&str>().copied());
+    let place = LAST_PANIC.with_borrow_mut(Option::take).unwrap_or_default();
+    format!("{} {place}", text.unwrap_or("of an unknown kind"))
+}
+
+thread_local! {
+    /// Where the last panic of this thread happened; filled by `quiet_panics`.
+    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Panics inside runs are reported as violations; the usual message would only disturb. For programs, not libraries:
+/// it replaces the process's panic hook.
+pub fn quiet_panics() {
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|place| format!("at {}:{}", place.file(), place.line()));
+        LAST_PANIC.with_borrow_mut(|last| *last = place);
+    }));
+}
+
+/// A seed that failed.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// The seed.
+    pub seed: u64,
+    /// What was wrong.
+    pub violations: Vec<String>,
+}
+
+/// What came of many runs.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// What was exercised.
+    pub totals: Totals,
+    /// The failures, by seed.
+    pub failed: Vec<Failed>,
+}
+
+/// How many runs, from where, and when to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The first seed; the others follow it.
+    pub first_seed: u64,
+    /// How many.
+    pub count: u64,
+    /// Threads; at least one.
+    pub threads: usize,
+    /// Stop after so many failures.
+    pub failed_count_max: usize,
+}
+
+/// Runs a batch on all threads. `on_done` is called after each run, from any of them.
+pub fn run_batch(plan: Plan, conduct: Conduct, on_done: impl Fn() + Sync) -> Batch {
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let batch = Mutex::new(Batch::default());
+    let work = || {
+        let mut totals = Totals::default();
+        while !stop.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= plan.count {
+                break;
+            }
+            let seed = plan.first_seed.wrapping_add(index);
+            let outcome = run_seed(seed, conduct);
+            totals.add(&outcome.stats);
+            on_done();
+            if !outcome.violations.is_empty() {
+                let failed = &mut batch.lock().expect("no panic inside").failed;
+                failed.push(Failed { seed, violations: outcome.violations });
+                if failed.len() >= plan.failed_count_max {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        batch.lock().expect("no panic inside").totals.merge(&totals);
+    };
+    thread::scope(|scope| {
+        for _ in 1..plan.threads.max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut batch = batch.into_inner().expect("no panic inside");
+    batch.failed.sort_by_key(|failed| failed.seed);
+    batch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_replays_exactly() {
+        for seed in 0..20 {
+            let (a, b) = (run_seed(seed, Conduct::default()), run_seed(seed, Conduct::default()));
+            assert_eq!((a.trace_hash, a.violations), (b.trace_hash, b.violations), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_few_hundred_seeds_hold() {
+        let plan = Plan { first_seed: 1, count: 300, threads: 2, failed_count_max: 1 };
+        let batch = run_batch(plan, Conduct::default(), || ());
+        assert!(batch.failed.is_empty(), "{:?}", batch.failed);
+    }
+}

@@ -1,0 +1,294 @@
+//! Whole endpoints on a simulated network, in virtual time.
+//!
+//! ```text
+//!   application ── post, cancel, claim ──> Endpoint ── frames ──> SimNet ── frames ──> Endpoint ── events ──> …
+//!                                             └── places bytes ──> AppMemory
+//! ```
+//!
+//! The world is the driver that PROTOCOL leaves open: it owns the clock, gathers frames from the application's memory,
+//! hands arrivals over before it lets timers fire, and collects events. Nothing in it is random but what the seed says,
+//! so tests, fuzz targets and benches use it as well as `packhorse sim`.
+//!
+//! ```
+//! use packhorse_cli::sim::world::{Spec, World};
+//! use packhorse_proto::{Event, SECOND, Tag};
+//!
+//! let mut world = World::new(7);
+//! let (a, b) = (world.add_node(Spec::default()), world.add_node(Spec::default()));
+//! world.recv(b, Some(a), Tag(1), 1000);
+//! world.send(a, b, Tag(1), 1000);
+//! assert!(world.run_until_event(SECOND, |node, event| node == b && matches!(event, Event::Received { .. })));
+//! ```
+
+use std::collections::VecDeque;
+
+use packhorse_link::sim::{Death, Delivery, NodeId, Rng, SimNet};
+use packhorse_proto::{
+    Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret,
+    Settings, TxFrame,
+};
+
+use super::memory::AppMemory;
+
+mod calls;
+mod turn;
+
+/// What a node is made of.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Local links.
+    pub ports: u8,
+    /// Chooses its identity, secret and entropy; the node's number if not given.
+    pub name: Option<u64>,
+    /// What it may hold.
+    pub limits: Limits,
+    /// Its knobs.
+    pub settings: Settings,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self { ports: 1, name: None, limits: Limits::default(), settings: Settings::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Alive,
+    Paused,
+    Dead,
+}
+
+/// An endpoint with its application's memory.
+struct Node {
+    spec: Spec,
+    name: u64,
+    id: NodeId,
+    endpoint: Endpoint,
+    memory: AppMemory,
+    life: u32,
+    state: State,
+    /// The endpoint was called since it was last asked for frames and events.
+    is_dirty: bool,
+    timeout: Instant,
+}
+
+/// Endpoints, a network, a clock.
+pub struct World {
+    seed: Rng,
+    now: Instant,
+    net: SimNet,
+    nodes: Vec<Node>,
+    events: VecDeque<(NodeId, Event)>,
+    faults: Vec<String>,
+    turns_in_moment: u32,
+    turn_count: u64,
+    next_message: u32,
+    #[cfg(feature = "sabotage")]
+    sabotage: Option<packhorse_proto::Sabotage>,
+    // Reused from frame to frame.
+    delivery: Delivery,
+    tx: TxFrame,
+    frame: Vec<u8>,
+}
+
+/// Building.
+impl World {
+    /// An empty world.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed: Rng::new(seed),
+            now: Instant(0),
+            net: SimNet::new(seed),
+            nodes: Vec::new(),
+            events: VecDeque::new(),
+            faults: Vec::new(),
+            turns_in_moment: 0,
+            turn_count: 0,
+            next_message: 0,
+            #[cfg(feature = "sabotage")]
+            sabotage: None,
+            delivery: Delivery::default(),
+            tx: TxFrame::default(),
+            frame: Vec::new(),
+        }
+    }
+
+    /// Adds an endpoint.
+    ///
+    /// # Panics
+    /// If its settings make no sense.
+    pub fn add_node(&mut self, spec: Spec) -> NodeId {
+        let id = self.net.add_node(spec.ports);
+        let name = spec.name.unwrap_or(u64::from(id.0));
+        let endpoint = self.open(id, name, 0, &spec);
+        let timeout = endpoint.next_timeout();
+        self.nodes.push(Node {
+            spec,
+            name,
+            id,
+            endpoint,
+            memory: AppMemory::default(),
+            life: 0,
+            state: State::Alive,
+            is_dirty: true,
+            timeout,
+        });
+        id
+    }
+
+    fn open(&self, id: NodeId, name: u64, life: u32, spec: &Spec) -> Endpoint {
+        let mut rng = self.seed.fork("endpoint").fork_n(name);
+        let secret = Secret([rng.next_u64(), rng.next_u64()]);
+        let identity = Identity { host: 1 + name, endpoint: rng.next_u64() };
+        let mut rng = rng.fork("entropy").fork_n(u64::from(life));
+        let entropy = std::array::from_fn(|_| rng.next_u64());
+        let locators =
+            (0..spec.ports).map(|port| Locator(self.net.locator(id.port(port)))).collect();
+        let opening = Opening { secret, identity, entropy, locators };
+        let (limits, settings) = (spec.limits.clone(), spec.settings.clone());
+        #[cfg_attr(not(feature = "sabotage"), allow(unused_mut))]
+        let mut endpoint =
+            Endpoint::open(opening, limits, settings, self.now).expect("sound settings");
+        #[cfg(feature = "sabotage")]
+        if let Some(fault) = self.sabotage {
+            endpoint.sabotage(fault);
+        }
+        endpoint
+    }
+
+    /// From now on every endpoint makes this mistake.
+    #[cfg(feature = "sabotage")]
+    pub fn sabotage(&mut self, fault: packhorse_proto::Sabotage) {
+        self.sabotage = Some(fault);
+        self.nodes.iter_mut().for_each(|node| node.endpoint.sabotage(fault));
+    }
+
+    /// The network, to set conditions and read counters.
+    pub fn net(&mut self) -> &mut SimNet {
+        &mut self.net
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How many nodes were added.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// All nodes.
+    pub fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.nodes.len() as u32).map(NodeId)
+    }
+
+    fn node(&self, node: NodeId) -> &Node {
+        &self.nodes[node.0 as usize]
+    }
+
+    fn touch(&mut self, node: NodeId) -> (Instant, &mut Node) {
+        let entry = &mut self.nodes[node.0 as usize];
+        entry.is_dirty = true;
+        (self.now, entry)
+    }
+
+    /// An endpoint, to look at.
+    pub fn endpoint(&self, node: NodeId) -> &Endpoint {
+        &self.node(node).endpoint
+    }
+
+    /// An endpoint, to call; it is asked for frames and events before time moves on.
+    pub fn endpoint_mut(&mut self, node: NodeId) -> &mut Endpoint {
+        &mut self.touch(node).1.endpoint
+    }
+
+    /// An application's memory.
+    pub fn memory(&mut self, node: NodeId) -> &mut AppMemory {
+        &mut self.nodes[node.0 as usize].memory
+    }
+
+    /// The capability to send to a node.
+    pub fn address(&self, node: NodeId) -> Address {
+        self.node(node).endpoint.address()
+    }
+
+    /// How often a node was restarted.
+    pub fn life(&self, node: NodeId) -> u32 {
+        self.node(node).life
+    }
+
+    /// Whether the node has an endpoint that runs, if not just now.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.node(node).state != State::Dead
+    }
+
+    /// What `at` calls `of`; made known if it was not.
+    ///
+    /// # Panics
+    /// If `at` is closing or full.
+    pub fn peer(&mut self, at: NodeId, of: NodeId) -> PeerId {
+        let address = self.address(of);
+        let endpoint = &mut self.nodes[at.0 as usize].endpoint;
+        match endpoint.find_peer(&address.identity) {
+            Some(peer) => peer,
+            None => endpoint.add_peer(&address).expect("room for a peer"),
+        }
+    }
+
+    /// Which node `at` calls `peer`.
+    pub fn node_of(&self, at: NodeId, peer: PeerId) -> Option<NodeId> {
+        let identity = self.node(at).endpoint.identity_of(peer)?;
+        let named = |node: &&Node| node.name + 1 == identity.host;
+        self.nodes.iter().find(named).map(|node| node.id)
+    }
+}
+
+/// Fates of nodes.
+impl World {
+    /// The endpoint dies without a word; what it sends or holds is lost.
+    pub fn kill(&mut self, node: NodeId, death: Death) {
+        self.nodes[node.0 as usize].state = State::Dead;
+        self.net.kill(node, death);
+    }
+
+    /// A killed node comes back: same address, new incarnation, empty memory.
+    pub fn revive(&mut self, node: NodeId) {
+        let life = self.node(node).life + 1;
+        let endpoint = self.open(node, self.node(node).name, life, &self.node(node).spec);
+        let entry = &mut self.nodes[node.0 as usize];
+        entry.endpoint = endpoint;
+        entry.memory = AppMemory::default();
+        (entry.life, entry.state, entry.is_dirty) = (life, State::Alive, true);
+        self.net.resume(self.now.0, node);
+    }
+
+    /// The node is not turned until `resume`; the system keeps up to `held_len_max` bytes of frames for it.
+    pub fn pause(&mut self, node: NodeId, held_len_max: u64) {
+        if self.node(node).state == State::Alive {
+            self.nodes[node.0 as usize].state = State::Paused;
+            self.net.pause(node, held_len_max);
+        }
+    }
+
+    /// The end of a pause.
+    pub fn resume(&mut self, node: NodeId) {
+        if self.node(node).state == State::Paused {
+            self.nodes[node.0 as usize].state = State::Alive;
+            self.net.resume(self.now.0, node);
+        }
+    }
+
+    /// Faults of endpoints or their use of memory since the last call.
+    pub fn take_faults(&mut self) -> Vec<String> {
+        for node in &mut self.nodes {
+            if node.memory.has_faults() {
+                let faults = node.memory.take_faults();
+                self.faults
+                    .extend(faults.into_iter().map(|fault| format!("node {}: {fault}", node.id.0)));
+            }
+        }
+        std::mem::take(&mut self.faults)
+    }
+}

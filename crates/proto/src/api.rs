@@ -1,0 +1,403 @@
+//! What the driver and the endpoint say to each other: requests in, events and frames out.
+
+use alloc::vec::Vec;
+
+use crate::types::{BufId, Criteria, Identity, Locator, PeerId, ReqId, Space, Tag};
+
+/// When a send is complete (PROTOCOL §7.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Payload kept in the resend pool; the buffer is free on return.
+    Copied,
+    /// The peer's engine holds or placed it.
+    Accepted,
+    /// A receive took it.
+    Matched,
+}
+
+/// Payload of a send.
+#[derive(Clone, Copy, Debug)]
+pub enum Payload<'a> {
+    /// Stays in the application's memory until the send completes.
+    InPlace {
+        /// The memory.
+        buf: BufId,
+        /// Its length.
+        len: u64,
+    },
+    /// Copied now, into the resend pool; completes on return. If the pool is full the post is refused with
+    /// `PostError::PoolFull` and the caller posts it in place.
+    Copied(&'a [u8]),
+}
+
+/// A send to post.
+#[derive(Clone, Copy, Debug)]
+pub struct SendSpec<'a> {
+    /// To whom.
+    pub peer: PeerId,
+    /// Matching space.
+    pub space: Space,
+    /// Match bits.
+    pub tag: Tag,
+    /// 64 bits beside the payload.
+    pub immediate: Option<u64>,
+    /// The bytes.
+    pub payload: Payload<'a>,
+    /// Tell only when matched; otherwise when accepted. Without effect on copied payload.
+    pub until_matched: bool,
+    /// Returned in the event.
+    pub user: u64,
+}
+
+/// Which posted list (PROTOCOL §9.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Searched first.
+    Priority,
+    /// Searched when nothing in the priority list matched.
+    Overflow,
+}
+
+/// How often an entry is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// For one message.
+    Once,
+    /// For many, each placed behind the one before; unlinked when less than this is free.
+    Many {
+        /// Least free bytes for the entry to stay.
+        free_len_min: u64,
+    },
+}
+
+/// A receive to post.
+#[derive(Clone, Copy, Debug)]
+pub struct RecvSpec {
+    /// What it takes.
+    pub criteria: Criteria,
+    /// Where to.
+    pub buf: BufId,
+    /// Length of the memory.
+    pub len: u64,
+    /// Priority or overflow.
+    pub list: List,
+    /// Once or many times.
+    pub uses: Use,
+    /// Take the envelope only: no byte is placed, the message counts as received.
+    pub header_only: bool,
+    /// Returned in the event.
+    pub user: u64,
+}
+
+/// Why a request ended without success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Cancelled by the application.
+    Cancelled,
+    /// The peer cancelled its side: a matched send was withdrawn, or a receive that was being filled.
+    CancelledByPeer,
+    /// The peer is gone.
+    Gone(GoneReason),
+    /// The peer said goodbye before accepting it.
+    Closed,
+    /// This endpoint was closed.
+    Closing,
+}
+
+/// On what evidence a peer is gone (PROTOCOL §4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoneReason {
+    /// No path reaches it.
+    Unreachable,
+    /// It does not know the association.
+    Reset,
+    /// It lives again as a new incarnation.
+    Restarted,
+    /// Its process died, says the driver.
+    Died,
+    /// Silent for too long.
+    Silent,
+    /// It speaks no version we speak.
+    Version,
+}
+
+/// The envelope of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// From whom.
+    pub source: PeerId,
+    /// Matching space.
+    pub space: Space,
+    /// Match bits.
+    pub tag: Tag,
+    /// 64 bits beside the payload.
+    pub immediate: Option<u64>,
+    /// Its whole length.
+    pub len: u64,
+}
+
+/// Something the application waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A send ended. Copied sends have no event.
+    Sent {
+        /// The request.
+        req: ReqId,
+        /// As posted.
+        user: u64,
+        /// To whom.
+        peer: PeerId,
+        /// How.
+        result: Result<(), Failure>,
+    },
+    /// A receive took a message to its end. For an entry used many times the request lives on until `Unlinked`.
+    Received {
+        /// The request.
+        req: ReqId,
+        /// As posted.
+        user: u64,
+        /// What came.
+        envelope: Envelope,
+        /// Where in the posted memory it starts (0 but for entries used many times).
+        offset: u64,
+        /// Bytes placed: less than `envelope.len` if truncated.
+        placed_len: u64,
+        /// Failed after the match: the sender cancelled, or is gone.
+        result: Result<(), Failure>,
+    },
+    /// A priority receive matched a message that lies in an overflow entry's memory. Nothing was copied.
+    Overflowed {
+        /// The request that matched, now complete.
+        req: ReqId,
+        /// As posted.
+        user: u64,
+        /// What came.
+        envelope: Envelope,
+        /// The overflow entry's `user`.
+        overflow_user: u64,
+        /// Where in the overflow entry's memory.
+        offset: u64,
+        /// Bytes there.
+        placed_len: u64,
+    },
+    /// A receive ended without a message, or an entry used many times was unlinked: full or cancelled.
+    Unlinked {
+        /// The request.
+        req: ReqId,
+        /// As posted.
+        user: u64,
+        /// `None`: full.
+        failure: Option<Failure>,
+    },
+    /// A peer verified itself: a new association.
+    Joined {
+        /// Who.
+        peer: PeerId,
+    },
+    /// An association ended; its requests end with events of their own.
+    Left {
+        /// Who.
+        peer: PeerId,
+        /// Why; `None` after a goodbye.
+        reason: Option<GoneReason>,
+    },
+    /// Closing is complete: everything accepted and said goodbye to, or given up.
+    Closed {
+        /// All was accepted and acknowledged.
+        clean: bool,
+    },
+}
+
+/// Why a post was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostError {
+    /// The endpoint is closing.
+    Closing,
+    /// No such peer.
+    UnknownPeer,
+    /// The copied payload does not fit the resend pool now; post it in place.
+    PoolFull,
+    /// Copied payload is for eager messages only.
+    TooLong {
+        /// The longest.
+        len_max: u64,
+    },
+    /// The handle names nothing (any more).
+    UnknownHandle,
+}
+
+/// Why a peer could not be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerError {
+    /// `Limits::peer_count_max` rows are in use.
+    TooMany {
+        /// The limit.
+        count_max: u32,
+    },
+    /// The endpoint is closing.
+    Closing,
+}
+
+/// A message taken out of the unexpected list by `claim`; to be received or discarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim(pub u64);
+
+/// Where the bytes of a piece of a frame's body are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the application's memory.
+    User {
+        /// Which.
+        buf: BufId,
+        /// From where.
+        offset: u64,
+    },
+    /// In the endpoint's resend pool: `Endpoint::pooled` shows them.
+    Pool {
+        /// Slot.
+        slot: u32,
+        /// From where.
+        offset: u32,
+    },
+    /// Zeros.
+    Zero,
+}
+
+/// A piece of a frame's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where its bytes are.
+    pub source: Source,
+    /// How many.
+    pub len: u32,
+}
+
+/// A frame to send: header and heads as bytes, bodies as pieces to gather. Made once by the driver and used again.
+///
+/// With payload checks on, the `Check` record's sum is left for the driver, who reads the bytes anyway:
+/// `crate::wire::finish` puts it in and seals the frame.
+#[derive(Clone, Debug, Default)]
+pub struct TxFrame {
+    /// Which local link.
+    pub link: u8,
+    /// Where to.
+    pub to: Locator,
+    /// Header and heads.
+    pub head: Vec<u8>,
+    /// Bodies.
+    pub body: Vec<Piece>,
+    /// Sum of the bodies' lengths.
+    pub body_len: usize,
+    /// The receiver's key, for `wire::finish`.
+    pub(crate) secret: Option<crate::types::Secret>,
+}
+
+/// What the driver draws and knows when an endpoint opens.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The key peers must know.
+    pub secret: crate::types::Secret,
+    /// Who this is.
+    pub identity: Identity,
+    /// Fresh randomness of this life: incarnation, cookie key, ids are drawn from it. Never the same twice.
+    pub entropy: [u64; 4],
+    /// One locator for each local link; the first goes into the address.
+    pub locators: Vec<Locator>,
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counts since the endpoint opened.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
+        impl Counters {
+            /// Names and values, in the order of declaration.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Frames made.
+    frames_out,
+    /// Frames that passed the check.
+    frames_in,
+    /// Frames that did not.
+    frames_unkeyed,
+    /// Keyed frames that made no sense.
+    frames_malformed,
+    /// Frames whose payload check failed.
+    frames_damaged,
+    /// Packets received twice.
+    packets_duplicate,
+    /// Packets taken for lost.
+    packets_lost,
+    /// Contents sent again.
+    contents_resent,
+    /// Probes after silence.
+    probes,
+    /// Hellos sent.
+    hellos,
+    /// Challenges sent.
+    challenges,
+    /// Echoes with a stale or forged cookie.
+    cookies_refused,
+    /// Associations begun.
+    joined,
+    /// Associations ended.
+    left,
+    /// Associations renewed by another incarnation or id.
+    renewed,
+    /// Resets sent.
+    resets_out,
+    /// Resets believed.
+    resets_in,
+    /// Messages posted.
+    messages_out,
+    /// Messages whose envelope was taken in turn.
+    messages_in,
+    /// Message records received twice.
+    messages_duplicate,
+    /// Messages held ahead of their turn.
+    messages_early,
+    /// Messages held unexpected.
+    messages_unexpected,
+    /// Refusals sent.
+    refusals,
+    /// Recalls sent.
+    recalls,
+    /// Queries sent.
+    queries,
+    /// Messages found by a query and taken out of turn.
+    queries_found,
+    /// Large messages announced to us.
+    rendezvous_in,
+    /// Grants sent.
+    grants,
+    /// Grants repeated.
+    grants_repeated,
+    /// Acknowledgements sent.
+    acks_out,
+    /// Acknowledgements received.
+    acks_in,
+    /// Windows shrunk gently.
+    windows_shrunk,
+    /// Windows halved.
+    windows_halved,
+    /// Paths left.
+    paths_lost,
+    /// Paths taken back.
+    paths_regained,
+    /// Locators replaced after an echo.
+    locators_changed,
+    /// Paths that fell back to 1200 bytes.
+    frame_len_drops,
+    /// Bytes of payload placed.
+    bytes_placed,
+    /// Most payload held at once.
+    held_len_peak,
+    /// Most envelopes held at once.
+    envelope_count_peak,
+}

@@ -1,0 +1,325 @@
+//! Time passes.
+//!
+//! PROTOCOL §4.2, §5.4, §6.2, §6.4. Each row has at most one live entry in the timer heap: the moment it wants to be looked
+//! at, which may be too early but never too late. Looking at a row does what is due and arms it again. Sending a packet
+//! therefore costs a comparison, not a heap operation. Delayed acknowledgements all wait equally long, so a queue serves.
+
+use core::cmp::Reverse;
+
+use crate::api::GoneReason;
+use crate::endpoint::Endpoint;
+use crate::limits::{MS, SECOND};
+use crate::path::Standing;
+use crate::peer::{Phase, Row};
+use crate::sabotage::Sabotage;
+use crate::slab::NONE;
+use crate::types::{Instant, Locator, Memory, PeerId};
+
+/// Unanswered probes before silence may end an association.
+const GONE_PROBE_COUNT: u32 = 5;
+/// Unanswered probes before a path is left for another.
+const LEAVE_PROBE_COUNT: u32 = 3;
+/// A quiet row's active record is put away after this.
+const REST_AFTER_NS: u64 = SECOND;
+
+impl Endpoint {
+    /// When `on_timeout` should be called next. It may turn out that nothing was due.
+    pub fn next_timeout(&self) -> Instant {
+        if self.closed {
+            return Instant::NEVER;
+        }
+        let row = self.timers.peek().map_or(Instant::NEVER, |&Reverse((at, _))| at);
+        let ack = self.ack_timers.front().map_or(Instant::NEVER, |&(at, _)| at);
+        if !self.orphans.is_empty() {
+            return Instant(0);
+        }
+        let linger = self.closing.as_ref().map_or(Instant::NEVER, |closing| closing.until);
+        row.min(ack).min(self.regrant_at).min(self.queries.at).min(linger)
+    }
+
+    /// Does what is due. Frames that have arrived must be handed in first: after a late turn (a stopped process, a
+    /// suspended machine) the answer to a probe may be waiting in the link.
+    pub fn on_timeout(&mut self, now: Instant, memory: &mut impl Memory) {
+        if self.closed {
+            return;
+        }
+        self.deliver_orphans(now, memory);
+        while let Some(&(at, row)) = self.ack_timers.front()
+            && at <= now
+        {
+            self.ack_timers.pop_front();
+            self.on_ack_timer(now, row);
+        }
+        while let Some(&Reverse((at, row))) = self.timers.peek()
+            && at <= now
+        {
+            self.timers.pop();
+            if self.rows.get(row).is_some_and(|this| this.timer_at == at) {
+                self.rows[row].timer_at = Instant::NEVER;
+                self.on_row_timer(now, row);
+            }
+        }
+        if self.regrant_at <= now {
+            self.regrant(now);
+        }
+        if self.queries.at <= now {
+            self.ask_queries(now);
+        }
+        self.tend_closing(now);
+    }
+
+    /// The row wants to be looked at no later than `at`.
+    #[inline]
+    pub(crate) fn arm(&mut self, at: Instant, row: u32) {
+        let this = &mut self.rows[row];
+        if at < this.timer_at {
+            this.timer_at = at;
+            self.timers.push(Reverse((at, row)));
+        }
+    }
+
+    fn on_ack_timer(&mut self, now: Instant, row: u32) {
+        let Some(active) =
+            self.rows.get(row).map(|this| this.active).filter(|&active| active != NONE)
+        else {
+            return;
+        };
+        let mut due = false;
+        for path in &mut self.actives[active].paths {
+            if path.ack_due <= now && path.ack_pending_count > 0 {
+                path.ack_at_once = true;
+                due = true;
+            }
+        }
+        if due {
+            self.make_ready(row);
+        }
+    }
+
+    fn on_row_timer(&mut self, now: Instant, row: u32) {
+        match self.rows[row].phase {
+            Phase::Idle => return,
+            Phase::Hello => self.tend_contact(now, row),
+            Phase::Echo | Phase::Joined => self.tend_paths(now, row),
+        }
+        if self.rows[row].phase == Phase::Idle || self.rows[row].active == NONE {
+            return;
+        }
+        let next = self.row_deadline(now, row);
+        self.arm(next, row);
+    }
+
+    /// Hello went unanswered: again, or no more.
+    fn tend_contact(&mut self, now: Instant, row: u32) {
+        let contact = &self.actives[self.rows[row].active].contact;
+        if now.since_ns(contact.began_at) >= self.settings.gone_after_ns
+            && contact.hello_count >= GONE_PROBE_COUNT
+        {
+            self.end_association(now, row, Some(GoneReason::Silent));
+        } else {
+            self.make_ready(row);
+        }
+    }
+
+    /// Packets on their way: lost, or overdue. And the peer: alive?
+    fn tend_paths(&mut self, now: Instant, row: u32) {
+        let active = self.rows[row].active;
+        for index in 0..self.actives[active].paths.len() {
+            let path = &self.actives[active].paths[index];
+            if path.flight.is_empty() {
+                continue;
+            }
+            if path.flight.loss_deadline(path.rtt.loss_delay_ns()) <= now
+                && !self.saboteur.makes(Sabotage::LossNeverDetected)
+            {
+                self.detect_lost(now, row, index);
+            }
+            let path = &self.actives[active].paths[index];
+            let overdue = path.flight.last_sent_at() + path.probe_ns(self.settings.ack_delay_ns);
+            if !path.flight.is_empty() && overdue <= now {
+                self.on_probe_time(now, row, index);
+                if self.rows[row].phase == Phase::Idle {
+                    return;
+                }
+            }
+        }
+        let unproven = |path: &crate::path::Path| {
+            path.standing != Standing::Proven && path.challenge_at <= now
+        };
+        let probing = |path: &crate::path::Path| path.frame_probe_due(now).is_some();
+        if self.actives[active].paths.iter().any(|path| unproven(path) || probing(path)) {
+            self.make_ready(row);
+        }
+        self.tend_silence(now, row);
+        self.tend_idleness(now, row);
+    }
+
+    /// Nothing was acknowledged for a probe time.
+    fn on_probe_time(&mut self, now: Instant, row: u32, index: usize) {
+        let this = &self.rows[row];
+        let gone_after_ns = self.gone_after_ns(this);
+        let silent_ns = now.since_ns(this.heard_at);
+        let active = this.active;
+        let others = self.actives[active]
+            .paths
+            .iter()
+            .enumerate()
+            .any(|(other, path)| other != index && path.is_usable());
+        let path = &mut self.actives[active].paths[index];
+        if path.probe_count >= GONE_PROBE_COUNT && silent_ns >= gone_after_ns {
+            self.end_association(now, row, Some(GoneReason::Silent));
+            return;
+        }
+        if self.saboteur.makes(Sabotage::TimerNotRearmed) && path.probe_count > 0 {
+            path.probe_count = GONE_PROBE_COUNT;
+            return;
+        }
+        path.probe_count += 1;
+        path.probe_now = true;
+        self.counters.probes += 1;
+        if path.probe_count > 1 {
+            path.window.on_probe_timeout_repeated();
+        }
+        if path.probe_count >= LEAVE_PROBE_COUNT && others && path.is_usable() {
+            self.leave_path(now, row, index);
+        }
+        self.make_ready(row);
+    }
+
+    /// A silent path is left while others work; what it carried goes elsewhere (PROTOCOL §6.5).
+    fn leave_path(&mut self, now: Instant, row: u32, index: usize) {
+        let active = self.rows[row].active;
+        let path = &mut self.actives[active].paths[index];
+        path.standing = Standing::Left;
+        path.probe_now = false;
+        path.challenge_at = now;
+        path.challenge_count = 0;
+        self.counters.paths_lost += 1;
+        let next_packet = path.flight.next_packet();
+        let mut flight =
+            core::mem::replace(&mut path.flight, crate::sent::Flight::new(next_packet));
+        let count = flight.abandon(&mut |content| self.on_content_lost(row, content));
+        self.counters.packets_lost += u64::from(count);
+    }
+
+    fn gone_after_ns(&self, row: &Row) -> u64 {
+        if row.has_helper {
+            self.settings.gone_after_ns
+        } else {
+            self.settings.gone_after_inline_ns
+        }
+    }
+
+    /// Asks a peer that owes us something and was not heard for long.
+    fn tend_silence(&mut self, now: Instant, row: u32) {
+        if self.is_owed(row) && now >= self.ping_at(row) {
+            let active = &mut self.actives[self.rows[row].active];
+            if active.paths.iter().all(|path| path.flight.is_empty()) {
+                active.ping = true;
+                self.make_ready(row);
+            }
+        }
+    }
+
+    fn ping_at(&self, row: u32) -> Instant {
+        let this = &self.rows[row];
+        this.heard_at + self.gone_after_ns(this) / 4
+    }
+
+    /// Something of the peer's is waited for (PROTOCOL §4.2).
+    fn is_owed(&self, row: u32) -> bool {
+        let this = &self.rows[row];
+        let sending = this.active != NONE && self.actives[this.active].first != NONE;
+        sending || this.directed_count > 0 || this.arrival_count > 0
+    }
+
+    fn tend_idleness(&mut self, now: Instant, row: u32) {
+        let active = self.rows[row].active;
+        if !self.actives[active].is_quiet()
+            || self.rows[row].refused_from != crate::peer::NO_MESSAGE
+        {
+            self.actives[active].idle_since = now;
+        } else if now.since_ns(self.actives[active].idle_since) >= REST_AFTER_NS
+            && self.rows[row].phase == Phase::Joined
+        {
+            let all_proven = self.actives[active].paths.iter().all(|path| path.is_usable());
+            if all_proven && !self.rows[row].is_ready && !self.is_owed(row) {
+                self.rest(row);
+            }
+        }
+    }
+
+    /// When the row must be looked at next.
+    fn row_deadline(&self, now: Instant, row: u32) -> Instant {
+        let this = &self.rows[row];
+        let active = &self.actives[this.active];
+        if this.phase == Phase::Hello {
+            return active.contact.hello_at;
+        }
+        let mut at = now + REST_AFTER_NS;
+        for path in &active.paths {
+            at = at
+                .min(path.flight_deadline(self.settings.ack_delay_ns))
+                .min(path.frame_probe_at().max(now + 1));
+            if path.standing != Standing::Proven {
+                at = at.min(path.challenge_at.max(now + 1));
+            }
+        }
+        if self.is_owed(row) {
+            at = at.min(self.ping_at(row));
+        }
+        // A saboteur who does not look for losses must not be asked at every tick either.
+        let pause_ns = if self.saboteur.makes(Sabotage::LossNeverDetected) { MS } else { 1 };
+        at.max(now + pause_ns)
+    }
+
+    /// The link says that nobody is reachable there (PROTOCOL §4.2). Believed only while something is unanswered.
+    pub fn on_unreachable(&mut self, now: Instant, link: u8, locator: &Locator) {
+        let struck: alloc::vec::Vec<u32> = self
+            .rows
+            .ids()
+            .filter(|&row| {
+                let active = self.rows[row].active;
+                active != NONE
+                    && self.actives[active]
+                        .paths
+                        .iter()
+                        .any(|path| path.link == link && path.locator == *locator)
+            })
+            .collect();
+        for row in struck {
+            self.on_row_unreachable(now, row, link, locator);
+        }
+    }
+
+    fn on_row_unreachable(&mut self, now: Instant, row: u32, link: u8, locator: &Locator) {
+        if self.rows[row].phase == Phase::Hello {
+            self.end_association(now, row, Some(GoneReason::Unreachable));
+            return;
+        }
+        let active = self.rows[row].active;
+        let hit = |path: &crate::path::Path| {
+            path.link == link && path.locator == *locator && !path.flight.is_empty()
+        };
+        let Some(index) = self.actives[active].paths.iter().position(hit) else { return };
+        let others = self.actives[active]
+            .paths
+            .iter()
+            .enumerate()
+            .any(|(other, path)| other != index && path.is_usable());
+        if others {
+            self.leave_path(now, row, index);
+            self.make_ready(row);
+            self.arm(now, row);
+        } else {
+            self.end_association(now, row, Some(GoneReason::Unreachable));
+        }
+    }
+
+    /// The driver knows that the peer's process is dead.
+    pub fn on_peer_died(&mut self, now: Instant, peer: PeerId) {
+        if self.rows.get(peer.0).is_some_and(|row| row.phase != Phase::Idle) {
+            self.end_association(now, peer.0, Some(GoneReason::Died));
+        }
+    }
+}

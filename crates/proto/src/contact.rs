@@ -1,0 +1,620 @@
+//! First contact: how a stranger with our address becomes a peer, and how a peer becomes a stranger.
+//!
+//! PROTOCOL §3. The receiver of a Hello keeps nothing: all it needs comes back with the Echo, and the cookie proves that
+//! it was asked for just now, from there, by this life of that endpoint. The picture is a hotel desk that writes the room
+//! number on the guest's own card: whoever shows the card later gets in, and a card from last year does not fit the door.
+
+use crate::api::{Event, Failure, GoneReason};
+use crate::endpoint::Endpoint;
+use crate::input::Origin;
+use crate::limits::SECOND;
+use crate::path::{Path, Standing};
+use crate::peer::{Farewell, Phase, make_id};
+use crate::sabotage::Sabotage;
+use crate::siphash::siphash13_words;
+use crate::types::{Address, Instant, Locator, Secret};
+use crate::wire::{
+    FLAG_ADDRESS, FLAG_HELPER, FORM_STRANGER, FrameView, HelloRepr, HelloView, Record, WelcomeRepr,
+    WelcomeView,
+};
+
+/// Answers waiting to be sent; more are dropped, the asker will ask again.
+const REPLY_COUNT_MAX: usize = 256;
+/// The cookie's clock: 2^34 ns, about 17 s.
+const EPOCH_SHIFT: u32 = 34;
+/// Longest pause between two Hellos.
+const HELLO_NS_MAX: u64 = SECOND;
+
+/// A lone answer: one record, no packet number, to wherever the question came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reply {
+    pub(crate) link: u8,
+    pub(crate) locator: Locator,
+    pub(crate) secret: Secret,
+    pub(crate) to: u64,
+    pub(crate) version: u8,
+    pub(crate) path: u8,
+    pub(crate) record: ReplyRecord,
+}
+
+/// What a lone answer says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReplyRecord {
+    Challenge { nonce: u64, cookie: u64 },
+    Versions { nonce: u64 },
+    Reset { id: u64 },
+    PathChallenge { nonce: u64 },
+    PathResponse { nonce: u64 },
+}
+
+impl Endpoint {
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        if self.replies.len() < REPLY_COUNT_MAX {
+            self.replies.push_back(reply);
+        }
+    }
+
+    /// Starts an association: Hello as soon as frames are polled.
+    pub(crate) fn begin_contact(&mut self, now: Instant, row: u32) {
+        let id = make_id(row, self.draw());
+        let nonce = self.draw();
+        let this = &mut self.rows[row];
+        this.begin(id);
+        this.phase = Phase::Hello;
+        this.heard_at = now;
+        this.frame_len_max = self.settings.frame_len_max;
+        let locator = this.first_locator;
+        let active = self.activate(row);
+        let active = &mut self.actives[active];
+        active.contact.began_at = now;
+        active.contact.hello_at = now;
+        active.contact.hello_count = 0;
+        active.contact.nonce = nonce;
+        let frame_len = self.settings.frame_len_max;
+        active.paths.push(Path::new(
+            0,
+            locator,
+            Standing::Proven,
+            frame_len,
+            self.settings.initial_rtt_ns,
+        ));
+        self.make_ready(row);
+        self.arm(now, row);
+    }
+
+    /// The pause after the next Hello.
+    pub(crate) fn hello_pause_ns(&self, count: u32) -> u64 {
+        ((2 * self.settings.initial_rtt_ns) << count.min(16)).min(HELLO_NS_MAX)
+    }
+
+    pub(crate) fn hello_repr(&self, id: u64, nonce: u64) -> HelloRepr<'_> {
+        HelloRepr {
+            flags: if self.settings.has_helper { FLAG_HELPER } else { 0 },
+            versions: self.versions_byte(),
+            frame_len_max: self.settings.frame_len_max,
+            incarnation: self.incarnation,
+            id,
+            nonce,
+            address: self.address(),
+            locators: &self.locators,
+        }
+    }
+
+    pub(crate) fn welcome_repr(&self, row: u32, nonce: u64) -> WelcomeRepr<'_> {
+        let with_address = self.rows[row].by_public_key;
+        WelcomeRepr {
+            flags: if self.settings.has_helper { FLAG_HELPER } else { 0 }
+                | if with_address { FLAG_ADDRESS } else { 0 },
+            versions: self.versions_byte(),
+            frame_len_max: self.settings.frame_len_max,
+            id: self.rows[row].local_id,
+            nonce,
+            incarnation: self.incarnation,
+            locators: &self.locators,
+            address: with_address.then(|| self.address()),
+        }
+    }
+
+    pub(crate) fn versions_byte(&self) -> u8 {
+        self.settings.versions.0 << 4 | self.settings.versions.1
+    }
+
+    /// A frame to id 0: a Hello, with an Echo if the sender was challenged. Returns the row if what follows in the
+    /// frame may be processed.
+    pub(crate) fn on_first_contact(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        view: &FrameView<'_>,
+    ) -> Option<u32> {
+        let mut records = view
+            .records()
+            .map(|(record, _)| record)
+            .filter(|record| !matches!(record, Record::Check { .. }));
+        let Some(Record::Hello(hello)) = records.next() else {
+            self.counters.frames_malformed += 1;
+            return None;
+        };
+        let public = view.header.form & FORM_STRANGER != 0;
+        let key = if public { Secret::PUBLIC } else { self.secret };
+        let Ok(address) = hello.address(key) else {
+            self.counters.frames_malformed += 1;
+            return None;
+        };
+        let row = self.rows.find(&address.identity);
+        if let Some(row) = row {
+            let this = &self.rows[row];
+            let same = this.incarnation == hello.incarnation() && this.remote_id == hello.id();
+            if same && this.phase == Phase::Joined {
+                return Some(row); // it has not heard our Welcome yet
+            }
+            if same {
+                // We have ended this association: say so, or it would start again with what we took already.
+                self.reply_to(
+                    origin,
+                    &address,
+                    &hello,
+                    view.header.version(),
+                    ReplyRecord::Reset { id: 0 },
+                );
+                self.counters.resets_out += 1;
+                return None;
+            }
+        }
+        let Some(Record::Echo { cookie }) = records.next() else {
+            self.challenge(now, origin, &address, &hello, view.header.version());
+            return None;
+        };
+        let wanted = |epoch: u64| self.cookie(origin, &address, &hello, epoch);
+        let epoch = now.0 >> EPOCH_SHIFT;
+        let fresh = cookie == wanted(epoch) || cookie == wanted(epoch.wrapping_sub(1));
+        if !fresh && !self.saboteur.makes(Sabotage::StaleIncarnationAccepted) {
+            self.counters.cookies_refused += 1;
+            self.challenge(now, origin, &address, &hello, view.header.version());
+            return None;
+        }
+        self.accept_echo(now, origin, &address, &hello, public, view.header.version())
+    }
+
+    /// PROTOCOL §3.5.
+    fn cookie(&self, origin: Origin, address: &Address, hello: &HelloView<'_>, epoch: u64) -> u64 {
+        let row = self.rows.find(&address.identity);
+        let local_id = row.map_or(0, |row| self.rows[row].local_id);
+        let word = |at: usize| {
+            u64::from_le_bytes(origin.from.0[at..at + 8].try_into().expect("eight bytes"))
+        };
+        siphash13_words(
+            self.key,
+            &[
+                address.identity.host,
+                address.identity.endpoint,
+                hello.incarnation(),
+                hello.id(),
+                word(0),
+                word(8),
+                word(16),
+                u64::from(origin.link),
+                epoch,
+                local_id,
+                self.forgotten_count,
+            ],
+        )
+    }
+
+    fn challenge(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        address: &Address,
+        hello: &HelloView<'_>,
+        version: u8,
+    ) {
+        let cookie = self.cookie(origin, address, hello, now.0 >> EPOCH_SHIFT);
+        self.counters.challenges += 1;
+        self.reply_to(
+            origin,
+            address,
+            hello,
+            version,
+            ReplyRecord::Challenge { nonce: hello.nonce(), cookie },
+        );
+    }
+
+    fn reply_to(
+        &mut self,
+        origin: Origin,
+        address: &Address,
+        hello: &HelloView<'_>,
+        version: u8,
+        record: ReplyRecord,
+    ) {
+        self.reply(Reply {
+            link: origin.link,
+            locator: origin.from,
+            secret: address.secret,
+            to: hello.id(),
+            version,
+            path: 0,
+            record,
+        });
+    }
+
+    /// The echo is good: the peer lives, now, there.
+    fn accept_echo(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        address: &Address,
+        hello: &HelloView<'_>,
+        public: bool,
+        version: u8,
+    ) -> Option<u32> {
+        if self.closing.is_some() {
+            return None; // too late to make friends
+        }
+        let row = match self.rows.find(&address.identity) {
+            Some(row) => row,
+            None => self.insert_row(address).ok()?,
+        };
+        let this = &self.rows[row];
+        let other_life = this.incarnation != 0 && this.incarnation != hello.incarnation();
+        match this.phase {
+            Phase::Joined => {
+                let reason = if other_life { GoneReason::Restarted } else { GoneReason::Reset };
+                self.counters.renewed += 1;
+                self.end_association(now, row, Some(reason));
+            }
+            // It may have taken messages in the life that challenged us.
+            Phase::Echo if other_life => {
+                self.end_association(now, row, Some(GoneReason::Restarted))
+            }
+            Phase::Idle | Phase::Hello | Phase::Echo => {}
+        }
+        if self.rows[row].phase == Phase::Idle {
+            let id = make_id(row, self.draw());
+            self.rows[row].begin(id);
+        }
+        let this = &mut self.rows[row];
+        this.secret = address.secret;
+        this.by_public_key = public;
+        this.version = version;
+        let locators = hello.locators(if public { Secret::PUBLIC } else { self.secret });
+        let known = Known {
+            incarnation: hello.incarnation(),
+            id: hello.id(),
+            flags: hello.flags(),
+            frame_len_max: hello.frame_len_max(),
+        };
+        self.join(now, row, origin, known, locators);
+        let active = &mut self.actives[self.rows[row].active];
+        active.welcome = true;
+        active.peer_nonce = hello.nonce();
+        self.make_ready(row);
+        Some(row)
+    }
+
+    /// Both sides know each other.
+    fn join(
+        &mut self,
+        now: Instant,
+        row: u32,
+        origin: Origin,
+        known: Known,
+        locators: impl Iterator<Item = Locator>,
+    ) {
+        let frame_len = self
+            .settings
+            .frame_len_max
+            .min(known.frame_len_max.max(crate::limits::FRAME_LEN_FLOOR));
+        let rtt_ns = self.settings.initial_rtt_ns;
+        let this = &mut self.rows[row];
+        this.phase = Phase::Joined;
+        this.incarnation = known.incarnation;
+        this.remote_id = known.id;
+        this.has_helper = known.flags & FLAG_HELPER != 0;
+        this.frame_len_max = frame_len;
+        this.heard_at = now;
+        let active = self.activate(row);
+        let active = &mut self.actives[active];
+        active.idle_since = now;
+        match active.paths.first_mut() {
+            Some(path) => {
+                (path.link, path.locator) = (origin.link, origin.from);
+                path.limit_frame_len(frame_len);
+            }
+            None => active.paths.push(Path::new(
+                origin.link,
+                origin.from,
+                Standing::Proven,
+                frame_len,
+                rtt_ns,
+            )),
+        }
+        // Further rails: link n here to link n there. Each is proven by a challenge before it carries content.
+        for (link, locator) in locators.enumerate().take(self.locators.len()).skip(1) {
+            active.paths.push(Path::new(
+                link as u8,
+                locator,
+                Standing::Unproven,
+                frame_len,
+                rtt_ns,
+            ));
+        }
+        self.counters.joined += 1;
+        self.events.push_back(Event::Joined { peer: crate::types::PeerId(row) });
+        self.make_ready(row);
+        self.arm(now, row);
+    }
+
+    /// A frame to the id of an association that is not joined yet. Returns the row if it joined by it.
+    pub(crate) fn on_contact_answer(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        view: &FrameView<'_>,
+    ) -> Option<u32> {
+        let mut records = view
+            .records()
+            .map(|(record, _)| record)
+            .filter(|record| !matches!(record, Record::Check { .. }));
+        match records.next()? {
+            Record::Challenge { nonce, cookie, incarnation, .. } => {
+                self.on_challenge(now, row, nonce, cookie, incarnation);
+                None
+            }
+            Record::Welcome(welcome) => self.on_welcome(now, origin, row, &welcome),
+            Record::Versions { min, max, nonce } => {
+                self.on_versions(now, row, min, max, nonce);
+                None
+            }
+            Record::Reset { id } => {
+                self.on_reset(now, row, id);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn on_challenge(&mut self, now: Instant, row: u32, nonce: u64, cookie: u64, incarnation: u64) {
+        let active = self.rows[row].active;
+        if nonce != self.actives[active].contact.nonce {
+            return;
+        }
+        let this = &mut self.rows[row];
+        this.heard_at = now;
+        if this.phase == Phase::Echo && this.incarnation != incarnation {
+            // The one we echoed to may have taken messages before it died.
+            self.end_association(now, row, Some(GoneReason::Restarted));
+            return;
+        }
+        this.incarnation = incarnation;
+        this.phase = Phase::Echo;
+        let active = &mut self.actives[active];
+        active.contact.cookie = cookie;
+        active.ping = true; // say the echo even if there is no message left to carry it
+        self.make_ready(row);
+        self.arm(now, row);
+    }
+
+    fn on_welcome(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        welcome: &WelcomeView<'_>,
+    ) -> Option<u32> {
+        let this = &self.rows[row];
+        let active = &self.actives[this.active];
+        let wrong_life = this.incarnation != 0 && this.incarnation != welcome.incarnation();
+        if welcome.nonce() != active.contact.nonce || wrong_life {
+            return None;
+        }
+        if let Ok(Some(address)) = welcome.address(self.secret) {
+            // A stranger's endpoint told us its address: from now on we are no stranger to it.
+            self.rows[row].secret = address.secret;
+            self.rows[row].by_public_key = false;
+        }
+        let known = Known {
+            incarnation: welcome.incarnation(),
+            id: welcome.id(),
+            flags: welcome.flags(),
+            frame_len_max: welcome.frame_len_max(),
+        };
+        self.join(now, row, origin, known, welcome.locators(self.secret));
+        self.actives[self.rows[row].active].ping = true; // so that the peer hears its id used
+        Some(row)
+    }
+
+    /// PROTOCOL §3.10.
+    pub(crate) fn on_other_version(&mut self, now: Instant, origin: Origin, view: &FrameView<'_>) {
+        let mut records = view
+            .records()
+            .map(|(record, _)| record)
+            .filter(|record| !matches!(record, Record::Check { .. }));
+        if let Some(Record::Hello(hello)) = records.next()
+            && let Ok(address) = hello.address(self.secret)
+        {
+            let version = hello.versions() >> 4;
+            self.reply_to(
+                origin,
+                &address,
+                &hello,
+                version,
+                ReplyRecord::Versions { nonce: hello.nonce() },
+            );
+        } else if let Some(Record::Versions { min, max, nonce }) =
+            view.records().map(|(record, _)| record).next()
+        {
+            // The answer comes in the lowest version its sender speaks, which may be none of ours.
+            let row = crate::peer::row_of_id(view.header.to);
+            if self
+                .rows
+                .get(row)
+                .is_some_and(|this| this.local_id == view.header.to && this.phase == Phase::Hello)
+            {
+                self.on_versions(now, row, min, max, nonce);
+            }
+        }
+    }
+
+    fn on_versions(&mut self, now: Instant, row: u32, min: u8, max: u8, nonce: u64) {
+        let active = self.rows[row].active;
+        if self.rows[row].phase != Phase::Hello || nonce != self.actives[active].contact.nonce {
+            return;
+        }
+        let best = max.min(self.settings.versions.1);
+        if best < min.max(self.settings.versions.0) {
+            self.end_association(now, row, Some(GoneReason::Version));
+            return;
+        }
+        if self.rows[row].version != best {
+            self.rows[row].version = best;
+            self.actives[active].contact.hello_at = now;
+            self.make_ready(row);
+        }
+    }
+
+    /// A frame to an id that no living association has (PROTOCOL §3.8).
+    pub(crate) fn on_stale(&mut self, now: Instant, row: u32, view: &FrameView<'_>) {
+        let Some(this) = self.rows.get(row) else { return };
+        if let Some(Record::Reset { .. } | Record::Challenge { .. }) =
+            view.records().map(|(record, _)| record).next()
+        {
+            return; // an answer to something long over: answering it would never end
+        }
+        let pause_ns = self.settings.initial_rtt_ns;
+        if this.remote_id == 0 || now.since_ns(this.reset_sent_at) < pause_ns {
+            return;
+        }
+        let reply = Reply {
+            link: 0,
+            locator: this.first_locator,
+            secret: this.secret,
+            to: this.remote_id,
+            version: this.version,
+            path: 0,
+            record: ReplyRecord::Reset { id: view.header.to },
+        };
+        self.rows[row].reset_sent_at = now;
+        self.counters.resets_out += 1;
+        self.reply(reply);
+    }
+
+    pub(crate) fn on_reset(&mut self, now: Instant, row: u32, id: u64) {
+        let this = &self.rows[row];
+        if matches!(this.phase, Phase::Idle | Phase::Hello) || this.remote_id != id {
+            return;
+        }
+        self.counters.resets_in += 1;
+        let expected = self.actives[this.active].goodbye == Farewell::Said;
+        self.end_association(now, row, (!expected).then_some(GoneReason::Reset));
+    }
+
+    /// A frame without a packet number, on a living association. False if it was a numbered frame after all.
+    pub(crate) fn on_unnumbered(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        view: &FrameView<'_>,
+    ) -> bool {
+        let mut records = view
+            .records()
+            .map(|(record, _)| record)
+            .filter(|record| !matches!(record, Record::Check { .. }));
+        match records.next() {
+            Some(Record::Challenge { nonce, incarnation, .. }) => {
+                // The answer to a probe's Hello: it does not know us any more.
+                let active = self.rows[row].active;
+                if nonce == self.actives[active].contact.nonce && nonce != 0 {
+                    let other_life = self.rows[row].incarnation != incarnation;
+                    self.counters.resets_in += 1;
+                    let reason = if other_life { GoneReason::Restarted } else { GoneReason::Reset };
+                    self.end_association(now, row, Some(reason));
+                }
+            }
+            Some(Record::Reset { id }) => self.on_reset(now, row, id),
+            Some(Record::PathChallenge { path, nonce }) => {
+                let this = &self.rows[row];
+                self.reply(Reply {
+                    link: origin.link,
+                    locator: origin.from,
+                    secret: this.secret,
+                    to: this.remote_id,
+                    version: this.version,
+                    path,
+                    record: ReplyRecord::PathResponse { nonce },
+                });
+            }
+            Some(Record::PathResponse { path, nonce }) => {
+                self.on_path_response(now, row, path, nonce)
+            }
+            Some(Record::Hello(_)) => {} // a repeated first Hello, or a probe's: the association is known
+            Some(Record::Versions { .. }) => {}
+            _ => return false,
+        }
+        true
+    }
+
+    pub(crate) fn challenge_path(&mut self, row: u32, path: u8, origin: Origin, nonce: u64) {
+        let this = &self.rows[row];
+        self.reply(Reply {
+            link: origin.link,
+            locator: origin.from,
+            secret: this.secret,
+            to: this.remote_id,
+            version: this.version,
+            path,
+            record: ReplyRecord::PathChallenge { nonce },
+        });
+    }
+
+    fn on_path_response(&mut self, now: Instant, row: u32, path: u8, nonce: u64) {
+        let active = self.rows[row].active;
+        let Some(path) = self.actives[active].paths.get_mut(usize::from(path)) else { return };
+        if let Some(candidate) = path.candidate.filter(|candidate| candidate.nonce == nonce) {
+            (path.link, path.locator) = (candidate.link, candidate.locator);
+            path.candidate = None;
+            path.probe_count = 0;
+            self.counters.locators_changed += 1;
+        } else if path.standing != Standing::Proven && path.challenge_nonce == nonce && nonce != 0 {
+            if path.standing == Standing::Left {
+                self.counters.paths_regained += 1;
+            }
+            path.standing = Standing::Proven;
+            path.challenge_count = 0;
+            path.probe_count = 0;
+            path.rtt.on_sample(now, now.since_ns(path.challenge_sent_at), 0);
+        }
+        self.make_ready(row);
+    }
+
+    /// A local link has a new locator: peers hear of it by the frames that come from it.
+    pub fn on_rebound(&mut self, now: Instant, link: u8, locator: Locator) {
+        let Some(own) = self.locators.get_mut(usize::from(link)) else { return };
+        *own = locator;
+        let joined: alloc::vec::Vec<u32> =
+            self.rows.ids().filter(|&row| self.rows[row].phase == Phase::Joined).collect();
+        for row in joined {
+            let active = self.activate(row);
+            self.actives[active].ping = true;
+            self.make_ready(row);
+            self.arm(now, row);
+        }
+    }
+}
+
+/// What Hello and Welcome both tell.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    incarnation: u64,
+    id: u64,
+    flags: u8,
+    frame_len_max: u16,
+}
+
+/// Failures of requests bound to an association that ended.
+pub(crate) fn failure_of(reason: Option<GoneReason>) -> Failure {
+    reason.map_or(Failure::Closed, Failure::Gone)
+}

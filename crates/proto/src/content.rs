@@ -1,0 +1,78 @@
+//! Content: what a packet carried that must arrive (PROTOCOL, preamble; §6.2).
+//!
+//! A packet that is lost is forgotten; its contents go back to their owners, who send them again in their own way.
+//! Small and `Copy`, because every packet in flight keeps a few.
+
+/// One thing that must arrive. Indices name slots of the endpoint's tables; `serial` tells a reused slot from the
+/// one that was meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Given up meanwhile (refused, cancelled): nothing to do.
+    Void,
+    /// `len` bytes of an eager message from `offset`; or a large message's announcement (`len` first bytes).
+    Message {
+        /// Slot of the outgoing message.
+        slot: u32,
+        /// Its serial.
+        serial: u32,
+        /// First byte.
+        offset: u32,
+        /// Bytes.
+        len: u32,
+    },
+    /// Bytes of a large message.
+    Data {
+        /// Slot of the outgoing message.
+        slot: u32,
+        /// Its serial.
+        serial: u32,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u32,
+    },
+    /// A grant for a message that arrives here.
+    Grant {
+        /// Slot of the incoming message.
+        slot: u32,
+        /// Its serial.
+        serial: u32,
+        /// First byte.
+        offset: u64,
+        /// Bytes, in frames' payload the grant was cut in; at most u32.
+        len: u32,
+    },
+    /// The end of a message that arrived here.
+    Done {
+        /// Its number.
+        message: u32,
+        /// Status byte.
+        status: u8,
+    },
+    /// A message of ours that was cancelled.
+    Cancel {
+        /// Its number.
+        message: u32,
+    },
+    /// The newest refusal or recall of the row.
+    Turn {
+        /// Its order.
+        order: u16,
+    },
+    /// A query.
+    Query {
+        /// Slot of the query.
+        query: u32,
+    },
+    /// An answer to a query; not repeated (the query is).
+    Found,
+    /// Ping: nothing to repeat.
+    Ping,
+    /// A padded probe for a longer frame.
+    Probe {
+        /// The frame's length.
+        frame_len: u16,
+    },
+    /// Goodbye.
+    Goodbye,
+}

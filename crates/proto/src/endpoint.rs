@@ -1,0 +1,324 @@
+//! An endpoint: what it is made of, how it opens, what it shows.
+//!
+//! The parts are tables of slots (`Slab`) that name each other by index; the rules that move them stand in the
+//! modules beside this one, each an `impl Endpoint` of its own.
+
+use alloc::boxed::Box;
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use crate::api::{Counters, Event, Opening, PeerError, TxFrame};
+use crate::arrive::{Arrival, Progress, Receive};
+use crate::contact::Reply;
+use crate::farewell::Closing;
+use crate::grants::Grants;
+use crate::limits::{Limits, Settings, SettingsError};
+use crate::matching::Matcher;
+use crate::path::{Path, PathRest, Standing};
+use crate::peer::{Active, Phase, Rows, Seeded, make_id};
+use crate::pool::BytePool;
+use crate::post::{Outgoing, Parts};
+use crate::sabotage::Saboteur;
+use crate::siphash::siphash13_words;
+use crate::slab::{NONE, Slab};
+use crate::turns::Queries;
+use crate::types::{Address, Identity, Instant, Locator, PeerId, Secret};
+use crate::wire;
+
+/// Spare active records kept, with their queues' memory.
+const SPARE_COUNT_MAX: usize = 64;
+
+/// One endpoint of the network: peers, messages under way, receives, timers.
+#[derive(Debug)]
+pub struct Endpoint {
+    pub(crate) secret: Secret,
+    pub(crate) identity: Identity,
+    pub(crate) incarnation: u64,
+    pub(crate) locators: Vec<Locator>,
+    pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    /// Key of this life: cookies, nonces and ids are drawn from it.
+    pub(crate) key: Secret,
+    draw_count: u64,
+    /// Moves when a row is forgotten, so that no older cookie is good any more (PROTOCOL §3.5).
+    pub(crate) forgotten_count: u64,
+
+    pub(crate) rows: Rows,
+    pub(crate) actives: Slab<Box<Active>>,
+    #[expect(clippy::vec_box, reason = "boxes move between here and `actives` as they are")]
+    spare: Vec<Box<Active>>,
+    /// Rows that may have a frame to send.
+    pub(crate) ready: VecDeque<u32>,
+    pub(crate) replies: VecDeque<Reply>,
+
+    pub(crate) outgoing: Slab<Outgoing>,
+    pub(crate) parts: Slab<Parts>,
+    /// Sends that expect a Grant or a Done, by row and number.
+    pub(crate) sends_by_number: HashMap<u64, u32, Seeded>,
+    pub(crate) copied: BytePool,
+
+    pub(crate) matcher: Matcher,
+    pub(crate) receives: Slab<Receive>,
+    pub(crate) arrivals: Slab<Arrival>,
+    pub(crate) progress: Slab<Progress>,
+    /// Messages under way by row and number: those ahead of their turn, incomplete, or large.
+    pub(crate) by_number: HashMap<u64, u32, Seeded>,
+    pub(crate) held: BytePool,
+    pub(crate) envelope_count: u32,
+    /// Whole messages whose association ended before their turn; keys of `arrivals`.
+    pub(crate) orphans: VecDeque<u64>,
+
+    pub(crate) grants: Grants,
+    /// Arrivals that are granted, for the repeat of lost grants.
+    pub(crate) granting: Vec<u32>,
+    pub(crate) regrant_at: Instant,
+
+    /// Rows we refuse, oldest refusal first.
+    pub(crate) refused: VecDeque<u32>,
+    pub(crate) queries: Queries,
+
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) timers: BinaryHeap<Reverse<(Instant, u32)>>,
+    pub(crate) ack_timers: VecDeque<(Instant, u32)>,
+    pub(crate) closing: Option<Closing>,
+    pub(crate) closed: bool,
+    pub(crate) counters: Counters,
+    pub(crate) saboteur: Saboteur,
+}
+
+impl Endpoint {
+    /// Opens an endpoint. Nothing is sent.
+    pub fn open(
+        opening: Opening,
+        limits: Limits,
+        settings: Settings,
+        now: Instant,
+    ) -> Result<Self, SettingsError> {
+        settings.check()?;
+        limits.check(&settings)?;
+        let links = opening.locators.len();
+        if !(1..=wire::LOCATOR_COUNT_MAX).contains(&links) {
+            return Err(SettingsError { name: "locators", must: "one to eight" });
+        }
+        let [first, second, third, fourth] = opening.entropy;
+        let key = Secret([first, second]);
+        let _ = now;
+        Ok(Self {
+            secret: opening.secret,
+            identity: opening.identity,
+            incarnation: third | 1,
+            locators: opening.locators,
+            key,
+            draw_count: 0,
+            forgotten_count: 0,
+            rows: Rows::new(fourth),
+            actives: Slab::default(),
+            spare: Vec::new(),
+            ready: VecDeque::new(),
+            replies: VecDeque::new(),
+            outgoing: Slab::default(),
+            parts: Slab::default(),
+            sends_by_number: HashMap::with_hasher(Seeded(fourth)),
+            copied: BytePool::new(limits.copied_len_max),
+            matcher: Matcher::new(fourth),
+            receives: Slab::default(),
+            arrivals: Slab::default(),
+            progress: Slab::default(),
+            by_number: HashMap::with_hasher(Seeded(fourth)),
+            held: BytePool::new(limits.held_len_max),
+            envelope_count: 0,
+            orphans: VecDeque::new(),
+            grants: Grants::new(settings.grant_policy, limits.grant_len_max),
+            granting: Vec::new(),
+            regrant_at: Instant::NEVER,
+            refused: VecDeque::new(),
+            queries: Queries::default(),
+            events: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            ack_timers: VecDeque::new(),
+            closing: None,
+            closed: false,
+            counters: Counters::default(),
+            saboteur: Saboteur::default(),
+            settings,
+            limits,
+        })
+    }
+
+    /// The address peers need to reach this endpoint.
+    pub fn address(&self) -> Address {
+        Address { secret: self.secret, identity: self.identity, locator: self.locators[0] }
+    }
+
+    /// The row of the peer at `address`, made if there is none. Nothing is sent until something is posted.
+    pub fn add_peer(&mut self, address: &Address) -> Result<PeerId, PeerError> {
+        if self.closing.is_some() {
+            return Err(PeerError::Closing);
+        }
+        if let Some(row) = self.rows.find(&address.identity) {
+            // A peer that introduced itself before its address was known here, or one that moved.
+            let known = &mut self.rows[row];
+            if known.phase == Phase::Idle {
+                known.secret = address.secret;
+                known.first_locator = address.locator;
+            }
+            return Ok(PeerId(row));
+        }
+        let row = self.insert_row(address)?;
+        self.rows[row].by_public_key = address.secret == Secret::PUBLIC;
+        if address.identity == self.identity {
+            self.join_self(row);
+        }
+        Ok(PeerId(row))
+    }
+
+    pub(crate) fn insert_row(&mut self, address: &Address) -> Result<u32, PeerError> {
+        let count_max = self.limits.peer_count_max;
+        if self.rows.len() >= count_max as usize {
+            return Err(PeerError::TooMany { count_max });
+        }
+        let row = self.rows.insert(address.identity, address.secret, address.locator);
+        self.rows[row].version = self.settings.versions.1;
+        Ok(row)
+    }
+
+    /// The peer that is this endpoint needs no introduction: both ids are the same, frames come back by themselves.
+    fn join_self(&mut self, row: u32) {
+        let id = make_id(row, self.draw());
+        let (incarnation, frame_len_max) = (self.incarnation, self.settings.frame_len_max);
+        let locator = self.locators[0];
+        let this = &mut self.rows[row];
+        this.begin(id);
+        this.remote_id = id;
+        this.incarnation = incarnation;
+        this.frame_len_max = frame_len_max;
+        this.phase = Phase::Joined;
+        this.rest = Some(
+            Path::new(0, locator, Standing::Proven, frame_len_max, self.settings.initial_rtt_ns)
+                .rest(),
+        );
+    }
+
+    /// The peer with this identity.
+    pub fn find_peer(&self, identity: &Identity) -> Option<PeerId> {
+        self.rows.find(identity).map(PeerId)
+    }
+
+    /// Who a peer is.
+    pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
+        self.rows.get(peer.0).map(|row| row.identity)
+    }
+
+    /// Whether the peer has verified itself and its association lives.
+    pub fn is_joined(&self, peer: PeerId) -> bool {
+        self.rows.get(peer.0).is_some_and(|row| row.phase == Phase::Joined)
+    }
+
+    /// Since when nothing was heard of a peer that owes us an answer; `None` if it is not silent.
+    pub fn silent_since(&self, peer: PeerId) -> Option<Instant> {
+        let row = self.rows.get(peer.0).filter(|row| row.active != NONE)?;
+        let probing = self.actives[row.active].paths.iter().any(|path| path.probe_count > 1);
+        probing.then_some(row.heard_at)
+    }
+
+    /// Something the application waits for.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Counts since the endpoint opened.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What the network makes us hold now: bytes of payload, envelopes.
+    pub fn held(&self) -> (u64, u32) {
+        (self.held.used_len(), self.envelope_count)
+    }
+
+    /// The bytes of a pooled piece of a frame's body.
+    pub fn pooled(&self, slot: u32) -> &[u8] {
+        self.copied.bytes(slot)
+    }
+
+    /// Changes how many frames one acknowledgement collects (EMP's knob), from 1 to 256.
+    pub fn set_ack_every(&mut self, count: u32) {
+        self.settings.ack_every = count.clamp(1, 256);
+    }
+
+    /// Tells the endpoint to make a mistake, to see whether anybody notices.
+    #[cfg(feature = "sabotage")]
+    pub fn sabotage(&mut self, fault: crate::sabotage::Sabotage) {
+        self.saboteur.set(fault);
+    }
+
+    /// A random number of this life.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.draw_count += 1;
+        siphash13_words(self.key, &[self.draw_count])
+    }
+
+    /// The active record of a row that has an association, made if it rests.
+    pub(crate) fn activate(&mut self, row: u32) -> u32 {
+        let this = &mut self.rows[row];
+        if this.active != NONE {
+            return this.active;
+        }
+        let mut active = self.spare.pop().unwrap_or_else(|| Box::new(Active::new(row)));
+        active.row = row;
+        let (frame_len, rtt_ns) =
+            (this.frame_len_max.min(self.settings.frame_len_max), self.settings.initial_rtt_ns);
+        let more = this.more_rest.take();
+        for rest in this.rest.take().iter().chain(more.iter().flatten()) {
+            active.paths.push(Path::from_rest(rest, frame_len, rtt_ns));
+        }
+        this.active = self.actives.insert(active);
+        this.active
+    }
+
+    /// Puts the active record of a quiet row away, keeping what its paths must remember.
+    pub(crate) fn rest(&mut self, row: u32) {
+        let this = &mut self.rows[row];
+        let mut active = self.actives.remove(this.active);
+        this.active = NONE;
+        this.rest = active.paths.first().map(Path::rest);
+        if active.paths.len() > 1 {
+            let more: Vec<PathRest> = active.paths[1..].iter().map(Path::rest).collect();
+            this.more_rest = Some(more.into_boxed_slice());
+        }
+        active.clear();
+        self.keep_spare(active);
+    }
+
+    pub(crate) fn keep_spare(&mut self, active: Box<Active>) {
+        if self.spare.len() < SPARE_COUNT_MAX {
+            self.spare.push(active);
+        }
+    }
+
+    /// The row may have something to send.
+    pub(crate) fn make_ready(&mut self, row: u32) {
+        let this = &mut self.rows[row];
+        if !this.is_ready {
+            this.is_ready = true;
+            self.ready.push_back(row);
+        }
+    }
+}
+
+impl TxFrame {
+    /// Whether `seal` wants the CRC32C of the body.
+    pub fn wants_crc(&self) -> bool {
+        wire::wants_crc(&self.head)
+    }
+
+    /// Finishes the frame: `crc` is the CRC32C of the gathered body if `wants_crc`, else not looked at.
+    pub fn seal(&mut self, crc: u32) {
+        let secret = self.secret.expect("made by poll_transmit");
+        let crc = self.wants_crc().then_some(crc);
+        wire::seal(&mut self.head, self.body_len, secret, crc);
+    }
+}

@@ -1,0 +1,320 @@
+//! Associations end: by goodbye, by evidence, by silence; and endpoints close.
+//!
+//! PROTOCOL §4.3, §4.4, §9.4. Whatever ends an association ends everything bound to it, once, with a reason; what was
+//! accepted whole stays deliverable. Closing lingers until what we sent is accepted, then says goodbye to everybody.
+
+use alloc::vec::Vec;
+
+use crate::ack::expand;
+use crate::api::{Event, Failure, GoneReason};
+use crate::arrive::Stage;
+use crate::contact::{Reply, ReplyRecord, failure_of};
+use crate::content::Content;
+use crate::endpoint::Endpoint;
+use crate::peer::{Farewell, NO_MESSAGE, Phase};
+use crate::post::SendStage;
+use crate::sabotage::Sabotage;
+use crate::slab::NONE;
+use crate::types::{Instant, Memory, PeerId};
+use crate::wire::DONE_CANCELLED;
+
+/// An endpoint on its way out.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    /// Given up then.
+    pub(crate) until: Instant,
+}
+
+impl Endpoint {
+    /// Begins to close: no new posts; receives end now; sends linger until accepted; then goodbye, and `Closed`.
+    pub fn close(&mut self, now: Instant) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.closing = Some(Closing { until: now + self.settings.linger_ns });
+        let posted: Vec<u32> = self.receives.iter().map(|(slot, _)| slot).collect();
+        for slot in posted {
+            self.cancel_receive(now, slot, Failure::Closing);
+        }
+        // Announced and not matched: nobody will.
+        let announced: Vec<u32> = self
+            .arrivals
+            .iter()
+            .filter(|(_, arrival)| {
+                arrival.is_large
+                    && matches!(arrival.stage, Stage::Unexpected | Stage::Claimed | Stage::Early)
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in announced {
+            let (row, message) = (self.arrivals[slot].row, self.arrivals[slot].message);
+            self.end_arrival(now, slot);
+            self.notify_done(row, message, DONE_CANCELLED);
+        }
+        self.drop_held(now);
+        self.tend_closing(now);
+    }
+
+    /// A closing endpoint holds nothing for nobody: refused peers may send, to hear the end.
+    fn drop_held(&mut self, now: Instant) {
+        let held: Vec<u32> = self
+            .arrivals
+            .iter()
+            .filter(|(_, arrival)| {
+                matches!(arrival.stage, Stage::Unexpected | Stage::Claimed)
+                    && arrival.progress == NONE
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in held {
+            self.end_arrival(now, slot);
+        }
+        self.recall_rows(now);
+    }
+
+    /// Closing is complete, in whatever way.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Says goodbye where all is accepted; ends when everybody has heard it, or time is up.
+    pub(crate) fn tend_closing(&mut self, now: Instant) {
+        let Some(closing) = &self.closing else { return };
+        let late = now >= closing.until;
+        let mut remaining = 0;
+        let rows: Vec<u32> =
+            self.rows.ids().filter(|&row| self.rows[row].phase != Phase::Idle).collect();
+        for row in rows {
+            if self.rows[row].remote_id == self.rows[row].local_id {
+                // Ourselves: nobody to say goodbye to once nothing is on its way.
+                let busy = self.rows[row].active != NONE
+                    && self.actives[self.rows[row].active].first != NONE;
+                remaining += u32::from(busy);
+                continue;
+            }
+            let active = self.activate(row);
+            let waiting = self.actives[active].first != NONE
+                && !self.saboteur.makes(Sabotage::GoodbyeBeforeAcceptance);
+            if !waiting
+                && self.rows[row].phase == Phase::Joined
+                && self.actives[active].goodbye == Farewell::Unsaid
+            {
+                self.actives[active].goodbye = Farewell::Said;
+                self.notify(row, Content::Goodbye);
+            }
+            if !waiting && self.rows[row].phase == Phase::Hello {
+                self.end_association(now, row, None); // nothing was said yet, nothing need be
+                continue;
+            }
+            remaining += 1;
+        }
+        if remaining == 0 || late {
+            self.finish_closing(now, remaining == 0);
+        }
+    }
+
+    fn finish_closing(&mut self, now: Instant, clean: bool) {
+        let rows: Vec<u32> =
+            self.rows.ids().filter(|&row| self.rows[row].phase != Phase::Idle).collect();
+        for row in rows {
+            self.end_with(now, row, None, Failure::Closing);
+        }
+        self.closing = None;
+        self.closed = true;
+        self.events.push_back(Event::Closed { clean });
+    }
+
+    /// What Goodbye tells: messages of the peer below this number were accepted (PROTOCOL §4.4).
+    pub(crate) fn accepted_below(&self, row: u32) -> u64 {
+        let message_in = self.rows[row].message_in;
+        let incomplete = self.arrivals.iter().filter(|(_, arrival)| {
+            arrival.row == row
+                && !arrival.is_large
+                && arrival.progress != NONE
+                && !arrival.in_overflow
+        });
+        incomplete
+            .map(|(_, arrival)| expand(arrival.message, message_in))
+            .min()
+            .map_or(message_in, |first| first.min(message_in))
+    }
+
+    /// The peer leaves; it accepted our messages below `message`.
+    pub(crate) fn on_goodbye(&mut self, now: Instant, row: u32, message: u32) {
+        self.answer_goodbye(row);
+        let active = self.rows[row].active;
+        let mut slot = self.actives[active].first;
+        while slot != NONE {
+            let (next, number) = (self.outgoing[slot].next, self.outgoing[slot].message);
+            let send = &self.outgoing[slot];
+            let accepted = number < expand(message, number);
+            if accepted && !send.is_large && !send.until_matched && send.stage != SendStage::Pulled
+            {
+                self.end_send(slot, Ok(()));
+            }
+            slot = next;
+        }
+        self.end_association(now, row, None);
+    }
+
+    /// A goodbye is answered with a reset of what it ends: the leaver need not wait for an acknowledgement of a row
+    /// that is no more, and a repeated goodbye gets the same answer (PROTOCOL §3.8).
+    fn answer_goodbye(&mut self, row: u32) {
+        let this = &self.rows[row];
+        let path = &self.actives[this.active].paths[0];
+        self.reply(Reply {
+            link: path.link,
+            locator: path.locator,
+            secret: this.secret,
+            to: this.remote_id,
+            version: this.version,
+            path: 0,
+            record: ReplyRecord::Reset { id: this.local_id },
+        });
+    }
+
+    /// Ends a row's association, whatever its phase.
+    pub(crate) fn end_association(&mut self, now: Instant, row: u32, reason: Option<GoneReason>) {
+        self.end_with(now, row, reason, failure_of(reason));
+    }
+
+    fn end_with(&mut self, now: Instant, row: u32, reason: Option<GoneReason>, failure: Failure) {
+        let was_joined = self.rows[row].phase == Phase::Joined;
+        if let Some(at) = self.refused.iter().position(|&refused| refused == row) {
+            self.refused.remove(at);
+        }
+        self.end_sends(row, failure);
+        self.end_arrivals(now, row, reason, failure);
+        if let Some(reason) = reason {
+            self.fail_directed(now, row, Failure::Gone(reason));
+        }
+        let this = &mut self.rows[row];
+        this.phase = Phase::Idle;
+        this.refused_from = NO_MESSAGE;
+        this.held_from = NO_MESSAGE;
+        this.rest = None;
+        this.more_rest = None;
+        let active = core::mem::replace(&mut this.active, NONE);
+        if active != NONE {
+            let mut active = self.actives.remove(active);
+            active.clear();
+            self.keep_spare(active);
+        }
+        if was_joined {
+            self.counters.left += 1;
+        }
+        if was_joined || reason.is_some() {
+            self.events.push_back(Event::Left { peer: PeerId(row), reason });
+        }
+        self.recall_rows(now);
+    }
+
+    fn end_sends(&mut self, row: u32, failure: Failure) {
+        let active = self.rows[row].active;
+        while active != NONE && self.actives[active].first != NONE {
+            let first = self.actives[active].first;
+            self.end_send(first, Err(failure));
+        }
+    }
+
+    /// Incomplete messages vanish, complete ones stay; those ahead of their turn have it now: what is missing before them
+    /// failed at its sender.
+    fn end_arrivals(
+        &mut self,
+        now: Instant,
+        row: u32,
+        reason: Option<GoneReason>,
+        failure: Failure,
+    ) {
+        let message_in = self.rows[row].message_in;
+        let mut under_way: Vec<(u64, u32)> = self
+            .arrivals
+            .iter()
+            .filter(|(_, arrival)| arrival.row == row)
+            .map(|(slot, arrival)| (expand(arrival.message, message_in), slot))
+            .collect();
+        under_way.sort_unstable();
+        for (_, slot) in under_way {
+            self.unmap(slot);
+            let arrival = &self.arrivals[slot];
+            let whole = arrival.progress == NONE
+                || (arrival.in_overflow && self.progress[arrival.progress].gaps.is_empty());
+            match arrival.stage {
+                Stage::Early if whole => self.orphans.push_back(self.arrivals.key(slot)),
+                Stage::Unexpected | Stage::Claimed if whole => {}
+                Stage::Claimed => {
+                    self.stop_grants(slot);
+                    self.arrivals[slot].stage =
+                        Stage::Orphaned(reason.unwrap_or(GoneReason::Reset));
+                }
+                Stage::Lapsed => {
+                    self.remove_arrival(slot);
+                    continue;
+                }
+                Stage::Orphaned(_) => {}
+                Stage::Early | Stage::Unexpected | Stage::Arriving => {
+                    self.fail_arrival(now, slot, failure);
+                    continue;
+                }
+            }
+            if let Some(arrival) = self.arrivals.get_mut(slot) {
+                // Nobody is left to hear of it, and the next association counts anew.
+                (arrival.is_large, arrival.wants_match) = (false, false);
+            }
+        }
+    }
+
+    /// Whole messages that were ahead of their turn when their association ended: now it is their turn.
+    pub(crate) fn deliver_orphans(&mut self, now: Instant, memory: &mut impl Memory) {
+        while let Some(key) = self.orphans.pop_front() {
+            if let Some(slot) = self.arrivals.lookup(key) {
+                if self.closing.is_some() {
+                    self.end_arrival(now, slot);
+                } else {
+                    self.on_turn(now, slot, memory);
+                }
+            }
+        }
+    }
+
+    fn fail_directed(&mut self, now: Instant, row: u32, failure: Failure) {
+        if self.rows[row].directed_count == 0 {
+            return;
+        }
+        let directed: Vec<u32> = self
+            .receives
+            .iter()
+            .filter(|(_, receive)| {
+                receive.entry.is_some() && receive.criteria.source == Some(PeerId(row))
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in directed {
+            self.cancel_receive(now, slot, failure);
+        }
+    }
+
+    /// Forgets a peer: its association ends, its row is free for another. Held messages of it are dropped.
+    pub fn forget_peer(&mut self, now: Instant, peer: PeerId) {
+        let row = peer.0;
+        if self.rows.get(row).is_none() {
+            return;
+        }
+        if self.rows[row].phase != Phase::Idle {
+            self.end_association(now, row, Some(GoneReason::Died));
+        }
+        self.fail_directed(now, row, Failure::Gone(GoneReason::Died));
+        let held: Vec<u32> = self
+            .arrivals
+            .iter()
+            .filter(|(_, arrival)| arrival.row == row)
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in held {
+            self.take_held(slot);
+            self.remove_arrival(slot);
+        }
+        self.forgotten_count += 1;
+        self.rows.remove(row);
+    }
+}

@@ -1,0 +1,468 @@
+//! A frame arrives.
+//!
+//! PROTOCOL §1, §5. In phases: is it keyed and sane; whose is it; is it new; what is in it; may it be acknowledged.
+//! Nothing a frame says is believed before its keyed check, and nothing is counted as received before its records
+//! were accepted.
+
+use crate::ack::expand;
+use crate::arrive::Verdict;
+use crate::content::Content;
+use crate::endpoint::Endpoint;
+use crate::path::{Candidate, Path};
+use crate::peer::{Phase, row_of_id};
+use crate::post::SendStage;
+use crate::sabotage::Sabotage;
+use crate::sent::{Acked, Flight};
+use crate::slab::NONE;
+use crate::turns::eager_cost;
+use crate::types::{Criteria, Instant, Locator, Memory};
+use crate::window::Shrink;
+use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, Record};
+
+/// Where a frame came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) link: u8,
+    pub(crate) from: Locator,
+}
+
+impl Endpoint {
+    /// A frame arrived on `link` from `from`.
+    pub fn on_frame(
+        &mut self,
+        now: Instant,
+        link: u8,
+        from: Locator,
+        bytes: &[u8],
+        memory: &mut impl Memory,
+    ) {
+        if self.closed {
+            return;
+        }
+        let origin = Origin { link, from };
+        if !self.orphans.is_empty() {
+            self.deliver_orphans(now, memory);
+        }
+        let Some(view) = self.open_frame(bytes) else { return };
+        if view.validate().is_err() {
+            self.counters.frames_malformed += 1;
+            return;
+        }
+        if let Some(crc) = view.crc()
+            && memory.crc32c(0, view.body) != crc
+        {
+            self.counters.frames_damaged += 1;
+            return;
+        }
+        self.counters.frames_in += 1;
+        let version = view.header.version();
+        if version < self.settings.versions.0 || version > self.settings.versions.1 {
+            self.on_other_version(now, origin, &view);
+            return;
+        }
+        let Some(row) = self.row_of_frame(now, origin, &view) else { return };
+        self.on_row_frame(now, origin, row, &view, memory);
+        if self.closing.is_some() {
+            self.tend_closing(now);
+        }
+    }
+
+    /// Verifies the keyed check: under our secret, or under the public one if we are open to strangers.
+    fn open_frame<'a>(&mut self, bytes: &'a [u8]) -> Option<FrameView<'a>> {
+        let public = FrameView::form(bytes).is_some_and(|form| form & FORM_STRANGER != 0);
+        let key = if public && self.settings.open_to_strangers {
+            crate::types::Secret::PUBLIC
+        } else {
+            self.secret
+        };
+        match FrameView::open(key, bytes) {
+            // A public key opens first contact and nothing else.
+            Ok(view) if !public || view.header.to == 0 => Some(view),
+            Err(FrameError::Malformed) => {
+                self.counters.frames_malformed += 1;
+                None
+            }
+            _ => {
+                self.counters.frames_unkeyed += 1;
+                None
+            }
+        }
+    }
+
+    /// The row whose living association a frame belongs to; first contact is handled on the way.
+    #[inline]
+    fn row_of_frame(&mut self, now: Instant, origin: Origin, view: &FrameView<'_>) -> Option<u32> {
+        let to = view.header.to;
+        if to == 0 {
+            return self.on_first_contact(now, origin, view);
+        }
+        let row = row_of_id(to);
+        match self.rows.get(row) {
+            Some(this) if this.local_id == to && this.phase == Phase::Joined => Some(row),
+            Some(this) if this.local_id == to && this.phase != Phase::Idle => {
+                self.on_contact_answer(now, origin, row, view)
+            }
+            _ => {
+                self.on_stale(now, row, view);
+                None
+            }
+        }
+    }
+
+    /// A frame of a living association.
+    fn on_row_frame(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        view: &FrameView<'_>,
+        memory: &mut impl Memory,
+    ) {
+        let active = self.activate(row);
+        let header = view.header;
+        let this = &mut self.rows[row];
+        this.heard_at = now;
+        if header.to != 0 {
+            self.actives[active].welcome = false; // the peer knows our id
+        }
+        if header.packet == 0 && self.on_unnumbered(now, origin, row, view) {
+            return;
+        }
+        let path_index = usize::from(header.path);
+        let Some(path) = self.actives[active].paths.get_mut(path_index) else { return };
+        let packet = path.received.expand(header.packet);
+        if !path.received.is_new(packet) {
+            self.counters.packets_duplicate += 1;
+            path.ack_at_once = true; // perhaps our acknowledgement was lost
+            path.ack_pending_count += 1;
+            self.make_ready(row);
+            return;
+        }
+        if path.locator != origin.from || path.link != origin.link {
+            self.on_new_locator(now, row, path_index, origin);
+        }
+        let local_id = self.rows[row].local_id;
+        let (verdict, eliciting) = self.on_records(now, row, view, memory);
+        // The association may have ended or been renewed by what the frame said.
+        if verdict == Verdict::Accepted
+            && self.rows[row].local_id == local_id
+            && self.rows[row].phase == Phase::Joined
+        {
+            self.note_received(now, row, path_index, packet, eliciting);
+        }
+    }
+
+    /// Counts a packet as received; an acknowledgement is due now, or in a while (PROTOCOL §5.4).
+    #[inline]
+    fn note_received(
+        &mut self,
+        now: Instant,
+        row: u32,
+        path_index: usize,
+        packet: u64,
+        eliciting: bool,
+    ) {
+        let active = self.activate(row);
+        let path = &mut self.actives[active].paths[path_index];
+        let in_order = path.received.record(packet, now);
+        if !eliciting {
+            return;
+        }
+        path.ack_pending_count += 1;
+        // The first few are acknowledged at once: the peer wants a round trip measured.
+        if path.ack_pending_count >= self.settings.ack_every || !in_order || packet <= 2 {
+            path.ack_at_once = true;
+            self.make_ready(row);
+        } else if path.ack_due == Instant::NEVER {
+            path.ack_due = now + self.settings.ack_delay_ns;
+            self.ack_timers.push_back((path.ack_due, row));
+        }
+    }
+
+    /// All records of a frame. A refused one leaves the frame unacknowledged, but what was accepted stays accepted:
+    /// it will come again and be taken for a duplicate.
+    #[inline]
+    fn on_records(
+        &mut self,
+        now: Instant,
+        row: u32,
+        view: &FrameView<'_>,
+        memory: &mut impl Memory,
+    ) -> (Verdict, bool) {
+        let mut all = Verdict::Accepted;
+        let mut eliciting = false;
+        for (record, body) in view.records() {
+            let verdict = match record {
+                Record::Message(head) => {
+                    eliciting = true;
+                    self.on_message(now, row, &head, body, memory)
+                }
+                Record::Ack(ack) => {
+                    self.on_ack(now, row, &ack);
+                    Verdict::Accepted
+                }
+                Record::Data { message, offset } => {
+                    eliciting = true;
+                    self.on_data(now, row, message, offset, body, memory)
+                }
+                Record::Check { .. } | Record::Pad | Record::Welcome(_) | Record::Hello(_) => {
+                    Verdict::Accepted
+                }
+                Record::Echo { .. } => {
+                    eliciting = true;
+                    Verdict::Accepted
+                }
+                other => {
+                    eliciting = true;
+                    self.on_notice(now, row, other, memory)
+                }
+            };
+            if verdict == Verdict::Refused {
+                all = Verdict::Refused;
+            }
+            if self.rows[row].phase != Phase::Joined {
+                break; // it ended: what follows speaks of nothing
+            }
+        }
+        (all, eliciting)
+    }
+
+    fn on_notice(
+        &mut self,
+        now: Instant,
+        row: u32,
+        record: Record<'_>,
+        memory: &mut impl Memory,
+    ) -> Verdict {
+        match record {
+            Record::Grant { message, offset, len } => self.on_grant(row, message, offset, len),
+            Record::Done { message, status } => self.on_done(row, message, status),
+            Record::Cancel { message } => return self.on_cancel(now, row, message, memory),
+            Record::Refuse { message, order } => self.on_turn_notice(row, message, order, true),
+            Record::Recall { message, order } => self.on_turn_notice(row, message, order, false),
+            Record::Query { query, space, tag, ignore } => {
+                // The peer asks for its own receive: to it we are the source, so the source is always right.
+                let criteria = Criteria { space, tag, ignore, source: None };
+                self.on_query(row, query, &criteria);
+            }
+            Record::Found(found) => self.on_found(now, row, &found, memory),
+            Record::Goodbye { message } => self.on_goodbye(now, row, message),
+            Record::Ping => {}
+            // Handled before, or out of place in a numbered frame: harmless.
+            _ => {}
+        }
+        Verdict::Accepted
+    }
+
+    /// The peer says what it received.
+    #[inline]
+    pub(crate) fn on_ack(&mut self, now: Instant, row: u32, ack: &AckView<'_>) {
+        self.counters.acks_in += 1;
+        let active_slot = self.rows[row].active;
+        let active = &mut self.actives[active_slot];
+        let path_index = usize::from(ack.path());
+        let Some(path) = active.paths.get_mut(path_index) else { return };
+        let in_flight_before = path.flight.bytes_in_flight();
+        let largest = expand(ack.largest(), path.flight.next_packet());
+        // Contents are owned by tables beside the flight: take it out while they hear of it.
+        let mut flight = core::mem::replace(&mut path.flight, Flight::new(1));
+        let result = flight.on_ack(ack.ranges(largest), &mut |content| {
+            self.on_content_acked(now, row, path_index, content);
+        });
+        let active = &mut self.actives[active_slot];
+        let path = &mut active.paths[path_index];
+        path.flight = flight;
+        active.credit_len = u64::from(ack.credit_len());
+        let Ok(acked) = result else {
+            self.counters.frames_malformed += 1;
+            return;
+        };
+        if acked.count == 0 {
+            return;
+        }
+        let path = &mut self.actives[active_slot].paths[path_index];
+        Self::learn_from_ack(now, path, &acked, ack.delay_ns(), in_flight_before);
+        if self.rows[row].phase == Phase::Joined
+            && !self.saboteur.makes(Sabotage::LossNeverDetected)
+        {
+            self.detect_lost(now, row, path_index);
+        }
+        self.make_ready(row);
+    }
+
+    #[inline]
+    fn learn_from_ack(
+        now: Instant,
+        path: &mut Path,
+        acked: &Acked,
+        delay_ns: u32,
+        in_flight_before: u64,
+    ) {
+        path.probe_count = 0;
+        if let Some((_, sent_at)) = acked.largest_newly {
+            path.rtt.on_sample(now, now.since_ns(sent_at), u64::from(delay_ns));
+        }
+        path.window.on_acked(now, acked.bytes, in_flight_before, &path.rtt);
+        path.on_frames_acked(acked.frame_len_max);
+    }
+
+    /// Looks for packets that must be lost by now, and hands their contents back.
+    #[inline]
+    pub(crate) fn detect_lost(&mut self, now: Instant, row: u32, path_index: usize) {
+        let active_slot = self.rows[row].active;
+        let path = &mut self.actives[active_slot].paths[path_index];
+        if path.flight.is_empty() {
+            return;
+        }
+        let mut flight = core::mem::replace(&mut path.flight, Flight::new(1));
+        let loss_delay_ns = path.rtt.loss_delay_ns();
+        let lost = flight
+            .detect_lost(now, loss_delay_ns, &mut |content| self.on_content_lost(row, content));
+        let path = &mut self.actives[active_slot].paths[path_index];
+        path.flight = flight;
+        if lost.count == 0 {
+            return;
+        }
+        self.counters.packets_lost += u64::from(lost.count);
+        match path.window.on_lost(now, lost.count, lost.round_count, lost.newest_sent_at, &path.rtt)
+        {
+            Shrink::None => {}
+            Shrink::Gentle => self.counters.windows_shrunk += 1,
+            Shrink::Halved => self.counters.windows_halved += 1,
+        }
+        if path.on_frames_lost(lost.frame_len_max, now) {
+            path.window.on_frame_len(path.frame_len);
+            self.counters.frame_len_drops += 1;
+        }
+        self.make_ready(row);
+    }
+
+    /// Something we sent arrived and was accepted.
+    #[inline]
+    fn on_content_acked(&mut self, now: Instant, row: u32, path_index: usize, content: Content) {
+        match content {
+            Content::Message { slot, serial, offset, len } => {
+                self.credit_back(row, len);
+                if self.outgoing.holds(slot, serial) {
+                    self.on_message_acked(slot, offset, len);
+                }
+            }
+            Content::Probe { frame_len } => {
+                let path = &mut self.actives[self.rows[row].active].paths[path_index];
+                path.on_frame_probe_acked(now, frame_len);
+                path.window.on_frame_len(path.frame_len);
+            }
+            _ => {}
+        }
+    }
+
+    fn credit_back(&mut self, row: u32, len: u32) {
+        let active = &mut self.actives[self.rows[row].active];
+        active.eager_in_flight = active.eager_in_flight.saturating_sub(eager_cost(len));
+    }
+
+    #[inline]
+    fn on_message_acked(&mut self, slot: u32, offset: u32, len: u32) {
+        let send = &self.outgoing[slot];
+        if send.is_large || send.stage == SendStage::Pulled {
+            return; // ends with Done
+        }
+        if send.parts != NONE {
+            let unacked = &mut self.parts[send.parts].unacked;
+            unacked.fill(u64::from(offset), u64::from(offset) + u64::from(len), &mut |_, _| ());
+            if !unacked.is_empty() {
+                return;
+            }
+        }
+        if send.until_matched && !matches!(send.bytes, crate::post::Bytes::Pool(_)) {
+            return; // accepted; the match is still to come
+        }
+        self.end_send(slot, Ok(()));
+    }
+
+    /// Something we sent was lost: back to its owner.
+    pub(crate) fn on_content_lost(&mut self, row: u32, content: Content) {
+        self.counters.contents_resent += 1;
+        match content {
+            Content::Message { slot, serial, offset, len } => {
+                self.credit_back(row, len);
+                if self.outgoing.holds(slot, serial) {
+                    self.on_message_lost(slot, serial, offset, len);
+                }
+            }
+            Content::Data { slot, serial, offset, len } => {
+                if self.outgoing.holds(slot, serial) && self.outgoing[slot].parts != NONE {
+                    self.parts[self.outgoing[slot].parts]
+                        .unsent
+                        .add(offset, offset + u64::from(len));
+                    self.queue_granted(slot);
+                }
+            }
+            Content::Grant { slot, serial, offset, len } => {
+                self.on_grant_lost(slot, serial, offset, len)
+            }
+            Content::Turn { order } => {
+                if self.rows[row].turn_sent == order {
+                    self.notify(row, content);
+                }
+            }
+            Content::Done { .. } | Content::Cancel { .. } | Content::Goodbye => {
+                self.notify(row, content)
+            }
+            Content::Void
+            | Content::Query { .. }
+            | Content::Found
+            | Content::Ping
+            | Content::Probe { .. } => {}
+        }
+    }
+
+    fn on_message_lost(&mut self, slot: u32, serial: u32, offset: u32, len: u32) {
+        let send = &mut self.outgoing[slot];
+        if send.stage == SendStage::Pulled {
+            return;
+        }
+        if send.parts != NONE && !send.is_large {
+            let parts = &mut self.parts[send.parts];
+            let (start, end) = (u64::from(offset), u64::from(offset) + u64::from(len));
+            // Only what is still unacknowledged: a copy of it may have arrived in another packet.
+            for (gap_start, gap_end) in parts.unacked.iter() {
+                let (from, to) = (gap_start.max(start), gap_end.min(end));
+                if from < to {
+                    parts.unsent.add(from, to);
+                }
+            }
+            if parts.unsent.is_empty() {
+                return;
+            }
+        }
+        if send.is_large && send.parts != NONE {
+            return; // granted already: the announcement arrived
+        }
+        let was_waiting = send.stage == SendStage::Waiting;
+        send.stage = SendStage::Waiting;
+        let row = send.row;
+        let active = &mut self.actives[self.rows[row].active];
+        if !was_waiting || active.unsent != slot {
+            active.resend.push_back((slot, serial));
+        }
+        self.make_ready(row);
+    }
+
+    /// Frames of a path come from somewhere else (PROTOCOL §3.11).
+    fn on_new_locator(&mut self, now: Instant, row: u32, path_index: usize, origin: Origin) {
+        let nonce = self.draw();
+        let active = self.rows[row].active;
+        let path = &mut self.actives[active].paths[path_index];
+        let asked = path.candidate.filter(|candidate| {
+            candidate.locator == origin.from
+                && candidate.link == origin.link
+                && now.since_ns(candidate.asked_at) < path.rtt.smoothed_ns()
+        });
+        if asked.is_none() {
+            path.candidate =
+                Some(Candidate { link: origin.link, locator: origin.from, nonce, asked_at: now });
+            self.challenge_path(row, path_index as u8, origin, nonce);
+        }
+    }
+}

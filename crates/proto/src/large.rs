@@ -1,0 +1,269 @@
+//! Large messages: announce, grant, finish.
+//!
+//! PROTOCOL §8. Above `eager_len_max` the sender announces (Rts), the receiver grants ranges of the user's own memory
+//! (Grant) and reports the end (Done). The receiver sets the pace, so a large message never needs memory of ours.
+//! Every notice is content and is repeated until acknowledged; beside that, a granted range that does not come for
+//! long is granted again, so that no single lost thought can stop a transfer.
+
+use crate::arrive::{Stage, Verdict, number_key};
+use crate::content::Content;
+use crate::endpoint::Endpoint;
+use crate::peer::{NO_MESSAGE, Notice};
+use crate::post::{Parts, SendStage};
+use crate::sabotage::Sabotage;
+use crate::slab::NONE;
+use crate::types::{Instant, Memory};
+use crate::wire::{CHECK_HEAD_LEN, DATA_HEAD_LEN, DONE_CANCELLED, HEADER_LEN};
+
+/// A granted range that did not come for this many probe times is granted again (PROTOCOL §8.5).
+const REGRANT_PROBES: u64 = 4;
+/// Ranges granted again at once.
+const REGRANT_COUNT_MAX: usize = 8;
+
+impl Endpoint {
+    /// A large message was matched: it takes part in the grants.
+    pub(crate) fn start_grants(&mut self, now: Instant, slot: u32) {
+        let progress = &mut self.progress[self.arrivals[slot].progress];
+        progress.granted_to = progress.gaps.first_gap().map_or(progress.cap, |gap| gap.0);
+        // What is present beyond the first gap (a pulled message whose records came after all) is granted too:
+        // simpler than granting around it, and its bytes are ignored when they come again.
+        let remaining = progress.cap - progress.granted_to;
+        self.grants.start(slot, remaining);
+        self.granting.push(slot);
+        if self.regrant_at == Instant::NEVER {
+            self.regrant_at = now + self.settings.initial_rtt_ns;
+        }
+        self.pump_grants();
+    }
+
+    pub(crate) fn stop_grants(&mut self, slot: u32) {
+        if !self.arrivals[slot].is_large {
+            return;
+        }
+        self.grants.stop(slot);
+        if let Some(at) = self.granting.iter().position(|&granting| granting == slot) {
+            self.granting.swap_remove(at);
+        }
+    }
+
+    /// Bytes of Data a frame from this peer holds.
+    fn data_len(&self, row: u32) -> u64 {
+        let frame_len = self.rows[row].frame_len_max.min(self.settings.frame_len_max);
+        u64::from(frame_len) - (HEADER_LEN + CHECK_HEAD_LEN + DATA_HEAD_LEN) as u64
+    }
+
+    /// Grants as long as somebody may be granted.
+    pub(crate) fn pump_grants(&mut self) {
+        while let Some(slot) = self.grants.next() {
+            let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
+            let data_len = self.data_len(row);
+            let wanted = (u64::from(self.settings.grant_packets) * data_len)
+                .min(self.grants.remaining_of(slot));
+            let room = self.grants.room();
+            if room < wanted.min(data_len) {
+                break; // less than a frame: wait until more has arrived
+            }
+            // Whole frames, unless it is the last of the message.
+            let len = if room >= wanted { wanted } else { room - room % data_len };
+            let serial = self.arrivals.serial(slot);
+            let offset = self.progress[index].granted_to;
+            self.progress[index].granted_to += len;
+            self.grants.on_granted(slot, len);
+            self.counters.grants += 1;
+            self.notify(row, Content::Grant { slot, serial, offset, len: len as u32 });
+            self.judge_readiness(slot);
+        }
+    }
+
+    /// Whether the message's own rule allows another grant now (PROTOCOL §8.2).
+    pub(crate) fn judge_readiness(&mut self, slot: u32) {
+        let data_len = self.data_len(self.arrivals[slot].row);
+        let open = self.grants.open_of(slot);
+        let grant_len = u64::from(self.settings.grant_packets) * data_len;
+        let in_flight = open.div_ceil(grant_len);
+        let ready = open.div_ceil(data_len) <= u64::from(self.settings.grant_ahead)
+            && in_flight < u64::from(self.settings.grants_in_flight);
+        self.grants.set_ready(slot, ready || open == 0);
+    }
+
+    /// Granted bytes.
+    pub(crate) fn on_data(
+        &mut self,
+        now: Instant,
+        row: u32,
+        message: u32,
+        offset: u64,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> Verdict {
+        let Some(slot) = self.large_arrival(row, message) else { return Verdict::Accepted };
+        let progress = &self.progress[self.arrivals[slot].progress];
+        if offset.checked_add(body.len() as u64).is_none_or(|end| end > progress.granted_to) {
+            self.counters.frames_malformed += 1;
+            return Verdict::Accepted; // never granted: not ours to place
+        }
+        let serial = self.arrivals.serial(slot);
+        if self.saboteur.makes(Sabotage::DoneTooEarly)
+            && progress.gaps.missing_len() < 2 * body.len() as u64
+        {
+            let (start, end) = progress.gaps.first_gap().expect("missing bytes");
+            self.progress[self.arrivals[slot].progress].gaps.fill(start, end, &mut |_, _| ());
+        }
+        let verdict = self.absorb(now, slot, offset, body, memory);
+        if self.arrivals.holds(slot, serial) {
+            self.judge_readiness(slot);
+        }
+        self.pump_grants();
+        verdict
+    }
+
+    fn large_arrival(&self, row: u32, message: u32) -> Option<u32> {
+        let slot = *self.by_number.get(&number_key(row, message))?;
+        let arrival = &self.arrivals[slot];
+        let placing = arrival.stage == Stage::Arriving
+            || (arrival.stage == Stage::Unexpected && arrival.in_overflow);
+        (arrival.is_large && placing && arrival.progress != NONE).then_some(slot)
+    }
+
+    /// A grant was lost: what is still missing of it is granted again.
+    pub(crate) fn on_grant_lost(&mut self, slot: u32, serial: u32, offset: u64, len: u32) {
+        if !self.arrivals.holds(slot, serial) || self.saboteur.makes(Sabotage::GrantLostForGood) {
+            return;
+        }
+        let arrival = &self.arrivals[slot];
+        if arrival.progress == NONE
+            || !self.progress[arrival.progress].gaps.is_missing(offset, offset + u64::from(len))
+        {
+            // Bytes of it came: the grant itself must have arrived, or another did.
+            return;
+        }
+        let row = arrival.row;
+        self.counters.grants_repeated += 1;
+        self.notify(row, Content::Grant { slot, serial, offset, len });
+    }
+
+    /// Grants again what was granted long ago and did not come.
+    pub(crate) fn regrant(&mut self, now: Instant) {
+        self.regrant_at = Instant::NEVER;
+        for at in 0..self.granting.len() {
+            let slot = self.granting[at];
+            let row = self.arrivals[slot].row;
+            let active = self.activate(row);
+            let patience =
+                REGRANT_PROBES * self.actives[active].paths[0].probe_ns(self.settings.ack_delay_ns);
+            let progress = &mut self.progress[self.arrivals[slot].progress];
+            let due = progress.progressed_at + patience;
+            if now < due {
+                self.regrant_at = self.regrant_at.min(due);
+                continue;
+            }
+            progress.progressed_at = now;
+            self.regrant_at = self.regrant_at.min(now + patience);
+            if !self.saboteur.makes(Sabotage::GrantLostForGood) {
+                self.regrant_one(slot, active);
+            }
+        }
+        self.pump_grants();
+    }
+
+    fn regrant_one(&mut self, slot: u32, active: u32) {
+        let arrival = &self.arrivals[slot];
+        let serial = self.arrivals.serial(slot);
+        let progress = &self.progress[arrival.progress];
+        let granted_to = progress.granted_to;
+        let missing =
+            progress.gaps.iter().take_while(|gap| gap.0 < granted_to).take(REGRANT_COUNT_MAX);
+        for (start, end) in missing {
+            let len = u32::try_from(end.min(granted_to) - start).unwrap_or(u32::MAX);
+            let again = Content::Grant { slot, serial, offset: start, len };
+            self.counters.grants_repeated += 1;
+            self.actives[active].control.push_back(Notice::Content(again));
+        }
+        let row = arrival.row;
+        self.make_ready(row);
+    }
+
+    /// The peer is ready for a range of our message (PROTOCOL §8.2, and §7.6 for messages it holds back).
+    pub(crate) fn on_grant(&mut self, row: u32, message: u32, offset: u64, len: u64) {
+        let Some(slot) = self.find_outgoing(row, message) else { return };
+        let send = &mut self.outgoing[slot];
+        let end = offset.saturating_add(len).min(send.total);
+        if offset >= end {
+            return;
+        }
+        if !send.is_large && send.stage != SendStage::Pulled {
+            self.pull(slot);
+        }
+        let send = &mut self.outgoing[slot];
+        if send.is_large && send.stage == SendStage::Waiting {
+            // Granted before our announcement was (known to be) sent: it was found by a query.
+            self.pull(slot);
+        }
+        let send = &mut self.outgoing[slot];
+        if send.parts == NONE {
+            send.parts = self.parts.insert(Parts::default());
+        }
+        self.parts[send.parts].unsent.add(offset, end);
+        self.queue_granted(slot);
+    }
+
+    /// The peer asks for a message it holds back: from now on it comes by grants.
+    fn pull(&mut self, slot: u32) {
+        let send = &mut self.outgoing[slot];
+        send.stage = SendStage::Pulled;
+        if send.parts != NONE {
+            self.parts[send.parts] = Parts::default();
+        }
+        let (row, next) = (send.row, send.next);
+        self.sends_by_number.insert(number_key(row, send.message as u32), slot);
+        let active = &mut self.actives[self.rows[row].active];
+        if active.unsent == slot {
+            active.unsent = next;
+        }
+    }
+
+    pub(crate) fn queue_granted(&mut self, slot: u32) {
+        let serial = self.outgoing.serial(slot);
+        let send = &mut self.outgoing[slot];
+        if !send.is_queued {
+            send.is_queued = true;
+            let row = send.row;
+            let active = &mut self.actives[self.rows[row].active];
+            active.granted.push_back((slot, serial));
+            self.make_ready(row);
+        }
+    }
+
+    /// A message of ours by its number. Those that expect grants or a Done are indexed; a peer that asks for a
+    /// message it holds back is rare, and a walk will do.
+    pub(crate) fn find_outgoing(&self, row: u32, message: u32) -> Option<u32> {
+        if let Some(&slot) = self.sends_by_number.get(&number_key(row, message)) {
+            return Some(slot);
+        }
+        let active = self.rows[row].active;
+        if active == NONE || self.rows[row].held_from == NO_MESSAGE {
+            return None;
+        }
+        let mut slot = self.actives[active].first;
+        while slot != NONE {
+            let send = &self.outgoing[slot];
+            if send.message as u32 == message {
+                return Some(slot);
+            }
+            slot = send.next;
+        }
+        None
+    }
+
+    /// The peer is through with our message.
+    pub(crate) fn on_done(&mut self, row: u32, message: u32, status: u8) {
+        let Some(slot) = self.find_outgoing(row, message) else { return };
+        let result = if status == DONE_CANCELLED {
+            Err(crate::api::Failure::CancelledByPeer)
+        } else {
+            Ok(())
+        };
+        self.end_send(slot, result);
+        self.make_ready(row);
+    }
+}

@@ -1,0 +1,63 @@
+//! The rules of Packhorse, as a machine that does no I/O, has no clock and no threads.
+//!
+//! ```text
+//!   posts ──▶ ┌──────────┐ ──▶ events          frames in:   Endpoint::on_frame
+//!   frames ─▶ │ Endpoint │ ──▶ frames          frames out:  Endpoint::poll_transmit
+//!   time ───▶ └──────────┘ ──▶ next timeout    bytes go where Memory puts them
+//! ```
+//!
+//! Something else turns it: an application thread, a helper thread, a daemon, a simulator (DESIGN: "placement is a
+//! setting"). The protocol is described in PROTOCOL.md, whose sections the modules cite. User memory is never
+//! touched here: the machine names places ([`Place`]) and the driver's [`Memory`] puts bytes there.
+//!
+//! Reading order: [`wire`] (what a frame looks like), `endpoint` (what an endpoint is made of), `input` (a frame
+//! arrives), `arrive` (a message finds its receive), `large` (grants), `output` (a frame leaves), `contact` (how
+//! strangers become peers), `turns` (refusal, recall, query), `clock` (timers).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod ack;
+mod api;
+mod arrive;
+mod clock;
+mod contact;
+mod content;
+mod endpoint;
+mod farewell;
+mod gaps;
+mod grants;
+mod input;
+mod large;
+mod limits;
+pub mod matching;
+mod output;
+mod path;
+mod peer;
+mod pool;
+mod post;
+mod rtt;
+mod sabotage;
+mod sent;
+mod siphash;
+mod slab;
+mod turns;
+mod types;
+mod window;
+pub mod wire;
+
+pub use api::{
+    Claim, Counters, Envelope, Event, Failure, GoneReason, Level, List, Opening, Payload,
+    PeerError, Piece, PostError, RecvSpec, SendSpec, Source, TxFrame, Use,
+};
+pub use endpoint::Endpoint;
+pub use gaps::GapSet;
+pub use limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};
+pub use sabotage::Sabotage;
+pub use types::{
+    ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Locator, Memory,
+    PeerId, Place, ReqId, Secret, Space, Tag,
+};

@@ -1,0 +1,551 @@
+//! A frame leaves.
+//!
+//! PROTOCOL §10. Lone answers go first; then rows that have something to say take turns. A frame of a row is filled in
+//! one pass: first contact, acknowledgements, notices, messages in order; or, when none of these is waiting, one piece
+//! of granted data, so that data frames are alike and can leave as a train. What goes in is recorded in the path's
+//! flight as content; what the record's body is made of goes out as pieces to gather.
+
+use crate::ack::PAIR_COUNT_MAX;
+use crate::api::{Piece, Source, TxFrame};
+use crate::contact::{Reply, ReplyRecord};
+use crate::content::Content;
+use crate::endpoint::Endpoint;
+use crate::gaps::GapSet;
+use crate::path::Standing;
+use crate::peer::{Active, NO_MESSAGE, Notice, Phase};
+use crate::post::{Parts, SendStage};
+use crate::sabotage::Sabotage;
+use crate::slab::NONE;
+use crate::turns::eager_cost;
+use crate::types::{Instant, Secret};
+use crate::wire::{self, AckRepr, Class, FORM_STRANGER, HEADER_LEN, Header, MessageHead, Writer};
+
+/// A fragment or the first bytes of a large message shorter than this are not worth a record of their own.
+const PIECE_LEN_MIN: usize = 64;
+
+impl Endpoint {
+    /// The next frame to send, if there is one. The driver gathers `tx.body`, calls `tx.seal`, and sends.
+    pub fn poll_transmit(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
+        if self.closed {
+            return false;
+        }
+        if let Some(reply) = self.replies.pop_front() {
+            self.write_reply(&reply, tx);
+            return true;
+        }
+        while let Some(&row) = self.ready.front() {
+            if self.rows[row].in_use
+                && self.rows[row].active != NONE
+                && self.write_row(now, row, tx)
+            {
+                self.counters.frames_out += 1;
+                return true;
+            }
+            self.ready.pop_front();
+            self.rows[row].is_ready = false;
+        }
+        false
+    }
+
+    fn write_reply(&mut self, reply: &Reply, tx: &mut TxFrame) {
+        let header = Header { to: reply.to, packet: 0, path: reply.path, form: reply.version };
+        start(tx, reply.link, reply.locator, reply.secret);
+        let mut writer = Writer::begin(&mut tx.head, header);
+        let versions = self.versions_byte();
+        match reply.record {
+            ReplyRecord::Challenge { nonce, cookie } => {
+                writer.challenge(0, versions, nonce, cookie, self.incarnation);
+            }
+            ReplyRecord::Versions { nonce } => {
+                writer.versions(self.settings.versions.0, self.settings.versions.1, nonce);
+            }
+            ReplyRecord::Reset { id } => writer.reset(id),
+            ReplyRecord::PathChallenge { nonce } => writer.path_challenge(reply.path, nonce),
+            ReplyRecord::PathResponse { nonce } => writer.path_response(reply.path, nonce),
+        }
+        self.counters.frames_out += 1;
+    }
+
+    /// One frame of a row; false if it has nothing to send now.
+    fn write_row(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        match self.rows[row].phase {
+            Phase::Idle => false,
+            Phase::Hello => self.write_hello(now, row, tx),
+            Phase::Echo | Phase::Joined => {
+                self.write_challenge_of_path(now, row, tx) || self.write_packet(now, row, tx)
+            }
+        }
+    }
+
+    /// The first Hello, and its repeats.
+    fn write_hello(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let active = self.rows[row].active;
+        let contact = &mut self.actives[active].contact;
+        if now < contact.hello_at {
+            return false;
+        }
+        let (nonce, count) = (contact.nonce, contact.hello_count);
+        contact.hello_count += 1;
+        let pause_ns = self.hello_pause_ns(count);
+        self.actives[active].contact.hello_at = now + pause_ns;
+        let this = &self.rows[row];
+        let path = &self.actives[active].paths[0];
+        start(tx, path.link, path.locator, this.secret);
+        let form = this.version | if this.by_public_key { FORM_STRANGER } else { 0 };
+        let hello = self.hello_repr(this.local_id, nonce);
+        Writer::begin(&mut tx.head, Header { to: 0, packet: 0, path: 0, form })
+            .hello(&hello, this.secret);
+        self.counters.hellos += 1;
+        self.arm(now + pause_ns, row);
+        true
+    }
+
+    /// A path that must prove itself is asked, with back-off (PROTOCOL §3.11, §6.5).
+    fn write_challenge_of_path(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let active = self.rows[row].active;
+        if self.rows[row].phase != Phase::Joined || self.actives[active].paths.len() == 1 {
+            return false;
+        }
+        let due = |path: &crate::path::Path| {
+            path.standing != Standing::Proven && path.challenge_at <= now
+        };
+        let Some(index) = self.actives[active].paths.iter().position(due) else { return false };
+        let nonce = self.draw();
+        let pause_ns = self.hello_pause_ns(self.actives[active].paths[index].challenge_count);
+        let path = &mut self.actives[active].paths[index];
+        path.challenge_nonce = nonce;
+        path.challenge_sent_at = now;
+        path.challenge_count += 1;
+        path.challenge_at = now + pause_ns;
+        let this = &self.rows[row];
+        start(tx, path.link, path.locator, this.secret);
+        let header =
+            Header { to: this.remote_id, packet: 0, path: index as u8, form: this.version };
+        Writer::begin(&mut tx.head, header).path_challenge(index as u8, nonce);
+        self.arm(now + pause_ns, row);
+        true
+    }
+
+    /// A numbered frame: whatever is waiting and fits.
+    fn write_packet(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let active = self.rows[row].active;
+        let Some(index) = self.actives[active].choose_path() else { return false };
+        let path = &self.actives[active].paths[index];
+        let this = &self.rows[row];
+        let joined = this.phase == Phase::Joined;
+        start(tx, path.link, path.locator, this.secret);
+        let header = Header {
+            to: this.remote_id,
+            packet: path.flight.next_packet() as u32,
+            path: index as u8,
+            form: this.version | if this.by_public_key && !joined { FORM_STRANGER } else { 0 },
+        };
+        let frame_len = usize::from(path.frame_len);
+        let mut writer = Writer::begin(&mut tx.head, header);
+        if self.settings.payload_check {
+            writer.check();
+        }
+        let mut frame = Frame { writer, body: &mut tx.body, body_len: 0, frame_len };
+        let bare_len = frame.writer.len();
+        self.write_introduction(row, &mut frame);
+        let introduced_len = frame.writer.len();
+        if joined {
+            self.write_acks(now, row, &mut frame);
+            self.write_notices(row, index, &mut frame);
+        }
+        self.write_ping(now, row, index, &mut frame);
+        self.write_messages(row, index, &mut frame);
+        if joined && frame.writer.len() == introduced_len && introduced_len == bare_len {
+            self.write_data(row, index, &mut frame);
+        }
+        // An introduction alone says nothing new; it travels with something or not at all.
+        let is_empty = frame.writer.len() == introduced_len
+            && self.actives[active].paths[index].flight.building_count() == 0;
+        let (head_len, body_len) = (frame.writer.len(), frame.body_len);
+        if is_empty {
+            return false;
+        }
+        tx.body_len = body_len;
+        let flight = &mut self.actives[active].paths[index].flight;
+        let eliciting = flight.building_count() > 0;
+        flight.on_sent(now, (head_len + body_len) as u16);
+        if eliciting {
+            let deadline =
+                self.actives[active].paths[index].flight_deadline(self.settings.ack_delay_ns);
+            self.arm(deadline, row);
+        }
+        true
+    }
+
+    /// Hello and Echo, or Welcome, in front of each frame as long as the peer may not know us (PROTOCOL §3.3).
+    fn write_introduction(&mut self, row: u32, frame: &mut Frame<'_>) {
+        let this = &self.rows[row];
+        let active = &self.actives[this.active];
+        if this.phase == Phase::Echo {
+            let (nonce, cookie, secret, id) =
+                (active.contact.nonce, active.contact.cookie, this.secret, this.local_id);
+            let hello = self.hello_repr(id, nonce);
+            frame.writer.hello(&hello, secret);
+            frame.writer.echo(cookie);
+        } else if active.welcome {
+            let nonce = active.peer_nonce;
+            let welcome = self.welcome_repr(row, nonce);
+            frame.writer.welcome(&welcome, self.rows[row].secret);
+        }
+    }
+
+    /// Acknowledgements that are due, and with them those that are merely pending.
+    fn write_acks(&mut self, now: Instant, row: u32, frame: &mut Frame<'_>) {
+        let credit_len = self.credit_for_peers();
+        let sabotaged = self.saboteur.makes(Sabotage::AckOneTooHigh);
+        let active = &mut self.actives[self.rows[row].active];
+        let has_more = active.has_content();
+        for (index, path) in active.paths.iter_mut().enumerate() {
+            if path.ack_pending_count == 0 || !(path.ack_at_once || has_more) {
+                continue;
+            }
+            let room = frame.room().saturating_sub(wire::ack_head_len(0)) / 8;
+            let mut pairs = [(0, 0); PAIR_COUNT_MAX];
+            let pair_count_max = room.min(PAIR_COUNT_MAX);
+            let Some(ack) = path.received.ack(now, &mut pairs[..pair_count_max]) else { continue };
+            let repr = AckRepr {
+                path: index as u8,
+                largest: (ack.largest as u32).wrapping_add(u32::from(sabotaged)),
+                first_len: ack.first_len + u32::from(sabotaged),
+                delay_ns: ack.delay_ns,
+                credit_len,
+            };
+            frame.writer.ack(&repr, &pairs[..ack.pair_count]);
+            self.counters.acks_out += 1;
+            path.ack_pending_count = 0;
+            path.ack_at_once = false;
+            path.ack_due = Instant::NEVER;
+        }
+    }
+
+    /// What we would hold for one more active peer (PROTOCOL §5.5).
+    fn credit_for_peers(&self) -> u32 {
+        let envelopes = u64::from(self.limits.envelope_count_max - self.envelope_count) * 64;
+        let free = self.held.free_len().min(envelopes) / u64::from(self.actives.len().max(1));
+        free.min(u64::from(u32::MAX)) as u32
+    }
+
+    /// Notices, oldest first. They need no window (PROTOCOL §10.1).
+    fn write_notices(&mut self, row: u32, index: usize, frame: &mut Frame<'_>) {
+        let active = self.rows[row].active;
+        while let Some(&notice) = self.actives[active].control.front() {
+            if frame.room() < wire::FOUND_HEAD_LEN {
+                return;
+            }
+            self.actives[active].control.pop_front();
+            let content = match notice {
+                Notice::Found(found) => {
+                    frame.writer.found(&found);
+                    Some(Content::Found)
+                }
+                Notice::Query(number) => self.write_query(number, frame),
+                Notice::Content(content) => self.write_content(row, content, frame),
+            };
+            if let Some(content) = content {
+                self.actives[active].paths[index].flight.add(content);
+            }
+        }
+    }
+
+    fn write_query(&mut self, number: u32, frame: &mut Frame<'_>) -> Option<Content> {
+        let query = self.queries.find(number)?;
+        frame.writer.query(number, query.criteria.space, query.criteria.tag, query.criteria.ignore);
+        Some(Content::Query { query: number })
+    }
+
+    /// Writes a notice that must arrive; `None` if it has become pointless.
+    fn write_content(
+        &mut self,
+        row: u32,
+        content: Content,
+        frame: &mut Frame<'_>,
+    ) -> Option<Content> {
+        match content {
+            Content::Grant { slot, serial, offset, len } => {
+                if !self.arrivals.holds(slot, serial) || self.arrivals[slot].progress == NONE {
+                    return None;
+                }
+                frame.writer.grant(self.arrivals[slot].message, offset, u64::from(len));
+            }
+            Content::Done { message, status } => frame.writer.done(message, status),
+            Content::Cancel { message } => frame.writer.cancel(message),
+            Content::Turn { .. } => {
+                // Always the newest word on the matter.
+                let this = &self.rows[row];
+                let order = this.turn_sent;
+                if this.refused_from == NO_MESSAGE {
+                    frame.writer.recall(this.message_in as u32, order);
+                } else {
+                    frame.writer.refuse(this.refused_from as u32, order);
+                }
+                return Some(Content::Turn { order });
+            }
+            Content::Goodbye => frame.writer.goodbye(self.accepted_below(row) as u32),
+            _ => return None,
+        }
+        Some(content)
+    }
+
+    /// Ping where one is due: to confirm an echo, after silence, or padded to try a longer frame.
+    fn write_ping(&mut self, now: Instant, row: u32, index: usize, frame: &mut Frame<'_>) {
+        let this = &self.rows[row];
+        let (id, secret, joined) = (this.local_id, this.secret, this.phase == Phase::Joined);
+        let active = &mut self.actives[this.active];
+        let path = &mut active.paths[index];
+        if path.probe_now {
+            path.probe_now = false;
+            active.ping = false;
+            let locators = self.locators.len();
+            if joined && frame.room() >= wire::hello_head_len(locators) + wire::PING_HEAD_LEN {
+                // Who has forgotten us will answer this Hello with a Challenge (PROTOCOL §3.8).
+                let nonce = self.draw();
+                self.actives[self.rows[row].active].contact.nonce = nonce;
+                let hello = self.hello_repr(id, nonce);
+                frame.writer.hello(&hello, secret);
+            }
+            frame.writer.ping();
+            self.actives[self.rows[row].active].paths[index].flight.add(Content::Ping);
+        } else if active.ping {
+            active.ping = false;
+            frame.writer.ping();
+            path.flight.add(Content::Ping);
+        } else if joined && let Some(frame_len) = path.frame_probe_due(now) {
+            let pad = usize::from(frame_len)
+                .checked_sub(frame.len() + wire::PING_HEAD_LEN + wire::PAD_HEAD_LEN);
+            let Some(pad) = pad else { return };
+            frame.writer.ping();
+            frame.writer.pad(pad as u16);
+            frame.push_body(Source::Zero, pad);
+            path.flight.add(Content::Probe { frame_len });
+            path.on_frame_probe_sent(now, frame_len);
+            frame.frame_len = 0; // nothing else fits
+        }
+    }
+
+    /// Messages in order, what was lost first, within window and credit.
+    fn write_messages(&mut self, row: u32, index: usize, frame: &mut Frame<'_>) {
+        let active = self.rows[row].active;
+        if !self.actives[active].paths[index].has_window() {
+            return;
+        }
+        while let Some(&(slot, serial)) = self.actives[active].resend.front() {
+            let stale = !self.outgoing.holds(slot, serial)
+                || self.outgoing[slot].stage != SendStage::Waiting
+                || self.outgoing[slot].message >= self.rows[row].held_from;
+            if !stale && !self.write_message(row, index, slot, frame) {
+                return;
+            }
+            if stale || self.outgoing[slot].stage != SendStage::Waiting {
+                self.actives[active].resend.pop_front();
+            }
+        }
+        loop {
+            let slot = self.actives[active].unsent;
+            if slot == NONE || self.outgoing[slot].message >= self.rows[row].held_from {
+                return;
+            }
+            let stage = self.outgoing[slot].stage;
+            if stage == SendStage::Waiting && !self.write_message(row, index, slot, frame) {
+                return;
+            }
+            if self.outgoing[slot].stage != SendStage::Waiting {
+                self.actives[active].unsent = self.outgoing[slot].next;
+            }
+        }
+    }
+
+    /// One record of a message: all of it if it fits, a fragment, or an announcement. False if there is no room.
+    #[inline]
+    fn write_message(&mut self, row: u32, index: usize, slot: u32, frame: &mut Frame<'_>) -> bool {
+        let serial = self.outgoing.serial(slot);
+        let send = &self.outgoing[slot];
+        let active = &mut self.actives[self.rows[row].active];
+        let has_immediate = send.immediate.is_some();
+        let mut head = MessageHead {
+            class: Class::Eager,
+            space: send.space,
+            message: send.message as u32,
+            tag: send.tag,
+            offset: 0,
+            total: send.total,
+            immediate: send.immediate,
+            wants_match: send.until_matched,
+            len: 0,
+        };
+        let room = frame.room();
+        let whole = !send.is_large
+            && send.parts == NONE
+            && send.total as usize + wire::eager_head_len(has_immediate) <= room;
+        let (offset, len) = if whole {
+            (0, send.total)
+        } else if send.is_large {
+            head.class = Class::Rts;
+            let Some(room) = room.checked_sub(wire::rts_head_len(has_immediate)) else {
+                return false;
+            };
+            if room < PIECE_LEN_MIN && !frame.is_fresh() {
+                return false;
+            }
+            (0, (room as u64).min(send.total))
+        } else {
+            head.class = Class::Fragment;
+            let Some(room) = room.checked_sub(wire::fragment_head_len(has_immediate)) else {
+                return false;
+            };
+            // A message that would fit a frame of its own is not cut to fill this one.
+            let fits_alone =
+                send.total as usize + wire::eager_head_len(has_immediate) <= frame.fresh_room();
+            if room < PIECE_LEN_MIN || (send.parts == NONE && fits_alone) {
+                return false;
+            }
+            if send.parts == NONE {
+                let unsent = GapSet::whole(send.total);
+                let parts = self.parts.insert(Parts { unacked: unsent.clone(), unsent });
+                self.outgoing[slot].parts = parts;
+            }
+            (u64::MAX, room as u64)
+        };
+        let send = &mut self.outgoing[slot];
+        let cost = eager_cost(len as u32);
+        if active.eager_in_flight > 0 && active.eager_in_flight + cost > active.credit_len {
+            return false;
+        }
+        let (offset, len) = if head.class == Class::Fragment {
+            let (start, end) = self.parts[send.parts]
+                .unsent
+                .take_front(len)
+                .expect("a waiting message has unsent bytes");
+            (start, end - start)
+        } else {
+            (offset, len)
+        };
+        if head.class != Class::Fragment || self.parts[send.parts].unsent.is_empty() {
+            send.stage = SendStage::Sent;
+        }
+        head.offset = offset as u32;
+        head.len = len as u16;
+        let source = send.source(offset);
+        frame.writer.message(&head);
+        frame.push_body(source, len as usize);
+        active.eager_in_flight += eager_cost(len as u32);
+        active.paths[index].flight.add(Content::Message {
+            slot,
+            serial,
+            offset: offset as u32,
+            len: len as u32,
+        });
+        true
+    }
+
+    /// One piece of granted data; the granted messages take turns.
+    fn write_data(&mut self, row: u32, index: usize, frame: &mut Frame<'_>) {
+        let active = &mut self.actives[self.rows[row].active];
+        if !active.paths[index].has_window() {
+            return;
+        }
+        while let Some((slot, serial)) = active.granted.pop_front() {
+            if !self.outgoing.holds(slot, serial) {
+                continue;
+            }
+            let room = frame.room() - wire::DATA_HEAD_LEN;
+            let send = &mut self.outgoing[slot];
+            let unsent = &mut self.parts[send.parts].unsent;
+            let Some((start, end)) = unsent.take_front(room as u64) else {
+                send.is_queued = false;
+                continue;
+            };
+            let len = (end - start) as u32;
+            frame.writer.data(send.message as u32, len as u16, start);
+            frame.push_body(send.source(start), len as usize);
+            active.paths[index].flight.add(Content::Data { slot, serial, offset: start, len });
+            if unsent.is_empty() {
+                send.is_queued = false;
+            } else {
+                active.granted.push_back((slot, serial));
+            }
+            return;
+        }
+    }
+}
+
+impl Active {
+    /// Something that elicits an acknowledgement is waiting.
+    fn has_content(&self) -> bool {
+        !self.control.is_empty() || !self.resend.is_empty() || self.unsent != NONE || self.ping
+    }
+
+    /// The path for the next frame (PROTOCOL §10.2): one with a probe due; else, if there is something to say,
+    /// the quickest with window; data spreads by free window.
+    fn choose_path(&self) -> Option<usize> {
+        if self.paths.len() == 1 {
+            return Some(0);
+        }
+        if let Some(index) = self.paths.iter().position(|path| path.probe_now && path.is_usable()) {
+            return Some(index);
+        }
+        let usable = || self.paths.iter().enumerate().filter(|(_, path)| path.is_usable());
+        let quickest = |with_window: bool| {
+            usable()
+                .filter(|(_, path)| !with_window || path.has_window())
+                .min_by_key(|(_, path)| path.rtt.smoothed_ns())
+                .map(|(index, _)| index)
+        };
+        if !self.control.is_empty() || self.paths.iter().any(|path| path.ack_at_once) {
+            return quickest(false);
+        }
+        if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
+            return usable()
+                .filter(|(_, path)| path.has_window())
+                .max_by_key(|(_, path)| path.window.len() - path.flight.bytes_in_flight())
+                .map(|(index, _)| index);
+        }
+        quickest(true).or_else(|| quickest(false))
+    }
+}
+
+/// A frame being filled.
+struct Frame<'a> {
+    writer: Writer<'a>,
+    body: &'a mut alloc::vec::Vec<Piece>,
+    body_len: usize,
+    frame_len: usize,
+}
+
+impl Frame<'_> {
+    fn len(&self) -> usize {
+        self.writer.len() + self.body_len
+    }
+
+    fn room(&self) -> usize {
+        self.frame_len.saturating_sub(self.len())
+    }
+
+    /// Room of a frame that holds nothing yet.
+    fn fresh_room(&self) -> usize {
+        self.frame_len.saturating_sub(HEADER_LEN + wire::CHECK_HEAD_LEN)
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.writer.len() <= HEADER_LEN + wire::CHECK_HEAD_LEN
+    }
+
+    fn push_body(&mut self, source: Source, len: usize) {
+        if len > 0 {
+            self.body.push(Piece { source, len: len as u32 });
+            self.body_len += len;
+        }
+    }
+}
+
+fn start(tx: &mut TxFrame, link: u8, to: crate::types::Locator, secret: Secret) {
+    tx.link = link;
+    tx.to = to;
+    tx.secret = Some(secret);
+    tx.body.clear();
+    tx.body_len = 0;
+}

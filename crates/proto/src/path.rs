@@ -1,0 +1,291 @@
+//! One way to a peer: a local link and a remote locator, with its own packet numbers, clock and window.
+//!
+//! PROTOCOL §5.1, §6. A path is *proven* by an answered first contact or path challenge; it is *left* when its
+//! probes go unanswered while another path works, and taken back when it answers (§6.5). What a path remembers
+//! while its peer is idle is `PathRest`; the rest is made anew when traffic starts again.
+
+use crate::ack::Received;
+use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND};
+use crate::rtt::Rtt;
+use crate::sent::Flight;
+use crate::types::{Instant, Locator};
+use crate::window::Window;
+
+/// Longest pause between two probes (PROTOCOL §6.4).
+const PROBE_NS_MAX: u64 = SECOND;
+/// Full-size losses in a row that mean a black hole (PROTOCOL §6.6).
+const BLACK_HOLE_COUNT: u8 = 3;
+/// First pause before a longer frame is tried again.
+const FRAME_PROBE_NS: u64 = 500 * MS;
+const FRAME_PROBE_NS_MAX: u64 = 60 * SECOND;
+
+/// Whether a path may carry content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Never answered yet; challenged with back-off.
+    Unproven,
+    /// In use.
+    Proven,
+    /// Answered once, silent now; challenged with back-off.
+    Left,
+}
+
+/// A locator that frames of this path came from, not yet echoed (PROTOCOL §3.11).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) link: u8,
+    pub(crate) locator: Locator,
+    pub(crate) nonce: u64,
+    pub(crate) asked_at: Instant,
+}
+
+/// A path while its peer is idle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathRest {
+    pub(crate) locator: Locator,
+    next_packet: u64,
+    received_floor: u64,
+    rtt_ns: u32,
+    frame_len: u16,
+    link: u8,
+    pub(crate) standing: Standing,
+}
+
+/// A path in use.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) link: u8,
+    pub(crate) standing: Standing,
+    pub(crate) locator: Locator,
+    pub(crate) flight: Flight,
+    pub(crate) received: Received,
+    pub(crate) rtt: Rtt,
+    pub(crate) window: Window,
+    /// Ack-eliciting packets not yet acknowledged by us.
+    pub(crate) ack_pending_count: u32,
+    /// The pending acknowledgement must go now.
+    pub(crate) ack_at_once: bool,
+    pub(crate) ack_due: Instant,
+    /// Probes since the last sign of life on this path.
+    pub(crate) probe_count: u32,
+    /// A probe is due.
+    pub(crate) probe_now: bool,
+    /// When the next challenge of an unproven or left path is due.
+    pub(crate) challenge_at: Instant,
+    pub(crate) challenge_count: u32,
+    pub(crate) challenge_nonce: u64,
+    pub(crate) challenge_sent_at: Instant,
+    pub(crate) candidate: Option<Candidate>,
+    pub(crate) frame_len: u16,
+    frame_len_max: u16,
+    full_lost_count: u8,
+    frame_probe_at: Instant,
+    frame_probe_ns: u64,
+    frame_probe_len: u16,
+}
+
+impl Path {
+    pub(crate) fn new(
+        link: u8,
+        locator: Locator,
+        standing: Standing,
+        frame_len: u16,
+        rtt_ns: u64,
+    ) -> Self {
+        let rest = PathRest {
+            link,
+            locator,
+            standing,
+            next_packet: 1,
+            received_floor: 0,
+            rtt_ns: 0,
+            frame_len,
+        };
+        Self::from_rest(&rest, frame_len, rtt_ns)
+    }
+
+    pub(crate) fn from_rest(rest: &PathRest, frame_len_max: u16, initial_rtt_ns: u64) -> Self {
+        let rtt_ns = if rest.rtt_ns == 0 { initial_rtt_ns } else { u64::from(rest.rtt_ns) };
+        let short = rest.frame_len < frame_len_max;
+        Self {
+            link: rest.link,
+            standing: rest.standing,
+            locator: rest.locator,
+            flight: Flight::new(rest.next_packet),
+            received: Received::new(rest.received_floor),
+            rtt: Rtt::new(rtt_ns),
+            window: Window::new(rest.frame_len),
+            ack_pending_count: 0,
+            ack_at_once: false,
+            ack_due: Instant::NEVER,
+            probe_count: 0,
+            probe_now: false,
+            challenge_at: Instant(0),
+            challenge_count: 0,
+            challenge_nonce: 0,
+            challenge_sent_at: Instant(0),
+            candidate: None,
+            frame_len: rest.frame_len,
+            frame_len_max,
+            full_lost_count: 0,
+            frame_probe_at: if short { Instant(0) } else { Instant::NEVER },
+            frame_probe_ns: FRAME_PROBE_NS,
+            frame_probe_len: 0,
+        }
+    }
+
+    pub(crate) fn rest(&self) -> PathRest {
+        PathRest {
+            locator: self.locator,
+            next_packet: self.flight.next_packet(),
+            received_floor: self.received.largest().max(self.received.floor()),
+            rtt_ns: if self.rtt.has_sample() {
+                self.rtt.smoothed_ns().min(u64::from(u32::MAX)) as u32
+            } else {
+                0
+            },
+            frame_len: self.frame_len,
+            link: self.link,
+            standing: self.standing,
+        }
+    }
+
+    /// The peer takes no longer frames than this.
+    pub(crate) fn limit_frame_len(&mut self, frame_len_max: u16) {
+        self.frame_len_max = self.frame_len_max.min(frame_len_max);
+        self.frame_len = self.frame_len.min(frame_len_max);
+        self.window.on_frame_len(self.frame_len);
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        self.standing == Standing::Proven
+    }
+
+    /// Whether another frame of content may leave.
+    pub(crate) fn has_window(&self) -> bool {
+        self.flight.bytes_in_flight() < self.window.len()
+    }
+
+    /// How long the next probe waits after the newest packet (PROTOCOL §6.4).
+    pub(crate) fn probe_ns(&self, ack_delay_ns: u64) -> u64 {
+        (self.rtt.probe_ns(ack_delay_ns) << self.probe_count.min(16))
+            .min(PROBE_NS_MAX.max(2 * self.rtt.smoothed_ns()))
+    }
+
+    /// When this path needs attention for its packets in flight.
+    pub(crate) fn flight_deadline(&self, ack_delay_ns: u64) -> Instant {
+        if self.flight.is_empty() {
+            return Instant::NEVER;
+        }
+        let lost_at = self.flight.loss_deadline(self.rtt.loss_delay_ns());
+        lost_at.min(self.flight.last_sent_at() + self.probe_ns(ack_delay_ns))
+    }
+
+    /// Packets were lost: is it only the long ones? True if the path fell back (PROTOCOL §6.6).
+    pub(crate) fn on_frames_lost(&mut self, frame_len_max: u16, now: Instant) -> bool {
+        if frame_len_max <= FRAME_LEN_FLOOR || self.frame_len <= FRAME_LEN_FLOOR {
+            return false;
+        }
+        self.full_lost_count = self.full_lost_count.saturating_add(1);
+        if self.full_lost_count < BLACK_HOLE_COUNT {
+            return false;
+        }
+        self.full_lost_count = 0;
+        self.frame_len = FRAME_LEN_FLOOR;
+        self.frame_probe_ns = FRAME_PROBE_NS;
+        self.frame_probe_at = now + self.frame_probe_ns;
+        true
+    }
+
+    pub(crate) fn on_frames_acked(&mut self, frame_len_max: u16) {
+        if frame_len_max > FRAME_LEN_FLOOR {
+            self.full_lost_count = 0;
+        }
+    }
+
+    /// The length a padded probe should have now, if one is due.
+    pub(crate) fn frame_probe_due(&self, now: Instant) -> Option<u16> {
+        if now < self.frame_probe_at || self.frame_len >= self.frame_len_max {
+            return None;
+        }
+        // First the whole way: most black holes heal. Then half the way.
+        let halfway = self.frame_len + (self.frame_len_max - self.frame_len).div_ceil(2);
+        let whole_failed = self.frame_probe_len == self.frame_len_max;
+        Some(if whole_failed { halfway } else { self.frame_len_max })
+    }
+
+    pub(crate) fn frame_probe_at(&self) -> Instant {
+        self.frame_probe_at
+    }
+
+    pub(crate) fn on_frame_probe_sent(&mut self, now: Instant, frame_len: u16) {
+        self.frame_probe_len = frame_len;
+        self.frame_probe_at = now + self.frame_probe_ns;
+        self.frame_probe_ns = (2 * self.frame_probe_ns).min(FRAME_PROBE_NS_MAX);
+    }
+
+    pub(crate) fn on_frame_probe_acked(&mut self, now: Instant, frame_len: u16) {
+        self.frame_len = self.frame_len.max(frame_len.min(self.frame_len_max));
+        self.frame_probe_ns = FRAME_PROBE_NS;
+        self.frame_probe_len = 0;
+        self.frame_probe_at =
+            if self.frame_len < self.frame_len_max { now + FRAME_PROBE_NS } else { Instant::NEVER };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path() -> Path {
+        Path::new(0, Locator::default(), Standing::Proven, 1472, MS)
+    }
+
+    #[test]
+    fn three_full_losses_without_an_arrival_shorten_the_frame_and_probes_lengthen_it() {
+        let mut path = path();
+        assert!(!path.on_frames_lost(1472, Instant(0)));
+        assert!(!path.on_frames_lost(1472, Instant(0)));
+        path.on_frames_acked(100);
+        path.on_frames_acked(1472);
+        assert!(!path.on_frames_lost(1472, Instant(0)), "one arrived in between");
+        assert!(!path.on_frames_lost(1472, Instant(0)));
+        assert!(!path.on_frames_lost(900, Instant(0)), "short frames prove nothing");
+        assert!(path.on_frames_lost(1472, Instant(0)));
+        assert_eq!(path.frame_len, FRAME_LEN_FLOOR);
+        assert_eq!(path.frame_probe_due(Instant(1)), None);
+        let due = path.frame_probe_at();
+        assert_eq!(path.frame_probe_due(due), Some(1472));
+        path.on_frame_probe_sent(due, 1472);
+        assert_eq!(
+            path.frame_probe_due(path.frame_probe_at()),
+            Some(1336),
+            "the whole way failed: half of it"
+        );
+        path.on_frame_probe_acked(due, 1336);
+        assert_eq!((path.frame_len, path.frame_probe_at()), (1336, due + FRAME_PROBE_NS));
+        path.on_frame_probe_acked(due, 1472);
+        assert_eq!((path.frame_len, path.frame_probe_at()), (1472, Instant::NEVER));
+    }
+
+    #[test]
+    fn rest_keeps_the_numbers() {
+        let mut busy = path();
+        busy.flight.add(crate::content::Content::Ping);
+        assert_eq!(busy.flight.on_sent(Instant(5), 40), 1);
+        busy.received.record(9, Instant(5));
+        let again = Path::from_rest(&busy.rest(), 1472, MS);
+        assert_eq!(again.flight.next_packet(), 2, "numbers are never reused");
+        assert!(!again.received.is_new(9) && again.received.is_new(10));
+    }
+
+    #[test]
+    fn probes_back_off_to_a_second() {
+        let mut path = path();
+        let first = path.probe_ns(0);
+        path.probe_count = 1;
+        assert_eq!(path.probe_ns(0), 2 * first);
+        path.probe_count = 40;
+        assert_eq!(path.probe_ns(0), PROBE_NS_MAX);
+    }
+}

@@ -1,0 +1,410 @@
+//! Peers: a small row for everybody, a larger record for those with something under way.
+//!
+//! PROTOCOL §3.2, DESIGN §5 "peers are rows, not connections". A row is what must survive idleness (who it is, its
+//! ids, where its numbers stand); `Active` holds queues, paths and timers and is made when the peer has something to
+//! do and given back when it is idle for a while. An idle peer costs at most 512 bytes in all.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::hash::{BuildHasher, Hasher};
+
+use hashbrown::HashMap;
+
+use crate::content::Content;
+use crate::path::{Path, PathRest};
+use crate::slab::NONE;
+use crate::types::{Identity, Instant, Locator, PeerId, Secret};
+
+/// Bits of an association id that name the row (PROTOCOL §3.2).
+pub(crate) const ROW_BITS: u32 = 24;
+const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
+/// No message number: "nothing is refused".
+pub(crate) const NO_MESSAGE: u64 = u64::MAX;
+
+/// The row an association id names.
+pub(crate) fn row_of_id(id: u64) -> u32 {
+    (id & ROW_MASK) as u32
+}
+
+/// An association id for a row, from random bits.
+pub(crate) fn make_id(row: u32, random: u64) -> u64 {
+    // The lowest random bit is always set, so that no id is 0: that one means first contact.
+    (random | 1) << ROW_BITS | u64::from(row)
+}
+
+/// Where an association stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// None; the next send opens one.
+    Idle,
+    /// Hello sent, no Challenge yet.
+    Hello,
+    /// Challenged: every frame starts with Hello and Echo until the peer welcomes us.
+    Echo,
+    /// Both sides know each other.
+    Joined,
+}
+
+/// One peer.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) identity: Identity,
+    pub(crate) secret: Secret,
+    /// From the address: where first contact goes.
+    pub(crate) first_locator: Locator,
+    /// The peer's incarnation, 0 if not known.
+    pub(crate) incarnation: u64,
+    pub(crate) local_id: u64,
+    pub(crate) remote_id: u64,
+    /// Number of the next message we send.
+    pub(crate) message_out: u64,
+    /// Number of the next message whose turn it is to be matched.
+    pub(crate) message_in: u64,
+    /// As a receiver: messages from here on are refused.
+    pub(crate) refused_from: u64,
+    /// As a sender: messages from here on are held back.
+    pub(crate) held_from: u64,
+    pub(crate) heard_at: Instant,
+    /// When the timer heap will look at this row.
+    pub(crate) timer_at: Instant,
+    pub(crate) reset_sent_at: Instant,
+    /// Slot of the active record, or NONE.
+    pub(crate) active: u32,
+    /// Posted receives that name this peer as their source.
+    pub(crate) directed_count: u32,
+    /// Messages of this peer in `Endpoint::arrivals`.
+    pub(crate) arrival_count: u32,
+    /// Order of the newest refusal or recall sent, and of the newest heard.
+    pub(crate) turn_sent: u16,
+    pub(crate) turn_heard: u16,
+    pub(crate) frame_len_max: u16,
+    pub(crate) version: u8,
+    pub(crate) phase: Phase,
+    pub(crate) in_use: bool,
+    pub(crate) has_helper: bool,
+    pub(crate) is_ready: bool,
+    /// Its first contact is keyed with the public secret (PROTOCOL §3.9).
+    pub(crate) by_public_key: bool,
+    /// Paths while idle.
+    pub(crate) rest: Option<PathRest>,
+    pub(crate) more_rest: Option<Box<[PathRest]>>,
+}
+
+/// What a peer with something under way needs beyond its row.
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub(crate) row: u32,
+    pub(crate) paths: Vec<Path>,
+    /// Outgoing messages in order of their numbers: first, last, and the first never sent.
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) unsent: u32,
+    /// Outgoing messages with lost content: slot and serial.
+    pub(crate) resend: VecDeque<(u32, u32)>,
+    /// Large messages with granted, unsent bytes, taking turns.
+    pub(crate) granted: VecDeque<(u32, u32)>,
+    /// Notices to send.
+    pub(crate) control: VecDeque<Notice>,
+    /// Cost of eager messages in flight, and what the peer would hold (PROTOCOL §5.5).
+    pub(crate) eager_in_flight: u64,
+    pub(crate) credit_len: u64,
+    pub(crate) contact: Contact,
+    /// Put Welcome in front until the peer has used our id.
+    pub(crate) welcome: bool,
+    /// A Ping is due.
+    pub(crate) ping: bool,
+    /// The nonce Welcome answers.
+    pub(crate) peer_nonce: u64,
+    pub(crate) goodbye: Farewell,
+    /// Refused: this much room is needed before a recall makes sense.
+    pub(crate) refused_need: u64,
+    pub(crate) idle_since: Instant,
+}
+
+/// First contact under way.
+#[derive(Debug, Default)]
+pub(crate) struct Contact {
+    pub(crate) hello_at: Instant,
+    pub(crate) hello_count: u32,
+    pub(crate) began_at: Instant,
+    pub(crate) nonce: u64,
+    pub(crate) cookie: u64,
+}
+
+/// Our goodbye to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// Not said.
+    Unsaid,
+    /// Said, not acknowledged.
+    Said,
+}
+
+/// A notice waiting to be sent: content, and what is needed to write it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    /// Anything that must arrive.
+    Content(Content),
+    /// An answer to a query.
+    Found(crate::wire::FoundRepr),
+    /// A query: its number; what it asks stands in the endpoint's list.
+    Query(u32),
+}
+
+impl Active {
+    pub(crate) fn new(row: u32) -> Self {
+        Self {
+            row,
+            paths: Vec::new(),
+            first: NONE,
+            last: NONE,
+            unsent: NONE,
+            resend: VecDeque::new(),
+            granted: VecDeque::new(),
+            control: VecDeque::new(),
+            eager_in_flight: 0,
+            credit_len: INITIAL_CREDIT,
+            contact: Contact::default(),
+            welcome: false,
+            ping: false,
+            peer_nonce: 0,
+            goodbye: Farewell::Unsaid,
+            refused_need: 0,
+            idle_since: Instant(0),
+        }
+    }
+
+    /// As new, but for the memory of its queues.
+    pub(crate) fn clear(&mut self) {
+        self.paths.clear();
+        self.resend.clear();
+        self.granted.clear();
+        self.control.clear();
+        let fresh = Self::new(NONE);
+        let old = core::mem::replace(self, fresh);
+        self.paths = old.paths;
+        self.resend = old.resend;
+        self.granted = old.granted;
+        self.control = old.control;
+    }
+
+    /// Nothing of ours is under way: no message, no notice, nothing in flight.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.first == NONE
+            && self.control.is_empty()
+            && !self.welcome
+            && !self.ping
+            && self.paths.iter().all(|path| path.flight.is_empty() && path.ack_pending_count == 0)
+    }
+}
+
+/// Eager payload in flight before the first advice of a peer.
+pub(crate) const INITIAL_CREDIT: u64 = 64 << 10;
+
+/// Rows per page: rows grow page by page, so that a million of them never move.
+const PAGE: usize = 64;
+
+/// The rows of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pages: Vec<Box<[Row]>>,
+    count: u32,
+    free: Vec<u32>,
+    by_identity: HashMap<Identity, u32, Seeded>,
+}
+
+impl Rows {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            pages: Vec::new(),
+            count: 0,
+            free: Vec::new(),
+            by_identity: HashMap::with_hasher(Seeded(seed)),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_identity.len()
+    }
+
+    pub(crate) fn find(&self, identity: &Identity) -> Option<u32> {
+        self.by_identity.get(identity).copied()
+    }
+
+    pub(crate) fn get(&self, at: u32) -> Option<&Row> {
+        if at >= self.count {
+            return None;
+        }
+        let row = &self.pages[at as usize / PAGE][at as usize % PAGE];
+        row.in_use.then_some(row)
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        identity: Identity,
+        secret: Secret,
+        first_locator: Locator,
+    ) -> u32 {
+        let at = self.free.pop().unwrap_or_else(|| self.grow());
+        let row = &mut self[at];
+        *row = Row { identity, secret, first_locator, in_use: true, ..Row::vacant() };
+        self.by_identity.insert(identity, at);
+        at
+    }
+
+    pub(crate) fn remove(&mut self, at: u32) {
+        let identity = self[at].identity;
+        self.by_identity.remove(&identity);
+        self[at] = Row::vacant();
+        self.free.push(at);
+    }
+
+    fn grow(&mut self) -> u32 {
+        if self.count as usize == self.pages.len() * PAGE {
+            self.pages.push((0..PAGE).map(|_| Row::vacant()).collect());
+        }
+        self.count += 1;
+        self.count - 1
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
+        (0..self.count).filter(|&at| self.get(at).is_some())
+    }
+}
+
+impl core::ops::Index<u32> for Rows {
+    type Output = Row;
+    fn index(&self, at: u32) -> &Row {
+        &self.pages[at as usize / PAGE][at as usize % PAGE]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Rows {
+    fn index_mut(&mut self, at: u32) -> &mut Row {
+        &mut self.pages[at as usize / PAGE][at as usize % PAGE]
+    }
+}
+
+impl Row {
+    fn vacant() -> Self {
+        Self {
+            identity: Identity { host: 0, endpoint: 0 },
+            secret: Secret::PUBLIC,
+            first_locator: Locator::default(),
+            incarnation: 0,
+            local_id: 0,
+            remote_id: 0,
+            message_out: 0,
+            message_in: 0,
+            refused_from: NO_MESSAGE,
+            held_from: NO_MESSAGE,
+            heard_at: Instant(0),
+            timer_at: Instant::NEVER,
+            reset_sent_at: Instant(0),
+            active: NONE,
+            directed_count: 0,
+            arrival_count: 0,
+            turn_sent: 0,
+            turn_heard: 0,
+            frame_len_max: 0,
+            version: 0,
+            phase: Phase::Idle,
+            in_use: false,
+            has_helper: true,
+            is_ready: false,
+            by_public_key: false,
+            rest: None,
+            more_rest: None,
+        }
+    }
+
+    /// The row starts an association: all numbers begin again.
+    pub(crate) fn begin(&mut self, local_id: u64) {
+        self.local_id = local_id;
+        self.remote_id = 0;
+        self.incarnation = 0;
+        self.message_out = 0;
+        self.message_in = 0;
+        self.refused_from = NO_MESSAGE;
+        self.held_from = NO_MESSAGE;
+        self.turn_sent = 0;
+        self.turn_heard = 0;
+        self.rest = None;
+        self.more_rest = None;
+    }
+}
+
+impl From<PeerId> for u32 {
+    fn from(peer: PeerId) -> Self {
+        peer.0
+    }
+}
+
+/// A cheap seeded hash for keys that are numbers: one wide multiplication per word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seeded(pub(crate) u64);
+
+#[derive(Debug)]
+pub(crate) struct SeededHasher(u64);
+
+impl BuildHasher for Seeded {
+    type Hasher = SeededHasher;
+    fn build_hasher(&self) -> SeededHasher {
+        SeededHasher(self.0)
+    }
+}
+
+impl Hasher for SeededHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+    fn write_u64(&mut self, word: u64) {
+        let mixed = u128::from(self.0 ^ word) * u128::from(0x9E37_79B9_7F4A_7C15_u64);
+        self.0 = (mixed >> 64) as u64 ^ mixed as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_identity_and_used_again() {
+        let mut rows = Rows::new(7);
+        let ids: Vec<u32> = (0..200u64)
+            .map(|n| {
+                rows.insert(Identity { host: n, endpoint: 1 }, Secret([n, n]), Locator::default())
+            })
+            .collect();
+        assert_eq!(rows.find(&Identity { host: 150, endpoint: 1 }), Some(ids[150]));
+        assert_eq!(rows.len(), 200);
+        rows.remove(ids[150]);
+        assert_eq!(rows.find(&Identity { host: 150, endpoint: 1 }), None);
+        assert!(rows.get(ids[150]).is_none());
+        let again =
+            rows.insert(Identity { host: 999, endpoint: 1 }, Secret([1, 1]), Locator::default());
+        assert_eq!(again, ids[150]);
+        assert_eq!(rows.ids().count(), 200);
+        assert!(rows.get(5000).is_none());
+    }
+
+    #[test]
+    fn an_id_names_its_row() {
+        assert_eq!(row_of_id(make_id(77, u64::MAX)), 77);
+        assert_ne!(make_id(0, 1), make_id(0, 2));
+    }
+
+    #[test]
+    fn a_row_is_small() {
+        assert!(size_of::<Row>() <= 320, "{}", size_of::<Row>());
+    }
+}

@@ -1,0 +1,334 @@
+//! What the application asks for: sends, receives, probes, cancels.
+//!
+//! PROTOCOL §7, §9.3. A send becomes an `Outgoing`, in the order of its number in its peer's list, until the peer
+//! accepted it (or matched it, or both sides gave up). Posts grow tables by the caller's own doing and never fail for
+//! lack of a slot.
+
+use crate::api::{
+    Claim, Envelope, Event, Failure, Payload, PostError, RecvSpec, SendSpec, Source, Use,
+};
+use crate::arrive::{Receive, Stage, number_key};
+use crate::content::Content;
+use crate::endpoint::Endpoint;
+use crate::gaps::GapSet;
+use crate::matching::EntryId;
+use crate::peer::{Notice, Phase};
+use crate::slab::NONE;
+use crate::types::{BufId, Criteria, Instant, Memory, PeerId, ReqId, Space, Tag};
+
+/// Where the payload of a send lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bytes {
+    User(BufId),
+    Pool(u32),
+}
+
+/// How far a send has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendStage {
+    /// Some of it was never sent, or was lost.
+    Waiting,
+    /// All of it (of a large message: its announcement) is on its way.
+    Sent,
+    /// The peer asked for it out of turn (PROTOCOL §7.6): from now on it is a large message without announcement.
+    Pulled,
+}
+
+/// A message of ours the peer has not accepted yet.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) tag: Tag,
+    pub(crate) immediate: Option<u64>,
+    pub(crate) total: u64,
+    pub(crate) message: u64,
+    pub(crate) user: u64,
+    pub(crate) bytes: Bytes,
+    pub(crate) row: u32,
+    pub(crate) previous: u32,
+    pub(crate) next: u32,
+    /// Slot of `Parts` when it does not go in one piece.
+    pub(crate) parts: u32,
+    pub(crate) space: Space,
+    pub(crate) stage: SendStage,
+    pub(crate) is_large: bool,
+    pub(crate) until_matched: bool,
+    /// Waiting in `Active::granted`.
+    pub(crate) is_queued: bool,
+}
+
+/// The bytes of an outgoing message that goes in several frames.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// To be sent: of an eager message what was never sent or lost; of a large one what was granted.
+    pub(crate) unsent: GapSet,
+    /// Not yet acknowledged (eager only).
+    pub(crate) unacked: GapSet,
+}
+
+impl Outgoing {
+    pub(crate) fn source(&self, offset: u64) -> Source {
+        match self.bytes {
+            Bytes::User(buf) => Source::User { buf, offset },
+            Bytes::Pool(slot) => Source::Pool { slot, offset: offset as u32 },
+        }
+    }
+}
+
+impl Endpoint {
+    /// Posts a send. In-place payload belongs to the endpoint until the `Sent` event; copied payload is the
+    /// caller's again on return, and has no event.
+    pub fn post_send(&mut self, now: Instant, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
+        if self.closing.is_some() {
+            return Err(PostError::Closing);
+        }
+        let row = spec.peer.0;
+        if self.rows.get(row).is_none() {
+            return Err(PostError::UnknownPeer);
+        }
+        let eager_len_max = u64::from(self.settings.eager_len_max);
+        let (bytes, total) = match spec.payload {
+            Payload::InPlace { buf, len } => (Bytes::User(buf), len),
+            Payload::Copied(bytes) => (self.copy_payload(bytes)?, bytes.len() as u64),
+        };
+        if self.rows[row].phase == Phase::Idle {
+            self.begin_contact(now, row);
+        }
+        let active = self.activate(row);
+        let message = self.rows[row].message_out;
+        self.rows[row].message_out += 1;
+        let last = self.actives[active].last;
+        let slot = self.outgoing.insert(Outgoing {
+            tag: spec.tag,
+            immediate: spec.immediate,
+            total,
+            message,
+            user: spec.user,
+            bytes,
+            row,
+            previous: last,
+            next: NONE,
+            parts: NONE,
+            space: spec.space,
+            stage: SendStage::Waiting,
+            is_large: total > eager_len_max,
+            until_matched: spec.until_matched,
+            is_queued: false,
+        });
+        if total > eager_len_max || spec.until_matched {
+            self.sends_by_number.insert(number_key(row, message as u32), slot);
+        }
+        let active = &mut self.actives[active];
+        active.last = slot;
+        if active.first == NONE {
+            active.first = slot;
+        }
+        if active.unsent == NONE {
+            active.unsent = slot;
+        }
+        if last != NONE {
+            self.outgoing[last].next = slot;
+        }
+        self.counters.messages_out += 1;
+        self.make_ready(row);
+        Ok(ReqId(self.outgoing.key(slot) | SEND_BIT))
+    }
+
+    fn copy_payload(&mut self, bytes: &[u8]) -> Result<Bytes, PostError> {
+        let len_max = u64::from(self.settings.eager_len_max);
+        if bytes.len() as u64 > len_max {
+            return Err(PostError::TooLong { len_max });
+        }
+        let slot = self.copied.try_reserve(bytes.len()).ok_or(PostError::PoolFull)?;
+        self.copied.bytes_mut(slot).copy_from_slice(bytes);
+        Ok(Bytes::Pool(slot))
+    }
+
+    /// Takes a send out of its peer's list and tells the application, unless its payload was copied.
+    pub(crate) fn end_send(&mut self, slot: u32, result: Result<(), Failure>) {
+        let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
+        let send = self.outgoing.remove(slot);
+        let active = &mut self.actives[self.rows[send.row].active];
+        if active.unsent == slot {
+            active.unsent = send.next;
+        }
+        match send.previous {
+            NONE => active.first = send.next,
+            previous => self.outgoing[previous].next = send.next,
+        }
+        match send.next {
+            NONE => active.last = send.previous,
+            next => self.outgoing[next].previous = send.previous,
+        }
+        if send.parts != NONE {
+            self.parts.remove(send.parts);
+        }
+        if send.is_large || send.until_matched || send.stage == SendStage::Pulled {
+            self.sends_by_number.remove(&number_key(send.row, send.message as u32));
+        }
+        match send.bytes {
+            Bytes::Pool(pool) => self.copied.release(pool),
+            Bytes::User(_) => {
+                let peer = PeerId(send.row);
+                self.events.push_back(Event::Sent { req, user: send.user, peer, result });
+            }
+        }
+    }
+
+    /// Posts a receive. Its memory belongs to the endpoint until the request's last event.
+    pub fn post_recv(
+        &mut self,
+        now: Instant,
+        spec: RecvSpec,
+        memory: &mut impl Memory,
+    ) -> Result<ReqId, PostError> {
+        if self.closing.is_some() {
+            return Err(PostError::Closing);
+        }
+        if let Some(source) = spec.criteria.source
+            && self.rows.get(source.0).is_none()
+        {
+            return Err(PostError::UnknownPeer);
+        }
+        let slot = self.receives.insert(Receive::new(&spec));
+        let req = ReqId(self.receives.key(slot));
+        if spec.list == crate::api::List::Priority && self.matcher.held_count() > 0 {
+            if spec.uses == Use::Once {
+                if let Some((_, arrival)) = self.matcher.search(&spec.criteria) {
+                    self.take_held(arrival);
+                    self.match_arrival(now, arrival, slot, memory);
+                    return Ok(req);
+                }
+            } else {
+                self.fill_from_held(now, slot, memory);
+                if self.receives.lookup(req.0).is_none_or(|slot| self.receives[slot].is_full()) {
+                    return Ok(req);
+                }
+            }
+        }
+        self.receives[slot].entry = Some(self.matcher.post(spec.list, &spec.criteria, slot));
+        if let Some(source) = spec.criteria.source {
+            self.rows[source.0].directed_count += 1;
+            self.arm(now + self.settings.gone_after_ns / 4, source.0);
+        }
+        if !self.refused.is_empty() {
+            self.kick_queries(now);
+        }
+        Ok(req)
+    }
+
+    /// An entry used many times takes what is already here before it is posted.
+    fn fill_from_held(&mut self, now: Instant, slot: u32, memory: &mut impl Memory) {
+        let criteria = self.receives[slot].criteria;
+        // While it fills it must not end: it counts as posted until the caller decides.
+        self.receives[slot].in_use_count += 1;
+        while !self.receives[slot].is_full() {
+            let Some((_, arrival)) = self.matcher.search(&criteria) else { break };
+            self.take_held(arrival);
+            self.match_arrival(now, arrival, slot, memory);
+        }
+        self.receives[slot].in_use_count -= 1;
+        self.end_if_done(slot);
+    }
+
+    /// The first unexpected message a receive with these criteria would take.
+    pub fn probe(&mut self, criteria: &Criteria) -> Option<Envelope> {
+        let (_, arrival) = self.matcher.search(criteria)?;
+        Some(self.arrivals[arrival].envelope())
+    }
+
+    /// Takes the first unexpected message out of the list, for `recv_claimed` or `discard`. Messages that lie in an
+    /// overflow entry's memory cannot be claimed: they are found by posting.
+    pub fn claim(&mut self, _now: Instant, criteria: &Criteria) -> Option<(Claim, Envelope)> {
+        let (_, arrival) = self.matcher.search(criteria)?;
+        if self.arrivals[arrival].in_overflow {
+            return None;
+        }
+        self.take_held(arrival);
+        self.arrivals[arrival].stage = Stage::Claimed;
+        Some((Claim(self.arrivals.key(arrival)), self.arrivals[arrival].envelope()))
+    }
+
+    /// Receives a claimed message.
+    pub fn recv_claimed(
+        &mut self,
+        now: Instant,
+        claim: Claim,
+        buf: BufId,
+        len: u64,
+        user: u64,
+        memory: &mut impl Memory,
+    ) -> Result<ReqId, PostError> {
+        let arrival = self.claimed(claim)?;
+        let slot =
+            self.receives.insert(Receive::for_claim(&self.arrivals[arrival], buf, len, user));
+        let req = ReqId(self.receives.key(slot));
+        self.match_arrival(now, arrival, slot, memory);
+        Ok(req)
+    }
+
+    /// Forgets a claimed message; for its sender it counts as received.
+    pub fn discard(&mut self, now: Instant, claim: Claim) -> Result<(), PostError> {
+        let arrival = self.claimed(claim)?;
+        self.forget_claimed(now, arrival);
+        Ok(())
+    }
+
+    fn claimed(&self, claim: Claim) -> Result<u32, PostError> {
+        let arrival = self.arrivals.lookup(claim.0).ok_or(PostError::UnknownHandle)?;
+        match self.arrivals[arrival].stage {
+            Stage::Claimed | Stage::Orphaned(_) => Ok(arrival),
+            _ => Err(PostError::UnknownHandle),
+        }
+    }
+
+    /// Cancels a request. Its memory is the caller's again on return; its event says `Cancelled`. False if it has
+    /// ended already.
+    pub fn cancel(&mut self, now: Instant, req: ReqId) -> bool {
+        if req.0 & SEND_BIT != 0 {
+            return self.cancel_send(req);
+        }
+        match self.receives.lookup(req.0) {
+            Some(slot) => {
+                self.cancel_receive(now, slot, Failure::Cancelled);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The number of a cancelled message is filled by a Cancel record (PROTOCOL §7.8), so that the peer's turn goes on.
+    fn cancel_send(&mut self, req: ReqId) -> bool {
+        let Some(slot) = self.outgoing.lookup(req.0 & !SEND_BIT) else { return false };
+        if matches!(self.outgoing[slot].bytes, Bytes::Pool(_)) {
+            return false; // complete since its post
+        }
+        let (row, message) = (self.outgoing[slot].row, self.outgoing[slot].message as u32);
+        self.end_send(slot, Err(Failure::Cancelled));
+        let active = &mut self.actives[self.rows[row].active];
+        active.control.push_back(Notice::Content(Content::Cancel { message }));
+        self.make_ready(row);
+        true
+    }
+
+    /// Ends a receive before its message is whole.
+    pub(crate) fn cancel_receive(&mut self, now: Instant, slot: u32, failure: Failure) {
+        if let Some(entry) = self.receives[slot].entry.take() {
+            self.unpost(slot, entry);
+        }
+        self.abandon_arrivals_of(now, slot);
+        let req = ReqId(self.receives.key(slot));
+        let receive = self.receives.remove(slot);
+        self.events.push_back(Event::Unlinked { req, user: receive.user, failure: Some(failure) });
+    }
+
+    /// Takes a receive out of the posted lists.
+    pub(crate) fn unpost(&mut self, slot: u32, entry: EntryId) {
+        self.matcher.unlink(entry);
+        if let Some(source) = self.receives[slot].criteria.source {
+            self.rows[source.0].directed_count -= 1;
+        }
+    }
+}
+
+/// Tells a send's `ReqId` from a receive's. Serials use the rest of the upper half.
+const SEND_BIT: u64 = 1 << 63;

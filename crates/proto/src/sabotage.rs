@@ -1,0 +1,77 @@
+//! Deliberate faults, to prove that the simulator can fail.
+//!
+//! A proof machine that has never failed proves nothing. Behind the feature `sabotage` an endpoint can be told to
+//! make one of these mistakes; a test shows that the simulator finds each. Without the feature `makes` is constant
+//! and the branches vanish.
+
+/// A mistake an endpoint can be told to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Acknowledges one packet more than arrived.
+    AckOneTooHigh,
+    /// Takes the newest matching receive instead of the oldest: hands messages up as they arrive, out of turn.
+    MatcherIgnoresOrder,
+    /// Does not give back the budget of a message that left the unexpected list.
+    CreditNeverReturned,
+    /// Forgets to arm the probe timer after the first probe.
+    TimerNotRearmed,
+    /// Hands a message up again when its record arrives twice.
+    DuplicateAccepted,
+    /// Takes every cookie for valid: a late echo from a former life starts a new association.
+    StaleIncarnationAccepted,
+    /// Does not repeat a lost grant.
+    GrantLostForGood,
+    /// Places one byte less than arrived.
+    TruncatedCopy,
+    /// Forgets the message it refused: its turn passes.
+    RefusedMessageForgotten,
+    /// Says goodbye before its own messages are accepted.
+    GoodbyeBeforeAcceptance,
+    /// Does not notice a lost packet by order or time.
+    LossNeverDetected,
+    /// Completes a large receive one frame early.
+    DoneTooEarly,
+}
+
+impl Sabotage {
+    /// Every one.
+    pub const ALL: &[Self] = &[
+        Self::AckOneTooHigh,
+        Self::MatcherIgnoresOrder,
+        Self::CreditNeverReturned,
+        Self::TimerNotRearmed,
+        Self::DuplicateAccepted,
+        Self::StaleIncarnationAccepted,
+        Self::GrantLostForGood,
+        Self::TruncatedCopy,
+        Self::RefusedMessageForgotten,
+        Self::GoodbyeBeforeAcceptance,
+        Self::LossNeverDetected,
+        Self::DoneTooEarly,
+    ];
+}
+
+/// The mistake in force.
+#[derive(Debug, Default)]
+pub(crate) struct Saboteur {
+    #[cfg(feature = "sabotage")]
+    makes: Option<Sabotage>,
+}
+
+impl Saboteur {
+    #[cfg(feature = "sabotage")]
+    pub(crate) fn set(&mut self, fault: Sabotage) {
+        self.makes = Some(fault);
+    }
+
+    #[cfg(feature = "sabotage")]
+    pub(crate) fn makes(&self, fault: Sabotage) -> bool {
+        self.makes == Some(fault)
+    }
+
+    #[cfg(not(feature = "sabotage"))]
+    #[inline(always)]
+    pub(crate) fn makes(&self, _: Sabotage) -> bool {
+        false
+    }
+}

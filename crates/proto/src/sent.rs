@@ -1,0 +1,847 @@
+//! What is in flight on a path (PROTOCOL §5.1, §6.2): the packets that elicit acks, and what each of them carried.
+//!
+//! ```text
+//! packets   | 7 | 8 | 11 | 12 | 13 |          numbers ascend; 9 and 10 were only Acks and are not kept
+//!             |   |___   |______  \______
+//!             v       v         v        v
+//! contents  | a | b   c | d    | e   f  | g | h   being built
+//! ```
+//!
+//! Both are rings, emptied at the front by acks and losses, which mostly concern the oldest. A packet that is settled
+//! in the middle keeps its place, marked, until it gets to the front. The front is always outstanding: an Ack that
+//! repeats what is known is dismissed with one comparison, and the next packet to be lost is at hand.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::iter;
+
+use crate::content::Content;
+use crate::types::Instant;
+
+/// A packet is lost when one sent this many numbers later is acknowledged (PROTOCOL §6.2).
+const REORDER_COUNT: u64 = 3;
+
+/// An Ack of a packet that was never sent: it is no honest peer's, nothing of it is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forged;
+
+/// What an Ack settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Acked {
+    /// Bytes that left the flight.
+    pub(crate) bytes: u64,
+    /// Packets newly acknowledged.
+    pub(crate) count: u32,
+    /// Number and time of sending of the largest packet the Ack speaks of, if that is newly acknowledged: only then a
+    /// round trip can be measured (PROTOCOL §6.1).
+    pub(crate) largest_newly: Option<(u64, Instant)>,
+    /// The longest frame newly acknowledged.
+    pub(crate) frame_len_max: u16,
+}
+
+/// What is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// Bytes that left the flight.
+    pub(crate) bytes: u64,
+    /// Packets lost.
+    pub(crate) count: u32,
+    /// The longest frame lost.
+    pub(crate) frame_len_max: u16,
+    /// When the newest of the lost packets was sent.
+    pub(crate) newest_sent_at: Instant,
+    /// Packets of about one round trip, lost ones included: those settled since the oldest lost one was sent, or
+    /// those in flight until now, whichever are more. The first fails at the start of a burst (few are settled yet),
+    /// the second at its end (few are left).
+    pub(crate) round_count: u32,
+}
+
+/// A packet that elicits an ack.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    number: u64,
+    sent_at: Instant,
+    /// Position of its first content.
+    content_start: u32,
+    /// `Flight::settled_count` when it was sent.
+    settled_count: u32,
+    content_count: u16,
+    frame_len: u16,
+    /// Neither acked nor lost nor void.
+    is_outstanding: bool,
+}
+
+/// The packets in flight on one path.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight {
+    /// Ascending by number and by time; the front is outstanding.
+    packets: Ring<Packet>,
+    /// In the order of the packets; at the back those of the packet being built.
+    contents: Ring<Content>,
+    /// Contents of the packet being built; `heads_len` leaves room for 8191 (PROTOCOL §1.1).
+    building_count: u16,
+    /// Packets outstanding.
+    packet_count: u32,
+    /// Packets ever acked or lost, wrapping.
+    settled_count: u32,
+    bytes_in_flight: u64,
+    next_packet: u64,
+    /// 0: none yet.
+    largest_acked: u64,
+    last_sent_at: Instant,
+}
+
+impl Flight {
+    /// Nothing in flight; the next packet has the number `next_packet`, at least 1.
+    pub(crate) fn new(next_packet: u64) -> Self {
+        Self {
+            packets: Ring::new(),
+            contents: Ring::new(),
+            building_count: 0,
+            packet_count: 0,
+            settled_count: 0,
+            bytes_in_flight: 0,
+            next_packet,
+            largest_acked: 0,
+            last_sent_at: Instant::NEVER,
+        }
+    }
+
+    /// The number of the packet being built.
+    pub(crate) fn next_packet(&self) -> u64 {
+        self.next_packet
+    }
+
+    /// The frames' lengths of all packets outstanding.
+    pub(crate) fn bytes_in_flight(&self) -> u64 {
+        self.bytes_in_flight
+    }
+
+    /// Packets outstanding. Those that elicit no ack never are.
+    #[cfg(test)]
+    pub(crate) fn packet_count(&self) -> u32 {
+        self.packet_count
+    }
+
+    /// Whether no packet is outstanding.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packet_count == 0
+    }
+
+    /// When the newest ack-eliciting packet was sent; `NEVER` if nothing is outstanding. Probes count from here.
+    pub(crate) fn last_sent_at(&self) -> Instant {
+        if self.is_empty() { Instant::NEVER } else { self.last_sent_at }
+    }
+
+    /// When the oldest packet outstanding was sent; `NEVER` if there is none.
+    #[cfg(test)]
+    pub(crate) fn oldest_sent_at(&self) -> Instant {
+        self.packets.front().map_or(Instant::NEVER, |packet| packet.sent_at)
+    }
+
+    /// Something that must arrive goes into the packet being built.
+    pub(crate) fn add(&mut self, content: Content) {
+        self.contents.push(content);
+        self.building_count += 1;
+    }
+
+    /// Contents of the packet being built.
+    pub(crate) fn building_count(&self) -> usize {
+        usize::from(self.building_count)
+    }
+
+    /// Position of the first content of the packet being built.
+    fn building_start(&self) -> u32 {
+        self.contents.end.wrapping_sub(u32::from(self.building_count))
+    }
+
+    /// The packet being built leaves, in a frame of `frame_len` bytes. Returns its number. Without contents it elicits
+    /// no ack and nothing of it is kept.
+    pub(crate) fn on_sent(&mut self, now: Instant, frame_len: u16) -> u64 {
+        let number = self.next_packet;
+        self.next_packet += 1;
+        if self.building_count == 0 {
+            return number;
+        }
+        self.packets.push(Packet {
+            number,
+            sent_at: now,
+            content_start: self.building_start(),
+            settled_count: self.settled_count,
+            content_count: self.building_count,
+            frame_len,
+            is_outstanding: true,
+        });
+        self.building_count = 0;
+        self.packet_count += 1;
+        self.bytes_in_flight += u64::from(frame_len);
+        self.last_sent_at = now;
+        number
+    }
+
+    /// An Ack arrived: `ranges` are (first, last), descending, so the first of them has the largest number. The
+    /// contents of newly acknowledged packets go to `acked`.
+    ///
+    /// A range is walked over as far as it is above the oldest packet outstanding. That it is not walked over again
+    /// with each Ack is the doing of `detect_lost`, which soon ends the wait for what is before it.
+    pub(crate) fn on_ack(
+        &mut self,
+        mut ranges: impl Iterator<Item = (u64, u64)>,
+        acked: &mut impl FnMut(Content),
+    ) -> Result<Acked, Forged> {
+        let mut sum = Acked::default();
+        let Some(newest) = ranges.next() else { return Ok(sum) };
+        let largest = newest.1;
+        if largest >= self.next_packet {
+            return Err(Forged);
+        }
+        self.largest_acked = self.largest_acked.max(largest);
+        for (first, last) in iter::once(newest).chain(ranges) {
+            if self.packets.front().is_none_or(|front| last < front.number) {
+                break; // told before, and so are all further ranges
+            }
+            let mut at = self.position(first);
+            while at != self.packets.end && self.packets.get(at).number <= last {
+                if self.packets.get(at).is_outstanding {
+                    let packet = self.settle(at, acked);
+                    sum.add(&packet, largest);
+                }
+                at = at.wrapping_add(1);
+            }
+        }
+        self.drop_settled();
+        Ok(sum)
+    }
+
+    /// The position of the first packet with this number or a larger one.
+    fn position(&self, number: u64) -> u32 {
+        let Ring { start, end, .. } = self.packets;
+        let Some(front) = self.packets.front() else { return end };
+        if number <= front.number {
+            return start;
+        }
+        let (mut low, mut high) = (1, end.wrapping_sub(start));
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.packets.get(start.wrapping_add(middle)).number < number {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        start.wrapping_add(low)
+    }
+
+    /// The packet is acked or lost: its contents go where the caller says.
+    fn settle(&mut self, at: u32, to: &mut impl FnMut(Content)) -> Packet {
+        let packet = *self.packets.get(at);
+        self.leave(at);
+        self.settled_count = self.settled_count.wrapping_add(1);
+        for n in 0..u32::from(packet.content_count) {
+            let content = *self.contents.get(packet.content_start.wrapping_add(n));
+            if !matches!(content, Content::Void) {
+                to(content);
+            }
+        }
+        packet
+    }
+
+    /// The packet is outstanding no longer; `drop_settled` must follow.
+    fn leave(&mut self, at: u32) {
+        let packet = self.packets.get_mut(at);
+        packet.is_outstanding = false;
+        self.packet_count -= 1;
+        self.bytes_in_flight -= u64::from(packet.frame_len);
+    }
+
+    /// Makes the front outstanding again.
+    fn drop_settled(&mut self) {
+        while self.packets.front().is_some_and(|packet| !packet.is_outstanding) {
+            self.packets.start = self.packets.start.wrapping_add(1);
+        }
+        self.contents.start = match self.packets.front() {
+            Some(packet) => packet.content_start,
+            None => self.building_start(),
+        };
+    }
+
+    /// Takes out what is lost by now (PROTOCOL §6.2); its contents go to `lost`. To be called after each Ack and at
+    /// `loss_deadline`.
+    pub(crate) fn detect_lost(
+        &mut self,
+        now: Instant,
+        loss_delay_ns: u64,
+        lost: &mut impl FnMut(Content),
+    ) -> Lost {
+        let mut sum = Lost::default();
+        let count_before = self.packet_count;
+        // Numbers and times ascend: behind a packet that is not lost yet, none is.
+        while let Some(front) = self.packets.front()
+            && self.is_lost(front, now, loss_delay_ns)
+        {
+            let packet = self.settle(self.packets.start, lost);
+            self.drop_settled();
+            if sum.count == 0 {
+                sum.round_count = packet.settled_count;
+            }
+            sum.bytes += u64::from(packet.frame_len);
+            sum.count += 1;
+            sum.frame_len_max = sum.frame_len_max.max(packet.frame_len);
+            sum.newest_sent_at = packet.sent_at;
+        }
+        if sum.count > 0 {
+            sum.round_count = self.settled_count.wrapping_sub(sum.round_count).max(count_before);
+        }
+        sum
+    }
+
+    fn is_lost(&self, packet: &Packet, now: Instant, loss_delay_ns: u64) -> bool {
+        packet.number < self.largest_acked
+            && (packet.number + REORDER_COUNT <= self.largest_acked
+                || packet.sent_at + loss_delay_ns <= now)
+    }
+
+    /// When the oldest packet outstanding is lost for its age; `NEVER` if none sent later is acknowledged.
+    pub(crate) fn loss_deadline(&self, loss_delay_ns: u64) -> Instant {
+        match self.packets.front() {
+            Some(packet) if packet.number < self.largest_acked => packet.sent_at + loss_delay_ns,
+            _ => Instant::NEVER,
+        }
+    }
+
+    /// Turns matching contents to `Void`: given up, not to be heard of again. A packet with nothing else leaves the
+    /// flight, neither acked nor lost (PROTOCOL §7.5: no loss is counted). Looks at everything: for rare events.
+    pub(crate) fn void(&mut self, matches: &mut impl FnMut(&Content) -> bool) {
+        let mut at = self.packets.start;
+        while at != self.packets.end {
+            let packet = *self.packets.get(at);
+            if packet.is_outstanding {
+                let count = packet.content_count;
+                if self.void_contents(packet.content_start, count, matches) == 0 {
+                    self.leave(at);
+                }
+            }
+            at = at.wrapping_add(1);
+        }
+        self.void_contents(self.building_start(), self.building_count, matches);
+        self.drop_settled();
+    }
+
+    /// Returns how many of the contents are not void.
+    fn void_contents(
+        &mut self,
+        start: u32,
+        count: u16,
+        matches: &mut impl FnMut(&Content) -> bool,
+    ) -> u32 {
+        let mut live_count = 0;
+        for n in 0..u32::from(count) {
+            let content = self.contents.get_mut(start.wrapping_add(n));
+            if matches!(content, Content::Void) {
+                continue;
+            }
+            if matches(content) {
+                *content = Content::Void;
+            } else {
+                live_count += 1;
+            }
+        }
+        live_count
+    }
+
+    /// The path is dead (PROTOCOL §6.5): everything outstanding leaves the flight, its contents go to `lost`. Returns
+    /// how many packets that were.
+    pub(crate) fn abandon(&mut self, lost: &mut impl FnMut(Content)) -> u32 {
+        let count = self.packet_count;
+        while !self.is_empty() {
+            self.settle(self.packets.start, lost);
+            self.drop_settled();
+        }
+        count
+    }
+}
+
+impl Acked {
+    fn add(&mut self, packet: &Packet, largest: u64) {
+        self.bytes += u64::from(packet.frame_len);
+        self.count += 1;
+        self.frame_len_max = self.frame_len_max.max(packet.frame_len);
+        if packet.number == largest {
+            self.largest_newly = Some((largest, packet.sent_at));
+        }
+    }
+}
+
+/// A queue in which everything keeps its position, counted over the queue's life and wrapping. `VecDeque` counts from
+/// its front, which moves; and here dropping any number of values at the front is one assignment to `start`.
+#[derive(Clone, Debug)]
+struct Ring<T> {
+    /// A power of two of them, or none yet. Doubled when full, never shrunk: a peer at rest has no flight at all.
+    slots: Vec<T>,
+    start: u32,
+    end: u32,
+}
+
+impl<T: Copy> Ring<T> {
+    fn new() -> Self {
+        Self { slots: Vec::new(), start: 0, end: 0 }
+    }
+
+    fn push(&mut self, value: T) {
+        if self.end.wrapping_sub(self.start) as usize == self.slots.len() {
+            self.grow(value);
+        }
+        *self.get_mut(self.end) = value;
+        self.end = self.end.wrapping_add(1);
+    }
+
+    #[cold]
+    fn grow(&mut self, filler: T) {
+        let mut slots = vec![filler; (2 * self.slots.len()).max(8)];
+        let mask = slots.len() - 1;
+        let mut at = self.start;
+        while at != self.end {
+            slots[at as usize & mask] = *self.get(at);
+            at = at.wrapping_add(1);
+        }
+        self.slots = slots;
+    }
+
+    fn front(&self) -> Option<&T> {
+        (self.start != self.end).then(|| self.get(self.start))
+    }
+
+    /// What stands at a position from `start` to before `end`.
+    fn get(&self, at: u32) -> &T {
+        &self.slots[at as usize & (self.slots.len() - 1)]
+    }
+
+    fn get_mut(&mut self, at: u32) -> &mut T {
+        let mask = self.slots.len() - 1;
+        &mut self.slots[at as usize & mask]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FRAME: u16 = 1_000;
+
+    fn content(query: u32) -> Content {
+        Content::Query { query }
+    }
+
+    /// Sends packets, one content each, named after the packet; one nanosecond apart.
+    fn flight(count: u64) -> Flight {
+        let mut flight = Flight::new(1);
+        for n in 1..=count {
+            flight.add(content(n as u32));
+            assert_eq!(flight.on_sent(Instant(n), FRAME), n);
+        }
+        flight
+    }
+
+    fn ack(flight: &mut Flight, ranges: &[(u64, u64)]) -> (Result<Acked, Forged>, Vec<Content>) {
+        let mut contents = Vec::new();
+        let result = flight.on_ack(ranges.iter().copied(), &mut |content| contents.push(content));
+        (result, contents)
+    }
+
+    fn lose(flight: &mut Flight, now: u64, loss_delay_ns: u64) -> (Lost, Vec<Content>) {
+        let mut contents = Vec::new();
+        let lost =
+            flight.detect_lost(Instant(now), loss_delay_ns, &mut |content| contents.push(content));
+        (lost, contents)
+    }
+
+    #[test]
+    fn acked_packets_hand_over_their_contents_once() {
+        let mut flight = flight(4);
+        let (acked, contents) = ack(&mut flight, &[(3, 3), (1, 1)]);
+        let expected = Acked {
+            bytes: 2_000,
+            count: 2,
+            largest_newly: Some((3, Instant(3))),
+            frame_len_max: FRAME,
+        };
+        assert_eq!((acked, contents), (Ok(expected), vec![content(3), content(1)]));
+        assert_eq!((flight.bytes_in_flight(), flight.packet_count()), (2_000, 2));
+        assert_eq!(flight.oldest_sent_at(), Instant(2));
+        let (acked, contents) = ack(&mut flight, &[(1, 3)]);
+        let expected = Acked { largest_newly: None, bytes: 1_000, count: 1, ..expected };
+        assert_eq!((acked, contents), (Ok(expected), vec![content(2)]), "3 was acked before");
+    }
+
+    #[test]
+    fn forged_ack_changes_nothing() {
+        let mut flight = flight(3);
+        for range in [(4, 4), (1, 4), (1, u64::MAX)] {
+            assert_eq!(ack(&mut flight, &[range]), (Err(Forged), vec![]));
+        }
+        assert_eq!(flight.packet_count(), 3);
+        assert_eq!(lose(&mut flight, 1_000, 1).0, Lost::default(), "nor is anything lost by it");
+        assert_eq!(ack(&mut flight, &[]), (Ok(Acked::default()), vec![]));
+    }
+
+    #[test]
+    fn packets_without_contents_are_numbered_and_not_kept() {
+        let mut flight = Flight::new(7);
+        assert_eq!(flight.on_sent(Instant(1), FRAME), 7);
+        assert!(flight.is_empty());
+        assert_eq!(flight.last_sent_at(), Instant::NEVER);
+        flight.add(content(8));
+        assert_eq!(flight.building_count(), 1);
+        assert_eq!(flight.on_sent(Instant(2), FRAME), 8);
+        for n in 9..2_000 {
+            assert_eq!(flight.on_sent(Instant(n), FRAME), n);
+        }
+        assert_eq!((flight.packets.end, flight.bytes_in_flight()), (1, 1_000));
+        assert_eq!(flight.last_sent_at(), Instant(2));
+        let (acked, contents) = ack(&mut flight, &[(7, 1_999)]);
+        assert_eq!(contents, [content(8)]);
+        assert_eq!(acked.unwrap().largest_newly, None, "an Ack's round trip may include any delay");
+    }
+
+    #[test]
+    fn third_packet_after_it_ends_the_wait() {
+        let mut flight = flight(5);
+        ack(&mut flight, &[(3, 3)]).0.unwrap();
+        assert_eq!(lose(&mut flight, 5, 100).0.count, 0, "reordering is forgiven");
+        ack(&mut flight, &[(4, 4)]).0.unwrap();
+        let (lost, contents) = lose(&mut flight, 5, 100);
+        assert_eq!((lost.count, lost.bytes, lost.newest_sent_at), (1, 1_000, Instant(1)));
+        assert_eq!(contents, [content(1)]);
+        assert_eq!(ack(&mut flight, &[(1, 1)]), (Ok(Acked::default()), vec![]), "too late");
+    }
+
+    #[test]
+    fn age_counts_only_below_the_largest_acked() {
+        let mut flight = flight(3);
+        assert_eq!(flight.loss_deadline(100), Instant::NEVER);
+        ack(&mut flight, &[(2, 2)]).0.unwrap();
+        assert_eq!(flight.loss_deadline(100), Instant(101));
+        assert_eq!(lose(&mut flight, 100, 100).0.count, 0);
+        assert_eq!(lose(&mut flight, 101, 100).1, [content(1)]);
+        assert_eq!(flight.loss_deadline(100), Instant::NEVER, "nothing later than 3 is acked");
+        assert_eq!(lose(&mut flight, 10_000, 100).0, Lost::default());
+    }
+
+    #[test]
+    fn ack_of_a_pure_ack_shows_losses_too() {
+        let mut flight = flight(1);
+        flight.on_sent(Instant(2), FRAME);
+        ack(&mut flight, &[(2, 2)]).0.unwrap();
+        assert_eq!(flight.loss_deadline(100), Instant(101));
+    }
+
+    #[test]
+    fn round_is_as_long_as_the_flight_of_the_lost_packet() {
+        // The first of a burst, told early: what is in flight counts.
+        let mut burst = flight(100);
+        ack(&mut burst, &[(2, 4)]).0.unwrap();
+        assert_eq!(lose(&mut burst, 200, 1_000).0.round_count, 97);
+        // The last but one, told when nothing else is left: what was settled meanwhile counts.
+        let mut tail = flight(32);
+        ack(&mut tail, &[(1, 30)]).0.unwrap();
+        ack(&mut tail, &[(32, 32)]).0.unwrap();
+        assert_eq!(lose(&mut tail, 2_000, 1_000).0.round_count, 32);
+    }
+
+    #[test]
+    fn voided_packets_are_neither_acked_nor_lost() {
+        let mut flight = flight(3);
+        flight.add(content(1));
+        flight.add(content(40));
+        flight.on_sent(Instant(4), FRAME);
+        flight.add(content(1)); // being built
+        flight.void(&mut |content| *content == Content::Query { query: 1 });
+        assert_eq!((flight.packet_count(), flight.bytes_in_flight()), (3, 3_000));
+        assert_eq!((flight.oldest_sent_at(), flight.building_count()), (Instant(2), 1));
+        let (acked, contents) = ack(&mut flight, &[(4, 4), (1, 1)]);
+        assert_eq!((acked.unwrap().count, contents), (1, vec![content(40)]));
+        assert_eq!(lose(&mut flight, 4, 0).1, [content(2), content(3)]);
+        flight.on_sent(Instant(5), FRAME);
+        assert_eq!(ack(&mut flight, &[(5, 5)]).1, [], "void before it was sent");
+        assert!(flight.is_empty());
+    }
+
+    #[test]
+    fn abandoned_flight_gives_everything_back() {
+        let mut flight = flight(4);
+        ack(&mut flight, &[(2, 2)]).0.unwrap();
+        flight.add(content(5));
+        let mut contents = Vec::new();
+        assert_eq!(flight.abandon(&mut |content| contents.push(content)), 3);
+        assert_eq!(contents, [content(1), content(3), content(4)]);
+        assert_eq!((flight.bytes_in_flight(), flight.oldest_sent_at()), (0, Instant::NEVER));
+        assert_eq!(flight.on_sent(Instant(5), FRAME), 5);
+        assert_eq!(ack(&mut flight, &[(1, 5)]).1, [content(5)]);
+    }
+
+    #[test]
+    fn steady_state_does_not_allocate() {
+        let mut flight = flight(72);
+        let slot_counts =
+            |flight: &Flight| (flight.packets.slots.len(), flight.contents.slots.len());
+        let mut settled_count = 0;
+        for n in 73..20_000u64 {
+            flight.add(content(n as u32));
+            flight.on_sent(Instant(n), FRAME);
+            if n % 8 == 0 {
+                // Eight at a time, 56 behind; of every second eight the first is lost.
+                let first = if n % 16 == 0 { n - 62 } else { 1 };
+                settled_count += ack(&mut flight, &[(first, n - 56)]).1.len();
+                settled_count += lose(&mut flight, n, 1_000).1.len();
+                assert_eq!((settled_count as u64, flight.packet_count()), (n - 56, 56));
+            }
+        }
+        assert_eq!(slot_counts(&flight), (128, 128));
+    }
+
+    /// The same by a map of what is outstanding, everything looked at every time.
+    #[derive(Default)]
+    struct Model {
+        outstanding: BTreeMap<u64, ModelPacket>,
+        building: Vec<Content>,
+        next_packet: u64,
+        largest_acked: u64,
+        settled_count: u32,
+        last_sent_at: Instant,
+    }
+
+    struct ModelPacket {
+        sent_at: Instant,
+        frame_len: u16,
+        settled_count: u32,
+        contents: Vec<Content>,
+    }
+
+    impl Model {
+        fn on_sent(&mut self, now: Instant, frame_len: u16) {
+            self.next_packet += 1;
+            if !self.building.is_empty() {
+                let contents = core::mem::take(&mut self.building);
+                let settled_count = self.settled_count;
+                let packet = ModelPacket { sent_at: now, frame_len, settled_count, contents };
+                self.outstanding.insert(self.next_packet, packet);
+                self.last_sent_at = now;
+            }
+        }
+
+        fn take(&mut self, number: u64, out: &mut Vec<Content>) -> Option<ModelPacket> {
+            let packet = self.outstanding.remove(&number)?;
+            self.settled_count += 1;
+            out.extend(packet.contents.iter().filter(|content| **content != Content::Void));
+            Some(packet)
+        }
+
+        fn on_ack(&mut self, ranges: &[(u64, u64)]) -> (Result<Acked, Forged>, Vec<Content>) {
+            let (mut acked, mut contents) = (Acked::default(), Vec::new());
+            let largest = ranges[0].1;
+            if largest > self.next_packet {
+                return (Err(Forged), contents);
+            }
+            self.largest_acked = self.largest_acked.max(largest);
+            for &(first, last) in ranges {
+                for number in first..=last {
+                    let Some(packet) = self.take(number, &mut contents) else { continue };
+                    acked.bytes += u64::from(packet.frame_len);
+                    acked.count += 1;
+                    acked.frame_len_max = acked.frame_len_max.max(packet.frame_len);
+                    if number == largest {
+                        acked.largest_newly = Some((number, packet.sent_at));
+                    }
+                }
+            }
+            (Ok(acked), contents)
+        }
+
+        fn detect_lost(&mut self, now: Instant, delay_ns: u64) -> (Lost, Vec<Content>) {
+            let (mut lost, mut contents) = (Lost::default(), Vec::new());
+            let count_before = self.outstanding.len() as u32;
+            let mut settled_count = None;
+            for number in 1..self.largest_acked {
+                let Some(packet) = self.outstanding.get(&number) else { continue };
+                if self.largest_acked - number < 3 && now.0 < packet.sent_at.0 + delay_ns {
+                    continue;
+                }
+                let packet = self.take(number, &mut contents).unwrap();
+                settled_count.get_or_insert(packet.settled_count);
+                lost.bytes += u64::from(packet.frame_len);
+                lost.count += 1;
+                lost.frame_len_max = lost.frame_len_max.max(packet.frame_len);
+                lost.newest_sent_at = lost.newest_sent_at.max(packet.sent_at);
+            }
+            if let Some(settled_count) = settled_count {
+                lost.round_count = count_before.max(self.settled_count - settled_count);
+            }
+            (lost, contents)
+        }
+
+        fn void(&mut self, matches: impl Fn(&Content) -> bool) {
+            let void = |contents: &mut Vec<Content>| {
+                for content in contents.iter_mut().filter(|content| matches(content)) {
+                    *content = Content::Void;
+                }
+            };
+            void(&mut self.building);
+            self.outstanding.values_mut().for_each(|packet| void(&mut packet.contents));
+            self.outstanding.retain(|_, packet| {
+                packet.contents.iter().any(|content| *content != Content::Void)
+            });
+        }
+
+        fn loss_deadline(&self, delay_ns: u64) -> Instant {
+            let below = self.outstanding.iter().filter(|(number, _)| **number < self.largest_acked);
+            below.map(|(_, packet)| packet.sent_at + delay_ns).min().unwrap_or(Instant::NEVER)
+        }
+
+        fn assert_same(&self, flight: &Flight) {
+            let packets = || self.outstanding.values();
+            assert_eq!(flight.next_packet(), self.next_packet + 1);
+            assert_eq!(flight.building_count(), self.building.len());
+            assert_eq!(flight.packet_count() as usize, self.outstanding.len());
+            assert_eq!(flight.is_empty(), self.outstanding.is_empty());
+            let bytes: u64 = packets().map(|packet| u64::from(packet.frame_len)).sum();
+            assert_eq!(flight.bytes_in_flight(), bytes);
+            let oldest_at = packets().map(|packet| packet.sent_at).min().unwrap_or(Instant::NEVER);
+            assert_eq!(flight.oldest_sent_at(), oldest_at);
+            let last_at = if flight.is_empty() { Instant::NEVER } else { self.last_sent_at };
+            assert_eq!(flight.last_sent_at(), last_at);
+            assert_eq!(flight.loss_deadline(50), self.loss_deadline(50));
+            assert!(flight.packets.front().is_none_or(|packet| packet.is_outstanding));
+            if flight.is_empty() {
+                assert_eq!(flight.contents.start, flight.building_start(), "nothing is kept");
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Add {
+            is_void: bool,
+        },
+        Send {
+            frame_len: u16,
+        },
+        /// Of the newest packets but `back`, those whose bit is set; and all before them.
+        Ack {
+            back: u64,
+            bits: u32,
+            is_all_before: bool,
+        },
+        Forge {
+            beyond: u64,
+        },
+        Detect,
+        Wait {
+            ns: u64,
+        },
+        Void {
+            modulus: u32,
+        },
+        Abandon,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            20 => prop::bool::weighted(0.1).prop_map(|is_void| Step::Add { is_void }),
+            20 => (1..2_000u16).prop_map(|frame_len| Step::Send { frame_len }),
+            6 => (0..20u64, any::<u32>(), any::<bool>())
+                .prop_map(|(back, bits, is_all_before)| Step::Ack { back, bits, is_all_before }),
+            1 => (0..3u64).prop_map(|beyond| Step::Forge { beyond }),
+            4 => Just(Step::Detect),
+            4 => (0..40u64).prop_map(|ns| Step::Wait { ns }),
+            1 => (1..6u32).prop_map(|modulus| Step::Void { modulus }),
+            1 => Just(Step::Abandon),
+        ]
+    }
+
+    /// The ranges of an Ack of the numbers below `end`; none if no number is named.
+    fn ranges_of(end: u64, bits: u32, is_all_before: bool) -> Vec<(u64, u64)> {
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for number in (1..end).rev() {
+            let bit = end - 1 - number;
+            if if bit < 32 { bits >> bit & 1 == 0 } else { !is_all_before } {
+                continue;
+            }
+            match ranges.last_mut() {
+                Some((first, _)) if *first == number + 1 => *first = number,
+                _ => ranges.push((number, number)),
+            }
+        }
+        ranges
+    }
+
+    /// One step on both; their answers must be the same.
+    fn both(flight: &mut Flight, model: &mut Model, now: &mut Instant, serial: u32, step: Step) {
+        match step {
+            Step::Add { is_void } => {
+                let content = if is_void { Content::Void } else { content(serial) };
+                flight.add(content);
+                model.building.push(content);
+            }
+            Step::Send { frame_len } => {
+                flight.on_sent(*now, frame_len);
+                model.on_sent(*now, frame_len);
+            }
+            Step::Ack { back, bits, is_all_before } => {
+                let end = flight.next_packet().saturating_sub(back);
+                let ranges = ranges_of(end, bits, is_all_before);
+                if !ranges.is_empty() {
+                    assert_eq!(ack(flight, &ranges), model.on_ack(&ranges));
+                }
+            }
+            Step::Forge { beyond } => {
+                let ranges = [(1, flight.next_packet() + beyond)];
+                assert_eq!(ack(flight, &ranges), (Err(Forged), vec![]));
+            }
+            Step::Detect => assert_eq!(lose(flight, now.0, 50), model.detect_lost(*now, 50)),
+            Step::Wait { ns } => *now = *now + ns,
+            Step::Void { modulus } => {
+                let matches = |content: &Content| match content {
+                    Content::Query { query } => query % modulus == 0,
+                    _ => false,
+                };
+                flight.void(&mut |content| matches(content));
+                model.void(matches);
+            }
+            Step::Abandon => {
+                let (mut given, mut expected) = (Vec::new(), Vec::new());
+                let count = flight.abandon(&mut |content| given.push(content));
+                assert_eq!(count as usize, model.outstanding.len());
+                for number in 1..flight.next_packet() {
+                    model.take(number, &mut expected);
+                }
+                assert_eq!(given, expected);
+            }
+        }
+    }
+
+    proptest! {
+           #[test]
+           fn flight_agrees_with_a_map(steps in prop::collection::vec(step(), 1..400)) {
+               let (mut flight, mut model, mut now) = (Flight::new(1), Model::default(), Instant(0));
+               // Positions wrap on the way.
+               for ends in [
+                   [&mut flight.packets.start, &mut flight.packets.end],
+                   [&mut flight.contents.start, &mut flight.contents.end],
+               ] {
+                   for end in ends {
+    *end = u32::MAX - 20;
+    }
+               }
+               for (serial, step) in steps.into_iter().enumerate() {
+                   both(&mut flight, &mut model, &mut now, serial as u32, step);
+                   model.assert_same(&flight);
+               }
+           }
+       }
+}

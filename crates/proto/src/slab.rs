@@ -1,0 +1,131 @@
+//! Slots that are used again: tables without allocation in steady state.
+//!
+//! A slot keeps a serial that moves when it is emptied, so that a name handed out (`key`) or kept in a packet
+//! (`Content`) can tell the thing that was meant from the one that lives there now.
+
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+/// No slot.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Serials have 31 bits: the highest bit of a key is free for whoever hands keys out.
+const SERIAL_MASK: u32 = u32::MAX >> 1;
+
+#[derive(Debug)]
+struct Slot<T> {
+    serial: u32,
+    next_free: u32,
+    item: Option<T>,
+}
+
+/// A table of slots.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    free: u32,
+    count: u32,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: NONE, count: 0 }
+    }
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn insert(&mut self, item: T) -> u32 {
+        self.count += 1;
+        if self.free == NONE {
+            self.slots.push(Slot { serial: 0, next_free: NONE, item: Some(item) });
+            return self.slots.len() as u32 - 1;
+        }
+        let at = self.free;
+        let slot = &mut self.slots[at as usize];
+        self.free = slot.next_free;
+        slot.item = Some(item);
+        at
+    }
+
+    /// Empties a slot that is in use.
+    pub(crate) fn remove(&mut self, at: u32) -> T {
+        let slot = &mut self.slots[at as usize];
+        let item = slot.item.take().expect("slot in use");
+        slot.serial = slot.serial.wrapping_add(1) & SERIAL_MASK;
+        slot.next_free = self.free;
+        self.free = at;
+        self.count -= 1;
+        item
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// The serial of a slot, for `holds`.
+    pub(crate) fn serial(&self, at: u32) -> u32 {
+        self.slots[at as usize].serial
+    }
+
+    /// Whether the slot still holds what it held when `serial` was read.
+    pub(crate) fn holds(&self, at: u32, serial: u32) -> bool {
+        self.slots.get(at as usize).is_some_and(|slot| slot.serial == serial && slot.item.is_some())
+    }
+
+    /// A name for the item that outlives it.
+    pub(crate) fn key(&self, at: u32) -> u64 {
+        u64::from(self.serial(at)) << 32 | u64::from(at)
+    }
+
+    /// The slot a key names, if its item is still there.
+    pub(crate) fn lookup(&self, key: u64) -> Option<u32> {
+        let at = key as u32;
+        self.holds(at, (key >> 32) as u32).then_some(at)
+    }
+
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+        self.slots.get_mut(at as usize)?.item.as_mut()
+    }
+
+    /// Slots in use.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(at, slot)| Some((at as u32, slot.item.as_ref()?)))
+    }
+}
+
+impl<T> Index<u32> for Slab<T> {
+    type Output = T;
+    fn index(&self, at: u32) -> &T {
+        self.slots[at as usize].item.as_ref().expect("slot in use")
+    }
+}
+
+impl<T> IndexMut<u32> for Slab<T> {
+    fn index_mut(&mut self, at: u32) -> &mut T {
+        self.slots[at as usize].item.as_mut().expect("slot in use")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_does_not_name_the_next_tenant() {
+        let mut slab = Slab::default();
+        let first = slab.insert('a');
+        let key = slab.key(first);
+        assert_eq!(slab.lookup(key), Some(first));
+        assert_eq!(slab.remove(first), 'a');
+        assert_eq!(slab.lookup(key), None);
+        let second = slab.insert('b');
+        assert_eq!(second, first, "slots are used again");
+        assert_eq!(slab.lookup(key), None);
+        assert_eq!(slab[second], 'b');
+        assert_eq!((slab.len(), slab.iter().count()), (1, 1));
+        assert_eq!(slab.lookup(u64::from(NONE)), None);
+    }
+}

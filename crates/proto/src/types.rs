@@ -1,0 +1,274 @@
+//! The nouns: instants, names of things, places in memory, addresses.
+//!
+//! Newtypes rather than bare integers, so that a row is not mistaken for a request. Nothing here has behaviour
+//! beyond encoding itself.
+
+use alloc::string::String;
+use core::fmt;
+use core::ops::{Add, Sub};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::siphash::siphash13;
+
+/// A moment on the driver's monotonic clock, in nanoseconds from an origin of the driver's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(pub u64);
+
+impl Instant {
+    /// Later than anything that happens.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// Nanoseconds since `earlier`, 0 if that is in the future.
+    pub fn since_ns(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<u64> for Instant {
+    type Output = Self;
+    fn add(self, ns: u64) -> Self {
+        Self(self.0.saturating_add(ns))
+    }
+}
+
+impl Sub for Instant {
+    type Output = u64;
+    fn sub(self, earlier: Self) -> u64 {
+        self.since_ns(earlier)
+    }
+}
+
+/// A peer: a row of the endpoint. Stays valid over restarts of the peer, until it is forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(pub u32);
+
+/// A request of the application: a send or a receive. Never reused while anybody can hold it (index and generation).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReqId(pub u64);
+
+/// Memory of the application, named by the driver. What is behind the name (one piece, or a list of segments that
+/// are gathered or scattered) is the driver's affair: the protocol speaks of offsets into the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufId(pub u64);
+
+/// A position in the application's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which memory.
+    pub buf: BufId,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// A matching space: tagged, untagged, streams, a Portals index. Messages never match across spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Space(pub u8);
+
+/// 64 match bits, as a message carries them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Tag(pub u64);
+
+/// What an entry or a probe asks for (PROTOCOL §9.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Criteria {
+    /// The space searched.
+    pub space: Space,
+    /// The bits wanted.
+    pub tag: Tag,
+    /// Bits set here are not compared.
+    pub ignore: u64,
+    /// Only messages of this peer, or of anybody.
+    pub source: Option<PeerId>,
+}
+
+impl Criteria {
+    /// Whether a message with this envelope satisfies the criteria.
+    pub fn admits(&self, space: Space, tag: Tag, source: PeerId) -> bool {
+        self.space == space
+            && (self.tag.0 ^ tag.0) & !self.ignore == 0
+            && self.source.is_none_or(|wanted| wanted == source)
+    }
+}
+
+/// Where frames to an endpoint can be sent. Only links know what the bytes mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Locator(pub [u8; 24]);
+
+/// Who an endpoint is, over restarts: what a row is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// The host.
+    pub host: u64,
+    /// The endpoint on that host.
+    pub endpoint: u64,
+}
+
+/// The key under which frames to an endpoint are checked. Who has it may send.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret(pub [u64; 2]);
+
+impl Secret {
+    /// The key of endpoints opened to strangers (PROTOCOL §3.9).
+    pub const PUBLIC: Self = Self([0; 2]);
+}
+
+/// Shows nothing: secrets do not belong in logs.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// An address: the capability to send to an endpoint (PROTOCOL §3.1). Its text form is `ph1:` and URL-safe base64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The key for frames to it.
+    pub secret: Secret,
+    /// Who it is.
+    pub identity: Identity,
+    /// Where the first frame goes.
+    pub locator: Locator,
+}
+
+/// Bytes of an encoded address.
+pub const ADDRESS_LEN: usize = 64;
+const ADDRESS_FORM: u64 = 1;
+const ADDRESS_PREFIX: &str = "ph1:";
+
+/// Why a text or bytes are no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressError {
+    /// It does not start with `ph1:`.
+    Prefix,
+    /// Not base64, or not 64 bytes.
+    Encoding,
+    /// The check does not fit: mistyped or cut short.
+    Check,
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Prefix => "not a Packhorse address: it must start with `ph1:`; copy the whole line the endpoint printed",
+            Self::Encoding => "not a Packhorse address: what follows `ph1:` must be 86 characters of URL-safe base64",
+            Self::Check => "damaged Packhorse address: its check does not fit; copy it again, whole",
+        })
+    }
+}
+
+impl core::error::Error for AddressError {}
+
+impl Address {
+    /// The 64 bytes of the address.
+    pub fn encode(&self) -> [u8; ADDRESS_LEN] {
+        let mut out = [0; ADDRESS_LEN];
+        out[0..8].copy_from_slice(&self.secret.0[0].to_le_bytes());
+        out[8..16].copy_from_slice(&self.secret.0[1].to_le_bytes());
+        out[16..24].copy_from_slice(&self.identity.host.to_le_bytes());
+        out[24..32].copy_from_slice(&self.identity.endpoint.to_le_bytes());
+        out[32..56].copy_from_slice(&self.locator.0);
+        let check = siphash13(Secret([ADDRESS_FORM, 0]), &out[..56], 0);
+        out[56..].copy_from_slice(&check.to_le_bytes());
+        out
+    }
+
+    /// The address in these bytes.
+    pub fn decode(bytes: &[u8; ADDRESS_LEN]) -> Result<Self, AddressError> {
+        let word =
+            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        if siphash13(Secret([ADDRESS_FORM, 0]), &bytes[..56], 0) != word(56) {
+            return Err(AddressError::Check);
+        }
+        let mut locator = Locator::default();
+        locator.0.copy_from_slice(&bytes[32..56]);
+        Ok(Self {
+            secret: Secret([word(0), word(8)]),
+            identity: Identity { host: word(16), endpoint: word(24) },
+            locator,
+        })
+    }
+
+    /// The text people copy from one terminal to another.
+    pub fn to_text(&self) -> String {
+        let mut text = String::from(ADDRESS_PREFIX);
+        URL_SAFE_NO_PAD.encode_string(self.encode(), &mut text);
+        text
+    }
+
+    /// Parses what `to_text` made; space around it is forgiven.
+    pub fn from_text(text: &str) -> Result<Self, AddressError> {
+        let code = text.trim().strip_prefix(ADDRESS_PREFIX).ok_or(AddressError::Prefix)?;
+        let mut bytes = [0; ADDRESS_LEN];
+        match URL_SAFE_NO_PAD.decode_slice(code, &mut bytes) {
+            Ok(ADDRESS_LEN) => Self::decode(&bytes),
+            _ => Err(AddressError::Encoding),
+        }
+    }
+}
+
+/// The driver's memory, as far as the protocol uses it. The protocol names places and says what goes where; how bytes
+/// get there (one piece, scattered, by another core) is the driver's.
+pub trait Memory {
+    /// Puts `bytes` at `to`. The range was posted by the application for this.
+    fn place(&mut self, to: Place, bytes: &[u8]);
+
+    /// CRC32C of `bytes`, continuing from `crc` (0 at the start).
+    fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32;
+
+    /// `place` and `crc32c` in one pass, where the driver can.
+    fn place_and_crc32c(&mut self, to: Place, bytes: &[u8], crc: u32) -> u32 {
+        self.place(to, bytes);
+        self.crc32c(crc, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address() -> Address {
+        Address {
+            secret: Secret([3, u64::MAX]),
+            identity: Identity { host: 7, endpoint: 9 },
+            locator: Locator([5; 24]),
+        }
+    }
+
+    #[test]
+    fn address_survives_its_text_form() {
+        let text = address().to_text();
+        assert_eq!(Address::from_text(&text), Ok(address()));
+        assert_eq!(Address::from_text(&alloc::format!("  {text}\n")), Ok(address()));
+    }
+
+    #[test]
+    fn damaged_addresses_are_told_apart() {
+        let text = address().to_text();
+        assert_eq!(Address::from_text("10.0.0.1:7000"), Err(AddressError::Prefix));
+        assert_eq!(Address::from_text(&text[..50]), Err(AddressError::Encoding));
+        let mut bytes = address().encode();
+        bytes[20] ^= 1;
+        assert_eq!(Address::decode(&bytes), Err(AddressError::Check));
+        for error in [AddressError::Prefix, AddressError::Encoding, AddressError::Check] {
+            assert!(alloc::format!("{error}").contains("Packhorse address"));
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        assert!(!alloc::format!("{:?}", address()).contains("18446744073709551615"));
+    }
+
+    #[test]
+    fn criteria_compare_only_what_is_not_ignored() {
+        let any = Criteria { space: Space(1), tag: Tag(0xF0), ignore: 0x0F, source: None };
+        assert!(any.admits(Space(1), Tag(0xF7), PeerId(3)));
+        assert!(!any.admits(Space(2), Tag(0xF7), PeerId(3)));
+        assert!(!any.admits(Space(1), Tag(0xE0), PeerId(3)));
+        let from_four = Criteria { source: Some(PeerId(4)), ..any };
+        assert!(!from_four.admits(Space(1), Tag(0xF0), PeerId(3)));
+        assert!(from_four.admits(Space(1), Tag(0xF0), PeerId(4)));
+    }
+}

@@ -1,0 +1,1905 @@
+//! Frames and records as bytes: the only file that knows byte offsets (PROTOCOL §1, §2).
+//!
+//! ```text
+//!  header, 24 bytes                              heads of records           bodies, in the order of their heads
+//! ┌──────────┬────┬────────┬──────┬──────┬──────┬────────┬────────┬────┬────────┬────────┬────┐
+//! │ check u64│ to │ packet │ heads│ path │ form │ head 0 │ head 1 │ …  │ body 0 │ body 1 │ …  │
+//! └──────────┴────┴────────┴──────┴──────┴──────┴────────┴────────┴────┴────────┴────────┴────┘
+//!             └───────────── checked, with the frame's length ─────────┘
+//! ```
+//!
+//! Heads are whole 8-byte words, and the first word of every head has one shape: kind u8, `a` u8, `b` u16, `c` u32.
+//! So a head is read and written as words, never field by field, and a lone small message is two loads and a compare.
+//! Where there is a body, its length is `b`.
+//!
+//! Reading goes in steps, each believing a little more. `FrameView::open` believes the keyed check and nothing else.
+//! `FrameView::validate` cuts the frame into records by the shapes of their kinds and asks whether each makes sense.
+//! `FrameView::records` cuts in the same way and decodes. Nothing is allocated and nothing panics, whatever the bytes are.
+
+use alloc::vec::Vec;
+use core::iter;
+
+use crate::siphash::{mask, siphash13};
+use crate::types::{ADDRESS_LEN, Address, AddressError, Locator, Secret, Space, Tag};
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 24;
+/// The version spoken here: the low nibble of `Header::form`.
+pub const VERSION: u8 = 1;
+/// Form bit: keyed with the all-zero secret (PROTOCOL §3.9).
+pub const FORM_STRANGER: u8 = 0x10;
+/// Form bit: reserved for the encrypted mode.
+pub const FORM_SEALED: u8 = 0x20;
+
+/// Done: all bytes are placed.
+pub const DONE_OK: u8 = 0;
+/// Done: a receive took the message (PROTOCOL §7.3).
+pub const DONE_MATCHED: u8 = 1;
+/// Done: the receive was cancelled.
+pub const DONE_CANCELLED: u8 = 2;
+
+/// Hello and Welcome: a helper drives this endpoint (PROTOCOL §4.1).
+pub const FLAG_HELPER: u8 = 0x01;
+/// Welcome: the address of the endpoint follows the locators (PROTOCOL §3.9).
+pub const FLAG_ADDRESS: u8 = 0x02;
+
+/// Found: no message matches.
+pub const FOUND_NONE: u8 = 0x01;
+/// Found: the message has an immediate.
+pub const FOUND_IMMEDIATE: u8 = 0x02;
+
+/// Most locators in a Hello or Welcome.
+pub const LOCATOR_COUNT_MAX: usize = 8;
+/// Most pairs behind an Ack's first range.
+pub const ACK_RANGE_COUNT_MAX: usize = 32;
+
+/// The kinds of records (PROTOCOL §2), each the first byte of its head.
+pub(crate) mod kind {
+    pub(crate) const CHECK: u8 = 0x01;
+    pub(crate) const ACK: u8 = 0x02;
+    pub(crate) const PING: u8 = 0x03;
+    pub(crate) const PAD: u8 = 0x04;
+    pub(crate) const EAGER: u8 = 0x10;
+    pub(crate) const FRAGMENT: u8 = 0x14;
+    pub(crate) const RTS: u8 = 0x18;
+    pub(crate) const GRANT: u8 = 0x20;
+    pub(crate) const DATA: u8 = 0x21;
+    pub(crate) const DONE: u8 = 0x22;
+    pub(crate) const CANCEL: u8 = 0x23;
+    pub(crate) const REFUSE: u8 = 0x24;
+    pub(crate) const RECALL: u8 = 0x25;
+    pub(crate) const QUERY: u8 = 0x26;
+    pub(crate) const FOUND: u8 = 0x27;
+    pub(crate) const HELLO: u8 = 0x30;
+    pub(crate) const CHALLENGE: u8 = 0x31;
+    pub(crate) const ECHO: u8 = 0x32;
+    pub(crate) const WELCOME: u8 = 0x33;
+    pub(crate) const RESET: u8 = 0x34;
+    pub(crate) const GOODBYE: u8 = 0x35;
+    pub(crate) const VERSIONS: u8 = 0x36;
+    pub(crate) const PATH_CHALLENGE: u8 = 0x37;
+    pub(crate) const PATH_RESPONSE: u8 = 0x38;
+
+    /// Message kinds, bit 0: an immediate follows.
+    pub(crate) const WITH_IMMEDIATE: u8 = 0x01;
+    /// Message kinds, bit 1: the sender wants to hear of the match.
+    pub(crate) const WANTS_MATCH: u8 = 0x02;
+}
+
+const WORD_LEN: usize = 8;
+const LOCATOR_LEN: usize = 24;
+/// What a Hello or a Welcome masks is at most this long.
+const MASKED_LEN_MAX: usize = ADDRESS_LEN + LOCATOR_COUNT_MAX * LOCATOR_LEN;
+
+/// Head of Check.
+pub const CHECK_HEAD_LEN: usize = 8;
+/// Head of Ping.
+pub const PING_HEAD_LEN: usize = 8;
+/// Head of Pad.
+pub const PAD_HEAD_LEN: usize = 8;
+/// Head of Grant.
+pub const GRANT_HEAD_LEN: usize = 24;
+/// Head of Data.
+pub const DATA_HEAD_LEN: usize = 16;
+/// Head of Done.
+pub const DONE_HEAD_LEN: usize = 8;
+/// Head of Cancel.
+pub const CANCEL_HEAD_LEN: usize = 8;
+/// Head of Refuse and of Recall.
+pub const TURN_HEAD_LEN: usize = 8;
+/// Head of Query.
+pub const QUERY_HEAD_LEN: usize = 24;
+/// Head of Found.
+pub const FOUND_HEAD_LEN: usize = 40;
+/// Head of Challenge.
+pub const CHALLENGE_HEAD_LEN: usize = 32;
+/// Head of Echo.
+pub const ECHO_HEAD_LEN: usize = 16;
+/// Head of Reset.
+pub const RESET_HEAD_LEN: usize = 16;
+/// Head of Goodbye.
+pub const GOODBYE_HEAD_LEN: usize = 8;
+/// Head of Versions.
+pub const VERSIONS_HEAD_LEN: usize = 16;
+/// Head of PathChallenge and of PathResponse.
+pub const PATH_HEAD_LEN: usize = 16;
+
+/// Head of Ack with so many pairs behind the first range.
+pub const fn ack_head_len(range_count: usize) -> usize {
+    24 + 8 * range_count
+}
+
+/// Head of Eager.
+pub const fn eager_head_len(immediate: bool) -> usize {
+    16 + 8 * immediate as usize
+}
+
+/// Head of Fragment.
+pub const fn fragment_head_len(immediate: bool) -> usize {
+    24 + 8 * immediate as usize
+}
+
+/// Head of Rts.
+pub const fn rts_head_len(immediate: bool) -> usize {
+    24 + 8 * immediate as usize
+}
+
+/// Head of Hello.
+pub const fn hello_head_len(locator_count: usize) -> usize {
+    32 + ADDRESS_LEN + LOCATOR_LEN * locator_count
+}
+
+/// Head of Welcome.
+pub const fn welcome_head_len(locator_count: usize, address: bool) -> usize {
+    32 + LOCATOR_LEN * locator_count + ADDRESS_LEN * address as usize
+}
+
+/// What a kind fixes of its records: head length in words (0: no such kind), whether a body follows, whether the head
+/// is longer by what its first word counts. One cache line, as every record is cut off by it.
+static SHAPES: [u8; 0x40] = shapes();
+const SHAPE_WORDS: u8 = 0x0F;
+const SHAPE_COUNTED: u8 = 0x40;
+const SHAPE_BODY: u8 = 0x80;
+
+const fn shapes() -> [u8; 0x40] {
+    const fn words(head_len: usize) -> u8 {
+        assert!(head_len.is_multiple_of(WORD_LEN) && head_len / WORD_LEN <= SHAPE_WORDS as usize);
+        (head_len / WORD_LEN) as u8
+    }
+    let mut shapes = [0; 0x40];
+    shapes[kind::CHECK as usize] = words(CHECK_HEAD_LEN);
+    shapes[kind::ACK as usize] = words(ack_head_len(0)) | SHAPE_COUNTED;
+    shapes[kind::PING as usize] = words(PING_HEAD_LEN);
+    shapes[kind::PAD as usize] = words(PAD_HEAD_LEN) | SHAPE_BODY;
+    let mut bits = 0;
+    while bits < 4 {
+        let immediate = bits & kind::WITH_IMMEDIATE != 0;
+        shapes[(kind::EAGER | bits) as usize] = words(eager_head_len(immediate)) | SHAPE_BODY;
+        shapes[(kind::FRAGMENT | bits) as usize] = words(fragment_head_len(immediate)) | SHAPE_BODY;
+        shapes[(kind::RTS | bits) as usize] = words(rts_head_len(immediate)) | SHAPE_BODY;
+        bits += 1;
+    }
+    shapes[kind::GRANT as usize] = words(GRANT_HEAD_LEN);
+    shapes[kind::DATA as usize] = words(DATA_HEAD_LEN) | SHAPE_BODY;
+    shapes[kind::DONE as usize] = words(DONE_HEAD_LEN);
+    shapes[kind::CANCEL as usize] = words(CANCEL_HEAD_LEN);
+    shapes[kind::REFUSE as usize] = words(TURN_HEAD_LEN);
+    shapes[kind::RECALL as usize] = words(TURN_HEAD_LEN);
+    shapes[kind::QUERY as usize] = words(QUERY_HEAD_LEN);
+    shapes[kind::FOUND as usize] = words(FOUND_HEAD_LEN);
+    shapes[kind::HELLO as usize] = words(hello_head_len(0)) | SHAPE_COUNTED;
+    shapes[kind::CHALLENGE as usize] = words(CHALLENGE_HEAD_LEN);
+    shapes[kind::ECHO as usize] = words(ECHO_HEAD_LEN);
+    shapes[kind::WELCOME as usize] = words(welcome_head_len(0, false)) | SHAPE_COUNTED;
+    shapes[kind::RESET as usize] = words(RESET_HEAD_LEN);
+    shapes[kind::GOODBYE as usize] = words(GOODBYE_HEAD_LEN);
+    shapes[kind::VERSIONS as usize] = words(VERSIONS_HEAD_LEN);
+    shapes[kind::PATH_CHALLENGE as usize] = words(PATH_HEAD_LEN);
+    shapes[kind::PATH_RESPONSE as usize] = words(PATH_HEAD_LEN);
+    shapes
+}
+
+/// Words by which a head of a counted kind is longer. `None` if it counts more than is allowed.
+fn counted_words(first: First) -> Option<usize> {
+    let locators = |count| (count <= LOCATOR_COUNT_MAX).then_some(count * LOCATOR_LEN / WORD_LEN);
+    match first.kind() {
+        kind::ACK => {
+            let count = usize::from(first.b() as u8);
+            (count <= ACK_RANGE_COUNT_MAX).then_some(count)
+        }
+        kind::WELCOME if first.a() & FLAG_ADDRESS != 0 => {
+            Some(locators(locator_count(first))? + ADDRESS_LEN / WORD_LEN)
+        }
+        _ => locators(locator_count(first)),
+    }
+}
+
+/// A word as it stands in a frame.
+type Word = [u8; WORD_LEN];
+
+/// The first word of a head, in the one shape all heads share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct First(u64);
+
+impl First {
+    #[inline(always)]
+    const fn word(kind: u8, a: u8, b: u16, c: u32) -> u64 {
+        kind as u64 | (a as u64) << 8 | (b as u64) << 16 | (c as u64) << 32
+    }
+
+    #[inline(always)]
+    const fn read(word: Word) -> Self {
+        Self(u64::from_le_bytes(word))
+    }
+
+    #[inline(always)]
+    const fn kind(self) -> u8 {
+        self.0 as u8
+    }
+
+    #[inline(always)]
+    const fn a(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    #[inline(always)]
+    const fn b(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    #[inline(always)]
+    const fn c(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// Two u32 of one word, in wire order.
+const fn pair(first: u32, second: u32) -> u64 {
+    first as u64 | (second as u64) << 32
+}
+
+/// What `pair` made.
+const fn unpair(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+/// What a header says, the check and the lengths apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The association at its receiver; 0 at first contact.
+    pub to: u64,
+    /// Low half of the packet number.
+    pub packet: u32,
+    /// The sender's path number.
+    pub path: u8,
+    /// Version and form bits.
+    pub form: u8,
+}
+
+impl Header {
+    /// The version the frame is written in. Header and check are the same in all (PROTOCOL §1.2), the records of
+    /// another version than ours may not be.
+    pub const fn version(&self) -> u8 {
+        self.form & 0x0F
+    }
+}
+
+/// Why a frame is dropped. All are counted and none is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// Shorter than a header and the heads it claims, or these are no whole words: cut off, damaged or not ours.
+    Short,
+    /// The keyed check does not fit: damaged, or from somebody who does not know our address.
+    Check,
+    /// Rightly keyed, but no sense in it: an unknown kind, a head or body that does not fit (PROTOCOL §1.4).
+    Malformed,
+}
+
+/// A frame whose keyed check was right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameView<'a> {
+    /// What the header says.
+    pub header: Header,
+    heads: &'a [Word],
+    /// All bodies, one behind the other.
+    pub body: &'a [u8],
+}
+
+impl<'a> FrameView<'a> {
+    /// The form byte of a frame, not verified: it tells which key to open it with. `None` if shorter than a header.
+    #[inline]
+    pub fn form(bytes: &[u8]) -> Option<u8> {
+        bytes.first_chunk::<HEADER_LEN>().map(|header| header[23])
+    }
+
+    /// Verifies a frame's length and keyed check (PROTOCOL §1.2). The records are not looked at.
+    #[inline]
+    pub fn open(secret: Secret, bytes: &'a [u8]) -> Result<Self, FrameError> {
+        let ([check, to, last], rest) = split_words::<3>(bytes).ok_or(FrameError::Short)?;
+        let heads_len = usize::from((last >> 32) as u16);
+        let Some((heads, body)) = rest.split_at_checked(heads_len) else {
+            return Err(FrameError::Short);
+        };
+        let (heads, []) = heads.as_chunks() else {
+            return Err(FrameError::Short);
+        };
+        let checked = &bytes[WORD_LEN..HEADER_LEN + heads_len];
+        if siphash13(secret, checked, bytes.len() as u64) != check {
+            return Err(FrameError::Check);
+        }
+        let packet = last as u32;
+        let header = Header { to, packet, path: (last >> 48) as u8, form: (last >> 56) as u8 };
+        Ok(Self { header, heads, body })
+    }
+
+    /// Whether all records make sense and fill the frame exactly; how many there are.
+    #[inline]
+    pub fn validate(&self) -> Result<usize, FrameError> {
+        // One small message and nothing else: the commonest frame is a straight line.
+        if let [first, _] = *self.heads
+            && First::read(first).kind() & !kind::WANTS_MATCH == kind::EAGER
+            && usize::from(First::read(first).b()) == self.body.len()
+        {
+            return Ok(1);
+        }
+        self.validate_each()
+    }
+
+    #[inline(never)]
+    fn validate_each(&self) -> Result<usize, FrameError> {
+        let mut records = self.records();
+        let mut count = 0;
+        while !records.heads.is_empty() {
+            match records.cut() {
+                Some((first, rest, _)) if makes_sense(first, rest, count == 0) => count += 1,
+                _ => return Err(FrameError::Malformed),
+            }
+        }
+        // Bytes behind the last body belong to nobody, and a frame has at least one record.
+        if records.bodies.is_empty() && count > 0 { Ok(count) } else { Err(FrameError::Malformed) }
+    }
+
+    /// The records with their bodies, in order. Of a frame that does not validate, those before the first whose kind is
+    /// unknown or that does not fit.
+    #[inline]
+    pub fn records(&self) -> Records<'a> {
+        Records { heads: self.heads, bodies: self.body }
+    }
+
+    /// The CRC32C that the bodies must have, if the frame states one.
+    #[inline]
+    pub fn crc(&self) -> Option<u32> {
+        let first = First::read(*self.heads.first()?);
+        (first.kind() == kind::CHECK).then_some(first.c())
+    }
+}
+
+/// The first `N` words of some bytes, and what follows.
+#[inline(always)]
+fn split_words<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
+    let (words, _) = bytes.as_chunks::<WORD_LEN>();
+    let words = words.first_chunk::<N>()?.map(u64::from_le_bytes);
+    Some((words, &bytes[N * WORD_LEN..]))
+}
+
+/// A record, without its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// CRC32C over all bodies; only ever the first record.
+    Check {
+        /// The sum.
+        crc: u32,
+    },
+    /// What arrived.
+    Ack(AckView<'a>),
+    /// Asks for an acknowledgement, nothing else.
+    Ping,
+    /// Makes the frame longer; the body is zeros.
+    Pad,
+    /// A message, a part of one, or the announcement of one.
+    Message(MessageHead),
+    /// The receiver is ready for a range of a large message.
+    Grant {
+        /// The message.
+        message: u32,
+        /// First byte.
+        offset: u64,
+        /// Bytes; the range does not pass the end of u64.
+        len: u64,
+    },
+    /// Granted bytes, as many as the body has.
+    Data {
+        /// The message.
+        message: u32,
+        /// First byte; with the body it does not pass the end of u64.
+        offset: u64,
+    },
+    /// The end of a message at its receiver.
+    Done {
+        /// The message.
+        message: u32,
+        /// One of `DONE_*`; a newer peer may have others.
+        status: u8,
+    },
+    /// The sender withdrew a message.
+    Cancel {
+        /// The message.
+        message: u32,
+    },
+    /// No room for messages from this one on.
+    Refuse {
+        /// The message.
+        message: u32,
+        /// Counts refusals and recalls.
+        order: u16,
+    },
+    /// Room again from this message on.
+    Recall {
+        /// The message.
+        message: u32,
+        /// Counts refusals and recalls.
+        order: u16,
+    },
+    /// Is there a message for this receive among those refused?
+    Query {
+        /// Number of the query, for the answer.
+        query: u32,
+        /// The space searched.
+        space: Space,
+        /// The bits wanted.
+        tag: Tag,
+        /// Bits not compared.
+        ignore: u64,
+    },
+    /// Answer to a query.
+    Found(FoundRepr),
+    /// A sender introduces itself.
+    Hello(HelloView<'a>),
+    /// Answer to a Hello: show that you can hear me.
+    Challenge {
+        /// As in Hello.
+        flags: u8,
+        /// Versions spoken.
+        versions: u8,
+        /// The Hello's.
+        nonce: u64,
+        /// To be echoed.
+        cookie: u64,
+        /// The answerer's.
+        incarnation: u64,
+    },
+    /// The cookie of a Challenge, beside a Hello.
+    Echo {
+        /// As given.
+        cookie: u64,
+    },
+    /// The Hello is believed.
+    Welcome(WelcomeView<'a>),
+    /// No association has this id.
+    Reset {
+        /// The id.
+        id: u64,
+    },
+    /// The peer leaves.
+    Goodbye {
+        /// It accepted messages below this one.
+        message: u32,
+    },
+    /// A Hello came in a version that is not spoken.
+    Versions {
+        /// Lowest spoken.
+        min: u8,
+        /// Highest spoken.
+        max: u8,
+        /// The Hello's.
+        nonce: u64,
+    },
+    /// Show that you can hear me at this locator.
+    PathChallenge {
+        /// The path in question.
+        path: u8,
+        /// To be returned.
+        nonce: u64,
+    },
+    /// Answer to a PathChallenge.
+    PathResponse {
+        /// The path in question.
+        path: u8,
+        /// As given.
+        nonce: u64,
+    },
+}
+
+/// What a message record holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A whole message.
+    Eager,
+    /// A part of a message that is sent without being asked for.
+    Fragment,
+    /// The announcement of a large message, and its first bytes.
+    Rts,
+}
+
+/// Head of Eager, Fragment and Rts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageHead {
+    /// Which of the three.
+    pub class: Class,
+    /// Matching space.
+    pub space: Space,
+    /// Low half of the message number.
+    pub message: u32,
+    /// Match bits.
+    pub tag: Tag,
+    /// Where the body belongs; 0 but for Fragment.
+    pub offset: u32,
+    /// Length of the whole message; `len` for Eager, at most u32 for Fragment.
+    pub total: u64,
+    /// 64 bits beside the payload.
+    pub immediate: Option<u64>,
+    /// The sender wants to hear of the match.
+    pub wants_match: bool,
+    /// Bytes of the body.
+    pub len: u16,
+}
+
+impl MessageHead {
+    /// Bytes of this head.
+    pub const fn head_len(&self) -> usize {
+        match self.class {
+            Class::Eager => eager_head_len(self.immediate.is_some()),
+            Class::Fragment => fragment_head_len(self.immediate.is_some()),
+            Class::Rts => rts_head_len(self.immediate.is_some()),
+        }
+    }
+}
+
+/// The fixed part of an Ack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckRepr {
+    /// The sender's path it speaks of.
+    pub path: u8,
+    /// Low half of the largest packet number received.
+    pub largest: u32,
+    /// Packets received without a gap up to and with `largest`; at least 1.
+    pub first_len: u32,
+    /// Time since `largest` arrived.
+    pub delay_ns: u32,
+    /// Eager payload the receiver would hold (PROTOCOL §5.5).
+    pub credit_len: u32,
+}
+
+/// An Ack as received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckView<'a> {
+    repr: AckRepr,
+    pairs: &'a [Word],
+}
+
+impl<'a> AckView<'a> {
+    /// The fixed part.
+    pub fn repr(&self) -> AckRepr {
+        self.repr
+    }
+
+    /// The path it speaks of.
+    pub fn path(&self) -> u8 {
+        self.repr.path
+    }
+
+    /// Low half of the largest packet number received.
+    pub fn largest(&self) -> u32 {
+        self.repr.largest
+    }
+
+    /// Packets received without a gap up to and with `largest`.
+    pub fn first_len(&self) -> u32 {
+        self.repr.first_len
+    }
+
+    /// Time since `largest` arrived.
+    pub fn delay_ns(&self) -> u32 {
+        self.repr.delay_ns
+    }
+
+    /// Eager payload the receiver would hold.
+    pub fn credit_len(&self) -> u32 {
+        self.repr.credit_len
+    }
+
+    /// The packets received, as inclusive ranges (low, high), highest first. `largest` is the completed number. Ends
+    /// early where the peer's arithmetic would lead below packet 1, the first there is.
+    #[inline]
+    pub fn ranges(&self, largest: u64) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        let mut top = largest; // nothing above it is left to speak of
+        let mut pairs = self.pairs.iter();
+        let mut step = Some((0, self.repr.first_len));
+        iter::from_fn(move || {
+            let (skip, take) = step.take()?; // taken: once ended it stays ended
+            let high = top.checked_sub(u64::from(skip))?;
+            let below = high.checked_sub(u64::from(take))?;
+            if take == 0 {
+                return None;
+            }
+            step = pairs.next().map(|pair| unpair(number(pair)));
+            top = below;
+            Some((below + 1, high))
+        })
+    }
+}
+
+/// Answer to a query (PROTOCOL §7.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundRepr {
+    /// Number of the query.
+    pub query: u32,
+    /// The message's space.
+    pub space: Space,
+    /// The message's bits.
+    pub tag: Tag,
+    /// Its number.
+    pub message: u32,
+    /// Its length.
+    pub total: u64,
+    /// Its immediate.
+    pub immediate: Option<u64>,
+    /// Nothing was found; but for `query` nothing else has a meaning.
+    pub none: bool,
+}
+
+/// A sender's introduction (PROTOCOL §3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HelloRepr<'a> {
+    /// `FLAG_HELPER`.
+    pub flags: u8,
+    /// Versions spoken: min nibble << 4 | max nibble.
+    pub versions: u8,
+    /// Longest frame it takes.
+    pub frame_len_max: u16,
+    /// Its life.
+    pub incarnation: u64,
+    /// The id to answer to.
+    pub id: u64,
+    /// Never the same twice under one receiver's secret: it masks what follows.
+    pub nonce: u64,
+    /// Its address.
+    pub address: Address,
+    /// Where it can be reached; at most `LOCATOR_COUNT_MAX`.
+    pub locators: &'a [Locator],
+}
+
+/// A Hello as received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HelloView<'a> {
+    first: First,
+    words: &'a [Word; 3],
+    /// The address, then the locators.
+    masked: &'a [Word],
+}
+
+impl HelloView<'_> {
+    /// Flags.
+    pub fn flags(&self) -> u8 {
+        self.first.a()
+    }
+
+    /// Versions spoken: min nibble << 4 | max nibble.
+    pub fn versions(&self) -> u8 {
+        self.first.b() as u8
+    }
+
+    /// Longest frame it takes.
+    pub fn frame_len_max(&self) -> u16 {
+        self.first.c() as u16
+    }
+
+    /// Its life.
+    pub fn incarnation(&self) -> u64 {
+        number(&self.words[0])
+    }
+
+    /// The id to answer to.
+    pub fn id(&self) -> u64 {
+        number(&self.words[1])
+    }
+
+    /// The nonce.
+    pub fn nonce(&self) -> u64 {
+        number(&self.words[2])
+    }
+
+    /// The sender's address; `secret` is the one the frame was keyed with.
+    pub fn address(&self, secret: Secret) -> Result<Address, AddressError> {
+        decode_address(&unmask(secret, self.nonce(), self.masked), 0)
+    }
+
+    /// Where the sender can be reached; `secret` is the one the frame was keyed with.
+    pub fn locators(&self, secret: Secret) -> impl Iterator<Item = Locator> + use<> {
+        let count = locator_count(self.first);
+        decode_locators(unmask(secret, self.nonce(), self.masked), ADDRESS_LEN, count)
+    }
+}
+
+/// The receiver's answer to Hello and Echo (PROTOCOL §3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WelcomeRepr<'a> {
+    /// `FLAG_HELPER`; `FLAG_ADDRESS` follows from `address`.
+    pub flags: u8,
+    /// Versions spoken: min nibble << 4 | max nibble.
+    pub versions: u8,
+    /// Longest frame it takes.
+    pub frame_len_max: u16,
+    /// The id to answer to.
+    pub id: u64,
+    /// Never the same twice under one receiver's secret: it masks what follows.
+    pub nonce: u64,
+    /// Its life.
+    pub incarnation: u64,
+    /// Where it can be reached; at most `LOCATOR_COUNT_MAX`.
+    pub locators: &'a [Locator],
+    /// Its address, for a stranger.
+    pub address: Option<Address>,
+}
+
+/// A Welcome as received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WelcomeView<'a> {
+    first: First,
+    words: &'a [Word; 3],
+    /// The locators, then the address if there is one.
+    masked: &'a [Word],
+}
+
+impl WelcomeView<'_> {
+    /// Flags.
+    pub fn flags(&self) -> u8 {
+        self.first.a()
+    }
+
+    /// Versions spoken: min nibble << 4 | max nibble.
+    pub fn versions(&self) -> u8 {
+        self.first.b() as u8
+    }
+
+    /// Longest frame it takes.
+    pub fn frame_len_max(&self) -> u16 {
+        self.first.c() as u16
+    }
+
+    /// The id to answer to.
+    pub fn id(&self) -> u64 {
+        number(&self.words[0])
+    }
+
+    /// The nonce.
+    pub fn nonce(&self) -> u64 {
+        number(&self.words[1])
+    }
+
+    /// Its life.
+    pub fn incarnation(&self) -> u64 {
+        number(&self.words[2])
+    }
+
+    /// Where it can be reached; `secret` is our own, whatever the frame was keyed with.
+    pub fn locators(&self, secret: Secret) -> impl Iterator<Item = Locator> + use<> {
+        let count = locator_count(self.first);
+        decode_locators(unmask(secret, self.nonce(), self.masked), 0, count)
+    }
+
+    /// Its address, if it was opened to strangers and tells; `secret` is our own.
+    pub fn address(&self, secret: Secret) -> Result<Option<Address>, AddressError> {
+        if self.flags() & FLAG_ADDRESS == 0 {
+            return Ok(None);
+        }
+        let start = LOCATOR_LEN * locator_count(self.first);
+        decode_address(&unmask(secret, self.nonce(), self.masked), start).map(Some)
+    }
+}
+
+/// Hello and Welcome: the number of locators stands beside the versions.
+fn locator_count(first: First) -> usize {
+    usize::from(first.b() >> 8)
+}
+
+/// A clear copy of what a Hello or Welcome masks; zeros behind it. Never longer than `MASKED_LEN_MAX` as `locator_count`
+/// is checked when the record is read.
+fn unmask(secret: Secret, nonce: u64, masked: &[Word]) -> [u8; MASKED_LEN_MAX] {
+    let mut clear = [0; MASKED_LEN_MAX];
+    let masked = masked.as_flattened();
+    clear[..masked.len()].copy_from_slice(masked);
+    mask(secret, nonce, &mut clear[..masked.len()]);
+    clear
+}
+
+fn decode_address(clear: &[u8; MASKED_LEN_MAX], start: usize) -> Result<Address, AddressError> {
+    let bytes = clear[start..].first_chunk().ok_or(AddressError::Encoding)?;
+    Address::decode(bytes)
+}
+
+fn decode_locators(
+    clear: [u8; MASKED_LEN_MAX],
+    start: usize,
+    count: usize,
+) -> impl Iterator<Item = Locator> {
+    (0..count).map(move |index| {
+        let mut locator = Locator::default();
+        let from = start + LOCATOR_LEN * index;
+        locator.0.copy_from_slice(&clear[from..from + LOCATOR_LEN]);
+        locator
+    })
+}
+
+/// The records of a frame with their bodies. Ends early at one that is malformed.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    heads: &'a [Word],
+    bodies: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// Cuts the next record off: the first word of its head, the other words, the body. `None`, and nothing cut, at the
+    /// end and if the kind is unknown or the lengths do not fit.
+    #[inline(always)]
+    fn cut(&mut self) -> Option<(First, &'a [Word], &'a [u8])> {
+        let first = First::read(*self.heads.first()?);
+        let shape = *SHAPES.get(usize::from(first.kind()))?;
+        let mut word_count = usize::from(shape & SHAPE_WORDS);
+        if shape & SHAPE_COUNTED != 0 {
+            word_count += counted_words(first)?;
+        }
+        let body_len = if shape & SHAPE_BODY != 0 { usize::from(first.b()) } else { 0 };
+        let (head, heads) = self.heads.split_at_checked(word_count)?;
+        let (body, bodies) = self.bodies.split_at_checked(body_len)?;
+        let (_, rest) = head.split_first()?; // none if there is no such kind: its shape has no words
+        *self = Self { heads, bodies };
+        Some((first, rest, body))
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = (Record<'a>, &'a [u8]);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (first, rest, body) = self.cut()?;
+        // What nearly every frame holds is decoded in place; everything else is a call away.
+        let record = match first.kind() & 0xF0 {
+            0x10 => Record::Message(decode_message(first, rest)?),
+            0x00 => decode_packet(first, rest)?,
+            _ => decode_other(first, rest)?,
+        };
+        Some((record, body))
+    }
+}
+
+/// Whether a record, cut off whole, keeps the rules that its lengths do not show. Readers of a validated frame rely on
+/// them.
+#[inline(always)]
+fn makes_sense(first: First, rest: &[Word], is_first: bool) -> bool {
+    let len = u64::from(first.b());
+    match (first.kind(), rest) {
+        // The sum is needed before any body is believed, so it may not come late (PROTOCOL §1.3).
+        (kind::CHECK, _) => is_first,
+        (kind::ACK, [lens, _, pairs @ ..]) => {
+            let is_empty = |pair: &Word| {
+                let (skip, take) = unpair(number(pair));
+                skip == 0 || take == 0
+            };
+            unpair(number(lens)).0 > 0 && !pairs.iter().any(is_empty)
+        }
+        (kind::FRAGMENT..kind::RTS, [_, range, ..]) => {
+            let (offset, total) = unpair(number(range));
+            // An empty message is never cut: no fragment of it would ever be missing.
+            total > 0 && u64::from(offset) + len <= u64::from(total)
+        }
+        (kind::RTS..0x1C, [_, total, ..]) => len <= number(total),
+        (kind::GRANT, [offset, len]) => number(offset).checked_add(number(len)).is_some(),
+        (kind::DATA, [offset]) => number(offset).checked_add(len).is_some(),
+        _ => true,
+    }
+}
+
+#[inline(always)]
+fn number(word: &Word) -> u64 {
+    u64::from_le_bytes(*word)
+}
+
+/// Eager, Fragment or Rts. `None` only if there are too few words, which `Records::cut` excludes.
+#[inline(always)]
+fn decode_message(first: First, rest: &[Word]) -> Option<MessageHead> {
+    let len = first.b();
+    let (tag, rest) = rest.split_first()?;
+    let (class, offset, total, rest) = if first.kind() < kind::FRAGMENT {
+        (Class::Eager, 0, u64::from(len), rest)
+    } else {
+        let (third, rest) = rest.split_first()?;
+        let third = number(third);
+        if first.kind() < kind::RTS {
+            let (offset, total) = unpair(third);
+            (Class::Fragment, offset, u64::from(total), rest)
+        } else {
+            (Class::Rts, 0, third, rest)
+        }
+    };
+    Some(MessageHead {
+        class,
+        space: Space(first.a()),
+        message: first.c(),
+        tag: Tag(number(tag)),
+        offset,
+        total,
+        immediate: rest.first().map(number), // by its shape a head has this word only with the bit set
+        wants_match: first.kind() & kind::WANTS_MATCH != 0,
+        len,
+    })
+}
+
+/// Records that speak of packets. `None` as above.
+#[inline(always)]
+fn decode_packet<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
+    Some(match (first.kind(), rest) {
+        (kind::CHECK, _) => Record::Check { crc: first.c() },
+        (kind::ACK, [lens, credit, pairs @ ..]) => {
+            let (path, largest) = (first.a(), first.c());
+            let (first_len, delay_ns) = unpair(number(lens));
+            let (credit_len, _) = unpair(number(credit));
+            let repr = AckRepr { path, largest, first_len, delay_ns, credit_len };
+            Record::Ack(AckView { repr, pairs })
+        }
+        (kind::PING, _) => Record::Ping,
+        (kind::PAD, _) => Record::Pad,
+        _ => return None,
+    })
+}
+
+/// Records that steer messages, and the bytes of large ones; or those of `decode_contact`. `None` as above.
+#[inline(never)]
+fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
+    let (a, b, message) = (first.a(), first.b(), first.c());
+    Some(match (first.kind(), rest) {
+        (kind::GRANT, [offset, len]) => {
+            Record::Grant { message, offset: number(offset), len: number(len) }
+        }
+        (kind::DATA, [offset]) => Record::Data { message, offset: number(offset) },
+        (kind::DONE, _) => Record::Done { message, status: a },
+        (kind::CANCEL, _) => Record::Cancel { message },
+        (kind::REFUSE, _) => Record::Refuse { message, order: b },
+        (kind::RECALL, _) => Record::Recall { message, order: b },
+        (kind::QUERY, [tag, ignore]) => {
+            let (query, space, tag) = (first.c(), Space(a), Tag(number(tag)));
+            Record::Query { query, space, tag, ignore: number(ignore) }
+        }
+        (kind::FOUND, words) => Record::Found(decode_found(first, words.first_chunk()?)),
+        _ => return decode_contact(first, rest),
+    })
+}
+
+fn decode_found(first: First, words: &[Word; 4]) -> FoundRepr {
+    let flags = first.b() as u8;
+    let [message, tag, total, immediate] = words.map(u64::from_le_bytes);
+    FoundRepr {
+        query: first.c(),
+        space: Space(first.a()),
+        tag: Tag(tag),
+        message: message as u32,
+        total,
+        immediate: (flags & FOUND_IMMEDIATE != 0).then_some(immediate),
+        none: flags & FOUND_NONE != 0,
+    }
+}
+
+/// Records of first contact, paths and parting.
+fn decode_contact<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
+    let (a, b) = (first.a(), first.b() as u8);
+    Some(match (first.kind(), rest) {
+        (kind::HELLO, _) => {
+            let (words, masked) = rest.split_first_chunk()?;
+            Record::Hello(HelloView { first, words, masked })
+        }
+        (kind::CHALLENGE, [nonce, cookie, incarnation]) => Record::Challenge {
+            flags: a,
+            versions: b,
+            nonce: number(nonce),
+            cookie: number(cookie),
+            incarnation: number(incarnation),
+        },
+        (kind::ECHO, [cookie]) => Record::Echo { cookie: number(cookie) },
+        (kind::WELCOME, _) => {
+            let (words, masked) = rest.split_first_chunk()?;
+            Record::Welcome(WelcomeView { first, words, masked })
+        }
+        (kind::RESET, [id]) => Record::Reset { id: number(id) },
+        (kind::GOODBYE, _) => Record::Goodbye { message: first.c() },
+        (kind::VERSIONS, [nonce]) => Record::Versions { min: a, max: b, nonce: number(nonce) },
+        (kind::PATH_CHALLENGE, [nonce]) => Record::PathChallenge { path: a, nonce: number(nonce) },
+        (kind::PATH_RESPONSE, [nonce]) => Record::PathResponse { path: a, nonce: number(nonce) },
+        _ => return None,
+    })
+}
+
+/// Writes header and heads of a frame, one after the other; `seal` finishes them when all is known. The order of the
+/// records is the caller's (PROTOCOL §10.1), as are their bodies.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    /// Starts a frame in `out`; what was in there is forgotten, its memory used again.
+    #[inline]
+    pub fn begin(out: &'a mut Vec<u8>, header: Header) -> Self {
+        let Header { to, packet, path, form } = header;
+        out.clear();
+        let mut writer = Writer { out };
+        writer.put([0, to, u64::from(packet) | u64::from(path) << 48 | u64::from(form) << 56]);
+        writer
+    }
+
+    /// Bytes so far, the header's among them.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether there is no record yet.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.out.len() == HEADER_LEN
+    }
+
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, words: [u64; N]) {
+        self.out.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
+    }
+
+    /// Check, to be filled by `seal`. Must be the first record.
+    #[inline]
+    pub fn check(&mut self) {
+        debug_assert!(self.is_empty(), "Check is the first record");
+        self.put([First::word(kind::CHECK, 0, 0, 0)]);
+    }
+
+    /// Ack. `pairs` are (skip, take): so many packets missing, then so many received, downwards; none is 0.
+    pub fn ack(&mut self, ack: &AckRepr, pairs: &[(u32, u32)]) {
+        let count = pairs.len();
+        assert!(count <= ACK_RANGE_COUNT_MAX, "{count} ranges are too many for an Ack");
+        let AckRepr { path, largest, first_len, delay_ns, credit_len } = *ack;
+        let first = First::word(kind::ACK, path, count as u16, largest);
+        self.put([first, pair(first_len, delay_ns), pair(credit_len, 0)]);
+        for &(skip, take) in pairs {
+            self.put([pair(skip, take)]);
+        }
+    }
+
+    /// Ping.
+    pub fn ping(&mut self) {
+        self.put([First::word(kind::PING, 0, 0, 0)]);
+    }
+
+    /// Pad; the caller adds a body of `len` zeros.
+    pub fn pad(&mut self, len: u16) {
+        self.put([First::word(kind::PAD, 0, len, 0)]);
+    }
+
+    /// Eager, Fragment or Rts; the caller adds a body of `head.len` bytes.
+    #[inline]
+    pub fn message(&mut self, head: &MessageHead) {
+        let mut kind = match head.class {
+            Class::Eager => kind::EAGER,
+            Class::Fragment => kind::FRAGMENT,
+            Class::Rts => kind::RTS,
+        };
+        if head.wants_match {
+            kind |= kind::WANTS_MATCH;
+        }
+        if head.immediate.is_some() {
+            kind |= kind::WITH_IMMEDIATE;
+        }
+        let first = First::word(kind, head.space.0, head.len, head.message);
+        let third = match head.class {
+            Class::Eager => None,
+            Class::Fragment => Some(pair(head.offset, head.total as u32)),
+            Class::Rts => Some(head.total),
+        };
+        debug_assert!(head.class != Class::Fragment || head.total <= u64::from(u32::MAX));
+        match (third, head.immediate) {
+            (None, None) => self.put([first, head.tag.0]),
+            (None, Some(last)) | (Some(last), None) => self.put([first, head.tag.0, last]),
+            (Some(third), Some(last)) => self.put([first, head.tag.0, third, last]),
+        }
+    }
+
+    /// Grant.
+    pub fn grant(&mut self, message: u32, offset: u64, len: u64) {
+        self.put([First::word(kind::GRANT, 0, 0, message), offset, len]);
+    }
+
+    /// Data; the caller adds a body of `len` bytes.
+    #[inline]
+    pub fn data(&mut self, message: u32, len: u16, offset: u64) {
+        self.put([First::word(kind::DATA, 0, len, message), offset]);
+    }
+
+    /// Done, with one of `DONE_*`.
+    pub fn done(&mut self, message: u32, status: u8) {
+        self.put([First::word(kind::DONE, status, 0, message)]);
+    }
+
+    /// Cancel.
+    pub fn cancel(&mut self, message: u32) {
+        self.put([First::word(kind::CANCEL, 0, 0, message)]);
+    }
+
+    /// Refuse.
+    pub fn refuse(&mut self, message: u32, order: u16) {
+        self.put([First::word(kind::REFUSE, 0, order, message)]);
+    }
+
+    /// Recall.
+    pub fn recall(&mut self, message: u32, order: u16) {
+        self.put([First::word(kind::RECALL, 0, order, message)]);
+    }
+
+    /// Query.
+    pub fn query(&mut self, query: u32, space: Space, tag: Tag, ignore: u64) {
+        self.put([First::word(kind::QUERY, space.0, 0, query), tag.0, ignore]);
+    }
+
+    /// Found.
+    pub fn found(&mut self, found: &FoundRepr) {
+        let FoundRepr { query, space, tag, message, total, immediate, none } = *found;
+        let mut flags = if none { FOUND_NONE } else { 0 };
+        if immediate.is_some() {
+            flags |= FOUND_IMMEDIATE;
+        }
+        let first = First::word(kind::FOUND, space.0, u16::from(flags), query);
+        self.put([first, pair(message, 0), tag.0, total, immediate.unwrap_or(0)]);
+    }
+
+    /// Hello to the endpoint with this secret (all-zero for a stranger's).
+    pub fn hello(&mut self, hello: &HelloRepr<'_>, secret: Secret) {
+        let HelloRepr { flags, versions, frame_len_max, incarnation, id, nonce, .. } = *hello;
+        let first = contact_first(kind::HELLO, flags, versions, hello.locators, frame_len_max);
+        self.put([first, incarnation, id, nonce]);
+        let start = self.out.len();
+        self.out.extend_from_slice(&hello.address.encode());
+        self.out.extend(hello.locators.iter().flat_map(|locator| locator.0));
+        mask(secret, nonce, &mut self.out[start..]);
+    }
+
+    /// Challenge.
+    pub fn challenge(
+        &mut self,
+        flags: u8,
+        versions: u8,
+        nonce: u64,
+        cookie: u64,
+        incarnation: u64,
+    ) {
+        let first = First::word(kind::CHALLENGE, flags, u16::from(versions), 0);
+        self.put([first, nonce, cookie, incarnation]);
+    }
+
+    /// Echo.
+    pub fn echo(&mut self, cookie: u64) {
+        self.put([First::word(kind::ECHO, 0, 0, 0), cookie]);
+    }
+
+    /// Welcome to the endpoint with this secret.
+    pub fn welcome(&mut self, welcome: &WelcomeRepr<'_>, secret: Secret) {
+        let WelcomeRepr { mut flags, versions, frame_len_max, id, nonce, incarnation, .. } =
+            *welcome;
+        flags &= !FLAG_ADDRESS;
+        if welcome.address.is_some() {
+            flags |= FLAG_ADDRESS;
+        }
+        let first = contact_first(kind::WELCOME, flags, versions, welcome.locators, frame_len_max);
+        self.put([first, id, nonce, incarnation]);
+        let start = self.out.len();
+        self.out.extend(welcome.locators.iter().flat_map(|locator| locator.0));
+        if let Some(address) = welcome.address {
+            self.out.extend_from_slice(&address.encode());
+        }
+        mask(secret, nonce, &mut self.out[start..]);
+    }
+
+    /// Reset.
+    pub fn reset(&mut self, id: u64) {
+        self.put([First::word(kind::RESET, 0, 0, 0), id]);
+    }
+
+    /// Goodbye.
+    pub fn goodbye(&mut self, message: u32) {
+        self.put([First::word(kind::GOODBYE, 0, 0, message)]);
+    }
+
+    /// Versions.
+    pub fn versions(&mut self, min: u8, max: u8, nonce: u64) {
+        self.put([First::word(kind::VERSIONS, min, u16::from(max), 0), nonce]);
+    }
+
+    /// PathChallenge.
+    pub fn path_challenge(&mut self, path: u8, nonce: u64) {
+        self.put([First::word(kind::PATH_CHALLENGE, path, 0, 0), nonce]);
+    }
+
+    /// PathResponse.
+    pub fn path_response(&mut self, path: u8, nonce: u64) {
+        self.put([First::word(kind::PATH_RESPONSE, path, 0, 0), nonce]);
+    }
+}
+
+/// First word of Hello and Welcome.
+fn contact_first(
+    kind: u8,
+    flags: u8,
+    versions: u8,
+    locators: &[Locator],
+    frame_len_max: u16,
+) -> u64 {
+    let count = locators.len();
+    assert!(count <= LOCATOR_COUNT_MAX, "{count} locators are too many for a Hello or Welcome");
+    let counts = u16::from(versions) | (count as u16) << 8;
+    First::word(kind, flags, counts, u32::from(frame_len_max))
+}
+
+/// Whether the frame begun in `head` has a Check record, whose sum `seal` wants.
+#[inline]
+pub fn wants_crc(head: &[u8]) -> bool {
+    head.get(HEADER_LEN) == Some(&kind::CHECK)
+}
+
+/// Finishes header and heads: the length of the heads, the CRC32C of the bodies if the frame has a Check record for it,
+/// and the keyed check (PROTOCOL §1.2). Nothing in `head` may change afterwards.
+#[inline]
+pub fn seal(head: &mut [u8], body_len: usize, secret: Secret, crc: Option<u32>) {
+    let heads_len = head.len() - HEADER_LEN;
+    debug_assert!(heads_len.is_multiple_of(WORD_LEN) && heads_len <= usize::from(u16::MAX));
+    head[20..22].copy_from_slice(&(heads_len as u16).to_le_bytes());
+    if let Some(crc) = crc
+        && wants_crc(head)
+    {
+        head[HEADER_LEN + 4..HEADER_LEN + 8].copy_from_slice(&crc.to_le_bytes());
+    }
+    let frame_len = (head.len() + body_len) as u64;
+    let check = siphash13(secret, &head[WORD_LEN..], frame_len);
+    head[..WORD_LEN].copy_from_slice(&check.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Identity;
+    use alloc::vec;
+    use proptest::collection::vec as vec_of;
+    use proptest::prelude::*;
+
+    const SECRET: Secret = Secret([0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210]);
+    const HEADER: Header =
+        Header { to: 0x0807_0605_0403_0201, packet: 0x0C0B_0A09, path: 0x0D, form: VERSION };
+
+    /// A record with what it borrows.
+    #[derive(Clone, Debug)]
+    enum Sample {
+        /// Borrows nothing; a body so long if it has one.
+        Plain(Record<'static>, u16),
+        Ack(AckRepr, Vec<(u32, u32)>),
+        Hello(HelloRepr<'static>, Vec<Locator>),
+        Welcome(WelcomeRepr<'static>, Vec<Locator>),
+    }
+
+    impl Sample {
+        fn write(&self, writer: &mut Writer<'_>) {
+            match self {
+                Self::Plain(record, len) => write_plain(record, *len, writer),
+                Self::Ack(ack, pairs) => writer.ack(ack, pairs),
+                Self::Hello(hello, locators) => {
+                    writer.hello(&HelloRepr { locators, ..*hello }, SECRET)
+                }
+                Self::Welcome(welcome, locators) => {
+                    writer.welcome(&WelcomeRepr { locators, ..*welcome }, SECRET);
+                }
+            }
+        }
+
+        /// The length of the head by the table of PROTOCOL §2.
+        fn head_len(&self) -> usize {
+            match self {
+                Self::Plain(record, _) => plain_head_len(record),
+                Self::Ack(_, pairs) => ack_head_len(pairs.len()),
+                Self::Hello(_, locators) => hello_head_len(locators.len()),
+                Self::Welcome(welcome, locators) => {
+                    welcome_head_len(locators.len(), welcome.address.is_some())
+                }
+            }
+        }
+
+        fn body_len(&self) -> usize {
+            match self {
+                Self::Plain(_, len) => usize::from(*len),
+                _ => 0,
+            }
+        }
+
+        fn assert_reads_as(&self, record: Record<'_>) {
+            match (self, record) {
+                (Self::Plain(expected, _), record) => assert_eq!(record, *expected),
+                (Self::Ack(ack, pairs), Record::Ack(view)) => {
+                    let read: Vec<_> =
+                        view.pairs.iter().map(|word| unpair(u64::from_le_bytes(*word))).collect();
+                    assert_eq!((view.repr(), &read), (*ack, pairs));
+                }
+                (Self::Hello(hello, locators), Record::Hello(view)) => {
+                    assert_eq!((view.flags(), view.versions()), (hello.flags, hello.versions));
+                    assert_eq!(
+                        (view.frame_len_max(), view.incarnation()),
+                        (hello.frame_len_max, hello.incarnation)
+                    );
+                    assert_eq!((view.id(), view.nonce()), (hello.id, hello.nonce));
+                    assert_eq!(view.address(SECRET), Ok(hello.address));
+                    assert_eq!(view.locators(SECRET).collect::<Vec<_>>(), *locators);
+                }
+                (Self::Welcome(welcome, locators), Record::Welcome(view)) => {
+                    let told = if welcome.address.is_some() { FLAG_ADDRESS } else { 0 };
+                    assert_eq!(
+                        (view.flags(), view.versions()),
+                        (welcome.flags | told, welcome.versions)
+                    );
+                    assert_eq!(
+                        (view.frame_len_max(), view.incarnation()),
+                        (welcome.frame_len_max, welcome.incarnation)
+                    );
+                    assert_eq!((view.id(), view.nonce()), (welcome.id, welcome.nonce));
+                    assert_eq!(view.address(SECRET), Ok(welcome.address));
+                    assert_eq!(view.locators(SECRET).collect::<Vec<_>>(), *locators);
+                }
+                (sample, record) => panic!("{sample:?} was read as {record:?}"),
+            }
+        }
+    }
+
+    fn write_plain(record: &Record<'_>, len: u16, writer: &mut Writer<'_>) {
+        match *record {
+            Record::Check { .. } => writer.check(),
+            Record::Ping => writer.ping(),
+            Record::Pad => writer.pad(len),
+            Record::Message(head) => writer.message(&head),
+            Record::Grant { message, offset, len } => writer.grant(message, offset, len),
+            Record::Data { message, offset } => writer.data(message, len, offset),
+            Record::Done { message, status } => writer.done(message, status),
+            Record::Cancel { message } => writer.cancel(message),
+            Record::Refuse { message, order } => writer.refuse(message, order),
+            Record::Recall { message, order } => writer.recall(message, order),
+            Record::Query { query, space, tag, ignore } => writer.query(query, space, tag, ignore),
+            Record::Found(found) => writer.found(&found),
+            Record::Challenge { flags, versions, nonce, cookie, incarnation } => {
+                writer.challenge(flags, versions, nonce, cookie, incarnation);
+            }
+            Record::Echo { cookie } => writer.echo(cookie),
+            Record::Reset { id } => writer.reset(id),
+            Record::Goodbye { message } => writer.goodbye(message),
+            Record::Versions { min, max, nonce } => writer.versions(min, max, nonce),
+            Record::PathChallenge { path, nonce } => writer.path_challenge(path, nonce),
+            Record::PathResponse { path, nonce } => writer.path_response(path, nonce),
+            Record::Ack(_) | Record::Hello(_) | Record::Welcome(_) => unreachable!("they borrow"),
+        }
+    }
+
+    fn plain_head_len(record: &Record<'_>) -> usize {
+        match record {
+            Record::Check { .. } => CHECK_HEAD_LEN,
+            Record::Ping => PING_HEAD_LEN,
+            Record::Pad => PAD_HEAD_LEN,
+            Record::Message(head) => head.head_len(),
+            Record::Grant { .. } => GRANT_HEAD_LEN,
+            Record::Data { .. } => DATA_HEAD_LEN,
+            Record::Done { .. } => DONE_HEAD_LEN,
+            Record::Cancel { .. } => CANCEL_HEAD_LEN,
+            Record::Refuse { .. } | Record::Recall { .. } => TURN_HEAD_LEN,
+            Record::Query { .. } => QUERY_HEAD_LEN,
+            Record::Found(_) => FOUND_HEAD_LEN,
+            Record::Challenge { .. } => CHALLENGE_HEAD_LEN,
+            Record::Echo { .. } => ECHO_HEAD_LEN,
+            Record::Reset { .. } => RESET_HEAD_LEN,
+            Record::Goodbye { .. } => GOODBYE_HEAD_LEN,
+            Record::Versions { .. } => VERSIONS_HEAD_LEN,
+            Record::PathChallenge { .. } | Record::PathResponse { .. } => PATH_HEAD_LEN,
+            Record::Ack(_) | Record::Hello(_) | Record::Welcome(_) => unreachable!("they borrow"),
+        }
+    }
+
+    fn any_message() -> impl Strategy<Value = Sample> {
+        let class = prop_oneof![Just(Class::Eager), Just(Class::Fragment), Just(Class::Rts)];
+        let numbers = (any::<u8>(), any::<u32>(), any::<u64>(), any::<u32>(), any::<u64>());
+        (class, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
+            |(class, (space, message, tag, offset, total), immediate, wants_match, len)| {
+                let body_len = u64::from(len);
+                let (offset, total) = match class {
+                    Class::Eager => (0, body_len),
+                    Class::Fragment => {
+                        let total = (total >> 32).clamp(body_len.max(1), u64::from(u32::MAX));
+                        (offset.min((total - body_len) as u32), total)
+                    }
+                    Class::Rts => (0, total.max(body_len)),
+                };
+                let (space, tag) = (Space(space), Tag(tag));
+                let head = MessageHead {
+                    class,
+                    space,
+                    message,
+                    tag,
+                    offset,
+                    total,
+                    immediate,
+                    wants_match,
+                    len,
+                };
+                Sample::Plain(Record::Message(head), len)
+            },
+        )
+    }
+
+    fn any_control() -> impl Strategy<Value = Sample> {
+        let numbers = (any::<u8>(), any::<u16>(), any::<u32>(), any::<u32>(), any::<[u64; 3]>());
+        (0..13_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
+            |(which, (a, order, message, query, [x, y, z]), immediate, none, len)| {
+                let (space, tag) = (Space(a), Tag(x));
+                let record = match which {
+                    0 => Record::Ping,
+                    1 => Record::Pad,
+                    2 => Record::Grant { message, offset: x.min(u64::MAX - y), len: y },
+                    3 => Record::Data { message, offset: x.min(u64::MAX - u64::from(len)) },
+                    4 => Record::Done { message, status: a },
+                    5 => Record::Cancel { message },
+                    6 => Record::Refuse { message, order },
+                    7 => Record::Recall { message, order },
+                    8 => Record::Query { query, space, tag, ignore: y },
+                    9 => Record::Found(FoundRepr {
+                        query,
+                        space,
+                        tag,
+                        message,
+                        total: z,
+                        immediate,
+                        none,
+                    }),
+                    10 => Record::Goodbye { message },
+                    11 => Record::PathChallenge { path: a, nonce: x },
+                    _ => Record::PathResponse { path: a, nonce: x },
+                };
+                let has_body = matches!(record, Record::Pad | Record::Data { .. });
+                Sample::Plain(record, if has_body { len } else { 0 })
+            },
+        )
+    }
+
+    fn any_ack() -> impl Strategy<Value = Sample> {
+        let numbers = (any::<u8>(), any::<u32>(), 1..=u32::MAX, any::<u32>(), any::<u32>());
+        let pairs = vec_of((1..=u32::MAX, 1..=u32::MAX), 0..=ACK_RANGE_COUNT_MAX);
+        (numbers, pairs).prop_map(|((path, largest, first_len, delay_ns, credit_len), pairs)| {
+            Sample::Ack(AckRepr { path, largest, first_len, delay_ns, credit_len }, pairs)
+        })
+    }
+
+    fn address_of(secret: [u64; 2], host: u64, endpoint: u64) -> Address {
+        let locator = Locator([host as u8; 24]);
+        Address { secret: Secret(secret), identity: Identity { host, endpoint }, locator }
+    }
+
+    fn any_contact() -> impl Strategy<Value = Sample> {
+        let bytes = (0..6_u8, any::<u8>(), any::<u8>(), any::<u16>());
+        let locators = vec_of(any::<[u8; 24]>().prop_map(Locator), 0..=LOCATOR_COUNT_MAX);
+        (bytes, any::<[u64; 3]>(), any::<[u64; 4]>(), any::<bool>(), locators).prop_map(
+            |(
+                (which, flags, versions, frame_len_max),
+                [x, y, z],
+                [k0, k1, host, endpoint],
+                told,
+                locators,
+            )| {
+                let address = address_of([k0, k1], host, endpoint);
+                let (incarnation, id, nonce) = (x, y, z);
+                let plain = |record| Sample::Plain(record, 0);
+                match which {
+                    0 => {
+                        let hello = HelloRepr {
+                            flags,
+                            versions,
+                            frame_len_max,
+                            incarnation,
+                            id,
+                            nonce,
+                            address,
+                            locators: &[],
+                        };
+                        Sample::Hello(hello, locators)
+                    }
+                    1 => {
+                        let address = told.then_some(address);
+                        let flags = flags & !FLAG_ADDRESS;
+                        let welcome = WelcomeRepr {
+                            flags,
+                            versions,
+                            frame_len_max,
+                            id,
+                            nonce,
+                            incarnation,
+                            locators: &[],
+                            address,
+                        };
+                        Sample::Welcome(welcome, locators)
+                    }
+                    2 => {
+                        plain(Record::Challenge { flags, versions, nonce, cookie: y, incarnation })
+                    }
+                    3 => plain(Record::Echo { cookie: x }),
+                    4 => plain(Record::Reset { id }),
+                    _ => plain(Record::Versions { min: flags, max: versions, nonce }),
+                }
+            },
+        )
+    }
+
+    fn any_sample() -> impl Strategy<Value = Sample> {
+        prop_oneof![any_message(), any_control(), any_ack(), any_contact()]
+    }
+
+    fn body(len: usize) -> Vec<u8> {
+        (0..len).map(|at| (at % 251) as u8).collect()
+    }
+
+    /// A sealed frame of heads written by `heads` and so many bytes of body.
+    fn frame(heads: impl FnOnce(&mut Writer<'_>), body_len: usize) -> Vec<u8> {
+        let mut bytes = vec![0xEE; 5];
+        heads(&mut Writer::begin(&mut bytes, HEADER));
+        seal(&mut bytes, body_len, SECRET, None);
+        bytes.extend(body(body_len));
+        bytes
+    }
+
+    fn eager(len: u16) -> MessageHead {
+        MessageHead {
+            class: Class::Eager,
+            space: Space(2),
+            message: 0x2423_2221,
+            tag: Tag(0x3837_3635_3433_3231),
+            offset: 0,
+            total: u64::from(len),
+            immediate: None,
+            wants_match: false,
+            len,
+        }
+    }
+
+    /// Whether a frame of these heads and so long a body validates; its records are read in any case.
+    fn verdict(heads: impl FnOnce(&mut Writer<'_>), body_len: usize) -> Result<usize, FrameError> {
+        let bytes = frame(heads, body_len);
+        let frame = FrameView::open(SECRET, &bytes).expect("rightly sealed");
+        let (mut count, mut len) = (0, 0);
+        for (_, body) in frame.records() {
+            (count, len) = (count + 1, len + body.len());
+        }
+        let verdict = frame.validate();
+        if let Ok(valid_count) = verdict {
+            assert_eq!((valid_count, body_len), (count, len), "validated but not read to the end");
+        }
+        verdict
+    }
+
+    #[test]
+    fn lone_small_message_costs_forty_bytes() {
+        let bytes = frame(|writer| writer.message(&eager(8)), 8);
+        assert_eq!(bytes.len(), 40 + 8);
+        let two =
+            frame(|writer| [7, 8].into_iter().for_each(|len| writer.message(&eager(len))), 15);
+        assert_eq!(two.len(), 40 + 16 + 15);
+    }
+
+    #[test]
+    fn bytes_stand_where_the_protocol_says() {
+        let fragment = MessageHead {
+            class: Class::Fragment,
+            offset: 0x4443_4241,
+            total: 0x6463_6261,
+            immediate: Some(0x5857_5655_5453_5251),
+            wants_match: true,
+            ..eager(3)
+        };
+        let bytes = frame(|writer| writer.message(&fragment), 3);
+        assert_eq!(bytes[8..24], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32, 0, 13, 1]);
+        assert_eq!(bytes[24..32], [0x17, 2, 3, 0, 0x21, 0x22, 0x23, 0x24]);
+        assert_eq!(bytes[32..40], *b"12345678");
+        assert_eq!(bytes[40..56], *b"ABCDabcdQRSTUVWX");
+        assert_eq!(bytes[56..], [0, 1, 2]);
+        let check = siphash13(SECRET, &bytes[8..56], 59);
+        assert_eq!(bytes[..8], check.to_le_bytes());
+
+        let ack = AckRepr { path: 3, largest: 9, first_len: 4, delay_ns: 5, credit_len: 6 };
+        let bytes = frame(|writer| writer.ack(&ack, &[(7, 8)]), 0);
+        assert_eq!(bytes[24..28], [2, 3, 1, 0]);
+        assert_eq!(u32s(&bytes[28..]), [9, 4, 5, 6, 0, 7, 8]);
+
+        let (space, tag, immediate) = (Space(5), Tag(10), Some(12));
+        let found =
+            FoundRepr { query: 8, space, tag, message: 9, total: 11, immediate, none: true };
+        let bytes = frame(|writer| writer.found(&found), 0);
+        assert_eq!(bytes[24..28], [0x27, 5, 3, 0]);
+        assert_eq!(u32s(&bytes[28..]), [8, 9, 0, 10, 0, 11, 0, 12, 0]);
+    }
+
+    fn u32s(bytes: &[u8]) -> Vec<u32> {
+        let (words, rest) = bytes.as_chunks();
+        assert!(rest.is_empty());
+        words.iter().map(|word| u32::from_le_bytes(*word)).collect()
+    }
+
+    fn hello(locators: &[Locator]) -> HelloRepr<'_> {
+        HelloRepr {
+            flags: FLAG_HELPER,
+            versions: 0x12,
+            frame_len_max: 0x0504,
+            incarnation: 6,
+            id: 7,
+            nonce: 8,
+            address: address_of([0x5353_5353_5353_5353; 2], 1, 2),
+            locators,
+        }
+    }
+
+    #[test]
+    fn introductions_are_masked_and_only_the_receiver_reads_them() {
+        let locators = [Locator([0x55; 24]), Locator([0xAA; 24])];
+        let bytes = frame(|writer| writer.hello(&hello(&locators), SECRET), 0);
+        assert_eq!(bytes[24..32], [0x30, FLAG_HELPER, 0x12, 2, 4, 5, 0, 0]);
+        assert_eq!(u32s(&bytes[32..56]), [6, 0, 7, 0, 8, 0]);
+        let mut clear = hello(&[]).address.encode().to_vec();
+        clear.extend(locators.iter().flat_map(|locator| locator.0));
+        mask(SECRET, 8, &mut clear);
+        assert_eq!(bytes[56..], clear);
+        assert!(!bytes.windows(8).any(|window| window == [0x53; 8]), "the secret is in the clear");
+
+        let frame = FrameView::open(SECRET, &bytes).unwrap();
+        let Some((Record::Hello(view), _)) = frame.records().next() else { panic!("no Hello") };
+        assert_eq!(view.address(SECRET), Ok(hello(&[]).address));
+        assert_eq!(view.address(Secret::PUBLIC), Err(AddressError::Check));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_header_and_heads_is_refused() {
+        let bytes = frame(
+            |writer| {
+                writer.hello(&hello(&[]), SECRET);
+                writer.message(&eager(11));
+            },
+            11,
+        );
+        for bit in 0..8 * (bytes.len() - 11) {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let error = FrameView::open(SECRET, &damaged).expect_err("a damaged frame");
+            assert!(matches!(error, FrameError::Check | FrameError::Short), "bit {bit}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn other_lengths_and_other_secrets_are_refused() {
+        let bytes = frame(|writer| writer.message(&eager(11)), 11);
+        assert!(FrameView::open(SECRET, &bytes).is_ok());
+        for len in 0..bytes.len() {
+            assert!(FrameView::open(SECRET, &bytes[..len]).is_err(), "cut to {len}");
+            assert_eq!(FrameView::form(&bytes[..len]).is_some(), len >= HEADER_LEN);
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(FrameView::open(SECRET, &longer), Err(FrameError::Check));
+        assert_eq!(FrameView::open(Secret::PUBLIC, &bytes), Err(FrameError::Check));
+        assert_eq!(FrameView::open(SECRET, &bytes[..HEADER_LEN + 15]), Err(FrameError::Short));
+        assert_eq!(FrameView::form(&bytes), Some(VERSION));
+    }
+
+    #[test]
+    fn sum_of_the_bodies_is_put_in_by_seal() {
+        let mut head = Vec::new();
+        let mut writer = Writer::begin(&mut head, HEADER);
+        assert!(writer.is_empty());
+        writer.check();
+        writer.message(&eager(0));
+        assert_eq!((writer.is_empty(), writer.len()), (false, head.len()));
+        assert!(wants_crc(&head) && !wants_crc(&head[..HEADER_LEN]));
+        seal(&mut head, 0, SECRET, Some(0x0403_0201));
+        assert_eq!(head[24..32], [1, 0, 0, 0, 1, 2, 3, 4]);
+        let frame = FrameView::open(SECRET, &head).unwrap();
+        assert_eq!((frame.crc(), frame.validate()), (Some(0x0403_0201), Ok(2)));
+
+        let mut head = Vec::new();
+        Writer::begin(&mut head, HEADER).message(&eager(0));
+        assert!(!wants_crc(&head));
+        seal(&mut head, 0, SECRET, Some(7));
+        let frame = FrameView::open(SECRET, &head).unwrap();
+        assert_eq!((frame.crc(), frame.validate()), (None, Ok(1)), "nowhere to put a sum");
+    }
+
+    #[test]
+    fn what_breaks_a_rule_is_malformed() {
+        let bad = Err(FrameError::Malformed);
+        let fragment = |offset, total, len| {
+            let head = MessageHead { class: Class::Fragment, offset, total, ..eager(len) };
+            verdict(|writer| writer.message(&head), len.into())
+        };
+        let rts = |total, len| {
+            let head = MessageHead { class: Class::Rts, total, ..eager(len) };
+            verdict(|writer| writer.message(&head), len.into())
+        };
+        let raw =
+            |words: &[u64]| verdict(|writer| words.iter().for_each(|&word| writer.put([word])), 0);
+        assert_eq!(verdict(|_| (), 0), bad, "no record");
+        for kind in (0..=255)
+            .filter(|kind| !matches!(kind, 1..=4 | 0x10..=0x1B | 0x20..=0x27 | 0x30..=0x38))
+        {
+            assert_eq!(raw(&[First::word(kind, 0, 0, 0), 0, 0, 0, 0]), bad, "kind {kind:#x}");
+        }
+        assert_eq!(verdict(|writer| writer.message(&eager(8)), 7), bad, "a byte too few");
+        assert_eq!(verdict(|writer| writer.message(&eager(8)), 9), bad, "a byte nobody owns");
+        assert_eq!(verdict(|writer| writer.ping(), 1), bad);
+        let late = |writer: &mut Writer<'_>| {
+            writer.ping();
+            writer.put([First::word(kind::CHECK, 0, 0, 0)]);
+        };
+        assert_eq!(verdict(late, 0), bad, "a late Check");
+
+        assert_eq!((fragment(0, 5, 5), fragment(2, 5, 3)), (Ok(1), Ok(1)));
+        assert_eq!((fragment(3, 5, 3), fragment(u32::MAX, 5, 3)), (bad, bad));
+        assert_eq!((fragment(0, 4, 5), fragment(0, 0, 0)), (bad, bad));
+        assert_eq!((rts(5, 5), rts(u64::MAX, 0), rts(4, 5)), (Ok(1), Ok(1), bad));
+
+        let range = |offset, len| verdict(|writer| writer.grant(1, offset, len), 0);
+        assert_eq!((range(u64::MAX, 0), range(u64::MAX, 1)), (Ok(1), bad));
+        let data = |offset| verdict(|writer| writer.data(1, 2, offset), 2);
+        assert_eq!((data(u64::MAX - 2), data(u64::MAX - 1)), (Ok(1), bad));
+    }
+
+    #[test]
+    fn counts_that_are_too_large_or_do_not_fit_are_malformed() {
+        let bad = Err(FrameError::Malformed);
+        let head = |first: u64, word_count: usize| {
+            let words = move |writer: &mut Writer<'_>| {
+                writer.put([first]);
+                (1..word_count).for_each(|_| writer.put([pair(1, 1)]));
+            };
+            verdict(words, 0)
+        };
+        let ack = |count: u16| First::word(kind::ACK, 0, count, 9);
+        assert_eq!((head(ack(0), 3), head(ack(32), 35)), (Ok(1), Ok(1)));
+        assert_eq!((head(ack(33), 36), head(ack(2), 4), head(ack(0), 2)), (bad, bad, bad));
+        let ack_of = |first_len, pairs: &[(u32, u32)]| {
+            let ack = AckRepr { path: 0, largest: 9, first_len, delay_ns: 0, credit_len: 0 };
+            verdict(|writer| writer.ack(&ack, pairs), 0)
+        };
+        assert_eq!((ack_of(1, &[(1, 1)]), ack_of(0, &[])), (Ok(1), bad));
+        assert_eq!((ack_of(1, &[(0, 1)]), ack_of(1, &[(1, 0)])), (bad, bad));
+
+        let contact = |kind, flags, count: u16| First::word(kind, flags, count << 8, 0);
+        let words = |count: usize| (hello_head_len(count) / 8, welcome_head_len(count, true) / 8);
+        assert_eq!(head(contact(kind::HELLO, 0, 8), words(8).0), Ok(1));
+        assert_eq!(head(contact(kind::HELLO, 0, 9), words(9).0), bad);
+        assert_eq!(head(contact(kind::HELLO, 0, 1), words(1).0 - 1), bad);
+        assert_eq!(head(contact(kind::WELCOME, FLAG_ADDRESS, 8), words(8).1), Ok(1));
+        assert_eq!(head(contact(kind::WELCOME, FLAG_ADDRESS, 9), words(9).1), bad);
+        assert_eq!(head(contact(kind::WELCOME, FLAG_ADDRESS, 0), 4), bad);
+        assert_eq!(head(contact(kind::WELCOME, 0, 0), 4), Ok(1));
+    }
+
+    #[test]
+    fn ack_ranges_go_down_to_packet_one_and_no_further() {
+        let ranges = |largest: u64, first_len: u32, pairs: &[(u32, u32)]| {
+            let ack =
+                AckRepr { path: 0, largest: largest as u32, first_len, delay_ns: 0, credit_len: 0 };
+            let words: Vec<Word> =
+                pairs.iter().map(|&(skip, take)| pair(skip, take).to_le_bytes()).collect();
+            AckView { repr: ack, pairs: &words }.ranges(largest).collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(1, 1, &[]), [(1, 1)]);
+        assert_eq!(
+            ranges(10, 3, &[(2, 4), (1, 1)]),
+            [(8, 10), (2, 5)],
+            "the last pair would end at 0"
+        );
+        assert_eq!(ranges(10, 3, &[(2, 3), (1, 1)]), [(8, 10), (3, 5), (1, 1)]);
+        assert_eq!(ranges(10, 10, &[(1, 1)]), [(1, 10)]);
+        assert_eq!(ranges(10, 11, &[(1, 1)]), [], "the first range would start at 0");
+        assert_eq!(ranges(10, 1, &[(u32::MAX, 1), (1, 1)]), [(10, 10)]);
+        assert_eq!(ranges(10, 1, &[(1, u32::MAX), (1, 1)]), [(10, 10)]);
+        assert_eq!(ranges(0, 1, &[]), []);
+        assert_eq!(ranges(10, 0, &[(1, 1)]), [], "never validated");
+        let high = u64::from(u32::MAX) + 2;
+        assert_eq!(ranges(high, u32::MAX, &[(1, 1)]), [(3, high), (1, 1)]);
+        assert_eq!(
+            ranges(u64::MAX, 1, &[(1, 1)]),
+            [(u64::MAX, u64::MAX), (u64::MAX - 2, u64::MAX - 2)]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn records_round_trip(samples in vec_of(any_sample(), 1..8), crc: Option<u32>) {
+            let mut bytes = Vec::new();
+            let mut writer = Writer::begin(&mut bytes, HEADER);
+            if crc.is_some() {
+                writer.check();
+            }
+            for sample in &samples {
+                let before = writer.len();
+                sample.write(&mut writer);
+                prop_assert_eq!(writer.len() - before, sample.head_len(), "{:?}", sample);
+            }
+            let bodies = body(samples.iter().map(Sample::body_len).sum());
+            seal(&mut bytes, bodies.len(), SECRET, crc);
+            bytes.extend(&bodies);
+
+            let frame = FrameView::open(SECRET, &bytes).unwrap();
+            prop_assert_eq!(frame.header, HEADER);
+            prop_assert_eq!(frame.crc(), crc);
+            prop_assert_eq!(frame.validate(), Ok(samples.len() + usize::from(crc.is_some())));
+            let mut records = frame.records();
+            if let Some(crc) = crc {
+                prop_assert_eq!(records.next(), Some((Record::Check { crc }, &[][..])));
+            }
+            let mut bodies = &bodies[..];
+            for sample in &samples {
+                let (record, body) = records.next().unwrap();
+                sample.assert_reads_as(record);
+                let expected = bodies.split_off(..sample.body_len()).unwrap();
+                prop_assert_eq!(body, expected);
+            }
+            prop_assert_eq!(records.next(), None);
+        }
+
+        #[test]
+        fn random_bytes_are_refused(bytes in vec_of(any::<u8>(), 0..200)) {
+            FrameView::form(&bytes);
+            prop_assert!(FrameView::open(SECRET, &bytes).is_err());
+        }
+
+        /// Rightly keyed nonsense: first words of known kinds with small numbers, so that much of it is nearly right.
+        #[test]
+        fn keyed_nonsense_is_read_without_panic(
+            heads in vec_of((0..0x58_u8, any::<u8>(), 0..12_u16, any::<u32>()), 0..60),
+            noise in vec_of(any::<u64>(), 0..8),
+            body_len in 0..40_usize,
+        ) {
+            let mut bytes = Vec::new();
+            let mut writer = Writer::begin(&mut bytes, HEADER);
+            heads.iter().for_each(|&(kind, a, b, c)| writer.put([First::word(kind, a, b << (c % 9), c)]));
+            noise.iter().for_each(|&word| writer.put([word]));
+            seal(&mut bytes, body_len, SECRET, None);
+            bytes.extend(body(body_len));
+            let frame = FrameView::open(SECRET, &bytes).unwrap();
+            let mut seen = 0;
+            for (record, _) in frame.records() {
+                seen += 1;
+                match record {
+                    Record::Ack(ack) => {
+                        let mut top = 1 + u64::from(ack.largest());
+                        for (low, high) in ack.ranges(ack.largest().into()) {
+                            prop_assert!(1 <= low && low <= high && high < top);
+                            top = low;
+                        }
+                    }
+                    Record::Hello(hello) => {
+                        let _ = hello.address(SECRET);
+                        prop_assert!(hello.locators(SECRET).count() <= LOCATOR_COUNT_MAX);
+                    }
+                    Record::Welcome(welcome) => {
+                        let _ = welcome.address(SECRET);
+                        prop_assert!(welcome.locators(SECRET).count() <= LOCATOR_COUNT_MAX);
+                    }
+                    _ => {}
+                }
+            }
+            if let Ok(count) = frame.validate() {
+                prop_assert_eq!(count, seen);
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What is counted: messages between two endpoints, frames alone, the matcher alone.
+
+use std::hint::black_box;
+
+use anyhow::{Result, bail};
+use packhorse_proto::matching::Matcher;
+use packhorse_proto::wire::{Class, Header, MessageHead};
+use packhorse_proto::{
+    BufId, Criteria, Event, Limits, List, Payload, PeerId, Place, Secret, SendSpec, Settings,
+    Space, Tag,
+};
+use packhorse_tests::node::{Buffers, Node, Pair, Wire, recv_spec};
+
+use crate::sides::{at_frame, at_matcher, at_receiver, at_sender};
+
+/// A run of messages of one kind from node 0 to node 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// What a reader calls it.
+    pub(crate) title: &'static str,
+    /// Payload.
+    pub(crate) len: usize,
+    /// Posted at once, before frames are made.
+    pub(crate) burst: usize,
+    /// Payload goes through the resend pool.
+    pub(crate) copied: bool,
+    /// Bodies are summed.
+    pub(crate) payload_check: bool,
+    /// The receive is posted after the message came.
+    pub(crate) unexpected: bool,
+    /// Each message is answered by one of the same kind; counted is a whole round at each side.
+    pub(crate) answered: bool,
+}
+
+const PLAIN: Stream = Stream {
+    name: "",
+    title: "",
+    len: 8,
+    burst: 1,
+    copied: false,
+    payload_check: false,
+    unexpected: false,
+    answered: false,
+};
+
+/// The message of which the issue speaks: 8 bytes, in a frame of its own, into a posted receive.
+pub(crate) const LONE: Stream =
+    Stream { name: "lone", title: "8 bytes, alone in its frame", ..PLAIN };
+
+/// All of them.
+pub(crate) const STREAMS: &[Stream] = &[
+    LONE,
+    Stream { name: "copied", title: "8 bytes, copied at the post", copied: true, ..PLAIN },
+    Stream { name: "checked", title: "8 bytes, with payload check", payload_check: true, ..PLAIN },
+    Stream { name: "unexpected", title: "8 bytes, before its receive", unexpected: true, ..PLAIN },
+    Stream { name: "burst", title: "8 bytes, 16 posted at once", burst: 16, ..PLAIN },
+    Stream { name: "kilobyte", title: "1 KB, alone in its frame", len: 1_000, ..PLAIN },
+    Stream { name: "pingpong", title: "8 bytes there and 8 back", answered: true, ..PLAIN },
+    Stream { name: "megabyte", title: "1 MB by rendezvous", len: 1 << 20, ..PLAIN },
+];
+
+/// Masks of MPI libraries (their libfabric layers): what is ignored for a tag, and for any tag.
+pub(crate) const MASKS: &[(&str, u64, u64)] =
+    &[("Open MPI", 1 << 32, 1 << 32 | 0x7FFF_FFFF), ("MPICH", 3 << 54, 3 << 54 | 0x7FFF_FFFF)];
+
+/// Runs the scenario with this name, for so many messages.
+pub(crate) fn run(name: &str, count: usize) -> Result<()> {
+    if let Some(stream) = STREAMS.iter().find(|stream| stream.name == name) {
+        run_stream(stream, count);
+        return Ok(());
+    }
+    let words: Vec<&str> = name.split('-').collect();
+    match words[..] {
+        ["frame"] => run_frames(count),
+        ["match", list, mask, entries] => {
+            let (tagged, any) = MASKS
+                .iter()
+                .map(|&(_, tagged, any)| (tagged, any))
+                .nth(mask.parse()?)
+                .expect("a mask");
+            run_matcher(list == "unexpected", tagged, any, entries.parse()?, count);
+        }
+        _ => bail!("no scenario is called {name}"),
+    }
+    Ok(())
+}
+
+fn run_stream(stream: &Stream, count: usize) {
+    let settings = Settings { payload_check: stream.payload_check, ..Settings::default() };
+    let mut pair = Pair::open(&Limits::default(), &settings);
+    let bufs = [0, 1].map(|side: usize| {
+        let memory = &mut pair.nodes[side].memory;
+        [memory.add(stream.len, side as u8), memory.add(stream.len, 0)]
+    });
+    // First contact is not what is counted, but must be over.
+    let mut talk = Talk { stream: *stream, bufs, serial: 0 };
+    talk.warm_up(&mut pair);
+    let mut done = 0;
+    while done < count {
+        talk.round(&mut pair);
+        done += stream.burst;
+    }
+}
+
+/// Messages between two nodes, as a driver would move them.
+struct Talk {
+    stream: Stream,
+    /// For each side: what it sends from, what it receives into.
+    bufs: [[BufId; 2]; 2],
+    serial: u64,
+}
+
+impl Talk {
+    fn warm_up(&mut self, pair: &mut Pair) {
+        for _ in 0..256 {
+            self.round(pair);
+        }
+        pair.settle(1_000_000);
+        drain(&mut pair.nodes);
+    }
+
+    /// One burst, or one message and its answer.
+    fn round(&mut self, pair: &mut Pair) {
+        let first = self.serial;
+        self.serial += self.stream.burst as u64;
+        if !self.stream.unexpected {
+            self.post_recvs(pair, 1, first);
+        }
+        if self.stream.answered {
+            self.post_recvs(pair, 0, first);
+        }
+        self.post_sends(pair, 0, first);
+        cross(pair);
+        if self.stream.unexpected {
+            self.post_recvs(pair, 1, first);
+        }
+        let got = events(pair, 1);
+        assert!(got > 0, "nothing arrived in round {first}");
+        if self.stream.answered {
+            self.post_sends(pair, 1, first);
+            cross(pair);
+            assert!(events(pair, 0) > 0, "no answer in round {first}");
+        }
+    }
+
+    fn post_recvs(&self, pair: &mut Pair, side: usize, first: u64) {
+        let Pair { nodes, peers, now, .. } = pair;
+        for tag in first..first + self.stream.burst as u64 {
+            let spec =
+                recv_spec(Some(peers[side]), tag, 0, self.bufs[side][1], self.stream.len as u64);
+            match side {
+                0 => at_sender::post_recv(&mut nodes[0], *now, spec),
+                _ => at_receiver::post_recv(&mut nodes[1], *now, spec),
+            }
+        }
+    }
+
+    fn post_sends(&self, pair: &mut Pair, side: usize, first: u64) {
+        let Pair { nodes, peers, now, .. } = pair;
+        let (buf, len) = (self.bufs[side][0], self.stream.len as u64);
+        let bytes = [7; 64];
+        let payload = match self.stream.copied {
+            true => Payload::Copied(&bytes[..self.stream.len]),
+            false => Payload::InPlace { buf, len },
+        };
+        for tag in first..first + self.stream.burst as u64 {
+            let spec = SendSpec {
+                peer: peers[side],
+                space: Space(0),
+                tag: Tag(tag),
+                immediate: None,
+                payload,
+                until_matched: false,
+                user: tag,
+            };
+            match side {
+                0 => at_sender::post_send(&mut nodes[0], *now, spec),
+                _ => at_receiver::post_send(&mut nodes[1], *now, spec),
+            }
+        }
+    }
+}
+
+/// Carries frames until nobody has one. Each crossing takes a microsecond.
+fn cross(pair: &mut Pair) {
+    loop {
+        pair.now = pair.now + 1_000;
+        let Pair { nodes: [a, b], wires: [to_a, to_b], now, .. } = pair;
+        while at_sender::poll_transmit(a, *now) {
+            let (frame, crc) = gathered(a, to_b);
+            at_sender::seal(a, crc);
+            send(a, to_b, frame);
+        }
+        while at_receiver::poll_transmit(b, *now) {
+            let (frame, crc) = gathered(b, to_a);
+            at_receiver::seal(b, crc);
+            send(b, to_a, frame);
+        }
+        if to_a.is_empty() && to_b.is_empty() {
+            return;
+        }
+        while let Some(frame) = to_b.pop() {
+            at_receiver::on_frame(b, *now, a.locator, &frame);
+            to_b.recycle(frame);
+        }
+        while let Some(frame) = to_a.pop() {
+            at_sender::on_frame(a, *now, b.locator, &frame);
+            to_a.recycle(frame);
+        }
+        while at_sender::poll_event(a).is_some_and(|event| !matches!(event, Event::Received { .. }))
+        {
+        }
+    }
+}
+
+/// The body of the frame last made, behind room for its head; and its sum, if one is wanted.
+fn gathered(node: &mut Node, wire: &mut Wire) -> (Vec<u8>, u32) {
+    let mut frame = wire.blank();
+    let crc = node.gather(&mut frame);
+    (frame, crc)
+}
+
+fn send(node: &Node, wire: &mut Wire, mut frame: Vec<u8>) {
+    frame[..node.tx.head.len()].copy_from_slice(&node.tx.head);
+    wire.push(frame);
+}
+
+/// Takes all events of a side; how many messages arrived.
+fn events(pair: &mut Pair, side: usize) -> usize {
+    let mut count = 0;
+    loop {
+        let event = match side {
+            0 => at_sender::poll_event(&mut pair.nodes[0]),
+            _ => at_receiver::poll_event(&mut pair.nodes[1]),
+        };
+        match event {
+            None => return count,
+            Some(Event::Received { result: Ok(()), .. }) => count += 1,
+            Some(_) => {}
+        }
+    }
+}
+
+fn drain(nodes: &mut [Node; 2]) {
+    for node in nodes {
+        while node.endpoint.poll_event().is_some() {}
+    }
+}
+
+/// Frames alone: what the wire format costs with no promise attached.
+fn run_frames(count: usize) {
+    let key = Secret([3, 5]);
+    let mut memory = Buffers::default();
+    let buf = memory.add(8, 0);
+    let mut head = Vec::with_capacity(64);
+    let mut frame = Vec::with_capacity(64);
+    for packet in 0..count as u32 {
+        let header = Header { to: 77, packet, path: 0, form: 1 };
+        let message = MessageHead {
+            class: Class::Eager,
+            space: Space(0),
+            message: packet,
+            tag: Tag(u64::from(packet)),
+            offset: 0,
+            total: 8,
+            immediate: None,
+            wants_match: false,
+            len: 8,
+        };
+        at_frame::at_frame_sender(&mut head, header, &message, key);
+        frame.clear();
+        frame.extend_from_slice(&head);
+        frame.extend_from_slice(&[1; 8]);
+        assert!(at_frame::at_frame_receiver(&frame, key, &mut memory, Place { buf, offset: 0 }));
+    }
+}
+
+/// The matcher among `entries` others, of the shapes an MPI program mixes: tag and source given, any tag, any source,
+/// any of both. What is counted matches none of the others and comes behind all of them.
+fn run_matcher(unexpected: bool, tagged: u64, any_tag: u64, entries: usize, count: usize) {
+    let mut matcher = Matcher::new(0x5EED);
+    for at in 0..entries as u64 {
+        let (source, tag) = (PeerId(at as u32 % 64), Tag(1 << 34 | at));
+        if unexpected {
+            matcher.hold(Space(0), tag, source, at as u32);
+            continue;
+        }
+        // Any-tag receives belong to communicators of their own, or they would take everything.
+        let other = Tag(2 + at % 7 << 34);
+        let (tag, ignore, source) = match at % 8 {
+            0 => (other, any_tag, Some(source)),
+            1 => (other, any_tag, None),
+            2 => (tag, tagged, None),
+            _ => (tag, tagged, Some(source)),
+        };
+        matcher.post(List::Priority, &Criteria { space: Space(0), tag, ignore, source }, at as u32);
+    }
+    for at in 0..count as u64 {
+        let (tag, source) = (Tag(1 << 34 | 1 << 20 | at % 1_000), PeerId(at as u32 % 64));
+        let any_source = at % 4 == 0;
+        let criteria = Criteria {
+            space: Space(0),
+            tag,
+            ignore: tagged,
+            source: (!any_source).then_some(source),
+        };
+        let taken = match unexpected {
+            true => at_matcher::unexpected(&mut matcher, &criteria, tag, source),
+            false => at_matcher::expected(&mut matcher, &criteria, tag, source),
+        };
+        assert_eq!(black_box(taken), Some(7));
+    }
+}

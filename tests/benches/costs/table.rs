@@ -1,0 +1,215 @@
+//! The report, and what must hold.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::callgrind::{profile, total};
+use crate::owners::{Bill, Guarantee, Owners};
+use crate::scenarios::{LONE, MASKS, STREAMS, Stream};
+
+/// Instructions an 8-byte message may cost at each side.
+const LONE_MAX: f64 = 500.0;
+/// What matching among 10 000 may cost, as a multiple of matching among 10.
+const GROWTH_MAX: f64 = 1.2;
+/// Another compiler than the one that wrote `tests/costs.txt` may need so much more.
+const OTHER_COMPILER: f64 = 1.15;
+/// Messages counted: a multiple of everything that happens every so often (acks, bursts).
+const COUNT: usize = 4_096;
+/// Large messages are long.
+const LARGE_COUNT: usize = 16;
+
+/// Cost of one message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sides {
+    sender: f64,
+    receiver: f64,
+}
+
+/// Everything counted.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    streams: Vec<(Stream, Sides)>,
+    frame: Sides,
+    /// By guarantee: sender, receiver.
+    price: Vec<(Guarantee, Sides)>,
+    functions: Vec<(String, Sides)>,
+    matching: Vec<Growth>,
+}
+
+/// Matching among few and among many.
+#[derive(Debug)]
+struct Growth {
+    list: &'static str,
+    library: &'static str,
+    few: f64,
+    many: f64,
+}
+
+/// Counts everything.
+pub(crate) fn measure() -> Result<Figures> {
+    let mut streams = Vec::new();
+    for stream in STREAMS {
+        let count = if stream.len > 100_000 { LARGE_COUNT } else { COUNT };
+        let side = |inside| cost(stream.name, count, inside);
+        streams
+            .push((*stream, Sides { sender: side("at_sender")?, receiver: side("at_receiver")? }));
+    }
+    let frame = Sides {
+        sender: cost("frame", COUNT, "at_frame_sender")?,
+        receiver: cost("frame", COUNT, "at_frame_receiver")?,
+    };
+    let (sender, receiver) = (price("at_sender")?, price("at_receiver")?);
+    let of = |bill: &Bill, part: Guarantee| {
+        bill.parts.get(&part).map_or(0.0, |&n| n as f64 / COUNT as f64)
+    };
+    let price = Guarantee::ALL
+        .map(|part| (part, Sides { sender: of(&sender, part), receiver: of(&receiver, part) }));
+    let functions = functions(&sender, &receiver);
+    Ok(Figures { streams, frame, price: price.to_vec(), functions, matching: measure_matching()? })
+}
+
+fn measure_matching() -> Result<Vec<Growth>> {
+    let mut matching = Vec::new();
+    for list in ["posted", "unexpected"] {
+        for (mask, &(library, ..)) in MASKS.iter().enumerate() {
+            let among =
+                |entries| cost(&format!("match-{list}-{mask}-{entries}"), COUNT, "at_matcher");
+            matching.push(Growth { list, library, few: among(10)?, many: among(10_000)? });
+        }
+    }
+    Ok(matching)
+}
+
+/// Instructions of one message: what twice as many cost more.
+fn cost(scenario: &str, count: usize, inside: &str) -> Result<f64> {
+    let once = total(&profile(scenario, count, inside)?)?;
+    let twice = total(&profile(scenario, 2 * count, inside)?)?;
+    Ok((twice - once) as f64 / count as f64)
+}
+
+/// The bill of `COUNT` lone messages at one side.
+fn price(inside: &str) -> Result<Bill> {
+    let mut owners = Owners::load()?;
+    let once = owners.bill(&profile(LONE.name, COUNT, inside)?)?;
+    let mut twice = owners.bill(&profile(LONE.name, 2 * COUNT, inside)?)?;
+    for (part, count) in &once.parts {
+        *twice.parts.entry(*part).or_default() -= count;
+    }
+    for (function, count) in &once.functions {
+        *twice.functions.entry(function.clone()).or_default() -= count;
+    }
+    Ok(twice)
+}
+
+/// Functions that cost at least an instruction per message, dearest first.
+fn functions(sender: &Bill, receiver: &Bill) -> Vec<(String, Sides)> {
+    let names: std::collections::BTreeSet<_> =
+        sender.functions.keys().chain(receiver.functions.keys()).collect();
+    let of = |bill: &Bill, name| bill.functions.get(name).map_or(0.0, |&n| n as f64 / COUNT as f64);
+    let mut all: Vec<(String, Sides)> = names
+        .into_iter()
+        .map(|name| {
+            let short = name.1.rsplit("::").next().unwrap_or("").to_owned();
+            let sides = Sides { sender: of(sender, name), receiver: of(receiver, name) };
+            (format!("{} {short}", name.0), sides)
+        })
+        .filter(|(_, sides)| sides.sender + sides.receiver >= 1.0)
+        .collect();
+    all.sort_by(|a, b| (b.1.sender + b.1.receiver).total_cmp(&(a.1.sender + a.1.receiver)));
+    all
+}
+
+/// The compiler, as the table names it: the one that runs in this folder, hence the one that built this.
+pub(crate) fn compiler() -> Result<String> {
+    let output =
+        Command::new("rustc").arg("--version").output().context("rustc could not be started")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The table as it is kept.
+pub(crate) fn shown(figures: &Figures, tools: &str) -> String {
+    let mut out = String::new();
+    let _ =
+        writeln!(out, "Instructions per message, by cargo bench -p packhorse-tests --bench costs");
+    let _ = writeln!(out, "{tools}, release profile, {}", std::env::consts::ARCH);
+    heading(&mut out, "A message", &["sender", "receiver"]);
+    for (stream, sides) in &figures.streams {
+        row(&mut out, stream.title, sides);
+    }
+    heading(
+        &mut out,
+        "The price of each guarantee (8 bytes, alone in its frame)",
+        &["sender", "receiver"],
+    );
+    let mut sum = Sides { sender: 0.0, receiver: 0.0 };
+    for (part, sides) in &figures.price {
+        row(&mut out, part.title(), sides);
+        sum = Sides { sender: sum.sender + sides.sender, receiver: sum.receiver + sides.receiver };
+    }
+    row(&mut out, "in all", &sum);
+    row(
+        &mut out,
+        "for comparison: a frame written and read with nothing around it",
+        &figures.frame,
+    );
+    heading(&mut out, "Matching, post to match", &["among 10", "10 000", "ratio"]);
+    for growth in &figures.matching {
+        let ratio = growth.many / growth.few;
+        let title = format!("{}, masks of {}", growth.list, growth.library);
+        let _ = writeln!(out, "{title:<64} {:>9.1} {:>9.1} {ratio:>9.2}", growth.few, growth.many);
+    }
+    heading(
+        &mut out,
+        "Where they are spent (8 bytes, alone in its frame)",
+        &["sender", "receiver"],
+    );
+    for (name, sides) in &figures.functions {
+        row(&mut out, name, sides);
+    }
+    out
+}
+
+fn heading(out: &mut String, title: &str, columns: &[&str]) {
+    let _ = write!(out, "\n{title:<64}");
+    for column in columns {
+        let _ = write!(out, " {column:>9}");
+    }
+    let _ = writeln!(out, "\n{:-<84}", "");
+}
+
+fn row(out: &mut String, title: &str, sides: &Sides) {
+    let _ = writeln!(out, "{title:<64} {:>9.1} {:>9.1}", sides.sender, sides.receiver);
+}
+
+/// Fails if a bound is passed.
+pub(crate) fn judge(figures: &Figures, same_compiler: bool) -> Result<()> {
+    let slack = if same_compiler { 1.0 } else { OTHER_COMPILER };
+    let mut wrong = Vec::new();
+    let (_, lone) =
+        figures.streams.iter().find(|(stream, _)| stream.name == LONE.name).expect("counted");
+    for (side, count) in [("sender", lone.sender), ("receiver", lone.receiver)] {
+        if count > LONE_MAX * slack {
+            wrong.push(format!(
+                "an 8-byte message costs its {side} {count:.0} instructions, {LONE_MAX:.0} allowed"
+            ));
+        }
+    }
+    for growth in &figures.matching {
+        let ratio = growth.many / growth.few;
+        if ratio > GROWTH_MAX {
+            let Growth { list, library, .. } = growth;
+            wrong.push(format!(
+                "matching among 10 000 {list} ({library}) costs {ratio:.2} × among 10"
+            ));
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("; "));
+    }
+    println!(
+        "\nwithin bounds: {LONE_MAX:.0} instructions a side (× {slack} for this compiler), × {GROWTH_MAX} from 10 to 10 000 entries"
+    );
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! The body of the fuzz target `endpoint`: whole endpoints, random commands, a network that lies.
+//!
+//! ```text
+//!   script ──▶ commands: post, cancel, claim, time, close, restart …
+//!          ──▶ network:  deliver, lose, double, reorder, damage, replay
+//!          ──▶ Mallory:  rightly keyed frames with heads of her own: forged acks, grants out of range,
+//!                        wrong message numbers, Hellos in somebody's name, answers nobody asked for
+//! ```
+//!
+//! Mallory knows every address, reads every frame and may send anything: what she says may end associations and lose
+//! messages of the peers she plays. What she must not achieve, and what is checked here: a panic; a byte placed or
+//! read outside what was posted, or after its request ended (`Ledger`); more held than `Limits` allow; a request that
+//! ends twice; work without end; an endpoint that cannot be closed, or a request that never ends.
+//!
+//! `application.rs` has the commands, `network.rs` what befalls frames and time, `mallory.rs` the forger.
+
+mod application;
+mod mallory;
+mod network;
+
+use std::collections::VecDeque;
+
+use packhorse_proto::{
+    BufId, Claim, Endpoint, Event, GrantPolicy, Instant, Limits, Locator, MS, PeerId, ReqId,
+    SECOND, Settings, Source, TxFrame,
+};
+
+use crate::ledger::Ledger;
+use crate::node::opening;
+use crate::script::Script;
+use mallory::Mallory;
+
+/// Frames kept on their way to one endpoint; more are lost, as in a full queue.
+const FLYING_COUNT_MAX: usize = 64;
+/// Frames taken from one endpoint after one command. Mallory can open a window wide; the rest waits.
+const POLL_COUNT_MAX: usize = 256;
+/// Commands of one script.
+const COMMAND_COUNT_MAX: usize = 400;
+
+/// A frame on its way.
+#[derive(Clone, Debug)]
+struct Flying {
+    from: Locator,
+    bytes: Vec<u8>,
+}
+
+/// One endpoint and its distrustful application.
+struct Party {
+    number: u64,
+    life: u64,
+    endpoint: Endpoint,
+    ledger: Ledger,
+    peers: Vec<PeerId>,
+    claims: Vec<Claim>,
+    inbox: VecDeque<Flying>,
+    closing: bool,
+}
+
+/// Everything.
+struct World {
+    now: Instant,
+    limits: Limits,
+    settings: Settings,
+    parties: Vec<Party>,
+    mallory: Mallory,
+    tx: TxFrame,
+    post_count: usize,
+}
+
+/// Runs a script; panics if an endpoint breaks its word.
+pub fn endpoints(bytes: &[u8]) {
+    let mut script = Script::new(bytes);
+    let mut world = World::open(&mut script);
+    for _ in 0..COMMAND_COUNT_MAX {
+        if script.is_over() {
+            break;
+        }
+        world.command(&mut script);
+        world.drain();
+    }
+    world.close_all();
+}
+
+fn settings(script: &mut Script<'_>) -> Settings {
+    Settings {
+        eager_len_max: script.pick(&[0, 8, 1_000, 4_000, 32 << 10]),
+        grant_packets: script.pick(&[1, 2, 16, 32]),
+        grant_ahead: script.pick(&[0, 1, 15, 32]),
+        grants_in_flight: script.pick(&[1, 4]),
+        grant_policy: script.pick(&[GrantPolicy::SmallestFirst, GrantPolicy::RoundRobin]),
+        ack_every: script.pick(&[1, 2, 8, 256]),
+        ack_delay_ns: script.pick(&[0, 25_000, 10 * MS]),
+        payload_check: script.flag(),
+        has_helper: script.flag(),
+        gone_after_ns: 2 * SECOND,
+        gone_after_inline_ns: 4 * SECOND,
+        linger_ns: SECOND,
+        open_to_strangers: script.flag(),
+        versions: script.pick(&[(1, 1), (1, 3)]),
+        initial_rtt_ns: MS,
+        frame_len_max: script.pick(&[1_200, 1_472, 9_000]),
+    }
+}
+
+fn limits(script: &mut Script<'_>, settings: &Settings) -> Limits {
+    let least = u64::from(settings.eager_len_max).max(u64::from(settings.frame_len_max));
+    Limits {
+        held_len_max: least + script.pick(&[0, 10_000, 1 << 20]),
+        envelope_count_max: script.pick(&[4, 9, 1_000]),
+        peer_count_max: script.pick(&[2, 4, 64]),
+        copied_len_max: script.pick(&[0, 100, 1 << 20]),
+        grant_len_max: u64::from(settings.frame_len_max) * script.pick(&[1, 3, 100]),
+    }
+}
+
+impl Party {
+    fn open(number: u64, life: u64, limits: &Limits, settings: &Settings, now: Instant) -> Self {
+        let endpoint = Endpoint::open(opening(number, life), limits.clone(), settings.clone(), now)
+            .expect("the script draws sound settings");
+        Self {
+            number,
+            life,
+            endpoint,
+            ledger: Ledger::default(),
+            peers: Vec::new(),
+            claims: Vec::new(),
+            inbox: VecDeque::new(),
+            closing: false,
+        }
+    }
+
+    fn locator(&self) -> Locator {
+        opening(self.number, 0).locators[0]
+    }
+
+    /// A peer by the script's choice, known or not.
+    fn peer(&self, script: &mut Script<'_>) -> PeerId {
+        match script.byte() {
+            255 => PeerId(u32::from(script.byte())),
+            choice => self
+                .peers
+                .get(usize::from(choice) % self.peers.len().max(1))
+                .copied()
+                .unwrap_or(PeerId(0)),
+        }
+    }
+
+    fn request(&self, script: &mut Script<'_>) -> Option<(BufId, ReqId)> {
+        let count = self.ledger.open_requests().count().min(256);
+        if count == 0 {
+            return None;
+        }
+        self.ledger.open_requests().nth(script.below(count))
+    }
+}
+
+impl World {
+    fn open(script: &mut Script<'_>) -> Self {
+        let settings = settings(script);
+        let limits = limits(script, &settings);
+        let now = Instant(5 * SECOND);
+        let count = 2 + u64::from(script.flag());
+        let parties =
+            (0..count).map(|number| Party::open(number, 0, &limits, &settings, now)).collect();
+        let mut world = Self {
+            now,
+            limits,
+            settings,
+            parties,
+            mallory: Mallory::default(),
+            tx: TxFrame::default(),
+            post_count: 0,
+        };
+        for at in 0..world.parties.len() {
+            world.introduce(at);
+        }
+        world
+    }
+
+    /// Tells an endpoint of all others, itself, and Mallory.
+    fn introduce(&mut self, at: usize) {
+        let addresses: Vec<_> = self.parties.iter().map(|party| party.endpoint.address()).collect();
+        let party = &mut self.parties[at];
+        for address in addresses.iter().chain([&mallory::address()]) {
+            // Few rows are a limit like any other: who does not fit is not known.
+            party.peers.extend(party.endpoint.add_peer(address).ok());
+        }
+    }
+
+    fn command(&mut self, script: &mut Script<'_>) {
+        let at = script.below(self.parties.len());
+        match script.below(24) {
+            0..=2 => self.post_send(at, script),
+            3..=5 => self.post_recv(at, script),
+            6 => self.cancel(at, script),
+            7 => self.probe_or_claim(at, script),
+            8 => self.use_claim(at, script),
+            9..=12 => self.deliver(at, script),
+            13 => self.deliver_all(at),
+            14..=15 => self.pass_time(script),
+            16..=20 => self.forge(at, script),
+            21 => self.replay(at, script),
+            22 => self.misfortune(at, script),
+            _ => self.parting(at, script),
+        }
+    }
+
+    /// Takes out of every endpoint what it has to say.
+    fn drain(&mut self) {
+        for at in 0..self.parties.len() {
+            self.transmit(at);
+            self.check(at);
+        }
+    }
+
+    fn transmit(&mut self, at: usize) {
+        for _ in 0..POLL_COUNT_MAX {
+            let party = &mut self.parties[at];
+            if !party.endpoint.poll_transmit(self.now, &mut self.tx) {
+                break;
+            }
+            let (frame, to) = finish(&party.endpoint, &party.ledger, &mut self.tx, &self.settings);
+            let from = party.locator();
+            self.mallory.overhear(&frame);
+            let receiver = self.parties.iter_mut().find(|party| party.locator() == to);
+            if let Some(receiver) =
+                receiver.filter(|receiver| receiver.inbox.len() < FLYING_COUNT_MAX)
+            {
+                receiver.inbox.push_back(Flying { from, bytes: frame });
+            }
+        }
+    }
+
+    /// Events, and the promises about memory.
+    fn check(&mut self, at: usize) {
+        let party = &mut self.parties[at];
+        while let Some(event) = party.endpoint.poll_event() {
+            party.ledger.on_event(&event);
+            if let Event::Closed { .. } = event {
+                assert!(party.closing, "closed without being asked");
+            }
+        }
+        let counters = party.endpoint.counters();
+        assert!(
+            counters.held_len_peak <= self.limits.held_len_max,
+            "more payload held than allowed"
+        );
+        let envelope_count_max = u64::from(self.limits.envelope_count_max);
+        assert!(
+            counters.envelope_count_peak <= envelope_count_max,
+            "more envelopes held than allowed"
+        );
+    }
+
+    /// Closes everything. Whatever Mallory did: within the times that were set, all is over.
+    fn close_all(&mut self) {
+        for party in &mut self.parties {
+            party.endpoint.close(self.now);
+            party.closing = true;
+        }
+        let end = self.now + 120 * SECOND;
+        while self.now < end && !self.parties.iter().all(|party| party.endpoint.is_closed()) {
+            self.drain();
+            for at in 0..self.parties.len() {
+                self.deliver_all(at);
+            }
+            self.drain();
+            let due = self
+                .parties
+                .iter()
+                .map(|party| party.endpoint.next_timeout())
+                .min()
+                .expect("parties");
+            self.now = due.max(self.now + 10_000);
+            self.fire();
+        }
+        for at in 0..self.parties.len() {
+            self.drain();
+            let party = &self.parties[at];
+            assert!(party.endpoint.is_closed(), "party {at} was asked to close and is not closed");
+            assert_eq!(
+                party.ledger.open_requests().next(),
+                None,
+                "a request of party {at} never ended"
+            );
+        }
+    }
+}
+
+/// Gathers and seals a frame; payload is made up, but only where it may be read.
+fn finish(
+    endpoint: &Endpoint,
+    ledger: &Ledger,
+    tx: &mut TxFrame,
+    settings: &Settings,
+) -> (Vec<u8>, Locator) {
+    let mut body = Vec::with_capacity(tx.body_len);
+    for piece in &tx.body {
+        let len = piece.len as usize;
+        match piece.source {
+            Source::User { buf, offset } => {
+                ledger.check_read(buf, offset, u64::from(piece.len));
+                body.resize(body.len() + len, offset as u8);
+            }
+            Source::Pool { slot, offset } => {
+                let start = offset as usize;
+                body.extend_from_slice(&endpoint.pooled(slot)[start..start + len]);
+            }
+            Source::Zero => body.resize(body.len() + len, 0),
+        }
+    }
+    assert_eq!(body.len(), tx.body_len, "the pieces do not add up");
+    let crc = if tx.wants_crc() { crc32c::crc32c(&body) } else { 0 };
+    tx.seal(crc);
+    let mut frame = tx.head.clone();
+    frame.extend_from_slice(&body);
+    assert!(frame.len() <= usize::from(settings.frame_len_max), "a frame of {} bytes", frame.len());
+    (frame, tx.to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::stretched;
+
+    #[test]
+    fn random_scripts_break_nothing() {
+        for seed in 0..400 {
+            endpoints(&stretched(seed, 600));
+        }
+    }
+}

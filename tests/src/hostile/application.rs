@@ -1,0 +1,144 @@
+//! What the application does, as the script says: posts, cancels, probes, claims, parts.
+
+use packhorse_proto::{
+    Claim, Criteria, List, Payload, PostError, RecvSpec, ReqId, SendSpec, Space, Tag, Use,
+};
+
+use super::World;
+use crate::ledger::Purpose;
+use crate::script::Script;
+
+/// Requests a script may post; posts are the application's own and unbounded, but a script should end.
+const REQUEST_COUNT_MAX: usize = 128;
+/// Lengths of messages and receives: around the edges of one frame, of eager, and beyond counting.
+const LENS: [u64; 12] =
+    [0, 1, 8, 100, 1_400, 1_450, 3_000, 5_000, 20_000, 70_000, 1 << 33, u64::MAX];
+/// Ignore bits: none, Open MPI's, MPICH's, a wildcard.
+const IGNORES: [u64; 5] = [0, 1 << 32, 3 << 54, 0x7FFF_FFFF, u64::MAX];
+
+impl World {
+    pub(super) fn criteria(&self, at: usize, script: &mut Script<'_>) -> Criteria {
+        Criteria {
+            space: Space(script.byte() & 1),
+            tag: Tag(u64::from(script.byte() & 3)),
+            ignore: script.pick(&IGNORES),
+            source: script.flag().then(|| self.parties[at].peer(script)),
+        }
+    }
+
+    pub(super) fn post_send(&mut self, at: usize, script: &mut Script<'_>) {
+        if self.post_count > REQUEST_COUNT_MAX {
+            return;
+        }
+        let now = self.now;
+        let party = &mut self.parties[at];
+        let copied = [0x5A; 2_000];
+        let len = script.pick(&LENS);
+        let (peer, flags, tag) =
+            (party.peer(script), script.byte(), Tag(u64::from(script.byte() & 3)));
+        let in_place = flags & 1 == 0;
+        let buf = party.ledger.lend(Purpose::Send, if in_place { len } else { 0 });
+        let payload = match in_place {
+            true => Payload::InPlace { buf, len },
+            false => Payload::Copied(&copied[..len.min(2_000) as usize]),
+        };
+        let spec = SendSpec {
+            peer,
+            space: Space(flags >> 1 & 1),
+            tag,
+            immediate: (flags & 4 != 0).then_some(u64::from(flags)),
+            payload,
+            until_matched: flags & 8 != 0,
+            user: buf.0,
+        };
+        let req = party.endpoint.post_send(now, spec).ok();
+        // Copied sends have no event: nothing stays lent.
+        party.ledger.posted(buf, req.filter(|_| in_place));
+        self.post_count += 1;
+    }
+
+    pub(super) fn post_recv(&mut self, at: usize, script: &mut Script<'_>) {
+        if self.post_count > REQUEST_COUNT_MAX {
+            return;
+        }
+        let criteria = self.criteria(at, script);
+        let (len, flags) = (script.pick(&LENS), script.byte());
+        let (many, header_only) = (flags & 3 == 3, flags & 0x0C == 0x0C);
+        let now = self.now;
+        let party = &mut self.parties[at];
+        let purpose = if many { Purpose::Collect } else { Purpose::Receive };
+        // A header-only receive has memory of no length: nothing may be placed.
+        let buf = party.ledger.lend(purpose, if header_only { 0 } else { len });
+        let spec = RecvSpec {
+            criteria,
+            buf,
+            len: if header_only { 0 } else { len },
+            list: if flags & 0x10 != 0 { List::Overflow } else { List::Priority },
+            uses: if many {
+                Use::Many { free_len_min: u64::from(script.byte()) * 16 }
+            } else {
+                Use::Once
+            },
+            header_only,
+            user: buf.0,
+        };
+        let req = party.endpoint.post_recv(now, spec, &mut party.ledger).ok();
+        party.ledger.posted(buf, req);
+        self.post_count += 1;
+    }
+
+    pub(super) fn cancel(&mut self, at: usize, script: &mut Script<'_>) {
+        let now = self.now;
+        let party = &mut self.parties[at];
+        if script.byte() == 255 {
+            party.endpoint.cancel(now, ReqId(script.wide()));
+        } else if let Some((buf, req)) = party.request(script)
+            && party.endpoint.cancel(now, req)
+        {
+            party.ledger.cancelled(buf);
+        }
+    }
+
+    pub(super) fn probe_or_claim(&mut self, at: usize, script: &mut Script<'_>) {
+        let criteria = self.criteria(at, script);
+        let now = self.now;
+        let party = &mut self.parties[at];
+        let seen = party.endpoint.probe(&criteria);
+        if script.flag() {
+            let claimed = party.endpoint.claim(now, &criteria);
+            // What lies in an overflow entry is seen but not claimed: it has its place already.
+            let taken = claimed.map(|(_, envelope)| envelope);
+            assert!(taken.is_none() || taken == seen, "claimed another message than probe saw");
+            party.claims.extend(claimed.map(|(claim, _)| claim));
+        }
+    }
+
+    pub(super) fn use_claim(&mut self, at: usize, script: &mut Script<'_>) {
+        let (discard, len) = (script.flag(), script.pick(&LENS));
+        let now = self.now;
+        let party = &mut self.parties[at];
+        let claim = party.claims.pop().unwrap_or_else(|| Claim(script.wide()));
+        if discard {
+            let _ = party.endpoint.discard(now, claim);
+            return;
+        }
+        let buf = party.ledger.lend(Purpose::Receive, len);
+        let req = party.endpoint.recv_claimed(now, claim, buf, len, buf.0, &mut party.ledger);
+        party.ledger.posted(buf, req.ok());
+        let again = party.endpoint.recv_claimed(now, claim, buf, len, buf.0, &mut party.ledger);
+        assert!(
+            matches!(again, Err(PostError::UnknownHandle | PostError::Closing)),
+            "a claim was used twice"
+        );
+    }
+
+    pub(super) fn parting(&mut self, at: usize, script: &mut Script<'_>) {
+        // Rarely, or most scripts would be over before they began.
+        if script.below(8) == 0 {
+            self.parties[at].endpoint.close(self.now);
+            self.parties[at].closing = true;
+        } else {
+            self.introduce(at);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Mallory: knows every address, hears every frame, says what she likes.
+//!
+//! She collects the numbers that open doors (association ids, cookies, nonces, incarnations) as they pass, and puts
+//! them, or numbers near them, where the protocol would believe them most.
+
+use packhorse_proto::wire::{
+    AckRepr, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr,
+    MessageHead, Record, VERSION, WelcomeRepr, Writer, seal, wants_crc,
+};
+use packhorse_proto::{Address, Locator, Secret, Space, Tag};
+
+use crate::node::opening;
+use crate::script::Script;
+
+/// Her number among endpoints.
+const NUMBER: u64 = 666;
+/// Where she is.
+pub(super) const LOCATOR: Locator = Locator([0x66; 24]);
+/// Numbers remembered.
+const NUMBER_COUNT_MAX: usize = 24;
+/// Frames remembered.
+const FRAME_COUNT_MAX: usize = 16;
+/// Records in a forged frame.
+const RECORD_COUNT_MAX: usize = 6;
+
+/// Her own address: she also plays by the rules, up to a point.
+pub(super) fn address() -> Address {
+    let own = opening(NUMBER, 0);
+    Address { secret: own.secret, identity: own.identity, locator: LOCATOR }
+}
+
+/// What she has heard.
+#[derive(Debug, Default)]
+pub(super) struct Mallory {
+    numbers: Vec<u64>,
+    frames: Vec<Vec<u8>>,
+    packet: u32,
+    heard_count: usize,
+}
+
+impl Mallory {
+    /// Reads a frame on its way. She tries all keys she knows.
+    pub(super) fn overhear(&mut self, frame: &[u8]) {
+        self.heard_count += 1;
+        let slot = self.heard_count % FRAME_COUNT_MAX;
+        if slot < self.frames.len() {
+            self.frames[slot] = frame.to_vec();
+        } else {
+            self.frames.push(frame.to_vec());
+        }
+        let keys = (0..3)
+            .map(|number| opening(number, 0).secret)
+            .chain([address().secret, Secret::PUBLIC]);
+        let Some(view) = keys.into_iter().find_map(|key| FrameView::open(key, frame).ok()) else {
+            return;
+        };
+        self.packet = view.header.packet;
+        self.remember(view.header.to);
+        for (record, _) in view.records() {
+            let heard = match record {
+                Record::Challenge { nonce, cookie, incarnation, .. } => {
+                    [nonce, cookie, incarnation]
+                }
+                Record::Echo { cookie } => [cookie, 0, 0],
+                Record::Hello(hello) => [hello.id(), hello.nonce(), hello.incarnation()],
+                Record::Welcome(welcome) => [welcome.id(), welcome.nonce(), welcome.incarnation()],
+                Record::PathChallenge { nonce, .. } => [nonce, 0, 0],
+                _ => [0; 3],
+            };
+            for number in heard {
+                self.remember(number);
+            }
+        }
+    }
+
+    fn remember(&mut self, number: u64) {
+        if number == 0 || self.numbers.contains(&number) {
+            return;
+        }
+        if self.numbers.len() == NUMBER_COUNT_MAX {
+            self.numbers.remove(0);
+        }
+        self.numbers.push(number);
+    }
+
+    /// A frame heard before.
+    pub(super) fn remembered(&self, script: &mut Script<'_>) -> Option<Vec<u8>> {
+        (!self.frames.is_empty()).then(|| self.frames[script.below(self.frames.len())].clone())
+    }
+
+    /// A number that matters, newest first; or any.
+    fn number(&self, script: &mut Script<'_>) -> u64 {
+        let choice = usize::from(script.byte());
+        match self.numbers.iter().rev().nth(choice) {
+            Some(&number) => number,
+            None if choice < 64 => 0,
+            None => script.wide(),
+        }
+    }
+
+    /// A frame to `victim`, rightly keyed.
+    pub(super) fn forge(&mut self, victim: &Address, script: &mut Script<'_>) -> Vec<u8> {
+        let shape = script.byte();
+        let stranger = shape & 0xC0 == 0xC0;
+        let secret = if stranger { Secret::PUBLIC } else { victim.secret };
+        let form = if stranger { VERSION | FORM_STRANGER } else { VERSION };
+        let form = if shape & 0x3F == 0x3F { script.byte() } else { form };
+        // A little ahead of what was heard: believable, and not yet used.
+        self.packet = self.packet.wrapping_add(u32::from(script.byte() & 7));
+        let to = self.number(script);
+        let path = script.pick(&[0, 0, 0, 0, 0, 0, 1, 255]);
+        let mut head = Vec::new();
+        let mut body = Vec::new();
+        let mut writer = Writer::begin(&mut head, Header { to, packet: self.packet, path, form });
+        if shape & 1 == 1 {
+            writer.check();
+        }
+        for _ in 0..1 + script.below(RECORD_COUNT_MAX) {
+            self.write_record(&mut writer, &mut body, secret, script);
+        }
+        if shape & 0x38 == 0x38 {
+            scribble(&mut head[HEADER_LEN..], script);
+        }
+        let crc = wants_crc(&head).then(|| crc32c::crc32c(&body));
+        seal(&mut head, body.len(), secret, crc);
+        head.extend_from_slice(&body);
+        head
+    }
+
+    fn write_record(
+        &self,
+        writer: &mut Writer<'_>,
+        body: &mut Vec<u8>,
+        secret: Secret,
+        script: &mut Script<'_>,
+    ) {
+        let kind = script.below(24);
+        match kind {
+            0..=2 => write_ack(writer, script),
+            3..=6 => write_message(writer, body, script),
+            7..=8 => writer.grant(message(script), script.wide(), script.wide().min(1 << 40)),
+            9..=10 => {
+                let len = script.half() % 1_000;
+                body.resize(body.len() + usize::from(len), 0xEE);
+                writer.data(message(script), len, script.wide());
+            }
+            11 => writer.done(message(script), script.byte() & 3),
+            12 => writer.cancel(message(script)),
+            13 => writer.refuse(message(script), script.half()),
+            14 => writer.recall(message(script), script.half()),
+            15 => writer.query(
+                message(script),
+                Space(script.byte() & 1),
+                Tag(script.wide()),
+                script.wide(),
+            ),
+            16 => writer.found(&found(script)),
+            17..=18 => self.write_hello(writer, secret, script),
+            19 => writer.challenge(
+                script.byte(),
+                0x11,
+                self.number(script),
+                self.number(script),
+                self.number(script),
+            ),
+            20 => self.write_welcome(writer, secret, script),
+            21 => writer.reset(self.number(script)),
+            22 => writer.goodbye(message(script)),
+            _ => self.write_rest(writer, body, script),
+        }
+    }
+
+    fn write_rest(&self, writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Script<'_>) {
+        match script.below(5) {
+            0 => writer.versions(script.byte() & 15, script.byte() & 15, self.number(script)),
+            1 => writer.path_challenge(script.byte(), self.number(script)),
+            2 => writer.path_response(script.byte(), self.number(script)),
+            3 => writer.ping(),
+            _ => {
+                let len = script.half() % 600;
+                body.resize(body.len() + usize::from(len), 0);
+                writer.pad(len);
+            }
+        }
+    }
+
+    /// In somebody's name, perhaps with a cookie she heard.
+    fn write_hello(&self, writer: &mut Writer<'_>, secret: Secret, script: &mut Script<'_>) {
+        let hello = HelloRepr {
+            flags: script.byte() & 3,
+            versions: script.pick(&[0x11, 0x11, 0x13, 0x00, 0xF1]),
+            frame_len_max: script.pick(&[1_472, 1_200, 0, u16::MAX]),
+            incarnation: self.number(script),
+            id: self.number(script),
+            nonce: self.number(script),
+            address: somebody(script),
+            locators: &[LOCATOR; 2][..script.below(3)],
+        };
+        writer.hello(&hello, secret);
+        if script.flag() {
+            writer.echo(self.number(script));
+        }
+    }
+
+    fn write_welcome(&self, writer: &mut Writer<'_>, secret: Secret, script: &mut Script<'_>) {
+        let welcome = WelcomeRepr {
+            flags: script.byte() & 1,
+            versions: 0x11,
+            frame_len_max: script.pick(&[1_472, 1_200, 0, u16::MAX]),
+            id: self.number(script),
+            nonce: self.number(script),
+            incarnation: self.number(script),
+            locators: &[LOCATOR; 2][..script.below(3)],
+            address: script.flag().then(address),
+        };
+        writer.welcome(&welcome, secret);
+    }
+}
+
+/// A message number: among the first, or about to wrap.
+fn message(script: &mut Script<'_>) -> u32 {
+    match script.byte() {
+        near @ 0..=199 => u32::from(near & 15),
+        far => u32::MAX - u32::from(far - 200),
+    }
+}
+
+fn somebody(script: &mut Script<'_>) -> Address {
+    let number = script.below(4) as u64;
+    if number == 3 {
+        return address();
+    }
+    let named = opening(number, 0);
+    Address { secret: named.secret, identity: named.identity, locator: named.locators[0] }
+}
+
+fn write_ack(writer: &mut Writer<'_>, script: &mut Script<'_>) {
+    let pairs: Vec<(u32, u32)> = (0..script.below(4))
+        .map(|_| (u32::from(script.byte()).max(1), (script.wide() as u32).max(1)))
+        .collect();
+    let ack = AckRepr {
+        path: script.pick(&[0, 0, 0, 1, 200]),
+        largest: script.wide() as u32,
+        first_len: (script.wide() as u32).max(1),
+        delay_ns: script.wide() as u32,
+        credit_len: script.wide() as u32,
+    };
+    writer.ack(&ack, &pairs);
+}
+
+fn write_message(writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Script<'_>) {
+    let class = script.pick(&[Class::Eager, Class::Fragment, Class::Rts]);
+    let (len, flags) = (script.half() % 800, script.byte());
+    let (offset, total) = match class {
+        Class::Eager => (0, u64::from(len)),
+        Class::Fragment => {
+            let total = (script.wide() as u32).max(u32::from(len)).max(1);
+            let room = total - u32::from(len);
+            ((script.wide() as u32) % room.saturating_add(1).max(1), u64::from(total))
+        }
+        Class::Rts => (0, script.wide().max(u64::from(len))),
+    };
+    body.resize(body.len() + usize::from(len), 0xDD);
+    writer.message(&MessageHead {
+        class,
+        space: Space(flags & 1),
+        message: message(script),
+        tag: Tag(u64::from(script.byte() & 3)),
+        offset,
+        total,
+        immediate: (flags & 2 != 0).then_some(7),
+        wants_match: flags & 4 != 0,
+        len,
+    });
+}
+
+fn found(script: &mut Script<'_>) -> FoundRepr {
+    FoundRepr {
+        query: message(script),
+        space: Space(script.byte() & 1),
+        tag: Tag(u64::from(script.byte() & 3)),
+        message: message(script),
+        total: script.wide(),
+        immediate: script.flag().then_some(1),
+        none: script.flag(),
+    }
+}
+
+/// Overwrites a few bytes of the heads.
+fn scribble(heads: &mut [u8], script: &mut Script<'_>) {
+    for _ in 0..1 + script.below(4) {
+        if !heads.is_empty() {
+            let at = usize::from(script.half()) % heads.len();
+            heads[at] = script.byte();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The fuzz corpus, replayed without a fuzzer: every input that once taught something must still pass.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Runs `body` on every file of a target's corpus, and says which file failed.
+fn replay(target: &str, body: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.expect("a folder that can be read").path())
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no corpus in {}", folder.display());
+    for file in &files {
+        let bytes = fs::read(file).expect("a file that can be read");
+        if catch_unwind(AssertUnwindSafe(|| body(&bytes))).is_err() {
+            panic!("{} fails", file.display());
+        }
+    }
+    println!("{} inputs of `{target}`", files.len());
+}
+
+#[test]
+fn frames_of_the_corpus_pass() {
+    replay("frame", packhorse_tests::frames::frame);
+}
+
+#[test]
+fn scripts_of_the_corpus_pass() {
+    replay("endpoint", packhorse_tests::hostile::endpoints);
+}

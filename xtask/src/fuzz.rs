@@ -1,0 +1,84 @@
+//! `cargo xtask fuzz`: hostile bytes for the parser and for whole endpoints.
+//!
+//! The bodies of the targets are functions of `packhorse-tests`, so that the corpus is also replayed by an ordinary
+//! test on stable. Only the search for new inputs needs nightly and cargo-fuzz.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::steps::{Steps, command, root, run as run_command};
+use crate::tools::{CARGO_FUZZ, NIGHTLY, require};
+
+/// What to fuzz and for how long.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Seconds for each target
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+    /// One target only; without it all, one after the other
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+    /// Processes that search at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: u32,
+    /// Afterwards reduce the corpus to the inputs that matter
+    #[arg(long)]
+    minimise: bool,
+}
+
+/// Longest input tried: the longest frame, or a script that is still read by a person.
+const INPUT_LEN_MAX: u32 = 4096;
+
+/// Fuzzes.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    require(&[&NIGHTLY, &CARGO_FUZZ])?;
+    let targets = chosen(args, &all_targets()?)?;
+    let mut steps = Steps::begin();
+    for target in &targets {
+        steps.take(&format!("fuzz {target} for {} s", args.seconds), || search(args, target));
+        if args.minimise {
+            steps.take(&format!("reduce the corpus of {target}"), || minimise(target));
+        }
+    }
+    Ok(steps.end())
+}
+
+/// The targets are the files of `fuzz/fuzz_targets`.
+fn all_targets() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root().join("fuzz/fuzz_targets"))? {
+        let path = entry?.path();
+        names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn chosen(args: &Args, all: &[String]) -> Result<Vec<String>> {
+    match &args.target {
+        None => Ok(all.to_vec()),
+        Some(name) if all.contains(name) => Ok(vec![name.clone()]),
+        Some(name) => bail!("no fuzz target is called {name}; there are: {}", all.join(", ")),
+    }
+}
+
+fn search(args: &Args, target: &str) -> Result<()> {
+    let line = format!(
+        "+nightly fuzz run --jobs {} {target} -- -max_total_time={} -max_len={INPUT_LEN_MAX} -print_final_stats=1 -timeout=20",
+        args.jobs, args.seconds
+    );
+    let mut search = command("cargo", line.split_whitespace());
+    search.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    run_command(search).map_err(|error| {
+        error.context(format!("the input that failed lies in fuzz/artifacts/{target}"))
+    })
+}
+
+fn minimise(target: &str) -> Result<()> {
+    let line = format!("+nightly fuzz cmin {target}");
+    let mut reduce = command("cargo", line.split_whitespace());
+    reduce.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    run_command(reduce)
+}

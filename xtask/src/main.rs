@@ -1,0 +1,71 @@
+//! `cargo xtask`: everything that is done to the code rather than by it.
+//!
+//! ```text
+//! check     formatting, lints, docs, and that `proto` is pure     check.rs, purity.rs
+//! test      all of it, one step after the other                   test.rs
+//! fuzz      hostile bytes, on nightly                             fuzz.rs
+//! coverage  which lines of `proto` the tests reach                coverage.rs
+//! mutants   which changes to `proto` the tests notice             mutants.rs
+//! figures   the tables under version control, made anew           figures.rs
+//! ```
+//!
+//! A task is a list of named steps (`steps.rs`); what a step needs from the machine is asked of `tools.rs`, which
+//! says what is missing and how to get it.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod coverage;
+mod figures;
+mod fuzz;
+mod mutants;
+mod purity;
+mod steps;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of the Packhorse workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", version, disable_help_subcommand = true)]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Formatting, lints and docs with warnings as errors; purity of the protocol crate; homes of `unsafe`
+    Check,
+    /// Run what can run here, and list what was left out and why
+    Test(test::Args),
+    /// Feed hostile bytes to the parser and to whole endpoints (needs nightly and cargo-fuzz)
+    Fuzz(fuzz::Args),
+    /// Line coverage of the protocol crate (needs cargo-tarpaulin)
+    Coverage(coverage::Args),
+    /// Mutation testing of the protocol crate (needs cargo-mutants)
+    Mutants(mutants::Args),
+    /// Make the tables of figures and of instruction counts anew
+    Figures(figures::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Args::parse().task {
+        Task::Check => check::run(),
+        Task::Test(args) => test::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
+        Task::Coverage(args) => coverage::run(&args),
+        Task::Mutants(args) => mutants::run(&args),
+        Task::Figures(args) => figures::run(&args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Named steps, one after the other, each with its duration; a closing count.
+//!
+//! A failed step does not stop the ones behind it: who waits ten minutes for a test run wants to hear everything it
+//! found. A step that cannot run here is either *left out*, which is said at the end, or, where nothing may be left
+//! out, *failed* with the same words.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask lies in the workspace").to_owned()
+}
+
+/// A command that runs in the workspace's root.
+pub(crate) fn command<'a>(program: &str, args: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// `cargo` with these words, separated by spaces.
+pub(crate) fn cargo(words: &str) -> Command {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    command(&cargo, words.split_whitespace())
+}
+
+/// The command as a person would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let mut line = program.to_string_lossy().into_owned();
+    for arg in command.get_args() {
+        let _ = write!(line, " {}", arg.to_string_lossy());
+    }
+    line
+}
+
+/// Runs a command to its end; its output goes where ours goes.
+pub(crate) fn run(mut command: Command) -> Result<()> {
+    let line = shown(&command);
+    println!("      $ {line}");
+    let status = command.status().with_context(|| format!("`{line}` could not be started"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it printed.
+pub(crate) fn output(mut command: Command) -> Result<String> {
+    let line = shown(&command);
+    let output = command.output().with_context(|| format!("`{line}` could not be started"))?;
+    if !output.status.success() {
+        bail!(
+            "`{line}` ended with {}:\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed what is not text"))
+}
+
+/// What became of a step.
+enum Outcome {
+    Passed,
+    Failed(String),
+    LeftOut(String),
+}
+
+/// A task on its way: the steps it has taken.
+pub(crate) struct Steps {
+    taken: Vec<(String, Outcome, Duration)>,
+    began: Instant,
+}
+
+impl Steps {
+    /// No step taken yet.
+    pub(crate) fn begin() -> Self {
+        Self { taken: Vec::new(), began: Instant::now() }
+    }
+
+    /// Takes a step.
+    pub(crate) fn take(&mut self, name: &str, step: impl FnOnce() -> Result<()>) {
+        println!("\n[{}] {name}", self.taken.len() + 1);
+        let began = Instant::now();
+        let outcome = match step() {
+            Ok(()) => Outcome::Passed,
+            Err(error) => Outcome::Failed(format!("{error:#}")),
+        };
+        let took = began.elapsed();
+        match &outcome {
+            Outcome::Failed(why) => println!("      FAILED after {}: {why}", seconds(took)),
+            _ => println!("      ok in {}", seconds(took)),
+        }
+        self.taken.push((name.to_owned(), outcome, took));
+    }
+
+    /// Notes a step that could not run here.
+    pub(crate) fn leave_out(&mut self, name: &str, why: &str) {
+        println!("\n[-] {name}\n      left out: {why}");
+        self.taken.push((name.to_owned(), Outcome::LeftOut(why.to_owned()), Duration::ZERO));
+    }
+
+    /// The list of all steps, then one closing line.
+    pub(crate) fn end(self) -> ExitCode {
+        let (mut passed, mut failed) = (0, 0);
+        println!("\n{:-<100}", "");
+        for (name, outcome, took) in &self.taken {
+            match outcome {
+                Outcome::Passed => {
+                    passed += 1;
+                    println!("passed    {:>8}  {name}", seconds(*took));
+                }
+                Outcome::Failed(why) => {
+                    failed += 1;
+                    println!("FAILED    {:>8}  {name}: {why}", seconds(*took));
+                }
+                Outcome::LeftOut(why) => println!("left out  {:>8}  {name}: {why}", ""),
+            }
+        }
+        println!("{:-<100}", "");
+        println!("in {}", seconds(self.began.elapsed()));
+        println!("{passed} passed, {failed} failed");
+        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+fn seconds(took: Duration) -> String {
+    format!("{:.1} s", took.as_secs_f64())
+}

@@ -1,0 +1,115 @@
+//! `cargo xtask test`: everything the code must withstand, one step after the other.
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+
+use crate::check;
+use crate::steps::{Steps, cargo, run as run_command};
+use crate::tools::{NEXTEST, Tool, VALGRIND, install_packages};
+
+/// How thorough.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Install by name what is missing, and leave nothing out
+    #[arg(long)]
+    complete: bool,
+    /// Fresh simulated scenarios
+    #[arg(long, value_name = "N", default_value_t = 3000)]
+    runs: u32,
+    /// First seed of the fresh scenarios; without it, from the clock
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+}
+
+impl Args {
+    /// Whether a step that cannot run is a failure: where all was asked for, and where nobody reads what was left out.
+    fn is_strict(&self) -> bool {
+        self.complete || std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1")
+    }
+}
+
+/// Takes all steps.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut steps = Steps::begin();
+    if args.complete {
+        install_missing(&mut steps, &[(&VALGRIND, "valgrind")]);
+    }
+    check::add_to(&mut steps);
+    steps.take("unit, property, corpus and doc tests", run_tests);
+    steps.take("fresh simulated scenarios", || simulate(args));
+    steps.take("scenarios that failed once", || {
+        run_command(cargo(
+            "run --release --quiet --package packhorse-cli -- sim --seeds tests/seeds.txt",
+        ))
+    });
+    steps.take("deliberate faults are found", || {
+        run_command(cargo(
+            "test --release --quiet --package packhorse-tests --features sabotage --test sabotage",
+        ))
+    });
+    steps.take("figures of simulated networks", || {
+        run_command(cargo("bench --quiet --package packhorse-tests --bench figures"))
+    });
+    take_if_here(&mut steps, args, "instruction counts", &VALGRIND, || {
+        run_command(cargo("bench --quiet --package packhorse-tests --bench costs"))
+    });
+    Ok(steps.end())
+}
+
+/// Says what is missing, then installs it.
+fn install_missing(steps: &mut Steps, packages: &[(&Tool, &str)]) {
+    let missing: Vec<&str> =
+        packages.iter().filter(|(tool, _)| !tool.is_here()).map(|&(_, package)| package).collect();
+    if missing.is_empty() {
+        println!(
+            "nothing to install: {} is here",
+            packages.iter().map(|p| p.1).collect::<Vec<_>>().join(", ")
+        );
+        return;
+    }
+    steps.take(&format!("install {}", missing.join(", ")), || install_packages(&missing));
+}
+
+/// Takes a step that needs a tool; without it, the step is left out or, where that may not be, fails.
+fn take_if_here(
+    steps: &mut Steps,
+    args: &Args,
+    name: &str,
+    tool: &Tool,
+    step: impl FnOnce() -> Result<()>,
+) {
+    if tool.is_here() {
+        steps.take(name, step);
+    } else if args.is_strict() {
+        steps.take(name, || anyhow::bail!("{}", tool.absence()));
+    } else {
+        steps.leave_out(name, &tool.absence());
+    }
+}
+
+/// The tests of all crates; doc tests too, which nextest does not run.
+fn run_tests() -> Result<()> {
+    if NEXTEST.is_here() {
+        run_command(cargo("nextest run --workspace"))?;
+        return run_command(cargo("test --quiet --workspace --doc"));
+    }
+    run_command(cargo("test --quiet --workspace"))
+}
+
+/// Scenarios nobody has seen before. The first seed is printed, so that the whole step can be had again.
+fn simulate(args: &Args) -> Result<()> {
+    let seed = args.seed.unwrap_or_else(seed_of_the_day);
+    println!("      seeds {seed} to {}", seed + u64::from(args.runs) - 1);
+    run_command(cargo(&format!(
+        "run --release --quiet --package packhorse-cli -- sim --runs {} --from {seed}",
+        args.runs
+    )))
+}
+
+/// Seconds since 1970, a million seeds apart: two runs share none.
+fn seed_of_the_day() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs() * 1_000_000
+}
