@@ -29,10 +29,11 @@ fn inspect(view: &FrameView<'_>) {
     let records: Vec<_> = view.records().collect();
     let body_len: usize = records.iter().map(|(_, body)| body.len()).sum();
     assert!(body_len <= view.body.len(), "records claim bytes that are not there");
-    for (record, body) in &records {
-        look_into(record, body);
-    }
+    // Only what validates is believed; of the rest it is enough that reading it does no harm.
     if let Ok(count) = view.validate() {
+        for (record, body) in &records {
+            look_into(record, body);
+        }
         assert_eq!(
             (count, body_len),
             (records.len(), view.body.len()),

@@ -216,7 +216,6 @@ impl Received {
 
     /// Forgets the packets below `packet`, and the holes among them: for use when the peer saw an Ack that told of them
     /// and what is still missing there is no longer expected.
-    #[cfg(test)]
     pub(crate) fn forget_below(&mut self, packet: u64) {
         let floor = packet.saturating_sub(1).min(self.largest);
         if floor <= self.floor {

@@ -146,6 +146,10 @@ impl Receive {
         }
     }
 
+    pub(crate) fn is_once(&self) -> bool {
+        self.uses == Use::Once
+    }
+
     /// Whether an entry used many times has too little room for another message.
     pub(crate) fn is_full(&self) -> bool {
         match self.uses {
@@ -927,9 +931,11 @@ impl Endpoint {
 /// Ends that are not the good one.
 impl Endpoint {
     /// The receive is cancelled: whatever arrives into it, or lies in it, has no place any more.
-    pub(crate) fn abandon_arrivals_of(&mut self, now: Instant, receive: u32) {
+    /// Tells the last one.
+    pub(crate) fn abandon_arrivals_of(&mut self, now: Instant, receive: u32) -> Option<Envelope> {
+        let mut swallowed = None;
         if self.receives[receive].in_use_count == 0 {
-            return;
+            return swallowed;
         }
         loop {
             let found = self.arrivals.iter().find_map(|(slot, arrival)| {
@@ -946,8 +952,10 @@ impl Endpoint {
                 self.list_unexpected(slot);
                 continue;
             }
+            swallowed = Some(self.arrivals[slot].envelope());
             self.abandon_arrival(now, slot, DONE_CANCELLED);
         }
+        swallowed
     }
 
     /// Gives a message up and tells its sender, if that one waits to hear.

@@ -25,16 +25,20 @@ const REST_AFTER_NS: u64 = SECOND;
 impl Endpoint {
     /// When `on_timeout` should be called next. It may turn out that nothing was due.
     pub fn next_timeout(&self) -> Instant {
-        if self.closed {
-            return Instant::NEVER;
-        }
-        let row = self.timers.peek().map_or(Instant::NEVER, |&Reverse((at, _))| at);
-        let ack = self.ack_timers.front().map_or(Instant::NEVER, |&(at, _)| at);
-        if !self.orphans.is_empty() {
-            return Instant(0);
-        }
-        let linger = self.closing.as_ref().map_or(Instant::NEVER, |closing| closing.until);
-        row.min(ack).min(self.regrant_at).min(self.queries.at).min(linger)
+        self.timeouts().iter().map(|&(_, at)| at).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// What the endpoint waits for, and until when: for those who ask why it wakes.
+    pub fn timeouts(&self) -> [(&'static str, Instant); 6] {
+        let or_never = |at: Option<Instant>| at.filter(|_| !self.closed).unwrap_or(Instant::NEVER);
+        [
+            ("peers", or_never(self.timers.peek().map(|&Reverse((at, _))| at))),
+            ("acks", or_never(self.ack_timers.front().map(|&(at, _)| at))),
+            ("grants", or_never(Some(self.regrant_at))),
+            ("queries", or_never(Some(self.queries.at))),
+            ("orphans", or_never((!self.orphans.is_empty()).then_some(Instant(0)))),
+            ("linger", or_never(self.closing.as_ref().map(|closing| closing.look_at))),
+        ]
     }
 
     /// Does what is due. Frames that have arrived must be handed in first: after a late turn (a stopped process, a
@@ -254,7 +258,7 @@ impl Endpoint {
         let this = &self.rows[row];
         let active = &self.actives[this.active];
         if this.phase == Phase::Hello {
-            return active.contact.hello_at;
+            return active.contact.hello_at.max(now + 1);
         }
         let mut at = now + REST_AFTER_NS;
         for path in &active.paths {
@@ -265,8 +269,9 @@ impl Endpoint {
                 at = at.min(path.challenge_at.max(now + 1));
             }
         }
-        if self.is_owed(row) {
-            at = at.min(self.ping_at(row));
+        let waiting = active.ping || active.paths.iter().any(|path| !path.flight.is_empty());
+        if !waiting && self.is_owed(row) {
+            at = at.min(self.ping_at(row)); // else an answer is under way, or its probe
         }
         // A saboteur who does not look for losses must not be asked at every tick either.
         let pause_ns = if self.saboteur.makes(Sabotage::LossNeverDetected) { MS } else { 1 };

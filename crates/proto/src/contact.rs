@@ -148,7 +148,7 @@ impl Endpoint {
             if same && this.phase == Phase::Joined {
                 return Some(row); // it has not heard our Welcome yet
             }
-            if same {
+            if this.ended_id == hello.id() {
                 // We have ended this association: say so, or it would start again with what we took already.
                 self.reply_to(
                     origin,
@@ -172,6 +172,12 @@ impl Endpoint {
             self.counters.cookies_refused += 1;
             self.challenge(now, origin, &address, &hello, view.header.version());
             return None;
+        }
+        if let (Some(row), Some(Record::Reset { id })) = (row, records.next()) {
+            // It has ended the association we are still echoing for, and what it took of it.
+            if self.rows[row].phase == Phase::Echo && self.rows[row].local_id == id {
+                self.end_association(now, row, Some(GoneReason::Reset));
+            }
         }
         self.accept_echo(now, origin, &address, &hello, public, view.header.version())
     }
@@ -317,6 +323,8 @@ impl Endpoint {
         let active = self.activate(row);
         let active = &mut self.actives[active];
         active.idle_since = now;
+        // Challenges to repeated Hellos may still be on their way; from now on only a probe's nonce counts.
+        active.contact.nonce = 0;
         match active.paths.first_mut() {
             Some(path) => {
                 (path.link, path.locator) = (origin.link, origin.from);
@@ -407,7 +415,7 @@ impl Endpoint {
         let this = &self.rows[row];
         let active = &self.actives[this.active];
         let wrong_life = this.incarnation != 0 && this.incarnation != welcome.incarnation();
-        if welcome.nonce() != active.contact.nonce || wrong_life {
+        if welcome.nonce() != active.contact.nonce || wrong_life || welcome.id() == this.ended_id {
             return None;
         }
         if let Ok(Some(address)) = welcome.address(self.secret) {
@@ -476,22 +484,32 @@ impl Endpoint {
     }
 
     /// A frame to an id that no living association has (PROTOCOL §3.8).
-    pub(crate) fn on_stale(&mut self, now: Instant, row: u32, view: &FrameView<'_>) {
-        let Some(this) = self.rows.get(row) else { return };
-        if let Some(Record::Reset { .. } | Record::Challenge { .. }) =
-            view.records().map(|(record, _)| record).next()
-        {
-            return; // an answer to something long over: answering it would never end
+    pub(crate) fn on_stale(&mut self, now: Instant, origin: Origin, row: u32, view: &FrameView<'_>) {
+        let hello = view.records().find_map(|(record, _)| match record {
+            Record::Hello(hello) => Some(hello),
+            _ => None,
+        });
+        if let Some(hello) = hello {
+            // A probe for an association of a former life, or one we ended: its Hello tells whom to answer.
+            if let Ok(address) = hello.address(self.secret) {
+                self.challenge(now, origin, &address, &hello, view.header.version());
+            }
+            return;
         }
+        let Some(this) = self.rows.get(row) else { return };
+        let answer = view.records().any(|(record, _)| {
+            matches!(record, Record::Reset { .. } | Record::Challenge { .. } | Record::Versions { .. })
+        });
         let pause_ns = self.settings.initial_rtt_ns;
-        if this.remote_id == 0 || now.since_ns(this.reset_sent_at) < pause_ns {
+        // An answer to something long over is not answered: that would never end.
+        if answer || this.ended_id == 0 || now.since_ns(this.reset_sent_at) < pause_ns {
             return;
         }
         let reply = Reply {
-            link: 0,
-            locator: this.first_locator,
+            link: origin.link,
+            locator: origin.from,
             secret: this.secret,
-            to: this.remote_id,
+            to: this.ended_id,
             version: this.version,
             path: 0,
             record: ReplyRecord::Reset { id: view.header.to },

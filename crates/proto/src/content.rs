@@ -66,6 +66,13 @@ pub(crate) enum Content {
     },
     /// An answer to a query; not repeated (the query is).
     Found,
+    /// An acknowledgement up to here rode along: once it is known to have arrived, older ranges need no repeating.
+    AckUpTo {
+        /// The path it speaks of.
+        path: u8,
+        /// The largest packet acknowledged.
+        largest: u64,
+    },
     /// Ping: nothing to repeat.
     Ping,
     /// A padded probe for a longer frame.

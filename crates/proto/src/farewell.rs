@@ -22,7 +22,9 @@ use crate::wire::DONE_CANCELLED;
 #[derive(Debug)]
 pub(crate) struct Closing {
     /// Given up then.
-    pub(crate) until: Instant,
+    until: Instant,
+    /// The next look at how far it is.
+    pub(crate) look_at: Instant,
 }
 
 impl Endpoint {
@@ -31,7 +33,8 @@ impl Endpoint {
         if self.closing.is_some() {
             return;
         }
-        self.closing = Some(Closing { until: now + self.settings.linger_ns });
+        let until = now + self.settings.linger_ns;
+        self.closing = Some(Closing { until, look_at: until });
         let posted: Vec<u32> = self.receives.iter().map(|(slot, _)| slot).collect();
         for slot in posted {
             self.cancel_receive(now, slot, Failure::Closing);
@@ -79,7 +82,8 @@ impl Endpoint {
 
     /// Says goodbye where all is accepted; ends when everybody has heard it, or time is up.
     pub(crate) fn tend_closing(&mut self, now: Instant) {
-        let Some(closing) = &self.closing else { return };
+        let Some(closing) = &mut self.closing else { return };
+        closing.look_at = closing.until;
         let late = now >= closing.until;
         let mut remaining = 0;
         let rows: Vec<u32> =
@@ -108,7 +112,8 @@ impl Endpoint {
             }
             remaining += 1;
         }
-        if remaining == 0 || late {
+        // Answers that wait to be sent (to another's goodbye) are our last words.
+        if late || (remaining == 0 && self.replies.is_empty()) {
             self.finish_closing(now, remaining == 0);
         }
     }
@@ -190,6 +195,9 @@ impl Endpoint {
         }
         let this = &mut self.rows[row];
         this.phase = Phase::Idle;
+        if this.remote_id != 0 {
+            this.ended_id = this.remote_id;
+        }
         this.refused_from = NO_MESSAGE;
         this.held_from = NO_MESSAGE;
         this.rest = None;

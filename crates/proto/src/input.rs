@@ -19,6 +19,9 @@ use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
 use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, Record};
 
+/// Packets below an acknowledged acknowledgement that may still arrive out of order.
+const REORDER_SLACK: u64 = 64;
+
 /// Where a frame came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
@@ -61,6 +64,10 @@ impl Endpoint {
             return;
         }
         let Some(row) = self.row_of_frame(now, origin, &view) else { return };
+        if !self.orphans.is_empty() {
+            // First contact may have ended an association: its messages come before those of the new one.
+            self.deliver_orphans(now, memory);
+        }
         self.on_row_frame(now, origin, row, &view, memory);
         if self.closing.is_some() {
             self.tend_closing(now);
@@ -103,7 +110,7 @@ impl Endpoint {
                 self.on_contact_answer(now, origin, row, view)
             }
             _ => {
-                self.on_stale(now, row, view);
+                self.on_stale(now, origin, row, view);
                 None
             }
         }
@@ -352,6 +359,10 @@ impl Endpoint {
                 path.on_frame_probe_acked(now, frame_len);
                 path.window.on_frame_len(path.frame_len);
             }
+            Content::AckUpTo { path, largest } => {
+                let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
+                path.received.forget_below(largest.saturating_sub(REORDER_SLACK));
+            }
             _ => {}
         }
     }
@@ -412,6 +423,7 @@ impl Endpoint {
             Content::Void
             | Content::Query { .. }
             | Content::Found
+            | Content::AckUpTo { .. }
             | Content::Ping
             | Content::Probe { .. } => {}
         }

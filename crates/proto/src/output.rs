@@ -31,6 +31,11 @@ impl Endpoint {
         }
         if let Some(reply) = self.replies.pop_front() {
             self.write_reply(&reply, tx);
+            if let Some(closing) = &mut self.closing
+                && self.replies.is_empty()
+            {
+                closing.look_at = now; // perhaps this was the last word
+            }
             return true;
         }
         while let Some(&row) = self.ready.front() {
@@ -149,8 +154,9 @@ impl Endpoint {
         let bare_len = frame.writer.len();
         self.write_introduction(row, &mut frame);
         let introduced_len = frame.writer.len();
+        let mut acked = None;
         if joined {
-            self.write_acks(now, row, &mut frame);
+            acked = self.write_acks(now, row, &mut frame);
             self.write_notices(row, index, &mut frame);
         }
         self.write_ping(now, row, index, &mut frame);
@@ -168,6 +174,11 @@ impl Endpoint {
         tx.body_len = body_len;
         let flight = &mut self.actives[active].paths[index].flight;
         let eliciting = flight.building_count() > 0;
+        if let Some(acked) = acked
+            && eliciting
+        {
+            flight.add(acked); // by itself an acknowledgement is not acknowledged
+        }
         flight.on_sent(now, (head_len + body_len) as u16);
         if eliciting {
             let deadline =
@@ -184,9 +195,13 @@ impl Endpoint {
         if this.phase == Phase::Echo {
             let (nonce, cookie, secret, id) =
                 (active.contact.nonce, active.contact.cookie, this.secret, this.local_id);
+            let ended_id = this.ended_id;
             let hello = self.hello_repr(id, nonce);
             frame.writer.hello(&hello, secret);
             frame.writer.echo(cookie);
+            if ended_id != 0 {
+                frame.writer.reset(ended_id);
+            }
         } else if active.welcome {
             let nonce = active.peer_nonce;
             let welcome = self.welcome_repr(row, nonce);
@@ -195,11 +210,12 @@ impl Endpoint {
     }
 
     /// Acknowledgements that are due, and with them those that are merely pending.
-    fn write_acks(&mut self, now: Instant, row: u32, frame: &mut Frame<'_>) {
+    fn write_acks(&mut self, now: Instant, row: u32, frame: &mut Frame<'_>) -> Option<Content> {
         let credit_len = self.credit_for_peers();
         let sabotaged = self.saboteur.makes(Sabotage::AckOneTooHigh);
         let active = &mut self.actives[self.rows[row].active];
         let has_more = active.has_content();
+        let mut acked = None;
         for (index, path) in active.paths.iter_mut().enumerate() {
             if path.ack_pending_count == 0 || !(path.ack_at_once || has_more) {
                 continue;
@@ -217,10 +233,12 @@ impl Endpoint {
             };
             frame.writer.ack(&repr, &pairs[..ack.pair_count]);
             self.counters.acks_out += 1;
+            acked = Some(Content::AckUpTo { path: index as u8, largest: ack.largest });
             path.ack_pending_count = 0;
             path.ack_at_once = false;
             path.ack_due = Instant::NEVER;
         }
+        acked
     }
 
     /// What we would hold for one more active peer (PROTOCOL §5.5).

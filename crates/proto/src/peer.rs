@@ -57,6 +57,8 @@ pub(crate) struct Row {
     pub(crate) incarnation: u64,
     pub(crate) local_id: u64,
     pub(crate) remote_id: u64,
+    /// The remote id of the association that ended last: the peer must not go on with it (PROTOCOL §3.8).
+    pub(crate) ended_id: u64,
     /// Number of the next message we send.
     pub(crate) message_out: u64,
     /// Number of the next message whose turn it is to be matched.
@@ -295,6 +297,7 @@ impl Row {
             incarnation: 0,
             local_id: 0,
             remote_id: 0,
+            ended_id: 0,
             message_out: 0,
             message_in: 0,
             refused_from: NO_MESSAGE,

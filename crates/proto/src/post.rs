@@ -315,10 +315,17 @@ impl Endpoint {
         if let Some(entry) = self.receives[slot].entry.take() {
             self.unpost(slot, entry);
         }
-        self.abandon_arrivals_of(now, slot);
+        let swallowed = self.abandon_arrivals_of(now, slot);
         let req = ReqId(self.receives.key(slot));
         let receive = self.receives.remove(slot);
-        self.events.push_back(Event::Unlinked { req, user: receive.user, failure: Some(failure) });
+        let user = receive.user;
+        self.events.push_back(match swallowed {
+            // Bound already: the message is spent, and the application may want to know which.
+            Some(envelope) if receive.is_once() => {
+                Event::Received { req, user, envelope, offset: 0, placed_len: 0, result: Err(failure) }
+            }
+            _ => Event::Unlinked { req, user, failure: Some(failure) },
+        });
     }
 
     /// Takes a receive out of the posted lists.

@@ -17,7 +17,7 @@ use crate::peer::{NO_MESSAGE, Notice};
 use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
-use crate::types::{Criteria, Instant, Memory, PeerId};
+use crate::types::{Criteria, Instant, Memory, PeerId, Space, Tag};
 use crate::wire::{Class, FoundRepr, MessageHead};
 
 /// Receives asked about at a time.
@@ -184,8 +184,12 @@ impl Endpoint {
         let early = self.first_early(row, &query.criteria);
         match (early, theirs) {
             (Some((number, slot)), theirs) if theirs.is_none_or(|theirs| number <= theirs) => {
-                self.counters.queries_found += 1;
-                self.match_early(now, slot, query.entry, receive, memory);
+                let (space, tag) = (self.arrivals[slot].space, self.arrivals[slot].tag);
+                if self.would_take(query.entry, space, tag, row) {
+                    self.counters.queries_found += 1;
+                    self.match_early(now, slot, query.entry, receive, memory);
+                    self.kick_queries(now);
+                }
             }
             (_, Some(_)) => self.on_found_theirs(now, row, found, &query, receive),
             _ => {}
@@ -202,7 +206,7 @@ impl Endpoint {
         receive: u32,
     ) {
         if self.by_number.contains_key(&number_key(row, found.message))
-            || !query.criteria.admits(found.space, found.tag, PeerId(row))
+            || !self.would_take(query.entry, found.space, found.tag, row)
         {
             return;
         }
@@ -219,6 +223,13 @@ impl Endpoint {
         };
         self.counters.queries_found += 1;
         self.start_pulled(now, row, &head, query.entry, receive);
+        self.kick_queries(now);
+    }
+
+    /// A found message goes only to the receive that would take it in its turn: the first posted that admits it. If that is
+    /// another one than was asked about, its own query will tell, perhaps of an earlier message still.
+    fn would_take(&self, entry: EntryId, space: Space, tag: Tag, row: u32) -> bool {
+        self.matcher.find(space, tag, PeerId(row)).is_some_and(|(first, _)| first == entry)
     }
 
     /// The first message of a peer that waits for its turn and fits.

@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 use core::iter;
 
-use crate::siphash::{mask, siphash13};
+use crate::siphash::{mask, siphash13_words_then};
 use crate::types::{ADDRESS_LEN, Address, AddressError, Locator, Secret, Space, Tag};
 
 /// Bytes of the header.
@@ -87,6 +87,8 @@ pub(crate) mod kind {
 }
 
 const WORD_LEN: usize = 8;
+/// Room made in a buffer at a time: most frames need no more for their heads.
+const ROOM_LEN: usize = 256;
 const LOCATOR_LEN: usize = 24;
 /// What a Hello or a Welcome masks is at most this long.
 const MASKED_LEN_MAX: usize = ADDRESS_LEN + LOCATOR_COUNT_MAX * LOCATOR_LEN;
@@ -313,9 +315,13 @@ impl<'a> FrameView<'a> {
     }
 
     /// Verifies a frame's length and keyed check (PROTOCOL §1.2). The records are not looked at.
-    #[inline]
+    #[inline(always)] // once per frame: as a call it would write the view to memory to be read back
     pub fn open(secret: Secret, bytes: &'a [u8]) -> Result<Self, FrameError> {
-        let ([check, to, last], rest) = split_words::<3>(bytes).ok_or(FrameError::Short)?;
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+            return Err(FrameError::Short);
+        };
+        let (header, _) = header.as_chunks::<WORD_LEN>();
+        let [check, to, last] = [0, 1, 2].map(|at| number(&header[at]));
         let heads_len = usize::from((last >> 32) as u16);
         let Some((heads, body)) = rest.split_at_checked(heads_len) else {
             return Err(FrameError::Short);
@@ -323,8 +329,7 @@ impl<'a> FrameView<'a> {
         let (heads, []) = heads.as_chunks() else {
             return Err(FrameError::Short);
         };
-        let checked = &bytes[WORD_LEN..HEADER_LEN + heads_len];
-        if siphash13(secret, checked, bytes.len() as u64) != check {
+        if siphash13_words_then(secret, [to, last], heads, bytes.len() as u64) != check {
             return Err(FrameError::Check);
         }
         let packet = last as u32;
@@ -333,30 +338,9 @@ impl<'a> FrameView<'a> {
     }
 
     /// Whether all records make sense and fill the frame exactly; how many there are.
-    #[inline]
+    #[inline(always)]
     pub fn validate(&self) -> Result<usize, FrameError> {
-        // One small message and nothing else: the commonest frame is a straight line.
-        if let [first, _] = *self.heads
-            && First::read(first).kind() & !kind::WANTS_MATCH == kind::EAGER
-            && usize::from(First::read(first).b()) == self.body.len()
-        {
-            return Ok(1);
-        }
-        self.validate_each()
-    }
-
-    #[inline(never)]
-    fn validate_each(&self) -> Result<usize, FrameError> {
-        let mut records = self.records();
-        let mut count = 0;
-        while !records.heads.is_empty() {
-            match records.cut() {
-                Some((first, rest, _)) if makes_sense(first, rest, count == 0) => count += 1,
-                _ => return Err(FrameError::Malformed),
-            }
-        }
-        // Bytes behind the last body belong to nobody, and a frame has at least one record.
-        if records.bodies.is_empty() && count > 0 { Ok(count) } else { Err(FrameError::Malformed) }
+        if self.records().is_lone_eager() { Ok(1) } else { validate_each(self.records()) }
     }
 
     /// The records with their bodies, in order. Of a frame that does not validate, those before the first whose kind is
@@ -374,12 +358,19 @@ impl<'a> FrameView<'a> {
     }
 }
 
-/// The first `N` words of some bytes, and what follows.
-#[inline(always)]
-fn split_words<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
-    let (words, _) = bytes.as_chunks::<WORD_LEN>();
-    let words = words.first_chunk::<N>()?.map(u64::from_le_bytes);
-    Some((words, &bytes[N * WORD_LEN..]))
+/// `FrameView::validate` for all but a lone small message. Given the records themselves and not a place where they are,
+/// so that the usual frame need not be written to one.
+#[inline(never)]
+fn validate_each(mut records: Records<'_>) -> Result<usize, FrameError> {
+    let mut count = 0;
+    while !records.heads.is_empty() {
+        match records.cut() {
+            Some((first, rest, _)) if makes_sense(first, rest, count == 0) => count += 1,
+            _ => return Err(FrameError::Malformed),
+        }
+    }
+    // Bytes behind the last body belong to nobody, and a frame has at least one record.
+    if records.bodies.is_empty() && count > 0 { Ok(count) } else { Err(FrameError::Malformed) }
 }
 
 /// A record, without its body.
@@ -512,13 +503,14 @@ pub enum Record<'a> {
 
 /// What a message record holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)] // the kinds themselves: a head is written without asking which
 pub enum Class {
     /// A whole message.
-    Eager,
+    Eager = kind::EAGER,
     /// A part of a message that is sent without being asked for.
-    Fragment,
+    Fragment = kind::FRAGMENT,
     /// The announcement of a large message, and its first bytes.
-    Rts,
+    Rts = kind::RTS,
 }
 
 /// Head of Eager, Fragment and Rts.
@@ -839,6 +831,17 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// Whether what is left is one small message without immediate, and nothing else: the commonest frame, and to be
+    /// read in a straight line.
+    #[inline(always)]
+    fn is_lone_eager(&self) -> bool {
+        matches!(self.heads, [first, _] if {
+            let first = First::read(*first);
+            first.kind() & !kind::WANTS_MATCH == kind::EAGER
+                && usize::from(first.b()) == self.bodies.len()
+        })
+    }
+
     /// Cuts the next record off: the first word of its head, the other words, the body. `None`, and nothing cut, at the
     /// end and if the kind is unknown or the lengths do not fit.
     #[inline(always)]
@@ -863,6 +866,20 @@ impl<'a> Iterator for Records<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
+        if self.is_lone_eager() {
+            let (first, tag) = (First::read(self.heads[0]), Tag(number(&self.heads[1])));
+            let body = core::mem::take(&mut self.bodies);
+            self.heads = &[];
+            return Some((Record::Message(eager(first, tag, None)), body));
+        }
+        self.next_of_many()
+    }
+}
+
+impl<'a> Records<'a> {
+    /// `next` for all but a lone small message.
+    #[inline]
+    fn next_of_many(&mut self) -> Option<(Record<'a>, &'a [u8])> {
         let (first, rest, body) = self.cut()?;
         // What nearly every frame holds is decoded in place; everything else is a call away.
         let record = match first.kind() & 0xF0 {
@@ -906,34 +923,40 @@ fn number(word: &Word) -> u64 {
     u64::from_le_bytes(*word)
 }
 
+/// Head of an Eager from its words.
+#[inline(always)]
+fn eager(first: First, tag: Tag, immediate: Option<u64>) -> MessageHead {
+    MessageHead {
+        class: Class::Eager,
+        space: Space(first.a()),
+        message: first.c(),
+        tag,
+        offset: 0,
+        total: u64::from(first.b()),
+        immediate,
+        wants_match: first.kind() & kind::WANTS_MATCH != 0,
+        len: first.b(),
+    }
+}
+
 /// Eager, Fragment or Rts. `None` only if there are too few words, which `Records::cut` excludes.
 #[inline(always)]
 fn decode_message(first: First, rest: &[Word]) -> Option<MessageHead> {
-    let len = first.b();
     let (tag, rest) = rest.split_first()?;
-    let (class, offset, total, rest) = if first.kind() < kind::FRAGMENT {
-        (Class::Eager, 0, u64::from(len), rest)
+    let tag = Tag(number(tag));
+    // By its shape a head has the word of an immediate only with the bit set.
+    if first.kind() < kind::FRAGMENT {
+        return Some(eager(first, tag, rest.first().map(number)));
+    }
+    let (third, rest) = rest.split_first()?;
+    let (third, immediate) = (number(third), rest.first().map(number));
+    let (class, offset, total) = if first.kind() < kind::RTS {
+        let (offset, total) = unpair(third);
+        (Class::Fragment, offset, u64::from(total))
     } else {
-        let (third, rest) = rest.split_first()?;
-        let third = number(third);
-        if first.kind() < kind::RTS {
-            let (offset, total) = unpair(third);
-            (Class::Fragment, offset, u64::from(total), rest)
-        } else {
-            (Class::Rts, 0, third, rest)
-        }
+        (Class::Rts, 0, third)
     };
-    Some(MessageHead {
-        class,
-        space: Space(first.a()),
-        message: first.c(),
-        tag: Tag(number(tag)),
-        offset,
-        total,
-        immediate: rest.first().map(number), // by its shape a head has this word only with the bit set
-        wants_match: first.kind() & kind::WANTS_MATCH != 0,
-        len,
-    })
+    Some(MessageHead { class, offset, total, ..eager(first, tag, immediate) })
 }
 
 /// Records that speak of packets. `None` as above.
@@ -1051,6 +1074,18 @@ impl<'a> Writer<'a> {
 
     #[inline(always)]
     fn put<const N: usize>(&mut self, words: [u64; N]) {
+        // Asked here and not by `extend_from_slice`, which then need not ask again. What grows is a function apart, given
+        // the words and not a place where they are, so that they stay in registers for the usual case.
+        if self.out.capacity() - self.out.len() < N * WORD_LEN {
+            return self.put_growing(words.map(|word| word));
+        }
+        self.out.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_growing<const N: usize>(&mut self, words: [u64; N]) {
+        self.out.reserve(ROOM_LEN);
         self.out.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
     }
 
@@ -1086,18 +1121,19 @@ impl<'a> Writer<'a> {
     /// Eager, Fragment or Rts; the caller adds a body of `head.len` bytes.
     #[inline]
     pub fn message(&mut self, head: &MessageHead) {
-        let mut kind = match head.class {
-            Class::Eager => kind::EAGER,
-            Class::Fragment => kind::FRAGMENT,
-            Class::Rts => kind::RTS,
-        };
-        if head.wants_match {
-            kind |= kind::WANTS_MATCH;
-        }
-        if head.immediate.is_some() {
-            kind |= kind::WITH_IMMEDIATE;
-        }
+        let wants_match = u8::from(head.wants_match) * kind::WANTS_MATCH;
+        let with_immediate = u8::from(head.immediate.is_some()) * kind::WITH_IMMEDIATE;
+        let kind = head.class as u8 | wants_match | with_immediate;
         let first = First::word(kind, head.space.0, head.len, head.message);
+        if kind & !kind::WANTS_MATCH == kind::EAGER {
+            return self.put([first, head.tag.0]); // the commonest, first and by one question
+        }
+        self.long_message(head, first);
+    }
+
+    /// A message head of more than two words.
+    #[inline(never)]
+    fn long_message(&mut self, head: &MessageHead, first: u64) {
         let third = match head.class {
             Class::Eager => None,
             Class::Fragment => Some(pair(head.offset, head.total as u32)),
@@ -1255,17 +1291,23 @@ pub fn wants_crc(head: &[u8]) -> bool {
 /// and the keyed check (PROTOCOL §1.2). Nothing in `head` may change afterwards.
 #[inline]
 pub fn seal(head: &mut [u8], body_len: usize, secret: Secret, crc: Option<u32>) {
-    let heads_len = head.len() - HEADER_LEN;
-    debug_assert!(heads_len.is_multiple_of(WORD_LEN) && heads_len <= usize::from(u16::MAX));
-    head[20..22].copy_from_slice(&(heads_len as u16).to_le_bytes());
-    if let Some(crc) = crc
-        && wants_crc(head)
-    {
-        head[HEADER_LEN + 4..HEADER_LEN + 8].copy_from_slice(&crc.to_le_bytes());
-    }
     let frame_len = (head.len() + body_len) as u64;
-    let check = siphash13(secret, &head[WORD_LEN..], frame_len);
-    head[..WORD_LEN].copy_from_slice(&check.to_le_bytes());
+    let (words, _) = head.as_chunks_mut::<WORD_LEN>();
+    let Some(([check, to, last], heads)) = words.split_first_chunk_mut() else {
+        panic!("no header was begun");
+    };
+    let heads_len = heads.len() * WORD_LEN;
+    debug_assert!(heads_len <= usize::from(u16::MAX));
+    // Nothing but the length stands in these bits, and `begin` left them zero; sealed twice they are set twice.
+    let last_word = number(last) & !(0xFFFF << 32) | (heads_len as u64) << 32;
+    *last = last_word.to_le_bytes();
+    if let Some(crc) = crc
+        && let [first, ..] = heads
+        && First::read(*first).kind() == kind::CHECK
+    {
+        *first = First::word(kind::CHECK, 0, 0, crc).to_le_bytes();
+    }
+    *check = siphash13_words_then(secret, [number(to), last_word], heads, frame_len).to_le_bytes();
 }
 
 #[cfg(test)]
@@ -1613,7 +1655,7 @@ mod tests {
         assert_eq!(bytes[32..40], *b"12345678");
         assert_eq!(bytes[40..56], *b"ABCDabcdQRSTUVWX");
         assert_eq!(bytes[56..], [0, 1, 2]);
-        let check = siphash13(SECRET, &bytes[8..56], 59);
+        let check = crate::siphash::siphash13(SECRET, &bytes[8..56], 59);
         assert_eq!(bytes[..8], check.to_le_bytes());
 
         let ack = AckRepr { path: 3, largest: 9, first_len: 4, delay_ns: 5, credit_len: 6 };

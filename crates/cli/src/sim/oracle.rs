@@ -13,7 +13,7 @@
 //! What it learns too late to say at once it says in `finish`.
 
 use packhorse_link::sim::NodeId;
-use packhorse_proto::{BufId, Failure, ReqId};
+use packhorse_proto::{BufId, Envelope, Failure, ReqId};
 
 use super::scenario::{How, NAME_MASK, NAME_SHIFT, Wanted};
 use super::world::World;
@@ -114,6 +114,8 @@ pub(super) struct Oracle {
     /// Messages that may not be settled yet.
     waiting: Vec<u32>,
     violations: Vec<String>,
+    /// Envelopes of messages that went with a cancelled receive, where they do not name the message.
+    swallowed: Vec<(u8, Envelope)>,
     /// When everything had come to rest; `u64::MAX` before.
     pub(super) quiet_since: u64,
     pub(super) whole_count: u64,
@@ -139,6 +141,7 @@ impl Oracle {
             broken: vec![false; node_count * node_count],
             waiting: Vec::new(),
             violations: Vec::new(),
+            swallowed: Vec::new(),
             quiet_since: u64::MAX,
             whole_count: 0,
             failed_count: 0,

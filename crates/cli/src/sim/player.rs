@@ -21,7 +21,7 @@ mod ending;
 mod posts;
 
 /// More moments than this in one run: it would never end.
-const TURN_COUNT_MAX: u64 = 3_000_000;
+const TURN_COUNT_MAX: u64 = 400_000;
 /// What a paused node's system keeps for it.
 const PAUSED_LEN_MAX: u64 = 256 << 10;
 
@@ -56,6 +56,8 @@ pub(super) struct Player<'a> {
     next_label: u32,
     drain_count: usize,
     is_draining: bool,
+    /// What is cancelled from now on is only put away.
+    is_ending: bool,
     last_event_at: Instant,
     payload: Vec<u8>,
     stats: Stats,
@@ -95,6 +97,7 @@ impl<'a> Player<'a> {
             next_label: labels,
             drain_count: 0,
             is_draining: false,
+            is_ending: false,
             last_event_at: Instant(0),
             payload: Vec::new(),
             stats: Stats::default(),
@@ -138,6 +141,11 @@ impl<'a> Player<'a> {
         if let Some(tracer) = &self.tracer {
             tracer.borrow_mut().note(self.world.now(), text());
         }
+    }
+
+    /// A note about one node.
+    fn note_of(&self, node: u8, text: impl FnOnce() -> String) {
+        self.note(|| format!("{}  {}", self.scenario.nodes[usize::from(node)].letter(), text()));
     }
 
     fn collect_faults(&mut self) {
@@ -190,7 +198,7 @@ impl Player<'_> {
         while let Some((node, event)) = self.world.next_event() {
             self.last_event_at = self.world.now();
             let index = node.0 as u8;
-            self.note(|| describe(&event));
+            self.note_of(index, || format!("sees {event:?}"));
             self.oracle.on_event(&mut self.world, index, event);
             if matches!(event, Event::Closed { .. }) {
                 // The process ends with its endpoint.
@@ -229,18 +237,18 @@ impl Player<'_> {
             Action::Close => self.close(node),
             Action::Kill { back_after_ns, is_told } => self.kill(node, *back_after_ns, *is_told),
             Action::Pause { for_ns } => {
-                self.note(|| format!("{node} pauses"));
+                self.note_of(node, || "pauses".into());
                 self.world.pause(id, PAUSED_LEN_MAX);
                 self.later(*for_ns, Undo::Resume(node));
             }
             Action::Rebind { port } => {
                 let port = port % self.scenario.nodes[usize::from(node)].ports;
-                self.note(|| format!("{node} gets a new address at port {port}"));
+                self.note_of(node, || format!("gets a new address at port {port}"));
                 self.world.net().rebind(id.port(port));
             }
             Action::Cut(cut) => self.cut(node, cut),
             Action::Weather { conditions, for_ns } => {
-                self.note(|| format!("other weather from {node}: {conditions:?}"));
+                self.note(|| format!("other weather from node {node}: {conditions:?}"));
                 self.world.net().set_conditions(id, Who::Any, *conditions);
                 self.later(*for_ns, Undo::Calm(node));
             }
@@ -285,13 +293,13 @@ impl Player<'_> {
             (_, true) if !cut.inward => net.partition(here, others, Way::One),
             _ => net.partition(here, others, Way::Both),
         };
-        self.note(|| format!("cut at {node}: {cut:?}"));
+        self.note(|| format!("cut at node {node}: {cut:?}"));
         self.later(cut.for_ns, Undo::Heal(made));
     }
 
     fn kill(&mut self, node: u8, back_after_ns: Option<u64>, is_told: bool) {
         let id = NodeId(node.into());
-        self.note(|| format!("{node} dies"));
+        self.note_of(node, || "dies".into());
         self.count_life(id);
         self.world.kill(id, self.death());
         self.oracle.on_kill(node);
@@ -310,7 +318,7 @@ impl Player<'_> {
     }
 
     fn close(&mut self, node: u8) {
-        self.note(|| format!("{node} closes"));
+        self.note_of(node, || "closes".into());
         self.oracle.on_close(node);
         self.world.close(NodeId(node.into()));
     }
@@ -332,8 +340,4 @@ fn nobody_may_go(scenario: &Scenario) -> bool {
         _ => true,
     };
     is_mild(&scenario.weather) && scenario.steps.iter().all(|step| is_harmless(&step.action))
-}
-
-fn describe(event: &Event) -> String {
-    format!("{event:?}")
 }

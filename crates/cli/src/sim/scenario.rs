@@ -4,6 +4,8 @@
 //! For the last, parts refer to each other by label, never by position, and a fault carries its own end: any step
 //! can be taken away and the rest still makes sense.
 
+use std::fmt;
+
 use packhorse_link::sim::{Conditions, Line};
 use packhorse_proto::{Limits, Settings};
 
@@ -174,6 +176,21 @@ impl Wanted {
     pub fn admits(&self, space: u8, tag: u64, source: u8) -> bool {
         let same_bits = (self.tag | self.ignore) == (tag | self.ignore);
         self.space == space && same_bits && (self.source.is_none() || self.source == Some(source))
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "space {}, ", self.space)?;
+        match (self.ignore, self.tag & !self.ignore) {
+            (u64::MAX, _) => f.write_str("any tag, ")?,
+            (0, tag) => write!(f, "tag {tag:#x}, ")?,
+            (ignore, tag) => write!(f, "tag {tag:#x} ignoring {ignore:#x}, ")?,
+        }
+        match self.source {
+            Some(source) => write!(f, "from node {source}"),
+            None => f.write_str("from anybody"),
+        }
     }
 }
 

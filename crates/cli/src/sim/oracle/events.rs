@@ -127,12 +127,7 @@ impl Oracle {
             receive.ended = Some(at);
         }
         if receive.cancelled.is_some() {
-            if result != Err(Failure::Cancelled) {
-                self.violation(format!(
-                    "receive #{label} was cancelled and then received {result:?}"
-                ));
-            }
-            return;
+            return self.on_swallowed(world, node, label, &envelope, result);
         }
         let (buf, cap) = (receive.buf, receive.cap);
         let id = self.named(&envelope).or_else(|| memory.named(buf, offset, placed_len));
@@ -170,6 +165,24 @@ impl Oracle {
         }
         if let Some(id) = id {
             self.take(world, node, id, label, offset, &envelope, result.is_ok());
+        }
+    }
+
+    /// A receive was cancelled while a message arrived into it: that one is gone.
+    fn on_swallowed(
+        &mut self,
+        world: &World,
+        node: u8,
+        label: u32,
+        envelope: &Envelope,
+        result: Result<(), Failure>,
+    ) {
+        if result != Err(Failure::Cancelled) {
+            self.violation(format!("receive #{label} was cancelled and then received: {result:?}"));
+        }
+        match self.named(envelope) {
+            Some(id) => self.take(world, node, id, label, 0, envelope, false),
+            None => self.swallowed.push((node, *envelope)),
         }
     }
 

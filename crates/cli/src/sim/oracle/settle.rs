@@ -1,5 +1,7 @@
 //! What must have happened to a message, and when it may be missing.
 
+use packhorse_proto::Envelope;
+
 use super::super::scenario::How;
 use super::{Message, Oracle, Receive, order};
 
@@ -31,13 +33,20 @@ impl Oracle {
         receiver_left || lost_copy
     }
 
-    /// A receive that might have had this message was cancelled after it was sent.
+    /// A receive that might have had this message was cancelled after it was sent: an entry for many, which does not
+    /// say what it swallowed, or one that did in words that fit this message.
     fn may_be_swallowed(&self, message: &Message) -> bool {
-        self.receives.iter().flatten().any(|receive| {
+        let like = |(node, envelope): &(u8, Envelope)| {
+            let meant = (message.to, message.space, message.tag, message.immediate, message.len);
+            (*node, envelope.space.0, envelope.tag.0, envelope.immediate, envelope.len) == meant
+        };
+        let with_entry = |receive: &Receive| {
             receive.node == message.to
+                && (receive.is_many || receive.is_overflow)
                 && receive.cancelled.is_some_and(|at| at > message.posted)
                 && receive.wanted.admits(message.space, message.tag, message.from)
-        })
+        };
+        self.swallowed.iter().any(like) || self.receives.iter().flatten().any(with_entry)
     }
 
     /// Whether every message has come to its end; `strictly` as above.
@@ -94,6 +103,8 @@ impl Oracle {
             }
             if let (Some(taken), Some(Ok(()))) = (&message.taken, message.result)
                 && !taken.is_whole
+                && self.receive(taken.receive).cancelled.is_none()
+                && self.standings[usize::from(message.to)].closed.is_none()
             {
                 wrong.push(format!(
                     "message #{} was reported well and broke off at its receiver",

@@ -119,7 +119,7 @@ impl Player<'_> {
         if self.has_failed() {
             return;
         }
-        self.is_draining = false;
+        (self.is_draining, self.is_ending) = (false, true);
         self.oracle.on_quiet();
         for label in self.oracle.open_receives() {
             let (node, _) = self.oracle.is_open(label).expect("open");

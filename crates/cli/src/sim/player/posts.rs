@@ -60,10 +60,10 @@ impl Player<'_> {
             }
         }
         let Some((req, buf)) = posted else { return };
-        self.note(|| {
+        self.note_of(node, || {
             let Send { label, to, space, len, .. } = send;
             format!(
-                "{node} sends #{label} to {to}: space {space}, tag {tag:#x}, {len} bytes, {how:?}"
+                "sends #{label} to node {to}: space {space}, tag {tag:#x}, {len} bytes, {how:?}"
             )
         });
         self.oracle.on_send(Message {
@@ -105,8 +105,8 @@ impl Player<'_> {
             header_only: recv.is_header_only,
             user: recv.label.into(),
         };
-        self.note(|| {
-            format!("{node} posts receive #{}: {:?}, {} bytes", recv.label, recv.wanted, recv.cap)
+        self.note_of(node, || {
+            format!("posts receive #{}: {}, {} bytes", recv.label, recv.wanted, recv.cap)
         });
         match self.world.post_recv(id, spec) {
             Ok(req) => self.oracle.on_post(Receive {
@@ -135,10 +135,10 @@ impl Player<'_> {
         let Some((owner, req)) = self.oracle.is_open(label) else { return };
         debug_assert_eq!(owner, node, "cancels are the owner's");
         let was_there = self.world.cancel(NodeId(owner.into()), req);
-        self.note(|| {
-            format!("{owner} cancels #{label}: {}", if was_there { "done" } else { "too late" })
+        self.note_of(owner, || {
+            format!("cancels #{label}: {}", if was_there { "done" } else { "too late" })
         });
-        self.stats.cancel_count += u64::from(was_there && !self.is_draining);
+        self.stats.cancel_count += u64::from(was_there && !self.is_ending);
         self.oracle.on_cancel(&mut self.world, label, was_there);
     }
 
@@ -146,7 +146,7 @@ impl Player<'_> {
         let id = NodeId(node.into());
         let criteria = self.criteria(node, wanted);
         let seen = self.world.probe(id, &criteria);
-        self.note(|| format!("{node} probes for {wanted:?}: {seen:?}"));
+        self.note_of(node, || format!("probes for {wanted}: {seen:?}"));
         if then == Then::Leave || seen.is_none() {
             return;
         }
@@ -173,7 +173,7 @@ impl Player<'_> {
         let offset = 0;
         self.oracle.take(&self.world, node, id, label, offset, &envelope, true);
         self.oracle.end_claim(label);
-        self.note(|| format!("{node} discards #{id}"));
+        self.note_of(node, || format!("discards #{id}"));
         if let Err(error) = self.world.discard(NodeId(node.into()), claim) {
             self.oracle.violation(format!("discard #{label}: {error:?}"));
         }
