@@ -5,23 +5,34 @@
 #![forbid(unsafe_code)]
 
 use allocation_counter::measure;
-use packhorse_proto::{Event, Instant, Limits, Payload, SECOND, SendSpec, Settings, Space, Tag};
+use packhorse_proto::{
+    BufId, Criteria, Event, Instant, Limits, Payload, SECOND, SendSpec, Settings, Space, Tag,
+};
 use packhorse_tests::node::{Node, Pair, Wire};
 
 /// Moves `count` messages of `len` bytes, each into a receive posted before; nothing else.
-fn converse(pair: &mut Pair, bufs: [packhorse_proto::BufId; 2], len: u64, count: u64) {
+fn converse(pair: &mut Pair, bufs: [BufId; 2], len: u64, count: u64) {
+    let (mut sent, mut received) = (0, 0);
     for tag in 0..count {
         pair.recv(1, tag, bufs[1], len);
         pair.send(0, tag, bufs[0], len);
         pair.exchange();
-        while let Some(event) = pair.event(1) {
-            assert!(matches!(event, Event::Received { result: Ok(()), .. }), "{event:?}");
-        }
-        while let Some(event) = pair.event(0) {
-            assert!(matches!(event, Event::Sent { result: Ok(()), .. }), "{event:?}");
-        }
+        take_events(pair, &mut sent, &mut received);
     }
     pair.settle(SECOND / 10);
+    take_events(pair, &mut sent, &mut received);
+    assert_eq!((sent, received), (count, count));
+}
+
+fn take_events(pair: &mut Pair, sent: &mut u64, received: &mut u64) {
+    while let Some(event) = pair.event(1) {
+        assert!(matches!(event, Event::Received { result: Ok(()), .. }), "{event:?}");
+        *received += 1;
+    }
+    while let Some(event) = pair.event(0) {
+        assert!(matches!(event, Event::Sent { result: Ok(()), .. }), "{event:?}");
+        *sent += 1;
+    }
 }
 
 /// Allocations of `count` messages, after as many to warm up.
@@ -29,7 +40,6 @@ fn allocations(len: u64, count: u64, settings: &Settings) -> u64 {
     let mut pair = Pair::open(&Limits::default(), settings);
     let bufs = [0, 1].map(|side: usize| pair.nodes[side].memory.add(len as usize, side as u8 ^ 1));
     converse(&mut pair, bufs, len, count);
-    while pair.event(0).is_some() || pair.event(1).is_some() {}
     let counted = measure(|| converse(&mut pair, bufs, len, count));
     counted.count_total
 }
@@ -54,7 +64,7 @@ fn large_messages_allocate_nothing_in_the_steady_state() {
 }
 
 /// Moves bursts of copied and unexpected messages: they go through the pools.
-fn burst_unexpected(pair: &mut Pair, buf: packhorse_proto::BufId, rounds: u64) {
+fn burst_unexpected(pair: &mut Pair, buf: BufId, rounds: u64) {
     for round in 0..rounds {
         for tag in 0..32 {
             let spec = SendSpec {
@@ -135,8 +145,7 @@ fn meet(
 
 /// Takes the message that just came out of the way, whoever sent it.
 fn take_message(node: &mut Node, now: Instant) {
-    let anything =
-        packhorse_proto::Criteria { space: Space(0), tag: Tag(0), ignore: !0, source: None };
+    let anything = Criteria { space: Space(0), tag: Tag(0), ignore: !0, source: None };
     while let Some((claim, _)) = node.endpoint.claim(now, &anything) {
         node.endpoint.discard(now, claim).expect("just claimed");
     }

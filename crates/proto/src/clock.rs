@@ -101,6 +101,13 @@ impl Endpoint {
     }
 
     fn on_row_timer(&mut self, now: Instant, row: u32) {
+        if self.rows[row].active == NONE {
+            // At rest. Only a directed receive can want something of it: to know whether it lives.
+            if self.rows[row].phase == Phase::Idle || !self.is_owed(row) {
+                return;
+            }
+            self.activate(row);
+        }
         match self.rows[row].phase {
             Phase::Idle => return,
             Phase::Hello => self.tend_contact(now, row),
@@ -139,8 +146,7 @@ impl Endpoint {
                 self.detect_lost(now, row, index);
             }
             let path = &self.actives[active].paths[index];
-            let overdue = path.flight.last_sent_at() + path.probe_ns(self.settings.ack_delay_ns);
-            if !path.flight.is_empty() && overdue <= now {
+            if path.probe_deadline(self.settings.ack_delay_ns) <= now {
                 self.on_probe_time(now, row, index);
                 if self.rows[row].phase == Phase::Idle {
                     return;
@@ -150,7 +156,8 @@ impl Endpoint {
         let unproven = |path: &crate::path::Path| {
             path.standing != Standing::Proven && path.challenge_at <= now
         };
-        let probing = |path: &crate::path::Path| path.frame_probe_due(now).is_some();
+        let probing =
+            |path: &crate::path::Path| path.is_usable() && path.frame_probe_due(now).is_some();
         if self.actives[active].paths.iter().any(|path| unproven(path) || probing(path)) {
             self.make_ready(row);
         }
@@ -180,6 +187,7 @@ impl Endpoint {
         }
         path.probe_count += 1;
         path.probe_now = true;
+        path.progress_at = now;
         self.counters.probes += 1;
         if path.probe_count > 1 {
             path.window.on_probe_timeout_repeated();
@@ -262,9 +270,10 @@ impl Endpoint {
         }
         let mut at = now + REST_AFTER_NS;
         for path in &active.paths {
-            at = at
-                .min(path.flight_deadline(self.settings.ack_delay_ns))
-                .min(path.frame_probe_at().max(now + 1));
+            at = at.min(path.flight_deadline(self.settings.ack_delay_ns));
+            if path.is_usable() && this.phase == Phase::Joined {
+                at = at.min(path.frame_probe_at());
+            }
             if path.standing != Standing::Proven {
                 at = at.min(path.challenge_at.max(now + 1));
             }

@@ -484,7 +484,13 @@ impl Endpoint {
     }
 
     /// A frame to an id that no living association has (PROTOCOL §3.8).
-    pub(crate) fn on_stale(&mut self, now: Instant, origin: Origin, row: u32, view: &FrameView<'_>) {
+    pub(crate) fn on_stale(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        view: &FrameView<'_>,
+    ) {
         let hello = view.records().find_map(|(record, _)| match record {
             Record::Hello(hello) => Some(hello),
             _ => None,
@@ -498,7 +504,10 @@ impl Endpoint {
         }
         let Some(this) = self.rows.get(row) else { return };
         let answer = view.records().any(|(record, _)| {
-            matches!(record, Record::Reset { .. } | Record::Challenge { .. } | Record::Versions { .. })
+            matches!(
+                record,
+                Record::Reset { .. } | Record::Challenge { .. } | Record::Versions { .. }
+            )
         });
         let pause_ns = self.settings.initial_rtt_ns;
         // An answer to something long over is not answered: that would never end.

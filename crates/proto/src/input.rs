@@ -22,6 +22,14 @@ use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, Record};
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
 const REORDER_SLACK: u64 = 64;
 
+/// How soon a frame wants to be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Answer {
+    None,
+    Soon,
+    AtOnce,
+}
+
 /// Where a frame came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
@@ -129,11 +137,12 @@ impl Endpoint {
         let header = view.header;
         let this = &mut self.rows[row];
         this.heard_at = now;
-        if header.to != 0 {
-            self.actives[active].welcome = false; // the peer knows our id
-        }
         if header.packet == 0 && self.on_unnumbered(now, origin, row, view) {
             return;
+        }
+        if header.to != 0 {
+            // The peer has joined. (A lone answer to our Hello uses our id too, and proves nothing.)
+            self.actives[active].welcome = false;
         }
         let path_index = usize::from(header.path);
         let Some(path) = self.actives[active].paths.get_mut(path_index) else { return };
@@ -149,13 +158,13 @@ impl Endpoint {
             self.on_new_locator(now, row, path_index, origin);
         }
         let local_id = self.rows[row].local_id;
-        let (verdict, eliciting) = self.on_records(now, row, view, memory);
+        let (verdict, answer) = self.on_records(now, row, view, memory);
         // The association may have ended or been renewed by what the frame said.
         if verdict == Verdict::Accepted
             && self.rows[row].local_id == local_id
             && self.rows[row].phase == Phase::Joined
         {
-            self.note_received(now, row, path_index, packet, eliciting);
+            self.note_received(now, row, path_index, packet, answer);
         }
     }
 
@@ -167,17 +176,22 @@ impl Endpoint {
         row: u32,
         path_index: usize,
         packet: u64,
-        eliciting: bool,
+        answer: Answer,
     ) {
         let active = self.activate(row);
         let path = &mut self.actives[active].paths[path_index];
         let in_order = path.received.record(packet, now);
-        if !eliciting {
+        if answer == Answer::None {
             return;
         }
         path.ack_pending_count += 1;
         // The first few are acknowledged at once: the peer wants a round trip measured.
-        if path.ack_pending_count >= self.settings.ack_every || !in_order || packet <= 2 {
+        let first = packet <= 2;
+        if path.ack_pending_count >= self.settings.ack_every
+            || answer == Answer::AtOnce
+            || !in_order
+            || first
+        {
             path.ack_at_once = true;
             self.make_ready(row);
         } else if path.ack_due == Instant::NEVER {
@@ -195,13 +209,13 @@ impl Endpoint {
         row: u32,
         view: &FrameView<'_>,
         memory: &mut impl Memory,
-    ) -> (Verdict, bool) {
+    ) -> (Verdict, Answer) {
         let mut all = Verdict::Accepted;
-        let mut eliciting = false;
+        let mut answer = Answer::None;
         for (record, body) in view.records() {
             let verdict = match record {
                 Record::Message(head) => {
-                    eliciting = true;
+                    answer = answer.max(Answer::Soon);
                     self.on_message(now, row, &head, body, memory)
                 }
                 Record::Ack(ack) => {
@@ -209,18 +223,19 @@ impl Endpoint {
                     Verdict::Accepted
                 }
                 Record::Data { message, offset } => {
-                    eliciting = true;
+                    answer = answer.max(Answer::Soon);
                     self.on_data(now, row, message, offset, body, memory)
                 }
                 Record::Check { .. } | Record::Pad | Record::Welcome(_) | Record::Hello(_) => {
                     Verdict::Accepted
                 }
-                Record::Echo { .. } => {
-                    eliciting = true;
+                Record::Ping => {
+                    answer = Answer::AtOnce; // its sender is waiting for nothing else
                     Verdict::Accepted
                 }
+                Record::Echo { .. } | Record::Reset { .. } => Verdict::Accepted,
                 other => {
-                    eliciting = true;
+                    answer = answer.max(Answer::Soon);
                     self.on_notice(now, row, other, memory)
                 }
             };
@@ -231,7 +246,7 @@ impl Endpoint {
                 break; // it ended: what follows speaks of nothing
             }
         }
-        (all, eliciting)
+        (all, answer)
     }
 
     fn on_notice(
@@ -254,7 +269,6 @@ impl Endpoint {
             }
             Record::Found(found) => self.on_found(now, row, &found, memory),
             Record::Goodbye { message } => self.on_goodbye(now, row, message),
-            Record::Ping => {}
             // Handled before, or out of place in a numbered frame: harmless.
             _ => {}
         }
@@ -306,6 +320,7 @@ impl Endpoint {
         in_flight_before: u64,
     ) {
         path.probe_count = 0;
+        path.progress_at = now;
         if let Some((_, sent_at)) = acked.largest_newly {
             path.rtt.on_sample(now, now.since_ns(sent_at), u64::from(delay_ns));
         }

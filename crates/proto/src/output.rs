@@ -134,7 +134,7 @@ impl Endpoint {
     /// A numbered frame: whatever is waiting and fits.
     fn write_packet(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let active = self.rows[row].active;
-        let Some(index) = self.actives[active].choose_path() else { return false };
+        let Some(index) = self.actives[active].choose_path(now) else { return false };
         let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
         let joined = this.phase == Phase::Joined;
@@ -499,11 +499,16 @@ impl Active {
 
     /// The path for the next frame (PROTOCOL §10.2): one with a probe due; else, if there is something to say,
     /// the quickest with window; data spreads by free window.
-    fn choose_path(&self) -> Option<usize> {
+    fn choose_path(&self, now: Instant) -> Option<usize> {
         if self.paths.len() == 1 {
             return Some(0);
         }
         if let Some(index) = self.paths.iter().position(|path| path.probe_now && path.is_usable()) {
+            return Some(index);
+        }
+        let wants_longer =
+            |path: &crate::path::Path| path.is_usable() && path.frame_probe_due(now).is_some();
+        if let Some(index) = self.paths.iter().position(wants_longer) {
             return Some(index);
         }
         let usable = || self.paths.iter().enumerate().filter(|(_, path)| path.is_usable());

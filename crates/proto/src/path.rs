@@ -68,6 +68,8 @@ pub(crate) struct Path {
     pub(crate) ack_due: Instant,
     /// Probes since the last sign of life on this path.
     pub(crate) probe_count: u32,
+    /// The last acknowledgement of something new, or the last probe.
+    pub(crate) progress_at: Instant,
     /// A probe is due.
     pub(crate) probe_now: bool,
     /// When the next challenge of an unproven or left path is due.
@@ -119,6 +121,7 @@ impl Path {
             ack_at_once: false,
             ack_due: Instant::NEVER,
             probe_count: 0,
+            progress_at: Instant(0),
             probe_now: false,
             challenge_at: Instant(0),
             challenge_count: 0,
@@ -178,7 +181,16 @@ impl Path {
             return Instant::NEVER;
         }
         let lost_at = self.flight.loss_deadline(self.rtt.loss_delay_ns());
-        lost_at.min(self.flight.last_sent_at() + self.probe_ns(ack_delay_ns))
+        lost_at.min(self.probe_deadline(ack_delay_ns))
+    }
+
+    /// When a probe is due: a probe time after the oldest packet in flight, the last progress or the last probe,
+    /// whichever is latest. Not after the newest packet: who keeps sending would never notice that nobody listens.
+    pub(crate) fn probe_deadline(&self, ack_delay_ns: u64) -> Instant {
+        if self.flight.is_empty() {
+            return Instant::NEVER;
+        }
+        self.flight.oldest_sent_at().max(self.progress_at) + self.probe_ns(ack_delay_ns)
     }
 
     /// Packets were lost: is it only the long ones? True if the path fell back (PROTOCOL §6.6).

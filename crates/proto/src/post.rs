@@ -321,9 +321,14 @@ impl Endpoint {
         let user = receive.user;
         self.events.push_back(match swallowed {
             // Bound already: the message is spent, and the application may want to know which.
-            Some(envelope) if receive.is_once() => {
-                Event::Received { req, user, envelope, offset: 0, placed_len: 0, result: Err(failure) }
-            }
+            Some(envelope) if receive.is_once() => Event::Received {
+                req,
+                user,
+                envelope,
+                offset: 0,
+                placed_len: 0,
+                result: Err(failure),
+            },
             _ => Event::Unlinked { req, user, failure: Some(failure) },
         });
     }

@@ -134,7 +134,6 @@ impl Flight {
     }
 
     /// When the oldest packet outstanding was sent; `NEVER` if there is none.
-    #[cfg(test)]
     pub(crate) fn oldest_sent_at(&self) -> Instant {
         self.packets.front().map_or(Instant::NEVER, |packet| packet.sent_at)
     }

@@ -210,7 +210,15 @@ impl Player<'_> {
         }
         self.collect_faults();
         if self.world.turn_count() > TURN_COUNT_MAX {
-            self.oracle.violation(format!("no end in sight after {TURN_COUNT_MAX} moments"));
+            let now = self.world.now();
+            let waits: Vec<_> = self
+                .world
+                .node_ids()
+                .map(|node| self.world.endpoint(node).timeouts())
+                .collect();
+            self.oracle.violation(format!(
+                "no end in sight after {TURN_COUNT_MAX} moments; it is {now:?}, they wait for {waits:?}"
+            ));
         }
     }
 

@@ -44,6 +44,7 @@ impl Player<'_> {
         }
         let deadline = self.world.now() + PATIENCE_NS;
         while !self.has_failed() {
+            self.world.flush();
             self.see_events();
             let is_calm = self.world.now().since_ns(self.last_event_at) > GRACE_NS;
             if self.oracle.all_settled(!is_calm) {
