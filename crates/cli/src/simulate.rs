@@ -31,8 +31,8 @@ Examples:
 
 Exit status: 0 all invariants held, 1 a violation was found, 2 the command could not be carried out.";
 
-/// Lines of trace shown with a failure.
-const TRACE_LINE_COUNT: usize = 120;
+/// Lines of trace shown with a failure, of its beginning and of its end.
+const TRACE_LINE_COUNT: usize = 100;
 
 /// Prove the protocol in simulation: whole endpoints in virtual time on a network that loses, delays, doubles,
 /// reorders, corrupts and partitions. Every run is a function of its seed.
@@ -248,13 +248,22 @@ fn report(args: &Args, failed: &[Failed], conduct: Conduct) -> Result<()> {
         .iter()
         .for_each(|step| println!("  {} ns, node {}: {:?}", step.at_ns, step.node, step.action));
     violations.iter().for_each(|violation| println!("violates: {violation}"));
-    println!("the end of its trace:");
-    let tracer = Rc::new(RefCell::new(Tracer::new(None, TRACE_LINE_COUNT)));
+    let tracer = Rc::new(RefCell::new(Tracer::new(None, usize::MAX)));
     play(&scenario, conduct, Some(Rc::clone(&tracer)));
     tracer.borrow_mut().close_line();
-    tracer.borrow().last().for_each(|line| println!("{line}"));
+    print_ends(&tracer.borrow().last().collect::<Vec<_>>());
     println!("replay the whole: packhorse sim --seed {}", first.seed);
     Ok(())
+}
+
+fn print_ends(lines: &[&str]) {
+    let (head, rest) = lines.split_at(lines.len().min(TRACE_LINE_COUNT));
+    let (left_out, tail) = rest.split_at(rest.len().saturating_sub(TRACE_LINE_COUNT));
+    head.iter().for_each(|line| println!("{line}"));
+    if !left_out.is_empty() {
+        println!("… {} lines left out …", left_out.len());
+    }
+    tail.iter().for_each(|line| println!("{line}"));
 }
 
 #[cfg(test)]

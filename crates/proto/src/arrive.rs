@@ -425,7 +425,9 @@ impl Endpoint {
             return Verdict::Accepted; // announced without room for first bytes: they will be granted
         }
         let held = &mut self.held;
+        let (granted_to, mut granted_len) = (progress.granted_to, 0);
         let mut new = |from: u64, to: u64| {
+            granted_len += to.min(granted_to).saturating_sub(from);
             let bytes = &body[(from - offset) as usize..(to - offset) as usize];
             match target {
                 Some((buf, base)) => memory.place(Place { buf, offset: base + from }, bytes),
@@ -436,7 +438,7 @@ impl Endpoint {
         if new_len > 0 {
             progress.progressed_at = now;
             self.counters.bytes_placed += new_len;
-            self.grants.on_arrived(slot, new_len);
+            self.grants.on_arrived(slot, granted_len);
         }
         if self.progress[index].gaps.is_empty() {
             self.on_whole(now, slot);
@@ -917,6 +919,11 @@ impl Endpoint {
         } else {
             self.end_if_done(claimant);
         }
+        self.leave_overflow(overflow);
+    }
+
+    /// A message has left an overflow entry's memory.
+    fn leave_overflow(&mut self, overflow: u32) {
         self.receives[overflow].in_use_count -= 1;
         if self.receives[overflow].uses == Use::Once {
             let req = ReqId(self.receives.key(overflow));
@@ -945,15 +952,18 @@ impl Endpoint {
                     .then_some((slot, progress.claimant))
             });
             let Some((slot, claimant)) = found else { break };
-            if claimant == receive {
-                // The overflow entry keeps the message, for the next priority receive.
-                let index = self.arrivals[slot].progress;
-                self.progress[index].claimant = NONE;
-                self.list_unexpected(slot);
-                continue;
-            }
             swallowed = Some(self.arrivals[slot].envelope());
-            self.abandon_arrival(now, slot, DONE_CANCELLED);
+            if claimant == receive {
+                // Bound, though its bytes go to an overflow entry: spent all the same. (Back in the list it would
+                // stand behind younger ones.)
+                let index = self.arrivals[slot].progress;
+                let overflow = self.progress[index].receive;
+                self.progress[index].claimant = NONE;
+                self.abandon_arrival(now, slot, DONE_CANCELLED);
+                self.leave_overflow(overflow);
+            } else {
+                self.abandon_arrival(now, slot, DONE_CANCELLED);
+            }
         }
         swallowed
     }
@@ -1054,8 +1064,7 @@ impl Endpoint {
         }
         if receive != NONE {
             if in_overflow {
-                self.receives[receive].in_use_count -= 1;
-                self.end_if_done(receive);
+                self.leave_overflow(receive);
             } else {
                 self.report_received(receive, envelope, offset, 0, Err(failure));
             }

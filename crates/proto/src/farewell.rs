@@ -35,10 +35,8 @@ impl Endpoint {
         }
         let until = now + self.settings.linger_ns;
         self.closing = Some(Closing { until, look_at: until });
-        let posted: Vec<u32> = self.receives.iter().map(|(slot, _)| slot).collect();
-        for slot in posted {
-            self.cancel_receive(now, slot, Failure::Closing);
-        }
+        let posted: Vec<u64> = self.receives.iter().map(|(slot, _)| self.receives.key(slot)).collect();
+        self.cancel_receives(now, &posted, Failure::Closing);
         // Announced and not matched: nobody will.
         let announced: Vec<u32> = self
             .arrivals
@@ -289,16 +287,23 @@ impl Endpoint {
         if self.rows[row].directed_count == 0 {
             return;
         }
-        let directed: Vec<u32> = self
+        let directed: Vec<u64> = self
             .receives
             .iter()
             .filter(|(_, receive)| {
                 receive.entry.is_some() && receive.criteria.source == Some(PeerId(row))
             })
-            .map(|(slot, _)| slot)
+            .map(|(slot, _)| self.receives.key(slot))
             .collect();
-        for slot in directed {
-            self.cancel_receive(now, slot, failure);
+        self.cancel_receives(now, &directed, failure);
+    }
+
+    /// Cancels receives by key: the end of one may be the end of another (an overflow entry and who waits for it).
+    fn cancel_receives(&mut self, now: Instant, keys: &[u64], failure: Failure) {
+        for &key in keys {
+            if let Some(slot) = self.receives.lookup(key) {
+                self.cancel_receive(now, slot, failure);
+            }
         }
     }
 

@@ -57,6 +57,11 @@ impl GapSet {
         usize::from(!self.is_empty()) + self.rest.len()
     }
 
+    /// How many bytes of `start..end` are missing.
+    pub fn missing_within(&self, start: u64, end: u64) -> u64 {
+        self.iter().map(|(from, to)| to.min(end).saturating_sub(from.max(start))).sum()
+    }
+
     /// The lowest missing range.
     pub fn first_gap(&self) -> Option<(u64, u64)> {
         (!self.is_empty()).then_some(self.first)

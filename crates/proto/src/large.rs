@@ -69,6 +69,9 @@ impl Endpoint {
             let offset = self.progress[index].granted_to;
             self.progress[index].granted_to += len;
             self.grants.on_granted(slot, len);
+            // Bytes that came before they were granted (a repeated announcement may hold more) are not waited for.
+            let missing = self.progress[index].gaps.missing_within(offset, offset + len);
+            self.grants.on_arrived(slot, len - missing);
             self.counters.grants += 1;
             self.notify(row, Content::Grant { slot, serial, offset, len: len as u32 });
             self.judge_readiness(slot);

@@ -6,7 +6,10 @@
 //! equality, which an index finds in one step.
 //!
 //! - **Posted** entries are grouped by list and shape, each group with its index. A message asks every group that has
-//!   entries, and the lowest posting number among the answers wins.
+//!   entries, and the lowest posting number among the answers wins. But most messages come in the order of their
+//!   receives: the entry that was posted before all others is looked at first, and if it takes the message no list and
+//!   no shape can have a better one. So an entry is put into its group only when a message passed it over and there
+//!   are more of them than are quickly looked at; one that never was costs neither a hash nor a table.
 //! - **Held** (unexpected) messages are indexed once for each shape that was searched for. There are few of them most
 //!   of the time, so a search walks the first few in order of arrival and only then makes an index; one that is not
 //!   used for long is dropped.
@@ -23,7 +26,7 @@ mod index;
 #[cfg(test)]
 mod tests;
 
-use index::{Index, Keyed, Link, NONE, Words};
+use index::{Index, Keyed, Link, NONE, Queues, Words};
 
 /// A posted entry. Names nothing once the entry was unlinked, even when its slot is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,37 +64,42 @@ impl Matcher {
     }
 
     /// Appends an entry to a list.
+    #[inline]
     pub fn post(&mut self, list: List, criteria: &Criteria, token: u32) -> EntryId {
         EntryId(self.posted.post(list, criteria, token))
     }
 
     /// Takes an entry out of its list and returns its token; `None` if it is not posted any more.
+    #[inline]
     pub fn unlink(&mut self, entry: EntryId) -> Option<u32> {
         self.posted.unlink(entry.0)
     }
 
     /// The entry that takes a message: the first posted of the priority list, else of the overflow list.
-    /// It stays posted.
-    pub fn find(&self, space: Space, tag: Tag, source: PeerId) -> Option<(EntryId, u32)> {
+    /// It stays posted. Changes nothing one can see: entries may be put into an index.
+    #[inline]
+    pub fn find(&mut self, space: Space, tag: Tag, source: PeerId) -> Option<(EntryId, u32)> {
         self.find_in(List::Priority, space, tag, source)
             .or_else(|| self.find_in(List::Overflow, space, tag, source))
     }
 
     /// The entry of this list that takes a message. It stays posted.
+    #[inline]
     pub fn find_in(
-        &self,
+        &mut self,
         list: List,
         space: Space,
         tag: Tag,
         source: PeerId,
     ) -> Option<(EntryId, u32)> {
-        let (id, token) = self.posted.find(list, Words::envelope(space, tag, source))?;
+        let envelope = Words::envelope(space, tag, source).in_list(list);
+        let (id, token) = self.posted.find(list, envelope)?;
         Some((EntryId(id), token))
     }
 
     /// The list an entry is in; `None` if it is not posted any more.
     pub fn entry_list(&self, entry: EntryId) -> Option<List> {
-        self.posted.slab.slot(entry.0).map(|slot| self.posted.seen(slot).list)
+        self.posted.slab.slot(entry.0).map(|slot| self.posted.slab.nodes[slot as usize].words.list())
     }
 
     /// The token of an entry; `None` if it is not posted any more.
@@ -176,16 +184,12 @@ struct SlotId {
 #[derive(Debug)]
 struct Node<T> {
     words: Words,
+    /// Neighbours in the order of coming, `NONE` at its ends; of a free slot, the next free one.
+    order: Link,
     token: u32,
     /// How often the slot was vacated.
     serial: u32,
     more: T,
-}
-
-impl<T> Keyed for Node<T> {
-    fn words(&self) -> Words {
-        self.words
-    }
 }
 
 /// Nodes in slots that are used again, and the order in which they came. Leaner than `crate::slab`, as held messages
@@ -193,55 +197,76 @@ impl<T> Keyed for Node<T> {
 #[derive(Debug)]
 struct Ordered<T> {
     nodes: Vec<Node<T>>,
-    /// For each slot: its neighbours in the order, or the next free one.
-    order: Vec<Link>,
     /// The oldest node.
     first: u32,
+    /// The newest.
+    last: u32,
     free: u32,
     count: usize,
 }
 
 impl<T> Ordered<T> {
     fn new() -> Self {
-        Self { nodes: Vec::new(), order: Vec::new(), first: NONE, free: NONE, count: 0 }
+        Self { nodes: Vec::new(), first: NONE, last: NONE, free: NONE, count: 0 }
     }
 
     /// Puts a node into a free slot and at the end of the order.
-    fn insert(&mut self, words: Words, token: u32, more: T) -> u32 {
+    #[inline(always)]
+    fn insert(&mut self, words: Words, token: u32, more: T) -> SlotId {
         let slot = self.free;
-        if slot == NONE {
+        // `NONE` is beyond every slot: whether there is a free one and whether the slot exists is one question.
+        let Some(node) = self.nodes.get_mut(slot as usize) else {
             return self.insert_growing(words, token, more);
-        }
-        self.free = self.order[slot as usize].next;
-        let node = &mut self.nodes[slot as usize];
-        *node = Node { words, token, serial: node.serial, more };
-        self.enqueue(slot)
+        };
+        self.free = node.order.next;
+        let serial = node.serial;
+        let order = Link { next: NONE, prev: self.last };
+        *node = Node { words, order, token, serial, more };
+        self.enqueue(slot);
+        SlotId { slot, serial }
     }
 
     #[cold]
-    fn insert_growing(&mut self, words: Words, token: u32, more: T) -> u32 {
+    #[inline(never)]
+    fn insert_growing(&mut self, words: Words, token: u32, more: T) -> SlotId {
         assert!(self.nodes.len() < NONE as usize, "slots are numbered in 32 bits");
         let slot = self.nodes.len() as u32;
-        self.nodes.push(Node { words, token, serial: 0, more });
-        self.order.push(Link::LOOSE);
-        self.enqueue(slot)
+        let order = Link { next: NONE, prev: self.last };
+        self.nodes.push(Node { words, order, token, serial: 0, more });
+        self.enqueue(slot);
+        SlotId { slot, serial: 0 }
     }
 
-    fn enqueue(&mut self, slot: u32) -> u32 {
-        self.first = index::append(&mut self.order, self.first, slot);
+    /// A node that has its place in the order is told to the others.
+    #[inline(always)]
+    fn enqueue(&mut self, slot: u32) {
+        match self.nodes.get_mut(self.last as usize) {
+            Some(before) => before.order.next = slot,
+            None => self.first = slot,
+        }
+        self.last = slot;
         self.count += 1;
-        slot
     }
 
     /// Vacates a slot; names of its node are void.
+    #[inline(always)]
     fn remove(&mut self, slot: u32) -> u32 {
-        self.first = index::take(&mut self.order, self.first, slot);
-        self.order[slot as usize].next = self.free;
-        self.free = slot;
-        self.count -= 1;
         let node = &mut self.nodes[slot as usize];
         node.serial = node.serial.wrapping_add(1);
-        node.token
+        let token = node.token;
+        let Link { next, prev } = node.order;
+        node.order.next = self.free;
+        self.free = slot;
+        self.count -= 1;
+        match self.nodes.get_mut(prev as usize) {
+            Some(before) => before.order.next = next,
+            None => self.first = next,
+        }
+        match self.nodes.get_mut(next as usize) {
+            Some(after) => after.order.prev = prev,
+            None => self.last = prev,
+        }
+        token
     }
 
     /// The slot this names, if it still does.
@@ -256,7 +281,7 @@ impl<T> Ordered<T> {
     }
 
     fn next(&self, slot: u32) -> Option<u32> {
-        Some(self.order[slot as usize].next).filter(|&next| next != NONE)
+        Some(self.nodes[slot as usize].order.next).filter(|&next| next != NONE)
     }
 
     /// The slot after this one in the order, or the first.
@@ -271,109 +296,235 @@ impl<T> Ordered<T> {
 /// What an entry has beyond its words.
 #[derive(Debug)]
 struct Posting {
+    /// Bits of the tag that are not compared.
+    ignore: u64,
     /// Its place in the order of all posts.
     number: u64,
+    /// Its neighbours in the queue of its key. An entry is in one group, so one link does.
+    queue: Link,
+    /// `NONE` while it is fresh: in no group yet.
     group: u32,
+    /// Where its key belongs in the group's index.
+    home: u32,
+}
+
+// One line of the cache, and found by a shift.
+const _: () = assert!(size_of::<Node<Posting>>() == 64);
+
+impl Node<Posting> {
+    /// Whether it takes a message with this envelope, of the same list.
+    #[inline(always)]
+    fn admits(&self, envelope: Words) -> bool {
+        self.words.agrees(envelope, self.words.shape_ignoring(self.more.ignore))
+    }
+}
+
+impl Keyed for Node<Posting> {
+    #[inline(always)]
+    fn words(&self) -> Words {
+        self.words
+    }
+
+    #[inline(always)]
+    fn home(&self, _index: &Index) -> u32 {
+        self.more.home
+    }
+}
+
+impl Queues for [Node<Posting>] {
+    type Item = Node<Posting>;
+
+    #[inline(always)]
+    fn items(&self) -> &[Self::Item] {
+        self
+    }
+
+    #[inline(always)]
+    fn link(&mut self, item: u32) -> &mut Link {
+        &mut self[item as usize].more.queue
+    }
 }
 
 /// Entries of one list and shape.
 #[derive(Debug)]
 struct Group {
     list: List,
+    /// Whether it is in `PostedLists::asked`: always while it has entries.
+    is_asked: bool,
     index: Index,
-    count: usize,
-    /// Where in `PostedLists::live`, while it has entries.
-    place: usize,
     /// The last post to it.
     used_at: u64,
 }
 
-/// Groups without entries are kept for the next post of their shape, up to this many; then they are used for others.
+/// Groups without entries are kept for the next entry of their shape, up to this many; then they are used for others.
 const IDLE_GROUP_COUNT_MAX: usize = 8;
+
+/// Groups of a list may be asked after they lost their entries, as they often have some again at once; those without
+/// are put aside when a group joins so many.
+const ASKED_COUNT: usize = 4;
+
+/// A message that is not for the first entry looks at so many fresh ones; if there are more they are put into groups.
+/// That is about what one group costs to ask.
+const FRESH_COUNT_MAX: u32 = 4;
 
 /// Both lists of posted entries.
 #[derive(Debug)]
 struct PostedLists {
     slab: Ordered<Posting>,
-    /// For each slot, its neighbours in the queue of its key. An entry is in one group, so one array does.
-    links: Vec<Link>,
     groups: Vec<Group>,
-    /// Groups with entries, of the priority and of the overflow list.
-    live: [Vec<u32>; 2],
+    /// Groups that messages ask, of the priority and of the overflow list.
+    asked: [Vec<u32>; 2],
+    /// The first entry in no group, or `NONE`. None of those behind it is in one.
+    fresh: u32,
+    fresh_count: u32,
     post_count: u64,
     /// The entry last given in turn, or `NONE` before the first.
     turn: u32,
     secret: Words,
+    /// Entries looked at without an index, for the tests that count work.
+    #[cfg(test)]
+    visits: u64,
 }
 
 impl PostedLists {
     fn new(secret: Words) -> Self {
         Self {
             slab: Ordered::new(),
-            links: Vec::new(),
             groups: Vec::new(),
-            live: [Vec::new(), Vec::new()],
+            asked: [Vec::new(), Vec::new()],
+            fresh: NONE,
+            fresh_count: 0,
             post_count: 0,
             turn: NONE,
             secret,
+            #[cfg(test)]
+            visits: 0,
         }
     }
 
+    #[inline(always)]
     fn post(&mut self, list: List, criteria: &Criteria, token: u32) -> SlotId {
-        let at = self.group_for(list, Words::shape(criteria));
         self.post_count += 1;
-        let posting = Posting { number: self.post_count, group: at as u32 };
-        let slot = self.slab.insert(Words::wanted(criteria), token, posting);
-        if self.links.len() < self.slab.nodes.len() {
-            self.links.push(Link::LOOSE);
+        let (ignore, number) = (criteria.ignore, self.post_count);
+        let posting = Posting { ignore, number, queue: Link::LOOSE, group: NONE, home: 0 };
+        let id = self.slab.insert(Words::wanted(criteria).in_list(list), token, posting);
+        if self.fresh_count == 0 {
+            self.fresh = id.slot;
         }
-        let group = &mut self.groups[at];
-        group.index.append(&self.slab.nodes, &mut self.links, slot);
-        group.used_at = self.post_count;
-        group.count += 1;
-        if group.count == 1 {
-            let live = &mut self.live[list as usize];
-            group.place = live.len();
-            live.push(at as u32);
-        }
-        self.slab.name(slot).0
+        self.fresh_count += 1;
+        id
     }
 
+    #[inline(always)]
     fn unlink(&mut self, id: SlotId) -> Option<u32> {
-        let slot = self.slab.slot(id)?;
-        if self.turn == slot {
-            self.turn =
-                if slot == self.slab.first { NONE } else { self.slab.order[slot as usize].prev };
+        let node = self.slab.nodes.get(id.slot as usize)?;
+        if node.serial != id.serial {
+            return None;
         }
-        let at = self.slab.nodes[slot as usize].more.group;
-        let group = &mut self.groups[at as usize];
-        group.index.remove(&self.slab.nodes, &mut self.links, slot);
-        group.count -= 1;
-        if group.count == 0 {
-            let (live, place) = (&mut self.live[group.list as usize], group.place);
-            live.swap_remove(place);
-            if let Some(&moved) = live.get(place) {
-                self.groups[moved as usize].place = place;
+        if self.turn == id.slot {
+            self.turn = node.order.prev;
+        }
+        let group = node.more.group;
+        if group == NONE {
+            self.fresh_count -= 1;
+            if self.fresh == id.slot {
+                self.fresh = node.order.next;
             }
+        } else {
+            self.groups[group as usize].index.remove(&mut self.slab.nodes[..], id.slot);
         }
-        Some(self.slab.remove(slot))
+        Some(self.slab.remove(id.slot))
     }
 
-    /// The first posted entry of a list that takes this envelope.
-    fn find(&self, list: List, envelope: Words) -> Option<(SlotId, u32)> {
-        let mut first = (u64::MAX, NONE);
-        for &at in &self.live[list as usize] {
-            if let Some(slot) = self.groups[at as usize].index.first(&self.slab.nodes, envelope) {
-                let number = self.slab.nodes[slot as usize].more.number;
-                if number < first.0 {
-                    first = (number, slot);
-                }
+    /// The first posted entry of a list that takes this envelope, which is marked as of that list.
+    #[inline(always)]
+    fn find(&mut self, list: List, envelope: Words) -> Option<(SlotId, u32)> {
+        let slot = self.slab.first;
+        let node = self.slab.nodes.get(slot as usize)?;
+        if node.admits(envelope) {
+            return Some((SlotId { slot, serial: node.serial }, node.token));
+        }
+        self.find_behind(list, envelope)
+    }
+
+    /// The same, when it is not the first of all entries.
+    #[inline(never)]
+    fn find_behind(&mut self, list: List, envelope: Words) -> Option<(SlotId, u32)> {
+        if self.fresh_count > FRESH_COUNT_MAX {
+            self.index_fresh();
+        }
+        let (mut number, mut found) = (u64::MAX, None);
+        for &at in &self.asked[list as usize] {
+            let index = &self.groups[at as usize].index;
+            if let Some((slot, node)) = index.first(&self.slab.nodes, envelope)
+                && node.more.number < number
+            {
+                number = node.more.number;
+                found = Some((SlotId { slot, serial: node.serial }, node.token));
             }
         }
-        (first.1 != NONE).then(|| self.slab.name(first.1))
+        // Fresh entries were posted after all that are in groups.
+        found.or_else(|| self.find_fresh(envelope))
+    }
+
+    /// The first fresh entry that takes this envelope.
+    #[inline(always)]
+    fn find_fresh(&mut self, envelope: Words) -> Option<(SlotId, u32)> {
+        let mut slot = self.fresh;
+        while let Some(node) = self.slab.nodes.get(slot as usize) {
+            #[cfg(test)]
+            (self.visits += 1);
+            if node.admits(envelope) {
+                return Some((SlotId { slot, serial: node.serial }, node.token));
+            }
+            slot = node.order.next;
+        }
+        None
+    }
+
+    /// Puts all fresh entries into their groups. An entry is fresh once, so this is paid with its post.
+    #[inline(never)]
+    fn index_fresh(&mut self) {
+        while let Some(node) = self.slab.nodes.get(self.fresh as usize) {
+            let (slot, words, next) = (self.fresh, node.words, node.order.next);
+            let at = self.group_for(words.list(), words.shape_ignoring(node.more.ignore));
+            let group = &mut self.groups[at];
+            group.used_at = self.post_count;
+            let home = group.index.home(words);
+            let posting = &mut self.slab.nodes[slot as usize].more;
+            (posting.group, posting.home) = (at as u32, home);
+            group.index.append(&mut self.slab.nodes[..], slot, words, home);
+            if !group.is_asked {
+                self.ask(at);
+            }
+            self.fresh = next;
+        }
+        self.fresh_count = 0;
+    }
+
+    /// From here on messages ask this group.
+    #[cold]
+    #[inline(never)]
+    fn ask(&mut self, at: usize) {
+        let list = self.groups[at].list;
+        if self.asked[list as usize].len() >= ASKED_COUNT {
+            self.put_idle_aside(list);
+        }
+        self.groups[at].is_asked = true;
+        self.asked[list as usize].push(at as u32);
+    }
+
+    /// Groups of a list without entries are asked no longer.
+    fn put_idle_aside(&mut self, list: List) {
+        self.asked[list as usize].retain(|&at| {
+            let group = &mut self.groups[at as usize];
+            group.is_asked = !group.index.is_empty();
+            group.is_asked
+        });
     }
 
     /// The group of this list and shape; if there is none, an idle one made into it, or a new one.
+    #[inline(always)]
     fn group_for(&mut self, list: List, shape: Words) -> usize {
         let known = |group: &Group| group.index.shape() == shape && group.list == list;
         match self.groups.iter().position(known) {
@@ -384,31 +535,30 @@ impl PostedLists {
 
     #[cold]
     fn new_group(&mut self, list: List, shape: Words) -> usize {
-        let idle_count = self.groups.len() - self.live[0].len() - self.live[1].len();
-        if idle_count >= IDLE_GROUP_COUNT_MAX {
-            let idle = self.groups.iter_mut().enumerate().filter(|(_, group)| group.count == 0);
-            let (at, group) = idle.min_by_key(|(_, group)| group.used_at).expect("counted above");
-            group.index.reshape(shape);
-            group.list = list;
-            return at;
+        let idle = self.groups.iter().enumerate().filter(|(_, group)| group.index.is_empty());
+        if idle.clone().count() < IDLE_GROUP_COUNT_MAX {
+            let index = Index::new(shape, self.secret);
+            self.groups.push(Group { list, is_asked: false, index, used_at: 0 });
+            return self.groups.len() - 1;
         }
-        let index = Index::new(shape, self.secret);
-        self.groups.push(Group { list, index, count: 0, place: 0, used_at: 0 });
-        self.groups.len() - 1
+        let (at, _) = idle.min_by_key(|(_, group)| group.used_at).expect("counted above");
+        self.put_idle_aside(self.groups[at].list);
+        self.groups[at].index.reshape(shape);
+        self.groups[at].list = list;
+        at
     }
 
     fn next_in_turn(&mut self) -> Option<Posted> {
-        let next = if self.turn == NONE { NONE } else { self.slab.order[self.turn as usize].next };
+        let next = if self.turn == NONE { NONE } else { self.slab.nodes[self.turn as usize].order.next };
         self.turn = if next == NONE { self.slab.first } else { next };
         (self.turn != NONE).then(|| self.seen(self.turn))
     }
 
     fn seen(&self, slot: u32) -> Posted {
         let node = &self.slab.nodes[slot as usize];
-        let group = &self.groups[node.more.group as usize];
         let (id, token) = self.slab.name(slot);
-        let criteria = node.words.criteria(group.index.shape());
-        Posted { entry: EntryId(id), list: group.list, criteria, token }
+        let (list, criteria) = (node.words.list(), node.words.criteria(node.more.ignore));
+        Posted { entry: EntryId(id), list, criteria, token }
     }
 }
 
@@ -420,6 +570,30 @@ struct HeldIndex {
     links: Vec<Link>,
     /// `HeldList::clock` at the last search.
     used_at: u64,
+}
+
+impl Keyed for Node<()> {
+    fn words(&self) -> Words {
+        self.words
+    }
+}
+
+/// Held messages and their links in one index.
+struct HeldQueues<'a> {
+    nodes: &'a [Node<()>],
+    links: &'a mut [Link],
+}
+
+impl Queues for HeldQueues<'_> {
+    type Item = Node<()>;
+
+    fn items(&self) -> &[Self::Item] {
+        self.nodes
+    }
+
+    fn link(&mut self, item: u32) -> &mut Link {
+        &mut self.links[item as usize]
+    }
 }
 
 /// Shapes indexed at a time. An MPI library uses four or five (with and without MPI_ANY_TAG and MPI_ANY_SOURCE,
@@ -439,7 +613,7 @@ const SWEEP_AFTER: u64 = 1024;
 
 // 128 bytes for a held message, of which the owner uses 48. Tables come on top: an index without wildcards, where
 // every message may have a key of its own, needs 11 to 22 bytes of table for each; with wildcards keys are few.
-const _: () = assert!(size_of::<Node<()>>() + size_of::<Link>() * (1 + INDEX_COUNT_MAX) <= 80);
+const _: () = assert!(size_of::<Node<()>>() + size_of::<Link>() * INDEX_COUNT_MAX <= 80);
 
 /// Messages that no entry took.
 #[derive(Debug)]
@@ -475,17 +649,17 @@ impl HeldList {
         if self.clock >= self.sweep_at {
             self.sweep();
         }
-        let slot = self.slab.insert(envelope, token, ());
+        let id = self.slab.insert(envelope, token, ());
         for held in &mut self.indices[..self.live_count] {
-            held.append(&self.slab.nodes, slot);
+            held.append(&self.slab.nodes, id.slot);
         }
-        self.slab.name(slot).0
+        id
     }
 
     fn release(&mut self, id: SlotId) -> Option<u32> {
         let slot = self.slab.slot(id)?;
         for held in &mut self.indices[..self.live_count] {
-            held.index.remove(&self.slab.nodes, &mut held.links, slot);
+            held.remove(&self.slab.nodes, slot);
         }
         Some(self.slab.remove(slot))
     }
@@ -506,7 +680,8 @@ impl HeldList {
         let held = &mut self.indices[at];
         self.clock += 1;
         held.used_at = self.clock;
-        held.index.first(&self.slab.nodes, wanted).map(|slot| self.slab.name(slot))
+        let (slot, node) = held.index.first(&self.slab.nodes, wanted)?;
+        Some((SlotId { slot, serial: node.serial }, node.token))
     }
 
     /// Looks at the first messages without an index.
@@ -521,7 +696,7 @@ impl HeldList {
             if self.slab.nodes[slot as usize].words.agrees(wanted, shape) {
                 return Walk::Found(slot);
             }
-            slot = self.slab.order[slot as usize].next;
+            slot = self.slab.nodes[slot as usize].order.next;
         }
         if slot == NONE { Walk::Ended } else { Walk::GaveUp }
     }
@@ -547,7 +722,7 @@ impl HeldList {
         let mut slot = self.slab.first;
         while slot != NONE {
             held.append(&self.slab.nodes, slot);
-            slot = self.slab.order[slot as usize].next;
+            slot = self.slab.nodes[slot as usize].order.next;
         }
         at
     }
@@ -582,6 +757,12 @@ impl HeldIndex {
         if self.links.len() < nodes.len() {
             self.links.resize(nodes.len(), Link::LOOSE);
         }
-        self.index.append(nodes, &mut self.links, slot);
+        let words = nodes[slot as usize].words;
+        let home = self.index.home(words);
+        self.index.append(&mut HeldQueues { nodes, links: &mut self.links }, slot, words, home);
+    }
+
+    fn remove(&mut self, nodes: &[Node<()>], slot: u32) {
+        self.index.remove(&mut HeldQueues { nodes, links: &mut self.links }, slot);
     }
 }

@@ -228,7 +228,7 @@ impl Endpoint {
 
     /// A found message goes only to the receive that would take it in its turn: the first posted that admits it. If that is
     /// another one than was asked about, its own query will tell, perhaps of an earlier message still.
-    fn would_take(&self, entry: EntryId, space: Space, tag: Tag, row: u32) -> bool {
+    fn would_take(&mut self, entry: EntryId, space: Space, tag: Tag, row: u32) -> bool {
         self.matcher.find(space, tag, PeerId(row)).is_some_and(|(first, _)| first == entry)
     }
 

@@ -52,6 +52,8 @@ pub(super) struct Player<'a> {
     /// By time, then by order of their making.
     undos: BinaryHeap<Reverse<(u64, usize)>>,
     undo_list: Vec<Undo>,
+    /// What applications of paused nodes would have done; they do it when they wake.
+    deferred: Vec<(u8, &'a Action)>,
     spaces: u8,
     next_label: u32,
     drain_count: usize,
@@ -59,6 +61,7 @@ pub(super) struct Player<'a> {
     /// What is cancelled from now on is only put away.
     is_ending: bool,
     last_event_at: Instant,
+    event_count: u64,
     payload: Vec<u8>,
     stats: Stats,
     tracer: Option<Rc<RefCell<Tracer>>>,
@@ -93,12 +96,14 @@ impl<'a> Player<'a> {
             oracle,
             undos: BinaryHeap::new(),
             undo_list: Vec::new(),
+            deferred: Vec::new(),
             spaces: space_count(scenario),
             next_label: labels,
             drain_count: 0,
             is_draining: false,
             is_ending: false,
             last_event_at: Instant(0),
+            event_count: 0,
             payload: Vec::new(),
             stats: Stats::default(),
             tracer,
@@ -162,7 +167,7 @@ impl<'a> Player<'a> {
 }
 
 /// The steps.
-impl Player<'_> {
+impl<'a> Player<'a> {
     fn play_steps(&mut self) {
         let scenario = self.scenario;
         for step in &scenario.steps {
@@ -197,6 +202,7 @@ impl Player<'_> {
     fn see_events(&mut self) {
         while let Some((node, event)) = self.world.next_event() {
             self.last_event_at = self.world.now();
+            self.event_count += 1;
             let index = node.0 as u8;
             self.note_of(index, || format!("sees {event:?}"));
             self.oracle.on_event(&mut self.world, index, event);
@@ -208,7 +214,9 @@ impl Player<'_> {
                 self.refill(index, event);
             }
         }
-        self.collect_faults();
+        if self.world.has_faults() {
+            self.collect_faults();
+        }
         if self.world.turn_count() > TURN_COUNT_MAX {
             let now = self.world.now();
             let waits: Vec<_> = self
@@ -231,11 +239,14 @@ impl Player<'_> {
         self.undos.push(Reverse((self.world.now().0 + after_ns, self.undo_list.len() - 1)));
     }
 
-    fn act(&mut self, node: u8, action: &Action) {
+    fn act(&mut self, node: u8, action: &'a Action) {
         if !self.oracle.is_working(node) {
             return; // dead or closing: its application does nothing
         }
         let id = NodeId(node.into());
+        if self.world.is_paused(id) && action.is_by_application() {
+            return self.deferred.push((node, action));
+        }
         match action {
             Action::Send(send) => self.send(node, send),
             Action::Recv(recv) => self.recv(node, recv),
@@ -271,7 +282,12 @@ impl Player<'_> {
             Undo::Heal(cut) => {
                 self.world.net().heal(cut);
             }
-            Undo::Resume(node) => self.world.resume(NodeId(node.into())),
+            Undo::Resume(node) => {
+                self.world.resume(NodeId(node.into()));
+                for (node, action) in self.deferred.extract_if(.., |step| step.0 == node).collect::<Vec<_>>() {
+                    self.act(node, action);
+                }
+            }
             Undo::Calm(node) => {
                 let weather = self.scenario.weather;
                 self.world.net().set_conditions(NodeId(node.into()), Who::Any, weather);

@@ -268,6 +268,16 @@ impl Action {
         }
     }
 
+    /// Whether an application does it; the others happen to it.
+    pub fn is_by_application(&self) -> bool {
+        match self {
+            Self::Send(_) | Self::Recv(_) | Self::Cancel { .. } | Self::Claim { .. } => true,
+            Self::AckEvery(_) | Self::Close => true,
+            Self::Kill { .. } | Self::Pause { .. } | Self::Rebind { .. } => false,
+            Self::Cut(_) | Self::Weather { .. } => false,
+        }
+    }
+
     /// The other nodes it speaks of.
     pub fn mentions(&self, node: u8) -> bool {
         match self {

@@ -224,6 +224,11 @@ impl World {
         self.node(node).state != State::Dead
     }
 
+    /// Whether the node is not turned just now.
+    pub fn is_paused(&self, node: NodeId) -> bool {
+        self.node(node).state == State::Paused
+    }
+
     /// What `at` calls `of`; made known if it was not.
     ///
     /// # Panics
@@ -280,14 +285,16 @@ impl World {
         }
     }
 
+    /// Whether an endpoint did wrong, or used memory it should not.
+    pub fn has_faults(&self) -> bool {
+        !self.faults.is_empty()
+    }
+
     /// Faults of endpoints or their use of memory since the last call.
     pub fn take_faults(&mut self) -> Vec<String> {
         for node in &mut self.nodes {
-            if node.memory.has_faults() {
-                let faults = node.memory.take_faults();
-                self.faults
-                    .extend(faults.into_iter().map(|fault| format!("node {}: {fault}", node.id.0)));
-            }
+            let faults = node.memory.take_faults().into_iter();
+            self.faults.extend(faults.map(|fault| format!("node {}: {fault}", node.id.0)));
         }
         std::mem::take(&mut self.faults)
     }

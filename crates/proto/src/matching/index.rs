@@ -10,6 +10,7 @@
 //! ```
 //!
 //! There are no nodes for keys: the head of a queue stands for its key, and the head's backward link is the tail.
+//! Where a key belongs in the table is its *home*; items may keep it, so that they leave without being hashed.
 //! So an index costs four bytes for each slot of its table and a pair of links for each item, and a queue whose last
 //! item leaves takes its key with it. The table is probed linearly and closed up on removal, so it does not age;
 //! it grows and never shrinks.
@@ -18,7 +19,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 #[cfg(test)]
 use core::cell::Cell;
+use core::mem;
 
+use crate::api::List;
 use crate::types::{Criteria, PeerId, Space, Tag};
 
 /// No slot.
@@ -41,33 +44,52 @@ pub(super) struct Words {
 
 const SOURCE_BITS: u64 = 0xFFFF_FFFF;
 const SPACE_BITS: u64 = 0xFF << 32;
+/// In `from` of what is wanted: a source is named. Envelopes do not have it and shapes do not look at it.
+const NAMED_BIT: u64 = 1 << 40;
+/// In `from`: of the overflow list. A shape looks at it, so that entries of the two lists never have a key in common.
+const OVERFLOW_BIT: u64 = 1 << 41;
 
 impl Words {
     /// An envelope.
+    #[inline(always)]
     pub(super) fn envelope(space: Space, tag: Tag, source: PeerId) -> Self {
         Self { bits: tag.0, from: u64::from(space.0) << 32 | u64::from(source.0) }
     }
 
     /// What is wanted. Any source is no source here: the shape does not look at it.
+    #[inline(always)]
     pub(super) fn wanted(criteria: &Criteria) -> Self {
-        Self::envelope(criteria.space, criteria.tag, criteria.source.unwrap_or(PeerId(0)))
+        let source = criteria.source.map_or(0, |source| NAMED_BIT | u64::from(source.0));
+        Self { bits: criteria.tag.0, from: u64::from(criteria.space.0) << 32 | source }
+    }
+
+    /// The same in a list.
+    #[inline(always)]
+    pub(super) fn in_list(self, list: List) -> Self {
+        Self { from: self.from | (list as u64) * OVERFLOW_BIT, ..self }
+    }
+
+    /// The list.
+    pub(super) fn list(self) -> List {
+        if self.from & OVERFLOW_BIT == 0 { List::Priority } else { List::Overflow }
     }
 
     /// The shape: ones where an envelope is compared with what is wanted.
     pub(super) fn shape(criteria: &Criteria) -> Self {
-        let source_bits = if criteria.source.is_some() { SOURCE_BITS } else { 0 };
-        Self { bits: !criteria.ignore, from: SPACE_BITS | source_bits }
+        Self::wanted(criteria).shape_ignoring(criteria.ignore)
     }
 
-    /// The criteria that `wanted` and `shape` were made from.
-    pub(super) fn criteria(self, shape: Self) -> Criteria {
-        let source = (shape.from & SOURCE_BITS != 0).then(|| self.source());
-        Criteria {
-            space: Space((self.from >> 32) as u8),
-            tag: Tag(self.bits),
-            ignore: !shape.bits,
-            source,
-        }
+    /// The shape of what is wanted but for these bits of the tag.
+    #[inline(always)]
+    pub(super) fn shape_ignoring(self, ignore: u64) -> Self {
+        let source_bits = if self.from & NAMED_BIT == 0 { 0 } else { SOURCE_BITS };
+        Self { bits: !ignore, from: OVERFLOW_BIT | SPACE_BITS | source_bits }
+    }
+
+    /// The criteria that `wanted` was made from.
+    pub(super) fn criteria(self, ignore: u64) -> Criteria {
+        let source = (self.from & NAMED_BIT != 0).then(|| self.source());
+        Criteria { space: Space((self.from >> 32) as u8), tag: Tag(self.bits), ignore, source }
     }
 
     /// The source of an envelope.
@@ -76,6 +98,7 @@ impl Words {
     }
 
     /// Whether the two are the same where the shape has ones.
+    #[inline(always)]
     pub(super) fn agrees(self, other: Self, shape: Self) -> bool {
         ((self.bits ^ other.bits) & shape.bits) | ((self.from ^ other.from) & shape.from) == 0
     }
@@ -85,6 +108,23 @@ impl Words {
 pub(super) trait Keyed {
     /// Its words.
     fn words(&self) -> Words;
+
+    /// `Index::home` of its words; an item that kept it knows better than to hash.
+    fn home(&self, index: &Index) -> u32 {
+        index.home(self.words())
+    }
+}
+
+/// Items and the links they have in one index.
+pub(super) trait Queues {
+    /// An item.
+    type Item: Keyed;
+
+    /// All items, by slot.
+    fn items(&self) -> &[Self::Item];
+
+    /// The link of one.
+    fn link(&mut self, item: u32) -> &mut Link;
 }
 
 /// An item's neighbours in a queue. `next` of the tail is `NONE`; `prev` of the head is the tail.
@@ -97,34 +137,6 @@ pub(super) struct Link {
 impl Link {
     /// In no queue.
     pub(super) const LOOSE: Self = Self { next: NONE, prev: NONE };
-}
-
-/// Appends `item` to the queue that begins at `head`, `NONE` if it is empty; returns its head.
-pub(super) fn append(links: &mut [Link], head: u32, item: u32) -> u32 {
-    if head == NONE {
-        links[item as usize] = Link { next: NONE, prev: item };
-        return item;
-    }
-    let tail = links[head as usize].prev;
-    links[item as usize] = Link { next: NONE, prev: tail };
-    links[tail as usize].next = item;
-    links[head as usize].prev = item;
-    head
-}
-
-/// Takes `item` out of the queue that begins at `head`; returns its head, `NONE` if it is empty now.
-pub(super) fn take(links: &mut [Link], head: u32, item: u32) -> u32 {
-    let Link { next, prev } = links[item as usize];
-    if item == head {
-        if next != NONE {
-            links[next as usize].prev = prev;
-        }
-        return next;
-    }
-    links[prev as usize].next = next;
-    let follower = if next == NONE { head } else { next };
-    links[follower as usize].prev = prev;
-    head
 }
 
 /// Queues of items, by key under one shape. The items and links are the caller's, the same at every call.
@@ -180,78 +192,128 @@ impl Index {
         }
     }
 
+    /// Whether there are no items.
+    pub(super) fn is_empty(&self) -> bool {
+        self.key_count == 0
+    }
+
     /// The oldest item with the key of `words`.
-    pub(super) fn first(&self, items: &[impl Keyed], words: Words) -> Option<u32> {
-        let mask = self.table.len().checked_sub(1)?;
-        let mut at = self.home(words) & mask;
+    #[inline(always)] // once per message and shape
+    pub(super) fn first<'a, K: Keyed>(&self, items: &'a [K], words: Words) -> Option<(u32, &'a K)> {
+        if self.is_empty() {
+            return None; // before the first item there is no table either
+        }
+        let mask = self.table.len() - 1;
+        let mut at = self.home(words) as usize & mask;
         loop {
             self.visit();
             let head = self.table[at];
-            if head == NONE {
-                return None;
-            }
-            if items[head as usize].words().agrees(words, self.shape) {
-                return Some(head);
+            // A slot that is no item is `NONE`: one question instead of two.
+            let item = items.get(head as usize)?;
+            if item.words().agrees(words, self.shape) {
+                return Some((head, item));
             }
             at = (at + 1) & mask;
         }
     }
 
-    /// Appends `item` to the queue of its key.
-    pub(super) fn append(&mut self, items: &[impl Keyed], links: &mut [Link], item: u32) {
+    /// Appends `item` to the queue of its key. `words` and `home` are its own.
+    #[inline(always)]
+    pub(super) fn append(
+        &mut self,
+        queues: &mut (impl Queues + ?Sized),
+        item: u32,
+        words: Words,
+        home: u32,
+    ) {
         if self.key_count >= self.key_count_max {
-            self.grow(items);
+            self.grow(queues.items());
         }
-        let at = self.place(items, items[item as usize].words());
+        let at = self.place(queues.items(), words, home);
         let head = self.table[at];
-        self.key_count += usize::from(head == NONE);
-        self.table[at] = append(links, head, item);
+        if head == NONE {
+            self.key_count += 1;
+            self.table[at] = item;
+            *queues.link(item) = Link { next: NONE, prev: item };
+            return;
+        }
+        let tail = mem::replace(&mut queues.link(head).prev, item);
+        queues.link(tail).next = item;
+        *queues.link(item) = Link { next: NONE, prev: tail };
     }
 
     /// Takes `item` out of the queue of its key, from wherever in it.
-    pub(super) fn remove(&mut self, items: &[impl Keyed], links: &mut [Link], item: u32) {
-        let Link { next, prev } = links[item as usize];
-        if next != NONE && links[prev as usize].next != NONE {
-            // Neither tail nor head: no need to look for the queue. Usual with wildcards, whose queues are long.
-            links[prev as usize].next = next;
-            links[next as usize].prev = prev;
-            return;
-        }
-        let at = self.place(items, items[item as usize].words());
-        let head = take(links, self.table[at], item);
-        self.table[at] = head;
-        if head == NONE {
-            self.key_count -= 1;
-            self.close_up(items, at);
+    #[inline(always)]
+    pub(super) fn remove(&mut self, queues: &mut (impl Queues + ?Sized), item: u32) {
+        let Link { next, prev } = *queues.link(item);
+        let before = &mut queues.link(prev).next;
+        if *before == NONE {
+            // What is before it is the tail: it is the head.
+            self.remove_head(queues, item, Link { next, prev });
+        } else if next == NONE {
+            *before = NONE;
+            let tail = &queues.items()[item as usize];
+            let at = self.place(queues.items(), tail.words(), tail.home(self));
+            queues.link(self.table[at]).prev = prev;
+        } else {
+            // Neither: no need to look for the queue. Usual with wildcards, whose queues are long.
+            *before = next;
+            queues.link(next).prev = prev;
         }
     }
 
-    /// Where the head with the key of `words` is, or would be put. There is a free slot always.
-    fn place(&self, items: &[impl Keyed], words: Words) -> usize {
+    /// Takes the head of a queue out: its successor stands for the key, or nobody does.
+    #[inline(always)]
+    fn remove_head(&mut self, queues: &mut (impl Queues + ?Sized), item: u32, link: Link) {
         let mask = self.table.len() - 1;
-        let mut at = self.home(words) & mask;
+        let mut at = queues.items()[item as usize].home(self) as usize & mask;
         loop {
             self.visit();
-            let head = self.table[at];
-            if head == NONE || items[head as usize].words().agrees(words, self.shape) {
-                return at;
+            // A head is known by its slot, so no keys are compared.
+            if self.table[at] == item {
+                break;
             }
             at = (at + 1) & mask;
+        }
+        self.table[at] = link.next;
+        if link.next != NONE {
+            queues.link(link.next).prev = link.prev;
+            return;
+        }
+        self.key_count -= 1;
+        self.visit();
+        if self.table[(at + 1) & mask] != NONE {
+            self.close_up(queues.items(), at);
+        }
+    }
+
+    /// Where the head with this key is, or would be put. There is a free slot always.
+    #[inline(always)]
+    fn place(&self, items: &[impl Keyed], words: Words, home: u32) -> usize {
+        let mask = self.table.len() - 1;
+        let mut at = home as usize & mask;
+        loop {
+            self.visit();
+            match items.get(self.table[at] as usize) {
+                Some(head) if !head.words().agrees(words, self.shape) => at = (at + 1) & mask,
+                _ => return at,
+            }
         }
     }
 
     /// Moves what was pushed aside by the head that left `hole`, so that no probe stops short of it.
+    #[inline(never)]
     fn close_up(&mut self, items: &[impl Keyed], mut hole: usize) {
         let mask = self.table.len() - 1;
         let mut at = hole;
         loop {
             at = (at + 1) & mask;
-            self.visit();
             let head = self.table[at];
             if head == NONE {
                 return;
             }
-            let home = self.home(items[head as usize].words()) & mask;
+            self.visit();
+            let home = items[head as usize].home(self) as usize & mask;
             // Its way from home leads over the hole: it belongs there.
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
                 self.table[hole] = head;
@@ -264,24 +326,27 @@ impl Index {
     #[cold]
     fn grow(&mut self, items: &[impl Keyed]) {
         let len = (self.table.len() * 2).max(TABLE_LEN_MIN);
-        let heads = core::mem::replace(&mut self.table, vec![NONE; len]);
+        let heads = mem::replace(&mut self.table, vec![NONE; len]);
         self.key_count_max = len * 3 / 8;
         for head in heads.into_iter().filter(|&head| head != NONE) {
-            let at = self.place(items, items[head as usize].words());
+            let item = &items[head as usize];
+            let at = self.place(items, item.words(), item.home(self));
             self.table[at] = head;
         }
     }
 
     /// The place of a key in a table without end: both words multiplied, the product folded, and the fold scattered,
     /// as runs of tags under one source would otherwise lie in steps and, with some secrets, in heaps.
-    fn home(&self, words: Words) -> usize {
+    #[inline(always)]
+    pub(super) fn home(&self, words: Words) -> u32 {
         let bits = (words.bits & self.shape.bits) ^ self.secret.bits;
         let from = (words.from & self.shape.from) ^ self.secret.from;
         let product = u128::from(bits) * u128::from(from);
         let fold = product as u64 ^ (product >> 64) as u64;
-        (fold.wrapping_mul(SCATTER) >> 32) as usize
+        (fold.wrapping_mul(SCATTER) >> 32) as u32
     }
 
+    #[inline(always)]
     fn visit(&self) {
         #[cfg(test)]
         self.visits.set(self.visits.get() + 1);

@@ -42,12 +42,19 @@ impl Player<'_> {
                 }
             }
         }
+        self.await_all_settled();
+    }
+
+    fn await_all_settled(&mut self) {
         let deadline = self.world.now() + PATIENCE_NS;
+        let mut known = None;
         while !self.has_failed() {
             self.world.flush();
             self.see_events();
             let is_calm = self.world.now().since_ns(self.last_event_at) > GRACE_NS;
-            if self.oracle.all_settled(!is_calm) {
+            // Only an event, or long calm, can change the answer.
+            let news = Some((self.event_count, is_calm));
+            if std::mem::replace(&mut known, news) != news && self.oracle.all_settled(!is_calm) {
                 break;
             }
             let moment = self.world.now() + 100 * MS;

@@ -119,6 +119,10 @@ impl World {
                 node.id.0
             ));
         }
+        if node.memory.has_faults() {
+            let faults = node.memory.take_faults();
+            self.faults.extend(faults.into_iter().map(|fault| format!("node {}: {fault}", node.id.0)));
+        }
         node.timeout = node.endpoint.next_timeout();
         node.is_dirty = false;
     }
