@@ -9,7 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::input::Origin;
 use crate::limits::SECOND;
 use crate::path::{Path, Standing};
-use crate::peer::{Farewell, Phase, make_id};
+use crate::peer::{Phase, make_id};
 use crate::sabotage::Sabotage;
 use crate::siphash::siphash13_words;
 use crate::types::{Address, Instant, Locator, Secret};
@@ -534,8 +534,7 @@ impl Endpoint {
             return;
         }
         self.counters.resets_in += 1;
-        let expected = self.actives[this.active].goodbye == Farewell::Said;
-        self.end_association(now, row, (!expected).then_some(GoneReason::Reset));
+        self.end_association(now, row, Some(GoneReason::Reset));
     }
 
     /// A frame without a packet number, on a living association. False if it was a numbered frame after all.

@@ -178,6 +178,9 @@ impl Endpoint {
 
     /// Ends a row's association, whatever its phase.
     pub(crate) fn end_association(&mut self, now: Instant, row: u32, reason: Option<GoneReason>) {
+        let active = self.rows[row].active;
+        let said_goodbye = active != NONE && self.actives[active].goodbye == Farewell::Said;
+        let reason = reason.filter(|_| !said_goodbye); // it left as it was asked to
         self.end_with(now, row, reason, failure_of(reason));
     }
 

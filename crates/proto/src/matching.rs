@@ -439,6 +439,8 @@ impl PostedLists {
     /// The first posted entry of a list that takes this envelope, which is marked as of that list.
     #[inline(always)]
     fn find(&mut self, list: List, envelope: Words) -> Option<(SlotId, u32)> {
+        #[cfg(test)]
+        (self.visits += 1);
         let slot = self.slab.first;
         let node = self.slab.nodes.get(slot as usize)?;
         if node.admits(envelope) {

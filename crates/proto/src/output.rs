@@ -518,8 +518,12 @@ impl Active {
                 .min_by_key(|(_, path)| path.rtt.smoothed_ns())
                 .map(|(index, _)| index)
         };
-        if !self.control.is_empty() || self.paths.iter().any(|path| path.ack_at_once) {
+        if !self.control.is_empty() {
             return quickest(false);
+        }
+        // An acknowledgement goes back the way the packet came: nothing would tell us that another way is dead.
+        if let Some(index) = self.paths.iter().position(|path| path.ack_at_once) {
+            return if self.paths[index].is_usable() { Some(index) } else { quickest(false) };
         }
         if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
             return usable()

@@ -129,6 +129,7 @@ impl Flight {
     }
 
     /// When the newest ack-eliciting packet was sent; `NEVER` if nothing is outstanding. Probes count from here.
+    #[cfg(test)]
     pub(crate) fn last_sent_at(&self) -> Instant {
         if self.is_empty() { Instant::NEVER } else { self.last_sent_at }
     }

@@ -354,6 +354,22 @@ fn overflow_entries_wait_for_the_priority_list_to_fail() {
     assert_eq!(matcher.find_in(List::Priority, Space(0), Tag(7), PeerId(1)), None);
 }
 
+#[test]
+fn entries_that_messages_take_in_order_are_never_indexed() {
+    let mut matcher = Matcher::new(5);
+    for round in 0..1000 {
+        let entries: Vec<_> = (0..50)
+            .map(|n| matcher.post(List::Priority, &mpi_receive(LIBRARIES[0], n), n as u32))
+            .collect();
+        for (n, entry) in (0..).zip(entries) {
+            let (space, tag, source) = message_for(&mpi_receive(LIBRARIES[0], n));
+            assert_eq!(matcher.find(space, tag, source), Some((entry, n as u32)), "{round}");
+            matcher.unlink(entry);
+        }
+    }
+    assert!(matcher.posted.groups.is_empty());
+}
+
 /// Tags and masks of MPI libraries: ignored always, ignored too for MPI_ANY_TAG, where the communicator begins.
 const LIBRARIES: [(u64, u64, u32); 3] =
     [(1 << 32, 0x7FFF_FFFF, 34), (3 << 54, 0x7FFF_FFFF, 31), (0x6000_0000_0000_0000, 0xF_FFFF, 40)];
@@ -393,6 +409,8 @@ fn posted_work(receives: &[Criteria]) -> u64 {
     for (receive, token) in receives.iter().zip(0..) {
         matcher.post(List::Priority, receive, token);
     }
+    // For nobody, so that entries are in their groups before work is counted.
+    assert_eq!(matcher.find(Space(1), Tag(0), PeerId(0)), None);
     let before = visits(&matcher);
     for _ in 0..1000 {
         let receive = receives[numbers.below(receives.len() as u64) as usize];
@@ -450,6 +468,7 @@ fn an_entry_taken_from_the_middle_of_a_long_queue_is_little_work() {
     let mut matcher = Matcher::new(7);
     let receive = mpi_receive(LIBRARIES[0], 7);
     let entries: Vec<_> = (0..10_000).map(|n| matcher.post(List::Priority, &receive, n)).collect();
+    assert_eq!(matcher.find(Space(9), Tag(0), PeerId(0)), None, "they are in a queue now");
     let before = visits(&matcher);
     for n in (1..10_000).step_by(2) {
         assert_eq!(matcher.unlink(entries[n as usize]), Some(n));
@@ -483,6 +502,7 @@ fn no_pattern_of_tags_fills_the_table_unevenly() {
                 let criteria = Criteria { space, tag, ignore: 0, source: Some(source) };
                 matcher.post(List::Priority, &criteria, 0);
             }
+            assert_eq!(matcher.find(Space(9), Tag(0), PeerId(0)), None, "they are in a group now");
             let before = visits(&matcher);
             for n in 0..6000 {
                 let (space, tag, source) = pattern(n);

@@ -1,7 +1,7 @@
 //! Events, held against the books.
 
 use packhorse_link::sim::NodeId;
-use packhorse_proto::{Envelope, Event, Failure, PeerId, ReqId};
+use packhorse_proto::{Envelope, Event, Failure, GoneReason, PeerId, ReqId};
 
 use super::super::scenario::{How, NAME_SHIFT};
 use super::super::world::World;
@@ -21,18 +21,7 @@ impl Oracle {
                 self.on_unlinked(world, node, req, user, failure)
             }
             Event::Joined { .. } => {}
-            Event::Left { peer, reason } => {
-                let other = world.node_of(NodeId(node.into()), peer);
-                if let Some(other) = other {
-                    let pair = self.pair(node, other.0 as u8);
-                    self.broken[pair] |= reason.is_some();
-                }
-                if let (true, Some(reason)) = (self.nobody_may_go, reason) {
-                    self.violation(format!(
-                        "node {node} lost {other:?} ({reason:?}), but nothing happened to it"
-                    ));
-                }
-            }
+            Event::Left { peer, reason } => self.on_left(world, node, peer, reason),
             Event::Closed { clean } => {
                 let standing = &mut self.standings[usize::from(node)];
                 if !standing.is_leaving || standing.closed.is_some() {
@@ -41,6 +30,19 @@ impl Oracle {
                     standing.closed = Some(clean);
                 }
             }
+        }
+    }
+
+    fn on_left(&mut self, world: &World, node: u8, peer: PeerId, reason: Option<GoneReason>) {
+        let Some(other) = world.node_of(NodeId(node.into()), peer) else {
+            return self.violation(format!("node {node} lost {peer:?}, whom nobody knows"));
+        };
+        let Some(reason) = reason else { return };
+        let other = other.0 as u8;
+        let pair = self.pair(node, other);
+        self.broken[pair] = true;
+        if self.nobody_may_go && !self.standings[usize::from(other)].is_leaving {
+            self.violation(format!("node {node} lost node {other} ({reason:?}), but nothing happened to it"));
         }
     }
 
