@@ -16,7 +16,7 @@ pub fn frame(bytes: &[u8]) {
     }
     let Some((split, rest)) = bytes.split_first_chunk::<2>() else { return };
     let Some(heads_room) = rest.len().checked_sub(HEADER_LEN) else { return };
-    let heads_len = usize::from(u16::from_le_bytes(*split)) % (heads_room + 1) & !7;
+    let heads_len = (usize::from(u16::from_le_bytes(*split)) % (heads_room + 1)) & !7;
     let mut sealed = rest.to_vec();
     let (head, body) = sealed.split_at_mut(HEADER_LEN + heads_len);
     seal(head, body.len(), SECRET, None);

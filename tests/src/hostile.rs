@@ -65,12 +65,23 @@ struct World {
     mallory: Mallory,
     tx: TxFrame,
     post_count: usize,
+    /// Tells on standard output what happens: for the person who looks into a finding.
+    is_told: bool,
 }
 
 /// Runs a script; panics if an endpoint breaks its word.
 pub fn endpoints(bytes: &[u8]) {
+    run(bytes, false);
+}
+
+/// The same, and tells what happens.
+pub fn endpoints_told(bytes: &[u8]) {
+    run(bytes, true);
+}
+
+fn run(bytes: &[u8], is_told: bool) {
     let mut script = Script::new(bytes);
-    let mut world = World::open(&mut script);
+    let mut world = World::open(&mut script, is_told);
     for _ in 0..COMMAND_COUNT_MAX {
         if script.is_over() {
             break;
@@ -94,7 +105,7 @@ fn settings(script: &mut Script<'_>) -> Settings {
         has_helper: script.flag(),
         gone_after_ns: 2 * SECOND,
         gone_after_inline_ns: 4 * SECOND,
-        linger_ns: SECOND,
+        linger_ns: SECOND / 10,
         open_to_strangers: script.flag(),
         versions: script.pick(&[(1, 1), (1, 3)]),
         initial_rtt_ns: MS,
@@ -155,9 +166,12 @@ impl Party {
 }
 
 impl World {
-    fn open(script: &mut Script<'_>) -> Self {
+    fn open(script: &mut Script<'_>, is_told: bool) -> Self {
         let settings = settings(script);
         let limits = limits(script, &settings);
+        if is_told {
+            println!("{settings:?}\n{limits:?}");
+        }
         let now = Instant(5 * SECOND);
         let count = 2 + u64::from(script.flag());
         let parties =
@@ -170,6 +184,7 @@ impl World {
             mallory: Mallory::default(),
             tx: TxFrame::default(),
             post_count: 0,
+            is_told,
         };
         for at in 0..world.parties.len() {
             world.introduce(at);
@@ -184,6 +199,13 @@ impl World {
         for address in addresses.iter().chain([&mallory::address()]) {
             // Few rows are a limit like any other: who does not fit is not known.
             party.peers.extend(party.endpoint.add_peer(address).ok());
+        }
+    }
+
+    /// A line of the story, made only if it is told.
+    fn tell(&self, line: impl FnOnce() -> String) {
+        if self.is_told {
+            println!("{:>14} {}", self.now.0, line());
         }
     }
 
@@ -221,7 +243,8 @@ impl World {
             }
             let (frame, to) = finish(&party.endpoint, &party.ledger, &mut self.tx, &self.settings);
             let from = party.locator();
-            self.mallory.overhear(&frame);
+            let records = self.mallory.overhear(&frame, self.is_told);
+            self.tell(|| format!("party {at} sends {} bytes: {records}", frame.len()));
             let receiver = self.parties.iter_mut().find(|party| party.locator() == to);
             if let Some(receiver) =
                 receiver.filter(|receiver| receiver.inbox.len() < FLYING_COUNT_MAX)
@@ -235,6 +258,9 @@ impl World {
     fn check(&mut self, at: usize) {
         let party = &mut self.parties[at];
         while let Some(event) = party.endpoint.poll_event() {
+            if self.is_told {
+                println!("{:>14} party {at} hears {event:?}", self.now.0);
+            }
             party.ledger.on_event(&event);
             if let Event::Closed { .. } = event {
                 assert!(party.closing, "closed without being asked");
@@ -254,6 +280,7 @@ impl World {
 
     /// Closes everything. Whatever Mallory did: within the times that were set, all is over.
     fn close_all(&mut self) {
+        self.tell(|| "all close".into());
         for party in &mut self.parties {
             party.endpoint.close(self.now);
             party.closing = true;
@@ -271,7 +298,8 @@ impl World {
                 .map(|party| party.endpoint.next_timeout())
                 .min()
                 .expect("parties");
-            self.now = due.max(self.now + 10_000);
+            // Coarsely: a script that moves gigabytes should end soon.
+            self.now = due.max(self.now + MS);
             self.fire();
         }
         for at in 0..self.parties.len() {

@@ -23,6 +23,8 @@ pub enum Purpose {
 enum State {
     /// The endpoint's.
     Lent,
+    /// Full: no longer in the list, but what it took may still be arriving.
+    Full,
     /// Given back by cancel; its event is still to come.
     Cancelled,
     /// The application's again.
@@ -61,7 +63,8 @@ impl Ledger {
 
     /// The requests that have not ended.
     pub fn open_requests(&self) -> impl Iterator<Item = (BufId, ReqId)> {
-        let open = self.entries.iter().enumerate().filter(|(_, entry)| entry.state != State::Ended);
+        let is_open = |state| matches!(state, State::Lent | State::Cancelled);
+        let open = self.entries.iter().enumerate().filter(move |(_, entry)| is_open(entry.state));
         open.filter_map(|(index, entry)| Some((BufId(index as u64), entry.req?)))
     }
 
@@ -90,10 +93,17 @@ impl Ledger {
                     self.end(user, event);
                 }
             }
-            Event::Overflowed { user, .. } => self.end(user, event),
+            Event::Overflowed { user, .. } => {
+                if self.entries[user as usize].purpose == Purpose::Receive {
+                    self.end(user, event);
+                }
+            }
             Event::Unlinked { user, failure: None, .. } => {
-                // Full, and what it took may still be arriving: only its place in the list is gone.
-                assert_eq!(self.entries[user as usize].purpose, Purpose::Collect, "{event:?}");
+                let entry = &mut self.entries[user as usize];
+                assert_eq!(entry.state, State::Lent, "{event:?}");
+                // Used up. An entry that collects may still have messages arriving.
+                let collects = entry.purpose == Purpose::Collect;
+                entry.state = if collects { State::Full } else { State::Ended };
             }
             Event::Unlinked { user, .. } => self.end(user, event),
             Event::Joined { .. } | Event::Left { .. } | Event::Closed { .. } => {}
@@ -114,9 +124,8 @@ impl Ledger {
     fn check(&self, buf: BufId, offset: u64, len: u64, fits: impl Fn(Purpose) -> bool) {
         let entry = self.entries.get(buf.0 as usize).expect("a buffer that was posted");
         assert!(fits(entry.purpose), "{buf:?} was posted to {:?}", entry.purpose);
-        assert_eq!(
-            entry.state,
-            State::Lent,
+        assert!(
+            matches!(entry.state, State::Lent | State::Full),
             "{buf:?} is the application's: touched at {offset}, {len} bytes"
         );
         let end = offset.checked_add(len).expect("a range within memory");

@@ -33,3 +33,12 @@ fn frames_of_the_corpus_pass() {
 fn scripts_of_the_corpus_pass() {
     replay("endpoint", packhorse_tests::hostile::endpoints);
 }
+
+/// For the person who looks into a finding: `PACKHORSE_SCRIPT=FILE cargo test -p packhorse-tests --test corpus told --
+/// --nocapture` tells what an input of `endpoint` does.
+#[test]
+fn a_script_that_was_named_is_told() {
+    if let Ok(file) = std::env::var("PACKHORSE_SCRIPT") {
+        packhorse_tests::hostile::endpoints_told(&fs::read(file).expect("a file that can be read"));
+    }
+}

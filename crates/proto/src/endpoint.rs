@@ -11,7 +11,7 @@ use core::cmp::Reverse;
 use hashbrown::HashMap;
 
 use crate::api::{Counters, Event, Opening, PeerError, TxFrame};
-use crate::arrive::{Arrival, Progress, Receive};
+use crate::arrival::{Arrival, Progress, Receive};
 use crate::contact::Reply;
 use crate::farewell::Closing;
 use crate::grants::Grants;

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::ack::expand;
 use crate::api::{Event, Failure, GoneReason};
-use crate::arrive::Stage;
+use crate::arrival::Stage;
 use crate::contact::{Reply, ReplyRecord, failure_of};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
@@ -35,7 +35,8 @@ impl Endpoint {
         }
         let until = now + self.settings.linger_ns;
         self.closing = Some(Closing { until, look_at: until });
-        let posted: Vec<u64> = self.receives.iter().map(|(slot, _)| self.receives.key(slot)).collect();
+        let posted: Vec<u64> =
+            self.receives.iter().map(|(slot, _)| self.receives.key(slot)).collect();
         self.cancel_receives(now, &posted, Failure::Closing);
         // Announced and not matched: nobody will.
         let announced: Vec<u32> = self
@@ -80,7 +81,7 @@ impl Endpoint {
 
     /// Says goodbye where all is accepted; ends when everybody has heard it, or time is up.
     pub(crate) fn tend_closing(&mut self, now: Instant) {
-        let Some(closing) = &mut self.closing else { return };
+        let Some(closing) = self.closing.as_mut().filter(|_| !self.closed) else { return };
         closing.look_at = closing.until;
         let late = now >= closing.until;
         let mut remaining = 0;
@@ -122,7 +123,6 @@ impl Endpoint {
         for row in rows {
             self.end_with(now, row, None, Failure::Closing);
         }
-        self.closing = None;
         self.closed = true;
         self.events.push_back(Event::Closed { clean });
     }

@@ -5,7 +5,7 @@
 //! were accepted.
 
 use crate::ack::expand;
-use crate::arrive::Verdict;
+use crate::arrival::Verdict;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::path::{Candidate, Path};
@@ -374,6 +374,7 @@ impl Endpoint {
                 path.on_frame_probe_acked(now, frame_len);
                 path.window.on_frame_len(path.frame_len);
             }
+            Content::Cancel { .. } => self.actives[self.rows[row].active].cancel_count -= 1,
             Content::AckUpTo { path, largest } => {
                 let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
                 path.received.forget_below(largest.saturating_sub(REORDER_SLACK));

@@ -5,7 +5,7 @@
 //! Every notice is content and is repeated until acknowledged; beside that, a granted range that does not come for
 //! long is granted again, so that no single lost thought can stop a transfer.
 
-use crate::arrive::{Stage, Verdict, number_key};
+use crate::arrival::{Stage, Verdict, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::peer::{NO_MESSAGE, Notice};

@@ -11,7 +11,7 @@
 //! touched here: the machine names places ([`Place`]) and the driver's [`Memory`] puts bytes there.
 //!
 //! Reading order: [`wire`] (what a frame looks like), `endpoint` (what an endpoint is made of), `input` (a frame
-//! arrives), `arrive` (a message finds its receive), `large` (grants), `output` (a frame leaves), `contact` (how
+//! arrives), `arrive`, `fill` (a message finds its receive), `large` (grants), `output` (a frame leaves), `contact` (how
 //! strangers become peers), `turns` (refusal, recall, query), `clock` (timers).
 #![no_std]
 #![forbid(unsafe_code)]
@@ -20,14 +20,17 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod abandon;
 mod ack;
 mod api;
+mod arrival;
 mod arrive;
 mod clock;
 mod contact;
 mod content;
 mod endpoint;
 mod farewell;
+mod fill;
 mod gaps;
 mod grants;
 mod input;
@@ -35,6 +38,7 @@ mod large;
 mod limits;
 pub mod matching;
 mod output;
+mod overflow;
 mod path;
 mod peer;
 mod pool;

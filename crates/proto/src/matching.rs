@@ -79,12 +79,11 @@ impl Matcher {
     /// It stays posted. Changes nothing one can see: entries may be put into an index.
     #[inline]
     pub fn find(&mut self, space: Space, tag: Tag, source: PeerId) -> Option<(EntryId, u32)> {
-        self.find_in(List::Priority, space, tag, source)
-            .or_else(|| self.find_in(List::Overflow, space, tag, source))
+        let slot = self.posted.find(Words::envelope(space, tag, source));
+        self.posted.found(slot)
     }
 
     /// The entry of this list that takes a message. It stays posted.
-    #[inline]
     pub fn find_in(
         &mut self,
         list: List,
@@ -92,14 +91,16 @@ impl Matcher {
         tag: Tag,
         source: PeerId,
     ) -> Option<(EntryId, u32)> {
-        let envelope = Words::envelope(space, tag, source).in_list(list);
-        let (id, token) = self.posted.find(list, envelope)?;
-        Some((EntryId(id), token))
+        let slot = self.posted.find_in(list, Words::envelope(space, tag, source).in_list(list));
+        self.posted.found(slot)
     }
 
     /// The list an entry is in; `None` if it is not posted any more.
     pub fn entry_list(&self, entry: EntryId) -> Option<List> {
-        self.posted.slab.slot(entry.0).map(|slot| self.posted.slab.nodes[slot as usize].words.list())
+        self.posted
+            .slab
+            .slot(entry.0)
+            .map(|slot| self.posted.slab.nodes[slot as usize].words.list())
     }
 
     /// The token of an entry; `None` if it is not posted any more.
@@ -431,57 +432,87 @@ impl PostedLists {
                 self.fresh = node.order.next;
             }
         } else {
-            self.groups[group as usize].index.remove(&mut self.slab.nodes[..], id.slot);
+            self.leave_group(group, id.slot);
         }
         Some(self.slab.remove(id.slot))
     }
 
-    /// The first posted entry of a list that takes this envelope, which is marked as of that list.
+    /// Apart, so that a fresh entry is unlinked without saving registers for this.
+    #[inline(never)]
+    fn leave_group(&mut self, group: u32, slot: u32) {
+        self.groups[group as usize].index.remove(&mut self.slab.nodes[..], slot);
+    }
+
+    /// The slot of the first posted entry that takes this envelope, of the priority list if any of that does; or `NONE`.
     #[inline(always)]
-    fn find(&mut self, list: List, envelope: Words) -> Option<(SlotId, u32)> {
+    fn find(&mut self, envelope: Words) -> u32 {
+        // All that the usual message needs; the rest is a call at the end, for which nothing has to be saved.
+        if self.is_for_first(envelope) { self.slab.first } else { self.find_in_both(envelope) }
+    }
+
+    #[inline(never)]
+    fn find_in_both(&mut self, envelope: Words) -> u32 {
+        match self.find_behind(List::Priority, envelope) {
+            NONE => self.find_in(List::Overflow, envelope.in_list(List::Overflow)),
+            slot => slot,
+        }
+    }
+
+    /// The slot of the first entry of one list that takes this envelope, which is marked as of that list; or `NONE`.
+    fn find_in(&mut self, list: List, envelope: Words) -> u32 {
+        if self.is_for_first(envelope) {
+            self.slab.first
+        } else {
+            self.find_behind(list, envelope)
+        }
+    }
+
+    /// Whether the first of all entries takes this.
+    #[inline(always)]
+    fn is_for_first(&mut self, envelope: Words) -> bool {
         #[cfg(test)]
         (self.visits += 1);
-        let slot = self.slab.first;
+        let first = self.slab.nodes.get(self.slab.first as usize);
+        first.is_some_and(|node| node.admits(envelope))
+    }
+
+    /// What the finder of a slot is told.
+    #[inline(always)]
+    fn found(&self, slot: u32) -> Option<(EntryId, u32)> {
         let node = self.slab.nodes.get(slot as usize)?;
-        if node.admits(envelope) {
-            return Some((SlotId { slot, serial: node.serial }, node.token));
-        }
-        self.find_behind(list, envelope)
+        Some((EntryId(SlotId { slot, serial: node.serial }), node.token))
     }
 
     /// The same, when it is not the first of all entries.
-    #[inline(never)]
-    fn find_behind(&mut self, list: List, envelope: Words) -> Option<(SlotId, u32)> {
+    fn find_behind(&mut self, list: List, envelope: Words) -> u32 {
         if self.fresh_count > FRESH_COUNT_MAX {
             self.index_fresh();
         }
-        let (mut number, mut found) = (u64::MAX, None);
+        let mut first = (u64::MAX, NONE);
         for &at in &self.asked[list as usize] {
             let index = &self.groups[at as usize].index;
             if let Some((slot, node)) = index.first(&self.slab.nodes, envelope)
-                && node.more.number < number
+                && node.more.number < first.0
             {
-                number = node.more.number;
-                found = Some((SlotId { slot, serial: node.serial }, node.token));
+                first = (node.more.number, slot);
             }
         }
         // Fresh entries were posted after all that are in groups.
-        found.or_else(|| self.find_fresh(envelope))
+        if first.1 == NONE { self.find_fresh(envelope) } else { first.1 }
     }
 
-    /// The first fresh entry that takes this envelope.
+    /// The first fresh entry that takes this envelope, or `NONE`.
     #[inline(always)]
-    fn find_fresh(&mut self, envelope: Words) -> Option<(SlotId, u32)> {
+    fn find_fresh(&mut self, envelope: Words) -> u32 {
         let mut slot = self.fresh;
-        while let Some(node) = self.slab.nodes.get(slot as usize) {
+        while let Some(node) = self.slab.nodes.get(slot as usize)
+            && !node.admits(envelope)
+        {
             #[cfg(test)]
             (self.visits += 1);
-            if node.admits(envelope) {
-                return Some((SlotId { slot, serial: node.serial }, node.token));
-            }
             slot = node.order.next;
         }
-        None
+        slot
     }
 
     /// Puts all fresh entries into their groups. An entry is fresh once, so this is paid with its post.
@@ -551,7 +582,8 @@ impl PostedLists {
     }
 
     fn next_in_turn(&mut self) -> Option<Posted> {
-        let next = if self.turn == NONE { NONE } else { self.slab.nodes[self.turn as usize].order.next };
+        let next =
+            if self.turn == NONE { NONE } else { self.slab.nodes[self.turn as usize].order.next };
         self.turn = if next == NONE { self.slab.first } else { next };
         (self.turn != NONE).then(|| self.seen(self.turn))
     }

@@ -111,6 +111,8 @@ pub(crate) struct Active {
     /// Cost of eager messages in flight, and what the peer would hold (PROTOCOL §5.5).
     pub(crate) eager_in_flight: u64,
     pub(crate) credit_len: u64,
+    /// Cancels the peer has not acknowledged: it may still see the message instead.
+    pub(crate) cancel_count: u32,
     pub(crate) contact: Contact,
     /// Put Welcome in front until the peer has used our id.
     pub(crate) welcome: bool,
@@ -167,6 +169,7 @@ impl Active {
             control: VecDeque::new(),
             eager_in_flight: 0,
             credit_len: INITIAL_CREDIT,
+            cancel_count: 0,
             contact: Contact::default(),
             welcome: false,
             ping: false,

@@ -7,7 +7,7 @@
 use crate::api::{
     Claim, Envelope, Event, Failure, Payload, PostError, RecvSpec, SendSpec, Source, Use,
 };
-use crate::arrive::{Receive, Stage, number_key};
+use crate::arrival::{Receive, Stage, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
@@ -305,6 +305,7 @@ impl Endpoint {
         let (row, message) = (self.outgoing[slot].row, self.outgoing[slot].message as u32);
         self.end_send(slot, Err(Failure::Cancelled));
         let active = &mut self.actives[self.rows[row].active];
+        active.cancel_count += 1;
         active.control.push_back(Notice::Content(Content::Cancel { message }));
         self.make_ready(row);
         true

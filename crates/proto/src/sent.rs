@@ -1,10 +1,10 @@
 //! What is in flight on a path (PROTOCOL §5.1, §6.2): the packets that elicit acks, and what each of them carried.
 //!
 //! ```text
-//! packets   | 7 | 8 | 11 | 12 | 13 |          numbers ascend; 9 and 10 were only Acks and are not kept
-//!             |   |___   |______  \______
-//!             v       v         v        v
-//! contents  | a | b   c | d    | e   f  | g | h   being built
+//! packets   | 7 a | 8 b | 11 d | 12 e | 13 g |     numbers ascend; 9 and 10 were only Acks and are not kept
+//!                   |____      |____    \
+//!                        v          v    v
+//! more                 | c        | f  |           a packet has its first content itself, most have no other
 //! ```
 //!
 //! Both are rings, emptied at the front by acks and losses, which mostly concern the oldest. A packet that is settled
@@ -13,7 +13,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::iter;
 
 use crate::content::Content;
 use crate::types::Instant;
@@ -61,23 +60,40 @@ pub(crate) struct Lost {
 struct Packet {
     number: u64,
     sent_at: Instant,
-    /// Position of its first content.
-    content_start: u32,
+    /// What it carried, or the first of that.
+    content: Content,
+    /// Position of its further contents.
+    more_start: u32,
     /// `Flight::settled_count` when it was sent.
     settled_count: u32,
-    content_count: u16,
+    more_count: u16,
     frame_len: u16,
     /// Neither acked nor lost nor void.
     is_outstanding: bool,
 }
 
+impl Packet {
+    const NONE: Self = Self {
+        number: 0,
+        sent_at: Instant::NEVER,
+        content: Content::Void,
+        more_start: 0,
+        settled_count: 0,
+        more_count: 0,
+        frame_len: 0,
+        is_outstanding: false,
+    };
+}
+
 /// The packets in flight on one path.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
-    /// Ascending by number and by time; the front is outstanding.
+    /// Ascending by number and by time; the front is outstanding. Behind the end, the packet being built: its first
+    /// content is put where it will stay.
     packets: Ring<Packet>,
-    /// In the order of the packets; at the back those of the packet being built.
-    contents: Ring<Content>,
+    /// All contents of packets but the first of each, in the order of the packets; at the back those of the packet
+    /// being built.
+    more: Ring<Content>,
     /// Contents of the packet being built; `heads_len` leaves room for 8191 (PROTOCOL §1.1).
     building_count: u16,
     /// Packets outstanding.
@@ -96,7 +112,7 @@ impl Flight {
     pub(crate) fn new(next_packet: u64) -> Self {
         Self {
             packets: Ring::new(),
-            contents: Ring::new(),
+            more: Ring::new(),
             building_count: 0,
             packet_count: 0,
             settled_count: 0,
@@ -140,8 +156,14 @@ impl Flight {
     }
 
     /// Something that must arrive goes into the packet being built.
+    #[inline]
     pub(crate) fn add(&mut self, content: Content) {
-        self.contents.push(content);
+        if self.building_count == 0 {
+            self.packets.behind_end(&Packet::NONE).content = content;
+        } else {
+            *self.more.behind_end(&Content::Void) = content;
+            self.more.end = self.more.end.wrapping_add(1);
+        }
         self.building_count += 1;
     }
 
@@ -150,28 +172,37 @@ impl Flight {
         usize::from(self.building_count)
     }
 
-    /// Position of the first content of the packet being built.
-    fn building_start(&self) -> u32 {
-        self.contents.end.wrapping_sub(u32::from(self.building_count))
+    /// Further contents of the packet being built.
+    fn building_more_count(&self) -> u16 {
+        self.building_count.saturating_sub(1)
+    }
+
+    /// Position of the first of them.
+    fn building_more_start(&self) -> u32 {
+        self.more.end.wrapping_sub(u32::from(self.building_more_count()))
     }
 
     /// The packet being built leaves, in a frame of `frame_len` bytes. Returns its number. Without contents it elicits
     /// no ack and nothing of it is kept.
+    #[inline]
     pub(crate) fn on_sent(&mut self, now: Instant, frame_len: u16) -> u64 {
         let number = self.next_packet;
         self.next_packet += 1;
         if self.building_count == 0 {
             return number;
         }
-        self.packets.push(Packet {
-            number,
-            sent_at: now,
-            content_start: self.building_start(),
-            settled_count: self.settled_count,
-            content_count: self.building_count,
-            frame_len,
-            is_outstanding: true,
-        });
+        let (more_start, more_count) = (self.building_more_start(), self.building_more_count());
+        let settled_count = self.settled_count;
+        let packet = self.packets.get_mut(self.packets.end);
+        // All but `content`, which is there since `add`.
+        packet.number = number;
+        packet.sent_at = now;
+        packet.more_start = more_start;
+        packet.settled_count = settled_count;
+        packet.more_count = more_count;
+        packet.frame_len = frame_len;
+        packet.is_outstanding = true;
+        self.packets.end = self.packets.end.wrapping_add(1);
         self.building_count = 0;
         self.packet_count += 1;
         self.bytes_in_flight += u64::from(frame_len);
@@ -184,6 +215,7 @@ impl Flight {
     ///
     /// A range is walked over as far as it is above the oldest packet outstanding. That it is not walked over again
     /// with each Ack is the doing of `detect_lost`, which soon ends the wait for what is before it.
+    #[inline]
     pub(crate) fn on_ack(
         &mut self,
         mut ranges: impl Iterator<Item = (u64, u64)>,
@@ -196,31 +228,76 @@ impl Flight {
             return Err(Forged);
         }
         self.largest_acked = self.largest_acked.max(largest);
-        for (first, last) in iter::once(newest).chain(ranges) {
-            if self.packets.front().is_none_or(|front| last < front.number) {
+        let mut range = Some(newest);
+        while let Some((first, last)) = range {
+            let Some(front) = self.packets.front() else { break };
+            if last < front.number {
                 break; // told before, and so are all further ranges
             }
-            let mut at = self.position(first);
-            while at != self.packets.end && self.packets.get(at).number <= last {
-                if self.packets.get(at).is_outstanding {
-                    let packet = self.settle(at, acked);
-                    sum.add(&packet, largest);
-                }
-                at = at.wrapping_add(1);
+            if first <= front.number {
+                self.ack_front(last, largest, &mut sum, acked);
+            } else {
+                self.ack_middle((first, last), largest, &mut sum, acked);
             }
+            range = ranges.next();
         }
-        self.drop_settled();
+        self.packet_count -= sum.count;
+        self.bytes_in_flight -= sum.bytes;
+        self.settled_count = self.settled_count.wrapping_add(sum.count);
         Ok(sum)
+    }
+
+    /// Packets from the front up to `last` are acknowledged: the usual Ack. They leave the ring as they are settled.
+    #[inline(always)]
+    fn ack_front(
+        &mut self,
+        last: u64,
+        largest: u64,
+        sum: &mut Acked,
+        acked: &mut impl FnMut(Content),
+    ) {
+        let Ring { mut start, end, .. } = self.packets;
+        while start != end {
+            let packet = self.packets.get(start);
+            // Those before the next outstanding one leave too, so that the front is outstanding again.
+            if packet.is_outstanding {
+                if packet.number > last {
+                    break;
+                }
+                sum.add(packet, largest);
+                self.hand_over(packet, acked);
+            }
+            start = start.wrapping_add(1);
+        }
+        self.packets.start = start;
+        self.drop_more();
+    }
+
+    /// Packets behind the front are acknowledged; they keep their places until it leaves.
+    #[inline(never)]
+    fn ack_middle(
+        &mut self,
+        (first, last): (u64, u64),
+        largest: u64,
+        sum: &mut Acked,
+        acked: &mut impl FnMut(Content),
+    ) {
+        let mut at = self.position(first);
+        while at != self.packets.end && self.packets.get(at).number <= last {
+            let packet = *self.packets.get(at);
+            if packet.is_outstanding {
+                self.packets.get_mut(at).is_outstanding = false;
+                sum.add(&packet, largest);
+                self.hand_over(&packet, acked);
+            }
+            at = at.wrapping_add(1);
+        }
     }
 
     /// The position of the first packet with this number or a larger one.
     fn position(&self, number: u64) -> u32 {
         let Ring { start, end, .. } = self.packets;
-        let Some(front) = self.packets.front() else { return end };
-        if number <= front.number {
-            return start;
-        }
-        let (mut low, mut high) = (1, end.wrapping_sub(start));
+        let (mut low, mut high) = (0, end.wrapping_sub(start));
         while low < high {
             let middle = low.midpoint(high);
             if self.packets.get(start.wrapping_add(middle)).number < number {
@@ -232,17 +309,35 @@ impl Flight {
         start.wrapping_add(low)
     }
 
-    /// The packet is acked or lost: its contents go where the caller says.
-    fn settle(&mut self, at: u32, to: &mut impl FnMut(Content)) -> Packet {
-        let packet = *self.packets.get(at);
-        self.leave(at);
-        self.settled_count = self.settled_count.wrapping_add(1);
-        for n in 0..u32::from(packet.content_count) {
-            let content = *self.contents.get(packet.content_start.wrapping_add(n));
+    /// The contents of a packet that is acked or lost go where the caller says.
+    #[inline(always)]
+    fn hand_over(&self, packet: &Packet, to: &mut impl FnMut(Content)) {
+        if !matches!(packet.content, Content::Void) {
+            to(packet.content);
+        }
+        if packet.more_count > 0 {
+            self.hand_over_more(packet, to);
+        }
+    }
+
+    /// Apart: few packets have more, and the loop over packets needs the registers.
+    #[inline(never)]
+    fn hand_over_more(&self, packet: &Packet, to: &mut impl FnMut(Content)) {
+        for n in 0..u32::from(packet.more_count) {
+            let content = *self.more.get(packet.more_start.wrapping_add(n));
             if !matches!(content, Content::Void) {
                 to(content);
             }
         }
+    }
+
+    /// The front is lost.
+    fn lose_front(&mut self, to: &mut impl FnMut(Content)) -> Packet {
+        let packet = *self.packets.get(self.packets.start);
+        self.leave(self.packets.start);
+        self.settled_count = self.settled_count.wrapping_add(1);
+        self.hand_over(&packet, to);
+        self.drop_settled();
         packet
     }
 
@@ -259,10 +354,18 @@ impl Flight {
         while self.packets.front().is_some_and(|packet| !packet.is_outstanding) {
             self.packets.start = self.packets.start.wrapping_add(1);
         }
-        self.contents.start = match self.packets.front() {
-            Some(packet) => packet.content_start,
-            None => self.building_start(),
-        };
+        self.drop_more();
+    }
+
+    /// Further contents leave with their packets.
+    #[inline(always)]
+    fn drop_more(&mut self) {
+        if self.more.start != self.more.end {
+            self.more.start = match self.packets.front() {
+                Some(packet) => packet.more_start,
+                None => self.building_more_start(),
+            };
+        }
     }
 
     /// Takes out what is lost by now (PROTOCOL §6.2); its contents go to `lost`. To be called after each Ack and at
@@ -279,8 +382,7 @@ impl Flight {
         while let Some(front) = self.packets.front()
             && self.is_lost(front, now, loss_delay_ns)
         {
-            let packet = self.settle(self.packets.start, lost);
-            self.drop_settled();
+            let packet = self.lose_front(lost);
             if sum.count == 0 {
                 sum.round_count = packet.settled_count;
             }
@@ -314,39 +416,35 @@ impl Flight {
     pub(crate) fn void(&mut self, matches: &mut impl FnMut(&Content) -> bool) {
         let mut at = self.packets.start;
         while at != self.packets.end {
-            let packet = *self.packets.get(at);
+            let packet = self.packets.get_mut(at);
             if packet.is_outstanding {
-                let count = packet.content_count;
-                if self.void_contents(packet.content_start, count, matches) == 0 {
+                let is_live = !void_content(&mut packet.content, matches);
+                let (start, count) = (packet.more_start, packet.more_count);
+                if !self.void_more(start, count, matches) && !is_live {
                     self.leave(at);
                 }
             }
             at = at.wrapping_add(1);
         }
-        self.void_contents(self.building_start(), self.building_count, matches);
+        if self.building_count > 0 {
+            void_content(&mut self.packets.get_mut(self.packets.end).content, matches);
+            self.void_more(self.building_more_start(), self.building_more_count(), matches);
+        }
         self.drop_settled();
     }
 
-    /// Returns how many of the contents are not void.
-    fn void_contents(
+    /// Returns whether any of these contents is not void.
+    fn void_more(
         &mut self,
         start: u32,
         count: u16,
         matches: &mut impl FnMut(&Content) -> bool,
-    ) -> u32 {
-        let mut live_count = 0;
+    ) -> bool {
+        let mut is_live = false;
         for n in 0..u32::from(count) {
-            let content = self.contents.get_mut(start.wrapping_add(n));
-            if matches!(content, Content::Void) {
-                continue;
-            }
-            if matches(content) {
-                *content = Content::Void;
-            } else {
-                live_count += 1;
-            }
+            is_live |= !void_content(self.more.get_mut(start.wrapping_add(n)), matches);
         }
-        live_count
+        is_live
     }
 
     /// The path is dead (PROTOCOL §6.5): everything outstanding leaves the flight, its contents go to `lost`. Returns
@@ -354,14 +452,22 @@ impl Flight {
     pub(crate) fn abandon(&mut self, lost: &mut impl FnMut(Content)) -> u32 {
         let count = self.packet_count;
         while !self.is_empty() {
-            self.settle(self.packets.start, lost);
-            self.drop_settled();
+            self.lose_front(lost);
         }
         count
     }
 }
 
+/// Turns a content that matches to `Void`. Returns whether it is void now.
+fn void_content(content: &mut Content, matches: &mut impl FnMut(&Content) -> bool) -> bool {
+    if !matches!(content, Content::Void) && matches(content) {
+        *content = Content::Void;
+    }
+    matches!(content, Content::Void)
+}
+
 impl Acked {
+    #[inline(always)]
     fn add(&mut self, packet: &Packet, largest: u64) {
         self.bytes += u64::from(packet.frame_len);
         self.count += 1;
@@ -387,17 +493,20 @@ impl<T: Copy> Ring<T> {
         Self { slots: Vec::new(), start: 0, end: 0 }
     }
 
-    fn push(&mut self, value: T) {
+    /// The slot behind the end, where the next value is put before `end` moves over it. `filler` is for slots that never
+    /// had one.
+    #[inline(always)]
+    fn behind_end(&mut self, filler: &T) -> &mut T {
         if self.end.wrapping_sub(self.start) as usize == self.slots.len() {
-            self.grow(value);
+            self.grow(filler);
         }
-        *self.get_mut(self.end) = value;
-        self.end = self.end.wrapping_add(1);
+        self.get_mut(self.end)
     }
 
     #[cold]
-    fn grow(&mut self, filler: T) {
-        let mut slots = vec![filler; (2 * self.slots.len()).max(8)];
+    #[inline(never)]
+    fn grow(&mut self, filler: &T) {
+        let mut slots = vec![*filler; (2 * self.slots.len()).max(8)];
         let mask = slots.len() - 1;
         let mut at = self.start;
         while at != self.end {
@@ -588,21 +697,23 @@ mod tests {
     #[test]
     fn steady_state_does_not_allocate() {
         let mut flight = flight(72);
-        let slot_counts =
-            |flight: &Flight| (flight.packets.slots.len(), flight.contents.slots.len());
+        let slot_counts = |flight: &Flight| (flight.packets.slots.len(), flight.more.slots.len());
         let mut settled_count = 0;
         for n in 73..20_000u64 {
             flight.add(content(n as u32));
+            flight.add(Content::Ping);
             flight.on_sent(Instant(n), FRAME);
             if n % 8 == 0 {
                 // Eight at a time, 56 behind; of every second eight the first is lost.
                 let first = if n % 16 == 0 { n - 62 } else { 1 };
-                settled_count += ack(&mut flight, &[(first, n - 56)]).1.len();
-                settled_count += lose(&mut flight, n, 1_000).1.len();
+                let mut settled = ack(&mut flight, &[(first, n - 56)]).1;
+                settled.extend(lose(&mut flight, n, 1_000).1);
+                settled_count +=
+                    settled.iter().filter(|content| **content != Content::Ping).count();
                 assert_eq!((settled_count as u64, flight.packet_count()), (n - 56, 56));
             }
         }
-        assert_eq!(slot_counts(&flight), (128, 128));
+        assert_eq!(slot_counts(&flight), (128, 64));
     }
 
     /// The same by a map of what is outstanding, everything looked at every time.
@@ -718,7 +829,7 @@ mod tests {
             assert_eq!(flight.loss_deadline(50), self.loss_deadline(50));
             assert!(flight.packets.front().is_none_or(|packet| packet.is_outstanding));
             if flight.is_empty() {
-                assert_eq!(flight.contents.start, flight.building_start(), "nothing is kept");
+                assert_eq!(flight.more.start, flight.building_more_start(), "nothing is kept");
             }
         }
     }
@@ -832,7 +943,7 @@ mod tests {
                // Positions wrap on the way.
                for ends in [
                    [&mut flight.packets.start, &mut flight.packets.end],
-                   [&mut flight.contents.start, &mut flight.contents.end],
+                   [&mut flight.more.start, &mut flight.more.end],
                ] {
                    for end in ends {
     *end = u32::MAX - 20;

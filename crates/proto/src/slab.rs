@@ -34,20 +34,30 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
+    #[inline]
     pub(crate) fn insert(&mut self, item: T) -> u32 {
         self.count += 1;
-        if self.free == NONE {
-            self.slots.push(Slot { serial: 0, next_free: NONE, item: Some(item) });
-            return self.slots.len() as u32 - 1;
-        }
         let at = self.free;
-        let slot = &mut self.slots[at as usize];
+        // `NONE` is beyond every slot: whether there is a free one and whether the slot exists is one question.
+        let Some(slot) = self.slots.get_mut(at as usize) else {
+            return self.insert_growing(item);
+        };
         self.free = slot.next_free;
         slot.item = Some(item);
         at
     }
 
+    /// Apart, so that an item is made in one place only and need not be moved there.
+    #[cold]
+    #[inline(never)]
+    fn insert_growing(&mut self, item: T) -> u32 {
+        assert!(self.slots.len() < NONE as usize, "slots are numbered in 32 bits");
+        self.slots.push(Slot { serial: 0, next_free: NONE, item: Some(item) });
+        self.slots.len() as u32 - 1
+    }
+
     /// Empties a slot that is in use.
+    #[inline] // so that a caller who wants a few fields does not get the whole item copied
     pub(crate) fn remove(&mut self, at: u32) -> T {
         let slot = &mut self.slots[at as usize];
         let item = slot.item.take().expect("slot in use");

@@ -8,7 +8,7 @@
 use alloc::collections::VecDeque;
 
 use crate::ack::expand;
-use crate::arrive::{Stage, number_key};
+use crate::arrival::{Stage, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::limits::MS;
@@ -312,6 +312,9 @@ impl Endpoint {
     /// The peer asks which of our messages, in order, a receive of its would take.
     pub(crate) fn on_query(&mut self, row: u32, query: u32, criteria: &Criteria) {
         let active = self.activate(row);
+        if self.actives[active].cancel_count > 0 {
+            return; // a cancelled message may yet arrive in its turn: no answer can be sure; the query will come again
+        }
         let mut slot = self.actives[active].first;
         while slot != NONE {
             let send = &self.outgoing[slot];

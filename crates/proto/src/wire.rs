@@ -340,7 +340,14 @@ impl<'a> FrameView<'a> {
     /// Whether all records make sense and fill the frame exactly; how many there are.
     #[inline(always)]
     pub fn validate(&self) -> Result<usize, FrameError> {
-        if self.records().is_lone_eager() { Ok(1) } else { validate_each(self.records()) }
+        if self.lone_eager().is_some() { Ok(1) } else { validate_each(self.records()) }
+    }
+
+    /// The message of a frame that is one small message without immediate and nothing else, with its body. Such a frame
+    /// is valid, and as it is the commonest one its reader may ask for it before all else.
+    #[inline(always)]
+    pub fn lone_eager(&self) -> Option<(MessageHead, &'a [u8])> {
+        self.records().lone_eager()
     }
 
     /// The records with their bodies, in order. Of a frame that does not validate, those before the first whose kind is
@@ -831,15 +838,14 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Whether what is left is one small message without immediate, and nothing else: the commonest frame, and to be
-    /// read in a straight line.
+    /// What is left, if that is one small message without immediate and nothing else: read in a straight line.
     #[inline(always)]
-    fn is_lone_eager(&self) -> bool {
-        matches!(self.heads, [first, _] if {
-            let first = First::read(*first);
-            first.kind() & !kind::WANTS_MATCH == kind::EAGER
-                && usize::from(first.b()) == self.bodies.len()
-        })
+    fn lone_eager(&self) -> Option<(MessageHead, &'a [u8])> {
+        let [first, tag] = self.heads else { return None };
+        let first = First::read(*first);
+        let is_eager = first.kind() & !kind::WANTS_MATCH == kind::EAGER;
+        (is_eager && usize::from(first.b()) == self.bodies.len())
+            .then(|| (eager(first, Tag(number(tag)), None), self.bodies))
     }
 
     /// Cuts the next record off: the first word of its head, the other words, the body. `None`, and nothing cut, at the
@@ -866,11 +872,9 @@ impl<'a> Iterator for Records<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_lone_eager() {
-            let (first, tag) = (First::read(self.heads[0]), Tag(number(&self.heads[1])));
-            let body = core::mem::take(&mut self.bodies);
-            self.heads = &[];
-            return Some((Record::Message(eager(first, tag, None)), body));
+        if let Some((head, body)) = self.lone_eager() {
+            *self = Self { heads: &[], bodies: &[] };
+            return Some((Record::Message(head), body));
         }
         self.next_of_many()
     }

@@ -4,7 +4,7 @@
 //! one is, `calls=` announces that the next line is the cost of a call, and every other line that begins with an
 //! address is the cost of one instruction by itself.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -92,7 +92,7 @@ pub(crate) fn total(profile: &str) -> Result<u64> {
 /// Calls `each` with every cost in the file.
 pub(crate) fn each_cost(profile: &str, mut each: impl FnMut(Cost<'_>)) -> Result<()> {
     let program = std::env::current_exe()?;
-    let is_ours = |object: &str| PathBuf::from(object) == program;
+    let is_ours = |object: &str| program == Path::new(object);
     let (mut ours, mut callee, mut callee_ours, mut call) = (false, "", None, None);
     for line in profile.lines() {
         if let Some((key, name)) = line.split_once('=') {

@@ -294,7 +294,7 @@ fn run_matcher(unexpected: bool, tagged: u64, any_tag: u64, entries: usize, coun
             continue;
         }
         // Any-tag receives belong to communicators of their own, or they would take everything.
-        let other = Tag(2 + at % 7 << 34);
+        let other = Tag((2 + at % 7) << 34);
         let (tag, ignore, source) = match at % 8 {
             0 => (other, any_tag, Some(source)),
             1 => (other, any_tag, None),
@@ -304,7 +304,7 @@ fn run_matcher(unexpected: bool, tagged: u64, any_tag: u64, entries: usize, coun
         matcher.post(List::Priority, &Criteria { space: Space(0), tag, ignore, source }, at as u32);
     }
     for at in 0..count as u64 {
-        let (tag, source) = (Tag(1 << 34 | 1 << 20 | at % 1_000), PeerId(at as u32 % 64));
+        let (tag, source) = (Tag(1 << 34 | 1 << 20 | (at % 1_000)), PeerId(at as u32 % 64));
         let any_source = at % 4 == 0;
         let criteria = Criteria {
             space: Space(0),

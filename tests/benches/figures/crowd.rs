@@ -160,9 +160,8 @@ pub(crate) fn two_flows() -> Vec<Figure> {
     let mut stage = Stage::new(4, 0, &Limits::default(), &Settings::default());
     let to = [stage.nodes[2], stage.nodes[3]];
     let trunk = stage.world.net().add_trunk(Line::gbps(RATE_GBPS, 512 << 10));
-    for flow in 0..2 {
-        let from = stage.nodes[flow];
-        stage.world.net().route(from, to[flow], Some(trunk));
+    for (from, to) in stage.nodes[..2].iter().zip(to) {
+        stage.world.net().route(*from, to, Some(trunk));
     }
     let met = larger_share(stage, to);
     vec![

@@ -51,9 +51,12 @@ impl World {
             until_matched: flags & 8 != 0,
             user: buf.0,
         };
-        let req = party.endpoint.post_send(now, spec).ok();
+        let req = party.endpoint.post_send(now, spec);
         // Copied sends have no event: nothing stays lent.
-        party.ledger.posted(buf, req.filter(|_| in_place));
+        party.ledger.posted(buf, req.ok().filter(|_| in_place));
+        self.tell(|| {
+            format!("party {at} posts a send to {peer:?}, {tag:?}, {len} bytes, {buf:?}: {req:?}")
+        });
         self.post_count += 1;
     }
 
@@ -82,8 +85,9 @@ impl World {
             header_only,
             user: buf.0,
         };
-        let req = party.endpoint.post_recv(now, spec, &mut party.ledger).ok();
-        party.ledger.posted(buf, req);
+        let req = party.endpoint.post_recv(now, spec, &mut party.ledger);
+        party.ledger.posted(buf, req.ok());
+        self.tell(|| format!("party {at} posts {spec:?}: {req:?}"));
         self.post_count += 1;
     }
 
@@ -92,10 +96,12 @@ impl World {
         let party = &mut self.parties[at];
         if script.byte() == 255 {
             party.endpoint.cancel(now, ReqId(script.wide()));
-        } else if let Some((buf, req)) = party.request(script)
-            && party.endpoint.cancel(now, req)
-        {
-            party.ledger.cancelled(buf);
+        } else if let Some((buf, req)) = party.request(script) {
+            let yes = party.endpoint.cancel(now, req);
+            if yes {
+                party.ledger.cancelled(buf);
+            }
+            self.tell(|| format!("party {at} cancels {buf:?}: {yes}"));
         }
     }
 
@@ -110,6 +116,7 @@ impl World {
             let taken = claimed.map(|(_, envelope)| envelope);
             assert!(taken.is_none() || taken == seen, "claimed another message than probe saw");
             party.claims.extend(claimed.map(|(claim, _)| claim));
+            self.tell(|| format!("party {at} claims {criteria:?}: {claimed:?}"));
         }
     }
 
@@ -124,6 +131,12 @@ impl World {
         }
         let buf = party.ledger.lend(Purpose::Receive, len);
         let req = party.endpoint.recv_claimed(now, claim, buf, len, buf.0, &mut party.ledger);
+        if self.is_told {
+            println!(
+                "{:>14} party {at} receives {claim:?} into {buf:?}, {len} bytes: {req:?}",
+                now.0
+            );
+        }
         party.ledger.posted(buf, req.ok());
         let again = party.endpoint.recv_claimed(now, claim, buf, len, buf.0, &mut party.ledger);
         assert!(
@@ -135,6 +148,7 @@ impl World {
     pub(super) fn parting(&mut self, at: usize, script: &mut Script<'_>) {
         // Rarely, or most scripts would be over before they began.
         if script.below(8) == 0 {
+            self.tell(|| format!("party {at} closes"));
             self.parties[at].endpoint.close(self.now);
             self.parties[at].closing = true;
         } else {

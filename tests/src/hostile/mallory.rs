@@ -39,8 +39,8 @@ pub(super) struct Mallory {
 }
 
 impl Mallory {
-    /// Reads a frame on its way. She tries all keys she knows.
-    pub(super) fn overhear(&mut self, frame: &[u8]) {
+    /// Reads a frame on its way: what it says, if somebody wants to know. She tries all keys she knows.
+    pub(super) fn overhear(&mut self, frame: &[u8], is_told: bool) -> String {
         self.heard_count += 1;
         let slot = self.heard_count % FRAME_COUNT_MAX;
         if slot < self.frames.len() {
@@ -48,11 +48,8 @@ impl Mallory {
         } else {
             self.frames.push(frame.to_vec());
         }
-        let keys = (0..3)
-            .map(|number| opening(number, 0).secret)
-            .chain([address().secret, Secret::PUBLIC]);
-        let Some(view) = keys.into_iter().find_map(|key| FrameView::open(key, frame).ok()) else {
-            return;
+        let Some(view) = keys().find_map(|key| FrameView::open(key, frame).ok()) else {
+            return "unreadable".into();
         };
         self.packet = view.header.packet;
         self.remember(view.header.to);
@@ -71,6 +68,14 @@ impl Mallory {
                 self.remember(number);
             }
         }
+        if is_told { said(&view) } else { String::new() }
+    }
+
+    /// A frame in words, whoever it is for.
+    pub(super) fn read(&self, frame: &[u8]) -> String {
+        keys()
+            .find_map(|key| FrameView::open(key, frame).ok())
+            .map_or("nothing readable".into(), |view| said(&view))
     }
 
     fn remember(&mut self, number: u64) {
@@ -215,6 +220,17 @@ impl Mallory {
         };
         writer.welcome(&welcome, secret);
     }
+}
+
+/// All keys there are.
+fn keys() -> impl Iterator<Item = Secret> {
+    (0..3).map(|number| opening(number, 0).secret).chain([address().secret, Secret::PUBLIC])
+}
+
+/// A frame in words.
+fn said(view: &FrameView<'_>) -> String {
+    let records: Vec<String> = view.records().map(|(record, _)| format!("{record:?}")).collect();
+    format!("{:?} {}", view.header, records.join(", "))
 }
 
 /// A message number: among the first, or about to wrap.

@@ -37,6 +37,7 @@ impl World {
     }
 
     pub(super) fn hand_over(&mut self, at: usize, frame: &Flying) {
+        self.tell(|| format!("party {at} gets {}", self.mallory.read(&frame.bytes)));
         let Party { endpoint, ledger, .. } = &mut self.parties[at];
         endpoint.on_frame(self.now, 0, frame.from, &frame.bytes, ledger);
         self.check(at);
@@ -82,6 +83,7 @@ impl World {
     pub(super) fn misfortune(&mut self, at: usize, script: &mut Script<'_>) {
         let now = self.now;
         let other = self.parties[script.below(self.parties.len())].locator();
+        self.tell(|| format!("misfortune befalls party {at}"));
         let party = &mut self.parties[at];
         match script.below(5) {
             0 => party.endpoint.on_unreachable(now, script.byte() & 1, &other),

@@ -219,11 +219,8 @@ impl<'a> Player<'a> {
         }
         if self.world.turn_count() > TURN_COUNT_MAX {
             let now = self.world.now();
-            let waits: Vec<_> = self
-                .world
-                .node_ids()
-                .map(|node| self.world.endpoint(node).timeouts())
-                .collect();
+            let waits: Vec<_> =
+                self.world.node_ids().map(|node| self.world.endpoint(node).timeouts()).collect();
             self.oracle.violation(format!(
                 "no end in sight after {TURN_COUNT_MAX} moments; it is {now:?}, they wait for {waits:?}"
             ));
@@ -284,7 +281,9 @@ impl<'a> Player<'a> {
             }
             Undo::Resume(node) => {
                 self.world.resume(NodeId(node.into()));
-                for (node, action) in self.deferred.extract_if(.., |step| step.0 == node).collect::<Vec<_>>() {
+                for (node, action) in
+                    self.deferred.extract_if(.., |step| step.0 == node).collect::<Vec<_>>()
+                {
                     self.act(node, action);
                 }
             }

@@ -6,6 +6,7 @@
 
 use packhorse_link::sim::{Conditions, Line};
 
+use super::pattern::NAME_LEN;
 use super::player::Outcome;
 use super::run::{Conduct, play};
 use super::scenario::{Action, Scenario};
@@ -129,8 +130,9 @@ impl Shrinker {
         for index in 0..self.best.steps.len() {
             let mut candidate = self.best.clone();
             let halved = match &mut candidate.steps[index].action {
-                Action::Send(send) if send.len > 8 => {
-                    send.len /= 2;
+                // Not below what names the message.
+                Action::Send(send) if send.len > NAME_LEN => {
+                    send.len = (send.len / 2).max(NAME_LEN);
                     true
                 }
                 Action::Send(send) if send.segments > 0 => {

@@ -138,7 +138,7 @@ impl Drawer<'_> {
                     cap,
                     segments: 1,
                     is_overflow: true,
-                    many_free_min: Some(self.rng.below(cap / 2)),
+                    many_free_min: Some(self.rng.range(NAME_LEN..=cap / 2)),
                     is_header_only: false,
                 };
                 self.push(at_ns, node, Action::Recv(recv));
@@ -242,7 +242,7 @@ impl Drawer<'_> {
             };
             return self.push(when, send.to, Action::Claim { label, wanted, then });
         }
-        let many = self.chance(self.habits.many).then(|| self.rng.below(500));
+        let many = self.chance(self.habits.many).then(|| self.rng.range(NAME_LEN..=500));
         let recv = Recv {
             label,
             wanted,

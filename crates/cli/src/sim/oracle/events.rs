@@ -42,7 +42,9 @@ impl Oracle {
         let pair = self.pair(node, other);
         self.broken[pair] = true;
         if self.nobody_may_go && !self.standings[usize::from(other)].is_leaving {
-            self.violation(format!("node {node} lost node {other} ({reason:?}), but nothing happened to it"));
+            self.violation(format!(
+                "node {node} lost node {other} ({reason:?}), but nothing happened to it"
+            ));
         }
     }
 

@@ -121,7 +121,8 @@ impl World {
         }
         if node.memory.has_faults() {
             let faults = node.memory.take_faults();
-            self.faults.extend(faults.into_iter().map(|fault| format!("node {}: {fault}", node.id.0)));
+            self.faults
+                .extend(faults.into_iter().map(|fault| format!("node {}: {fault}", node.id.0)));
         }
         node.timeout = node.endpoint.next_timeout();
         node.is_dirty = false;

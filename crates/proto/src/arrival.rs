@@ -1,0 +1,212 @@
+//! What is remembered of messages under way and of receives: the nouns of `arrive`, `fill`, `overflow` and `abandon`.
+//!
+//! ```text
+//!            ahead of its turn          in turn, no receive
+//!                 Early ───────turn──────▶ Unexpected ──claim──▶ Claimed
+//!                   │                          │                   │
+//!                   └──────────▶ Arriving ◀────┴───────────────────┘      (matched, bytes still missing)
+//!                                   │
+//!                            finished: removed, or Lapsed while its number is still ahead of the turn
+//! ```
+
+use crate::api::{Envelope, GoneReason, List, RecvSpec, Use};
+use crate::gaps::GapSet;
+use crate::matching::{EntryId, HeldId};
+use crate::slab::NONE;
+use crate::types::{BufId, Criteria, Instant, PeerId, Space, Tag};
+use crate::wire::{Class, MessageHead};
+
+/// Whether a record may be acknowledged (PROTOCOL §5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accepted,
+    Refused,
+}
+
+/// Where an arrival stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Ahead of its turn.
+    Early,
+    /// In the unexpected list.
+    Unexpected,
+    /// Taken out of it by the application.
+    Claimed,
+    /// Claimed, but its sender went before it was whole.
+    Orphaned(GoneReason),
+    /// Matched; bytes are missing.
+    Arriving,
+    /// Over before its turn came; only the number is remembered.
+    Lapsed,
+}
+
+/// A message that is not simply over.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) tag: Tag,
+    pub(crate) immediate: u64,
+    pub(crate) total: u64,
+    pub(crate) row: u32,
+    /// Low half of its number.
+    pub(crate) message: u32,
+    /// Slot of the held payload, or NONE.
+    pub(crate) hold: u32,
+    /// Slot of `Progress` while bytes are missing (or an overflow entry holds it).
+    pub(crate) progress: u32,
+    pub(crate) held_id: Option<HeldId>,
+    pub(crate) space: Space,
+    pub(crate) stage: Stage,
+    pub(crate) has_immediate: bool,
+    pub(crate) wants_match: bool,
+    pub(crate) is_large: bool,
+    /// Counts against the envelope budget.
+    pub(crate) charged: bool,
+    /// Its bytes lie in an overflow entry.
+    pub(crate) in_overflow: bool,
+}
+
+/// An arrival with missing bytes.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// What is missing of the bytes that are wanted.
+    pub(crate) gaps: GapSet,
+    /// The receive it goes to, or NONE while held.
+    pub(crate) receive: u32,
+    /// Where in the receive's memory it starts.
+    pub(crate) offset: u64,
+    /// How many bytes are wanted.
+    pub(crate) cap: u64,
+    /// Grants were given up to here.
+    pub(crate) granted_to: u64,
+    pub(crate) progressed_at: Instant,
+    /// A priority receive that matched it while it lies in an overflow entry, or NONE.
+    pub(crate) claimant: u32,
+}
+
+/// A posted receive.
+#[derive(Debug)]
+pub(crate) struct Receive {
+    pub(crate) criteria: Criteria,
+    pub(crate) buf: BufId,
+    pub(crate) len: u64,
+    /// Where the next message goes.
+    pub(crate) offset: u64,
+    pub(crate) user: u64,
+    /// Its place in the posted lists, while posted.
+    pub(crate) entry: Option<EntryId>,
+    pub(crate) list: List,
+    pub(crate) uses: Use,
+    pub(crate) header_only: bool,
+    /// Messages arriving into it, and (overflow) lying in it.
+    pub(crate) in_use_count: u32,
+}
+
+impl Receive {
+    pub(crate) fn new(spec: &RecvSpec) -> Self {
+        Self {
+            criteria: spec.criteria,
+            buf: spec.buf,
+            len: spec.len,
+            offset: 0,
+            user: spec.user,
+            entry: None,
+            list: spec.list,
+            uses: spec.uses,
+            header_only: spec.header_only,
+            in_use_count: 0,
+        }
+    }
+
+    pub(crate) fn for_claim(arrival: &Arrival, buf: BufId, len: u64, user: u64) -> Self {
+        let source = Some(PeerId(arrival.row));
+        let criteria = Criteria { space: arrival.space, tag: arrival.tag, ignore: 0, source };
+        Self {
+            criteria,
+            buf,
+            len,
+            offset: 0,
+            user,
+            entry: None,
+            list: List::Priority,
+            uses: Use::Once,
+            header_only: false,
+            in_use_count: 0,
+        }
+    }
+
+    pub(crate) fn is_once(&self) -> bool {
+        self.uses == Use::Once
+    }
+
+    /// Whether an entry used many times has too little room for another message.
+    pub(crate) fn is_full(&self) -> bool {
+        match self.uses {
+            Use::Once => self.in_use_count > 0,
+            Use::Many { free_len_min } => self.len - self.offset < free_len_min.max(1),
+        }
+    }
+}
+
+impl Arrival {
+    pub(crate) fn new(row: u32, head: &MessageHead, stage: Stage) -> Self {
+        Self {
+            tag: head.tag,
+            immediate: head.immediate.unwrap_or(0),
+            total: head.total,
+            row,
+            message: head.message,
+            hold: NONE,
+            progress: NONE,
+            held_id: None,
+            space: head.space,
+            stage,
+            has_immediate: head.immediate.is_some(),
+            wants_match: head.wants_match,
+            is_large: head.class == Class::Rts,
+            charged: false,
+            in_overflow: false,
+        }
+    }
+
+    pub(crate) fn envelope(&self) -> Envelope {
+        Envelope {
+            source: PeerId(self.row),
+            space: self.space,
+            tag: self.tag,
+            immediate: self.has_immediate.then_some(self.immediate),
+            len: self.total,
+        }
+    }
+}
+
+/// The key of a message in `Endpoint::by_number`.
+pub(crate) fn number_key(row: u32, message: u32) -> u64 {
+    u64::from(row) << 32 | u64::from(message)
+}
+
+/// Payload bytes that must be held for a message without a receive: none for a large one.
+pub(crate) fn held_len(head: &MessageHead) -> u64 {
+    if head.class == Class::Rts { 0 } else { head.total }
+}
+
+/// Where a message goes in its receive's memory.
+pub(crate) struct Fit {
+    pub(crate) receive: u32,
+    pub(crate) offset: u64,
+    pub(crate) cap: u64,
+    pub(crate) list: List,
+}
+
+impl Progress {
+    pub(crate) fn held(gaps: GapSet, cap: u64, now: Instant) -> Self {
+        Self {
+            gaps,
+            receive: NONE,
+            offset: 0,
+            cap,
+            granted_to: 0,
+            progressed_at: now,
+            claimant: NONE,
+        }
+    }
+}
