@@ -432,15 +432,9 @@ impl PostedLists {
                 self.fresh = node.order.next;
             }
         } else {
-            self.leave_group(group, id.slot);
+            self.groups[group as usize].index.remove(&mut self.slab.nodes[..], id.slot);
         }
         Some(self.slab.remove(id.slot))
-    }
-
-    /// Apart, so that a fresh entry is unlinked without saving registers for this.
-    #[inline(never)]
-    fn leave_group(&mut self, group: u32, slot: u32) {
-        self.groups[group as usize].index.remove(&mut self.slab.nodes[..], slot);
     }
 
     /// The slot of the first posted entry that takes this envelope, of the priority list if any of that does; or `NONE`.
@@ -460,11 +454,7 @@ impl PostedLists {
 
     /// The slot of the first entry of one list that takes this envelope, which is marked as of that list; or `NONE`.
     fn find_in(&mut self, list: List, envelope: Words) -> u32 {
-        if self.is_for_first(envelope) {
-            self.slab.first
-        } else {
-            self.find_behind(list, envelope)
-        }
+        if self.is_for_first(envelope) { self.slab.first } else { self.find_behind(list, envelope) }
     }
 
     /// Whether the first of all entries takes this.

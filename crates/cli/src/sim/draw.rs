@@ -78,6 +78,9 @@ fn draw_weather(rng: &mut Rng) -> Conditions {
     if rng.chance(50 * PERCENT) {
         weather.jitter_ns = rng.below(weather.delay_ns + 1);
     }
+    if rng.chance(10 * PERCENT) {
+        weather.frame_len_max = *rng.pick(&[1200, 1201, 1300, 1471, 1500, 4000]);
+    }
     if rng.chance(20 * PERCENT) {
         return weather; // fine: only limits, restarts and cancels stir
     }
@@ -141,6 +144,7 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
             let mut settings =
                 if are_alike { shared.clone() } else { draw_settings(&mut rng, corrupts) };
             settings.has_helper = rng.chance(80 * PERCENT);
+            settings.versions.1 = *rng.pick(&[1, 1, 1, 1, 1, 1, 2, 15]);
             let limits = draw_limits(&mut rng, &settings);
             let ports = if rng.chance(80 * PERCENT) { ports_max } else { rng.range(1..=ports_max) };
             NodePlan { name, ports: ports as u8, limits, settings }
@@ -289,10 +293,10 @@ fn draw_drain(rng: &mut Rng, scenario: &Scenario) -> Vec<u64> {
     let len_max = scenario.len_max();
     let least = if scenario.is_named_by_tag { 0 } else { super::pattern::NAME_LEN };
     (0..rng.range(1..=4))
-        .map(|_| match rng.below(3) {
-            0 => len_max.min(64 << 10),
-            1 => rng.range(least..=least + 2000),
-            _ => rng.range(least..=len_max.clamp(least, 32 << 10)),
+        .map(|_| match rng.below(100) {
+            0..70 => rng.range(least..=least + 2000),
+            70..95 => rng.range(least..=len_max.clamp(least, 16 << 10)),
+            _ => len_max.clamp(least, 128 << 10),
         })
         .collect()
 }

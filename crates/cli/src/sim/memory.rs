@@ -21,14 +21,45 @@ const FAULT_COUNT_MAX: usize = 8;
 /// What stands behind a `BufId`.
 #[derive(Clone, Debug)]
 enum Buffer {
-    /// Real bytes: segments with guards around them. `ends` are the segments' ends in the whole.
-    Stored { bytes: Vec<u8>, ends: Vec<u64>, sending: bool },
+    /// Real bytes: segments with guards around them.
+    Stored { bytes: Vec<u8>, cuts: Cuts, sending: bool },
     /// The payload of a message, made when it is read.
     Pattern { id: u32, len: u64 },
     /// Takes everything, keeps nothing: counts the bytes placed.
     Sink { len: u64, placed_len: u64 },
     /// Its request ended.
     Ended,
+}
+
+/// How a buffer is cut into segments.
+#[derive(Clone, Copy, Debug)]
+struct Cuts {
+    len: u64,
+    count: u64,
+}
+
+impl Cuts {
+    /// Where segment `index` ends in the whole; the last is the longest.
+    fn end(self, index: u64) -> u64 {
+        if index + 1 == self.count { self.len } else { self.len * (index + 1) / (self.count + 1) }
+    }
+
+    /// Calls `piece(raw, offset, len)` for each part of `len` bytes from `from` that lies in one segment; `raw` counts
+    /// the guards too.
+    fn for_each_piece(self, from: u64, len: u64, mut piece: impl FnMut(usize, u64, usize)) {
+        let (mut at, stop) = (from, from + len);
+        for index in 0..self.count {
+            if at >= stop {
+                return;
+            }
+            let end = self.end(index);
+            if at < end {
+                let until = end.min(stop);
+                piece(at as usize + GUARD_LEN * (index as usize + 1), at, (until - at) as usize);
+                at = until;
+            }
+        }
+    }
 }
 
 /// All buffers of one application.
@@ -52,8 +83,8 @@ impl AppMemory {
     /// Payload of message `id` in real memory of `segments` pieces.
     pub fn add_payload(&mut self, id: u32, len: u64, segments: usize) -> BufId {
         let mut buffer = stored(len, segments, true);
-        if let Buffer::Stored { bytes, ends, .. } = &mut buffer {
-            for_each_piece(ends, 0, len, |raw, offset, piece_len| {
+        if let Buffer::Stored { bytes, cuts, .. } = &mut buffer {
+            cuts.for_each_piece(0, len, |raw, offset, piece_len| {
                 pattern::fill(id, offset, &mut bytes[raw..raw + piece_len]);
             });
         }
@@ -82,23 +113,20 @@ impl AppMemory {
     pub fn end(&mut self, buf: BufId) {
         if let Some(buffer) = self.buffers.get_mut(buf.0 as usize) {
             let last = std::mem::replace(buffer, Buffer::Ended);
-            if let Buffer::Stored { bytes, ends, .. } = last {
-                self.check_guards(buf, &bytes, &ends);
+            if let Buffer::Stored { bytes, cuts, .. } = last {
+                self.check_guards(buf, &bytes, cuts);
             }
         }
     }
 
-    fn check_guards(&mut self, buf: BufId, bytes: &[u8], ends: &[u64]) {
+    fn check_guards(&mut self, buf: BufId, bytes: &[u8], cuts: Cuts) {
         let mut start = 0;
-        for (index, &end) in ends.iter().enumerate() {
-            let raw = start as usize + GUARD_LEN * index;
+        for index in 0..cuts.count {
+            let raw = start as usize + GUARD_LEN * index as usize;
             if !is_blank(&bytes[raw..raw + GUARD_LEN]) {
-                self.fault(format!(
-                    "guard before segment {index} of buffer {} was overwritten",
-                    buf.0
-                ));
+                self.fault(format!("guard before segment {index} of buffer {} was overwritten", buf.0));
             }
-            start = end;
+            start = cuts.end(index);
         }
         if !is_blank(&bytes[bytes.len() - GUARD_LEN..]) {
             self.fault(format!("guard behind buffer {} was overwritten", buf.0));
@@ -107,14 +135,14 @@ impl AppMemory {
 
     /// Checks that `len` bytes from `at` of a receive buffer are the message `id` from its start.
     pub fn verify(&self, buf: BufId, at: u64, len: u64, id: u32) -> Result<(), String> {
-        let Some(Buffer::Stored { bytes, ends, .. }) = self.buffers.get(buf.0 as usize) else {
+        let Some(Buffer::Stored { bytes, cuts, .. }) = self.buffers.get(buf.0 as usize) else {
             return Ok(());
         };
-        if at + len > *ends.last().expect("a segment") {
+        if at + len > cuts.len {
             return Err(format!("{len} bytes reported at {at}, beyond the buffer's end"));
         }
         let mut result = Ok(());
-        for_each_piece(ends, at, len, |raw, offset, piece_len| {
+        cuts.for_each_piece(at, len, |raw, offset, piece_len| {
             let found = pattern::verify(id, offset - at, &bytes[raw..raw + piece_len]);
             result = std::mem::replace(&mut result, Ok(())).and(found);
         });
@@ -123,11 +151,11 @@ impl AppMemory {
 
     /// Checks that nothing was placed in `len` bytes from `at`.
     pub fn verify_blank(&self, buf: BufId, at: u64, len: u64) -> Result<(), String> {
-        let Some(Buffer::Stored { bytes, ends, .. }) = self.buffers.get(buf.0 as usize) else {
+        let Some(Buffer::Stored { bytes, cuts, .. }) = self.buffers.get(buf.0 as usize) else {
             return Ok(());
         };
         let mut clean = true;
-        for_each_piece(ends, at, len, |raw, _, piece_len| {
+        cuts.for_each_piece(at, len, |raw, _, piece_len| {
             clean &= is_blank(&bytes[raw..raw + piece_len]);
         });
         if clean {
@@ -139,14 +167,14 @@ impl AppMemory {
 
     /// The first bytes at `at`, to see which message they name.
     pub fn named(&self, buf: BufId, at: u64, len: u64) -> Option<u32> {
-        let Some(Buffer::Stored { bytes, ends, .. }) = self.buffers.get(buf.0 as usize) else {
+        let Some(Buffer::Stored { bytes, cuts, .. }) = self.buffers.get(buf.0 as usize) else {
             return None;
         };
-        if len < pattern::NAME_LEN || at + pattern::NAME_LEN > *ends.last()? {
+        if len < pattern::NAME_LEN || at + pattern::NAME_LEN > cuts.len {
             return None;
         }
         let mut name = [0; pattern::NAME_LEN as usize];
-        for_each_piece(ends, at, pattern::NAME_LEN, |raw, offset, piece_len| {
+        cuts.for_each_piece(at, pattern::NAME_LEN, |raw, offset, piece_len| {
             let start = (offset - at) as usize;
             name[start..start + piece_len].copy_from_slice(&bytes[raw..raw + piece_len]);
         });
@@ -163,10 +191,10 @@ impl AppMemory {
             Some(Buffer::Pattern { id, len: whole }) if fits(*whole) => {
                 pattern::fill(*id, offset, out)
             }
-            Some(Buffer::Stored { bytes, ends, sending: true })
-                if fits(*ends.last().expect("a segment")) =>
+            Some(Buffer::Stored { bytes, cuts, sending: true })
+                if fits(cuts.len) =>
             {
-                for_each_piece(ends, offset, len as u64, |raw, at, piece_len| {
+                cuts.for_each_piece(offset, len as u64, |raw, at, piece_len| {
                     let to = (at - offset) as usize;
                     out[to..to + piece_len].copy_from_slice(&bytes[raw..raw + piece_len]);
                 });
@@ -203,10 +231,10 @@ impl Memory for AppMemory {
         let fits =
             |whole: u64| to.offset.checked_add(new.len() as u64).is_some_and(|end| end <= whole);
         match self.buffers.get_mut(to.buf.0 as usize) {
-            Some(Buffer::Stored { bytes, ends, sending: false })
-                if fits(*ends.last().expect("a segment")) =>
+            Some(Buffer::Stored { bytes, cuts, sending: false })
+                if fits(cuts.len) =>
             {
-                for_each_piece(ends, to.offset, new.len() as u64, |raw, at, piece_len| {
+                cuts.for_each_piece(to.offset, new.len() as u64, |raw, at, piece_len| {
                     let from = (at - to.offset) as usize;
                     bytes[raw..raw + piece_len].copy_from_slice(&new[from..from + piece_len]);
                 });
@@ -239,9 +267,9 @@ fn describe(buffer: Option<&Buffer>) -> String {
     match buffer {
         None => "which never was".into(),
         Some(Buffer::Ended) => "whose request has ended".into(),
-        Some(Buffer::Stored { ends, sending, .. }) => {
+        Some(Buffer::Stored { cuts, sending, .. }) => {
             let kind = if *sending { "a send" } else { "a receive" };
-            format!("{kind} of {} bytes", ends.last().expect("a segment"))
+            format!("{kind} of {} bytes", cuts.len)
         }
         Some(Buffer::Pattern { len, .. }) => format!("a send of {len} bytes"),
         Some(Buffer::Sink { len, .. }) => format!("a receive of {len} bytes"),
@@ -249,27 +277,9 @@ fn describe(buffer: Option<&Buffer>) -> String {
 }
 
 fn stored(len: u64, segments: usize, sending: bool) -> Buffer {
-    let segments = segments.max(1) as u64;
-    let ends: Vec<u64> = (1..=segments)
-        .map(|k| if k == segments { len } else { len * k / (segments + 1) })
-        .collect();
-    let bytes = vec![BLANK; len as usize + GUARD_LEN * (ends.len() + 1)];
-    Buffer::Stored { bytes, ends, sending }
-}
-
-/// Calls `piece(raw, offset, len)` for each part of `len` bytes from `from` that lies in one segment.
-fn for_each_piece(ends: &[u64], from: u64, len: u64, mut piece: impl FnMut(usize, u64, usize)) {
-    let (mut at, stop) = (from, from + len);
-    for (index, &end) in ends.iter().enumerate() {
-        if at >= stop {
-            return;
-        }
-        if at < end {
-            let until = end.min(stop);
-            piece(at as usize + GUARD_LEN * (index + 1), at, (until - at) as usize);
-            at = until;
-        }
-    }
+    let cuts = Cuts { len, count: segments.max(1) as u64 };
+    let bytes = vec![BLANK; len as usize + GUARD_LEN * (cuts.count as usize + 1)];
+    Buffer::Stored { bytes, cuts, sending }
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ struct Standing {
     is_leaving: bool,
     closed: Option<bool>,
     is_dead: bool,
+    /// A send ended because the node closed before it was accepted.
+    gave_up: bool,
 }
 
 /// The books.
@@ -198,29 +200,35 @@ impl Oracle {
         self.is_same_life(receive.node, receive.life).then_some((receive.node, receive.req))
     }
 
-    /// `cancel` was called and said whether the request was still there.
+    /// `cancel` was called and said whether the request was still there. All events until now were seen, so it is there
+    /// if and only if it has not ended; and then its memory is the application's again.
     pub(super) fn on_cancel(&mut self, world: &mut World, label: u32, was_there: bool) {
         let at = self.tick();
         let index = label as usize;
-        if let Some(message) = self.messages.get_mut(index).and_then(Option::as_mut) {
-            if was_there && message.result.is_some() {
-                let text = format!("cancel of the ended send #{label} said it was there");
-                return self.violation(text);
-            }
+        let (node, buf, is_open) = if let Some(Some(message)) = self.messages.get_mut(index) {
             message.cancelled |= was_there;
-            if was_there && let Some(buf) = message.buf {
-                world.memory(NodeId(message.from.into())).end(buf);
-            }
-        } else if let Some(receive) = self.receives.get_mut(index).and_then(Option::as_mut) {
-            if was_there && receive.ended.is_some() {
-                let text = format!("cancel of the ended receive #{label} said it was there");
-                return self.violation(text);
-            }
-            if was_there {
-                receive.cancelled = Some(at);
-                world.memory(NodeId(receive.node.into())).end(receive.buf);
-            }
+            (message.from, message.buf, message.result.is_none())
+        } else if let Some(Some(receive)) = self.receives.get_mut(index) {
+            receive.cancelled = receive.cancelled.or(was_there.then_some(at));
+            (receive.node, Some(receive.buf), receive.ended.is_none())
+        } else {
+            return;
+        };
+        if was_there != is_open {
+            self.violation(format!("cancel of #{label} found it {was_there}, but it was open: {is_open}"));
         }
+        if let (true, Some(buf)) = (was_there, buf) {
+            world.memory(NodeId(node.into())).end(buf);
+        }
+    }
+
+    /// A cancelled request must have ended by now.
+    pub(super) fn has_ended(&self, label: u32) -> bool {
+        let index = label as usize;
+        let message = self.messages.get(index).and_then(Option::as_ref);
+        let receive = self.receives.get(index).and_then(Option::as_ref);
+        message.is_none_or(|message| message.result.is_some())
+            && receive.is_none_or(|receive| receive.ended.is_some())
     }
 
     /// A node died; requests of its life end without events.

@@ -21,7 +21,7 @@ mod ending;
 mod posts;
 
 /// More moments than this in one run: it would never end.
-const TURN_COUNT_MAX: u64 = 400_000;
+const TURN_COUNT_MAX: u64 = 300_000;
 /// What a paused node's system keeps for it.
 const PAUSED_LEN_MAX: u64 = 256 << 10;
 
@@ -56,6 +56,8 @@ pub(super) struct Player<'a> {
     deferred: Vec<(u8, &'a Action)>,
     spaces: u8,
     next_label: u32,
+    /// Labels from here on are of receives that drain.
+    first_drain: u32,
     drain_count: usize,
     is_draining: bool,
     /// What is cancelled from now on is only put away.
@@ -99,6 +101,7 @@ impl<'a> Player<'a> {
             deferred: Vec::new(),
             spaces: space_count(scenario),
             next_label: labels,
+            first_drain: labels,
             drain_count: 0,
             is_draining: false,
             is_ending: false,

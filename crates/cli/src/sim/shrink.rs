@@ -94,8 +94,9 @@ impl Shrinker {
 
     /// Takes away the weather's vices one by one.
     fn calm(&mut self) -> bool {
-        let vices: [fn(&mut Conditions); 8] = [
+        let vices: [fn(&mut Conditions); 9] = [
             |weather| *weather = Conditions { delay_ns: weather.delay_ns, ..Conditions::PERFECT },
+            |weather| weather.frame_len_max = u32::MAX,
             |weather| weather.loss_ppm = 0,
             |weather| weather.burst = None,
             |weather| weather.jitter_ns = 0,

@@ -105,6 +105,7 @@ impl Stats {
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     moved: Vec<u32>,
+    turn_count_max: u64,
     met: [u64; THINGS.len()],
     failed_count: u64,
 }
@@ -114,6 +115,7 @@ impl Totals {
     pub fn add(&mut self, stats: &Stats) {
         self.moved.push(u32::try_from(stats.moved_count).unwrap_or(u32::MAX));
         self.failed_count += stats.failed_count;
+        self.turn_count_max = self.turn_count_max.max(stats.turn_count);
         for (sum, is_met) in self.met.iter_mut().zip(stats.met) {
             *sum += u64::from(is_met);
         }
@@ -123,6 +125,7 @@ impl Totals {
     pub fn merge(&mut self, other: &Self) {
         self.moved.extend_from_slice(&other.moved);
         self.failed_count += other.failed_count;
+        self.turn_count_max = self.turn_count_max.max(other.turn_count_max);
         for (sum, more) in self.met.iter_mut().zip(other.met) {
             *sum += more;
         }
@@ -159,6 +162,7 @@ impl Totals {
         writeln!(text, "messages moved: median {} a run, {moved} in all", self.moved_median())
             .expect("as above");
         writeln!(text, "sends ended with an error: {}", self.failed_count).expect("as above");
+        writeln!(text, "longest run: {} moments", self.turn_count_max).expect("as above");
         text
     }
 }

@@ -63,8 +63,8 @@ pub(super) fn draw(root: &Rng, frame: &Frame) -> Vec<Step> {
     drawer.draw_entries();
     let count = match drawer.rng.below(100) {
         0..10 => drawer.rng.range(10..=150),
-        10..80 => drawer.rng.range(200..=380),
-        _ => drawer.rng.range(380..=900),
+        10..85 => drawer.rng.range(200..=290),
+        _ => drawer.rng.range(290..=900),
     };
     let flows = drawer.rng.range(1..=3);
     for _ in 0..flows {

@@ -66,7 +66,7 @@ impl Words {
     /// The same in a list.
     #[inline(always)]
     pub(super) fn in_list(self, list: List) -> Self {
-        Self { from: self.from | (list as u64) * OVERFLOW_BIT, ..self }
+        Self { from: self.from | ((list as u64) * OVERFLOW_BIT), ..self }
     }
 
     /// The list.

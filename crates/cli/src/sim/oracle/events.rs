@@ -28,6 +28,9 @@ impl Oracle {
                     self.violation(format!("node {node}: Closed without close, or twice"));
                 } else {
                     standing.closed = Some(clean);
+                    if clean && standing.gave_up {
+                        self.violation(format!("node {node} closed clean, but gave sends up"));
+                    }
                 }
             }
         }
@@ -82,6 +85,7 @@ impl Oracle {
         }
         if let Err(failure) = result {
             self.failed_count += 1;
+            self.standings[usize::from(node)].gave_up |= failure == Failure::Closing;
             if self.nobody_may_go
                 && !matches!(failure, Failure::Cancelled | Failure::CancelledByPeer)
             {

@@ -3,7 +3,7 @@
 use packhorse_proto::Envelope;
 
 use super::super::scenario::How;
-use super::{Message, Oracle, Receive, order};
+use super::{Message, Oracle, Receive, Standing, order};
 
 impl Oracle {
     /// Whether everything that must happen to a message has happened. `strictly`: also where an exception might apply.
@@ -79,6 +79,12 @@ impl Oracle {
     /// Everything has come to rest: what is cancelled from now on was free all the time.
     pub(crate) fn on_quiet(&mut self) {
         self.quiet_since = self.tick();
+    }
+
+    /// Whether everybody who ever was is there, and nobody lost another.
+    pub(crate) fn is_nobody_lost(&self) -> bool {
+        let is_first_life = |standing: &Standing| standing.life == 0 && !standing.is_leaving;
+        self.standings.iter().all(is_first_life) && !self.broken.contains(&true)
     }
 
     /// Receives of living nodes that have not ended.

@@ -25,10 +25,11 @@ impl Player<'_> {
             self.undo(self.undo_list[index]);
         }
         self.note(|| "the network is healed; everybody drains".into());
-        let delay_ns = self.scenario.weather.delay_ns;
+        // What is no fault but the nature of the network stays.
+        let Conditions { delay_ns, frame_len_max, .. } = self.scenario.weather;
         let net = self.world.net();
         net.heal_all();
-        net.set_conditions(Who::Any, Who::Any, Conditions { delay_ns, ..Conditions::PERFECT });
+        net.set_conditions(Who::Any, Who::Any, Conditions { delay_ns, frame_len_max, ..Conditions::PERFECT });
         net.set_all_lines(Line::INFINITE);
     }
 
@@ -64,6 +65,27 @@ impl Player<'_> {
                 let count = waiting.len();
                 let few: Vec<_> = waiting.into_iter().take(5).collect();
                 self.oracle.violation(format!("stuck: {count} messages wait; {}", few.join("; ")));
+            }
+        }
+    }
+
+    /// All is received, so no budget may be in use; where a peer was lost, what it left half said may be held for long.
+    fn await_nothing_held(&mut self) {
+        let deadline = self.world.now() + GRACE_NS;
+        let holders = |player: &Self| -> Vec<NodeId> {
+            let nodes = player.world.node_ids();
+            nodes.filter(|&node| player.world.endpoint(node).held() != (0, 0)).collect()
+        };
+        while self.oracle.is_nobody_lost() && !self.has_failed() && !holders(self).is_empty() {
+            let moment = self.world.now() + MS;
+            self.world.turn(moment.min(deadline));
+            self.see_events();
+            if self.world.now() >= deadline {
+                for node in holders(self) {
+                    let (len, count) = self.world.endpoint(node).held();
+                    let text = format!("node {} holds {len} bytes, {count} envelopes of nothing", node.0);
+                    self.oracle.violation(text);
+                }
             }
         }
     }
@@ -116,7 +138,7 @@ impl Player<'_> {
             return;
         };
         let is_posted_drain =
-            user >= self.scenario.label_count().into() && self.oracle.is_posted(user as u32);
+            user >= self.first_drain.into() && self.oracle.is_posted(user as u32);
         if is_posted_drain {
             self.drain_one(node, envelope.space.0);
         }
@@ -127,7 +149,9 @@ impl Player<'_> {
         if self.has_failed() {
             return;
         }
-        (self.is_draining, self.is_ending) = (false, true);
+        self.is_draining = false;
+        self.await_nothing_held();
+        self.is_ending = true;
         self.oracle.on_quiet();
         for label in self.oracle.open_receives() {
             let (node, _) = self.oracle.is_open(label).expect("open");

@@ -140,6 +140,11 @@ impl Player<'_> {
         });
         self.stats.cancel_count += u64::from(was_there && !self.is_ending);
         self.oracle.on_cancel(&mut self.world, label, was_there);
+        self.world.flush();
+        self.see_events();
+        if was_there && !self.oracle.has_ended(label) && !self.has_failed() {
+            self.oracle.violation(format!("#{label} was cancelled and did not end"));
+        }
     }
 
     pub(super) fn claim(&mut self, node: u8, label: u32, wanted: &Wanted, then: Then) {

@@ -1,0 +1,846 @@
+//! Endpoints joined by queues and a made-up clock, with a hand on every frame.
+//!
+//! A `Net` moves time itself: to the next frame's arrival or the next timer, whichever is first. Every frame that
+//! leaves is logged with its bytes and may be dropped, doubled, delayed, held or altered by a rule. Memory refuses what
+//! was not posted: a place outside its buffer, or in a buffer that was given back, fails the test at once.
+
+use std::collections::{BTreeMap, HashMap};
+
+use packhorse_proto::wire::{self, Class, FrameView, Header, Record, Writer};
+use packhorse_proto::*;
+
+/// Nodes by name.
+pub(crate) const A: usize = 0;
+pub(crate) const B: usize = 1;
+pub(crate) const C: usize = 2;
+
+/// One way, on link 0.
+pub(crate) const DELAY_NS: u64 = 50_000;
+/// There and back.
+pub(crate) const RTT_NS: u64 = 2 * DELAY_NS;
+pub(crate) const US: u64 = 1_000;
+
+/// What kind of record a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Check,
+    Ack,
+    Ping,
+    Pad,
+    Eager,
+    Fragment,
+    Rts,
+    Grant,
+    Data,
+    Done,
+    Cancel,
+    Refuse,
+    Recall,
+    Query,
+    Found,
+    Hello,
+    Challenge,
+    Echo,
+    Welcome,
+    Reset,
+    Goodbye,
+    Versions,
+    PathChallenge,
+    PathResponse,
+}
+
+fn kind_of(record: &Record<'_>) -> Kind {
+    match record {
+        Record::Check { .. } => Kind::Check,
+        Record::Ack(_) => Kind::Ack,
+        Record::Ping => Kind::Ping,
+        Record::Pad => Kind::Pad,
+        Record::Message(head) => match head.class {
+            Class::Eager => Kind::Eager,
+            Class::Fragment => Kind::Fragment,
+            Class::Rts => Kind::Rts,
+        },
+        Record::Grant { .. } => Kind::Grant,
+        Record::Data { .. } => Kind::Data,
+        Record::Done { .. } => Kind::Done,
+        Record::Cancel { .. } => Kind::Cancel,
+        Record::Refuse { .. } => Kind::Refuse,
+        Record::Recall { .. } => Kind::Recall,
+        Record::Query { .. } => Kind::Query,
+        Record::Found(_) => Kind::Found,
+        Record::Hello(_) => Kind::Hello,
+        Record::Challenge { .. } => Kind::Challenge,
+        Record::Echo { .. } => Kind::Echo,
+        Record::Welcome(_) => Kind::Welcome,
+        Record::Reset { .. } => Kind::Reset,
+        Record::Goodbye { .. } => Kind::Goodbye,
+        Record::Versions { .. } => Kind::Versions,
+        Record::PathChallenge { .. } => Kind::PathChallenge,
+        Record::PathResponse { .. } => Kind::PathResponse,
+    }
+}
+
+/// A frame as it left.
+#[derive(Clone, Debug)]
+pub(crate) struct Sight {
+    pub(crate) at: Instant,
+    pub(crate) from: usize,
+    /// Where its locator leads; `None`: nowhere.
+    pub(crate) to: Option<usize>,
+    pub(crate) link: u8,
+    /// The sender's locator, as the receiver sees it.
+    pub(crate) source: Locator,
+    pub(crate) target: Locator,
+    pub(crate) bytes: Vec<u8>,
+    key: Secret,
+}
+
+impl Sight {
+    pub(crate) fn view(&self) -> FrameView<'_> {
+        FrameView::open(self.key, &self.bytes).expect("sealed by an endpoint of ours")
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
+        self.view().records().map(|(record, _)| kind_of(&record)).collect()
+    }
+
+    /// The kinds, without the payload check that stands in front of all.
+    pub(crate) fn says(&self) -> Vec<Kind> {
+        self.kinds().into_iter().filter(|&kind| kind != Kind::Check).collect()
+    }
+
+    pub(crate) fn has(&self, kind: Kind) -> bool {
+        self.kinds().contains(&kind)
+    }
+
+    pub(crate) fn packet(&self) -> u32 {
+        self.view().header.packet
+    }
+}
+
+/// What a rule does to the frames it is for.
+pub(crate) enum Fate {
+    Drop,
+    /// Arrives twice, the copy this much later.
+    Double(u64),
+    /// Arrives this much later.
+    Delay(u64),
+    /// Kept until `Net::release`.
+    Hold,
+    Alter(Box<dyn Fn(&mut Vec<u8>)>),
+}
+
+struct Rule {
+    left: usize,
+    test: Box<dyn Fn(&Sight) -> bool>,
+    fate: Fate,
+}
+
+struct Flying {
+    to: usize,
+    link: u8,
+    source: Locator,
+    bytes: Vec<u8>,
+    sight: usize,
+}
+
+/// How to open a node.
+#[derive(Clone, Default)]
+pub(crate) struct Plan {
+    pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    /// Links beyond the first.
+    pub(crate) more_links: usize,
+}
+
+impl Plan {
+    pub(crate) fn with(change: impl Fn(&mut Settings, &mut Limits)) -> Self {
+        let mut plan = Self::default();
+        change(&mut plan.settings, &mut plan.limits);
+        plan
+    }
+}
+
+/// The memory of a node.
+#[derive(Default)]
+pub(crate) struct Ram {
+    buffers: Vec<Option<Vec<u8>>>,
+    pub(crate) placed_len: u64,
+}
+
+impl Ram {
+    fn add(&mut self, bytes: Vec<u8>) -> BufId {
+        self.buffers.push(Some(bytes));
+        BufId(self.buffers.len() as u64 - 1)
+    }
+
+    fn slice(&self, buf: BufId, offset: u64, len: usize) -> &[u8] {
+        let bytes = self.buffers[buf.0 as usize].as_ref().expect("read after it was given back");
+        &bytes[offset as usize..offset as usize + len]
+    }
+}
+
+impl Memory for Ram {
+    fn place(&mut self, to: Place, bytes: &[u8]) {
+        let buffer =
+            self.buffers[to.buf.0 as usize].as_mut().expect("written after it was given back");
+        let at = to.offset as usize;
+        buffer[at..at + bytes.len()].copy_from_slice(bytes);
+        self.placed_len += bytes.len() as u64;
+    }
+
+    fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
+        bytes.iter().fold(crc, |crc, &byte| crc.rotate_left(5) ^ u32::from(byte))
+    }
+}
+
+/// A node: an endpoint, its memory, and what it was told.
+pub(crate) struct Node {
+    pub(crate) ep: Endpoint,
+    pub(crate) ram: Ram,
+    pub(crate) events: Vec<Event>,
+    pub(crate) locators: Vec<Locator>,
+    plan: Plan,
+    life: u64,
+    is_frozen: bool,
+    is_dead: bool,
+    backlog: Vec<Flying>,
+}
+
+/// A receive and its memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recv {
+    pub(crate) req: ReqId,
+    pub(crate) buf: BufId,
+}
+
+/// How a receive ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Got {
+    pub(crate) envelope: Envelope,
+    pub(crate) offset: u64,
+    pub(crate) placed_len: u64,
+    pub(crate) result: Result<(), Failure>,
+}
+
+pub(crate) struct Net {
+    pub(crate) now: Instant,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) log: Vec<Sight>,
+    /// Frames that reached an endpoint: when, and which of the log.
+    pub(crate) arrived: Vec<(Instant, usize)>,
+    /// One way, by link.
+    pub(crate) delay_ns: Vec<u64>,
+    routes: HashMap<Locator, (usize, u8)>,
+    rules: Vec<Rule>,
+    flying: BTreeMap<(Instant, u64), Flying>,
+    held: Vec<Flying>,
+    flown: u64,
+    standstill: u32,
+}
+
+fn locator(node: usize, link: usize, generation: u8) -> Locator {
+    let mut bytes = [0; 24];
+    bytes[0..8].copy_from_slice(&(node as u64).to_le_bytes());
+    (bytes[8], bytes[9], bytes[10]) = (link as u8, generation, 1);
+    Locator(bytes)
+}
+
+fn secret_of(node: usize) -> Secret {
+    Secret([0x5EC2 + node as u64, 77])
+}
+
+pub(crate) fn identity_of(node: usize) -> Identity {
+    Identity { host: 100 + node as u64, endpoint: 3 }
+}
+
+fn open(node: usize, life: u64, plan: &Plan, locators: &[Locator], now: Instant) -> Endpoint {
+    let opening = Opening {
+        secret: secret_of(node),
+        identity: identity_of(node),
+        entropy: [node as u64 + 1, life + 1, (life + 1) << 20 | (node as u64) << 1, 4],
+        locators: locators.to_vec(),
+    };
+    Endpoint::open(opening, plan.limits.clone(), plan.settings.clone(), now).expect("sound plan")
+}
+
+/// Bytes that name their tag and their place.
+pub(crate) fn pattern(tag: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (at * 7 + at / 251 + tag * 31 + 1) as u8).collect()
+}
+
+pub(crate) fn tagged(tag: u64) -> Criteria {
+    Criteria { space: Space(0), tag: Tag(tag), ignore: 0, source: None }
+}
+
+pub(crate) fn anything() -> Criteria {
+    Criteria { space: Space(0), tag: Tag(0), ignore: u64::MAX, source: None }
+}
+
+impl Net {
+    pub(crate) fn new(count: usize) -> Self {
+        Self::of(&vec![Plan::default(); count])
+    }
+
+    /// Two nodes with the same plan.
+    pub(crate) fn pair(change: impl Fn(&mut Settings, &mut Limits)) -> Self {
+        let plan = Plan::with(change);
+        Self::of(&[plan.clone(), plan])
+    }
+
+    pub(crate) fn of(plans: &[Plan]) -> Self {
+        let mut net = Self {
+            now: Instant(SECOND),
+            nodes: vec![],
+            log: vec![],
+            arrived: vec![],
+            delay_ns: vec![DELAY_NS, DELAY_NS, DELAY_NS],
+            routes: HashMap::new(),
+            rules: vec![],
+            flying: BTreeMap::new(),
+            held: vec![],
+            flown: 0,
+            standstill: 0,
+        };
+        for plan in plans {
+            net.add(plan.clone());
+        }
+        net
+    }
+
+    pub(crate) fn add(&mut self, plan: Plan) -> usize {
+        let node = self.nodes.len();
+        let locators: Vec<Locator> =
+            (0..=plan.more_links).map(|link| locator(node, link, 0)).collect();
+        for (link, &at) in locators.iter().enumerate() {
+            self.routes.insert(at, (node, link as u8));
+        }
+        let ep = open(node, 0, &plan, &locators, self.now);
+        self.nodes.push(Node {
+            ep,
+            ram: Ram::default(),
+            events: vec![],
+            locators,
+            plan,
+            life: 0,
+            is_frozen: false,
+            is_dead: false,
+            backlog: vec![],
+        });
+        node
+    }
+
+    // Nodes.
+
+    /// The process is gone: nothing in, nothing out.
+    pub(crate) fn kill(&mut self, node: usize) {
+        self.nodes[node].is_dead = true;
+    }
+
+    /// The endpoint lives again, as a new incarnation that remembers nothing.
+    pub(crate) fn restart(&mut self, node: usize) {
+        let this = &mut self.nodes[node];
+        this.life += 1;
+        this.ep = open(node, this.life, &this.plan, &this.locators, self.now);
+        (this.is_dead, this.is_frozen) = (false, false);
+        this.events.clear();
+    }
+
+    /// Stopped: frames wait in its link.
+    pub(crate) fn freeze(&mut self, node: usize) {
+        self.nodes[node].is_frozen = true;
+    }
+
+    pub(crate) fn thaw(&mut self, node: usize) {
+        self.nodes[node].is_frozen = false;
+        for flying in std::mem::take(&mut self.nodes[node].backlog) {
+            self.deliver(flying);
+        }
+    }
+
+    /// The node's link has a new locator; frames to the old one are lost.
+    pub(crate) fn rebind(&mut self, node: usize, link: usize) -> Locator {
+        let this = &mut self.nodes[node];
+        let fresh = locator(node, link, this.locators[link].0[9] + 1);
+        let old = std::mem::replace(&mut this.locators[link], fresh);
+        self.routes.remove(&old);
+        self.routes.insert(fresh, (node, link as u8));
+        fresh
+    }
+
+    pub(crate) fn ep(&mut self, node: usize) -> &mut Endpoint {
+        &mut self.nodes[node].ep
+    }
+
+    pub(crate) fn count(&self, node: usize, name: &str) -> u64 {
+        let mut counters = self.nodes[node].ep.counters().each();
+        counters.find(|&(each, _)| each == name).expect("a counter").1
+    }
+
+    /// `of`'s row for `peer`, made if need be.
+    pub(crate) fn peer(&mut self, of: usize, peer: usize) -> PeerId {
+        let address = self.nodes[peer].ep.address();
+        self.nodes[of].ep.add_peer(&address).expect("room for a row")
+    }
+
+    // Requests.
+
+    pub(crate) fn spec(&mut self, from: usize, to: usize, tag: u64, len: usize) -> SendSpec<'static> {
+        let peer = self.peer(from, to);
+        let buf = self.nodes[from].ram.add(pattern(tag, len));
+        SendSpec {
+            peer,
+            space: Space(0),
+            tag: Tag(tag),
+            immediate: None,
+            payload: Payload::InPlace { buf, len: len as u64 },
+            until_matched: false,
+            user: tag,
+        }
+    }
+
+    pub(crate) fn post(&mut self, from: usize, spec: SendSpec<'_>) -> ReqId {
+        self.nodes[from].ep.post_send(self.now, spec).expect("posted")
+    }
+
+    pub(crate) fn send(&mut self, from: usize, to: usize, tag: u64, len: usize) -> ReqId {
+        let spec = self.spec(from, to, tag, len);
+        self.post(from, spec)
+    }
+
+    /// A send that is complete when matched.
+    pub(crate) fn send_matched(&mut self, from: usize, to: usize, tag: u64, len: usize) -> ReqId {
+        let spec = SendSpec { until_matched: true, ..self.spec(from, to, tag, len) };
+        self.post(from, spec)
+    }
+
+    pub(crate) fn recv_spec(&mut self, node: usize, criteria: Criteria, len: usize) -> RecvSpec {
+        let buf = self.nodes[node].ram.add(vec![0xEE; len]);
+        RecvSpec {
+            criteria,
+            buf,
+            len: len as u64,
+            list: List::Priority,
+            uses: Use::Once,
+            header_only: false,
+            user: buf.0,
+        }
+    }
+
+    pub(crate) fn post_recv(&mut self, node: usize, spec: RecvSpec) -> Recv {
+        let Node { ep, ram, .. } = &mut self.nodes[node];
+        let req = ep.post_recv(self.now, spec, ram).expect("posted");
+        Recv { req, buf: spec.buf }
+    }
+
+    pub(crate) fn recv(&mut self, node: usize, criteria: Criteria, len: usize) -> Recv {
+        let spec = self.recv_spec(node, criteria, len);
+        self.post_recv(node, spec)
+    }
+
+    /// A receive that names its source.
+    pub(crate) fn recv_from(&mut self, node: usize, source: usize, tag: u64, len: usize) -> Recv {
+        let source = Some(self.peer(node, source));
+        self.recv(node, Criteria { source, ..tagged(tag) }, len)
+    }
+
+    /// Cancels a request and takes its memory away.
+    pub(crate) fn cancel(&mut self, node: usize, req: ReqId, buf: BufId) -> bool {
+        let done = self.nodes[node].ep.cancel(self.now, req);
+        self.nodes[node].ram.buffers[buf.0 as usize] = None;
+        done
+    }
+
+    pub(crate) fn claim(&mut self, node: usize, criteria: &Criteria) -> Option<(Claim, Envelope)> {
+        self.nodes[node].ep.claim(self.now, criteria)
+    }
+
+    pub(crate) fn recv_claimed(
+        &mut self,
+        node: usize,
+        claim: Claim,
+        len: usize,
+    ) -> Result<Recv, PostError> {
+        let Node { ep, ram, .. } = &mut self.nodes[node];
+        let buf = ram.add(vec![0xEE; len]);
+        let req = ep.recv_claimed(self.now, claim, buf, len as u64, buf.0, ram)?;
+        Ok(Recv { req, buf })
+    }
+
+    // What came of it.
+
+    pub(crate) fn bytes(&self, node: usize, buf: BufId) -> &[u8] {
+        self.nodes[node].ram.buffers[buf.0 as usize].as_ref().expect("still ours")
+    }
+
+    /// How a send ended, if it did. It must not end twice.
+    pub(crate) fn sent(&mut self, node: usize, req: ReqId) -> Option<Result<(), Failure>> {
+        self.drain(node);
+        let mut ends = self.nodes[node].events.iter().filter_map(|event| match *event {
+            Event::Sent { req: ended, result, .. } if ended == req => Some(result),
+            _ => None,
+        });
+        let end = ends.next();
+        assert_eq!(ends.next(), None, "ended twice");
+        end
+    }
+
+    /// Everything a receive took, in order.
+    pub(crate) fn all_got(&mut self, node: usize, req: ReqId) -> Vec<Got> {
+        self.drain(node);
+        let got = self.nodes[node].events.iter().filter_map(|event| match *event {
+            Event::Received { req: ended, envelope, offset, placed_len, result, .. }
+                if ended == req =>
+            {
+                Some(Got { envelope, offset, placed_len, result })
+            }
+            _ => None,
+        });
+        got.collect()
+    }
+
+    /// What a receive that is used once took, if it did.
+    pub(crate) fn got(&mut self, node: usize, recv: Recv) -> Option<Got> {
+        let all = self.all_got(node, recv.req);
+        assert!(all.len() <= 1, "ended twice");
+        all.first().copied()
+    }
+
+    /// The receive took message `tag` whole and unharmed.
+    #[track_caller]
+    pub(crate) fn assert_got(&mut self, node: usize, recv: Recv, tag: u64, len: usize) {
+        let got = self.got(node, recv).expect("the receive ended");
+        assert_eq!((got.result, got.envelope.tag, got.placed_len), (Ok(()), Tag(tag), len as u64));
+        assert!(self.bytes(node, recv.buf)[..len] == pattern(tag, len), "payload of {tag}");
+    }
+
+    pub(crate) fn unlinked(&mut self, node: usize, req: ReqId) -> Option<Option<Failure>> {
+        self.drain(node);
+        self.nodes[node].events.iter().find_map(|event| match *event {
+            Event::Unlinked { req: ended, failure, .. } if ended == req => Some(failure),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn joins(&mut self, node: usize) -> usize {
+        self.drain(node);
+        self.nodes[node].events.iter().filter(|e| matches!(e, Event::Joined { .. })).count()
+    }
+
+    /// Why associations ended, in order.
+    pub(crate) fn left(&mut self, node: usize) -> Vec<Option<GoneReason>> {
+        self.drain(node);
+        let left = self.nodes[node].events.iter().filter_map(|event| match *event {
+            Event::Left { reason, .. } => Some(reason),
+            _ => None,
+        });
+        left.collect()
+    }
+
+    /// Whether closing was clean, if it is over.
+    pub(crate) fn closed(&mut self, node: usize) -> Option<bool> {
+        self.drain(node);
+        self.nodes[node].events.iter().find_map(|event| match *event {
+            Event::Closed { clean } => Some(clean),
+            _ => None,
+        })
+    }
+
+    fn drain(&mut self, node: usize) {
+        let this = &mut self.nodes[node];
+        while let Some(event) = this.ep.poll_event() {
+            this.events.push(event);
+        }
+    }
+
+    // The wire.
+
+    /// How many frames with such a record left a node.
+    pub(crate) fn seen(&self, from: usize, kind: Kind) -> usize {
+        self.log.iter().filter(|sight| sight.from == from && sight.has(kind)).count()
+    }
+
+    /// The frames with such a record that left a node.
+    pub(crate) fn sights(&self, from: usize, kind: Kind) -> Vec<&Sight> {
+        self.log.iter().filter(|sight| sight.from == from && sight.has(kind)).collect()
+    }
+
+    pub(crate) fn rule(
+        &mut self,
+        left: usize,
+        test: impl Fn(&Sight) -> bool + 'static,
+        fate: Fate,
+    ) {
+        self.rules.push(Rule { left, test: Box::new(test), fate });
+    }
+
+    fn next(&mut self, from: usize, kind: Kind, fate: Fate) {
+        self.rule(1, move |sight| sight.from == from && sight.has(kind), fate);
+    }
+
+    pub(crate) fn drop_next(&mut self, from: usize, kind: Kind) {
+        self.next(from, kind, Fate::Drop);
+    }
+
+    pub(crate) fn double_next(&mut self, from: usize, kind: Kind) {
+        self.next(from, kind, Fate::Double(10 * US));
+    }
+
+    pub(crate) fn delay_next(&mut self, from: usize, kind: Kind, ns: u64) {
+        self.next(from, kind, Fate::Delay(ns));
+    }
+
+    pub(crate) fn hold_next(&mut self, from: usize, kind: Kind) {
+        self.next(from, kind, Fate::Hold);
+    }
+
+    pub(crate) fn drop_where(&mut self, test: impl Fn(&Sight) -> bool + 'static) {
+        self.rule(usize::MAX, test, Fate::Drop);
+    }
+
+    pub(crate) fn drop_each(&mut self, from: usize, kind: Kind) {
+        self.drop_where(move |sight| sight.from == from && sight.has(kind));
+    }
+
+    /// Nothing of `from` arrives anywhere.
+    pub(crate) fn mute(&mut self, from: usize) {
+        self.drop_where(move |sight| sight.from == from);
+    }
+
+    /// Forgets all rules.
+    pub(crate) fn heal(&mut self) {
+        self.rules.clear();
+    }
+
+    /// Delivers what was held.
+    pub(crate) fn release(&mut self) {
+        for flying in std::mem::take(&mut self.held) {
+            self.launch(flying, 0);
+        }
+    }
+
+    pub(crate) fn held_count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The association id by which `from`'s frames name `to`.
+    pub(crate) fn id_used(&self, from: usize, to: usize) -> u64 {
+        let mut ids = self.log.iter().rev().filter(|s| s.from == from && s.to == Some(to));
+        ids.find_map(|sight| Some(sight.view().header.to).filter(|&id| id != 0)).expect("joined")
+    }
+
+    /// A frame that `from` might have sent to `to`: keyed, with the association's id and a fresh packet number.
+    pub(crate) fn forge(
+        &mut self,
+        from: usize,
+        to: usize,
+        write: impl FnOnce(&mut Writer<'_>),
+        body: &[u8],
+    ) {
+        let packets = self.log.iter().filter(|s| s.from == from && s.to == Some(to));
+        let packet = packets.map(Sight::packet).max().unwrap_or(0) + 1000;
+        let to_id = self.id_used(from, to);
+        self.forge_as(from, to, Header { to: to_id, packet, path: 0, form: 1 }, write, body);
+    }
+
+    pub(crate) fn forge_as(
+        &mut self,
+        from: usize,
+        to: usize,
+        header: Header,
+        write: impl FnOnce(&mut Writer<'_>),
+        body: &[u8],
+    ) {
+        let mut bytes = vec![];
+        let mut writer = Writer::begin(&mut bytes, header);
+        write(&mut writer);
+        wire::seal(&mut bytes, body.len(), secret_of(to), None);
+        bytes.extend_from_slice(body);
+        let source = self.nodes[from].locators[0];
+        self.inject(to, source, &bytes);
+    }
+
+    /// A frame arrives out of nowhere.
+    pub(crate) fn inject(&mut self, to: usize, source: Locator, bytes: &[u8]) {
+        let Node { ep, ram, .. } = &mut self.nodes[to];
+        ep.on_frame(self.now, 0, source, bytes, ram);
+    }
+
+    fn launch(&mut self, flying: Flying, more_ns: u64) {
+        let at = self.now + self.delay_ns[usize::from(flying.link)] + more_ns;
+        self.flown += 1;
+        self.flying.insert((at, self.flown), flying);
+    }
+
+    fn transmit(&mut self, from: usize, tx: &TxFrame, bytes: Vec<u8>) {
+        let route = self.routes.get(&tx.to).copied();
+        let source = self.nodes[from].locators[usize::from(tx.link)];
+        let key = route.map_or(Secret::PUBLIC, |(to, _)| secret_of(to));
+        let key = if FrameView::open(key, &bytes).is_ok() { key } else { Secret::PUBLIC };
+        let (to, link) = (route.map(|(to, _)| to), tx.link);
+        let sight = Sight {
+            at: self.now,
+            from,
+            to,
+            link,
+            source,
+            target: tx.to,
+            bytes: bytes.clone(),
+            key,
+        };
+        if FrameView::open(key, &bytes).is_err() {
+            return; // to a locator nobody has any more
+        }
+        let rule = self.rules.iter_mut().find(|rule| rule.left > 0 && (rule.test)(&sight));
+        self.log.push(sight);
+        let Some((to, link)) = route else { return };
+        let sight = self.log.len() - 1;
+        let mut flying = Flying { to, link, source, bytes, sight };
+        let Some(rule) = rule else { return self.launch(flying, 0) };
+        rule.left = rule.left.saturating_sub(1);
+        match &rule.fate {
+            Fate::Drop => {}
+            &Fate::Double(later) => {
+                let bytes = flying.bytes.clone();
+                self.launch(Flying { bytes, ..flying }, later);
+                self.launch(flying, 0);
+            }
+            &Fate::Delay(later) => self.launch(flying, later),
+            Fate::Hold => self.held.push(flying),
+            Fate::Alter(change) => {
+                change(&mut flying.bytes);
+                self.launch(flying, 0);
+            }
+        }
+    }
+
+    // Time.
+
+    /// Everything that wants to leave leaves.
+    pub(crate) fn pump(&mut self) {
+        let mut tx = TxFrame::default();
+        for from in 0..self.nodes.len() {
+            loop {
+                let this = &mut self.nodes[from];
+                let awake = !this.is_frozen && !this.is_dead;
+                if !awake || !this.ep.poll_transmit(self.now, &mut tx) {
+                    break;
+                }
+                let bytes = this.gather(&mut tx);
+                self.transmit(from, &tx, bytes);
+            }
+        }
+    }
+
+    fn deliver(&mut self, flying: Flying) {
+        let this = &mut self.nodes[flying.to];
+        if this.is_dead {
+            return;
+        }
+        if this.is_frozen {
+            this.backlog.push(flying);
+            return;
+        }
+        self.arrived.push((self.now, flying.sight));
+        this.ep.on_frame(self.now, flying.link, flying.source, &flying.bytes, &mut this.ram);
+    }
+
+    /// To the next thing that happens, no later than `until`. False if nothing does.
+    pub(crate) fn step(&mut self, until: Instant) -> bool {
+        self.pump();
+        let awake = self.nodes.iter().filter(|node| !node.is_frozen && !node.is_dead);
+        let timer_at = awake.map(|node| node.ep.next_timeout()).min().unwrap_or(Instant::NEVER);
+        let frame_at = self.flying.first_key_value().map_or(Instant::NEVER, |(&(at, _), _)| at);
+        let at = timer_at.min(frame_at);
+        if at > until {
+            return false;
+        }
+        self.standstill = if at > self.now { 0 } else { self.standstill + 1 };
+        assert!(self.standstill < 10_000, "time stands still at {:?}", self.now);
+        self.now = self.now.max(at);
+        while let Some(entry) = self.flying.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let flying = entry.remove();
+            self.deliver(flying);
+        }
+        for node in &mut self.nodes {
+            if !node.is_frozen && !node.is_dead && node.ep.next_timeout() <= self.now {
+                node.ep.on_timeout(self.now, &mut node.ram);
+            }
+        }
+        true
+    }
+
+    pub(crate) fn run_for(&mut self, ns: u64) {
+        let until = self.now + ns;
+        while self.step(until) {}
+        self.now = until;
+    }
+
+    /// Runs until something holds; it must, within two virtual hours.
+    #[track_caller]
+    pub(crate) fn run_until(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
+        let until = self.now + 7200 * SECOND;
+        while !holds(self) {
+            assert!(self.step(until), "never happened");
+        }
+    }
+
+    /// Runs until no frame has left for three seconds.
+    #[track_caller]
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..1000 {
+            let count = self.log.len();
+            self.run_for(3 * SECOND);
+            if self.log.len() == count && self.flying.is_empty() {
+                return;
+            }
+        }
+        panic!("does not come to rest");
+    }
+
+    /// Two nodes that know each other, at rest, with an empty log.
+    #[track_caller]
+    pub(crate) fn join(&mut self, from: usize, to: usize) {
+        let recv = self.recv(to, tagged(u64::MAX), 8);
+        let req = self.send(from, to, u64::MAX, 8);
+        self.settle();
+        assert_eq!(self.sent(from, req), Some(Ok(())));
+        self.assert_got(to, recv, u64::MAX, 8);
+        self.log.clear();
+        self.arrived.clear();
+        for node in 0..self.nodes.len() {
+            self.drain(node);
+            self.nodes[node].events.clear();
+        }
+        // Ids are looked up in the log.
+        let ping = self.recv(to, tagged(u64::MAX), 8);
+        self.send(from, to, u64::MAX, 8);
+        self.run_for(MS);
+        self.assert_got(to, ping, u64::MAX, 8);
+    }
+}
+
+impl Node {
+    fn gather(&self, tx: &mut TxFrame) -> Vec<u8> {
+        let mut body = vec![];
+        for piece in &tx.body {
+            let len = piece.len as usize;
+            match piece.source {
+                Source::User { buf, offset } => body.extend(self.ram.slice(buf, offset, len)),
+                Source::Pool { slot, offset } => {
+                    let at = offset as usize;
+                    body.extend(&self.ep.pooled(slot)[at..at + len]);
+                }
+                Source::Zero => body.resize(body.len() + len, 0),
+            }
+        }
+        assert_eq!(body.len(), tx.body_len);
+        let crc = if tx.wants_crc() { self.ram.crc32c(0, &body) } else { 0 };
+        tx.seal(crc);
+        let mut bytes = tx.head.clone();
+        bytes.append(&mut body);
+        bytes
+    }
+}
