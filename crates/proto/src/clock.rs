@@ -25,7 +25,20 @@ const REST_AFTER_NS: u64 = SECOND;
 impl Endpoint {
     /// When `on_timeout` should be called next. It may turn out that nothing was due.
     pub fn next_timeout(&self) -> Instant {
-        self.timeouts().iter().map(|&(_, at)| at).min().unwrap_or(Instant::NEVER)
+        if self.closed {
+            return Instant::NEVER;
+        }
+        let mut at = self.regrant_at.min(self.queries.at);
+        if let Some(&Reverse((peer, _))) = self.timers.peek() {
+            at = at.min(peer);
+        }
+        if let Some(&(ack, _)) = self.ack_timers.front() {
+            at = at.min(ack);
+        }
+        if let Some(closing) = &self.closing {
+            at = at.min(closing.look_at);
+        }
+        if self.orphans.is_empty() { at } else { Instant(0) }
     }
 
     /// What the endpoint waits for, and until when: for those who ask why it wakes.

@@ -17,7 +17,7 @@ use crate::slab::NONE;
 use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
-use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, Record};
+use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, MessageHead, Record};
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
 const REORDER_SLACK: u64 = 64;
@@ -55,14 +55,9 @@ impl Endpoint {
             self.deliver_orphans(now, memory);
         }
         let Some(view) = self.open_frame(bytes) else { return };
-        if view.validate().is_err() {
-            self.counters.frames_malformed += 1;
-            return;
-        }
-        if let Some(crc) = view.crc()
-            && memory.crc32c(0, view.body) != crc
-        {
-            self.counters.frames_damaged += 1;
+        // The commonest frame, one whole small message and no check record, is read and judged in one go.
+        let lone = view.lone_eager();
+        if lone.is_none() && !self.is_sane(&view, memory) {
             return;
         }
         self.counters.frames_in += 1;
@@ -76,10 +71,25 @@ impl Endpoint {
             // First contact may have ended an association: its messages come before those of the new one.
             self.deliver_orphans(now, memory);
         }
-        self.on_row_frame(now, origin, row, &view, memory);
+        self.on_row_frame(now, origin, row, &view, lone, memory);
         if self.closing.is_some() {
             self.tend_closing(now);
         }
+    }
+
+    /// Whether the records make sense and the bodies are whole; if not, that is counted.
+    fn is_sane(&mut self, view: &FrameView<'_>, memory: &impl Memory) -> bool {
+        if view.validate().is_err() {
+            self.counters.frames_malformed += 1;
+            return false;
+        }
+        if let Some(crc) = view.crc()
+            && memory.crc32c(0, view.body) != crc
+        {
+            self.counters.frames_damaged += 1;
+            return false;
+        }
+        true
     }
 
     /// Verifies the keyed check: under our secret, or under the public one if we are open to strangers.
@@ -131,6 +141,7 @@ impl Endpoint {
         origin: Origin,
         row: u32,
         view: &FrameView<'_>,
+        lone: Option<(MessageHead, &[u8])>,
         memory: &mut impl Memory,
     ) {
         let active = self.activate(row);
@@ -158,7 +169,10 @@ impl Endpoint {
             self.on_new_locator(now, row, path_index, origin);
         }
         let local_id = self.rows[row].local_id;
-        let (verdict, answer) = self.on_records(now, row, view, memory);
+        let (verdict, answer) = match lone {
+            Some((head, body)) => (self.on_message(now, row, &head, body, memory), Answer::Soon),
+            None => self.on_records(now, row, view, memory),
+        };
         // The association may have ended or been renewed by what the frame said.
         if verdict == Verdict::Accepted
             && self.rows[row].local_id == local_id

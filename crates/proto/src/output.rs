@@ -13,7 +13,7 @@ use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
 use crate::path::Standing;
 use crate::peer::{Active, NO_MESSAGE, Notice, Phase};
-use crate::post::{Parts, SendStage};
+use crate::post::{Outgoing, Parts, SendStage};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::turns::eager_cost;
@@ -39,17 +39,81 @@ impl Endpoint {
             return true;
         }
         while let Some(&row) = self.ready.front() {
-            if self.rows[row].in_use
-                && self.rows[row].active != NONE
-                && self.write_row(now, row, tx)
-            {
+            let alive = self.rows[row].in_use && self.rows[row].active != NONE;
+            if alive && (self.write_quick(now, row, tx) || self.write_row(now, row, tx)) {
                 self.counters.frames_out += 1;
+                if self.is_spent(row) {
+                    self.leave_ready(row);
+                }
                 return true;
             }
-            self.ready.pop_front();
-            self.rows[row].is_ready = false;
+            self.leave_ready(row);
         }
         false
+    }
+
+    fn leave_ready(&mut self, row: u32) {
+        self.ready.pop_front();
+        self.rows[row].is_ready = false;
+    }
+
+    /// Certainly nothing more to send. (If in doubt the row stays, and the next poll finds out.)
+    #[inline]
+    fn is_spent(&self, row: u32) -> bool {
+        let this = &self.rows[row];
+        let active = &self.actives[this.active];
+        let [path] = &active.paths[..] else { return false };
+        this.phase == Phase::Joined
+            && active.unsent == NONE
+            && active.control.is_empty()
+            && active.resend.is_empty()
+            && active.granted.is_empty()
+            && !(active.ping || path.probe_now || path.ack_at_once)
+    }
+
+    /// The common frame: whole messages to a joined peer over its only path, with nothing else waiting. What it does
+    /// is what `write_packet` would do, without asking for all that could be but is not.
+    #[inline]
+    fn write_quick(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let this = &mut self.rows[row];
+        let active = &mut *self.actives[this.active];
+        if this.phase != Phase::Joined || !active.is_plain() || self.settings.payload_check {
+            return false;
+        }
+        let path = &mut active.paths[0];
+        start(tx, path.link, path.locator, this.secret);
+        let packet = path.flight.next_packet() as u32;
+        let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
+        let writer = Writer::begin(&mut tx.head, header);
+        let frame_len = usize::from(path.frame_len);
+        let mut frame = Frame { writer, body: &mut tx.body, body_len: 0, frame_len };
+        while active.unsent != NONE {
+            let slot = active.unsent;
+            let serial = self.outgoing.serial(slot);
+            let send = &mut self.outgoing[slot];
+            let fits = send.fits_whole(frame.room()) && send.stage == SendStage::Waiting;
+            let cost = eager_cost(send.total as u32);
+            let credit =
+                active.eager_in_flight == 0 || active.eager_in_flight + cost <= active.credit_len;
+            if !fits || !credit || send.message >= this.held_from {
+                break;
+            }
+            write_whole(send, slot, serial, &mut frame, &mut path.flight);
+            active.eager_in_flight += cost;
+            active.unsent = send.next;
+        }
+        let (head_len, body_len) = (frame.writer.len(), frame.body_len);
+        if head_len == HEADER_LEN {
+            return false;
+        }
+        tx.body_len = body_len;
+        path.flight.on_sent(now, (head_len + body_len) as u16);
+        // Due no earlier than a round trip from now: if the row is looked at before, it will be armed then.
+        if this.timer_at > now + path.rtt.smoothed_ns() {
+            let deadline = path.flight_deadline(self.settings.ack_delay_ns);
+            self.arm(deadline, row);
+        }
+        true
     }
 
     fn write_reply(&mut self, reply: &Reply, tx: &mut TxFrame) {
@@ -396,9 +460,7 @@ impl Endpoint {
             len: 0,
         };
         let room = frame.room();
-        let whole = !send.is_large
-            && send.parts == NONE
-            && send.total as usize + wire::eager_head_len(has_immediate) <= room;
+        let whole = send.fits_whole(room);
         let (offset, len) = if whole {
             (0, send.total)
         } else if send.is_large {
@@ -492,6 +554,19 @@ impl Endpoint {
 }
 
 impl Active {
+    /// One path, open, and nothing waiting but messages: see `write_quick`.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        let [path] = &self.paths[..] else { return false };
+        self.unsent != NONE
+            && self.control.is_empty()
+            && self.resend.is_empty()
+            && !(self.welcome || self.ping || path.probe_now)
+            && path.ack_pending_count == 0
+            && path.frame_probe_at() == Instant::NEVER
+            && path.has_window()
+    }
+
     /// Something that elicits an acknowledgement is waiting.
     fn has_content(&self) -> bool {
         !self.control.is_empty() || !self.resend.is_empty() || self.unsent != NONE || self.ping
@@ -567,6 +642,32 @@ impl Frame<'_> {
             self.body_len += len;
         }
     }
+}
+
+/// Writes a message that goes in one piece.
+#[inline]
+fn write_whole(
+    send: &mut Outgoing,
+    slot: u32,
+    serial: u32,
+    frame: &mut Frame<'_>,
+    flight: &mut crate::sent::Flight,
+) {
+    let len = send.total as u32;
+    frame.writer.message(&MessageHead {
+        class: Class::Eager,
+        space: send.space,
+        message: send.message as u32,
+        tag: send.tag,
+        offset: 0,
+        total: send.total,
+        immediate: send.immediate,
+        wants_match: send.until_matched,
+        len: len as u16,
+    });
+    frame.push_body(send.source(0), len as usize);
+    flight.add(Content::Message { slot, serial, offset: 0, len });
+    send.stage = SendStage::Sent;
 }
 
 fn start(tx: &mut TxFrame, link: u8, to: crate::types::Locator, secret: Secret) {

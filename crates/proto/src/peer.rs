@@ -207,26 +207,20 @@ impl Active {
 /// Eager payload in flight before the first advice of a peer.
 pub(crate) const INITIAL_CREDIT: u64 = 64 << 10;
 
-/// Rows per page: rows grow page by page, so that a million of them never move.
-const PAGE: usize = 64;
+/// Rows grow by an eighth: doubling would make the idle ones cost twice their size.
+const GROWTH_SHARE: usize = 8;
 
 /// The rows of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    pages: Vec<Box<[Row]>>,
-    count: u32,
+    rows: Vec<Row>,
     free: Vec<u32>,
     by_identity: HashMap<Identity, u32, Seeded>,
 }
 
 impl Rows {
     pub(crate) fn new(seed: u64) -> Self {
-        Self {
-            pages: Vec::new(),
-            count: 0,
-            free: Vec::new(),
-            by_identity: HashMap::with_hasher(Seeded(seed)),
-        }
+        Self { rows: Vec::new(), free: Vec::new(), by_identity: HashMap::with_hasher(Seeded(seed)) }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -237,12 +231,9 @@ impl Rows {
         self.by_identity.get(identity).copied()
     }
 
+    #[inline]
     pub(crate) fn get(&self, at: u32) -> Option<&Row> {
-        if at >= self.count {
-            return None;
-        }
-        let row = &self.pages[at as usize / PAGE][at as usize % PAGE];
-        row.in_use.then_some(row)
+        self.rows.get(at as usize).filter(|row| row.in_use)
     }
 
     pub(crate) fn insert(
@@ -252,8 +243,7 @@ impl Rows {
         first_locator: Locator,
     ) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| self.grow());
-        let row = &mut self[at];
-        *row = Row { identity, secret, first_locator, in_use: true, ..Row::vacant() };
+        self[at] = Row { identity, secret, first_locator, in_use: true, ..Row::vacant() };
         self.by_identity.insert(identity, at);
         at
     }
@@ -266,28 +256,30 @@ impl Rows {
     }
 
     fn grow(&mut self) -> u32 {
-        if self.count as usize == self.pages.len() * PAGE {
-            self.pages.push((0..PAGE).map(|_| Row::vacant()).collect());
+        if self.rows.len() == self.rows.capacity() {
+            self.rows.reserve_exact((self.rows.len() / GROWTH_SHARE).max(8));
         }
-        self.count += 1;
-        self.count - 1
+        self.rows.push(Row::vacant());
+        self.rows.len() as u32 - 1
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
-        (0..self.count).filter(|&at| self.get(at).is_some())
+        (0..self.rows.len() as u32).filter(|&at| self.get(at).is_some())
     }
 }
 
 impl core::ops::Index<u32> for Rows {
     type Output = Row;
+    #[inline]
     fn index(&self, at: u32) -> &Row {
-        &self.pages[at as usize / PAGE][at as usize % PAGE]
+        &self.rows[at as usize]
     }
 }
 
 impl core::ops::IndexMut<u32> for Rows {
+    #[inline]
     fn index_mut(&mut self, at: u32) -> &mut Row {
-        &mut self.pages[at as usize / PAGE][at as usize % PAGE]
+        &mut self.rows[at as usize]
     }
 }
 

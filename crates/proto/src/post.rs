@@ -66,6 +66,13 @@ pub(crate) struct Parts {
 }
 
 impl Outgoing {
+    /// Whether it can go as one Eager record into this much room.
+    #[inline]
+    pub(crate) fn fits_whole(&self, room: usize) -> bool {
+        let head_len = crate::wire::eager_head_len(self.immediate.is_some());
+        !self.is_large && self.parts == NONE && self.total as usize + head_len <= room
+    }
+
     pub(crate) fn source(&self, offset: u64) -> Source {
         match self.bytes {
             Bytes::User(buf) => Source::User { buf, offset },

@@ -693,24 +693,29 @@ impl Net {
         }
         let rule = self.rules.iter_mut().find(|rule| rule.left > 0 && (rule.test)(&sight));
         self.log.push(sight);
+        let mut bytes = bytes;
+        let (mut launches, mut is_held) = (vec![0], false);
+        if let Some(rule) = rule {
+            rule.left = rule.left.saturating_sub(1);
+            match &rule.fate {
+                Fate::Drop => launches.clear(),
+                &Fate::Double(later) => launches.push(later),
+                &Fate::Delay(later) => launches = vec![later],
+                Fate::Hold => {
+                    launches.clear();
+                    is_held = true;
+                }
+                Fate::Alter(change) => change(&mut bytes),
+            }
+        }
         let Some((to, link)) = route else { return };
         let sight = self.log.len() - 1;
-        let mut flying = Flying { to, link, source, bytes, sight };
-        let Some(rule) = rule else { return self.launch(flying, 0) };
-        rule.left = rule.left.saturating_sub(1);
-        match &rule.fate {
-            Fate::Drop => {}
-            &Fate::Double(later) => {
-                let bytes = flying.bytes.clone();
-                self.launch(Flying { bytes, ..flying }, later);
-                self.launch(flying, 0);
-            }
-            &Fate::Delay(later) => self.launch(flying, later),
-            Fate::Hold => self.held.push(flying),
-            Fate::Alter(change) => {
-                change(&mut flying.bytes);
-                self.launch(flying, 0);
-            }
+        let flying = |bytes| Flying { to, link, source, bytes, sight };
+        if is_held {
+            self.held.push(flying(bytes.clone()));
+        }
+        for later in launches {
+            self.launch(flying(bytes.clone()), later);
         }
     }
 

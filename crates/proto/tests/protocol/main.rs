@@ -1,0 +1,15 @@
+//! The protocol by directed scenarios: each test is a claim of PROTOCOL.md, shown on whole endpoints over a wire that
+//! loses, doubles, delays and alters exactly the frames it is told to. Random scenarios are the simulator's affair.
+//!
+//! One program rather than one per chapter: they share the wire (`net`), and linking is what takes long.
+
+mod contact;
+mod farewell;
+mod faces;
+mod hostile;
+mod large;
+mod messages;
+mod net;
+mod paths;
+mod reliability;
+mod turns;
