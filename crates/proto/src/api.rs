@@ -167,7 +167,7 @@ pub enum Event {
     },
     /// A priority receive matched a message that lies in an overflow entry's memory. Nothing was copied.
     Overflowed {
-        /// The request that matched, now complete.
+        /// The request that matched; complete, unless it is an entry used many times.
         req: ReqId,
         /// As posted.
         user: u64,

@@ -375,6 +375,9 @@ impl Endpoint {
 
     /// Ping where one is due: to confirm an echo, after silence, or padded to try a longer frame.
     fn write_ping(&mut self, now: Instant, row: u32, index: usize, frame: &mut Frame<'_>) {
+        if frame.room() < wire::PING_HEAD_LEN {
+            return; // in the next frame
+        }
         let this = &self.rows[row];
         let (id, secret, joined) = (this.local_id, this.secret, this.phase == Phase::Joined);
         let active = &mut self.actives[this.active];

@@ -94,6 +94,8 @@ struct Standing {
     is_leaving: bool,
     closed: Option<bool>,
     is_dead: bool,
+    /// Nodes it is joined with, a bit for each.
+    together: u64,
     /// A send ended because the node closed before it was accepted.
     gave_up: bool,
 }

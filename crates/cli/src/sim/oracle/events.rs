@@ -20,7 +20,7 @@ impl Oracle {
             Event::Unlinked { req, user, failure } => {
                 self.on_unlinked(world, node, req, user, failure)
             }
-            Event::Joined { .. } => {}
+            Event::Joined { peer } => self.on_joined(world, node, peer),
             Event::Left { peer, reason } => self.on_left(world, node, peer, reason),
             Event::Closed { clean } => {
                 let standing = &mut self.standings[usize::from(node)];
@@ -36,10 +36,23 @@ impl Oracle {
         }
     }
 
+    /// A peer can join only if it is not there.
+    fn on_joined(&mut self, world: &World, node: u8, peer: PeerId) {
+        let Some(other) = world.node_of(NodeId(node.into()), peer) else {
+            return self.violation(format!("node {node} was joined by {peer:?}, whom nobody knows"));
+        };
+        let together = &mut self.standings[usize::from(node)].together;
+        let bit = 1 << other.0;
+        if std::mem::replace(together, *together | bit) & bit != 0 {
+            self.violation(format!("node {node} was joined by node {} twice", other.0));
+        }
+    }
+
     fn on_left(&mut self, world: &World, node: u8, peer: PeerId, reason: Option<GoneReason>) {
         let Some(other) = world.node_of(NodeId(node.into()), peer) else {
             return self.violation(format!("node {node} lost {peer:?}, whom nobody knows"));
         };
+        self.standings[usize::from(node)].together &= !(1 << other.0);
         let Some(reason) = reason else { return };
         let other = other.0 as u8;
         let pair = self.pair(node, other);
