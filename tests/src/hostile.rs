@@ -189,6 +189,10 @@ impl World {
         for at in 0..world.parties.len() {
             world.introduce(at);
         }
+        // Half of all scripts begin among friends: first contact is deep enough a place to get stuck in.
+        if script.flag() {
+            world.acquaint();
+        }
         world
     }
 
@@ -217,10 +221,11 @@ impl World {
             6 => self.cancel(at, script),
             7 => self.probe_or_claim(at, script),
             8 => self.use_claim(at, script),
-            9..=12 => self.deliver(at, script),
-            13 => self.deliver_all(at),
-            14..=15 => self.pass_time(script),
-            16..=20 => self.forge(at, script),
+            9..=10 => self.deliver(at, script),
+            11 => self.deliver_all(at),
+            12..=14 => self.carry(),
+            15..=16 => self.pass_time(script),
+            17..=20 => self.forge(at, script),
             21 => self.replay(at, script),
             22 => self.misfortune(at, script),
             _ => self.parting(at, script),
@@ -288,9 +293,7 @@ impl World {
         let end = self.now + 120 * SECOND;
         while self.now < end && !self.parties.iter().all(|party| party.endpoint.is_closed()) {
             self.drain();
-            for at in 0..self.parties.len() {
-                self.deliver_all(at);
-            }
+            self.carry();
             self.drain();
             let due = self
                 .parties

@@ -10,6 +10,9 @@ use crate::slab::NONE;
 use crate::types::{Instant, Memory, Space, Tag};
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, MessageHead};
 
+/// Numbers of cancelled messages that may be known ahead of their turn, however small the budgets: few bytes each.
+const NUMBER_COUNT_MIN: u64 = 1 << 16;
+
 impl Endpoint {
     /// The receive is cancelled: whatever arrives into it, or lies in it, has no place any more.
     /// Tells the last one.
@@ -83,6 +86,11 @@ impl Endpoint {
         match self.by_number.get(&number_key(row, message)).copied() {
             Some(slot) => self.cancel_arrival(now, slot, Failure::CancelledByPeer),
             None if number < self.rows[row].message_in => {}
+            // Numbers alone are held beside the budgets, so that a cancel is never the one thing everybody waits for;
+            // but not without end.
+            None if u64::from(self.arrivals.len()) >= self.number_count_max() => {
+                return Verdict::Refused;
+            }
             None => {
                 // Its number must still be counted when its turn comes.
                 let head = MessageHead {
@@ -117,6 +125,12 @@ impl Endpoint {
                 self.fail_arrival(now, slot, failure)
             }
         }
+    }
+
+    /// How many messages, whole, arriving or mere numbers, may be known at once.
+    fn number_count_max(&self) -> u64 {
+        NUMBER_COUNT_MIN.max(2 * u64::from(self.limits.envelope_count_max))
+            + u64::from(self.receives.len())
     }
 
     /// Ends an incomplete arrival; a receive it was bound to ends with `failure`.

@@ -123,12 +123,18 @@ impl Received {
     /// changes nothing.
     pub(crate) fn record(&mut self, packet: u64, now: Instant) -> bool {
         if packet == self.largest + 1 {
-            self.largest = packet;
-            self.largest_at = now;
+            self.record_next(now);
             return true;
         }
         self.record_late(packet, now);
         false
+    }
+
+    /// Records the packet after the largest.
+    #[inline]
+    pub(crate) fn record_next(&mut self, now: Instant) {
+        self.largest += 1;
+        self.largest_at = now;
     }
 
     /// A packet that is not the next one. Apart, so that the usual one stays a comparison and two stores.

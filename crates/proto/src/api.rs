@@ -203,7 +203,7 @@ pub enum Event {
     },
     /// Closing is complete: everything accepted and said goodbye to, or given up.
     Closed {
-        /// All was accepted and acknowledged.
+        /// All messages were accepted.
         clean: bool,
     },
 }

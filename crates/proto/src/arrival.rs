@@ -97,6 +97,8 @@ pub(crate) struct Receive {
     pub(crate) list: List,
     pub(crate) uses: Use,
     pub(crate) header_only: bool,
+    /// Of the priority list, for one message and its bytes: what most receives are.
+    pub(crate) is_simple: bool,
     /// Messages arriving into it, and (overflow) lying in it.
     pub(crate) in_use_count: u32,
 }
@@ -113,6 +115,7 @@ impl Receive {
             list: spec.list,
             uses: spec.uses,
             header_only: spec.header_only,
+            is_simple: spec.list == List::Priority && spec.uses == Use::Once && !spec.header_only,
             in_use_count: 0,
         }
     }
@@ -130,6 +133,7 @@ impl Receive {
             list: List::Priority,
             uses: Use::Once,
             header_only: false,
+            is_simple: true,
             in_use_count: 0,
         }
     }

@@ -10,7 +10,7 @@ use crate::api::GoneReason;
 use crate::endpoint::Endpoint;
 use crate::limits::{MS, SECOND};
 use crate::path::Standing;
-use crate::peer::{Phase, Row};
+use crate::peer::{Farewell, Phase, Row};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::types::{Instant, Locator, Memory, PeerId};
@@ -82,7 +82,7 @@ impl Endpoint {
         if self.queries.at <= now {
             self.ask_queries(now);
         }
-        self.tend_closing(now);
+        self.on_closing_time(now);
     }
 
     /// The row wants to be looked at no later than `at`.
@@ -93,6 +93,14 @@ impl Endpoint {
             this.timer_at = at;
             self.timers.push(Reverse((at, row)));
         }
+    }
+
+    /// Something is in flight where nothing was, or the oldest in flight is another: the row is looked at in time for
+    /// it. What follows on the same path changes nothing about that.
+    pub(crate) fn arm_flight(&mut self, row: u32, index: usize) {
+        let path = &self.actives[self.rows[row].active].paths[index];
+        let deadline = path.flight_deadline(self.settings.ack_delay_ns);
+        self.arm(deadline, row);
     }
 
     fn on_ack_timer(&mut self, now: Instant, row: u32) {
@@ -182,15 +190,22 @@ impl Endpoint {
     fn on_probe_time(&mut self, now: Instant, row: u32, index: usize) {
         let this = &self.rows[row];
         let gone_after_ns = self.gone_after_ns(this);
-        let silent_ns = now.since_ns(this.heard_at);
+        if this.silent_from <= this.heard_at {
+            // The first probe since it was heard: an idle peer is not a silent one, silence begins with the question.
+            self.rows[row].silent_from = now;
+        }
+        let this = &self.rows[row];
+        let silent_ns = now.since_ns(this.silent_from);
         let active = this.active;
         let others = self.actives[active]
             .paths
             .iter()
             .enumerate()
             .any(|(other, path)| other != index && path.is_usable());
+        let said_goodbye = self.actives[active].goodbye == Farewell::Said;
         let path = &mut self.actives[active].paths[index];
-        if path.probe_count >= GONE_PROBE_COUNT && silent_ns >= gone_after_ns {
+        // A goodbye that nobody answers is not worth a minute: its last answer may be the one that was lost.
+        if path.probe_count >= GONE_PROBE_COUNT && (said_goodbye || silent_ns >= gone_after_ns) {
             self.end_association(now, row, Some(GoneReason::Silent));
             return;
         }

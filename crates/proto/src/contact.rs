@@ -58,6 +58,7 @@ impl Endpoint {
     pub(crate) fn begin_contact(&mut self, now: Instant, row: u32) {
         let id = make_id(row, self.draw());
         let nonce = self.draw();
+        self.association_count += 1;
         let this = &mut self.rows[row];
         this.begin(id);
         this.phase = Phase::Hello;
@@ -278,6 +279,7 @@ impl Endpoint {
         }
         if self.rows[row].phase == Phase::Idle {
             let id = make_id(row, self.draw());
+            self.association_count += 1;
             self.rows[row].begin(id);
         }
         let this = &mut self.rows[row];

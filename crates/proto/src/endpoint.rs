@@ -47,11 +47,11 @@ pub struct Endpoint {
     pub(crate) forgotten_count: u64,
 
     pub(crate) rows: Rows,
+    /// Rows that are not idle.
+    pub(crate) association_count: u32,
     pub(crate) actives: Slab<Box<Active>>,
     #[expect(clippy::vec_box, reason = "boxes move between here and `actives` as they are")]
     spare: Vec<Box<Active>>,
-    /// Rows that may have a frame to send.
-    pub(crate) ready: VecDeque<u32>,
     pub(crate) replies: VecDeque<Reply>,
 
     pub(crate) outgoing: Slab<Outgoing>,
@@ -115,9 +115,9 @@ impl Endpoint {
             draw_count: 0,
             forgotten_count: 0,
             rows: Rows::new(fourth),
+            association_count: 0,
             actives: Slab::default(),
             spare: Vec::new(),
-            ready: VecDeque::new(),
             replies: VecDeque::new(),
             outgoing: Slab::default(),
             parts: Slab::default(),
@@ -190,6 +190,7 @@ impl Endpoint {
         let id = make_id(row, self.draw());
         let (incarnation, frame_len_max) = (self.incarnation, self.settings.frame_len_max);
         let locator = self.locators[0];
+        self.association_count += 1;
         let this = &mut self.rows[row];
         this.begin(id);
         this.remote_id = id;
@@ -262,11 +263,18 @@ impl Endpoint {
     }
 
     /// The active record of a row that has an association, made if it rests.
+    #[inline]
     pub(crate) fn activate(&mut self, row: u32) -> u32 {
-        let this = &mut self.rows[row];
-        if this.active != NONE {
-            return this.active;
+        match self.rows[row].active {
+            NONE => self.activate_resting(row),
+            active => active,
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn activate_resting(&mut self, row: u32) -> u32 {
+        let this = &mut self.rows[row];
         let mut active = self.spare.pop().unwrap_or_else(|| Box::new(Active::new(row)));
         active.row = row;
         let (frame_len, rtt_ns) =
@@ -300,12 +308,9 @@ impl Endpoint {
     }
 
     /// The row may have something to send.
+    #[inline]
     pub(crate) fn make_ready(&mut self, row: u32) {
-        let this = &mut self.rows[row];
-        if !this.is_ready {
-            this.is_ready = true;
-            self.ready.push_back(row);
-        }
+        self.rows.make_ready(row);
     }
 }
 

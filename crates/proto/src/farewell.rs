@@ -79,41 +79,64 @@ impl Endpoint {
         self.closed
     }
 
-    /// Says goodbye where all is accepted; ends when everybody has heard it, or time is up.
+    /// Says goodbye to whom nothing is owed any more; ends when everybody has heard it, or time is up.
     pub(crate) fn tend_closing(&mut self, now: Instant) {
         let Some(closing) = self.closing.as_mut().filter(|_| !self.closed) else { return };
         closing.look_at = closing.until;
-        let late = now >= closing.until;
-        let mut remaining = 0;
         let rows: Vec<u32> =
             self.rows.ids().filter(|&row| self.rows[row].phase != Phase::Idle).collect();
         for row in rows {
-            if self.rows[row].remote_id == self.rows[row].local_id {
-                // Ourselves: nobody to say goodbye to once nothing is on its way.
-                let busy = self.rows[row].active != NONE
-                    && self.actives[self.rows[row].active].first != NONE;
-                remaining += u32::from(busy);
-                continue;
-            }
-            let active = self.activate(row);
-            let waiting = self.actives[active].first != NONE
-                && !self.saboteur.makes(Sabotage::GoodbyeBeforeAcceptance);
-            if !waiting
-                && self.rows[row].phase == Phase::Joined
-                && self.actives[active].goodbye == Farewell::Unsaid
-            {
-                self.actives[active].goodbye = Farewell::Said;
-                self.notify(row, Content::Goodbye);
-            }
-            if !waiting && self.rows[row].phase == Phase::Hello {
-                self.end_association(now, row, None); // nothing was said yet, nothing need be
-                continue;
-            }
-            remaining += 1;
+            self.tend_leaving(now, row);
         }
+        self.finish_if_alone(now);
+    }
+
+    /// The clock was looked at while closing.
+    pub(crate) fn on_closing_time(&mut self, now: Instant) {
+        match &self.closing {
+            Some(closing) if now >= closing.look_at => self.tend_closing(now),
+            Some(_) if !self.closed => self.finish_if_alone(now),
+            _ => {}
+        }
+    }
+
+    /// A frame of `row` was handled while closing.
+    pub(crate) fn tend_closing_row(&mut self, now: Instant, row: u32) {
+        if !self.closed {
+            self.tend_leaving(now, row);
+            self.finish_if_alone(now);
+        }
+    }
+
+    fn tend_leaving(&mut self, now: Instant, row: u32) {
+        let this = &self.rows[row];
+        let (phase, is_self) = (this.phase, this.remote_id == this.local_id);
+        if phase == Phase::Idle {
+            return;
+        }
+        let active = self.activate(row);
+        let waiting = self.actives[active].first != NONE
+            && !self.saboteur.makes(Sabotage::GoodbyeBeforeAcceptance);
+        if waiting {
+            return;
+        }
+        if is_self || phase == Phase::Hello {
+            // Nobody to say goodbye to: it is us, or nothing was said yet.
+            self.end_association(now, row, None);
+        } else if phase == Phase::Joined && self.actives[active].goodbye == Farewell::Unsaid {
+            self.actives[active].goodbye = Farewell::Said;
+            self.notify(row, Content::Goodbye);
+        }
+    }
+
+    fn finish_if_alone(&mut self, now: Instant) {
+        let late = self.closing.as_ref().is_some_and(|closing| now >= closing.until);
+        let alone = self.association_count == 0;
         // Answers that wait to be sent (to another's goodbye) are our last words.
-        if late || (remaining == 0 && self.replies.is_empty()) {
-            self.finish_closing(now, remaining == 0);
+        if late || (alone && self.replies.is_empty()) {
+            // What was accepted was accepted, even if a goodbye went unheard.
+            let all_accepted = self.outgoing.len() == 0;
+            self.finish_closing(now, all_accepted);
         }
     }
 
@@ -194,6 +217,7 @@ impl Endpoint {
         if let Some(reason) = reason {
             self.fail_directed(now, row, Failure::Gone(reason));
         }
+        self.association_count -= 1;
         let this = &mut self.rows[row];
         this.phase = Phase::Idle;
         if this.remote_id != 0 {

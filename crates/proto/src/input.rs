@@ -8,7 +8,7 @@ use crate::ack::expand;
 use crate::arrival::Verdict;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
-use crate::path::{Candidate, Path};
+use crate::path::{AckDue, Candidate, Path};
 use crate::peer::{Phase, row_of_id};
 use crate::post::SendStage;
 use crate::sabotage::Sabotage;
@@ -17,10 +17,13 @@ use crate::slab::NONE;
 use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
-use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, MessageHead, Record};
+use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, Record};
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
 const REORDER_SLACK: u64 = 64;
+
+/// The first packets are acknowledged at once: the peer wants a round trip measured.
+pub(crate) const FIRST_PACKETS: u64 = 2;
 
 /// How soon a frame wants to be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,14 +53,31 @@ impl Endpoint {
         if self.closed {
             return;
         }
-        let origin = Origin { link, from };
         if !self.orphans.is_empty() {
             self.deliver_orphans(now, memory);
         }
         let Some(view) = self.open_frame(bytes) else { return };
         // The commonest frame, one whole small message and no check record, is read and judged in one go.
-        let lone = view.lone_eager();
-        if lone.is_none() && !self.is_sane(&view, memory) {
+        if let Some((head, body)) = view.lone_eager()
+            && self.closing.is_none()
+            && self.on_quick(now, link, &from, view.header, &head, body, memory)
+        {
+            return;
+        }
+        self.on_any_frame(now, Origin { link, from }, view, memory);
+    }
+
+    /// Any frame that is rightly keyed. Given the view itself and not a place where it is, so that `on_quick` finds it in
+    /// registers.
+    #[inline(never)]
+    fn on_any_frame(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        view: FrameView<'_>,
+        memory: &mut impl Memory,
+    ) {
+        if !self.is_sane(&view, memory) {
             return;
         }
         self.counters.frames_in += 1;
@@ -71,9 +91,9 @@ impl Endpoint {
             // First contact may have ended an association: its messages come before those of the new one.
             self.deliver_orphans(now, memory);
         }
-        self.on_row_frame(now, origin, row, &view, lone, memory);
+        self.on_row_frame(now, origin, row, &view, memory);
         if self.closing.is_some() {
-            self.tend_closing(now);
+            self.tend_closing_row(now, row);
         }
     }
 
@@ -93,6 +113,7 @@ impl Endpoint {
     }
 
     /// Verifies the keyed check: under our secret, or under the public one if we are open to strangers.
+    #[inline]
     fn open_frame<'a>(&mut self, bytes: &'a [u8]) -> Option<FrameView<'a>> {
         let public = FrameView::form(bytes).is_some_and(|form| form & FORM_STRANGER != 0);
         let key = if public && self.settings.open_to_strangers {
@@ -141,7 +162,6 @@ impl Endpoint {
         origin: Origin,
         row: u32,
         view: &FrameView<'_>,
-        lone: Option<(MessageHead, &[u8])>,
         memory: &mut impl Memory,
     ) {
         let active = self.activate(row);
@@ -169,10 +189,7 @@ impl Endpoint {
             self.on_new_locator(now, row, path_index, origin);
         }
         let local_id = self.rows[row].local_id;
-        let (verdict, answer) = match lone {
-            Some((head, body)) => (self.on_message(now, row, &head, body, memory), Answer::Soon),
-            None => self.on_records(now, row, view, memory),
-        };
+        let (verdict, answer) = self.on_records(now, row, view, memory);
         // The association may have ended or been renewed by what the frame said.
         if verdict == Verdict::Accepted
             && self.rows[row].local_id == local_id
@@ -198,19 +215,11 @@ impl Endpoint {
         if answer == Answer::None {
             return;
         }
-        path.ack_pending_count += 1;
-        // The first few are acknowledged at once: the peer wants a round trip measured.
-        let first = packet <= 2;
-        if path.ack_pending_count >= self.settings.ack_every
-            || answer == Answer::AtOnce
-            || !in_order
-            || first
-        {
-            path.ack_at_once = true;
-            self.make_ready(row);
-        } else if path.ack_due == Instant::NEVER {
-            path.ack_due = now + self.settings.ack_delay_ns;
-            self.ack_timers.push_back((path.ack_due, row));
+        let at_once = answer == Answer::AtOnce || !in_order || packet <= FIRST_PACKETS;
+        match path.owe_ack(now, at_once, &self.settings) {
+            AckDue::Now => self.make_ready(row),
+            AckDue::At(at) => self.ack_timers.push_back((at, row)),
+            AckDue::Known => {}
         }
     }
 
@@ -321,6 +330,9 @@ impl Endpoint {
             && !self.saboteur.makes(Sabotage::LossNeverDetected)
         {
             self.detect_lost(now, row, path_index);
+        }
+        if !self.actives[active_slot].paths[path_index].flight.is_empty() {
+            self.arm_flight(row, path_index);
         }
         self.make_ready(row);
     }

@@ -17,6 +17,9 @@ use crate::wire::{CHECK_HEAD_LEN, DATA_HEAD_LEN, DONE_CANCELLED, HEADER_LEN};
 
 /// A granted range that did not come for this many probe times is granted again (PROTOCOL §8.5).
 const REGRANT_PROBES: u64 = 4;
+/// Pieces a granted message may be in before further grants are ignored (they will be repeated): only a peer that means
+/// harm grants byte by byte.
+const GRANT_PIECE_COUNT_MAX: usize = 4096;
 /// Ranges granted again at once.
 const REGRANT_COUNT_MAX: usize = 8;
 
@@ -206,7 +209,10 @@ impl Endpoint {
         if send.parts == NONE {
             send.parts = self.parts.insert(Parts::default());
         }
-        self.parts[send.parts].unsent.add(offset, end);
+        let unsent = &mut self.parts[send.parts].unsent;
+        if unsent.gap_count() < GRANT_PIECE_COUNT_MAX {
+            unsent.add(offset, end);
+        }
         self.queue_granted(slot);
     }
 

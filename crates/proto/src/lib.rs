@@ -43,6 +43,7 @@ mod path;
 mod peer;
 mod pool;
 mod post;
+mod quick;
 mod rtt;
 mod sabotage;
 mod sent;

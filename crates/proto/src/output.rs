@@ -13,11 +13,11 @@ use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
 use crate::path::Standing;
 use crate::peer::{Active, NO_MESSAGE, Notice, Phase};
-use crate::post::{Outgoing, Parts, SendStage};
+use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::turns::eager_cost;
-use crate::types::{Instant, Secret};
+use crate::types::{Instant, Locator, Secret};
 use crate::wire::{self, AckRepr, Class, FORM_STRANGER, HEADER_LEN, Header, MessageHead, Writer};
 
 /// A fragment or the first bytes of a large message shorter than this are not worth a record of their own.
@@ -25,36 +25,54 @@ const PIECE_LEN_MIN: usize = 64;
 
 impl Endpoint {
     /// The next frame to send, if there is one. The driver gathers `tx.body`, calls `tx.seal`, and sends.
+    #[inline] // a driver asks until there is nothing: that answer is two comparisons
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
+        let is_silent = self.rows.first_ready() == NONE && self.replies.is_empty();
+        !is_silent && self.write_next(now, tx)
+    }
+
+    #[inline(never)]
+    fn write_next(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
         if self.closed {
             return false;
         }
-        if let Some(reply) = self.replies.pop_front() {
-            self.write_reply(&reply, tx);
-            if let Some(closing) = &mut self.closing
-                && self.replies.is_empty()
-            {
-                closing.look_at = now; // perhaps this was the last word
-            }
+        if !self.replies.is_empty() {
+            self.write_next_reply(now, tx);
             return true;
         }
-        while let Some(&row) = self.ready.front() {
-            let alive = self.rows[row].in_use && self.rows[row].active != NONE;
-            if alive && (self.write_quick(now, row, tx) || self.write_row(now, row, tx)) {
-                self.counters.frames_out += 1;
-                if self.is_spent(row) {
-                    self.leave_ready(row);
-                }
+        loop {
+            let row = self.rows.first_ready();
+            if row == NONE {
+                return false;
+            }
+            if self.write_quick(now, row, tx) || self.write_any(now, row, tx) {
                 return true;
             }
-            self.leave_ready(row);
         }
-        false
     }
 
-    fn leave_ready(&mut self, row: u32) {
-        self.ready.pop_front();
-        self.rows[row].is_ready = false;
+    /// A lone answer.
+    #[cold]
+    #[inline(never)]
+    fn write_next_reply(&mut self, now: Instant, tx: &mut TxFrame) {
+        let Some(reply) = self.replies.pop_front() else { return };
+        self.write_reply(&reply, tx);
+        if let Some(closing) = &mut self.closing
+            && self.replies.is_empty()
+        {
+            closing.look_at = now; // perhaps this was the last word
+        }
+    }
+
+    /// Whatever the row whose turn it is has to send; if that is nothing, the turn passes.
+    #[inline(never)]
+    fn write_any(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let wrote = self.rows[row].active != NONE && self.write_row(now, row, tx);
+        self.counters.frames_out += u64::from(wrote);
+        if !wrote || self.is_spent(row) {
+            self.rows.leave_ready();
+        }
+        wrote
     }
 
     /// Certainly nothing more to send. (If in doubt the row stays, and the next poll finds out.)
@@ -71,54 +89,9 @@ impl Endpoint {
             && !(active.ping || path.probe_now || path.ack_at_once)
     }
 
-    /// The common frame: whole messages to a joined peer over its only path, with nothing else waiting. What it does
-    /// is what `write_packet` would do, without asking for all that could be but is not.
-    #[inline]
-    fn write_quick(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let this = &mut self.rows[row];
-        let active = &mut *self.actives[this.active];
-        if this.phase != Phase::Joined || !active.is_plain() || self.settings.payload_check {
-            return false;
-        }
-        let path = &mut active.paths[0];
-        start(tx, path.link, path.locator, this.secret);
-        let packet = path.flight.next_packet() as u32;
-        let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
-        let writer = Writer::begin(&mut tx.head, header);
-        let frame_len = usize::from(path.frame_len);
-        let mut frame = Frame { writer, body: &mut tx.body, body_len: 0, frame_len };
-        while active.unsent != NONE {
-            let slot = active.unsent;
-            let serial = self.outgoing.serial(slot);
-            let send = &mut self.outgoing[slot];
-            let fits = send.fits_whole(frame.room()) && send.stage == SendStage::Waiting;
-            let cost = eager_cost(send.total as u32);
-            let credit =
-                active.eager_in_flight == 0 || active.eager_in_flight + cost <= active.credit_len;
-            if !fits || !credit || send.message >= this.held_from {
-                break;
-            }
-            write_whole(send, slot, serial, &mut frame, &mut path.flight);
-            active.eager_in_flight += cost;
-            active.unsent = send.next;
-        }
-        let (head_len, body_len) = (frame.writer.len(), frame.body_len);
-        if head_len == HEADER_LEN {
-            return false;
-        }
-        tx.body_len = body_len;
-        path.flight.on_sent(now, (head_len + body_len) as u16);
-        // Due no earlier than a round trip from now: if the row is looked at before, it will be armed then.
-        if this.timer_at > now + path.rtt.smoothed_ns() {
-            let deadline = path.flight_deadline(self.settings.ack_delay_ns);
-            self.arm(deadline, row);
-        }
-        true
-    }
-
     fn write_reply(&mut self, reply: &Reply, tx: &mut TxFrame) {
         let header = Header { to: reply.to, packet: 0, path: reply.path, form: reply.version };
-        start(tx, reply.link, reply.locator, reply.secret);
+        start(tx, reply.link, &reply.locator, reply.secret);
         let mut writer = Writer::begin(&mut tx.head, header);
         let versions = self.versions_byte();
         match reply.record {
@@ -159,7 +132,7 @@ impl Endpoint {
         self.actives[active].contact.hello_at = now + pause_ns;
         let this = &self.rows[row];
         let path = &self.actives[active].paths[0];
-        start(tx, path.link, path.locator, this.secret);
+        start(tx, path.link, &path.locator, this.secret);
         let form = this.version | if this.by_public_key { FORM_STRANGER } else { 0 };
         let hello = self.hello_repr(this.local_id, nonce);
         Writer::begin(&mut tx.head, Header { to: 0, packet: 0, path: 0, form })
@@ -187,7 +160,7 @@ impl Endpoint {
         path.challenge_count += 1;
         path.challenge_at = now + pause_ns;
         let this = &self.rows[row];
-        start(tx, path.link, path.locator, this.secret);
+        start(tx, path.link, &path.locator, this.secret);
         let header =
             Header { to: this.remote_id, packet: 0, path: index as u8, form: this.version };
         Writer::begin(&mut tx.head, header).path_challenge(index as u8, nonce);
@@ -202,7 +175,7 @@ impl Endpoint {
         let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
         let joined = this.phase == Phase::Joined;
-        start(tx, path.link, path.locator, this.secret);
+        start(tx, path.link, &path.locator, this.secret);
         let header = Header {
             to: this.remote_id,
             packet: path.flight.next_packet() as u32,
@@ -237,6 +210,7 @@ impl Endpoint {
         }
         tx.body_len = body_len;
         let flight = &mut self.actives[active].paths[index].flight;
+        let was_empty = flight.is_empty();
         let eliciting = flight.building_count() > 0;
         if let Some(acked) = acked
             && eliciting
@@ -244,10 +218,8 @@ impl Endpoint {
             flight.add(acked); // by itself an acknowledgement is not acknowledged
         }
         flight.on_sent(now, (head_len + body_len) as u16);
-        if eliciting {
-            let deadline =
-                self.actives[active].paths[index].flight_deadline(self.settings.ack_delay_ns);
-            self.arm(deadline, row);
+        if was_empty && eliciting {
+            self.arm_flight(row, index);
         }
         true
     }
@@ -557,19 +529,6 @@ impl Endpoint {
 }
 
 impl Active {
-    /// One path, open, and nothing waiting but messages: see `write_quick`.
-    #[inline]
-    fn is_plain(&self) -> bool {
-        let [path] = &self.paths[..] else { return false };
-        self.unsent != NONE
-            && self.control.is_empty()
-            && self.resend.is_empty()
-            && !(self.welcome || self.ping || path.probe_now)
-            && path.ack_pending_count == 0
-            && path.frame_probe_at() == Instant::NEVER
-            && path.has_window()
-    }
-
     /// Something that elicits an acknowledgement is waiting.
     fn has_content(&self) -> bool {
         !self.control.is_empty() || !self.resend.is_empty() || self.unsent != NONE || self.ping
@@ -647,35 +606,10 @@ impl Frame<'_> {
     }
 }
 
-/// Writes a message that goes in one piece.
 #[inline]
-fn write_whole(
-    send: &mut Outgoing,
-    slot: u32,
-    serial: u32,
-    frame: &mut Frame<'_>,
-    flight: &mut crate::sent::Flight,
-) {
-    let len = send.total as u32;
-    frame.writer.message(&MessageHead {
-        class: Class::Eager,
-        space: send.space,
-        message: send.message as u32,
-        tag: send.tag,
-        offset: 0,
-        total: send.total,
-        immediate: send.immediate,
-        wants_match: send.until_matched,
-        len: len as u16,
-    });
-    frame.push_body(send.source(0), len as usize);
-    flight.add(Content::Message { slot, serial, offset: 0, len });
-    send.stage = SendStage::Sent;
-}
-
-fn start(tx: &mut TxFrame, link: u8, to: crate::types::Locator, secret: Secret) {
+pub(crate) fn start(tx: &mut TxFrame, link: u8, to: &Locator, secret: Secret) {
     tx.link = link;
-    tx.to = to;
+    tx.to = *to;
     tx.secret = Some(secret);
     tx.body.clear();
     tx.body_len = 0;

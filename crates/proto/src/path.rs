@@ -5,7 +5,7 @@
 //! while its peer is idle is `PathRest`; the rest is made anew when traffic starts again.
 
 use crate::ack::Received;
-use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND};
+use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND, Settings};
 use crate::rtt::Rtt;
 use crate::sent::Flight;
 use crate::types::{Instant, Locator};
@@ -28,6 +28,16 @@ pub(crate) enum Standing {
     Proven,
     /// Answered once, silent now; challenged with back-off.
     Left,
+}
+
+/// When an acknowledgement must leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckDue {
+    Now,
+    /// Then, and somebody must see to it.
+    At(Instant),
+    /// At a time told before.
+    Known,
 }
 
 /// A locator that frames of this path came from, not yet echoed (PROTOCOL §3.11).
@@ -81,6 +91,8 @@ pub(crate) struct Path {
     pub(crate) frame_len: u16,
     frame_len_max: u16,
     full_lost_count: u8,
+    /// The shortest of the long frames lost since one as long arrived.
+    lost_len_min: u16,
     frame_probe_at: Instant,
     frame_probe_ns: u64,
     frame_probe_len: u16,
@@ -131,6 +143,7 @@ impl Path {
             frame_len: rest.frame_len,
             frame_len_max,
             full_lost_count: 0,
+            lost_len_min: u16::MAX,
             frame_probe_at: if short { Instant(0) } else { Instant::NEVER },
             frame_probe_ns: FRAME_PROBE_NS,
             frame_probe_len: 0,
@@ -162,6 +175,21 @@ impl Path {
 
     pub(crate) fn is_usable(&self) -> bool {
         self.standing == Standing::Proven
+    }
+
+    /// One more packet waits for its acknowledgement, which is due at once or in a while (PROTOCOL §5.4).
+    #[inline]
+    pub(crate) fn owe_ack(&mut self, now: Instant, at_once: bool, settings: &Settings) -> AckDue {
+        self.ack_pending_count += 1;
+        if at_once || self.ack_pending_count >= settings.ack_every {
+            self.ack_at_once = true;
+            AckDue::Now
+        } else if self.ack_due == Instant::NEVER {
+            self.ack_due = now + settings.ack_delay_ns;
+            AckDue::At(self.ack_due)
+        } else {
+            AckDue::Known
+        }
     }
 
     /// Whether another frame of content may leave.
@@ -199,10 +227,12 @@ impl Path {
             return false;
         }
         self.full_lost_count = self.full_lost_count.saturating_add(1);
+        self.lost_len_min = self.lost_len_min.min(frame_len_max);
         if self.full_lost_count < BLACK_HOLE_COUNT {
             return false;
         }
         self.full_lost_count = 0;
+        self.lost_len_min = u16::MAX;
         self.frame_len = FRAME_LEN_FLOOR;
         self.frame_probe_ns = FRAME_PROBE_NS;
         self.frame_probe_at = now + self.frame_probe_ns;
@@ -210,8 +240,10 @@ impl Path {
     }
 
     pub(crate) fn on_frames_acked(&mut self, frame_len_max: u16) {
-        if frame_len_max > FRAME_LEN_FLOOR {
+        // Shorter ones prove nothing: the hole may begin anywhere above them.
+        if frame_len_max >= self.lost_len_min {
             self.full_lost_count = 0;
+            self.lost_len_min = u16::MAX;
         }
     }
 
@@ -258,7 +290,11 @@ mod tests {
         let mut path = path();
         assert!(!path.on_frames_lost(1472, Instant(0)));
         assert!(!path.on_frames_lost(1472, Instant(0)));
-        path.on_frames_acked(100);
+        path.on_frames_acked(1300);
+        assert!(path.on_frames_lost(1472, Instant(0)), "an arrival of 1300 bytes is no comfort");
+        let mut path = super::tests::path();
+        path.on_frames_lost(1472, Instant(0));
+        path.on_frames_lost(1472, Instant(0));
         path.on_frames_acked(1472);
         assert!(!path.on_frames_lost(1472, Instant(0)), "one arrived in between");
         assert!(!path.on_frames_lost(1472, Instant(0)));

@@ -68,6 +68,8 @@ pub(crate) struct Row {
     /// As a sender: messages from here on are held back.
     pub(crate) held_from: u64,
     pub(crate) heard_at: Instant,
+    /// When the first probe after `heard_at` was due; older than `heard_at`: none was.
+    pub(crate) silent_from: Instant,
     /// When the timer heap will look at this row.
     pub(crate) timer_at: Instant,
     pub(crate) reset_sent_at: Instant,
@@ -86,6 +88,8 @@ pub(crate) struct Row {
     pub(crate) in_use: bool,
     pub(crate) has_helper: bool,
     pub(crate) is_ready: bool,
+    /// While it is ready: the row whose turn is next, or NONE.
+    next_ready: u32,
     /// Its first contact is keyed with the public secret (PROTOCOL §3.9).
     pub(crate) by_public_key: bool,
     /// Paths while idle.
@@ -216,11 +220,65 @@ pub(crate) struct Rows {
     rows: Vec<Row>,
     free: Vec<u32>,
     by_identity: HashMap<Identity, u32, Seeded>,
+    /// Rows that may have a frame to send take turns, in a list through themselves: a row alone in it comes and goes
+    /// with a few stores. First and last, or NONE.
+    first_ready: u32,
+    last_ready: u32,
 }
 
 impl Rows {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { rows: Vec::new(), free: Vec::new(), by_identity: HashMap::with_hasher(Seeded(seed)) }
+        let by_identity = HashMap::with_hasher(Seeded(seed));
+        let (rows, free) = (Vec::new(), Vec::new());
+        Self { rows, free, by_identity, first_ready: NONE, last_ready: NONE }
+    }
+
+    /// The row may have something to send.
+    #[inline]
+    pub(crate) fn make_ready(&mut self, at: u32) {
+        let this = &mut self[at];
+        if this.is_ready {
+            return;
+        }
+        this.is_ready = true;
+        this.next_ready = NONE;
+        match core::mem::replace(&mut self.last_ready, at) {
+            NONE => self.first_ready = at,
+            last => self[last].next_ready = at,
+        }
+    }
+
+    /// The row whose turn it is to send, or NONE.
+    #[inline]
+    pub(crate) fn first_ready(&self) -> u32 {
+        self.first_ready
+    }
+
+    /// That row has nothing more to send.
+    #[inline]
+    pub(crate) fn leave_ready(&mut self) {
+        let first = self.first_ready;
+        let this = &mut self[first];
+        this.is_ready = false;
+        self.first_ready = this.next_ready;
+        if self.first_ready == NONE {
+            self.last_ready = NONE;
+        }
+    }
+
+    /// Takes a row out of the middle of the list: for one that is forgotten.
+    fn forget_ready(&mut self, at: u32) {
+        let mut waiting = core::mem::replace(&mut self.first_ready, NONE);
+        self.last_ready = NONE;
+        while waiting != NONE {
+            let this = &mut self[waiting];
+            this.is_ready = false;
+            let next = this.next_ready;
+            if waiting != at {
+                self.make_ready(waiting);
+            }
+            waiting = next;
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -236,6 +294,11 @@ impl Rows {
         self.rows.get(at as usize).filter(|row| row.in_use)
     }
 
+    #[inline]
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut Row> {
+        self.rows.get_mut(at as usize).filter(|row| row.in_use)
+    }
+
     pub(crate) fn insert(
         &mut self,
         identity: Identity,
@@ -249,6 +312,9 @@ impl Rows {
     }
 
     pub(crate) fn remove(&mut self, at: u32) {
+        if self[at].is_ready {
+            self.forget_ready(at);
+        }
         let identity = self[at].identity;
         self.by_identity.remove(&identity);
         self[at] = Row::vacant();
@@ -298,6 +364,7 @@ impl Row {
             refused_from: NO_MESSAGE,
             held_from: NO_MESSAGE,
             heard_at: Instant(0),
+            silent_from: Instant(0),
             timer_at: Instant::NEVER,
             reset_sent_at: Instant(0),
             active: NONE,
@@ -311,6 +378,7 @@ impl Row {
             in_use: false,
             has_helper: true,
             is_ready: false,
+            next_ready: NONE,
             by_public_key: false,
             rest: None,
             more_rest: None,

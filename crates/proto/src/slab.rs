@@ -68,31 +68,43 @@ impl<T> Slab<T> {
         item
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.count
     }
 
     /// The serial of a slot, for `holds`.
+    #[inline]
     pub(crate) fn serial(&self, at: u32) -> u32 {
         self.slots[at as usize].serial
     }
 
     /// Whether the slot still holds what it held when `serial` was read.
+    #[inline]
     pub(crate) fn holds(&self, at: u32, serial: u32) -> bool {
         self.slots.get(at as usize).is_some_and(|slot| slot.serial == serial && slot.item.is_some())
     }
 
     /// A name for the item that outlives it.
+    #[inline]
     pub(crate) fn key(&self, at: u32) -> u64 {
         u64::from(self.serial(at)) << 32 | u64::from(at)
     }
 
     /// The slot a key names, if its item is still there.
+    #[inline]
     pub(crate) fn lookup(&self, key: u64) -> Option<u32> {
         let at = key as u32;
         self.holds(at, (key >> 32) as u32).then_some(at)
     }
 
+    #[inline]
+    pub(crate) fn get_with_serial(&mut self, at: u32) -> (u32, &mut T) {
+        let slot = &mut self.slots[at as usize];
+        (slot.serial, slot.item.as_mut().expect("slot in use"))
+    }
+
+    #[inline]
     pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         self.slots.get_mut(at as usize)?.item.as_mut()
     }
@@ -108,12 +120,14 @@ impl<T> Slab<T> {
 
 impl<T> Index<u32> for Slab<T> {
     type Output = T;
+    #[inline]
     fn index(&self, at: u32) -> &T {
         self.slots[at as usize].item.as_ref().expect("slot in use")
     }
 }
 
 impl<T> IndexMut<u32> for Slab<T> {
+    #[inline]
     fn index_mut(&mut self, at: u32) -> &mut T {
         self.slots[at as usize].item.as_mut().expect("slot in use")
     }

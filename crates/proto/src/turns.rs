@@ -22,6 +22,8 @@ use crate::wire::{Class, FoundRepr, MessageHead};
 
 /// Receives asked about at a time.
 const QUERY_COUNT_MAX: usize = 16;
+/// Notices waiting for one peer before its queries go unanswered.
+const NOTICE_COUNT_MAX: usize = 1024;
 /// Pause between two rounds of queries, at first and at most.
 const QUERY_NS: u64 = MS;
 const QUERY_NS_MAX: u64 = 64 * MS;
@@ -66,12 +68,15 @@ impl Endpoint {
             self.rows[row].message_in += 1;
         }
         let this = &mut self.rows[row];
+        let again = this.refused_from != NO_MESSAGE; // from an earlier number on than before
         this.refused_from = number;
         this.turn_sent = this.turn_sent.wrapping_add(1);
         let order = this.turn_sent;
         let active = self.activate(row);
         self.actives[active].refused_need = need;
-        self.refused.push_back(row);
+        if !again {
+            self.refused.push_back(row);
+        }
         self.notify(row, Content::Turn { order });
         self.kick_queries(now);
     }
@@ -312,6 +317,9 @@ impl Endpoint {
     /// The peer asks which of our messages, in order, a receive of its would take.
     pub(crate) fn on_query(&mut self, row: u32, query: u32, criteria: &Criteria) {
         let active = self.activate(row);
+        if self.actives[active].control.len() >= NOTICE_COUNT_MAX {
+            return; // it asks faster than we can answer
+        }
         if self.actives[active].cancel_count > 0 {
             return; // a cancelled message may yet arrive in its turn: no answer can be sure; the query will come again
         }

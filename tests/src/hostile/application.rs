@@ -4,7 +4,7 @@ use packhorse_proto::{
     Claim, Criteria, List, Payload, PostError, RecvSpec, ReqId, SendSpec, Space, Tag, Use,
 };
 
-use super::World;
+use super::{Party, World};
 use crate::ledger::Purpose;
 use crate::script::Script;
 
@@ -16,11 +16,54 @@ const LENS: [u64; 12] =
 /// Ignore bits: none, Open MPI's, MPICH's, a wildcard.
 const IGNORES: [u64; 5] = [0, 1 << 32, 3 << 54, 0x7FFF_FFFF, u64::MAX];
 
+/// Mostly the same space, or hardly anything would match.
+fn space(script: &mut Script<'_>) -> Space {
+    Space(u8::from(script.byte() & 7 == 7))
+}
+
+/// Mostly the same tag.
+fn tag(script: &mut Script<'_>) -> Tag {
+    Tag(u64::from(script.byte() & 3 == 3))
+}
+
 impl World {
+    /// Each endpoint says a word to each, and takes what it hears: all are joined before the script begins.
+    pub(super) fn acquaint(&mut self) {
+        for at in 0..self.parties.len() {
+            let now = self.now;
+            let Party { endpoint, ledger, peers, .. } = &mut self.parties[at];
+            for &peer in &*peers {
+                let buf = ledger.lend(Purpose::Send, 0);
+                let payload = Payload::InPlace { buf, len: 0 };
+                let (space, tag, user) = (Space(0), Tag(0), buf.0);
+                let spec = SendSpec {
+                    peer,
+                    space,
+                    tag,
+                    immediate: None,
+                    payload,
+                    until_matched: false,
+                    user,
+                };
+                ledger.posted(buf, endpoint.post_send(now, spec).ok());
+            }
+        }
+        for _ in 0..6 {
+            self.drain();
+            self.carry();
+        }
+        let anything = Criteria { space: Space(0), tag: Tag(0), ignore: !0, source: None };
+        for Party { endpoint, .. } in &mut self.parties {
+            while let Some((claim, _)) = endpoint.claim(self.now, &anything) {
+                endpoint.discard(self.now, claim).expect("just claimed");
+            }
+        }
+    }
+
     pub(super) fn criteria(&self, at: usize, script: &mut Script<'_>) -> Criteria {
         Criteria {
-            space: Space(script.byte() & 1),
-            tag: Tag(u64::from(script.byte() & 3)),
+            space: space(script),
+            tag: tag(script),
             ignore: script.pick(&IGNORES),
             source: script.flag().then(|| self.parties[at].peer(script)),
         }
@@ -34,8 +77,8 @@ impl World {
         let party = &mut self.parties[at];
         let copied = [0x5A; 2_000];
         let len = script.pick(&LENS);
-        let (peer, flags, tag) =
-            (party.peer(script), script.byte(), Tag(u64::from(script.byte() & 3)));
+        let (peer, flags, space, tag) =
+            (party.peer(script), script.byte(), space(script), tag(script));
         let in_place = flags & 1 == 0;
         let buf = party.ledger.lend(Purpose::Send, if in_place { len } else { 0 });
         let payload = match in_place {
@@ -44,7 +87,7 @@ impl World {
         };
         let spec = SendSpec {
             peer,
-            space: Space(flags >> 1 & 1),
+            space,
             tag,
             immediate: (flags & 4 != 0).then_some(u64::from(flags)),
             payload,

@@ -20,6 +20,10 @@ pub(super) const LOCATOR: Locator = Locator([0x66; 24]);
 const NUMBER_COUNT_MAX: usize = 24;
 /// Frames remembered.
 const FRAME_COUNT_MAX: usize = 16;
+/// Associations remembered of each receiver.
+const ROAD_COUNT_MAX: usize = 4;
+/// Keys there are.
+const KEY_COUNT: usize = 5;
 /// Records in a forged frame.
 const RECORD_COUNT_MAX: usize = 6;
 
@@ -34,7 +38,8 @@ pub(super) fn address() -> Address {
 pub(super) struct Mallory {
     numbers: Vec<u64>,
     frames: Vec<Vec<u8>>,
-    packet: u32,
+    /// By receiver: associations it was addressed by, and the last packet number there.
+    roads: [Vec<(u64, u32)>; KEY_COUNT],
     heard_count: usize,
 }
 
@@ -48,10 +53,11 @@ impl Mallory {
         } else {
             self.frames.push(frame.to_vec());
         }
-        let Some(view) = keys().find_map(|key| FrameView::open(key, frame).ok()) else {
+        let opened = |(at, key)| Some((at, FrameView::open(key, frame).ok()?));
+        let Some((receiver, view)) = keys().enumerate().find_map(opened) else {
             return "unreadable".into();
         };
-        self.packet = view.header.packet;
+        self.note_road(receiver, view.header.to, view.header.packet);
         self.remember(view.header.to);
         for (record, _) in view.records() {
             let heard = match record {
@@ -78,6 +84,15 @@ impl Mallory {
             .map_or("nothing readable".into(), |view| said(&view))
     }
 
+    fn note_road(&mut self, receiver: usize, to: u64, packet: u32) {
+        let roads = &mut self.roads[receiver];
+        roads.retain(|road| road.0 != to);
+        if roads.len() == ROAD_COUNT_MAX {
+            roads.remove(0);
+        }
+        roads.push((to, packet));
+    }
+
     fn remember(&mut self, number: u64) {
         if number == 0 || self.numbers.contains(&number) {
             return;
@@ -93,14 +108,28 @@ impl Mallory {
         (!self.frames.is_empty()).then(|| self.frames[script.below(self.frames.len())].clone())
     }
 
-    /// A number that matters, newest first; or any.
+    /// A number that matters, newest first; sometimes none or any.
     fn number(&self, script: &mut Script<'_>) -> u64 {
-        let choice = usize::from(script.byte());
+        let choice = usize::from(script.byte()) % (self.numbers.len() + 3);
         match self.numbers.iter().rev().nth(choice) {
             Some(&number) => number,
-            None if choice < 64 => 0,
+            None if choice == self.numbers.len() => 0,
             None => script.wide(),
         }
+    }
+
+    /// An association of the victim, newest first, and the next packet there or a later one; sometimes any.
+    fn road(&mut self, victim: &Address, script: &mut Script<'_>) -> (u64, u32) {
+        let (choice, ahead) = (usize::from(script.byte()), u32::from(script.byte() & 3));
+        let receiver = keys().position(|key| key == victim.secret).expect("a victim she knows");
+        let roads = &mut self.roads[receiver];
+        let count = roads.len();
+        if choice % (count + 1) == count {
+            return (self.number(script), ahead);
+        }
+        let (to, packet) = &mut roads[count - 1 - choice % (count + 1)];
+        *packet = packet.wrapping_add(ahead);
+        (*to, *packet)
     }
 
     /// A frame to `victim`, rightly keyed.
@@ -110,13 +139,11 @@ impl Mallory {
         let secret = if stranger { Secret::PUBLIC } else { victim.secret };
         let form = if stranger { VERSION | FORM_STRANGER } else { VERSION };
         let form = if shape & 0x3F == 0x3F { script.byte() } else { form };
-        // A little ahead of what was heard: believable, and not yet used.
-        self.packet = self.packet.wrapping_add(u32::from(script.byte() & 7));
-        let to = self.number(script);
+        let (to, packet) = self.road(victim, script);
         let path = script.pick(&[0, 0, 0, 0, 0, 0, 1, 255]);
         let mut head = Vec::new();
         let mut body = Vec::new();
-        let mut writer = Writer::begin(&mut head, Header { to, packet: self.packet, path, form });
+        let mut writer = Writer::begin(&mut head, Header { to, packet, path, form });
         if shape & 1 == 1 {
             writer.check();
         }
@@ -281,7 +308,7 @@ fn write_message(writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Scrip
         class,
         space: Space(flags & 1),
         message: message(script),
-        tag: Tag(u64::from(script.byte() & 3)),
+        tag: Tag(u64::from(script.byte() & 1)),
         offset,
         total,
         immediate: (flags & 2 != 0).then_some(7),
@@ -294,7 +321,7 @@ fn found(script: &mut Script<'_>) -> FoundRepr {
     FoundRepr {
         query: message(script),
         space: Space(script.byte() & 1),
-        tag: Tag(u64::from(script.byte() & 3)),
+        tag: Tag(u64::from(script.byte() & 1)),
         message: message(script),
         total: script.wide(),
         immediate: script.flag().then_some(1),

@@ -36,6 +36,14 @@ impl World {
         }
     }
 
+    /// Everything that is on its way arrives, and what that leads to sets out.
+    pub(super) fn carry(&mut self) {
+        for at in 0..self.parties.len() {
+            self.deliver_all(at);
+            self.transmit(at);
+        }
+    }
+
     pub(super) fn hand_over(&mut self, at: usize, frame: &Flying) {
         self.tell(|| format!("party {at} gets {}", self.mallory.read(&frame.bytes)));
         let Party { endpoint, ledger, .. } = &mut self.parties[at];

@@ -225,7 +225,7 @@ fn draw_faults(
         add(rng, action);
     }
     for _ in 0..draw_count(rng, 15, 2) {
-        let action = Action::Rebind { port: rng.below(3) as u8 };
+        let action = Action::Rebind { port: rng.below(3) as u8, is_told: rng.chance(60 * PERCENT) };
         add(rng, action);
     }
     for _ in 0..draw_count(rng, 15, 2) {
@@ -239,6 +239,10 @@ fn draw_faults(
     }
     if rng.chance(8 * PERCENT) {
         add(rng, Action::Close);
+    }
+    if rng.chance(5 * PERCENT) {
+        let action = Action::Forget { peer: rng.below(u64::from(frame.node_count)) as u8 };
+        add(rng, action);
     }
     if rng.chance(10 * PERCENT) {
         let action = Action::AckEvery(rng.range(1..=64) as u32);

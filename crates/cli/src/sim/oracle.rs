@@ -115,6 +115,8 @@ pub(super) struct Oracle {
     standings: Vec<Standing>,
     /// Pairs whose association broke, by number of the lower node × count + the higher.
     broken: Vec<bool>,
+    /// Who forgot whom, and when.
+    forgets: Vec<(u8, u8, u64)>,
     /// Messages that may not be settled yet.
     waiting: Vec<u32>,
     violations: Vec<String>,
@@ -122,6 +124,8 @@ pub(super) struct Oracle {
     swallowed: Vec<(u8, Envelope)>,
     /// When everything had come to rest; `u64::MAX` before.
     pub(super) quiet_since: u64,
+    /// And nobody had lost anybody, nor had a reason to.
+    ends_well: bool,
     pub(super) whole_count: u64,
     pub(super) failed_count: u64,
 }
@@ -143,10 +147,12 @@ impl Oracle {
             post_order: Vec::new(),
             standings: vec![Standing::default(); node_count],
             broken: vec![false; node_count * node_count],
+            forgets: Vec::new(),
             waiting: Vec::new(),
             violations: Vec::new(),
             swallowed: Vec::new(),
             quiet_since: u64::MAX,
+            ends_well: false,
             whole_count: 0,
             failed_count: 0,
         }
@@ -245,6 +251,13 @@ impl Oracle {
         let standing = &mut self.standings[usize::from(node)];
         *standing = Standing { life: standing.life + 1, ..Standing::default() };
         self.tick();
+    }
+
+    /// A node forgets another: what it holds of its messages goes too.
+    pub(super) fn on_forget(&mut self, node: u8, other: u8) {
+        let (at, pair) = (self.tick(), self.pair(node, other));
+        self.broken[pair] = true;
+        self.forgets.push((node, other, at));
     }
 
     /// A node begins to close.

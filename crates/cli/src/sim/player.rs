@@ -260,10 +260,15 @@ impl<'a> Player<'a> {
                 self.world.pause(id, PAUSED_LEN_MAX);
                 self.later(*for_ns, Undo::Resume(node));
             }
-            Action::Rebind { port } => {
+            Action::Rebind { port, is_told } => {
                 let port = port % self.scenario.nodes[usize::from(node)].ports;
-                self.note_of(node, || format!("gets a new address at port {port}"));
-                self.world.net().rebind(id.port(port));
+                self.note_of(node, || format!("gets a new address at port {port}, told: {is_told}"));
+                self.world.rebind(id, port, *is_told);
+            }
+            Action::Forget { peer } => {
+                self.note_of(node, || format!("forgets node {peer}"));
+                self.oracle.on_forget(node, *peer);
+                self.world.forget(id, NodeId((*peer).into()));
             }
             Action::Cut(cut) => self.cut(node, cut),
             Action::Weather { conditions, for_ns } => {
@@ -359,7 +364,7 @@ fn space_count(scenario: &Scenario) -> u8 {
 fn nobody_may_go(scenario: &Scenario) -> bool {
     let is_mild = |weather: &Conditions| weather.loss_ppm <= 50_000 && weather.burst.is_none();
     let is_harmless = |action: &Action| match action {
-        Action::Kill { .. } | Action::Close | Action::Rebind { .. } => false,
+        Action::Kill { .. } | Action::Close | Action::Rebind { .. } | Action::Forget { .. } => false,
         Action::Cut(cut) => cut.for_ns < SECOND / 4,
         Action::Pause { for_ns } => *for_ns < SECOND / 4,
         Action::Weather { conditions, .. } => is_mild(conditions),

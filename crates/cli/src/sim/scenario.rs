@@ -109,6 +109,13 @@ pub enum Action {
     Rebind {
         /// Which.
         port: u8,
+        /// The driver tells the endpoint.
+        is_told: bool,
+    },
+    /// The application has no more to do with a peer, for now.
+    Forget {
+        /// Whom.
+        peer: u8,
     },
     /// A partition.
     Cut(Cut),
@@ -272,7 +279,7 @@ impl Action {
     pub fn is_by_application(&self) -> bool {
         match self {
             Self::Send(_) | Self::Recv(_) | Self::Cancel { .. } | Self::Claim { .. } => true,
-            Self::AckEvery(_) | Self::Close => true,
+            Self::AckEvery(_) | Self::Close | Self::Forget { .. } => true,
             Self::Kill { .. } | Self::Pause { .. } | Self::Rebind { .. } => false,
             Self::Cut(_) | Self::Weather { .. } => false,
         }
@@ -285,6 +292,7 @@ impl Action {
             Self::Recv(recv) => recv.wanted.source == Some(node),
             Self::Claim { wanted, .. } => wanted.source == Some(node),
             Self::Cut(cut) => cut.others.contains(&node),
+            Self::Forget { peer } => *peer == node,
             _ => false,
         }
     }

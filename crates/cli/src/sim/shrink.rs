@@ -168,6 +168,7 @@ fn without_node(scenario: &Scenario, gone: u8) -> Scenario {
             Action::Recv(recv) => recv.wanted.source.iter_mut().for_each(moved),
             Action::Claim { wanted, .. } => wanted.source.iter_mut().for_each(moved),
             Action::Cut(cut) => cut.others.iter_mut().for_each(moved),
+            Action::Forget { peer } => moved(peer),
             _ => {}
         }
     }

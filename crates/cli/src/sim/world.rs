@@ -71,6 +71,8 @@ struct Node {
     /// The endpoint was called since it was last asked for frames and events.
     is_dirty: bool,
     timeout: Instant,
+    /// Whom each row was last seen to be.
+    rows: Vec<Option<NodeId>>,
 }
 
 /// Endpoints, a network, a clock.
@@ -133,6 +135,7 @@ impl World {
             state: State::Alive,
             is_dirty: true,
             timeout,
+            rows: Vec::new(),
         });
         id
     }
@@ -242,11 +245,21 @@ impl World {
         }
     }
 
-    /// Which node `at` calls `peer`.
-    pub fn node_of(&self, at: NodeId, peer: PeerId) -> Option<NodeId> {
-        let identity = self.node(at).endpoint.identity_of(peer)?;
+    /// Which node `at` calls `peer`, or called when it last knew it.
+    pub fn node_of(&mut self, at: NodeId, peer: PeerId) -> Option<NodeId> {
+        let identity = self.node(at).endpoint.identity_of(peer);
+        let row = peer.0 as usize;
+        let Some(identity) = identity else {
+            return self.node(at).rows.get(row).copied().flatten();
+        };
         let named = |node: &&Node| node.name + 1 == identity.host;
-        self.nodes.iter().find(named).map(|node| node.id)
+        let found = self.nodes.iter().find(named).map(|node| node.id);
+        let rows = &mut self.nodes[at.0 as usize].rows;
+        if rows.len() <= row {
+            rows.resize(row + 1, None);
+        }
+        rows[row] = found;
+        found
     }
 }
 
@@ -265,6 +278,7 @@ impl World {
         let entry = &mut self.nodes[node.0 as usize];
         entry.endpoint = endpoint;
         entry.memory = AppMemory::default();
+        entry.rows.clear();
         (entry.life, entry.state, entry.is_dirty) = (life, State::Alive, true);
         self.net.resume(self.now.0, node);
     }
@@ -283,6 +297,23 @@ impl World {
             self.nodes[node.0 as usize].state = State::Alive;
             self.net.resume(self.now.0, node);
         }
+    }
+
+    /// A port gets a new address; the driver may notice.
+    pub fn rebind(&mut self, node: NodeId, port: u8, is_told: bool) {
+        let locator = self.net.rebind(node.port(port));
+        if is_told {
+            let (now, node) = self.touch(node);
+            node.endpoint.on_rebound(now, port, Locator(locator));
+        }
+    }
+
+    /// `Endpoint::forget_peer`.
+    pub fn forget(&mut self, at: NodeId, of: NodeId) {
+        let peer = self.peer(at, of);
+        self.node_of(at, peer);
+        let (now, node) = self.touch(at);
+        node.endpoint.forget_peer(now, peer);
     }
 
     /// Whether an endpoint did wrong, or used memory it should not.

@@ -104,10 +104,12 @@ fn late_echo_of_a_former_life_is_refused() {
     net.send(A, B, 1, 8);
     net.settle();
     let echo = net.sights(A, Kind::Echo)[0].clone();
-    net.restart(A);
-    net.send(A, B, 2, 8);
-    net.settle();
-    assert_eq!(net.left(B), [Some(GoneReason::Restarted)]);
+    for life in 1..3 {
+        net.restart(A);
+        net.send(A, B, 2, 8);
+        net.settle();
+        assert_eq!(net.left(B), vec![Some(GoneReason::Restarted); life]);
+    }
     let joined = net.joins(B);
     net.inject(B, echo.source, &echo.bytes);
     net.settle();
@@ -552,15 +554,16 @@ fn five_thousand_peers_talk_to_one() {
     let mut net = Net::new(2);
     let recvs: Vec<Recv> = (0..5000).map(|tag| net.recv(B, tagged(tag), 8)).collect();
     let address = net.nodes[B].ep.address();
-    net.nodes.truncate(2);
     for tag in 0..5000 {
         let node = net.add(Plan::default());
         let peer = net.ep(node).add_peer(&address).unwrap();
         let spec = SendSpec { peer, ..net.spec(node, node, tag, 8) };
         net.post(node, spec);
+        if tag % 100 == 0 {
+            net.run_for(RTT_NS); // answers wait in a queue of 256; whoever finds it full asks again
+        }
     }
-    net.log.clear();
-    net.run_for(100 * MS);
+    net.run_for(SECOND);
     for (tag, &recv) in recvs.iter().enumerate() {
         net.assert_got(B, recv, tag as u64, 8);
     }

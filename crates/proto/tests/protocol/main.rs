@@ -4,8 +4,8 @@
 //! One program rather than one per chapter: they share the wire (`net`), and linking is what takes long.
 
 mod contact;
-mod farewell;
 mod faces;
+mod farewell;
 mod hostile;
 mod large;
 mod messages;

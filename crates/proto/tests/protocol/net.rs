@@ -235,6 +235,8 @@ pub(crate) struct Net {
     rules: Vec<Rule>,
     flying: BTreeMap<(Instant, u64), Flying>,
     held: Vec<Flying>,
+    /// By sender and receiver: the association id in use, and the largest packet number.
+    used: HashMap<(usize, usize), (u64, u32)>,
     flown: u64,
     standstill: u32,
 }
@@ -266,7 +268,8 @@ fn open(node: usize, life: u64, plan: &Plan, locators: &[Locator], now: Instant)
 
 /// Bytes that name their tag and their place.
 pub(crate) fn pattern(tag: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|at| (at * 7 + at / 251 + tag * 31 + 1) as u8).collect()
+    let start = (tag as u8).wrapping_mul(31);
+    (0..len).map(|at| start.wrapping_add((at * 7 + at / 251 + 1) as u8)).collect()
 }
 
 pub(crate) fn tagged(tag: u64) -> Criteria {
@@ -299,6 +302,7 @@ impl Net {
             rules: vec![],
             flying: BTreeMap::new(),
             held: vec![],
+            used: HashMap::new(),
             flown: 0,
             standstill: 0,
         };
@@ -385,7 +389,13 @@ impl Net {
 
     // Requests.
 
-    pub(crate) fn spec(&mut self, from: usize, to: usize, tag: u64, len: usize) -> SendSpec<'static> {
+    pub(crate) fn spec(
+        &mut self,
+        from: usize,
+        to: usize,
+        tag: u64,
+        len: usize,
+    ) -> SendSpec<'static> {
         let peer = self.peer(from, to);
         let buf = self.nodes[from].ram.add(pattern(tag, len));
         SendSpec {
@@ -625,8 +635,7 @@ impl Net {
 
     /// The association id by which `from`'s frames name `to`.
     pub(crate) fn id_used(&self, from: usize, to: usize) -> u64 {
-        let mut ids = self.log.iter().rev().filter(|s| s.from == from && s.to == Some(to));
-        ids.find_map(|sight| Some(sight.view().header.to).filter(|&id| id != 0)).expect("joined")
+        self.used[&(from, to)].0
     }
 
     /// A frame that `from` might have sent to `to`: keyed, with the association's id and a fresh packet number.
@@ -637,10 +646,10 @@ impl Net {
         write: impl FnOnce(&mut Writer<'_>),
         body: &[u8],
     ) {
-        let packets = self.log.iter().filter(|s| s.from == from && s.to == Some(to));
-        let packet = packets.map(Sight::packet).max().unwrap_or(0) + 1000;
-        let to_id = self.id_used(from, to);
-        self.forge_as(from, to, Header { to: to_id, packet, path: 0, form: 1 }, write, body);
+        let (id, packet) = self.used.get_mut(&(from, to)).expect("joined");
+        *packet += 1000;
+        let header = Header { to: *id, packet: *packet, path: 0, form: 1 };
+        self.forge_as(from, to, header, write, body);
     }
 
     pub(crate) fn forge_as(
@@ -690,6 +699,12 @@ impl Net {
         };
         if FrameView::open(key, &bytes).is_err() {
             return; // to a locator nobody has any more
+        }
+        if let (Some(to), header) = (to, sight.view().header)
+            && header.to != 0
+        {
+            let used = self.used.entry((from, to)).or_default();
+            *used = (header.to, used.1.max(header.packet));
         }
         let rule = self.rules.iter_mut().find(|rule| rule.left > 0 && (rule.test)(&sight));
         self.log.push(sight);
@@ -819,11 +834,11 @@ impl Net {
             self.drain(node);
             self.nodes[node].events.clear();
         }
-        // Ids are looked up in the log.
-        let ping = self.recv(to, tagged(u64::MAX), 8);
+        // Awake, with a round trip measured.
+        let recv = self.recv(to, tagged(u64::MAX), 8);
         self.send(from, to, u64::MAX, 8);
         self.run_for(MS);
-        self.assert_got(to, ping, u64::MAX, 8);
+        self.assert_got(to, recv, u64::MAX, 8);
     }
 }
 

@@ -22,22 +22,26 @@ impl Oracle {
             }
             Event::Joined { peer } => self.on_joined(world, node, peer),
             Event::Left { peer, reason } => self.on_left(world, node, peer, reason),
-            Event::Closed { clean } => {
-                let standing = &mut self.standings[usize::from(node)];
-                if !standing.is_leaving || standing.closed.is_some() {
-                    self.violation(format!("node {node}: Closed without close, or twice"));
-                } else {
-                    standing.closed = Some(clean);
-                    if clean && standing.gave_up {
-                        self.violation(format!("node {node} closed clean, but gave sends up"));
-                    }
-                }
-            }
+            Event::Closed { clean } => self.on_closed(node, clean),
+        }
+    }
+
+    fn on_closed(&mut self, node: u8, clean: bool) {
+        let standing = &mut self.standings[usize::from(node)];
+        if !standing.is_leaving || standing.closed.is_some() {
+            return self.violation(format!("node {node}: Closed without close, or twice"));
+        }
+        standing.closed = Some(clean);
+        if clean && standing.gave_up {
+            self.violation(format!("node {node} closed clean, but gave sends up"));
+        }
+        if !clean && self.ends_well {
+            self.violation(format!("node {node} did not close clean, but all was well"));
         }
     }
 
     /// A peer can join only if it is not there.
-    fn on_joined(&mut self, world: &World, node: u8, peer: PeerId) {
+    fn on_joined(&mut self, world: &mut World, node: u8, peer: PeerId) {
         let Some(other) = world.node_of(NodeId(node.into()), peer) else {
             return self.violation(format!("node {node} was joined by {peer:?}, whom nobody knows"));
         };
@@ -48,7 +52,7 @@ impl Oracle {
         }
     }
 
-    fn on_left(&mut self, world: &World, node: u8, peer: PeerId, reason: Option<GoneReason>) {
+    fn on_left(&mut self, world: &mut World, node: u8, peer: PeerId, reason: Option<GoneReason>) {
         let Some(other) = world.node_of(NodeId(node.into()), peer) else {
             return self.violation(format!("node {node} lost {peer:?}, whom nobody knows"));
         };
@@ -192,7 +196,7 @@ impl Oracle {
     /// A receive was cancelled while a message arrived into it: that one is gone.
     fn on_swallowed(
         &mut self,
-        world: &World,
+        world: &mut World,
         node: u8,
         label: u32,
         envelope: &Envelope,
@@ -260,7 +264,7 @@ impl Oracle {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn take(
         &mut self,
-        world: &World,
+        world: &mut World,
         node: u8,
         id: u32,
         label: u32,

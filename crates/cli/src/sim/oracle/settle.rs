@@ -30,7 +30,10 @@ impl Oracle {
         let sender = &self.standings[usize::from(message.from)];
         let lost_copy = message.how == How::Copied
             && (self.broken[self.pair(message.from, message.to)] || sender.closed == Some(false));
-        receiver_left || lost_copy
+        let forgotten = |&(node, other, at): &(u8, u8, u64)| {
+            (node, other) == (message.to, message.from) && message.posted < at
+        };
+        receiver_left || lost_copy || self.forgets.iter().any(forgotten)
     }
 
     /// A receive that might have had this message was cancelled after it was sent: an entry for many, which does not
@@ -79,6 +82,7 @@ impl Oracle {
     /// Everything has come to rest: what is cancelled from now on was free all the time.
     pub(crate) fn on_quiet(&mut self) {
         self.quiet_since = self.tick();
+        self.ends_well = self.nobody_may_go && self.is_nobody_lost();
     }
 
     /// Whether everybody who ever was is there, and nobody lost another.

@@ -150,6 +150,8 @@ impl Player<'_> {
             return;
         }
         self.is_draining = false;
+        self.world.flush();
+        self.see_events();
         self.await_nothing_held();
         self.is_ending = true;
         self.oracle.on_quiet();

@@ -176,7 +176,7 @@ impl Player<'_> {
         self.book_claim(node, label, wanted, buf, 0, ReqId(u64::MAX));
         let id = self.oracle.named(&envelope).expect("asked before");
         let offset = 0;
-        self.oracle.take(&self.world, node, id, label, offset, &envelope, true);
+        self.oracle.take(&mut self.world, node, id, label, offset, &envelope, true);
         self.oracle.end_claim(label);
         self.note_of(node, || format!("discards #{id}"));
         if let Err(error) = self.world.discard(NodeId(node.into()), claim) {

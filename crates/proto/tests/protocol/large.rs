@@ -1,0 +1,390 @@
+//! PROTOCOL §8, §10: announcements, grants, data, their loss, and who is served next.
+
+use packhorse_proto::wire::{DONE_OK, Record};
+use packhorse_proto::*;
+
+use crate::net::*;
+
+/// Payload of a full Data frame: 1472 less header, Check and the Data head.
+const DATA_LEN: u64 = 1472 - 24 - 8 - 16;
+
+/// Grants (offset, length) a node sent for a message, in order.
+fn grants(net: &Net, from: usize) -> Vec<(u64, u64)> {
+    let mut grants = vec![];
+    for sight in net.sights(from, Kind::Grant) {
+        for (record, _) in sight.view().records() {
+            if let Record::Grant { offset, len, .. } = record {
+                grants.push((offset, len));
+            }
+        }
+    }
+    grants
+}
+
+/// Bytes of Data that reached `to`, or of first bytes and Data that left `from`.
+fn data_len(sight: &Sight) -> u64 {
+    let bodies = sight.view();
+    let data = bodies.records().filter(|(record, _)| matches!(record, Record::Data { .. }));
+    data.map(|(_, body)| body.len() as u64).sum()
+}
+
+#[test]
+fn announcement_has_the_envelope_and_first_bytes() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.log.clear();
+    let spec = SendSpec { immediate: Some(9), ..net.spec(A, B, 1, 100_000) };
+    net.post(A, spec);
+    net.run_for(MS);
+    let announced = net.ep(B).probe(&tagged(1)).unwrap();
+    assert_eq!((announced.len, announced.immediate), (100_000, Some(9)));
+    let rts = net.sights(A, Kind::Rts)[0];
+    assert!(rts.bytes.len() > 1400, "first bytes up to a frame");
+    assert_eq!(net.seen(A, Kind::Data), 0, "and nothing else until it is granted");
+    assert_eq!(net.count(B, "rendezvous_in"), 1);
+}
+
+#[test]
+fn first_bytes_that_find_no_room_are_granted_later() {
+    let tight = Plan::with(|_, limits| limits.held_len_max = 32 << 10);
+    let mut net = Net::of(&[Plan::default(), tight]);
+    net.join(A, B);
+    net.send(A, B, 9, 32 << 10); // fills the budget
+    net.settle();
+    let req = net.send(A, B, 1, 100_000);
+    net.settle();
+    assert_eq!(net.count(B, "refusals"), 0, "announced all the same");
+    let recv = net.recv(B, tagged(1), 100_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 100_000);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+    assert_eq!(grants(&net, B)[0].0, 0, "from the start");
+}
+
+#[test]
+fn grants_have_the_length_they_are_set_to() {
+    for grant_packets in [1, 8, 16, 32] {
+        let mut net = Net::pair(|settings, _| settings.grant_packets = grant_packets);
+        let recv = net.recv(B, tagged(1), 1 << 20);
+        net.send(A, B, 1, 1 << 20);
+        net.settle();
+        net.assert_got(B, recv, 1, 1 << 20);
+        let grants = grants(&net, B);
+        let full = u64::from(grant_packets) * DATA_LEN;
+        assert_eq!(grants.iter().map(|grant| grant.1).max(), Some(full));
+        let (last_offset, last_len) = *grants.last().unwrap();
+        assert_eq!(last_offset + last_len, 1 << 20, "to the end and no further");
+        for two in grants.windows(2) {
+            assert_eq!(two[0].0 + two[0].1, two[1].0, "one behind the other");
+        }
+        assert_eq!(net.count(B, "grants"), grants.len() as u64);
+    }
+}
+
+/// Runs one transfer and shows after each step how many bytes are granted and not arrived.
+fn watch_open(plan: &Plan, senders: usize, len: usize, mut look: impl FnMut(u64)) -> Net {
+    let mut net = Net::of(&vec![plan.clone(); senders + 1]);
+    for from in 1..=senders {
+        net.recv(A, tagged(from as u64), len);
+        net.send(from, A, from as u64, len);
+    }
+    let until = net.now + 10 * SECOND;
+    let (mut granted_to, mut seen, mut arrived, mut counted) = (0, 0, 0, 0);
+    while net.step(until) && net.count(A, "grants") < u64::MAX {
+        for sight in &net.log[seen..] {
+            for (record, _) in sight.view().records() {
+                if let Record::Grant { len, .. } = record {
+                    granted_to += len;
+                }
+            }
+        }
+        seen = net.log.len();
+        for &(_, sight) in &net.arrived[counted..] {
+            if net.log[sight].to == Some(A) {
+                arrived += data_len(&net.log[sight]);
+            }
+        }
+        counted = net.arrived.len();
+        look(granted_to - arrived);
+    }
+    let done = net.nodes[A].ep.counters().bytes_placed;
+    assert_eq!(done, (senders * len) as u64);
+    assert_eq!(net.count(A, "grants_repeated"), 0);
+    net
+}
+
+#[test]
+fn next_grant_waits_until_few_enough_granted_frames_are_missing() {
+    for (grant_packets, grant_ahead) in [(16, 0), (16, 4), (16, 15), (8, 0), (4, 40)] {
+        let plan = Plan::with(|settings, _| {
+            (settings.grant_packets, settings.grant_ahead) = (grant_packets, grant_ahead);
+            settings.grants_in_flight = 64;
+        });
+        let mut most = 0;
+        watch_open(&plan, 1, 1 << 20, |open| most = most.max(open));
+        let bound = u64::from(grant_packets + grant_ahead) * DATA_LEN;
+        assert!(most <= bound, "{grant_packets} ahead {grant_ahead}: {most} open");
+        assert!(most > bound / 2, "{grant_packets} ahead {grant_ahead}: only {most} open");
+    }
+}
+
+#[test]
+fn few_grants_are_in_flight_per_message() {
+    for grants_in_flight in [1, 2, 4] {
+        let plan = Plan::with(|settings, _| {
+            (settings.grant_packets, settings.grant_ahead) = (8, 4096);
+            settings.grants_in_flight = grants_in_flight;
+        });
+        let mut most = 0;
+        watch_open(&plan, 1, 1 << 20, |open| most = most.max(open));
+        let bound = u64::from(grants_in_flight) * 8 * DATA_LEN;
+        // A further one may go out while the last but one has a frame left.
+        assert!(most <= bound, "{grants_in_flight} in flight: {most} open, {bound} allowed");
+    }
+}
+
+#[test]
+fn budget_of_granted_bytes_is_never_exceeded() {
+    for grant_len_max in [1472, 20_000, 160 << 10] {
+        let plan = Plan::with(|_, limits| limits.grant_len_max = grant_len_max);
+        let mut most = 0;
+        watch_open(&plan, 6, 200_000, |open| most = most.max(open));
+        assert!(most <= grant_len_max, "{most} open of {grant_len_max}");
+    }
+}
+
+#[test]
+fn earlier_request_fills_the_bubble() {
+    // RMPP's Figure 8: without ahead a round trip is lost per grant.
+    let time = |grant_ahead| {
+        let plan = Plan::with(|settings, _| settings.grant_ahead = grant_ahead);
+        let mut net = Net::of(&[plan.clone(), plan]);
+        net.join(A, B);
+        let start = net.now;
+        let recv = net.recv(B, tagged(1), 1 << 20);
+        net.send(A, B, 1, 1 << 20);
+        net.run_until(|net| net.got(B, recv).is_some());
+        net.now - start
+    };
+    let (late, early) = (time(0), time(32));
+    assert!(late > 2 * early, "{late} ns without ahead, {early} ns with");
+}
+
+#[test]
+fn lost_grant_is_repeated() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.drop_next(B, Kind::Grant);
+    let recv = net.recv(B, tagged(1), 300_000);
+    let req = net.send(A, B, 1, 300_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 300_000);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+    assert!(net.count(B, "grants_repeated") > 0);
+}
+
+#[test]
+fn each_kind_of_frame_of_a_transfer_may_be_lost() {
+    for (from, kind) in [
+        (A, Kind::Rts),
+        (B, Kind::Grant),
+        (A, Kind::Data),
+        (B, Kind::Done),
+        (B, Kind::Ack),
+        (A, Kind::Ack),
+    ] {
+        for lost_count in [1, 4] {
+            let mut net = Net::new(2);
+            net.join(A, B);
+            net.settle();
+            for _ in 0..lost_count {
+                net.drop_next(from, kind);
+            }
+            let recv = net.recv(B, tagged(1), 200_000);
+            let req = net.send(A, B, 1, 200_000);
+            net.settle();
+            net.assert_got(B, recv, 1, 200_000);
+            assert_eq!(net.sent(A, req), Some(Ok(())), "{lost_count} × {kind:?}");
+            assert_eq!(net.count(B, "bytes_placed"), 200_000 + 16, "each byte once");
+        }
+    }
+}
+
+#[test]
+fn each_kind_of_frame_of_a_transfer_may_come_twice_or_late() {
+    for (from, kind) in
+        [(A, Kind::Rts), (B, Kind::Grant), (A, Kind::Data), (B, Kind::Done), (B, Kind::Ack)]
+    {
+        for fate in [Fate::Double(10 * MS), Fate::Delay(20 * MS)] {
+            let mut net = Net::new(2);
+            net.join(A, B);
+            net.settle();
+            net.rule(1, move |sight| sight.from == from && sight.has(kind), fate);
+            let recv = net.recv(B, tagged(1), 200_000);
+            let req = net.send(A, B, 1, 200_000);
+            net.settle();
+            net.assert_got(B, recv, 1, 200_000);
+            assert_eq!(net.sent(A, req), Some(Ok(())), "{kind:?}");
+            assert_eq!(net.nodes[B].ram.placed_len, 200_000 + 16, "each byte once");
+        }
+    }
+}
+
+#[test]
+fn granted_range_that_does_not_come_is_granted_again() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    let recv = net.recv(B, tagged(1), 300_000);
+    net.send(A, B, 1, 300_000);
+    net.run_until(|net| net.seen(B, Kind::Grant) > 0);
+    net.freeze(A); // the grant has arrived, the sender is asleep
+    net.run_for(10 * SECOND);
+    assert!(net.count(B, "grants_repeated") > 0);
+    net.thaw(A);
+    net.settle();
+    net.assert_got(B, recv, 1, 300_000);
+    assert_eq!(net.nodes[B].ram.placed_len, 300_000 + 16, "a range counts once");
+}
+
+#[test]
+fn data_of_a_finished_or_unknown_message_is_acknowledged_and_dropped() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    let recv = net.recv(B, tagged(1), 100_000);
+    net.send(A, B, 1, 100_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 100_000);
+    let before = net.nodes[B].ram.placed_len;
+    for message in [2, 3, 77] {
+        net.forge(A, B, |writer| writer.data(message, 8, 0), &[1; 8]);
+    }
+    assert_eq!(net.nodes[B].ram.placed_len, before);
+}
+
+#[test]
+fn data_that_was_not_granted_is_not_placed() {
+    let mut net = Net::pair(|settings, _| (settings.grant_packets, settings.grant_ahead) = (1, 0));
+    net.join(A, B);
+    net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 1, 1 << 20);
+    net.drop_each(A, Kind::Data);
+    net.run_until(|net| net.seen(B, Kind::Grant) > 0);
+    let before = net.nodes[B].ram.placed_len;
+    for offset in [500_000, (1 << 20) - 8, 1 << 20, u64::MAX - 8] {
+        net.forge(A, B, |writer| writer.data(2, 8, offset), &[1; 8]);
+    }
+    assert_eq!(net.nodes[B].ram.placed_len, before);
+    assert_eq!(net.count(B, "frames_malformed"), 4);
+}
+
+#[test]
+fn grant_beyond_the_message_is_cut() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.drop_each(B, Kind::Grant);
+    let req = net.send(A, B, 1, 100_000);
+    net.run_for(MS);
+    net.log.clear();
+    for (offset, len) in [(99_000, u64::MAX - 99_000), (100_000, 5), (1 << 40, 5), (0, 0)] {
+        net.forge(B, A, |writer| writer.grant(2, offset, len), &[]);
+    }
+    net.forge(B, A, |writer| writer.grant(55, 0, 1000), &[]); // no such message
+    net.run_for(MS);
+    let sent: u64 = net.sights(A, Kind::Data).iter().map(|sight| data_len(sight)).sum();
+    assert_eq!(sent, 1000, "the last thousand bytes");
+    net.forge(B, A, |writer| writer.done(2, DONE_OK), &[]);
+    net.forge(B, A, |writer| writer.done(2, DONE_OK), &[]);
+    assert_eq!(net.sent(A, req), Some(Ok(())), "once");
+}
+
+#[test]
+fn small_message_does_not_wait_for_a_large_one() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.recv(B, tagged(1), 64 << 20);
+    net.send(A, B, 1, 64 << 20);
+    net.run_for(20 * RTT_NS);
+    let recv = net.recv(B, tagged(2), 8);
+    let start = net.now;
+    net.send(A, B, 2, 8);
+    net.run_until(|net| net.got(B, recv).is_some());
+    assert!(net.now - start <= 3 * RTT_NS, "{} ns", net.now - start);
+    assert!(net.count(B, "bytes_placed") < 64 << 20, "the transfer is still running");
+}
+
+#[test]
+fn granted_messages_of_one_peer_take_turns() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    let recvs: Vec<Recv> = (0..3).map(|tag| net.recv(B, tagged(tag), 400_000)).collect();
+    for tag in 0..3 {
+        net.send(A, B, tag, 400_000);
+    }
+    net.run_until(|net| net.got(B, recvs[0]).is_some());
+    let first = net.now;
+    net.run_until(|net| recvs.iter().all(|&recv| net.got(B, recv).is_some()));
+    assert!(net.now - first <= 4 * RTT_NS, "equals finish together");
+}
+
+#[test]
+fn short_message_is_granted_before_a_long_one() {
+    for (policy, overtakes) in
+        [(GrantPolicy::SmallestFirst, true), (GrantPolicy::RoundRobin, false)]
+    {
+        let tight = Plan::with(|settings, limits| {
+            settings.grant_policy = policy;
+            limits.grant_len_max = 30_000;
+        });
+        let mut net = Net::of(&vec![tight; 12]);
+        for from in 1..11 {
+            net.recv(A, tagged(from as u64), 4 << 20);
+            net.send(from, A, from as u64, 4 << 20);
+        }
+        net.run_for(50 * RTT_NS);
+        let recv = net.recv(A, tagged(99), 150_000);
+        let start = net.now;
+        net.send(11, A, 99, 150_000);
+        net.run_until(|net| net.got(A, recv).is_some());
+        let alone = 150_000 / 30_000 * RTT_NS;
+        assert_eq!(net.now - start < 6 * alone, overtakes, "{policy:?}: {}", net.now - start);
+    }
+}
+
+#[test]
+fn large_message_larger_than_a_grant_can_say_arrives_in_pieces() {
+    // 4 GiB need not be moved to see that lengths are 64 bits: the announcement and the first grants suffice.
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.log.clear();
+    let spec = net.spec(A, B, 1, 8);
+    let Payload::InPlace { buf, .. } = spec.payload else { panic!() };
+    let len = 5 << 30;
+    net.drop_each(A, Kind::Rts); // it would read memory that is not there
+    let spec = SendSpec { payload: Payload::InPlace { buf, len }, ..spec };
+    let now = net.now;
+    net.ep(A).post_send(now, spec).unwrap();
+    let head = wire_rts(2, 1, len);
+    net.forge(A, B, |writer| writer.message(&head), &[]);
+    assert_eq!(net.ep(B).probe(&tagged(1)).unwrap().len, len);
+    let recv = RecvSpec { len, ..net.recv_spec(B, tagged(1), 0) };
+    net.post_recv(B, recv);
+    net.kill(A);
+    net.run_for(MS);
+    let (offset, granted) = grants(&net, B)[0];
+    assert_eq!((offset, granted), (0, 16 * DATA_LEN));
+}
+
+fn wire_rts(message: u32, tag: u64, total: u64) -> wire::MessageHead {
+    wire::MessageHead {
+        class: wire::Class::Rts,
+        space: Space(0),
+        message,
+        tag: Tag(tag),
+        offset: 0,
+        total,
+        immediate: None,
+        wants_match: false,
+        len: 0,
+    }
+}

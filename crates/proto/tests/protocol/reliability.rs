@@ -1,0 +1,479 @@
+//! PROTOCOL §5 and §6: packet numbers, acknowledgements, loss, probes, window, frame length.
+
+use packhorse_proto::wire::Record;
+use packhorse_proto::*;
+
+use crate::net::*;
+
+/// Ranges of packets the acknowledgements of a node told, newest range first, one list per Ack.
+fn acks(net: &Net, from: usize) -> Vec<Vec<(u64, u64)>> {
+    let mut acks = vec![];
+    for sight in net.sights(from, Kind::Ack) {
+        for (record, _) in sight.view().records() {
+            if let Record::Ack(ack) = record {
+                acks.push(ack.ranges(u64::from(ack.largest())).collect());
+            }
+        }
+    }
+    acks
+}
+
+/// Sends small messages one after the other, this far apart; each makes a packet of its own.
+fn trickle(net: &mut Net, count: u64, apart_ns: u64) -> Vec<ReqId> {
+    (0..count)
+        .map(|tag| {
+            let req = net.send(A, B, tag, 8);
+            net.run_for(apart_ns);
+            req
+        })
+        .collect()
+}
+
+#[test]
+fn packets_are_numbered_from_one_and_never_twice() {
+    let mut net = Net::new(2);
+    trickle(&mut net, 20, 100 * US);
+    net.drop_next(A, Kind::Eager);
+    trickle(&mut net, 20, 100 * US);
+    net.settle();
+    trickle(&mut net, 5, 100 * US); // and not after a rest either
+    let of_a = net.log.iter().filter(|sight| sight.from == A);
+    let numbers: Vec<u32> = of_a.map(Sight::packet).filter(|&packet| packet > 0).collect();
+    let expected: Vec<u32> = (1..=numbers.len() as u32).collect();
+    assert_eq!(numbers, expected);
+}
+
+#[test]
+fn one_ack_collects_as_many_frames_as_it_is_told() {
+    for (ack_every, ack_count) in [(1, 24), (4, 6), (8, 3)] {
+        let mut net = Net::pair(|settings, _| settings.ack_delay_ns = 10 * MS);
+        net.join(A, B);
+        net.run_for(100 * MS);
+        net.ep(B).set_ack_every(ack_every);
+        let before = net.count(B, "acks_out");
+        trickle(&mut net, 24, 10 * US);
+        net.run_for(MS);
+        assert_eq!(net.count(B, "acks_out") - before, ack_count, "ack_every {ack_every}");
+    }
+}
+
+#[test]
+fn ack_waits_no_longer_than_its_delay() {
+    let mut net = Net::pair(|settings, _| settings.ack_delay_ns = 700 * US);
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    net.send(A, B, 1, 8);
+    net.run_for(2 * MS);
+    let [message, ack] = [net.sights(A, Kind::Eager)[0], net.sights(B, Kind::Ack)[0]];
+    assert_eq!(ack.at - message.at, DELAY_NS + 700 * US);
+    assert_eq!(ack.says(), [Kind::Ack]);
+    let Some((Record::Ack(ack), _)) = ack.view().records().last() else { panic!("an Ack") };
+    assert_eq!(ack.delay_ns(), 700_000, "and says how long it waited");
+}
+
+#[test]
+fn ack_rides_on_what_leaves_first() {
+    let mut net = Net::pair(|settings, _| settings.ack_delay_ns = 700 * US);
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    net.send(A, B, 1, 8);
+    net.run_for(DELAY_NS + 10 * US);
+    net.send(B, A, 2, 8);
+    net.run_for(2 * MS);
+    let [only] = net.sights(B, Kind::Ack)[..] else { panic!("one Ack") };
+    assert_eq!(only.says(), [Kind::Ack, Kind::Eager]);
+}
+
+#[test]
+fn acks_are_not_acknowledged() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    net.send(A, B, 1, 8);
+    net.run_for(500 * MS);
+    assert_eq!((net.seen(A, Kind::Eager), net.seen(B, Kind::Ack)), (1, 1));
+    assert_eq!(net.log.len(), 2);
+}
+
+#[test]
+fn packet_out_of_order_is_acknowledged_at_once_with_its_gap() {
+    let mut net = Net::pair(|settings, _| settings.ack_delay_ns = 10 * MS);
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    net.hold_next(A, Kind::Eager);
+    net.send(A, B, 1, 8);
+    net.run_for(10 * US);
+    net.send(A, B, 2, 8);
+    net.run_for(DELAY_NS + US);
+    let lost = u64::from(net.log[0].packet());
+    let told = acks(&net, B);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0][0], (lost + 1, lost + 1));
+    assert_eq!(told[0][1].1, lost - 1, "all before the gap");
+    net.release();
+    net.run_for(DELAY_NS + US);
+    assert_eq!(acks(&net, B).last().unwrap()[0].1, lost + 1, "late is not lost");
+    assert!(acks(&net, B).last().unwrap()[0].0 <= lost);
+    net.settle();
+    assert_eq!(net.count(B, "messages_in"), 4);
+}
+
+#[test]
+fn loss_is_seen_by_order_without_a_probe() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.drop_next(A, Kind::Eager);
+    let recvs: Vec<Recv> = (0..4).map(|tag| net.recv(B, tagged(tag), 8)).collect();
+    let start = net.now;
+    let reqs = trickle(&mut net, 4, US);
+    net.run_until(|net| net.got(B, recvs[0]).is_some());
+    assert!(net.now - start < 2 * RTT_NS, "the third packet behind it tells");
+    net.settle();
+    for req in reqs {
+        assert_eq!(net.sent(A, req), Some(Ok(())));
+    }
+    assert_eq!((net.count(A, "packets_lost"), net.count(A, "probes")), (1, 0));
+    assert_eq!(net.count(A, "contents_resent"), 1);
+}
+
+#[test]
+fn loss_is_seen_by_time_without_a_probe() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    trickle(&mut net, 20, MS); // a steady round trip: variation is low
+    net.drop_next(A, Kind::Eager);
+    let recv = net.recv(B, tagged(0), 8);
+    let before = net.count(A, "probes");
+    trickle(&mut net, 2, US);
+    net.settle();
+    net.assert_got(B, recv, 0, 8);
+    assert_eq!(net.count(A, "packets_lost"), 1);
+    assert_eq!(net.count(A, "probes"), before, "9/8 of the round trip is enough");
+}
+
+#[test]
+fn lost_tail_is_probed_for() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.drop_next(A, Kind::Eager);
+    net.log.clear();
+    let recv = net.recv(B, tagged(1), 8);
+    net.send(A, B, 1, 8);
+    net.settle();
+    net.assert_got(B, recv, 1, 8);
+    assert_eq!(net.count(A, "probes"), 1);
+    let probe = net.sights(A, Kind::Ping)[0];
+    assert_eq!(probe.says(), [Kind::Hello, Kind::Ping], "small, and it asks who is there");
+}
+
+#[test]
+fn probes_double_their_pause_to_a_second() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.mute(A);
+    net.log.clear();
+    net.send(A, B, 1, 8);
+    net.run_for(20 * SECOND);
+    let at: Vec<u64> = net.sights(A, Kind::Ping).iter().map(|sight| sight.at.0).collect();
+    let pauses: Vec<u64> = at.windows(2).map(|two| two[1] - two[0]).collect();
+    for two in pauses.windows(2) {
+        assert!(two[1] == 2 * two[0] || two[1] == SECOND, "{pauses:?}");
+    }
+    assert_eq!(pauses.last(), Some(&SECOND));
+    assert_eq!(net.count(A, "probes"), at.len() as u64);
+}
+
+#[test]
+fn ping_is_acknowledged_at_once() {
+    let slow = Plan::with(|settings, _| settings.ack_delay_ns = 900 * MS);
+    let mut net = Net::of(&[Plan::default(), slow]);
+    net.join(A, B);
+    net.settle();
+    net.drop_next(A, Kind::Eager);
+    net.log.clear();
+    net.send(A, B, 1, 8);
+    net.run_until(|net| net.seen(A, Kind::Ping) > 0);
+    let start = net.now;
+    net.log.clear();
+    net.run_until(|net| net.seen(B, Kind::Ack) > 0);
+    assert_eq!(net.now - start, DELAY_NS);
+}
+
+#[test]
+fn duplicate_packet_is_dropped_and_acknowledged_again() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.double_next(A, Kind::Eager);
+    let recv = net.recv(B, tagged(1), 8);
+    let acked = net.count(B, "acks_out");
+    net.send(A, B, 1, 8);
+    net.settle();
+    net.assert_got(B, recv, 1, 8);
+    assert_eq!(net.count(B, "packets_duplicate"), 1);
+    assert!(net.count(B, "acks_out") > acked, "perhaps the first Ack was lost");
+}
+
+#[test]
+fn lost_ack_costs_a_duplicate_and_nothing_else() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.drop_next(B, Kind::Ack);
+    let recv = net.recv(B, tagged(1), 8);
+    let req = net.send(A, B, 1, 8);
+    net.settle();
+    net.assert_got(B, recv, 1, 8);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+    assert_eq!(net.count(B, "messages_in"), 3, "two of the join, and this one once");
+}
+
+#[test]
+fn packet_below_what_is_remembered_counts_as_a_duplicate() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.hold_next(A, Kind::Eager);
+    let recv = net.recv(B, tagged(1 << 40), 8);
+    net.send(A, B, 1 << 40, 8);
+    // Traffic both ways: an Ack of an Ack lets the receiver forget the old gap.
+    for tag in 0..200 {
+        net.send(A, B, tag, 8);
+        net.send(B, A, tag, 8);
+        net.run_for(200 * US);
+    }
+    net.settle();
+    net.assert_got(B, recv, 1 << 40, 8);
+    let before = net.count(B, "packets_duplicate");
+    net.release();
+    net.settle();
+    assert_eq!(net.count(B, "packets_duplicate"), before + 1);
+    assert_eq!(net.count(B, "messages_duplicate"), 0, "its records were not even looked at");
+}
+
+/// Sends a large message while every `lost_every`th Data frame is lost, `lost_max` in all.
+fn lossy_transfer(lost_every: u32, lost_max: usize) -> Net {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    let recv = net.recv(B, tagged(1), 2 << 20);
+    let is_lost = move |sight: &Sight| {
+        sight.from == A && sight.has(Kind::Data) && sight.packet().is_multiple_of(lost_every)
+    };
+    net.rule(lost_max, is_lost, Fate::Drop);
+    net.send(A, B, 1, 2 << 20);
+    net.settle();
+    net.assert_got(B, recv, 1, 2 << 20);
+    net
+}
+
+#[test]
+fn little_loss_shrinks_the_window_gently() {
+    let net = lossy_transfer(100, 1);
+    assert_eq!((net.count(A, "windows_shrunk"), net.count(A, "windows_halved")), (1, 0));
+    assert_eq!(net.count(A, "packets_lost"), 1);
+}
+
+#[test]
+fn much_loss_halves_the_window() {
+    let net = lossy_transfer(3, 12);
+    assert!(net.count(A, "windows_halved") >= 1);
+}
+
+#[test]
+fn window_bounds_what_is_in_flight() {
+    let mut net = Net::pair(|settings, limits| {
+        settings.grants_in_flight = 64;
+        settings.grant_ahead = 4096;
+        limits.grant_len_max = 64 << 20;
+    });
+    net.join(A, B);
+    net.settle();
+    net.log.clear();
+    net.recv(B, tagged(1), 4 << 20);
+    net.send(A, B, 1, 4 << 20);
+    net.drop_each(B, Kind::Ack); // grants travel, acknowledgements do not
+    net.run_for(RTT_NS + DELAY_NS);
+    let in_flight: usize = net.sights(A, Kind::Data).iter().map(|sight| sight.bytes.len()).sum();
+    assert!(in_flight > 0 && in_flight <= 33 * 1472, "{in_flight} bytes unacknowledged");
+}
+
+#[test]
+fn silence_shrinks_the_window_to_two_frames() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    let recv = net.recv(B, tagged(1), 4 << 20);
+    net.send(A, B, 1, 4 << 20);
+    net.run_for(MS);
+    net.mute(B);
+    net.run_for(2 * SECOND);
+    net.heal();
+    net.log.clear();
+    let start = net.now;
+    net.run_until(|net| net.seen(A, Kind::Data) > 0);
+    let burst = net.sights(A, Kind::Data).iter().filter(|s| s.at - start < 2 * SECOND).count();
+    assert!(burst >= 1);
+    net.settle();
+    net.assert_got(B, recv, 1, 4 << 20);
+}
+
+#[test]
+fn eager_payload_in_flight_stays_within_the_credit() {
+    let tight = Plan::with(|_, limits| limits.held_len_max = 40_000);
+    let mut net = Net::of(&[Plan::default(), tight]);
+    net.join(A, B); // its Ack told the credit
+    net.run_for(10 * MS);
+
+    for tag in 0..60 {
+        net.send(A, B, tag, 1000);
+    }
+    net.drop_each(B, Kind::Ack);
+    net.run_for(RTT_NS);
+    for sight in &net.log { println!("{:?} {:?}", sight.at, sight.says()); for (r,_) in sight.view().records() { if let Record::Ack(a)=r { println!("credit {}", a.credit_len()); } } }
+    let sent = net.sights(A, Kind::Eager).len();
+    assert!((30..=40).contains(&sent), "{sent} KB in flight of 60, credit 40");
+    net.heal();
+    let recvs: Vec<Recv> = (0..60).map(|tag| net.recv(B, tagged(tag), 1000)).collect();
+    net.settle();
+    for (tag, &recv) in recvs.iter().enumerate() {
+        net.assert_got(B, recv, tag as u64, 1000);
+    }
+}
+
+#[test]
+fn one_message_travels_whatever_the_credit() {
+    let tight = Plan::with(|_, limits| limits.held_len_max = 32 << 10);
+    let mut net = Net::of(&[Plan::default(), tight]);
+    net.join(A, B);
+    let fill = net.send(A, B, 9, 32 << 10);
+    net.settle();
+    assert_eq!(net.sent(A, fill), Some(Ok(())), "B holds it: no credit is left");
+    let recv = net.recv(B, tagged(1), 20_000);
+    net.send(A, B, 1, 20_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 20_000);
+}
+
+#[test]
+fn black_hole_shortens_frames_and_they_grow_again() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.drop_where(|sight| sight.from == A && sight.bytes.len() > 1300);
+    let recv = net.recv(B, tagged(1), 1 << 20);
+    let req = net.send(A, B, 1, 1 << 20);
+    net.settle();
+    net.assert_got(B, recv, 1, 1 << 20);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+    assert_eq!(net.count(A, "frame_len_drops"), 1);
+    let padded = net.sights(A, Kind::Pad);
+    assert!(padded.iter().all(|sight| sight.has(Kind::Ping)), "probes for more");
+    net.heal();
+    net.run_for(300 * SECOND);
+    net.log.clear();
+    let recv = net.recv(B, tagged(2), 1 << 20);
+    net.send(A, B, 2, 1 << 20);
+    net.run_for(200 * SECOND);
+    net.assert_got(B, recv, 2, 1 << 20);
+    let recv = net.recv(B, tagged(3), 1 << 20);
+    net.log.clear();
+    net.send(A, B, 3, 1 << 20);
+    net.settle();
+    net.assert_got(B, recv, 3, 1 << 20);
+    let longest = net.sights(A, Kind::Data).iter().map(|sight| sight.bytes.len()).max();
+    assert!(longest.unwrap() > 1460, "back at full length: {longest:?}");
+}
+
+#[test]
+fn content_is_cut_anew_when_frames_shorten() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.drop_where(|sight| sight.from == A && sight.bytes.len() > 1200);
+    let recv = net.recv(B, tagged(1), 30_000);
+    let req = net.send(A, B, 1, 30_000); // fragments
+    net.settle();
+    net.assert_got(B, recv, 1, 30_000);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+}
+
+#[test]
+fn single_eager_of_a_full_frame_becomes_fragments_in_a_black_hole() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.drop_where(|sight| sight.from == A && sight.bytes.len() > 1200);
+    let recvs: Vec<Recv> = (0..6).map(|tag| net.recv(B, tagged(tag), 1400)).collect();
+    for tag in 0..6 {
+        net.send(A, B, tag, 1400);
+    }
+    net.settle();
+    for (tag, &recv) in recvs.iter().enumerate() {
+        net.assert_got(B, recv, tag as u64, 1400);
+    }
+    assert!(net.seen(A, Kind::Fragment) > 0);
+}
+
+#[test]
+fn damaged_payload_is_dropped_unacknowledged_and_comes_again() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    let damage = Fate::Alter(Box::new(|bytes| *bytes.last_mut().unwrap() ^= 0x10));
+    net.rule(1, |sight| sight.from == A && sight.has(Kind::Eager), damage);
+    let recv = net.recv(B, tagged(1), 1000);
+    let req = net.send(A, B, 1, 1000);
+    net.settle();
+    net.assert_got(B, recv, 1, 1000);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+    assert_eq!(net.count(B, "frames_damaged"), 1);
+}
+
+#[test]
+fn without_payload_check_frames_have_no_check_record() {
+    let mut net = Net::pair(|settings, _| settings.payload_check = false);
+    let recv = net.recv(B, tagged(1), 100_000);
+    net.send(A, B, 1, 100_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 100_000);
+    assert_eq!(net.seen(A, Kind::Check), 0);
+}
+
+#[test]
+fn lone_small_message_costs_forty_bytes() {
+    let mut net = Net::pair(|settings, _| settings.payload_check = false);
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    net.send(A, B, 1, 8);
+    net.run_for(MS);
+    assert_eq!(net.log[0].bytes.len(), 40 + 8);
+    net.log.clear();
+    for tag in 0..3 {
+        net.send(A, B, tag, 8);
+    }
+    net.run_for(MS);
+    assert_eq!(net.log[0].bytes.len(), 40 + 8 + 2 * (16 + 8), "and each further one sixteen");
+}
+
+#[test]
+fn idle_row_rests_and_wakes_where_it_was() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.run_for(30 * SECOND);
+    assert_eq!(net.ep(A).next_timeout(), Instant::NEVER, "an idle endpoint has no timers");
+    assert_eq!(net.ep(B).next_timeout(), Instant::NEVER);
+    let recv = net.recv(B, tagged(1), 8);
+    net.log.clear();
+    let start = net.now;
+    net.send(A, B, 1, 8);
+    net.run_until(|net| net.got(B, recv).is_some());
+    assert_eq!(net.now - start, DELAY_NS, "no contact is needed");
+    assert_eq!(net.log[0].says(), [Kind::Eager]);
+}
