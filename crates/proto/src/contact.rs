@@ -149,18 +149,14 @@ impl Endpoint {
             if same && this.phase == Phase::Joined {
                 return Some(row); // it has not heard our Welcome yet
             }
-            if this.ended_id == hello.id() {
-                // We have ended this association: say so, or it would start again with what we took already.
-                self.reply_to(
-                    origin,
-                    &address,
-                    &hello,
-                    view.header.version(),
-                    ReplyRecord::Reset { id: 0 },
-                );
-                self.counters.resets_out += 1;
-                return None;
-            }
+        }
+        let ended = row.is_some_and(|row| self.rows[row].ended_id == hello.id());
+        if ended || self.forgotten_ids.contains(&hello.id()) {
+            // We have ended this association: say so, or it would start again with what we took already.
+            let reset = ReplyRecord::Reset { id: 0 };
+            self.reply_to(origin, &address, &hello, view.header.version(), reset);
+            self.counters.resets_out += 1;
+            return None;
         }
         let Some(Record::Echo { cookie }) = records.next() else {
             self.challenge(now, origin, &address, &hello, view.header.version());

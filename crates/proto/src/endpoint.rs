@@ -45,6 +45,8 @@ pub struct Endpoint {
     draw_count: u64,
     /// Moves when a row is forgotten, so that no older cookie is good any more (PROTOCOL §3.5).
     pub(crate) forgotten_count: u64,
+    /// The ids that forgotten peers last had: they may not have heard.
+    pub(crate) forgotten_ids: VecDeque<u64>,
 
     pub(crate) rows: Rows,
     /// Rows that are not idle.
@@ -114,6 +116,7 @@ impl Endpoint {
             key,
             draw_count: 0,
             forgotten_count: 0,
+            forgotten_ids: VecDeque::new(),
             rows: Rows::new(fourth),
             association_count: 0,
             actives: Slab::default(),

@@ -18,6 +18,9 @@ use crate::slab::NONE;
 use crate::types::{Instant, Memory, PeerId};
 use crate::wire::DONE_CANCELLED;
 
+/// Ids of forgotten peers that are remembered, so that one who has not heard does not begin again under the same id.
+const FORGOTTEN_COUNT_MAX: usize = 64;
+
 /// An endpoint on its way out.
 #[derive(Debug)]
 pub(crate) struct Closing {
@@ -355,6 +358,10 @@ impl Endpoint {
             self.remove_arrival(slot);
         }
         self.forgotten_count += 1;
+        if self.forgotten_ids.len() >= FORGOTTEN_COUNT_MAX {
+            self.forgotten_ids.pop_front();
+        }
+        self.forgotten_ids.push_back(self.rows[row].ended_id);
         self.rows.remove(row);
     }
 }

@@ -36,7 +36,7 @@ impl Endpoint {
         if self.regrant_at == Instant::NEVER {
             self.regrant_at = now + self.settings.initial_rtt_ns;
         }
-        self.pump_grants();
+        self.pump_grants(now);
     }
 
     pub(crate) fn stop_grants(&mut self, slot: u32) {
@@ -56,7 +56,7 @@ impl Endpoint {
     }
 
     /// Grants as long as somebody may be granted.
-    pub(crate) fn pump_grants(&mut self) {
+    pub(crate) fn pump_grants(&mut self, now: Instant) {
         while let Some(slot) = self.grants.next() {
             let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
             let data_len = self.data_len(row);
@@ -71,6 +71,7 @@ impl Endpoint {
             let serial = self.arrivals.serial(slot);
             let offset = self.progress[index].granted_to;
             self.progress[index].granted_to += len;
+            self.progress[index].progressed_at = now; // the wait for these bytes begins now
             self.grants.on_granted(slot, len);
             // Bytes that came before they were granted (a repeated announcement may hold more) are not waited for.
             let missing = self.progress[index].gaps.missing_within(offset, offset + len);
@@ -119,7 +120,7 @@ impl Endpoint {
         if self.arrivals.holds(slot, serial) {
             self.judge_readiness(slot);
         }
-        self.pump_grants();
+        self.pump_grants(now);
         verdict
     }
 
@@ -169,7 +170,7 @@ impl Endpoint {
                 self.regrant_one(slot, active);
             }
         }
-        self.pump_grants();
+        self.pump_grants(now);
     }
 
     fn regrant_one(&mut self, slot: u32, active: u32) {

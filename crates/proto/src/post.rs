@@ -66,6 +66,11 @@ pub(crate) struct Parts {
 }
 
 impl Outgoing {
+    /// The peer has granted some of it: it knows the message, and cannot refuse it any more.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.stage == SendStage::Pulled || (self.is_large && self.parts != NONE)
+    }
+
     /// Whether it can go as one Eager record into this much room.
     #[inline]
     pub(crate) fn fits_whole(&self, room: usize) -> bool {

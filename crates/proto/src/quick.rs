@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use crate::api::{Envelope, Event, Piece, TxFrame};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
-use crate::output::start;
 use crate::input::FIRST_PACKETS;
+use crate::output::start;
 use crate::path::AckDue;
 use crate::peer::{Active, Phase, row_of_id};
 use crate::post::{Outgoing, SendStage};
@@ -133,7 +133,14 @@ impl Endpoint {
             len: body.len() as u64,
         };
         let (user, placed_len, result) = (receive.user, placed.len() as u64, Ok(()));
-        self.events.push_back(Event::Received { req, user, envelope, offset: 0, placed_len, result });
+        self.events.push_back(Event::Received {
+            req,
+            user,
+            envelope,
+            offset: 0,
+            placed_len,
+            result,
+        });
 
         this.message_in += 1;
         this.heard_at = now;

@@ -286,8 +286,7 @@ impl Endpoint {
         for path in &mut active.paths {
             path.flight.void(&mut |content| match *content {
                 Content::Message { slot, serial, len, .. } if outgoing.holds(slot, serial) => {
-                    let held =
-                        outgoing[slot].message >= from && outgoing[slot].stage != SendStage::Pulled;
+                    let held = outgoing[slot].message >= from && !outgoing[slot].is_granted();
                     freed += if held { eager_cost(len) } else { 0 };
                     held
                 }
@@ -300,7 +299,7 @@ impl Endpoint {
         let mut slot = active.last;
         while slot != NONE && self.outgoing[slot].message >= from {
             let send = &mut self.outgoing[slot];
-            if send.stage != SendStage::Pulled {
+            if !send.is_granted() {
                 send.stage = SendStage::Waiting;
                 if reached {
                     self.actives[active_slot].unsent = slot;

@@ -269,9 +269,8 @@ fn overflow_memory_holds_messages_until_a_receive_matches() {
     for lengths in [[8, 16, 24], [5000, 8, 6000], [100_000, 8, 40_000]] {
         let mut net = Net::new(2);
         let over = overflow(&mut net, 200_000, Use::Many { free_len_min: 1 });
-        let reqs: Vec<ReqId> = (0..3)
-            .map(|tag| net.send_matched(A, B, tag, lengths[tag as usize]))
-            .collect();
+        let reqs: Vec<ReqId> =
+            (0..3).map(|tag| net.send_matched(A, B, tag, lengths[tag as usize])).collect();
         net.settle();
         assert_eq!(net.ep(B).held().0, 0, "no memory of ours");
         assert_eq!(net.ep(B).held().1, 3, "but envelopes");

@@ -335,7 +335,14 @@ fn eager_payload_in_flight_stays_within_the_credit() {
     }
     net.drop_each(B, Kind::Ack);
     net.run_for(RTT_NS);
-    for sight in &net.log { println!("{:?} {:?}", sight.at, sight.says()); for (r,_) in sight.view().records() { if let Record::Ack(a)=r { println!("credit {}", a.credit_len()); } } }
+    for sight in &net.log {
+        println!("{:?} {:?}", sight.at, sight.says());
+        for (r, _) in sight.view().records() {
+            if let Record::Ack(a) = r {
+                println!("credit {}", a.credit_len());
+            }
+        }
+    }
     let sent = net.sights(A, Kind::Eager).len();
     assert!((30..=40).contains(&sent), "{sent} KB in flight of 60, credit 40");
     net.heal();
