@@ -16,7 +16,7 @@ pub(crate) struct Args {
     #[arg(long)]
     complete: bool,
     /// Fresh simulated scenarios
-    #[arg(long, value_name = "N", default_value_t = 3000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     runs: u32,
     /// First seed of the fresh scenarios; without it, from the clock
     #[arg(long, value_name = "SEED")]

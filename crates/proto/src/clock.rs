@@ -275,8 +275,10 @@ impl Endpoint {
 
     fn tend_idleness(&mut self, now: Instant, row: u32) {
         let active = self.rows[row].active;
+        // A record that has just been made does not know since when.
         if !self.actives[active].is_quiet()
             || self.rows[row].refused_from != crate::peer::NO_MESSAGE
+            || self.actives[active].idle_since == Instant(0)
         {
             self.actives[active].idle_since = now;
         } else if now.since_ns(self.actives[active].idle_since) >= REST_AFTER_NS

@@ -21,6 +21,7 @@ use crate::path::{Path, PathRest, Standing};
 use crate::peer::{Active, Phase, Rows, Seeded, make_id};
 use crate::pool::BytePool;
 use crate::post::{Outgoing, Parts};
+use crate::ring::Ring;
 use crate::sabotage::Saboteur;
 use crate::siphash::siphash13_words;
 use crate::slab::{NONE, Slab};
@@ -82,7 +83,7 @@ pub struct Endpoint {
     pub(crate) refused: VecDeque<u32>,
     pub(crate) queries: Queries,
 
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) events: Ring<Event>,
     pub(crate) timers: BinaryHeap<Reverse<(Instant, u32)>>,
     pub(crate) ack_timers: VecDeque<(Instant, u32)>,
     pub(crate) closing: Option<Closing>,
@@ -139,7 +140,7 @@ impl Endpoint {
             regrant_at: Instant::NEVER,
             refused: VecDeque::new(),
             queries: Queries::default(),
-            events: VecDeque::new(),
+            events: Ring::new(),
             timers: BinaryHeap::new(),
             ack_timers: VecDeque::new(),
             closing: None,

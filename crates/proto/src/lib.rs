@@ -44,6 +44,7 @@ mod peer;
 mod pool;
 mod post;
 mod quick;
+mod ring;
 mod rtt;
 mod sabotage;
 mod sent;

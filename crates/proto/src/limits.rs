@@ -128,13 +128,18 @@ impl core::error::Error for SettingsError {}
 impl Settings {
     /// Checks what the rest of the code relies on.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let rules: [(&'static str, bool, &'static str); 7] = [
+        let rules: [(&'static str, bool, &'static str); 8] = [
             ("frame_len_max", self.frame_len_max >= FRAME_LEN_FLOOR, "at least 1200"),
             ("eager_len_max", self.eager_len_max <= 1 << 20, "at most 1 MiB"),
             ("grant_packets", (1..=4096).contains(&self.grant_packets), "1 to 4096"),
             ("grants_in_flight", (1..=64).contains(&self.grants_in_flight), "1 to 64"),
             ("ack_every", (1..=256).contains(&self.ack_every), "1 to 256"),
             ("ack_delay_ns", self.ack_delay_ns <= SECOND, "at most one second"),
+            (
+                "initial_rtt_ns",
+                (1_000..=10 * SECOND).contains(&self.initial_rtt_ns),
+                "one microsecond to ten seconds",
+            ),
             (
                 "versions",
                 1 <= self.versions.0 && self.versions.0 <= self.versions.1 && self.versions.1 < 16,

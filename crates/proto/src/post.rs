@@ -94,21 +94,22 @@ impl Endpoint {
             return Err(PostError::Closing);
         }
         let row = spec.peer.0;
-        if self.rows.get(row).is_none() {
+        let Some(this) = self.rows.get(row) else {
             return Err(PostError::UnknownPeer);
-        }
-        let eager_len_max = u64::from(self.settings.eager_len_max);
+        };
+        let is_awake = this.phase != Phase::Idle && this.active != NONE;
         let (bytes, total) = match spec.payload {
             Payload::InPlace { buf, len } => (Bytes::User(buf), len),
             Payload::Copied(bytes) => (self.copy_payload(bytes)?, bytes.len() as u64),
         };
-        if self.rows[row].phase == Phase::Idle {
-            self.begin_contact(now, row);
+        if !is_awake {
+            self.wake(now, row);
         }
-        let active = self.activate(row);
-        let message = self.rows[row].message_out;
-        self.rows[row].message_out += 1;
-        let last = self.actives[active].last;
+        let this = &mut self.rows[row];
+        let active = &mut **self.actives.get_mut(this.active).expect("awake");
+        let message = this.message_out;
+        this.message_out += 1;
+        let is_large = total > u64::from(self.settings.eager_len_max);
         let slot = self.outgoing.insert(Outgoing {
             tag: spec.tag,
             immediate: spec.immediate,
@@ -117,34 +118,43 @@ impl Endpoint {
             user: spec.user,
             bytes,
             row,
-            previous: last,
+            previous: active.last,
             next: NONE,
             parts: NONE,
             space: spec.space,
             stage: SendStage::Waiting,
-            is_large: total > eager_len_max,
+            is_large,
             until_matched: spec.until_matched,
             is_queued: false,
         });
-        if total > eager_len_max || spec.until_matched {
-            self.sends_by_number.insert(number_key(row, message as u32), slot);
-        }
-        let active = &mut self.actives[active];
-        active.last = slot;
-        if active.first == NONE {
-            active.first = slot;
+        let key = self.outgoing.key(slot);
+        match core::mem::replace(&mut active.last, slot) {
+            NONE => active.first = slot,
+            last => self.outgoing[last].next = slot,
         }
         if active.unsent == NONE {
             active.unsent = slot;
         }
-        if last != NONE {
-            self.outgoing[last].next = slot;
+        if is_large || spec.until_matched {
+            self.sends_by_number.insert(number_key(row, message as u32), slot);
         }
         self.counters.messages_out += 1;
-        self.make_ready(row);
-        Ok(ReqId(self.outgoing.key(slot) | SEND_BIT))
+        self.rows.make_ready(row);
+        Ok(ReqId(key | SEND_BIT))
     }
 
+    /// A row without an association gets one; a row at rest its active record.
+    #[cold]
+    #[inline(never)]
+    fn wake(&mut self, now: Instant, row: u32) {
+        if self.rows[row].phase == Phase::Idle {
+            self.begin_contact(now, row);
+        }
+        self.activate(row);
+    }
+
+    #[cold]
+    #[inline(never)]
     fn copy_payload(&mut self, bytes: &[u8]) -> Result<Bytes, PostError> {
         let len_max = u64::from(self.settings.eager_len_max);
         if bytes.len() as u64 > len_max {
@@ -159,7 +169,7 @@ impl Endpoint {
     pub(crate) fn end_send(&mut self, slot: u32, result: Result<(), Failure>) {
         let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
         let send = self.outgoing.remove(slot);
-        let active = &mut self.actives[self.rows[send.row].active];
+        let active = &mut *self.actives[self.rows[send.row].active];
         if active.unsent == slot {
             active.unsent = send.next;
         }

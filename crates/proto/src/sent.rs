@@ -11,10 +11,8 @@
 //! in the middle keeps its place, marked, until it gets to the front. The front is always outstanding: an Ack that
 //! repeats what is known is dismissed with one comparison, and the next packet to be lost is at hand.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use crate::content::Content;
+use crate::ring::Ring;
 use crate::types::Instant;
 
 /// A packet is lost when one sent this many numbers later is acknowledged (PROTOCOL §6.2).
@@ -475,59 +473,6 @@ impl Acked {
         if packet.number == largest {
             self.largest_newly = Some((largest, packet.sent_at));
         }
-    }
-}
-
-/// A queue in which everything keeps its position, counted over the queue's life and wrapping. `VecDeque` counts from
-/// its front, which moves; and here dropping any number of values at the front is one assignment to `start`.
-#[derive(Clone, Debug)]
-struct Ring<T> {
-    /// A power of two of them, or none yet. Doubled when full, never shrunk: a peer at rest has no flight at all.
-    slots: Vec<T>,
-    start: u32,
-    end: u32,
-}
-
-impl<T: Copy> Ring<T> {
-    fn new() -> Self {
-        Self { slots: Vec::new(), start: 0, end: 0 }
-    }
-
-    /// The slot behind the end, where the next value is put before `end` moves over it. `filler` is for slots that never
-    /// had one.
-    #[inline(always)]
-    fn behind_end(&mut self, filler: &T) -> &mut T {
-        if self.end.wrapping_sub(self.start) as usize == self.slots.len() {
-            self.grow(filler);
-        }
-        self.get_mut(self.end)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, filler: &T) {
-        let mut slots = vec![*filler; (2 * self.slots.len()).max(8)];
-        let mask = slots.len() - 1;
-        let mut at = self.start;
-        while at != self.end {
-            slots[at as usize & mask] = *self.get(at);
-            at = at.wrapping_add(1);
-        }
-        self.slots = slots;
-    }
-
-    fn front(&self) -> Option<&T> {
-        (self.start != self.end).then(|| self.get(self.start))
-    }
-
-    /// What stands at a position from `start` to before `end`.
-    fn get(&self, at: u32) -> &T {
-        &self.slots[at as usize & (self.slots.len() - 1)]
-    }
-
-    fn get_mut(&mut self, at: u32) -> &mut T {
-        let mask = self.slots.len() - 1;
-        &mut self.slots[at as usize & mask]
     }
 }
 

@@ -34,30 +34,30 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    #[inline]
+    #[inline(always)] // so that the item is made where it will lie
     pub(crate) fn insert(&mut self, item: T) -> u32 {
-        self.count += 1;
+        if self.free == NONE {
+            self.grow();
+        }
         let at = self.free;
-        // `NONE` is beyond every slot: whether there is a free one and whether the slot exists is one question.
-        let Some(slot) = self.slots.get_mut(at as usize) else {
-            return self.insert_growing(item);
-        };
+        let slot = &mut self.slots[at as usize];
         self.free = slot.next_free;
         slot.item = Some(item);
+        self.count += 1;
         at
     }
 
-    /// Apart, so that an item is made in one place only and need not be moved there.
+    /// Makes a free slot. Apart from the item, which therefore need not be in memory before its slot is known.
     #[cold]
     #[inline(never)]
-    fn insert_growing(&mut self, item: T) -> u32 {
+    fn grow(&mut self) {
         assert!(self.slots.len() < NONE as usize, "slots are numbered in 32 bits");
-        self.slots.push(Slot { serial: 0, next_free: NONE, item: Some(item) });
-        self.slots.len() as u32 - 1
+        self.free = self.slots.len() as u32;
+        self.slots.push(Slot { serial: 0, next_free: NONE, item: None });
     }
 
     /// Empties a slot that is in use.
-    #[inline] // so that a caller who wants a few fields does not get the whole item copied
+    #[inline(always)] // so that a caller who wants a few fields does not get the whole item copied
     pub(crate) fn remove(&mut self, at: u32) -> T {
         let slot = &mut self.slots[at as usize];
         let item = slot.item.take().expect("slot in use");
@@ -74,9 +74,15 @@ impl<T> Slab<T> {
     }
 
     /// The serial of a slot, for `holds`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn serial(&self, at: u32) -> u32 {
         self.slots[at as usize].serial
+    }
+
+    /// What the slot held when `serial` was read, if it still does.
+    #[inline(always)]
+    pub(crate) fn get_held(&mut self, at: u32, serial: u32) -> Option<&mut T> {
+        self.slots.get_mut(at as usize).filter(|slot| slot.serial == serial)?.item.as_mut()
     }
 
     /// Whether the slot still holds what it held when `serial` was read.
@@ -86,7 +92,7 @@ impl<T> Slab<T> {
     }
 
     /// A name for the item that outlives it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&self, at: u32) -> u64 {
         u64::from(self.serial(at)) << 32 | u64::from(at)
     }
@@ -98,7 +104,7 @@ impl<T> Slab<T> {
         self.holds(at, (key >> 32) as u32).then_some(at)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get_with_serial(&mut self, at: u32) -> (u32, &mut T) {
         let slot = &mut self.slots[at as usize];
         (slot.serial, slot.item.as_mut().expect("slot in use"))
@@ -120,14 +126,14 @@ impl<T> Slab<T> {
 
 impl<T> Index<u32> for Slab<T> {
     type Output = T;
-    #[inline]
+    #[inline(always)]
     fn index(&self, at: u32) -> &T {
         self.slots[at as usize].item.as_ref().expect("slot in use")
     }
 }
 
 impl<T> IndexMut<u32> for Slab<T> {
-    #[inline]
+    #[inline(always)]
     fn index_mut(&mut self, at: u32) -> &mut T {
         self.slots[at as usize].item.as_mut().expect("slot in use")
     }

@@ -19,6 +19,8 @@ const LARGE_LEN: u64 = 1_000_000;
 const LOSS_PPM: u32 = 20_000;
 const RATE_GBPS: u64 = 10;
 const DELAY_NS: u64 = 10_000;
+/// Frames of data told in one line.
+const STRETCH_FRAME_COUNT: u64 = 64;
 
 /// What a frame is mainly about, for explaining and folding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +41,11 @@ enum Topic {
 }
 
 impl Topic {
+    /// Whether frames about it come in such numbers that they are told together.
+    fn folds(self) -> bool {
+        matches!(self, Self::Data | Self::Ack | Self::Grant)
+    }
+
     /// What a reader should know when it is met first.
     fn explanation(self) -> Option<&'static str> {
         Some(match self {
@@ -75,29 +82,44 @@ impl Topic {
     }
 }
 
-/// Frames of one topic and direction in a row.
-#[derive(Debug)]
-struct Run {
-    topic: Topic,
-    from: u32,
-    count: u64,
-    bytes: u64,
-    lost: u64,
-    first: String,
+/// A stretch of the large transfer, told in one line.
+#[derive(Debug, Default)]
+struct Stretch {
     at_ns: u64,
+    data_count: u64,
+    again_count: u64,
+    ack_count: u64,
+    grant_count: u64,
+    lost_count: u64,
 }
 
 struct Teller {
     out: Box<dyn Write>,
     secrets: Vec<Secret>,
     explained: HashSet<Topic>,
-    /// At most one for each direction: data one way, acks and grants the other.
-    runs: Vec<Run>,
+    stretch: Option<Stretch>,
+    /// A frame told on a line of its own, which waits to hear whether it is lost.
+    single: Option<(u64, String)>,
+    /// Bytes of the large message sent so far.
+    sent_to: u64,
     lost_count: u64,
     result: io::Result<()>,
 }
 
 impl Teller {
+    fn new(out: Box<dyn Write>, secrets: Vec<Secret>) -> Self {
+        Self {
+            out,
+            secrets,
+            explained: HashSet::new(),
+            stretch: None,
+            single: None,
+            sent_to: 0,
+            lost_count: 0,
+            result: Ok(()),
+        }
+    }
+
     fn say(&mut self, text: &str) {
         if self.result.is_ok() {
             self.result = writeln!(self.out, "{text}");
@@ -107,14 +129,16 @@ impl Teller {
     fn on_frame(&mut self, event: &NetEvent, bytes: &[u8]) {
         match event.what {
             What::Sent => self.on_sent(event, bytes),
-            What::Dropped(_) => {
-                self.lost_count += 1;
-                if let Some(run) =
-                    self.runs.iter_mut().rev().find(|run| run.from == event.frame.from.node)
-                {
-                    run.lost += 1;
-                }
-            }
+            What::Dropped(reason) => self.on_lost(event.frame.number, reason.as_str()),
+            _ => {}
+        }
+    }
+
+    fn on_lost(&mut self, number: u64, reason: &str) {
+        self.lost_count += 1;
+        match (&mut self.single, &mut self.stretch) {
+            (Some((single, line)), _) if *single == number => *line += &format!("; lost ({reason})"),
+            (_, Some(stretch)) => stretch.lost_count += 1,
             _ => {}
         }
     }
@@ -122,41 +146,66 @@ impl Teller {
     fn on_sent(&mut self, event: &NetEvent, bytes: &[u8]) {
         let secret = self.secrets[event.frame.to.node as usize];
         let topic = topic_of(secret, bytes);
-        let from = event.frame.from.node;
-        let folds = matches!(topic, Topic::Data | Topic::Ack | Topic::Grant);
-        if !folds || self.runs.iter().any(|run| run.from == from && run.topic != topic) {
-            self.flush();
-        }
         if self.explained.insert(topic)
             && let Some(text) = topic.explanation()
         {
             self.flush();
             self.say(&format!("\n  {text}"));
         }
-        let len = bytes.len() as u64;
-        if let Some(run) = self.runs.iter_mut().find(|run| run.from == from) {
-            run.count += 1;
-            run.bytes += len;
-            return;
+        if topic.folds() {
+            self.add_to_stretch(event.frame.at_ns, topic, secret, bytes);
+        } else {
+            self.flush();
+            let way = if event.frame.from.node == 0 { "A → B" } else { "B → A" };
+            let what = describe_frame(secret, bytes);
+            self.single = Some((event.frame.number, format!("{}  {way}  {what}", time(event.frame.at_ns))));
         }
-        let (first, at_ns) = (describe_frame(secret, bytes), event.frame.at_ns);
-        self.runs.push(Run { topic, from, count: 1, bytes: len, lost: 0, first, at_ns });
+    }
+
+    fn add_to_stretch(&mut self, at_ns: u64, topic: Topic, secret: Secret, bytes: &[u8]) {
+        self.flush_single();
+        if self.stretch.as_ref().is_some_and(|stretch| stretch.data_count >= STRETCH_FRAME_COUNT) {
+            self.flush();
+        }
+        let sent_to = &mut self.sent_to;
+        let stretch = self.stretch.get_or_insert_with(|| Stretch { at_ns, ..Stretch::default() });
+        match topic {
+            Topic::Grant => stretch.grant_count += 1,
+            Topic::Ack => stretch.ack_count += 1,
+            _ => stretch.data_count += 1,
+        }
+        let Ok(frame) = FrameView::open(secret, bytes) else { return };
+        for (record, body) in frame.records() {
+            if let Record::Data { offset, .. } = record {
+                stretch.again_count += u64::from(offset < *sent_to);
+                *sent_to = (*sent_to).max(offset + body.len() as u64);
+            }
+        }
+    }
+
+    fn flush_single(&mut self) {
+        if let Some((_, line)) = self.single.take() {
+            self.say(&line);
+        }
     }
 
     fn flush(&mut self) {
-        for run in std::mem::take(&mut self.runs) {
-            let way = if run.from == 0 { "A → B" } else { "B → A" };
-            let lost = match (run.lost, run.count) {
-                (0, _) => String::new(),
-                (_, 1) => "; lost on the way".into(),
-                (lost, _) => format!("; {lost} of them lost on the way"),
-            };
-            let what = match run.count {
-                1 => run.first,
-                count => format!("{count} frames, {} bytes, from {}", run.bytes, run.first),
-            };
-            self.say(&format!("{}  {way}  {what}{lost}", time(run.at_ns)));
+        self.flush_single();
+        let Some(stretch) = self.stretch.take() else { return };
+        let mut parts = Vec::new();
+        if stretch.data_count > 0 {
+            parts.push(format!("A → B  {} frames of data, up to byte {}", stretch.data_count, self.sent_to));
         }
+        if stretch.again_count > 0 {
+            parts.push(format!("{} of them again", stretch.again_count));
+        }
+        if stretch.ack_count + stretch.grant_count > 0 {
+            parts.push(format!("B → A  {} acks, {} with grants", stretch.ack_count + stretch.grant_count, stretch.grant_count));
+        }
+        if stretch.lost_count > 0 {
+            parts.push(format!("{} lost", stretch.lost_count));
+        }
+        self.say(&format!("{}  {}", time(stretch.at_ns), parts.join("; ")));
     }
 }
 
@@ -195,14 +244,7 @@ pub fn tell(seed: u64, out: Box<dyn Write>) -> io::Result<()> {
     world.net().set_conditions(Who::Any, Who::Any, conditions);
     world.net().set_all_lines(Line::gbps(RATE_GBPS, 1 << 20));
     let secrets = vec![world.address(a).secret, world.address(b).secret];
-    let teller = Rc::new(RefCell::new(Teller {
-        out,
-        secrets,
-        explained: HashSet::new(),
-        runs: Vec::new(),
-        lost_count: 0,
-        result: Ok(()),
-    }));
+    let teller = Rc::new(RefCell::new(Teller::new(out, secrets)));
     teller.borrow_mut().say(&format!(
         "Two endpoints, A and B, on a {RATE_GBPS} Gb/s wire of {} µs that loses 2 frames in 100 (seed {seed}).\n\
          A sends three messages of 8 bytes and one of {LARGE_LEN}; B has posted receives for all.",

@@ -323,27 +323,28 @@ fn silence_shrinks_the_window_to_two_frames() {
     net.assert_got(B, recv, 1, 4 << 20);
 }
 
-#[test]
-fn eager_payload_in_flight_stays_within_the_credit() {
-    let tight = Plan::with(|_, limits| limits.held_len_max = 40_000);
-    let mut net = Net::of(&[Plan::default(), tight]);
-    net.join(A, B); // its Ack told the credit
-    net.run_for(10 * MS);
-
+/// Messages of 1 KB that leave at once, of 60, while nothing is acknowledged.
+fn burst(net: &mut Net) -> usize {
+    net.log.clear();
     for tag in 0..60 {
         net.send(A, B, tag, 1000);
     }
     net.drop_each(B, Kind::Ack);
     net.run_for(RTT_NS);
-    for sight in &net.log {
-        println!("{:?} {:?}", sight.at, sight.says());
-        for (r, _) in sight.view().records() {
-            if let Record::Ack(a) = r {
-                println!("credit {}", a.credit_len());
-            }
-        }
-    }
-    let sent = net.sights(A, Kind::Eager).len();
+    net.sights(A, Kind::Eager).len()
+}
+
+fn pair_with_credit(held_len_max: u64) -> Net {
+    let tight = Plan::with(|_, limits| limits.held_len_max = held_len_max);
+    Net::of(&[Plan::default(), tight])
+}
+
+#[test]
+fn eager_payload_in_flight_stays_within_the_credit() {
+    let mut net = pair_with_credit(40_000);
+    net.send(A, B, 99, 0); // the Ack tells the credit
+    net.run_for(10 * MS);
+    let sent = burst(&mut net);
     assert!((30..=40).contains(&sent), "{sent} KB in flight of 60, credit 40");
     net.heal();
     let recvs: Vec<Recv> = (0..60).map(|tag| net.recv(B, tagged(tag), 1000)).collect();
@@ -351,6 +352,17 @@ fn eager_payload_in_flight_stays_within_the_credit() {
     for (tag, &recv) in recvs.iter().enumerate() {
         net.assert_got(B, recv, tag as u64, 1000);
     }
+}
+
+#[test]
+fn row_that_woke_remembers_the_credit_for_a_while() {
+    let mut net = pair_with_credit(40_000);
+    net.send(A, B, 99, 0);
+    net.settle(); // at rest
+    net.send(A, B, 99, 0);
+    net.run_for(10 * MS);
+    let sent = burst(&mut net);
+    assert!((30..=40).contains(&sent), "{sent} KB in flight of 60, credit 40");
 }
 
 #[test]
