@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     steps.take("line coverage of packhorse-proto", || {
         let report = if args.html { "--out Stdout --out Html --out Lcov" } else { "--out Stdout --out Lcov" };
         let mut tarpaulin = cargo(&format!(
-            "tarpaulin --engine llvm --packages packhorse-proto --packages packhorse-tests --lib --test sim --test corpus \
+            "tarpaulin --engine llvm --packages packhorse-proto --packages packhorse-tests --lib --test protocol --test sim --test corpus \
              --include-files crates/proto/src/* --fail-under {} --timeout 1800 --skip-clean \
              --output-dir target/coverage --target-dir target/coverage/build {report}",
             args.at_least

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::steps::{Steps, cargo, root, shown};
-use crate::tools::{MUTANTS, require};
+use crate::tools::{MUTANTS, NEXTEST, require};
 
 /// How much to try.
 #[derive(clap::Args)]
@@ -78,7 +78,9 @@ fn search_command(args: &Args) -> Command {
         line.push_str(if wanted { flag } else { "" });
     }
     if !args.list {
-        line.push_str(" -- --lib --test sim");
+        // Nextest stops at the first failure of any test program, and runs them side by side.
+        line.push_str(if NEXTEST.is_here() { " --test-tool nextest" } else { "" });
+        line.push_str(" -- --lib --test protocol --test sim");
     }
     let mut mutants = cargo(&line);
     mutants.env("PACKHORSE_TEST_RUNS", args.runs.to_string());

@@ -192,6 +192,12 @@ impl Received {
         }
     }
 
+    /// What to acknowledge if nothing is missing, as far as is remembered: the usual case.
+    #[inline]
+    pub(crate) fn ack_without_holes(&self, now: Instant) -> Option<AckHead> {
+        if self.older.is_empty() { self.ack(now, &mut []) } else { None }
+    }
+
     /// What an Ack sent now says. Its pairs (skip, take) go into `pairs`, as many as there is room for, newest first:
     /// a short slice makes a short Ack. None if there is nothing above the floor.
     pub(crate) fn ack(&self, now: Instant, pairs: &mut [(u32, u32)]) -> Option<AckHead> {

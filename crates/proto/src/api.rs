@@ -290,6 +290,8 @@ pub struct TxFrame {
     pub body_len: usize,
     /// The receiver's key, for `wire::finish`.
     pub(crate) secret: Option<crate::types::Secret>,
+    /// Sealed as it was written.
+    pub(crate) is_sealed: bool,
 }
 
 /// What the driver draws and knows when an endpoint opens.

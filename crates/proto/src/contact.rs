@@ -151,7 +151,7 @@ impl Endpoint {
             }
         }
         let ended = row.is_some_and(|row| self.rows[row].ended_id == hello.id());
-        if ended || self.forgotten_ids.contains(&hello.id()) {
+        if ended || self.forgotten.iter().any(|&(_, id)| id == hello.id()) {
             // We have ended this association: say so, or it would start again with what we took already.
             let reset = ReplyRecord::Reset { id: 0 };
             self.reply_to(origin, &address, &hello, view.header.version(), reset);

@@ -46,8 +46,8 @@ pub struct Endpoint {
     draw_count: u64,
     /// Moves when a row is forgotten, so that no older cookie is good any more (PROTOCOL §3.5).
     pub(crate) forgotten_count: u64,
-    /// The ids that forgotten peers last had: they may not have heard.
-    pub(crate) forgotten_ids: VecDeque<u64>,
+    /// Forgotten peers and the ids they last had: they may not have heard.
+    pub(crate) forgotten: VecDeque<(Identity, u64)>,
 
     pub(crate) rows: Rows,
     /// Rows that are not idle.
@@ -117,7 +117,7 @@ impl Endpoint {
             key,
             draw_count: 0,
             forgotten_count: 0,
-            forgotten_ids: VecDeque::new(),
+            forgotten: VecDeque::new(),
             rows: Rows::new(fourth),
             association_count: 0,
             actives: Slab::default(),
@@ -186,6 +186,8 @@ impl Endpoint {
         }
         let row = self.rows.insert(address.identity, address.secret, address.locator);
         self.rows[row].version = self.settings.versions.1;
+        let known = self.forgotten.iter().rev().find(|(identity, _)| *identity == address.identity);
+        self.rows[row].ended_id = known.map_or(0, |&(_, id)| id);
         Ok(row)
     }
 
@@ -325,7 +327,14 @@ impl TxFrame {
     }
 
     /// Finishes the frame: `crc` is the CRC32C of the gathered body if `wants_crc`, else not looked at.
+    #[inline] // the usual frame was sealed when it was written
     pub fn seal(&mut self, crc: u32) {
+        if !self.is_sealed {
+            self.seal_written(crc);
+        }
+    }
+
+    fn seal_written(&mut self, crc: u32) {
         let secret = self.secret.expect("made by poll_transmit");
         let crc = self.wants_crc().then_some(crc);
         wire::seal(&mut self.head, self.body_len, secret, crc);

@@ -18,7 +18,7 @@ use crate::slab::NONE;
 use crate::types::{Instant, Memory, PeerId};
 use crate::wire::DONE_CANCELLED;
 
-/// Ids of forgotten peers that are remembered, so that one who has not heard does not begin again under the same id.
+/// Forgotten peers whose last id is remembered, so that one who has not heard does not begin again under the same id.
 const FORGOTTEN_COUNT_MAX: usize = 64;
 
 /// An endpoint on its way out.
@@ -303,7 +303,9 @@ impl Endpoint {
     /// Whole messages that were ahead of their turn when their association ended: now it is their turn.
     pub(crate) fn deliver_orphans(&mut self, now: Instant, memory: &mut impl Memory) {
         while let Some(key) = self.orphans.pop_front() {
-            if let Some(slot) = self.arrivals.lookup(key) {
+            // The row may have ended again before they were delivered: each is delivered once.
+            let waiting = |&slot: &u32| self.arrivals[slot].stage == Stage::Early;
+            if let Some(slot) = self.arrivals.lookup(key).filter(waiting) {
                 if self.closing.is_some() {
                     self.end_arrival(now, slot);
                 } else {
@@ -358,10 +360,10 @@ impl Endpoint {
             self.remove_arrival(slot);
         }
         self.forgotten_count += 1;
-        if self.forgotten_ids.len() >= FORGOTTEN_COUNT_MAX {
-            self.forgotten_ids.pop_front();
+        if self.forgotten.len() >= FORGOTTEN_COUNT_MAX {
+            self.forgotten.pop_front();
         }
-        self.forgotten_ids.push_back(self.rows[row].ended_id);
+        self.forgotten.push_back((self.rows[row].identity, self.rows[row].ended_id));
         self.rows.remove(row);
     }
 }

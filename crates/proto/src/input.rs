@@ -12,12 +12,12 @@ use crate::path::{AckDue, Candidate, Path};
 use crate::peer::{Phase, row_of_id};
 use crate::post::SendStage;
 use crate::sabotage::Sabotage;
-use crate::sent::{Acked, Flight};
+use crate::sent::{Acked, Flight, Hear};
 use crate::slab::NONE;
 use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
-use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, Record};
+use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, LoneView, Record};
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
 const REORDER_SLACK: u64 = 64;
@@ -40,6 +40,28 @@ pub(crate) struct Origin {
     pub(crate) from: Locator,
 }
 
+/// Who hears what an Ack of a row accepted.
+struct Accepted<'a> {
+    endpoint: &'a mut Endpoint,
+    now: Instant,
+    row: u32,
+    active_slot: u32,
+    path_index: usize,
+}
+
+impl Hear for Accepted<'_> {
+    #[inline(always)]
+    fn hear(&mut self, content: Content) {
+        let Self { endpoint, now, row, active_slot, path_index } = self;
+        if let Content::Message { slot, serial, len, .. } = content
+            && endpoint.end_quick(*active_slot, slot, serial, len)
+        {
+            return;
+        }
+        endpoint.on_content_acked(*now, *row, *path_index, content);
+    }
+}
+
 impl Endpoint {
     /// A frame arrived on `link` from `from`.
     pub fn on_frame(
@@ -56,15 +78,33 @@ impl Endpoint {
         if !self.orphans.is_empty() {
             self.deliver_orphans(now, memory);
         }
+        let Some(lone) = LoneView::read(bytes) else {
+            return self.on_other_frame(now, Origin { link, from }, bytes, memory);
+        };
+        if !lone.is_keyed(self.secret) {
+            self.counters.frames_unkeyed += 1;
+        } else if self.closing.is_some() || !self.on_quick(now, link, &from, &lone, memory) {
+            self.on_any_frame(now, Origin { link, from }, lone.view(), memory);
+        }
+    }
+
+    /// A frame that has not the shape of the commonest one. Apart, as are its kin: the commonest needs all registers.
+    #[inline(never)]
+    fn on_other_frame(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        bytes: &[u8],
+        memory: &mut impl Memory,
+    ) {
         let Some(view) = self.open_frame(bytes) else { return };
-        // The commonest frame, one whole small message and no check record, is read and judged in one go.
-        if let Some((head, body)) = view.lone_eager()
+        if let Some(ack) = view.lone_ack()
             && self.closing.is_none()
-            && self.on_quick(now, link, &from, view.header, &head, body, memory)
+            && self.on_quick_ack(now, &origin, view.header, &ack)
         {
             return;
         }
-        self.on_any_frame(now, Origin { link, from }, view, memory);
+        self.on_any_frame(now, origin, view, memory);
     }
 
     /// Any frame that is rightly keyed. Given the view itself and not a place where it is, so that `on_quick` finds it in
@@ -310,9 +350,8 @@ impl Endpoint {
         let largest = expand(ack.largest(), path.flight.next_packet());
         // Contents are owned by tables beside the flight: take it out while they hear of it.
         let mut flight = core::mem::replace(&mut path.flight, Flight::new(1));
-        let result = flight.on_ack(ack.ranges(largest), &mut |content| {
-            self.on_content_acked(now, row, path_index, content);
-        });
+        let mut accepted = Accepted { endpoint: self, now, row, active_slot, path_index };
+        let result = flight.on_ack(ack.ranges(largest), &mut accepted);
         let active = &mut self.actives[active_slot];
         let path = &mut active.paths[path_index];
         path.flight = flight;
@@ -334,7 +373,10 @@ impl Endpoint {
         if !self.actives[active_slot].paths[path_index].flight.is_empty() {
             self.arm_flight(row, path_index);
         }
-        self.make_ready(row);
+        let active = &self.actives[active_slot];
+        if active.has_content() || !active.granted.is_empty() {
+            self.make_ready(row); // what waited for window or credit
+        }
     }
 
     #[inline]
@@ -386,7 +428,7 @@ impl Endpoint {
     }
 
     /// Something we sent arrived and was accepted.
-    #[inline]
+    #[inline(never)]
     fn on_content_acked(&mut self, now: Instant, row: u32, path_index: usize, content: Content) {
         match content {
             Content::Message { slot, serial, offset, len } => {
@@ -414,7 +456,6 @@ impl Endpoint {
         active.eager_in_flight = active.eager_in_flight.saturating_sub(eager_cost(len));
     }
 
-    #[inline]
     fn on_message_acked(&mut self, slot: u32, offset: u32, len: u32) {
         let send = &self.outgoing[slot];
         if send.is_large || send.stage == SendStage::Pulled {

@@ -54,6 +54,8 @@ mod turns;
 mod types;
 mod window;
 pub mod wire;
+#[cfg(test)]
+mod wraps;
 
 pub use api::{
     Claim, Counters, Envelope, Event, Failure, GoneReason, Level, List, Opening, Payload,

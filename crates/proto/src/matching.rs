@@ -77,10 +77,17 @@ impl Matcher {
 
     /// The entry that takes a message: the first posted of the priority list, else of the overflow list.
     /// It stays posted. Changes nothing one can see: entries may be put into an index.
-    #[inline]
+    #[inline(always)]
     pub fn find(&mut self, space: Space, tag: Tag, source: PeerId) -> Option<(EntryId, u32)> {
         let slot = self.posted.find(Words::envelope(space, tag, source));
         self.posted.found(slot)
+    }
+
+    /// Takes an entry that was found just now out of its list.
+    #[inline(always)]
+    pub(crate) fn unlink_found(&mut self, entry: EntryId) {
+        debug_assert!(self.entry_token(entry).is_some(), "found just now");
+        self.posted.unlink_slot(entry.0.slot);
     }
 
     /// The entry of this list that takes a message. It stays posted.
@@ -418,23 +425,27 @@ impl PostedLists {
 
     #[inline(always)]
     fn unlink(&mut self, id: SlotId) -> Option<u32> {
-        let node = self.slab.nodes.get(id.slot as usize)?;
-        if node.serial != id.serial {
-            return None;
-        }
-        if self.turn == id.slot {
+        let slot = self.slab.slot(id)?;
+        Some(self.unlink_slot(slot))
+    }
+
+    /// Takes the entry in this slot out of its list and returns its token.
+    #[inline(always)]
+    fn unlink_slot(&mut self, slot: u32) -> u32 {
+        let node = &self.slab.nodes[slot as usize];
+        if self.turn == slot {
             self.turn = node.order.prev;
         }
         let group = node.more.group;
         if group == NONE {
             self.fresh_count -= 1;
-            if self.fresh == id.slot {
+            if self.fresh == slot {
                 self.fresh = node.order.next;
             }
         } else {
-            self.groups[group as usize].index.remove(&mut self.slab.nodes[..], id.slot);
+            self.groups[group as usize].index.remove(&mut self.slab.nodes[..], slot);
         }
-        Some(self.slab.remove(id.slot))
+        self.slab.remove(slot)
     }
 
     /// The slot of the first posted entry that takes this envelope, of the priority list if any of that does; or `NONE`.

@@ -45,7 +45,10 @@ impl Endpoint {
             if row == NONE {
                 return false;
             }
-            if self.write_quick(now, row, tx) || self.write_any(now, row, tx) {
+            if self.write_quick(now, row, tx)
+                || self.write_quick_ack(now, row, tx)
+                || self.write_any(now, row, tx)
+            {
                 return true;
             }
         }
@@ -270,15 +273,14 @@ impl Endpoint {
             frame.writer.ack(&repr, &pairs[..ack.pair_count]);
             self.counters.acks_out += 1;
             acked = Some(Content::AckUpTo { path: index as u8, largest: ack.largest });
-            path.ack_pending_count = 0;
-            path.ack_at_once = false;
-            path.ack_due = Instant::NEVER;
+            path.on_ack_sent();
         }
         acked
     }
 
     /// What we would hold for one more active peer (PROTOCOL §5.5).
-    fn credit_for_peers(&self) -> u32 {
+    #[inline]
+    pub(crate) fn credit_for_peers(&self) -> u32 {
         let envelopes = u64::from(self.limits.envelope_count_max - self.envelope_count) * 64;
         let free = self.held.free_len().min(envelopes) / u64::from(self.actives.len().max(1));
         free.min(u64::from(u32::MAX)) as u32
@@ -530,7 +532,8 @@ impl Endpoint {
 
 impl Active {
     /// Something that elicits an acknowledgement is waiting.
-    fn has_content(&self) -> bool {
+    #[inline]
+    pub(crate) fn has_content(&self) -> bool {
         !self.control.is_empty() || !self.resend.is_empty() || self.unsent != NONE || self.ping
     }
 
@@ -613,4 +616,5 @@ pub(crate) fn start(tx: &mut TxFrame, link: u8, to: &Locator, secret: Secret) {
     tx.secret = Some(secret);
     tx.body.clear();
     tx.body_len = 0;
+    tx.is_sealed = false;
 }

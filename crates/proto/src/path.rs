@@ -192,6 +192,14 @@ impl Path {
         }
     }
 
+    /// All that was received is acknowledged.
+    #[inline]
+    pub(crate) fn on_ack_sent(&mut self) {
+        self.ack_pending_count = 0;
+        self.ack_at_once = false;
+        self.ack_due = Instant::NEVER;
+    }
+
     /// Whether another frame of content may leave.
     pub(crate) fn has_window(&self) -> bool {
         self.flight.bytes_in_flight() < self.window.len()
@@ -281,18 +289,18 @@ impl Path {
 mod tests {
     use super::*;
 
-    fn path() -> Path {
+    fn fresh() -> Path {
         Path::new(0, Locator::default(), Standing::Proven, 1472, MS)
     }
 
     #[test]
     fn three_full_losses_without_an_arrival_shorten_the_frame_and_probes_lengthen_it() {
-        let mut path = path();
+        let mut path = fresh();
         assert!(!path.on_frames_lost(1472, Instant(0)));
         assert!(!path.on_frames_lost(1472, Instant(0)));
         path.on_frames_acked(1300);
         assert!(path.on_frames_lost(1472, Instant(0)), "an arrival of 1300 bytes is no comfort");
-        let mut path = super::tests::path();
+        let mut path = fresh();
         path.on_frames_lost(1472, Instant(0));
         path.on_frames_lost(1472, Instant(0));
         path.on_frames_acked(1472);
@@ -318,7 +326,7 @@ mod tests {
 
     #[test]
     fn rest_keeps_the_numbers() {
-        let mut busy = path();
+        let mut busy = fresh();
         busy.flight.add(crate::content::Content::Ping);
         assert_eq!(busy.flight.on_sent(Instant(5), 40), 1);
         busy.received.record(9, Instant(5));
@@ -329,7 +337,7 @@ mod tests {
 
     #[test]
     fn probes_back_off_to_a_second() {
-        let mut path = path();
+        let mut path = fresh();
         let first = path.probe_ns(0);
         path.probe_count = 1;
         assert_eq!(path.probe_ns(0), 2 * first);

@@ -294,9 +294,10 @@ impl Rows {
         self.rows.get(at as usize).filter(|row| row.in_use)
     }
 
+    /// A row that may be vacant; then its phase is `Idle`.
     #[inline]
-    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut Row> {
-        self.rows.get_mut(at as usize).filter(|row| row.in_use)
+    pub(crate) fn get_any_mut(&mut self, at: u32) -> Option<&mut Row> {
+        self.rows.get_mut(at as usize)
     }
 
     pub(crate) fn insert(

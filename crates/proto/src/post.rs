@@ -15,6 +15,7 @@ use crate::matching::EntryId;
 use crate::peer::{Notice, Phase};
 use crate::slab::NONE;
 use crate::types::{BufId, Criteria, Instant, Memory, PeerId, ReqId, Space, Tag};
+use crate::wire::EagerRepr;
 
 /// Where the payload of a send lies.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,8 @@ pub(crate) struct Outgoing {
     pub(crate) until_matched: bool,
     /// Waiting in `Active::granted`.
     pub(crate) is_queued: bool,
+    /// Eager, and over when it is accepted, with an event: what most sends are.
+    pub(crate) is_simple: bool,
 }
 
 /// The bytes of an outgoing message that goes in several frames.
@@ -78,6 +81,19 @@ impl Outgoing {
         !self.is_large && self.parts == NONE && self.total as usize + head_len <= room
     }
 
+    /// Its Eager record, but for the immediate.
+    #[inline(always)]
+    pub(crate) fn eager(&self) -> EagerRepr {
+        EagerRepr {
+            space: self.space,
+            message: self.message as u32,
+            tag: self.tag,
+            wants_match: self.until_matched,
+            len: self.total as u16,
+        }
+    }
+
+    #[inline(always)]
     pub(crate) fn source(&self, offset: u64) -> Source {
         match self.bytes {
             Bytes::User(buf) => Source::User { buf, offset },
@@ -126,6 +142,7 @@ impl Endpoint {
             is_large,
             until_matched: spec.until_matched,
             is_queued: false,
+            is_simple: !(is_large || spec.until_matched) && matches!(bytes, Bytes::User(_)),
         });
         let key = self.outgoing.key(slot);
         match core::mem::replace(&mut active.last, slot) {
@@ -153,7 +170,6 @@ impl Endpoint {
         self.activate(row);
     }
 
-    #[cold]
     #[inline(never)]
     fn copy_payload(&mut self, bytes: &[u8]) -> Result<Bytes, PostError> {
         let len_max = u64::from(self.settings.eager_len_max);
@@ -366,4 +382,4 @@ impl Endpoint {
 }
 
 /// Tells a send's `ReqId` from a receive's. Serials use the rest of the upper half.
-const SEND_BIT: u64 = 1 << 63;
+pub(crate) const SEND_BIT: u64 = 1 << 63;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
     /// A power of two of them, or none yet. Doubled when full, never shrunk: a peer at rest has no flight at all.
-    slots: Vec<T>,
+    pub(crate) slots: Vec<T>,
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
@@ -23,15 +23,16 @@ impl<T: Copy> Ring<T> {
     #[inline(always)]
     pub(crate) fn behind_end(&mut self, filler: &T) -> &mut T {
         if self.end.wrapping_sub(self.start) as usize == self.slots.len() {
-            self.grow(filler);
+            self.grow(*filler);
         }
         self.get_mut(self.end)
     }
 
+    /// Given the filler and not a place where it is, so that a value to be pushed need not be in one.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, filler: &T) {
-        let mut slots = vec![*filler; (2 * self.slots.len()).max(8)];
+    fn grow(&mut self, filler: T) {
+        let mut slots = vec![filler; (2 * self.slots.len()).max(8)];
         let mask = slots.len() - 1;
         let mut at = self.start;
         while at != self.end {

@@ -22,6 +22,18 @@ const REORDER_COUNT: u64 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forged;
 
+/// Who hears of contents that are settled. Any closure; a type of its own can insist on being inlined.
+pub(crate) trait Hear {
+    fn hear(&mut self, content: Content);
+}
+
+impl<F: FnMut(Content)> Hear for F {
+    #[inline(always)]
+    fn hear(&mut self, content: Content) {
+        self(content);
+    }
+}
+
 /// What an Ack settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acked {
@@ -208,6 +220,27 @@ impl Flight {
         number
     }
 
+    /// A packet with one content leaves: `add` and `on_sent` in one.
+    #[inline(always)]
+    pub(crate) fn on_sent_one(&mut self, now: Instant, content: Content, frame_len: u16) {
+        debug_assert!(self.building_count == 0, "another packet is being built");
+        let packet = Packet {
+            number: self.next_packet,
+            sent_at: now,
+            content,
+            more_start: self.more.end,
+            settled_count: self.settled_count,
+            more_count: 0,
+            frame_len,
+            is_outstanding: true,
+        };
+        self.packets.push_back(packet);
+        self.next_packet += 1;
+        self.packet_count += 1;
+        self.bytes_in_flight += u64::from(frame_len);
+        self.last_sent_at = now;
+    }
+
     /// An Ack arrived: `ranges` are (first, last), descending, so the first of them has the largest number. The
     /// contents of newly acknowledged packets go to `acked`.
     ///
@@ -217,7 +250,7 @@ impl Flight {
     pub(crate) fn on_ack(
         &mut self,
         mut ranges: impl Iterator<Item = (u64, u64)>,
-        acked: &mut impl FnMut(Content),
+        acked: &mut impl Hear,
     ) -> Result<Acked, Forged> {
         let mut sum = Acked::default();
         let Some(newest) = ranges.next() else { return Ok(sum) };
@@ -247,13 +280,7 @@ impl Flight {
 
     /// Packets from the front up to `last` are acknowledged: the usual Ack. They leave the ring as they are settled.
     #[inline(always)]
-    fn ack_front(
-        &mut self,
-        last: u64,
-        largest: u64,
-        sum: &mut Acked,
-        acked: &mut impl FnMut(Content),
-    ) {
+    fn ack_front(&mut self, last: u64, largest: u64, sum: &mut Acked, acked: &mut impl Hear) {
         let Ring { mut start, end, .. } = self.packets;
         while start != end {
             let packet = self.packets.get(start);
@@ -278,7 +305,7 @@ impl Flight {
         (first, last): (u64, u64),
         largest: u64,
         sum: &mut Acked,
-        acked: &mut impl FnMut(Content),
+        acked: &mut impl Hear,
     ) {
         let mut at = self.position(first);
         while at != self.packets.end && self.packets.get(at).number <= last {
@@ -309,9 +336,9 @@ impl Flight {
 
     /// The contents of a packet that is acked or lost go where the caller says.
     #[inline(always)]
-    fn hand_over(&self, packet: &Packet, to: &mut impl FnMut(Content)) {
+    fn hand_over(&self, packet: &Packet, to: &mut impl Hear) {
         if !matches!(packet.content, Content::Void) {
-            to(packet.content);
+            to.hear(packet.content);
         }
         if packet.more_count > 0 {
             self.hand_over_more(packet, to);
@@ -320,17 +347,17 @@ impl Flight {
 
     /// Apart: few packets have more, and the loop over packets needs the registers.
     #[inline(never)]
-    fn hand_over_more(&self, packet: &Packet, to: &mut impl FnMut(Content)) {
+    fn hand_over_more(&self, packet: &Packet, to: &mut impl Hear) {
         for n in 0..u32::from(packet.more_count) {
             let content = *self.more.get(packet.more_start.wrapping_add(n));
             if !matches!(content, Content::Void) {
-                to(content);
+                to.hear(content);
             }
         }
     }
 
     /// The front is lost.
-    fn lose_front(&mut self, to: &mut impl FnMut(Content)) -> Packet {
+    fn lose_front(&mut self, to: &mut impl Hear) -> Packet {
         let packet = *self.packets.get(self.packets.start);
         self.leave(self.packets.start);
         self.settled_count = self.settled_count.wrapping_add(1);
@@ -372,7 +399,7 @@ impl Flight {
         &mut self,
         now: Instant,
         loss_delay_ns: u64,
-        lost: &mut impl FnMut(Content),
+        lost: &mut impl Hear,
     ) -> Lost {
         let mut sum = Lost::default();
         let count_before = self.packet_count;
@@ -447,7 +474,7 @@ impl Flight {
 
     /// The path is dead (PROTOCOL §6.5): everything outstanding leaves the flight, its contents go to `lost`. Returns
     /// how many packets that were.
-    pub(crate) fn abandon(&mut self, lost: &mut impl FnMut(Content)) -> u32 {
+    pub(crate) fn abandon(&mut self, lost: &mut impl Hear) -> u32 {
         let count = self.packet_count;
         while !self.is_empty() {
             self.lose_front(lost);

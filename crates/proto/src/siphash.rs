@@ -70,14 +70,20 @@ pub(crate) fn siphash13_words_then(
     debug_assert!(suffix >> 56 == 0, "seven bytes");
     // A frame with one small message: no loop, no call. All else costs the hash itself anyway.
     if let [third, fourth] = *words {
-        let mut state = State::new(key);
-        state.absorb(first[0]);
-        state.absorb(first[1]);
-        state.absorb(u64::from_le_bytes(third));
-        state.absorb(u64::from_le_bytes(fourth));
-        return state.finish(suffix, 39);
+        let [third, fourth] = [third, fourth].map(u64::from_le_bytes);
+        return siphash13_four_then(key, [first[0], first[1], third, fourth], suffix);
     }
     siphash13_words_then_any(key, first, words, suffix)
+}
+
+/// SipHash-1-3 of four words and then `suffix` as seven little-endian bytes.
+#[inline(always)]
+pub(crate) fn siphash13_four_then(key: Secret, words: [u64; 4], suffix: u64) -> u64 {
+    let mut state = State::new(key);
+    for word in words {
+        state.absorb(word);
+    }
+    state.finish(suffix, 8 * 4 + 7)
 }
 
 /// The same for any number of words.

@@ -104,6 +104,7 @@ impl<T> Slab<T> {
         self.holds(at, (key >> 32) as u32).then_some(at)
     }
 
+    /// An item with the serial of its slot.
     #[inline(always)]
     pub(crate) fn get_with_serial(&mut self, at: u32) -> (u32, &mut T) {
         let slot = &mut self.slots[at as usize];

@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 use core::iter;
 
-use crate::siphash::{mask, siphash13_words_then};
+use crate::siphash::{mask, siphash13_four_then, siphash13_words_then};
 use crate::types::{ADDRESS_LEN, Address, AddressError, Locator, Secret, Space, Tag};
 
 /// Bytes of the header.
@@ -279,6 +279,18 @@ pub struct Header {
 }
 
 impl Header {
+    #[inline(always)]
+    fn read(to: u64, last: u64) -> Self {
+        Self { to, packet: last as u32, path: (last >> 48) as u8, form: (last >> 56) as u8 }
+    }
+
+    /// The three words of a header before `seal`.
+    #[inline(always)]
+    fn words(self) -> [u64; 3] {
+        let Self { to, packet, path, form } = self;
+        [0, to, u64::from(packet) | u64::from(path) << 48 | u64::from(form) << 56]
+    }
+
     /// The version the frame is written in. Header and check are the same in all (PROTOCOL §1.2), the records of
     /// another version than ours may not be.
     pub const fn version(&self) -> u8 {
@@ -332,9 +344,7 @@ impl<'a> FrameView<'a> {
         if siphash13_words_then(secret, [to, last], heads, bytes.len() as u64) != check {
             return Err(FrameError::Check);
         }
-        let packet = last as u32;
-        let header = Header { to, packet, path: (last >> 48) as u8, form: (last >> 56) as u8 };
-        Ok(Self { header, heads, body })
+        Ok(Self { header: Header::read(to, last), heads, body })
     }
 
     /// Whether all records make sense and fill the frame exactly; how many there are.
@@ -350,6 +360,20 @@ impl<'a> FrameView<'a> {
         self.records().lone_eager()
     }
 
+    /// The Ack of a frame that is one Ack without holes and nothing else. Such a frame is valid.
+    #[inline]
+    pub fn lone_ack(&self) -> Option<AckView<'a>> {
+        let [first, rest @ ..] = self.heads else { return None };
+        if rest.len() != 2 || !self.body.is_empty() || First::read(*first).kind() != kind::ACK {
+            return None;
+        }
+        let first = First::read(*first);
+        match decode_packet(first, rest)? {
+            Record::Ack(ack) if first.b() as u8 == 0 && ack.repr.first_len > 0 => Some(ack),
+            _ => None,
+        }
+    }
+
     /// The records with their bodies, in order. Of a frame that does not validate, those before the first whose kind is
     /// unknown or that does not fit.
     #[inline]
@@ -362,6 +386,59 @@ impl<'a> FrameView<'a> {
     pub fn crc(&self) -> Option<u32> {
         let first = First::read(*self.heads.first()?);
         (first.kind() == kind::CHECK).then_some(first.c())
+    }
+}
+
+/// A frame that has the shape of the commonest one: one small message without immediate and nothing else, for those who
+/// know us. Its check is yet to be verified. Read in a straight line, because it is most of what arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoneView<'a> {
+    view: FrameView<'a>,
+    check: u64,
+    /// The words that are hashed.
+    words: [u64; 4],
+}
+
+impl<'a> LoneView<'a> {
+    /// The frame, if it has that shape. If not it may be valid all the same.
+    #[inline(always)]
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (head, body) = bytes.split_first_chunk::<LONE_EAGER_LEN>()?;
+        let (words, _) = head.as_chunks::<WORD_LEN>();
+        let [check, to, last, first, tag] = [0, 1, 2, 3, 4].map(|at| number(&words[at]));
+        let header = Header::read(to, last);
+        let head = First(first);
+        let has_shape = (last >> 32) as u16 as usize == eager_head_len(false)
+            && header.form & FORM_STRANGER == 0
+            && head.kind() & !kind::WANTS_MATCH == kind::EAGER
+            && usize::from(head.b()) == body.len();
+        let view = FrameView { header, heads: &words[HEADER_LEN / WORD_LEN..], body };
+        has_shape.then_some(Self { view, check, words: [to, last, first, tag] })
+    }
+
+    /// Verifies the keyed check (PROTOCOL §1.2).
+    #[inline(always)]
+    pub fn is_keyed(&self, secret: Secret) -> bool {
+        let frame_len = LONE_EAGER_LEN + self.view.body.len();
+        siphash13_four_then(secret, self.words, frame_len as u64) == self.check
+    }
+
+    /// The header.
+    #[inline(always)]
+    pub fn header(&self) -> Header {
+        self.view.header
+    }
+
+    /// The message and its body.
+    #[inline(always)]
+    pub fn message(&self) -> (MessageHead, &'a [u8]) {
+        (eager(First(self.words[2]), Tag(self.words[3]), None), self.view.body)
+    }
+
+    /// The frame among others. To be used after `is_keyed` only.
+    #[inline(always)]
+    pub fn view(&self) -> FrameView<'a> {
+        self.view
     }
 }
 
@@ -541,6 +618,30 @@ pub struct MessageHead {
     pub wants_match: bool,
     /// Bytes of the body.
     pub len: u16,
+}
+
+/// What an Eager says, but for an immediate: a whole message in one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EagerRepr {
+    /// The matching space.
+    pub space: Space,
+    /// Low half of the message's number.
+    pub message: u32,
+    /// The match bits.
+    pub tag: Tag,
+    /// Whether the sender wants to hear of the match.
+    pub wants_match: bool,
+    /// Bytes of body.
+    pub len: u16,
+}
+
+impl EagerRepr {
+    /// The two words of a head without immediate.
+    #[inline(always)]
+    fn words(self) -> [u64; 2] {
+        let kind = kind::EAGER | u8::from(self.wants_match) * kind::WANTS_MATCH;
+        [First::word(kind, self.space.0, self.len, self.message), self.tag.0]
+    }
 }
 
 impl MessageHead {
@@ -1053,14 +1154,29 @@ pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
 
+/// Bytes of header and head of a frame with one Eager without immediate.
+pub const LONE_EAGER_LEN: usize = HEADER_LEN + eager_head_len(false);
+
+/// Writes and seals header and head of a frame with one Eager without immediate: the same as `Writer::begin`,
+/// `Writer::eager` and `seal`, in one piece, while the words are at hand.
+#[inline(always)]
+pub fn write_lone_eager(out: &mut Vec<u8>, header: Header, eager: EagerRepr, secret: Secret) {
+    let [_, to, last] = header.words();
+    let last = last | (eager_head_len(false) as u64) << 32;
+    let [first, tag] = eager.words();
+    let frame_len = LONE_EAGER_LEN as u64 + u64::from(eager.len);
+    let check = siphash13_four_then(secret, [to, last, first, tag], frame_len);
+    out.clear();
+    Writer { out }.put([check, to, last, first, tag]);
+}
+
 impl<'a> Writer<'a> {
     /// Starts a frame in `out`; what was in there is forgotten, its memory used again.
     #[inline]
     pub fn begin(out: &'a mut Vec<u8>, header: Header) -> Self {
-        let Header { to, packet, path, form } = header;
         out.clear();
         let mut writer = Writer { out };
-        writer.put([0, to, u64::from(packet) | u64::from(path) << 48 | u64::from(form) << 56]);
+        writer.put(header.words());
         writer
     }
 
@@ -1133,6 +1249,18 @@ impl<'a> Writer<'a> {
             return self.put([first, head.tag.0]); // the commonest, first and by one question
         }
         self.long_message(head, first);
+    }
+
+    /// Eager; the caller adds a body of `eager.len` bytes.
+    #[inline]
+    pub fn eager(&mut self, eager: EagerRepr, immediate: Option<u64>) {
+        let [first, tag] = eager.words();
+        match immediate {
+            None => self.put([first, tag]),
+            Some(immediate) => {
+                self.put([first | u64::from(kind::WITH_IMMEDIATE), tag, immediate]);
+            }
+        }
     }
 
     /// A message head of more than two words.

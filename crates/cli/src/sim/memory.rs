@@ -124,7 +124,10 @@ impl AppMemory {
         for index in 0..cuts.count {
             let raw = start as usize + GUARD_LEN * index as usize;
             if !is_blank(&bytes[raw..raw + GUARD_LEN]) {
-                self.fault(format!("guard before segment {index} of buffer {} was overwritten", buf.0));
+                self.fault(format!(
+                    "guard before segment {index} of buffer {} was overwritten",
+                    buf.0
+                ));
             }
             start = cuts.end(index);
         }
@@ -191,9 +194,7 @@ impl AppMemory {
             Some(Buffer::Pattern { id, len: whole }) if fits(*whole) => {
                 pattern::fill(*id, offset, out)
             }
-            Some(Buffer::Stored { bytes, cuts, sending: true })
-                if fits(cuts.len) =>
-            {
+            Some(Buffer::Stored { bytes, cuts, sending: true }) if fits(cuts.len) => {
                 cuts.for_each_piece(offset, len as u64, |raw, at, piece_len| {
                     let to = (at - offset) as usize;
                     out[to..to + piece_len].copy_from_slice(&bytes[raw..raw + piece_len]);
@@ -231,9 +232,7 @@ impl Memory for AppMemory {
         let fits =
             |whole: u64| to.offset.checked_add(new.len() as u64).is_some_and(|end| end <= whole);
         match self.buffers.get_mut(to.buf.0 as usize) {
-            Some(Buffer::Stored { bytes, cuts, sending: false })
-                if fits(cuts.len) =>
-            {
+            Some(Buffer::Stored { bytes, cuts, sending: false }) if fits(cuts.len) => {
                 cuts.for_each_piece(to.offset, new.len() as u64, |raw, at, piece_len| {
                     let from = (at - to.offset) as usize;
                     bytes[raw..raw + piece_len].copy_from_slice(&new[from..from + piece_len]);

@@ -223,7 +223,9 @@ impl Oracle {
             return;
         };
         if was_there != is_open {
-            self.violation(format!("cancel of #{label} found it {was_there}, but it was open: {is_open}"));
+            self.violation(format!(
+                "cancel of #{label} found it {was_there}, but it was open: {is_open}"
+            ));
         }
         if let (true, Some(buf)) = (was_there, buf) {
             world.memory(NodeId(node.into())).end(buf);

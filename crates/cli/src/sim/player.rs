@@ -262,7 +262,9 @@ impl<'a> Player<'a> {
             }
             Action::Rebind { port, is_told } => {
                 let port = port % self.scenario.nodes[usize::from(node)].ports;
-                self.note_of(node, || format!("gets a new address at port {port}, told: {is_told}"));
+                self.note_of(node, || {
+                    format!("gets a new address at port {port}, told: {is_told}")
+                });
                 self.world.rebind(id, port, *is_told);
             }
             Action::Forget { peer } => {
@@ -289,6 +291,8 @@ impl<'a> Player<'a> {
             }
             Undo::Resume(node) => {
                 self.world.resume(NodeId(node.into()));
+                self.world.flush();
+                self.see_events();
                 for (node, action) in
                     self.deferred.extract_if(.., |step| step.0 == node).collect::<Vec<_>>()
                 {
@@ -364,7 +368,9 @@ fn space_count(scenario: &Scenario) -> u8 {
 fn nobody_may_go(scenario: &Scenario) -> bool {
     let is_mild = |weather: &Conditions| weather.loss_ppm <= 50_000 && weather.burst.is_none();
     let is_harmless = |action: &Action| match action {
-        Action::Kill { .. } | Action::Close | Action::Rebind { .. } | Action::Forget { .. } => false,
+        Action::Kill { .. } | Action::Close | Action::Rebind { .. } | Action::Forget { .. } => {
+            false
+        }
         Action::Cut(cut) => cut.for_ns < SECOND / 4,
         Action::Pause { for_ns } => *for_ns < SECOND / 4,
         Action::Weather { conditions, .. } => is_mild(conditions),

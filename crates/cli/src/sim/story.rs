@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use packhorse_link::sim::{Conditions, Event as NetEvent, Line, What, Who};
+use packhorse_link::sim::{Conditions, Event as NetEvent, FrameInfo, Line, What, Who};
 use packhorse_proto::wire::{Class, FrameView, Record};
 use packhorse_proto::{Event, MS, SECOND, Secret, Tag};
 
@@ -22,21 +22,21 @@ const DELAY_NS: u64 = 10_000;
 /// Frames of data told in one line.
 const STRETCH_FRAME_COUNT: u64 = 64;
 
-/// What a frame is mainly about, for explaining and folding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a record is about, for explaining and folding; the weightiest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Topic {
+    Goodbye,
+    Probe,
     Contact,
     Answer,
     Proof,
     Welcome,
-    Small,
+    Done,
     Announcement,
+    Small,
     Data,
     Grant,
     Ack,
-    Done,
-    Goodbye,
-    Probe,
     Other,
 }
 
@@ -137,7 +137,9 @@ impl Teller {
     fn on_lost(&mut self, number: u64, reason: &str) {
         self.lost_count += 1;
         match (&mut self.single, &mut self.stretch) {
-            (Some((single, line)), _) if *single == number => *line += &format!("; lost ({reason})"),
+            (Some((single, line)), _) if *single == number => {
+                *line += &format!("; lost ({reason})")
+            }
             (_, Some(stretch)) => stretch.lost_count += 1,
             _ => {}
         }
@@ -145,34 +147,38 @@ impl Teller {
 
     fn on_sent(&mut self, event: &NetEvent, bytes: &[u8]) {
         let secret = self.secrets[event.frame.to.node as usize];
-        let topic = topic_of(secret, bytes);
-        if self.explained.insert(topic)
-            && let Some(text) = topic.explanation()
-        {
+        let topics = topics_of(secret, bytes);
+        let fresh: Vec<_> = topics.iter().filter(|topic| self.explained.insert(**topic)).collect();
+        let explained: Vec<_> = fresh.into_iter().filter_map(|topic| topic.explanation()).collect();
+        if !explained.is_empty() {
             self.flush();
-            self.say(&format!("\n  {text}"));
+            self.say("");
+            explained.into_iter().for_each(|text| self.say(&format!("  {text}")));
         }
+        let topic = topics[0];
         if topic.folds() {
-            self.add_to_stretch(event.frame.at_ns, topic, secret, bytes);
+            self.add_to_stretch(&event.frame, topic, secret, bytes);
         } else {
             self.flush();
             let way = if event.frame.from.node == 0 { "A → B" } else { "B → A" };
             let what = describe_frame(secret, bytes);
-            self.single = Some((event.frame.number, format!("{}  {way}  {what}", time(event.frame.at_ns))));
+            self.single =
+                Some((event.frame.number, format!("{}  {way}  {what}", time(event.frame.at_ns))));
         }
     }
 
-    fn add_to_stretch(&mut self, at_ns: u64, topic: Topic, secret: Secret, bytes: &[u8]) {
+    fn add_to_stretch(&mut self, frame: &FrameInfo, topic: Topic, secret: Secret, bytes: &[u8]) {
         self.flush_single();
         if self.stretch.as_ref().is_some_and(|stretch| stretch.data_count >= STRETCH_FRAME_COUNT) {
             self.flush();
         }
         let sent_to = &mut self.sent_to;
+        let at_ns = frame.at_ns;
         let stretch = self.stretch.get_or_insert_with(|| Stretch { at_ns, ..Stretch::default() });
         match topic {
+            Topic::Data => stretch.data_count += 1,
             Topic::Grant => stretch.grant_count += 1,
-            Topic::Ack => stretch.ack_count += 1,
-            _ => stretch.data_count += 1,
+            _ => stretch.ack_count += u64::from(frame.from.node == 1),
         }
         let Ok(frame) = FrameView::open(secret, bytes) else { return };
         for (record, body) in frame.records() {
@@ -194,43 +200,57 @@ impl Teller {
         let Some(stretch) = self.stretch.take() else { return };
         let mut parts = Vec::new();
         if stretch.data_count > 0 {
-            parts.push(format!("A → B  {} frames of data, up to byte {}", stretch.data_count, self.sent_to));
+            parts.push(format!(
+                "A → B  {} frames of data, up to byte {}",
+                stretch.data_count, self.sent_to
+            ));
         }
         if stretch.again_count > 0 {
             parts.push(format!("{} of them again", stretch.again_count));
         }
         if stretch.ack_count + stretch.grant_count > 0 {
-            parts.push(format!("B → A  {} acks, {} with grants", stretch.ack_count + stretch.grant_count, stretch.grant_count));
+            parts.push(format!(
+                "B → A  {} acks, {} with grants",
+                stretch.ack_count + stretch.grant_count,
+                stretch.grant_count
+            ));
         }
         if stretch.lost_count > 0 {
             parts.push(format!("{} lost", stretch.lost_count));
         }
-        self.say(&format!("{}  {}", time(stretch.at_ns), parts.join("; ")));
+        if !parts.is_empty() {
+            self.say(&format!("{}  {}", time(stretch.at_ns), parts.join("; ")));
+        }
     }
 }
 
-fn topic_of(secret: Secret, bytes: &[u8]) -> Topic {
-    let Ok(frame) = FrameView::open(secret, bytes) else { return Topic::Other };
-    let rank = |record: &Record<'_>| match record {
-        Record::Goodbye { .. } => (0, Topic::Goodbye),
-        Record::Echo { .. } => (1, Topic::Proof),
-        Record::Ping => (2, Topic::Probe),
-        Record::Hello(_) => (3, Topic::Contact),
-        Record::Challenge { .. } => (4, Topic::Answer),
-        Record::Welcome(_) => (5, Topic::Welcome),
-        Record::Done { .. } => (6, Topic::Done),
-        Record::Message(head) if head.class == Class::Rts => (7, Topic::Announcement),
-        Record::Message(_) => (8, Topic::Small),
-        Record::Data { .. } => (9, Topic::Data),
-        Record::Grant { .. } => (10, Topic::Grant),
-        Record::Ack(_) => (11, Topic::Ack),
-        _ => (12, Topic::Other),
-    };
-    frame
-        .records()
-        .map(|(record, _)| rank(&record))
-        .min_by_key(|(order, _)| *order)
-        .map_or(Topic::Other, |(_, topic)| topic)
+/// What a frame is about, the weightiest first.
+fn topics_of(secret: Secret, bytes: &[u8]) -> Vec<Topic> {
+    let Ok(frame) = FrameView::open(secret, bytes) else { return vec![Topic::Other] };
+    let records = || frame.records().map(|(record, _)| record);
+    let is_echo = records().any(|record| matches!(record, Record::Echo { .. }));
+    let is_probe = !is_echo && records().any(|record| matches!(record, Record::Ping));
+    let mut topics: Vec<Topic> = records()
+        .map(|record| match record {
+            Record::Goodbye { .. } => Topic::Goodbye,
+            Record::Echo { .. } => Topic::Proof,
+            Record::Hello(_) if is_probe => Topic::Probe,
+            Record::Hello(_) if is_echo => Topic::Proof,
+            Record::Hello(_) => Topic::Contact,
+            Record::Challenge { .. } => Topic::Answer,
+            Record::Welcome(_) => Topic::Welcome,
+            Record::Done { .. } => Topic::Done,
+            Record::Message(head) if head.class == Class::Rts => Topic::Announcement,
+            Record::Message(_) => Topic::Small,
+            Record::Data { .. } => Topic::Data,
+            Record::Grant { .. } => Topic::Grant,
+            Record::Ack(_) => Topic::Ack,
+            _ => Topic::Other,
+        })
+        .collect();
+    topics.sort_unstable();
+    topics.dedup();
+    topics
 }
 
 /// Tells the story of this seed to `out`.

@@ -133,7 +133,15 @@ fn echo_is_refused_once_its_row_was_forgotten() {
     net.ep(B).forget_peer(now, row);
     net.kill(A);
     net.inject(B, echo.source, &echo.bytes);
-    assert_eq!(net.count(B, "cookies_refused"), 1);
+    assert_eq!(net.count(B, "resets_out"), 1, "its id is remembered: it is told so");
+    for host in 0..100 {
+        let identity = Identity { host, endpoint: 9 };
+        let address = Address { identity, ..net.nodes[A].ep.address() };
+        let row = net.ep(B).add_peer(&address).unwrap();
+        net.ep(B).forget_peer(now, row);
+    }
+    net.inject(B, echo.source, &echo.bytes);
+    assert_eq!(net.count(B, "cookies_refused"), 1, "its id is forgotten: the cookie tells");
     assert_eq!(net.ep(B).find_peer(&identity_of(A)), None);
 }
 

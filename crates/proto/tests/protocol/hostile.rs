@@ -1,1 +1,320 @@
-//! To come.
+//! PROTOCOL §1, §2: what is damaged, forged or senseless is counted and dropped; and no number is trusted.
+
+use packhorse_proto::wire::{AckRepr, Class, FoundRepr, Header, MessageHead};
+use packhorse_proto::*;
+
+use crate::net::*;
+
+#[test]
+fn damaged_header_or_head_is_dropped_unanswered() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.hold_next(A, Kind::Eager);
+    net.recv(B, tagged(1), 8);
+    net.send(A, B, 1, 8);
+    net.run_until(|net| net.held_count() > 0);
+    net.kill(A);
+    let frame = net.log.last().unwrap().clone();
+    let before = net.count(B, "frames_unkeyed");
+    let heads_len = frame.bytes.len() - 8;
+    for at in 0..heads_len {
+        for bit in 0..8 {
+            let mut bytes = frame.bytes.clone();
+            bytes[at] ^= 1 << bit;
+            net.inject(B, frame.source, &bytes);
+        }
+    }
+    for len in 0..frame.bytes.len() {
+        net.inject(B, frame.source, &frame.bytes[..len]);
+    }
+    let longer = [&frame.bytes[..], &[0]].concat();
+    net.inject(B, frame.source, &longer);
+    let dropped = 8 * heads_len + frame.bytes.len() + 1;
+    assert_eq!(net.count(B, "frames_unkeyed") - before, dropped as u64);
+    let out = net.count(B, "frames_out");
+    net.pump();
+    assert_eq!((net.count(B, "frames_out"), net.count(B, "messages_in")), (out, 2));
+    net.inject(B, frame.source, &frame.bytes);
+    assert_eq!(net.count(B, "messages_in"), 3, "the right one is right");
+}
+
+#[test]
+fn frame_that_makes_no_sense_is_malformed_and_unacknowledged() {
+    let eager = |len: u16| MessageHead {
+        class: Class::Eager,
+        space: Space(0),
+        message: 2,
+        tag: Tag(1),
+        offset: 0,
+        total: u64::from(len),
+        immediate: None,
+        wants_match: false,
+        len,
+    };
+    let mut net = Net::new(2);
+    net.join(A, B);
+    let before = net.count(B, "frames_in");
+    net.forge(A, B, |_| (), &[]); // no record at all
+    net.forge(A, B, |writer| writer.message(&eager(8)), &[0; 7]); // a body too short
+    net.forge(A, B, |writer| writer.message(&eager(8)), &[0; 9]); // and too long
+    let beyond = MessageHead { class: Class::Fragment, offset: 8, total: 8, ..eager(8) };
+    net.forge(A, B, |writer| writer.message(&beyond), &[0; 8]);
+    assert_eq!(net.count(B, "frames_malformed"), 4);
+    assert_eq!(net.count(B, "frames_in"), before);
+    let out = net.count(B, "frames_out");
+    net.pump();
+    assert_eq!(net.count(B, "frames_out"), out);
+}
+
+#[test]
+fn first_contact_must_begin_with_a_hello_that_can_be_read() {
+    let mut net = Net::new(2);
+    let first = Header { to: 0, packet: 0, path: 0, form: 1 };
+    net.forge_as(A, B, first, |writer| writer.ping(), &[]);
+    assert_eq!(net.count(B, "frames_malformed"), 1);
+    // Masked under another secret than ours: the address inside makes no sense.
+    let address = net.nodes[A].ep.address();
+    let hello = wire::HelloRepr {
+        flags: 0,
+        versions: 0x11,
+        frame_len_max: 1472,
+        incarnation: 5,
+        id: 6,
+        nonce: 7,
+        address,
+        locators: &[],
+    };
+    net.forge_as(A, B, first, |writer| writer.hello(&hello, Secret([8, 9])), &[]);
+    assert_eq!(net.count(B, "frames_malformed"), 2);
+    net.pump();
+    assert_eq!(net.count(B, "frames_out"), 0, "unanswered");
+}
+
+/// A joined pair that B's frames are forged for; afterwards it must still work.
+fn survives(attack: impl FnOnce(&mut Net)) -> Net {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    let busy = [net.send(A, B, 50, 8), net.send(A, B, 51, 200_000)];
+    net.run_for(MS);
+    attack(&mut net);
+    net.run_for(MS);
+    net.recv(B, tagged(50), 8);
+    net.recv(B, tagged(51), 200_000);
+    net.settle();
+    for req in busy {
+        let _ = net.sent(A, req);
+    }
+    net
+}
+
+#[test]
+fn ack_of_packets_never_sent_is_not_believed() {
+    let net = survives(|net| {
+        for (path, largest, first_len) in
+            [(0, 1 << 20, 1), (0, 5000, 5000), (9, 1, 1), (0, u32::MAX, u32::MAX)]
+        {
+            let ack = AckRepr { path, largest, first_len, delay_ns: 0, credit_len: u32::MAX };
+            net.forge(B, A, |writer| writer.ack(&ack, &[]), &[]);
+        }
+        let ack = AckRepr { path: 0, largest: 3, first_len: 1, delay_ns: 0, credit_len: 0 };
+        net.forge(B, A, |writer| writer.ack(&ack, &[(1, u32::MAX), (u32::MAX, 1)]), &[]);
+    });
+    assert!(net.count(A, "frames_malformed") > 0);
+}
+
+#[test]
+fn senseless_notices_harm_nobody() {
+    let mut net = survives(|net| {
+        for message in [0, 1, 2, 3, 4, 1000, u32::MAX / 2, u32::MAX] {
+            net.forge(B, A, |writer| writer.grant(message, 0, u64::MAX), &[]);
+            net.forge(B, A, |writer| writer.grant(message, u64::MAX, 0), &[]);
+            net.forge(B, A, |writer| writer.recall(message, 7), &[]);
+            net.forge(A, B, |writer| writer.data(message, 4, 12), &[1; 4]);
+            let found = FoundRepr {
+                query: message,
+                space: Space(0),
+                tag: Tag(50),
+                message,
+                total: 1 << 60,
+                immediate: None,
+                none: false,
+            };
+            net.forge(A, B, |writer| writer.found(&found), &[]);
+            net.forge(B, A, |writer| writer.query(message, Space(0), Tag(9), 0), &[]);
+        }
+        for path in [0, 1, 255] {
+            let to = net.id_used(A, B);
+            let header = Header { to, packet: 77, path, form: 1 };
+            net.forge_as(A, B, header, |writer| writer.ping(), &[]);
+            let header = Header { packet: 0, ..header };
+            net.forge_as(A, B, header, |writer| writer.path_challenge(path, 3), &[]);
+            net.forge_as(A, B, header, |writer| writer.versions(1, 2, 3), &[]);
+        }
+    });
+    let recv = net.recv(B, tagged(60), 8);
+    net.send(A, B, 60, 8);
+    net.settle();
+    net.assert_got(B, recv, 60, 8);
+}
+
+#[test]
+fn refusal_out_of_nowhere_can_be_recalled() {
+    let mut net = survives(|net| {
+        for (message, order) in [(2, 1), (0, 2), (u32::MAX, 3), (3, 2)] {
+            net.forge(B, A, |writer| writer.refuse(message, order), &[]);
+        }
+        net.run_for(MS);
+        net.forge(B, A, |writer| writer.recall(0, 4), &[]);
+    });
+    let recv = net.recv(B, tagged(60), 8);
+    let req = net.send(A, B, 60, 8);
+    net.settle();
+    net.assert_got(B, recv, 60, 8);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+}
+
+#[test]
+fn done_and_cancel_of_unknown_messages_are_ignored() {
+    let mut net = survives(|net| {
+        for message in [0, 1, 77, u32::MAX] {
+            net.forge(B, A, |writer| writer.done(message, 9), &[]);
+        }
+        for message in [0, 1] {
+            net.forge(A, B, |writer| writer.cancel(message), &[]);
+        }
+    });
+    assert_eq!((net.left(A).len(), net.left(B).len()), (0, 0));
+}
+
+#[test]
+fn fragment_of_one_message_cannot_write_outside_another() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    let recv = net.recv(B, tagged(1), 3000);
+    let fragment = |offset, total, len: u16| MessageHead {
+        class: Class::Fragment,
+        space: Space(0),
+        message: 2,
+        tag: Tag(1),
+        offset,
+        total,
+        immediate: None,
+        wants_match: false,
+        len,
+    };
+    net.forge(A, B, |writer| writer.message(&fragment(0, 3000, 1000)), &[1; 1000]);
+    // The same number with another length: what lies beyond the first claim is ignored.
+    net.forge(A, B, |writer| writer.message(&fragment(5000, 6000, 1000)), &[2; 1000]);
+    net.forge(A, B, |writer| writer.message(&fragment(2500, 6000, 1000)), &[3; 1000]);
+    net.forge(A, B, |writer| writer.message(&fragment(1000, 3000, 1500)), &[4; 1500]);
+    let got = net.got(B, recv).unwrap();
+    assert_eq!((got.placed_len, got.envelope.len), (3000, 3000));
+    let bytes = net.bytes(B, recv.buf);
+    assert!(bytes[..1000] == [1; 1000] && bytes[2500..] == [3; 500]);
+}
+
+#[test]
+fn fragments_with_too_many_holes_are_refused_until_they_are_filled() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    let total = 10_000;
+    let recv = net.recv(B, tagged(1), total as usize);
+    let byte = |at: u32| MessageHead {
+        class: Class::Fragment,
+        space: Space(0),
+        message: 2,
+        tag: Tag(1),
+        offset: at,
+        total: u64::from(total),
+        immediate: None,
+        wants_match: false,
+        len: 1,
+    };
+    for at in (0..total).step_by(2) {
+        net.forge(A, B, |writer| writer.message(&byte(at)), &[7]);
+    }
+    assert!(net.nodes[B].ram.placed_len < 1000, "a bound on what holes may cost");
+    for at in 0..total {
+        net.forge(A, B, |writer| writer.message(&byte(at)), &[7]);
+    }
+    assert_eq!(net.got(B, recv).unwrap().placed_len, u64::from(total));
+}
+
+#[test]
+fn answers_wait_in_a_queue_that_is_bounded() {
+    let mut net = Net::new(2);
+    net.send(A, B, 1, 8);
+    net.hold_next(A, Kind::Hello);
+    net.run_until(|net| net.held_count() > 0);
+    let hello = net.log[0].clone();
+    for _ in 0..1000 {
+        net.inject(B, hello.source, &hello.bytes);
+    }
+    net.log.clear();
+    net.pump();
+    assert_eq!(net.seen(B, Kind::Challenge), 256);
+}
+
+#[test]
+fn settings_that_make_no_sense_are_named() {
+    let open = |settings: Settings, limits: Limits| {
+        let opening = Opening {
+            secret: Secret([1, 2]),
+            identity: identity_of(A),
+            entropy: [1, 2, 3, 4],
+            locators: vec![Locator::default()],
+        };
+        Endpoint::open(opening, limits, settings, Instant(0)).err().map(|error| error.name)
+    };
+    let set = |change: &dyn Fn(&mut Settings)| {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        open(settings, Limits::default())
+    };
+    assert_eq!(set(&|_| ()), None);
+    assert_eq!(set(&|s| s.frame_len_max = 1199), Some("frame_len_max"));
+    assert_eq!(set(&|s| s.frame_len_max = 1200), None);
+    assert_eq!(set(&|s| s.eager_len_max = (1 << 20) + 1), Some("eager_len_max"));
+    assert_eq!(set(&|s| s.eager_len_max = 1 << 20), None);
+    for (grant_packets, named) in [(0, Some("grant_packets")), (1, None), (4096, None)] {
+        assert_eq!(set(&|s| s.grant_packets = grant_packets), named);
+    }
+    assert_eq!(set(&|s| s.grant_packets = 4097), Some("grant_packets"));
+    for (count, named) in [(0, Some("grants_in_flight")), (1, None), (64, None)] {
+        assert_eq!(set(&|s| s.grants_in_flight = count), named);
+    }
+    assert_eq!(set(&|s| s.grants_in_flight = 65), Some("grants_in_flight"));
+    assert_eq!(set(&|s| s.ack_every = 257), Some("ack_every"));
+    assert_eq!(set(&|s| s.ack_every = 256), None);
+    assert_eq!(set(&|s| s.ack_delay_ns = SECOND + 1), Some("ack_delay_ns"));
+    for (rtt_ns, named) in [(999, Some("initial_rtt_ns")), (1000, None), (10 * SECOND, None)] {
+        assert_eq!(set(&|s| s.initial_rtt_ns = rtt_ns), named);
+    }
+    assert_eq!(set(&|s| s.initial_rtt_ns = 10 * SECOND + 1), Some("initial_rtt_ns"));
+    for versions in [(0, 1), (2, 1), (1, 16)] {
+        assert_eq!(set(&|s| s.versions = versions), Some("versions"));
+    }
+    let limit = |change: &dyn Fn(&mut Limits)| {
+        let mut limits = Limits::default();
+        change(&mut limits);
+        open(Settings::default(), limits)
+    };
+    assert_eq!(limit(&|l| l.held_len_max = (32 << 10) - 1), Some("held_len_max"));
+    assert_eq!(limit(&|l| l.held_len_max = 32 << 10), None);
+    assert_eq!(limit(&|l| l.envelope_count_max = 3), Some("envelope_count_max"));
+    assert_eq!(limit(&|l| l.peer_count_max = 0), Some("peer_count_max"));
+    assert_eq!(limit(&|l| l.peer_count_max = 1 << 24), Some("peer_count_max"));
+    assert_eq!(limit(&|l| l.grant_len_max = 1471), Some("grant_len_max"));
+}
+
+#[test]
+fn endpoint_says_what_it_waits_for() {
+    let mut net = Net::new(2);
+    net.send(A, B, 1, 8);
+    net.pump();
+    let timeouts = net.ep(A).timeouts();
+    let next = timeouts.iter().map(|&(_, at)| at).min();
+    assert_eq!(next, Some(net.ep(A).next_timeout()));
+    assert!(timeouts.iter().any(|&(name, at)| name == "peers" && at != Instant::NEVER));
+}

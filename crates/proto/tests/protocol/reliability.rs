@@ -441,7 +441,7 @@ fn single_eager_of_a_full_frame_becomes_fragments_in_a_black_hole() {
 
 #[test]
 fn damaged_payload_is_dropped_unacknowledged_and_comes_again() {
-    let mut net = Net::new(2);
+    let mut net = Net::pair(|settings, _| settings.payload_check = true);
     net.join(A, B);
     net.settle();
     let damage = Fate::Alter(Box::new(|bytes| *bytes.last_mut().unwrap() ^= 0x10));
@@ -455,18 +455,23 @@ fn damaged_payload_is_dropped_unacknowledged_and_comes_again() {
 }
 
 #[test]
-fn without_payload_check_frames_have_no_check_record() {
-    let mut net = Net::pair(|settings, _| settings.payload_check = false);
-    let recv = net.recv(B, tagged(1), 100_000);
-    net.send(A, B, 1, 100_000);
-    net.settle();
-    net.assert_got(B, recv, 1, 100_000);
-    assert_eq!(net.seen(A, Kind::Check), 0);
+fn check_is_the_first_record_where_bodies_are_summed() {
+    for payload_check in [true, false] {
+        let mut net = Net::pair(|settings, _| settings.payload_check = payload_check);
+        let recv = net.recv(B, tagged(1), 100_000);
+        net.send(A, B, 1, 100_000);
+        net.settle();
+        net.assert_got(B, recv, 1, 100_000);
+        for sight in net.log.iter().filter(|sight| sight.packet() > 0) {
+            assert_eq!(sight.kinds()[0] == Kind::Check, payload_check);
+            assert_eq!(sight.has(Kind::Check), payload_check);
+        }
+    }
 }
 
 #[test]
 fn lone_small_message_costs_forty_bytes() {
-    let mut net = Net::pair(|settings, _| settings.payload_check = false);
+    let mut net = Net::new(2);
     net.join(A, B);
     net.run_for(100 * MS);
     net.log.clear();

@@ -5,12 +5,12 @@ use packhorse_proto::*;
 
 use crate::net::*;
 
-/// A receiver with room for few envelopes, and a sender that knows it.
+/// A receiver with room for few envelopes, and a sender that does not know: it rested since it was told.
 fn tight(envelope_count_max: u32) -> Net {
     let plan = Plan::with(|_, limits| limits.envelope_count_max = envelope_count_max);
     let mut net = Net::of(&[Plan::default(), plan]);
     net.join(A, B);
-    net.run_for(100 * MS);
+    net.settle();
     net.log.clear();
     net
 }
@@ -62,7 +62,10 @@ fn budgets_are_never_exceeded() {
             let (held_len, envelope_count) = net.ep(B).held();
             assert!(held_len <= 32 << 10 && envelope_count <= 16, "{held_len}, {envelope_count}");
         }
-        assert_eq!(net.count(B, "envelope_count_peak").min(16), net.count(B, "envelope_count_peak"));
+        assert_eq!(
+            net.count(B, "envelope_count_peak").min(16),
+            net.count(B, "envelope_count_peak")
+        );
         for (from, tag) in (0..100).flat_map(|tag| [(A, tag), (C, tag)]) {
             let recv = net.recv_from(B, from, tag, len);
             net.run_until(|net| net.got(B, recv).is_some());
@@ -295,7 +298,7 @@ fn query_matches_an_early_message_held_here() {
     // Message 1 fills a gap in B's knowledge: it is lost until B refuses; 2 waits early and is the one wanted.
     let mut net = tight(4);
     one_by_one(&mut net, 0..3, 8);
-    net.run_for(10 * MS);
+    net.settle();
     net.rule(1, |sight| sight.from == A && sight.has(Kind::Eager), Fate::Drop);
     one_by_one(&mut net, 3..8, 8);
     net.run_for(DELAY_NS + 10 * US);

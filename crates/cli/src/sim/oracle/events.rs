@@ -43,7 +43,8 @@ impl Oracle {
     /// A peer can join only if it is not there.
     fn on_joined(&mut self, world: &mut World, node: u8, peer: PeerId) {
         let Some(other) = world.node_of(NodeId(node.into()), peer) else {
-            return self.violation(format!("node {node} was joined by {peer:?}, whom nobody knows"));
+            return self
+                .violation(format!("node {node} was joined by {peer:?}, whom nobody knows"));
         };
         let together = &mut self.standings[usize::from(node)].together;
         let bit = 1 << other.0;

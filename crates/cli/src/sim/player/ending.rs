@@ -29,7 +29,11 @@ impl Player<'_> {
         let Conditions { delay_ns, frame_len_max, .. } = self.scenario.weather;
         let net = self.world.net();
         net.heal_all();
-        net.set_conditions(Who::Any, Who::Any, Conditions { delay_ns, frame_len_max, ..Conditions::PERFECT });
+        net.set_conditions(
+            Who::Any,
+            Who::Any,
+            Conditions { delay_ns, frame_len_max, ..Conditions::PERFECT },
+        );
         net.set_all_lines(Line::INFINITE);
     }
 
@@ -83,7 +87,8 @@ impl Player<'_> {
             if self.world.now() >= deadline {
                 for node in holders(self) {
                     let (len, count) = self.world.endpoint(node).held();
-                    let text = format!("node {} holds {len} bytes, {count} envelopes of nothing", node.0);
+                    let text =
+                        format!("node {} holds {len} bytes, {count} envelopes of nothing", node.0);
                     self.oracle.violation(text);
                 }
             }
@@ -137,8 +142,7 @@ impl Player<'_> {
         else {
             return;
         };
-        let is_posted_drain =
-            user >= self.first_drain.into() && self.oracle.is_posted(user as u32);
+        let is_posted_drain = user >= self.first_drain.into() && self.oracle.is_posted(user as u32);
         if is_posted_drain {
             self.drain_one(node, envelope.space.0);
         }

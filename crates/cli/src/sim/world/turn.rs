@@ -103,7 +103,11 @@ impl World {
             gather(&mut self.tx, &node.endpoint, &mut node.memory, &mut self.frame);
             self.net.send(self.now.0, node.id.port(self.tx.link), &self.tx.to.0, &self.frame);
             if self.frame.len() > usize::from(node.spec.settings.frame_len_max) {
-                self.faults.push(format!("node {} sent a frame of {} bytes", node.id.0, self.frame.len()));
+                self.faults.push(format!(
+                    "node {} sent a frame of {} bytes",
+                    node.id.0,
+                    self.frame.len()
+                ));
             }
             burst += 1;
             if burst > BURST_COUNT_MAX {

@@ -1,0 +1,193 @@
+//! Every number the wire cuts short, across its wrap: packets, messages, the order of refusals.
+//!
+//! From outside it would take four thousand million messages; here the counters of two joined endpoints are set just
+//! below the edge, and traffic of every class goes over it.
+
+use std::vec;
+use std::vec::Vec;
+
+use crate::ack::Received;
+use crate::sent::Flight;
+use crate::slab::NONE;
+use crate::*;
+
+/// Just below where 32 bits end.
+const EDGE: u64 = (1 << 32) - 3;
+
+#[derive(Default)]
+struct Ram(Vec<Vec<u8>>);
+
+impl Memory for Ram {
+    fn place(&mut self, to: Place, bytes: &[u8]) {
+        let at = to.offset as usize;
+        self.0[to.buf.0 as usize][at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
+        bytes.iter().fold(crc, |sum, &byte| sum.rotate_left(3) ^ u32::from(byte))
+    }
+}
+
+struct Side {
+    ep: Endpoint,
+    ram: Ram,
+}
+
+fn open(n: u64, limits: Limits) -> Side {
+    let opening = Opening {
+        secret: Secret([n, n]),
+        identity: Identity { host: n, endpoint: n },
+        entropy: [n; 4],
+        locators: vec![Locator([n as u8; 24])],
+    };
+    let ep =
+        Endpoint::open(opening, limits, Settings::default(), Instant(0)).expect("sound settings");
+    Side { ep, ram: Ram::default() }
+}
+
+fn frame(side: &Side, tx: &mut TxFrame) -> Vec<u8> {
+    let mut body = Vec::new();
+    for piece in &tx.body {
+        let len = piece.len as usize;
+        match piece.source {
+            Source::User { buf, offset } => {
+                body.extend_from_slice(&side.ram.0[buf.0 as usize][offset as usize..][..len]);
+            }
+            Source::Pool { slot, offset } => {
+                body.extend_from_slice(&side.ep.pooled(slot)[offset as usize..][..len]);
+            }
+            Source::Zero => body.resize(body.len() + len, 0),
+        }
+    }
+    tx.seal(side.ram.crc32c(0, &body));
+    let mut bytes = tx.head.clone();
+    bytes.append(&mut body);
+    bytes
+}
+
+/// Carries frames, losing every `lossy`-th, until both are quiet.
+fn run(sides: &mut [Side; 2], now: &mut u64, lossy: usize) {
+    let mut tx = TxFrame::default();
+    let mut count = 0;
+    let mut moved_at = *now;
+    while *now < moved_at + 3 * SECOND {
+        for from in 0..2 {
+            while sides[from].ep.poll_transmit(Instant(*now), &mut tx) {
+                moved_at = *now;
+                count += 1;
+                let bytes = frame(&sides[from], &mut tx);
+                if count % lossy != 0 {
+                    let Side { ep, ram } = &mut sides[1 - from];
+                    ep.on_frame(Instant(*now), 0, Locator([from as u8 + 1; 24]), &bytes, ram);
+                }
+            }
+        }
+        let next = sides[0].ep.next_timeout().min(sides[1].ep.next_timeout()).0;
+        let soon = *now + 10_000;
+        *now = if moved_at == *now { soon } else { soon.max(next.min(moved_at + 3 * SECOND)) };
+        for Side { ep, ram } in sides.iter_mut() {
+            ep.on_timeout(Instant(*now), ram);
+        }
+    }
+}
+
+fn push(sides: &mut [Side; 2], len: usize) -> BufId {
+    let n = sides[0].ram.0.len();
+    sides[0].ram.0.push((0..len).map(|at| (at * 7 + n) as u8).collect());
+    sides[1].ram.0.push(vec![0; len]);
+    BufId(n as u64)
+}
+
+fn send(sides: &mut [Side; 2], now: u64, peer: PeerId, len: usize) {
+    let buf = push(sides, len);
+    let spec = SendSpec {
+        peer,
+        space: Space(0),
+        tag: Tag(buf.0),
+        immediate: None,
+        payload: Payload::InPlace { buf, len: len as u64 },
+        until_matched: false,
+        user: buf.0,
+    };
+    sides[0].ep.post_send(Instant(now), spec).expect("posted");
+}
+
+fn recv(sides: &mut [Side; 2], now: u64, buf: u64) {
+    let Side { ep, ram } = &mut sides[1];
+    let spec = RecvSpec {
+        criteria: Criteria { space: Space(0), tag: Tag(buf), ignore: 0, source: None },
+        buf: BufId(buf),
+        len: ram.0[buf as usize].len() as u64,
+        list: List::Priority,
+        uses: Use::Once,
+        header_only: false,
+        user: buf,
+    };
+    ep.post_recv(Instant(now), spec, ram).expect("posted");
+}
+
+/// Two endpoints that know each other, all their counters just below the edge.
+fn at_the_edge(limits: Limits) -> ([Side; 2], PeerId, u64) {
+    let mut sides = [open(1, Limits::default()), open(2, limits)];
+    let address = sides[1].ep.address();
+    let peer = sides[0].ep.add_peer(&address).expect("room");
+    let mut now = 0;
+    send(&mut sides, now, peer, 8);
+    recv(&mut sides, now, 0);
+    run(&mut sides, &mut now, usize::MAX);
+    for side in &mut sides {
+        let ep = &mut side.ep;
+        if ep.rows[0].active == NONE {
+            ep.activate(0);
+        }
+        let row = &mut ep.rows[0];
+        (row.message_out, row.message_in) = (EDGE, EDGE);
+        (row.turn_sent, row.turn_heard) = (u16::MAX, u16::MAX);
+        let path = &mut ep.actives[row.active].paths[0];
+        path.flight = Flight::new(EDGE);
+        path.received = Received::new(EDGE - 1);
+    }
+    (sides, peer, now)
+}
+
+#[test]
+fn messages_of_every_class_cross_the_wrap_of_packets_and_messages() {
+    let (mut sides, peer, mut now) = at_the_edge(Limits::default());
+    let lens = [0, 8, 1000, 5000, 200_000, 8, 3000, 100_000, 1];
+    for (n, len) in lens.into_iter().enumerate() {
+        send(&mut sides, now, peer, len);
+        if n % 2 == 0 {
+            recv(&mut sides, now, n as u64 + 1);
+        }
+    }
+    run(&mut sides, &mut now, 7);
+    for n in (1..lens.len()).step_by(2) {
+        recv(&mut sides, now, n as u64 + 1);
+    }
+    run(&mut sides, &mut now, 7);
+    for n in 1..=lens.len() {
+        assert_eq!(sides[0].ram.0[n], sides[1].ram.0[n], "message {n}");
+    }
+    assert_eq!(sides[1].ep.rows[0].message_in, EDGE + lens.len() as u64);
+    assert!(sides[0].ep.counters.packets_lost > 0, "the network was not kind");
+    assert_eq!(sides[0].ep.outgoing.len(), 0);
+}
+
+#[test]
+fn refusal_and_recall_cross_the_wrap_of_their_order_and_of_message_numbers() {
+    let limits = Limits { envelope_count_max: 4, ..Limits::default() };
+    let (mut sides, peer, mut now) = at_the_edge(limits);
+    for _ in 0..20 {
+        send(&mut sides, now, peer, 100);
+    }
+    run(&mut sides, &mut now, usize::MAX);
+    assert!(sides[1].ep.counters.refusals > 0);
+    for n in 1..=20 {
+        recv(&mut sides, now, n);
+        run(&mut sides, &mut now, usize::MAX);
+    }
+    for n in 1..=20 {
+        assert_eq!(sides[0].ram.0[n], sides[1].ram.0[n], "message {n}");
+    }
+    assert!(sides[1].ep.rows[0].turn_sent < 100, "the order wrapped");
+    assert_eq!(sides[0].ep.outgoing.len(), 0);
+}
