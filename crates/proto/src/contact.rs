@@ -182,7 +182,10 @@ impl Endpoint {
     /// PROTOCOL §3.5.
     fn cookie(&self, origin: Origin, address: &Address, hello: &HelloView<'_>, epoch: u64) -> u64 {
         let row = self.rows.find(&address.identity);
-        let local_id = row.map_or(0, |row| self.rows[row].local_id);
+        let ids = row.map_or([0; 3], |row| {
+            let this = &self.rows[row];
+            [this.local_id, this.remote_id, this.ended_id]
+        });
         let word = |at: usize| {
             u64::from_le_bytes(origin.from.0[at..at + 8].try_into().expect("eight bytes"))
         };
@@ -198,7 +201,9 @@ impl Endpoint {
                 word(16),
                 u64::from(origin.link),
                 epoch,
-                local_id,
+                ids[0],
+                ids[1],
+                ids[2],
                 self.forgotten_count,
             ],
         )

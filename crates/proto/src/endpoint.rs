@@ -195,11 +195,12 @@ impl Endpoint {
     fn join_self(&mut self, row: u32) {
         let id = make_id(row, self.draw());
         let (incarnation, frame_len_max) = (self.incarnation, self.settings.frame_len_max);
-        let locator = self.locators[0];
+        let (locator, secret) = (self.locators[0], self.secret);
         self.association_count += 1;
         let this = &mut self.rows[row];
         this.begin(id);
         this.remote_id = id;
+        this.secret = secret; // whatever the address said
         this.incarnation = incarnation;
         this.frame_len_max = frame_len_max;
         this.phase = Phase::Joined;

@@ -83,7 +83,7 @@ impl Endpoint {
         };
         if !lone.is_keyed(self.secret) {
             self.counters.frames_unkeyed += 1;
-        } else if self.closing.is_some() || !self.on_quick(now, link, &from, &lone, memory) {
+        } else if self.closing.is_some() || !self.on_quick(now, link, &from, lone.message(), memory) {
             self.on_any_frame(now, Origin { link, from }, lone.view(), memory);
         }
     }
@@ -98,13 +98,20 @@ impl Endpoint {
         memory: &mut impl Memory,
     ) {
         let Some(view) = self.open_frame(bytes) else { return };
-        if let Some(ack) = view.lone_ack()
-            && self.closing.is_none()
-            && self.on_quick_ack(now, &origin, view.header, &ack)
+        let is_done = if self.closing.is_some() {
+            false
+        } else if let Some(lone) = view.lone_message_checked() {
+            self.on_quick(now, origin.link, &origin.from, lone, memory)
+        } else if let Some(ack) = view.lone_ack()
+            && view.crc().is_none_or(|crc| memory.crc32c(0, view.body) == crc)
         {
-            return;
+            self.on_quick_ack(now, &origin, view.header, &ack)
+        } else {
+            false
+        };
+        if !is_done {
+            self.on_any_frame(now, origin, view, memory);
         }
-        self.on_any_frame(now, origin, view, memory);
     }
 
     /// Any frame that is rightly keyed. Given the view itself and not a place where it is, so that `on_quick` finds it in

@@ -1,6 +1,7 @@
-//! The common frame, out and in: whole small messages between peers who know each other, with nothing else waiting.
+//! The common frames, out and in: whole small messages between peers who know each other, and their acknowledgements, with
+//! nothing else waiting.
 //!
-//! Both functions do what `output` and `input` would do, without asking for all that could be but is not: what must not
+//! These functions do what `output` and `input` would do, without asking for all that could be but is not: what must not
 //! be so is asked first, in one place, and whoever says no has changed nothing. A row, its active record and its path
 //! are looked up once, and everything is done on the borrowed parts. That is why they are apart: one can hold them
 //! against the general rules, which stand in the module named at each step.
@@ -18,7 +19,7 @@ use crate::slab::NONE;
 use crate::turns::eager_cost;
 use crate::types::{Instant, Locator, Memory, PeerId, Place, ReqId};
 use crate::wire::{
-    self, AckRepr, AckView, Header, LONE_EAGER_LEN, LoneView, Writer, eager_head_len,
+    self, AckRepr, AckView, Header, LONE_EAGER_LEN, LoneMessage, Writer, eager_head_len,
 };
 
 impl Endpoint {
@@ -175,10 +176,10 @@ impl Endpoint {
         now: Instant,
         link: u8,
         from: &Locator,
-        lone: &LoneView<'_>,
+        lone: LoneMessage<'_>,
         memory: &mut impl Memory,
     ) -> bool {
-        let (header, (head, body)) = (lone.header(), lone.message());
+        let LoneMessage { header, head, body, crc } = lone;
         let row = row_of_id(header.to);
         let Some(this) = self.rows.get_any_mut(row) else { return false };
         // A row keeps no version that we do not speak.
@@ -210,12 +211,15 @@ impl Endpoint {
         if !self.receives[token].is_simple {
             return false;
         }
+        if crc.is_some_and(|crc| memory.crc32c(0, body) != crc) {
+            return false; // damaged
+        }
 
         self.matcher.unlink_found(entry);
         let req = ReqId(self.receives.key(token));
         let receive = self.receives.remove(token);
-        let placed = body.get(..receive.len as usize).unwrap_or(body);
-        memory.place(Place { buf: receive.buf, offset: 0 }, placed);
+        let placed_len = receive.len.min(body.len() as u64);
+        memory.place(Place { buf: receive.buf, offset: 0 }, &body[..placed_len as usize]);
         let envelope = Envelope {
             source: PeerId(row),
             space: head.space,
@@ -223,7 +227,7 @@ impl Endpoint {
             immediate: None,
             len: body.len() as u64,
         };
-        let (user, placed_len, result) = (receive.user, placed.len() as u64, Ok(()));
+        let (user, result) = (receive.user, Ok(()));
         self.events.push_back(Event::Received {
             req,
             user,

@@ -360,14 +360,25 @@ impl<'a> FrameView<'a> {
         self.records().lone_eager()
     }
 
-    /// The Ack of a frame that is one Ack without holes and nothing else. Such a frame is valid.
+    /// The message of a frame that is a Check, one small message without immediate and nothing else. Such a frame is valid
+    /// if the sum is right.
+    #[inline]
+    pub fn lone_message_checked(&self) -> Option<LoneMessage<'a>> {
+        let crc = self.crc()?;
+        let (head, body) = Records { heads: &self.heads[1..], bodies: self.body }.lone_eager()?;
+        Some(LoneMessage { header: self.header, head, body, crc: Some(crc) })
+    }
+
+    /// The Ack of a frame that is one Ack without holes and, but for a Check, nothing else. Such a frame is valid if the
+    /// sum is right.
     #[inline]
     pub fn lone_ack(&self) -> Option<AckView<'a>> {
-        let [first, rest @ ..] = self.heads else { return None };
-        if rest.len() != 2 || !self.body.is_empty() || First::read(*first).kind() != kind::ACK {
+        let skip = usize::from(self.crc().is_some());
+        let [first, rest @ ..] = &self.heads[skip..] else { return None };
+        let first = First::read(*first);
+        if rest.len() != 2 || !self.body.is_empty() || first.kind() != kind::ACK {
             return None;
         }
-        let first = First::read(*first);
         match decode_packet(first, rest)? {
             Record::Ack(ack) if first.b() as u8 == 0 && ack.repr.first_len > 0 => Some(ack),
             _ => None,
@@ -387,6 +398,19 @@ impl<'a> FrameView<'a> {
         let first = First::read(*self.heads.first()?);
         (first.kind() == kind::CHECK).then_some(first.c())
     }
+}
+
+/// A frame's only message, whole and without immediate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoneMessage<'a> {
+    /// What the frame's header says.
+    pub header: Header,
+    /// What the message's head says.
+    pub head: MessageHead,
+    /// The payload.
+    pub body: &'a [u8],
+    /// The CRC32C that the payload must have, if the frame states one.
+    pub crc: Option<u32>,
 }
 
 /// A frame that has the shape of the commonest one: one small message without immediate and nothing else, for those who
@@ -423,16 +447,11 @@ impl<'a> LoneView<'a> {
         siphash13_four_then(secret, self.words, frame_len as u64) == self.check
     }
 
-    /// The header.
+    /// The message. To be used after `is_keyed` only.
     #[inline(always)]
-    pub fn header(&self) -> Header {
-        self.view.header
-    }
-
-    /// The message and its body.
-    #[inline(always)]
-    pub fn message(&self) -> (MessageHead, &'a [u8]) {
-        (eager(First(self.words[2]), Tag(self.words[3]), None), self.view.body)
+    pub fn message(&self) -> LoneMessage<'a> {
+        let head = eager(First(self.words[2]), Tag(self.words[3]), None);
+        LoneMessage { header: self.view.header, head, body: self.view.body, crc: None }
     }
 
     /// The frame among others. To be used after `is_keyed` only.

@@ -137,6 +137,7 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
     let mut rng = root.fork("settings");
     let shared = draw_settings(&mut rng, corrupts);
     let are_alike = rng.chance(60 * PERCENT);
+    let are_open = rng.chance(8 * PERCENT);
     let ports_max = *rng.pick(&[1, 1, 1, 2, 2, 3]);
     (0..count)
         .map(|name| {
@@ -144,6 +145,7 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
             let mut settings =
                 if are_alike { shared.clone() } else { draw_settings(&mut rng, corrupts) };
             settings.has_helper = rng.chance(80 * PERCENT);
+            settings.open_to_strangers = are_open && rng.chance(70 * PERCENT);
             settings.versions.1 = *rng.pick(&[1, 1, 1, 1, 1, 1, 2, 15]);
             let limits = draw_limits(&mut rng, &settings);
             let ports = if rng.chance(80 * PERCENT) { ports_max } else { rng.range(1..=ports_max) };

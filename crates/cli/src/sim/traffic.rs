@@ -138,7 +138,7 @@ impl Drawer<'_> {
                     cap,
                     segments: 1,
                     is_overflow: true,
-                    many_free_min: Some(self.rng.range(NAME_LEN..=cap / 2)),
+                    many_free_min: self.chance(80).then(|| self.rng.range(NAME_LEN..=cap / 2)),
                     is_header_only: false,
                 };
                 self.push(at_ns, node, Action::Recv(recv));

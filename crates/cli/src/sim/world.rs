@@ -237,7 +237,10 @@ impl World {
     /// # Panics
     /// If `at` is closing or full.
     pub fn peer(&mut self, at: NodeId, of: NodeId) -> PeerId {
-        let address = self.address(of);
+        let mut address = self.address(of);
+        if self.node(of).spec.settings.open_to_strangers {
+            address.secret = Secret::PUBLIC; // who opened to strangers need not hand out the key
+        }
         let endpoint = &mut self.nodes[at.0 as usize].endpoint;
         match endpoint.find_peer(&address.identity) {
             Some(peer) => peer,
