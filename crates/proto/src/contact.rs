@@ -137,8 +137,7 @@ impl Endpoint {
             return None;
         };
         let public = view.header.form & FORM_STRANGER != 0;
-        let key = if public { Secret::PUBLIC } else { self.secret };
-        let Ok(address) = hello.address(key) else {
+        let Ok(address) = hello.address(self.key_of(view)) else {
             self.counters.frames_malformed += 1;
             return None;
         };
@@ -437,6 +436,11 @@ impl Endpoint {
         Some(row)
     }
 
+    /// The key a frame was opened with.
+    fn key_of(&self, view: &FrameView<'_>) -> Secret {
+        if view.header.form & FORM_STRANGER != 0 { Secret::PUBLIC } else { self.secret }
+    }
+
     /// PROTOCOL §3.10.
     pub(crate) fn on_other_version(&mut self, now: Instant, origin: Origin, view: &FrameView<'_>) {
         let mut records = view
@@ -444,7 +448,7 @@ impl Endpoint {
             .map(|(record, _)| record)
             .filter(|record| !matches!(record, Record::Check { .. }));
         if let Some(Record::Hello(hello)) = records.next()
-            && let Ok(address) = hello.address(self.secret)
+            && let Ok(address) = hello.address(self.key_of(view))
         {
             let version = hello.versions() >> 4;
             self.reply_to(

@@ -166,8 +166,12 @@ impl Endpoint {
             // A peer that introduced itself before its address was known here, or one that moved.
             let known = &mut self.rows[row];
             if known.phase == Phase::Idle {
-                known.secret = address.secret;
                 known.first_locator = address.locator;
+                // A secret it told us itself is better than none.
+                if address.secret != Secret::PUBLIC {
+                    known.secret = address.secret;
+                    known.by_public_key = false;
+                }
             }
             return Ok(PeerId(row));
         }

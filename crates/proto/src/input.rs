@@ -83,7 +83,8 @@ impl Endpoint {
         };
         if !lone.is_keyed(self.secret) {
             self.counters.frames_unkeyed += 1;
-        } else if self.closing.is_some() || !self.on_quick(now, link, &from, lone.message(), memory) {
+        } else if self.closing.is_some() || !self.on_quick(now, link, &from, lone.message(), memory)
+        {
             self.on_any_frame(now, Origin { link, from }, lone.view(), memory);
         }
     }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 /// What a line of cost belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cost<'a> {
+pub(crate) enum Cost {
     /// The instruction itself, in the object with this name.
     Own {
         /// Where.
@@ -29,9 +29,7 @@ pub(crate) enum Cost<'a> {
         count: u64,
         /// Whether the caller is of this program.
         ours: bool,
-        /// The function called.
-        callee: &'a str,
-        /// Where that begins.
+        /// Where the function called begins.
         callee_address: u64,
         /// Whether it is of this program.
         callee_ours: bool,
@@ -90,16 +88,15 @@ pub(crate) fn total(profile: &str) -> Result<u64> {
 }
 
 /// Calls `each` with every cost in the file.
-pub(crate) fn each_cost(profile: &str, mut each: impl FnMut(Cost<'_>)) -> Result<()> {
+pub(crate) fn each_cost(profile: &str, mut each: impl FnMut(Cost)) -> Result<()> {
     let program = std::env::current_exe()?;
     let is_ours = |object: &str| program == Path::new(object);
-    let (mut ours, mut callee, mut callee_ours, mut call) = (false, "", None, None);
+    let (mut ours, mut callee_ours, mut call) = (false, None, None);
     for line in profile.lines() {
         if let Some((key, name)) = line.split_once('=') {
             match key {
                 "ob" => ours = is_ours(name),
                 "cob" => callee_ours = Some(is_ours(name)),
-                "cfn" => callee = name,
                 "calls" => call = name.split(' ').nth(1).and_then(number),
                 _ => {}
             }
@@ -114,7 +111,7 @@ pub(crate) fn each_cost(profile: &str, mut each: impl FnMut(Cost<'_>)) -> Result
         match call.take() {
             Some(callee_address) => {
                 let callee_ours = callee_ours.take().unwrap_or(ours);
-                each(Cost::Call { address, count, ours, callee, callee_address, callee_ours });
+                each(Cost::Call { address, count, ours, callee_address, callee_ours });
             }
             None => each(Cost::Own { address, count, ours }),
         }

@@ -1,12 +1,14 @@
 //! Which guarantee does an instruction serve?
 //!
 //! Fast Messages gave the price of each guarantee by building the layer up and measuring each stage. A machine whose
-//! guarantees share one pass over the frame cannot be built in stages, so the bill is split instead: every instruction
+//! guarantees share one pass over the frame cannot be built in stages, so the bill is split instead. Every instruction
 //! executed belongs to the function of `proto` it was written in, also where that was inlined into another (the debug
-//! information tells), and what a library function does (copying, hashing) to the function that called it. A rule for
-//! each function says what it is for. Nothing is estimated: the parts add up to the whole.
+//! information tells); what is done in a container (slab, ring) or in a library (copying) belongs to the place that asked
+//! for it. A rule for each file or function says what it is for. The quick ways of `quick.rs` serve all guarantees at once:
+//! there the line decides, by what it speaks of. Nothing is estimated: the parts add up to the whole.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use addr2line::Loader;
 use anyhow::{Result, anyhow};
@@ -63,6 +65,12 @@ const RULES: &[(&str, &str, Guarantee)] = &[
     ("wire.rs", "", Guarantee::Frame),
     ("siphash.rs", "", Guarantee::Frame),
     ("api.rs", "", Guarantee::Frame),
+    ("endpoint.rs", "seal", Guarantee::Frame),
+    ("output.rs", "start", Guarantee::Frame),
+    ("output.rs", "push_body", Guarantee::Frame),
+    ("output.rs", "write_ack", Guarantee::Reliability),
+    ("output.rs", "credit", Guarantee::Credit),
+    ("fill.rs", "place", Guarantee::Frame),
     ("matching.rs", "", Guarantee::Matching),
     ("matching/index.rs", "", Guarantee::Matching),
     ("sent.rs", "", Guarantee::Reliability),
@@ -72,17 +80,44 @@ const RULES: &[(&str, &str, Guarantee)] = &[
     ("path.rs", "", Guarantee::Reliability),
     ("content.rs", "", Guarantee::Reliability),
     ("clock.rs", "", Guarantee::Reliability),
+    ("input.rs", "ack", Guarantee::Reliability),
+    ("input.rs", "received", Guarantee::Reliability),
+    ("input.rs", "lost", Guarantee::Reliability),
+    ("input.rs", "credit", Guarantee::Credit),
     ("pool.rs", "", Guarantee::Credit),
     ("turns.rs", "", Guarantee::Credit),
-    ("endpoint.rs", "", Guarantee::Requests),
-    ("post.rs", "", Guarantee::Requests),
-    ("slab.rs", "", Guarantee::Requests),
-    ("peer.rs", "", Guarantee::Requests),
-    ("types.rs", "", Guarantee::Requests),
     ("arrive.rs", "", Guarantee::Order),
-    ("input.rs", "", Guarantee::Reliability),
-    ("output.rs", "", Guarantee::Reliability),
+    ("arrival.rs", "", Guarantee::Order),
 ];
+
+/// What a line of `quick.rs` speaks of; the first word that stands in it counts.
+const WORDS: &[(&str, Guarantee)] = &[
+    ("matcher", Guarantee::Matching),
+    ("message_in", Guarantee::Order),
+    ("arrival_count", Guarantee::Order),
+    ("refused_from", Guarantee::Credit),
+    ("held_from", Guarantee::Credit),
+    ("eager_in_flight", Guarantee::Credit),
+    ("cost", Guarantee::Credit),
+    ("credit", Guarantee::Credit),
+    ("wire::", Guarantee::Frame),
+    ("writer", Guarantee::Frame),
+    ("tx.", Guarantee::Frame),
+    ("start(", Guarantee::Frame),
+    ("memory", Guarantee::Frame),
+    ("crc", Guarantee::Frame),
+    ("path", Guarantee::Reliability),
+    ("packet", Guarantee::Reliability),
+    ("flight", Guarantee::Reliability),
+    ("ack", Guarantee::Reliability),
+    ("heard_at", Guarantee::Reliability),
+    ("header", Guarantee::Reliability),
+    ("probe", Guarantee::Reliability),
+];
+
+/// Containers: they work for whoever calls them.
+const CONTAINERS: &[(&str, &str)] =
+    &[("slab.rs", ""), ("ring.rs", ""), ("types.rs", ""), ("peer.rs", "index"), ("peer.rs", "get")];
 
 /// Where instructions went: by guarantee, and by function for those who look closer.
 #[derive(Clone, Debug, Default)]
@@ -93,17 +128,19 @@ pub(crate) struct Bill {
     pub(crate) functions: BTreeMap<(String, String), u64>,
 }
 
-/// Reads the debug information of this program.
+/// Reads the debug information of this program, and the lines of `quick.rs`.
 pub(crate) struct Owners {
     loader: Loader,
+    quick: Vec<Guarantee>,
     known: HashMap<u64, Option<Place>>,
 }
 
-/// A function of `proto`.
+/// A line of a function of `proto`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     file: String,
     function: String,
+    line: usize,
 }
 
 impl Owners {
@@ -111,7 +148,9 @@ impl Owners {
     pub(crate) fn load() -> Result<Self> {
         let program = std::env::current_exe()?;
         let loader = Loader::new(program).map_err(|error| anyhow!("debug information: {error}"))?;
-        Ok(Self { loader, known: HashMap::new() })
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/proto/src/quick.rs");
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        Ok(Self { loader, quick: speaks_of(&text), known: HashMap::new() })
     }
 
     /// Splits the bill of one run.
@@ -120,22 +159,34 @@ impl Owners {
         each_cost(profile, |cost| match cost {
             Cost::Own { address, count, ours } => {
                 if let Some(place) = self.place(address, ours) {
-                    bill.add(&place, count);
+                    self.add(&mut bill, &place, count);
                 }
             }
-            // What a library does is done for its caller; what `proto` does is counted where it is done.
-            Cost::Call { address, count, ours, callee_address, callee_ours, .. } => {
+            // What a library or a container does is done for its caller; what `proto` does is counted where it is done.
+            Cost::Call { address, count, ours, callee_address, callee_ours } => {
                 if self.place(callee_address, callee_ours).is_none()
                     && let Some(place) = self.place(address, ours)
                 {
-                    bill.add(&place, count);
+                    self.add(&mut bill, &place, count);
                 }
             }
         })?;
         Ok(bill)
     }
 
-    /// The function of `proto` or of `sides.rs` an instruction was written in: the innermost, where several are inlined.
+    fn add(&self, bill: &mut Bill, place: &Place, count: u64) {
+        let Place { file, function, line } = place;
+        let fits = |rule: &&(&str, &str, Guarantee)| file == rule.0 && function.contains(rule.1);
+        let guarantee = match &**file {
+            "sides.rs" => Guarantee::Harness,
+            "quick.rs" => self.quick.get(line - 1).copied().unwrap_or(Guarantee::Requests),
+            _ => RULES.iter().find(fits).map_or(Guarantee::Requests, |rule| rule.2),
+        };
+        *bill.parts.entry(guarantee).or_default() += count;
+        *bill.functions.entry((file.clone(), function.clone())).or_default() += count;
+    }
+
+    /// Where an instruction was written: in `proto` or `sides.rs`, the innermost place that is no container.
     fn place(&mut self, address: u64, ours: bool) -> Option<Place> {
         if !ours {
             return None;
@@ -148,27 +199,44 @@ impl Owners {
 fn find_place(loader: &Loader, address: u64) -> Option<Place> {
     let mut frames = loader.find_frames(address).ok()?;
     while let Ok(Some(frame)) = frames.next() {
-        let path = frame.location.as_ref().and_then(|location| location.file).unwrap_or("");
+        let Some(location) = frame.location else { continue };
+        let path = location.file.unwrap_or("");
         let file = match path.split_once("crates/proto/src/") {
             Some((_, file)) => file,
             None if path.ends_with("costs/sides.rs") => "sides.rs",
             None => continue,
         };
         let name = frame.function.as_ref().and_then(|function| function.demangle().ok());
-        let name = name.map(|name| name.into_owned()).unwrap_or_default();
-        return Some(Place { file: file.to_owned(), function: name });
+        let function = name.map(|name| last_word(&name).to_owned()).unwrap_or_default();
+        let contains = |(home, part): &(&str, &str)| file == *home && function.contains(part);
+        if !CONTAINERS.iter().any(contains) {
+            let line = location.line.unwrap_or(1).max(1) as usize;
+            return Some(Place { file: file.to_owned(), function, line });
+        }
     }
     None
 }
 
-impl Bill {
-    fn add(&mut self, place: &Place, count: u64) {
-        let rule = RULES
-            .iter()
-            .find(|(file, part, _)| place.file == *file && place.function.contains(part));
-        let guarantee = rule.map_or(Guarantee::Requests, |rule| rule.2);
-        let guarantee = if place.file == "sides.rs" { Guarantee::Harness } else { guarantee };
-        *self.parts.entry(guarantee).or_default() += count;
-        *self.functions.entry((place.file.clone(), place.function.clone())).or_default() += count;
-    }
+/// The function's own name, without where it lives.
+fn last_word(path: &str) -> &str {
+    path.trim_end_matches("::{{closure}}").rsplit("::").next().unwrap_or(path)
+}
+
+/// For each line what it speaks of. A line that names nothing goes with the one before, within its function.
+fn speaks_of(text: &str) -> Vec<Guarantee> {
+    let mut last = Guarantee::Requests;
+    text.lines()
+        .map(|line| {
+            let code = line.split("//").next().unwrap_or("");
+            if code.contains("fn ") || code.trim() == "}" {
+                last = Guarantee::Requests;
+            } else if let Some((_, guarantee)) = WORDS.iter().find(|(word, _)| code.contains(word))
+            {
+                last = *guarantee;
+            } else if code.trim_end().ends_with(';') && code.contains("let ") {
+                last = Guarantee::Requests; // a statement of its own
+            }
+            last
+        })
+        .collect()
 }

@@ -209,6 +209,12 @@ fn cross(pair: &mut Pair, poster: usize) -> usize {
 
 fn transmit(pair: &mut Pair, called: [bool; 2]) {
     let Pair { nodes: [a, b], wires: [to_a, to_b], now, .. } = pair;
+    if called[0] {
+        at_sender::check_timers(a, *now);
+    }
+    if called[1] {
+        at_receiver::check_timers(b, *now);
+    }
     while called[0] && at_sender::poll_transmit(a, *now) {
         let (frame, crc) = gathered(a, to_b);
         at_sender::seal(a, crc);

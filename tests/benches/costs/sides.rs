@@ -26,12 +26,18 @@ macro_rules! side {
                 node.endpoint.post_recv(now, spec, &mut node.memory).expect("posted");
             }
 
+            /// Once a turn, before frames are asked for.
             #[inline(never)]
-            pub(crate) fn poll_transmit(node: &mut Node, now: Instant) -> bool {
+            pub(crate) fn check_timers(node: &mut Node, now: Instant) {
                 black_box($mark);
                 if node.endpoint.next_timeout() <= now {
                     node.endpoint.on_timeout(now, &mut node.memory);
                 }
+            }
+
+            #[inline(never)]
+            pub(crate) fn poll_transmit(node: &mut Node, now: Instant) -> bool {
+                black_box($mark);
                 node.endpoint.poll_transmit(now, &mut node.tx)
             }
 

@@ -191,4 +191,16 @@ mod tests {
             }
         }
     }
+
+    #[cfg(feature = "sabotage")]
+    #[test]
+    fn a_failing_scenario_shrinks_to_its_core() {
+        use packhorse_proto::Sabotage;
+        let conduct = Conduct { sabotage: Some(Sabotage::TruncatedCopy) };
+        let seed = (0..50).find(|&seed| !play(&draw(seed), conduct, None).violations.is_empty());
+        let scenario = draw(seed.expect("found soon"));
+        let (smaller, violations) = shrink(&scenario, conduct);
+        assert!(!violations.is_empty());
+        assert!(smaller.send_count() <= 3, "{} messages are left", smaller.send_count());
+    }
 }

@@ -333,3 +333,65 @@ impl World {
         std::mem::take(&mut self.faults)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use packhorse_link::sim::{Conditions, Who};
+    use packhorse_proto::{MS, SECOND, Tag};
+
+    use super::*;
+
+    fn pair() -> (World, NodeId, NodeId) {
+        let mut world = World::new(1);
+        let (a, b) = (world.add_node(Spec::default()), world.add_node(Spec::default()));
+        (world, a, b)
+    }
+
+    fn is_received(node: NodeId, at: NodeId, event: &Event) -> bool {
+        node == at && matches!(event, Event::Received { result: Ok(()), .. })
+    }
+
+    #[test]
+    fn a_large_message_crosses_a_lossy_wire_whole() {
+        let (mut world, a, b) = pair();
+        let conditions = Conditions { loss_ppm: 100_000, ..Conditions::PERFECT };
+        world.net().set_conditions(Who::Any, Who::Any, conditions);
+        world.recv(b, Some(a), Tag(7), 200_000);
+        world.send(a, b, Tag(7), 200_000);
+        assert!(world.run_until_event(SECOND, |node, event| is_received(node, b, event)));
+        assert_eq!(world.memory(b).verify(packhorse_proto::BufId(0), 0, 200_000, 0), Ok(()));
+        assert_eq!(world.take_faults(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_paused_node_hears_what_was_kept_for_it() {
+        let (mut world, a, b) = pair();
+        world.recv(b, None, Tag(1), 8);
+        world.pause(b, 1 << 20);
+        world.send(a, b, Tag(1), 8);
+        assert!(!world.run_until_event(10 * MS, |node, event| is_received(node, b, event)));
+        world.resume(b);
+        assert!(world.run_until_event(100 * MS, |node, event| is_received(node, b, event)));
+    }
+
+    #[test]
+    fn a_restarted_node_is_the_same_peer_in_another_life() {
+        let (mut world, a, b) = pair();
+        world.recv(b, None, Tag(1), 8);
+        world.send(a, b, Tag(1), 8);
+        assert!(world.run_until_event(SECOND, |node, event| is_received(node, b, event)));
+        world.run_for(MS);
+        while world.next_event().is_some() {}
+        let (peer, address) = (world.peer(a, b), world.address(b));
+        world.kill(b, Death::Silent);
+        world.revive(b);
+        assert_eq!((world.peer(a, b), world.address(b), world.life(b)), (peer, address, 1));
+        world.recv(b, None, Tag(1), 8);
+        world.send(b, a, Tag(2), 8);
+        let joined =
+            |node: NodeId, event: &Event| node == a && matches!(event, Event::Joined { .. });
+        assert!(world.run_until_event(SECOND, joined), "the new life introduced itself");
+        world.send(a, b, Tag(1), 8);
+        assert!(world.run_until_event(SECOND, |node, event| is_received(node, b, event)));
+    }
+}

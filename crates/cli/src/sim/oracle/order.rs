@@ -107,3 +107,120 @@ fn check_free_receives(oracle: &Oracle, wrong: &mut Vec<String>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use packhorse_proto::{BufId, ReqId};
+
+    use super::super::super::scenario::{How, Wanted};
+    use super::*;
+
+    /// Books of one stream, node 0 to node 1, filled by hand.
+    fn books() -> Oracle {
+        Oracle::new(2, 16, false, false)
+    }
+
+    fn send(oracle: &mut Oracle, label: u32, tag: u64) {
+        oracle.on_send(Message {
+            label,
+            from: 0,
+            from_life: 0,
+            to: 1,
+            to_life: 0,
+            space: 0,
+            tag,
+            immediate: None,
+            len: 8,
+            how: How::Accepted,
+            buf: None,
+            req: ReqId(0),
+            posted: 0,
+            cancelled: false,
+            result: None,
+            taken: None,
+        });
+    }
+
+    fn post(oracle: &mut Oracle, label: u32, wanted: Wanted, is_many: bool) {
+        oracle.on_post(Receive {
+            label,
+            node: 1,
+            life: 0,
+            wanted,
+            cap: 8,
+            is_overflow: false,
+            is_many,
+            is_header_only: false,
+            is_claim: false,
+            buf: BufId(0),
+            req: ReqId(0),
+            posted: 0,
+            cancelled: None,
+            ended: None,
+            took_count: 0,
+        });
+    }
+
+    fn take(oracle: &mut Oracle, message: u32, receive: u32, offset: u64) {
+        let taken = Taken { receive, offset, life: 0, is_whole: true };
+        oracle.messages[message as usize].as_mut().unwrap().taken = Some(taken);
+        oracle.receives[receive as usize].as_mut().unwrap().took_count += 1;
+    }
+
+    fn tag(tag: u64) -> Wanted {
+        Wanted { space: 0, tag, ignore: 0, source: Some(0) }
+    }
+
+    #[test]
+    fn order_of_posts_is_fine_whatever_came_first() {
+        let mut oracle = books();
+        post(&mut oracle, 10, tag(1), false);
+        send(&mut oracle, 0, 1);
+        send(&mut oracle, 1, 1);
+        post(&mut oracle, 11, Wanted::anything(0), false);
+        take(&mut oracle, 0, 10, 0);
+        take(&mut oracle, 1, 11, 0);
+        assert_eq!(check(&oracle), Vec::<String>::new());
+    }
+
+    #[test]
+    fn overtaking_is_seen_only_where_the_receive_admits_both() {
+        let mut oracle = books();
+        post(&mut oracle, 10, tag(1), false);
+        post(&mut oracle, 11, Wanted::anything(0), false);
+        send(&mut oracle, 0, 2);
+        send(&mut oracle, 1, 1);
+        take(&mut oracle, 0, 11, 0);
+        take(&mut oracle, 1, 10, 0);
+        assert!(check(&oracle).is_empty(), "receive 10 does not want message 0");
+        oracle.messages[0].as_mut().unwrap().tag = 1;
+        assert!(check(&oracle)[0].contains("message #1 overtook #0"));
+    }
+
+    #[test]
+    fn entries_for_many_are_filled_in_order() {
+        let mut oracle = books();
+        post(&mut oracle, 10, Wanted::anything(0), true);
+        send(&mut oracle, 0, 1);
+        send(&mut oracle, 1, 1);
+        take(&mut oracle, 0, 10, 0);
+        take(&mut oracle, 1, 10, 8);
+        assert!(check(&oracle).is_empty());
+        take(&mut oracle, 0, 10, 16);
+        assert_eq!(check(&oracle).len(), 1);
+    }
+
+    #[test]
+    fn a_free_receive_may_not_be_passed_over() {
+        let mut oracle = books();
+        post(&mut oracle, 10, tag(1), false);
+        post(&mut oracle, 11, Wanted::anything(0), false);
+        send(&mut oracle, 0, 1);
+        take(&mut oracle, 0, 11, 0);
+        assert!(check(&oracle).is_empty(), "receive 10 may have been bound when message 0 came");
+        oracle.on_quiet();
+        let at = oracle.tick();
+        oracle.receives[10].as_mut().unwrap().cancelled = Some(at);
+        assert!(check(&oracle)[0].contains("passed over the free receive #10"));
+    }
+}
