@@ -465,6 +465,27 @@ mod tests {
     }
 
     #[test]
+    fn ready_rows_take_turns_and_a_forgotten_one_is_passed_over() {
+        let mut rows = Rows::new(7);
+        for host in 0..4 {
+            rows.insert(Identity { host, endpoint: 1 }, Secret::PUBLIC, Locator::default());
+        }
+        for at in [2, 0, 2, 3, 1] {
+            rows.make_ready(at);
+        }
+        rows.remove(0);
+        rows.remove(1);
+        for turn in [2, 3, NONE] {
+            assert_eq!(rows.first_ready(), turn);
+            if turn != NONE {
+                rows.leave_ready();
+            }
+        }
+        rows.make_ready(3);
+        assert_eq!(rows.first_ready(), 3);
+    }
+
+    #[test]
     fn an_id_names_its_row() {
         assert_eq!(row_of_id(make_id(77, u64::MAX)), 77);
         assert_ne!(make_id(0, 1), make_id(0, 2));

@@ -658,7 +658,8 @@ impl EagerRepr {
     /// The two words of a head without immediate.
     #[inline(always)]
     fn words(self) -> [u64; 2] {
-        let kind = kind::EAGER | u8::from(self.wants_match) * kind::WANTS_MATCH;
+        let wants_match = u8::from(self.wants_match) * kind::WANTS_MATCH;
+        let kind = kind::EAGER | wants_match;
         [First::word(kind, self.space.0, self.len, self.message), self.tag.0]
     }
 }
@@ -2094,5 +2095,69 @@ mod tests {
                 prop_assert_eq!(count, seen);
             }
         }
+    }
+
+    #[test]
+    fn lone_message_is_written_and_read_as_by_the_general_rules() {
+        for (wants_match, len) in [(false, 8), (true, 0), (false, 1000)] {
+            let (space, tag) = (Space(7), Tag(0xABCD));
+            let eager = EagerRepr { space, message: 9, tag, wants_match, len };
+            let (mut frame, mut general) = (Vec::new(), Vec::new());
+            write_lone_eager(&mut frame, HEADER, eager, SECRET);
+            Writer::begin(&mut general, HEADER).eager(eager, None);
+            seal(&mut general, usize::from(len), SECRET, None);
+            assert_eq!(frame, general);
+            frame.resize(LONE_EAGER_LEN + usize::from(len), 5);
+            let lone = LoneView::read(&frame).expect("its shape");
+            assert!(lone.is_keyed(SECRET) && !lone.is_keyed(Secret::PUBLIC));
+            let view = FrameView::open(SECRET, &frame).expect("keyed");
+            let LoneMessage { header, head, body, crc } = lone.message();
+            assert_eq!((lone.view(), header, crc), (view, view.header, None));
+            assert_eq!(view.lone_eager(), Some((head, body)));
+            let is_taken =
+                |bytes: &[u8]| LoneView::read(bytes).is_some_and(|lone| lone.is_keyed(SECRET));
+            assert!(
+                !is_taken(&frame[..frame.len() - 1]) && !is_taken(&[&frame[..], &[0]].concat())
+            );
+            for bit in 0..8 * LONE_EAGER_LEN {
+                let mut damaged = frame.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(!is_taken(&damaged), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn lone_records_behind_a_check_are_found_and_others_are_not() {
+        let eager =
+            EagerRepr { space: Space(1), message: 2, tag: Tag(3), wants_match: false, len: 4 };
+        let ack = AckRepr { path: 0, largest: 9, first_len: 9, delay_ns: 1, credit_len: 2 };
+        let frame = |write: &dyn Fn(&mut Writer<'_>), body: &[u8]| {
+            let mut frame = Vec::new();
+            let mut writer = Writer::begin(&mut frame, HEADER);
+            writer.check();
+            write(&mut writer);
+            seal(&mut frame, body.len(), SECRET, Some(77));
+            [&frame[..], body].concat()
+        };
+        let bytes = frame(&|writer| writer.eager(eager, None), b"four");
+        let view = FrameView::open(SECRET, &bytes).expect("keyed");
+        let lone = view.lone_message_checked().expect("one message");
+        assert_eq!((lone.crc, lone.head.message, lone.body), (Some(77), 2, &b"four"[..]));
+        assert_eq!(view.lone_ack(), None);
+        let bytes = frame(&|writer| writer.ack(&ack, &[]), b"");
+        let view = FrameView::open(SECRET, &bytes).expect("keyed");
+        assert_eq!(view.lone_ack().map(|ack| ack.repr()), Some(ack));
+        assert_eq!((view.lone_message_checked(), view.validate()), (None, Ok(2)));
+        let bytes = frame(&|writer| writer.ack(&ack, &[(1, 2)]), b"");
+        assert_eq!(
+            FrameView::open(SECRET, &bytes).expect("keyed").lone_ack(),
+            None,
+            "it has a hole"
+        );
+        let empty = AckRepr { first_len: 0, ..ack };
+        let bytes = frame(&|writer| writer.ack(&empty, &[]), b"");
+        let view = FrameView::open(SECRET, &bytes).expect("keyed");
+        assert!(view.validate().is_err() && view.lone_ack().is_none());
     }
 }

@@ -118,6 +118,9 @@ impl Sight {
     }
 }
 
+/// What is done to a frame's bytes on the way.
+pub(crate) type Alteration = Box<dyn Fn(&mut Vec<u8>)>;
+
 /// What a rule does to the frames it is for.
 pub(crate) enum Fate {
     Drop,
@@ -127,7 +130,7 @@ pub(crate) enum Fate {
     Delay(u64),
     /// Kept until `Net::release`.
     Hold,
-    Alter(Box<dyn Fn(&mut Vec<u8>)>),
+    Alter(Alteration),
 }
 
 struct Rule {
