@@ -4,6 +4,7 @@
 //! test on stable. Only the search for new inputs needs nightly and cargo-fuzz.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
@@ -23,13 +24,16 @@ pub(crate) struct Args {
     /// Processes that search at once
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u32,
-    /// Afterwards reduce the corpus to the inputs that matter
+    /// Afterwards put what was learnt into the corpus under version control, reduced to what matters
     #[arg(long)]
-    minimise: bool,
+    keep: bool,
 }
 
 /// Longest input tried: the longest frame, or a script that is still read by a person.
 const INPUT_LEN_MAX: u32 = 4096;
+
+/// Longest input kept under version control.
+const KEPT_LEN_MAX: u32 = 500;
 
 /// Fuzzes.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -38,8 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut steps = Steps::begin();
     for target in &targets {
         steps.take(&format!("fuzz {target} for {} s", args.seconds), || search(args, target));
-        if args.minimise {
-            steps.take(&format!("reduce the corpus of {target}"), || minimise(target));
+        if args.keep {
+            steps.take(&format!("reduce the corpus of {target}"), || keep(target));
         }
     }
     Ok(steps.end())
@@ -65,26 +69,51 @@ fn chosen(args: &Args, all: &[String]) -> Result<Vec<String>> {
 }
 
 fn search(args: &Args, target: &str) -> Result<()> {
-    let mut search = fuzz_command("run", target);
-    search.arg(format!("--jobs={}", args.jobs));
+    let [kept, scratch, _] = folders(target)?;
+    let mut search = fuzz_command(target);
+    search.arg(format!("--jobs={}", args.jobs)).args([scratch, kept]);
     // Scripts are worth little while they are short, so the length is not grown step by step.
     search.args(["--", "-len_control=0", "-print_final_stats=1", "-timeout=20"]);
-    search
-        .arg(format!("-max_len={INPUT_LEN_MAX}"))
-        .arg(format!("-max_total_time={}", args.seconds));
+    search.arg(format!("-max_len={INPUT_LEN_MAX}"));
+    search.arg(format!("-max_total_time={}", args.seconds));
     run_command(search).map_err(|error| {
         error.context(format!("the input that failed lies in fuzz/artifacts/{target}"))
     })
 }
 
-fn minimise(target: &str) -> Result<()> {
-    run_command(fuzz_command("cmin", target))
+/// The corpus under version control, the one of this machine that grows as it likes, and room for a reduced one.
+fn folders(target: &str) -> Result<[PathBuf; 3]> {
+    let fuzz = root().join("fuzz");
+    let kept = fuzz.join("corpus").join(target);
+    let [scratch, reduced] =
+        ["corpus", "reduced"].map(|name| fuzz.join("target").join(name).join(target));
+    for folder in [&kept, &scratch] {
+        fs::create_dir_all(folder)?;
+    }
+    Ok([kept, scratch, reduced])
+}
+
+/// Replaces the corpus under version control by few and short inputs that reach all that is reached.
+fn keep(target: &str) -> Result<()> {
+    let [kept, scratch, reduced] = folders(target)?;
+    if reduced.exists() {
+        fs::remove_dir_all(&reduced)?;
+    }
+    fs::create_dir_all(&reduced)?;
+    let mut reduce = fuzz_command(target);
+    reduce.args([&reduced, &kept, &scratch]);
+    reduce.args(["--", "-set_cover_merge=1", "-use_counters=0"]);
+    reduce.arg(format!("-max_len={KEPT_LEN_MAX}"));
+    run_command(reduce)?;
+    fs::remove_dir_all(&kept)?;
+    fs::rename(&reduced, &kept)?;
+    Ok(())
 }
 
 /// cargo-fuzz on nightly. No sanitizer: there is no `unsafe` in what is fuzzed, and without one it is several times
 /// quicker.
-fn fuzz_command(what: &str, target: &str) -> Command {
-    let mut fuzz = command("cargo", ["+nightly", "fuzz", what, "--sanitizer=none", target]);
+fn fuzz_command(target: &str) -> Command {
+    let mut fuzz = command("cargo", ["+nightly", "fuzz", "run", "--sanitizer=none", target]);
     // Cargo tells its children which toolchain they run under; this one is another.
     fuzz.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     fuzz

@@ -14,52 +14,17 @@ use super::Player;
 impl Player<'_> {
     pub(super) fn send(&mut self, node: u8, send: &Send) {
         let (from, to) = (NodeId(node.into()), NodeId(send.to.into()));
+        let peer = self.world.peer(from, to);
         let tag = Oracle::tag(self.scenario.is_named_by_tag, send.label, send.tag);
         let immediate = send.has_immediate.then_some(u64::from(send.label));
-        let (space, user, peer) =
-            (Space(send.space), u64::from(send.label), self.world.peer(from, to));
-        let mut how = send.how;
-        let mut posted = None;
-        if how == How::Copied {
-            let mut payload = std::mem::take(&mut self.payload);
-            payload.resize(send.len as usize, 0);
-            pattern::fill(send.label, 0, &mut payload);
-            let (until_matched, bytes) = (false, Payload::Copied(&payload));
-            let spec = SendSpec {
-                peer,
-                space,
-                tag: Tag(tag),
-                immediate,
-                payload: bytes,
-                until_matched,
-                user,
-            };
-            match self.world.post_send(from, spec) {
-                Ok(req) => posted = Some((req, None)),
-                Err(PostError::PoolFull) => {
-                    self.stats.pool_full_count += 1;
-                    how = How::Accepted;
-                }
-                Err(error) => self.oracle.violation(format!("send #{}: {error:?}", send.label)),
-            }
-            self.payload = payload;
-        }
-        if posted.is_none() && !self.has_failed() {
-            let memory = self.world.memory(from);
-            let buf = match send.segments {
-                0 => memory.add_pattern(send.label, send.len),
-                count => memory.add_payload(send.label, send.len, count.into()),
-            };
-            let payload = Payload::InPlace { buf, len: send.len };
-            let until_matched = how == How::Matched;
-            let spec =
-                SendSpec { peer, space, tag: Tag(tag), immediate, payload, until_matched, user };
-            match self.world.post_send(from, spec) {
-                Ok(req) => posted = Some((req, Some(buf))),
-                Err(error) => self.oracle.violation(format!("send #{}: {error:?}", send.label)),
-            }
-        }
-        let Some((req, buf)) = posted else { return };
+        let envelope = Envelope {
+            source: peer,
+            space: Space(send.space),
+            tag: Tag(tag),
+            immediate,
+            len: send.len,
+        };
+        let Some((how, req, buf)) = self.post(from, send, &envelope) else { return };
         self.note_of(node, || {
             let Send { label, to, space, len, .. } = send;
             format!(
@@ -84,6 +49,57 @@ impl Player<'_> {
             result: None,
             taken: None,
         });
+    }
+
+    /// Posts a send as it was meant; a copied one for which the pool has no room, in place.
+    fn post(
+        &mut self,
+        from: NodeId,
+        send: &Send,
+        envelope: &Envelope,
+    ) -> Option<(How, ReqId, Option<BufId>)> {
+        let mut how = send.how;
+        if how == How::Copied {
+            match self.post_copied(from, send, envelope) {
+                Err(PostError::PoolFull) => {
+                    self.stats.pool_full_count += 1;
+                    how = How::Accepted;
+                }
+                Err(error) => {
+                    self.oracle.violation(format!("send #{}: {error:?}", send.label));
+                    return None;
+                }
+                Ok(req) => return Some((how, req, None)),
+            }
+        }
+        let memory = self.world.memory(from);
+        let buf = match send.segments {
+            0 => memory.add_pattern(send.label, send.len),
+            count => memory.add_payload(send.label, send.len, count.into()),
+        };
+        let payload = Payload::InPlace { buf, len: send.len };
+        match self.world.post_send(from, spec_of(send, envelope, payload, how == How::Matched)) {
+            Ok(req) => Some((how, req, Some(buf))),
+            Err(error) => {
+                self.oracle.violation(format!("send #{}: {error:?}", send.label));
+                None
+            }
+        }
+    }
+
+    fn post_copied(
+        &mut self,
+        from: NodeId,
+        send: &Send,
+        envelope: &Envelope,
+    ) -> Result<ReqId, PostError> {
+        let mut bytes = std::mem::take(&mut self.payload);
+        bytes.resize(send.len as usize, 0);
+        pattern::fill(send.label, 0, &mut bytes);
+        let result =
+            self.world.post_send(from, spec_of(send, envelope, Payload::Copied(&bytes), false));
+        self.payload = bytes;
+        result
     }
 
     pub(super) fn criteria(&mut self, node: u8, wanted: &Wanted) -> Criteria {
@@ -227,4 +243,15 @@ impl Player<'_> {
             took_count: 0,
         });
     }
+}
+
+/// A send with this envelope (whose source is the peer it goes to).
+fn spec_of<'a>(
+    send: &Send,
+    envelope: &Envelope,
+    payload: Payload<'a>,
+    until_matched: bool,
+) -> SendSpec<'a> {
+    let Envelope { source: peer, space, tag, immediate, .. } = *envelope;
+    SendSpec { peer, space, tag, immediate, payload, until_matched, user: send.label.into() }
 }
