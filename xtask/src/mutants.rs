@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::steps::{Steps, cargo, root, shown};
+use crate::steps::{Steps, cargo, root, run as run_command, shown};
 use crate::tools::{MUTANTS, NEXTEST, require};
 
 /// How much to try.
@@ -47,8 +47,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     require(&[&MUTANTS])?;
     let mut steps = Steps::begin();
+    let mut patience = Duration::from_secs(60);
+    if !args.list {
+        steps.take("the tests on the code as it is", || {
+            patience = patience.max(4 * args.jobs * baseline(args)?);
+            Ok(())
+        });
+    }
     steps.take("mutants of packhorse-proto", || {
-        let ended = search(args)?;
+        let ended = search(args, patience)?;
         if args.list {
             return Ok(());
         }
@@ -60,13 +67,34 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(steps.end())
 }
 
-/// The command line of cargo-mutants.
-fn search_command(args: &Args) -> Command {
-    // Unit tests first: they are the quickest to notice. Then whole endpoints, in simulation.
+/// The tests a mutant must get past. Unit tests first: they are the quickest to notice. Then whole endpoints.
+const TESTS: &str = "--lib --test protocol --test sim";
+
+/// The tests on the code as it is: they must pass, and their time says how long a mutant may take.
+fn baseline(args: &Args) -> Result<Duration> {
+    let packages = "--package packhorse-proto --package packhorse-tests";
+    let tool = if NEXTEST.is_here() { "nextest run" } else { "test" };
+    run_command(quiet(args, &format!("test --no-run --quiet {packages} {TESTS}")))?;
+    let began = Instant::now();
+    run_command(quiet(args, &format!("{tool} --quiet {packages} {TESTS}")))?;
+    Ok(began.elapsed())
+}
+
+/// Cargo for many builds that nobody debugs.
+fn quiet(args: &Args, words: &str) -> Command {
+    let mut command = cargo(words);
+    command.env("PACKHORSE_TEST_RUNS", args.runs.to_string());
+    command.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    command
+}
+
+/// The command line of cargo-mutants. Its own baseline tests only the mutated package, so it is left out.
+fn search_command(args: &Args, patience: Duration) -> Command {
     let mut line = format!(
         "mutants --package packhorse-proto --test-package packhorse-proto --test-package packhorse-tests \
-         --jobs {} --timeout-multiplier 4 --minimum-test-timeout 60 --build-timeout-multiplier 6 --cap-lints true --no-shuffle",
-        args.jobs
+         --baseline skip --jobs {} --timeout {} --build-timeout 600 --cap-lints true --no-shuffle",
+        args.jobs,
+        patience.as_secs()
     );
     for glob in &args.file {
         line.push_str(&format!(" --file {glob}"));
@@ -80,18 +108,14 @@ fn search_command(args: &Args) -> Command {
     if !args.list {
         // Nextest stops at the first failure of any test program, and runs them side by side.
         line.push_str(if NEXTEST.is_here() { " --test-tool nextest" } else { "" });
-        line.push_str(" -- --lib --test protocol --test sim");
+        line.push_str(&format!(" -- {TESTS}"));
     }
-    let mut mutants = cargo(&line);
-    mutants.env("PACKHORSE_TEST_RUNS", args.runs.to_string());
-    // Debug information is most of a build's time and nobody looks at it here.
-    mutants.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
-    mutants
+    quiet(args, &line)
 }
 
 /// Runs the search; `false` if the time limit ended it. Survivors are no error here: `judge` counts them.
-fn search(args: &Args) -> Result<bool> {
-    let mut mutants = search_command(args);
+fn search(args: &Args, patience: Duration) -> Result<bool> {
+    let mut mutants = search_command(args, patience);
     println!("      $ {}", shown(&mutants));
     let mut child = mutants.spawn().context("cargo mutants could not be started")?;
     let deadline = args.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));

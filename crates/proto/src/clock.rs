@@ -144,7 +144,7 @@ impl Endpoint {
     /// Hello went unanswered: again, or no more.
     fn tend_contact(&mut self, now: Instant, row: u32) {
         let contact = &self.actives[self.rows[row].active].contact;
-        if now.since_ns(contact.began_at) >= self.settings.gone_after_ns
+        if now.since_ns(self.rows[row].heard_at) >= self.settings.gone_after_ns
             && contact.hello_count >= GONE_PROBE_COUNT
         {
             self.end_association(now, row, Some(GoneReason::Silent));

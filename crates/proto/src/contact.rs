@@ -67,7 +67,6 @@ impl Endpoint {
         let locator = this.first_locator;
         let active = self.activate(row);
         let active = &mut self.actives[active];
-        active.contact.began_at = now;
         active.contact.hello_at = now;
         active.contact.hello_count = 0;
         active.contact.nonce = nonce;
@@ -146,7 +145,10 @@ impl Endpoint {
             let this = &self.rows[row];
             let same = this.incarnation == hello.incarnation() && this.remote_id == hello.id();
             if same && this.phase == Phase::Joined {
-                return Some(row); // it has not heard our Welcome yet
+                // It has not heard our Welcome yet; perhaps because it has moved since.
+                let echo = records.next();
+                self.follow_newcomer(now, origin, row, &address, &hello, echo);
+                return Some(row);
             }
         }
         let ended = row.is_some_and(|row| self.rows[row].ended_id == hello.id());
@@ -161,9 +163,7 @@ impl Endpoint {
             self.challenge(now, origin, &address, &hello, view.header.version());
             return None;
         };
-        let wanted = |epoch: u64| self.cookie(origin, &address, &hello, epoch);
-        let epoch = now.0 >> EPOCH_SHIFT;
-        let fresh = cookie == wanted(epoch) || cookie == wanted(epoch.wrapping_sub(1));
+        let fresh = self.is_fresh(now, origin, &address, &hello, cookie);
         if !fresh && !self.saboteur.makes(Sabotage::StaleIncarnationAccepted) {
             self.counters.cookies_refused += 1;
             self.challenge(now, origin, &address, &hello, view.header.version());
@@ -176,6 +176,47 @@ impl Endpoint {
             }
         }
         self.accept_echo(now, origin, &address, &hello, public, view.header.version())
+    }
+
+    /// A peer that still introduces itself, from where we do not expect it, cannot answer a path challenge: it does not know
+    /// our id. A cookie for its new locator does the same service.
+    fn follow_newcomer(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        address: &Address,
+        hello: &HelloView<'_>,
+        echo: Option<Record<'_>>,
+    ) {
+        let active = self.activate(row);
+        let path = &self.actives[active].paths[0];
+        if (path.link, path.locator) == (origin.link, origin.from) {
+            return;
+        }
+        let fresh = matches!(echo, Some(Record::Echo { cookie }) if self.is_fresh(now, origin, address, hello, cookie));
+        if fresh {
+            let path = &mut self.actives[active].paths[0];
+            (path.link, path.locator) = (origin.link, origin.from);
+            self.counters.locators_changed += 1;
+        } else {
+            let version = self.rows[row].version;
+            self.challenge(now, origin, address, hello, version);
+        }
+    }
+
+    fn is_fresh(
+        &self,
+        now: Instant,
+        origin: Origin,
+        address: &Address,
+        hello: &HelloView<'_>,
+        cookie: u64,
+    ) -> bool {
+        let epoch = now.0 >> EPOCH_SHIFT;
+        [epoch, epoch.wrapping_sub(1)]
+            .iter()
+            .any(|&epoch| cookie == self.cookie(origin, address, hello, epoch))
     }
 
     /// PROTOCOL §3.5.
@@ -485,7 +526,9 @@ impl Endpoint {
         }
         if self.rows[row].version != best {
             self.rows[row].version = best;
+            self.rows[row].heard_at = now; // it lives, and the asking begins anew
             self.actives[active].contact.hello_at = now;
+            self.actives[active].contact.hello_count = 0;
             self.make_ready(row);
         }
     }

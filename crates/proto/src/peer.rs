@@ -135,7 +135,6 @@ pub(crate) struct Active {
 pub(crate) struct Contact {
     pub(crate) hello_at: Instant,
     pub(crate) hello_count: u32,
-    pub(crate) began_at: Instant,
     pub(crate) nonce: u64,
     pub(crate) cookie: u64,
 }

@@ -577,3 +577,73 @@ fn five_thousand_peers_talk_to_one() {
     }
     assert_eq!(net.count(B, "joined"), 5000);
 }
+
+/// A echoes to B, B has joined and taken the message, its Welcome is lost.
+fn echoing() -> (Net, ReqId) {
+    let mut net = Net::new(2);
+    net.drop_each(B, Kind::Welcome);
+    let req = net.send(A, B, 7, 8);
+    net.run_until(|net| net.count(B, "joined") > 0);
+    (net, req)
+}
+
+#[test]
+fn challenge_of_another_life_ends_what_was_echoed() {
+    let (mut net, req) = echoing();
+    net.restart(B); // it may have taken the message before it died
+    net.run_until(|net| net.sent(A, req).is_some());
+    assert_eq!(net.sent(A, req), Some(Err(Failure::Gone(GoneReason::Restarted))));
+    assert_eq!(net.left(A), [Some(GoneReason::Restarted)]);
+}
+
+#[test]
+fn echo_of_another_life_ends_what_was_echoed() {
+    let (mut net, req) = echoing();
+    net.restart(B);
+    net.mute(A);
+    net.send(B, A, 1, 8);
+    net.pump();
+    net.heal();
+    // B's own contact comes first: A's next echo is held back.
+    net.rule(usize::MAX, |s| s.from == A && s.has(Kind::Echo), Fate::Hold);
+    let recv = net.recv(A, tagged(1), 8);
+    net.run_until(|net| net.sent(A, req).is_some());
+    assert_eq!(net.sent(A, req), Some(Err(Failure::Gone(GoneReason::Restarted))));
+    net.heal();
+    net.settle();
+    net.assert_got(A, recv, 1, 8);
+}
+
+#[test]
+fn answers_to_a_hello_count_only_with_its_nonce() {
+    let mut net = Net::new(2);
+    net.mute(A);
+    net.send(A, B, 7, 8);
+    net.run_for(MS);
+    let Some((Record::Hello(hello), _)) = net.log[0].view().records().next() else { panic!() };
+    let (id, nonce) = (hello.id(), hello.nonce());
+    let header = Header { to: id, packet: 0, path: 0, form: 1 };
+    net.log.clear();
+    net.forge_as(B, A, header, |writer| writer.challenge(0, 0x11, nonce ^ 1, 5, 6), &[]);
+    net.pump();
+    assert_eq!(net.seen(A, Kind::Echo), 0);
+    net.forge_as(B, A, header, |writer| writer.challenge(0, 0x11, nonce, 5, 6), &[]);
+    net.pump();
+    assert_eq!(net.seen(A, Kind::Echo), 1);
+    let secret = net.nodes[A].ep.address().secret;
+    for (nonce, incarnation) in [(nonce ^ 1, 6), (nonce, 7)] {
+        let welcome = wire::WelcomeRepr {
+            flags: 0,
+            versions: 0x11,
+            frame_len_max: 1472,
+            id: 99,
+            nonce,
+            incarnation,
+            locators: &[],
+            address: None,
+        };
+        let header = Header { packet: 1, ..header };
+        net.forge_as(B, A, header, |writer| writer.welcome(&welcome, secret), &[]);
+        assert_eq!(net.joins(A), 0, "another nonce, or another life");
+    }
+}

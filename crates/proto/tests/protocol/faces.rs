@@ -418,3 +418,41 @@ fn sender_cancels_a_message_that_arrives_in_overflow() {
     assert_eq!(net.unlinked(B, over.req), Some(None));
     assert_eq!(net.ep(B).held(), (0, 0));
 }
+
+#[test]
+fn entry_that_is_full_of_what_was_here_is_never_posted() {
+    let mut net = Net::new(2);
+    for _ in 0..3 {
+        net.send(A, B, 1, 100);
+    }
+    net.settle();
+    let recv = many(&mut net, 200, 1);
+    assert_eq!(net.all_got(B, recv.req).len(), 2);
+    assert_eq!(net.unlinked(B, recv.req), Some(None));
+    let rest = net.recv(B, tagged(1), 100);
+    net.assert_got(B, rest, 1, 100);
+    // The same while its last message is still arriving.
+    net.send(A, B, 1, 100_000);
+    net.settle();
+    let recv = many(&mut net, 100_000, 1);
+    assert_eq!(net.unlinked(B, recv.req), None);
+    net.settle();
+    assert_eq!(net.all_got(B, recv.req).len(), 1);
+    assert_eq!(net.unlinked(B, recv.req), Some(None));
+}
+
+#[test]
+fn entry_used_many_times_claims_from_overflow() {
+    let mut net = Net::new(2);
+    overflow(&mut net, 1000, Use::Many { free_len_min: 1 });
+    for _ in 0..3 {
+        net.send(A, B, 1, 100);
+    }
+    net.settle();
+    let recv = many(&mut net, 200, 1);
+    net.settle();
+    assert_eq!(net.unlinked(B, recv.req), None);
+    let events = net.nodes[B].events.iter();
+    let claimed = events.filter(|e| matches!(e, Event::Overflowed { req, .. } if *req == recv.req));
+    assert_eq!(claimed.count(), 3, "they need none of its memory");
+}

@@ -306,7 +306,8 @@ fn goodbye_completes_what_was_accepted_though_the_ack_was_lost() {
     net.settle();
     net.rule(usize::MAX, |s| s.from == B && s.says() == [Kind::Ack], Fate::Drop);
     let accepted = [net.send(A, B, 1, 8), net.send(A, B, 2, 5000)];
-    net.run_for(DELAY_NS + US);
+    net.run_for(DELAY_NS + 50 * US); // B's Ack has left, and is lost
+    assert_eq!((net.sent(A, accepted[0]), net.count(A, "probes")), (None, 0));
     net.hold_next(A, Kind::Eager); // this one B never sees
     let never = net.send(A, B, 4, 8);
     let large = net.send(A, B, 3, 100_000);
@@ -483,19 +484,24 @@ fn forgotten_peer_takes_everything_with_it() {
 
 #[test]
 fn goodbye_and_close_drop_what_is_held() {
-    let mut net = Net::new(2);
+    let mut net = Net::new(3);
     net.join(A, B);
     net.send(A, B, 1, 8);
-    net.drop_next(A, Kind::Eager);
     net.settle();
+    net.drop_where(|sight| sight.has(Kind::Eager) && sight.bytes.len() == 48);
     net.send(A, B, 2, 8);
     net.run_for(US);
-    net.send(A, B, 3, 8);
+    net.send(A, B, 3, 16); // whole, ahead of its turn
     net.run_for(DELAY_NS);
+    assert_eq!(net.ep(B).held().1, 2);
+    net.send_matched(B, C, 9, 8); // keeps it lingering
     close(&mut net, B);
+    net.run_for(SECOND);
+    assert_eq!((net.left(B), net.closed(B)), (vec![None], None), "A has left, C has not");
+    assert_eq!(net.ep(B).held(), (0, 0));
+    net.recv(C, tagged(9), 8);
     net.settle();
     assert_eq!(net.closed(B), Some(true));
-    assert_eq!(net.ep(B).held(), (0, 0));
 }
 
 #[test]
@@ -513,4 +519,93 @@ fn close_ends_overflow_entries_and_who_waits_for_them() {
     assert_eq!(net.closed(B), Some(true));
     assert!(net.got(B, claimant).unwrap().result.is_err());
     assert!(net.unlinked(B, over.req).is_some() || net.got(B, over).is_some());
+}
+
+#[test]
+fn goodbye_tells_of_a_message_that_is_not_whole() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    let first = net.send(A, B, 1, 8);
+    net.run_for(MS);
+    net.drop_where(|s| s.from == A && s.has(Kind::Fragment) && s.bytes.len() < 1000);
+    net.drop_where(|s| s.from == B && s.says() == [Kind::Ack]);
+    let partial = net.send(A, B, 2, 5000); // its last fragment does not come
+    net.run_for(DELAY_NS + 50 * US);
+    close(&mut net, B);
+    net.mute(A);
+    net.run_for(DELAY_NS + US);
+    assert_eq!(net.sent(A, first), Some(Ok(())));
+    assert_eq!(net.sent(A, partial), Some(Err(Failure::Closed)));
+}
+
+#[test]
+fn end_of_an_association_takes_its_refusal_and_its_cancels_along() {
+    let tight = Plan::with(|_, limits| limits.envelope_count_max = 4);
+    let mut net = Net::of(&[Plan::default(), tight]);
+    net.join(A, B);
+    net.settle();
+    for tag in 0..8 {
+        net.send(A, B, tag, 8);
+        net.run_for(US);
+    }
+    net.run_for(DELAY_NS);
+    assert_eq!(net.count(B, "refusals"), 1);
+    net.forge(A, B, |writer| writer.cancel(500), &[]); // a number far ahead
+    died(&mut net, B, A);
+    died(&mut net, A, B);
+    for tag in 0..4 {
+        let recv = net.recv(B, tagged(tag), 8);
+        net.assert_got(B, recv, tag, 8);
+    }
+    let recv = net.recv(B, tagged(50), 8);
+    net.send(A, B, 50, 8);
+    net.settle();
+    net.assert_got(B, recv, 50, 8);
+    assert_eq!(net.ep(B).held(), (0, 0));
+}
+
+#[test]
+fn claimed_remains_survive_a_second_end() {
+    let mut net = Net::new(2);
+    net.send(A, B, 2, 100_000);
+    net.settle();
+    let (claim, _) = net.claim(B, &tagged(2)).unwrap();
+    died(&mut net, B, A);
+    died(&mut net, A, B);
+    net.send(A, B, 3, 8);
+    net.settle();
+    died(&mut net, B, A);
+    let recv = net.recv_claimed(B, claim, 100_000).unwrap();
+    let gone = Failure::Gone(GoneReason::Died);
+    assert_eq!(net.got(B, recv).unwrap().result, Err(gone));
+}
+
+#[test]
+fn closed_endpoint_does_nothing_whatever_the_clock_says() {
+    let mut net = Net::new(1);
+    close(&mut net, A);
+    net.run_for(US);
+    let Node { ep, ram, .. } = &mut net.nodes[A];
+    ep.on_timeout(Instant::NEVER, ram);
+    assert!(!ep.poll_transmit(Instant::NEVER, &mut TxFrame::default()));
+    assert_eq!(net.closed(A), Some(true));
+}
+
+#[test]
+fn forgotten_peer_leaves_no_timer_and_no_turn_behind() {
+    let mut net = Net::new(3);
+    net.join(A, B);
+    net.join(C, B);
+    net.settle();
+    net.recv(B, tagged(1), 8);
+    net.send(A, B, 1, 8);
+    net.run_for(DELAY_NS); // an Ack is due in a while
+    net.send(B, C, 2, 8);
+    net.send(B, A, 3, 8); // both rows want to send
+    let recv = net.recv(C, tagged(2), 8);
+    let (row, now) = (net.peer(B, A), net.now);
+    net.ep(B).forget_peer(now, row);
+    net.run_for(10 * MS);
+    net.assert_got(C, recv, 2, 8);
 }

@@ -318,3 +318,97 @@ fn endpoint_says_what_it_waits_for() {
     assert_eq!(next, Some(net.ep(A).next_timeout()));
     assert!(timeouts.iter().any(|&(name, at)| name == "peers" && at != Instant::NEVER));
 }
+
+#[test]
+fn numbers_of_cancelled_messages_are_held_within_bounds() {
+    let tight = Plan::with(|_, limits| limits.envelope_count_max = 4);
+    let mut net = Net::of(&[Plan::default(), tight]);
+    net.join(A, B);
+    for chunk in 0..12 {
+        let write = |writer: &mut wire::Writer<'_>| {
+            (0..8000).for_each(|number| writer.cancel(100 + chunk * 8000 + number));
+        };
+        net.forge(A, B, write, &[]);
+    }
+    // Of a cancelled number a message is a duplicate; of one that was not taken it is new, ahead of its turn.
+    let mut kind_of = |message| {
+        let before = net.count(B, "messages_duplicate");
+        let head = MessageHead { message, ..EARLY };
+        net.forge(A, B, |writer| writer.message(&head), &[7; 4]);
+        if net.count(B, "messages_duplicate") > before { "cancelled" } else { "new" }
+    };
+    assert_eq!((kind_of(100), kind_of(100 + 8 * 8000)), ("cancelled", "cancelled"));
+    assert_eq!((kind_of(100 + 9 * 8000), kind_of(100 + 12 * 8000 - 1)), ("new", "new"));
+}
+
+const EARLY: MessageHead = MessageHead {
+    class: Class::Eager,
+    space: Space(0),
+    message: 5,
+    tag: Tag(1),
+    offset: 0,
+    total: 4,
+    immediate: None,
+    wants_match: false,
+    len: 4,
+};
+
+#[test]
+fn second_copy_of_an_early_record_is_a_duplicate() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    let early = EARLY;
+    for _ in 0..3 {
+        net.forge(A, B, |writer| writer.message(&early), &[7; 4]);
+    }
+    assert_eq!((net.count(B, "messages_early"), net.count(B, "messages_duplicate")), (1, 2));
+    assert_eq!(net.ep(B).held().1, 1);
+    net.forge(A, B, |writer| writer.cancel(5), &[]); // whole and held: it stays
+    assert_eq!(net.ep(B).held().1, 1);
+    net.forge(A, B, |writer| writer.cancel(6), &[]);
+    net.forge(A, B, |writer| writer.cancel(6), &[]); // twice is once
+    let after = MessageHead { message: 6, ..early };
+    net.forge(A, B, |writer| writer.message(&after), &[7; 4]);
+    assert_eq!(net.count(B, "messages_duplicate"), 3, "withdrawn: not taken any more");
+}
+
+#[test]
+fn repeated_announcement_without_room_for_its_bytes_is_harmless() {
+    let tight = Plan::with(|_, limits| limits.held_len_max = 32 << 10);
+    let mut net = Net::of(&[Plan::default(), tight]);
+    net.join(A, B);
+    net.send(A, B, 9, 32 << 10); // fills the budget
+    net.settle();
+    let rts = MessageHead {
+        class: Class::Rts,
+        space: Space(0),
+        message: 3,
+        tag: Tag(1),
+        offset: 0,
+        total: 100_000,
+        immediate: None,
+        wants_match: false,
+        len: 1000,
+    };
+    for _ in 0..2 {
+        net.forge(A, B, |writer| writer.message(&rts), &[7; 1000]);
+    }
+    assert_eq!((net.count(B, "refusals"), net.count(B, "rendezvous_in")), (0, 1));
+    assert_eq!(net.ep(B).probe(&tagged(1)).unwrap().len, 100_000);
+}
+
+#[test]
+fn questions_faster_than_answers_are_dropped() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.send(A, B, 50, 8);
+    net.log.clear();
+    let write = |writer: &mut wire::Writer<'_>| {
+        (0..2000).for_each(|query| writer.query(query, Space(0), Tag(9), 0));
+    };
+    net.forge(B, A, write, &[]);
+    net.pump();
+    let says = |sight: &&Sight| sight.says().iter().filter(|&&kind| kind == Kind::Found).count();
+    let answers: usize = net.sights(A, Kind::Found).iter().map(says).sum();
+    assert!(answers > 0 && answers < 2000, "{answers} answers to 2000 questions");
+}

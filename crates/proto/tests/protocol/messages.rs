@@ -548,3 +548,49 @@ fn spaces_do_not_mix() {
     let right = net.recv(B, Criteria { space: Space(1), ..anything() }, 8);
     net.assert_got(B, right, 1, 8);
 }
+
+#[test]
+fn lost_records_of_what_was_granted_or_arrived_otherwise_are_not_repeated() {
+    // The announcement's packet is taken for lost although it arrived and was granted.
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.log.clear();
+    net.rule(usize::MAX, |s| s.from == B && s.says() == [Kind::Ack], Fate::Drop);
+    let recv = net.recv(B, tagged(1), 40_000);
+    let req = net.send(A, B, 1, 40_000);
+    net.run_for(3 * MS);
+    net.heal();
+    net.settle();
+    net.assert_got(B, recv, 1, 40_000);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+    assert_eq!(net.seen(A, Kind::Rts), 1);
+}
+
+#[test]
+fn longest_message_of_one_frame_fills_it_to_the_byte() {
+    for (payload_check, immediate) in [(false, false), (true, false), (false, true), (true, true)] {
+        let room = 1472 - 24 - 16 - 8 * usize::from(payload_check) - 8 * usize::from(immediate);
+        for (len, fragments) in [(room - 1, 0), (room, 0), (room + 1, 2)] {
+            for company in [false, true] {
+                let mut net = Net::pair(|settings, _| settings.payload_check = payload_check);
+                net.join(A, B);
+                net.run_for(100 * MS);
+                net.log.clear();
+                if company {
+                    net.send(A, B, 1, 8); // the frame it could share
+                }
+                let recv = net.recv(B, tagged(2), len);
+                let immediate = immediate.then_some(7);
+                let spec = SendSpec { immediate, ..net.spec(A, B, 2, len) };
+                net.post(A, spec);
+                net.run_for(MS);
+                net.assert_got(B, recv, 2, len);
+                let told = format!("{len} bytes, check {payload_check}, company {company}");
+                assert_eq!(net.seen(A, Kind::Fragment), fragments, "{told}");
+                let longest = net.log.iter().map(|sight| sight.bytes.len()).max().unwrap();
+                assert_eq!(longest, if fragments > 0 { 1472 } else { 1472 - room + len }, "{told}");
+            }
+        }
+    }
+}

@@ -501,3 +501,170 @@ fn idle_row_rests_and_wakes_where_it_was() {
     assert_eq!(net.now - start, DELAY_NS, "no contact is needed");
     assert_eq!(net.log[0].says(), [Kind::Eager]);
 }
+
+#[test]
+fn first_two_packets_are_acknowledged_at_once() {
+    let mut net = Net::pair(|settings, _| settings.ack_delay_ns = 900 * MS);
+    net.send(A, B, 1, 8);
+    net.run_for(2 * RTT_NS);
+    net.send(A, B, 2, 8);
+    net.run_for(3 * RTT_NS);
+    let acked = acks(&net, B).iter().map(|ack| ack[0].1).max();
+    assert!(acked >= Some(2), "the peer wants a round trip measured: {acked:?}");
+}
+
+/// Where a record stands in a frame (§10.1).
+fn rank(kind: Kind) -> u32 {
+    match kind {
+        Kind::Check => 0,
+        Kind::Hello | Kind::Echo | Kind::Welcome => 1,
+        Kind::Ack => 2,
+        Kind::Ping => 4,
+        Kind::Pad => 5,
+        Kind::Eager | Kind::Fragment | Kind::Rts => 6,
+        Kind::Data => 7,
+        _ => 3,
+    }
+}
+
+/// Both ways, every class, every seventh packet lost, little room at B.
+fn busy_exchange(payload_check: bool) -> Net {
+    let tight = Plan::with(|settings, limits| {
+        settings.payload_check = payload_check;
+        limits.envelope_count_max = 6;
+    });
+    let mut net = Net::of(&[tight.clone(), tight]);
+    net.rule(usize::MAX, |sight| sight.packet() % 7 == 3, Fate::Drop);
+    let mut recvs = vec![];
+    for tag in 0..60 {
+        let len = [8, 3000, 60_000][tag as usize % 3];
+        recvs.push((tag, len, net.recv(B, tagged(tag), len), net.recv(A, tagged(tag), len)));
+        net.send(A, B, tag, len);
+        net.send_matched(B, A, tag, len);
+        net.run_for(RTT_NS / 3);
+    }
+    for tag in 100..112 {
+        net.send(A, B, tag, 8);
+        net.run_for(RTT_NS / 3);
+    }
+    net.run_for(20 * MS);
+    for tag in (100..112).rev() {
+        let (at_a, at_b) = (net.recv(A, tagged(tag), 8), net.recv(B, tagged(tag), 8));
+        recvs.push((tag, 8, at_b, at_a));
+    }
+    for tag in 100..112 {
+        net.send(B, A, tag, 8);
+    }
+    net.settle();
+    for (tag, len, at_b, at_a) in recvs {
+        net.assert_got(B, at_b, tag, len);
+        net.assert_got(A, at_a, tag, len);
+    }
+    net
+}
+
+#[test]
+fn frame_holds_its_records_in_order_and_data_alone() {
+    let net = busy_exchange(true);
+    for sight in &net.log {
+        let kinds = sight.kinds();
+        // A probe's Hello stands beside its Ping.
+        let is_probe = kinds.windows(2).any(|two| two == [Kind::Hello, Kind::Ping]);
+        let rank = |&kind: &Kind| if is_probe && kind == Kind::Hello { 4 } else { rank(kind) };
+        assert!(kinds.is_sorted_by_key(rank), "{kinds:?}");
+        if kinds.contains(&Kind::Data) {
+            assert_eq!(kinds, [Kind::Check, Kind::Data], "alike, to leave as a train");
+        }
+        assert!(sight.bytes.len() <= 1472);
+    }
+}
+
+#[test]
+fn counters_agree_with_what_the_wire_saw() {
+    for payload_check in [true, false] {
+        let net = busy_exchange(payload_check);
+        for (node, other) in [(A, B), (B, A)] {
+            let records = |from: usize, kind: Kind| {
+                let all = net.log.iter().filter(|sight| sight.from == from);
+                all.flat_map(Sight::kinds).filter(|&each| each == kind).count() as u64
+            };
+            let sent = net.log.iter().filter(|sight| sight.from == node).count() as u64;
+            let got = net.arrived.iter().filter(|&&(_, at)| net.log[at].from == other).count();
+            assert_eq!(net.count(node, "frames_out"), sent);
+            assert_eq!(net.count(node, "frames_in"), got as u64);
+            assert_eq!(net.count(node, "acks_out"), records(node, Kind::Ack));
+            assert_eq!(net.count(node, "challenges"), records(node, Kind::Challenge));
+            assert_eq!(net.count(node, "messages_out"), 72);
+            assert_eq!(net.count(node, "messages_in"), 72);
+            assert_eq!(net.count(node, "rendezvous_in"), 20);
+            assert_eq!(net.count(node, "bytes_placed"), net.nodes[node].ram.placed_len);
+            let grants = net.count(node, "grants") + net.count(node, "grants_repeated");
+            assert!(grants >= records(node, Kind::Grant), "some are overtaken by their data");
+            assert_eq!(net.count(node, "frames_unkeyed") + net.count(node, "frames_malformed"), 0);
+            assert!(net.count(node, "packets_lost") > 10);
+            assert!(net.count(node, "envelope_count_peak") <= 6);
+        }
+        assert!(net.count(B, "refusals") > 0 && net.count(B, "recalls") > 0);
+        assert!(net.count(B, "queries") >= net.count(B, "queries_found"));
+    }
+}
+
+#[test]
+fn credit_is_shared_among_the_peers_that_are_awake() {
+    for (others, share) in [(0, 1), (1, 2), (3, 4)] {
+        let tight = Plan::with(|_, limits| limits.held_len_max = 40_000);
+        let mut plans = vec![Plan::default(); 2 + others];
+        plans[B] = tight;
+        let mut net = Net::of(&plans);
+        for other in 2..2 + others {
+            net.send(other, B, 1, 0);
+        }
+        net.run_for(MS);
+        net.send(A, B, 1, 0);
+        net.run_for(MS);
+        let mut credits = vec![];
+        for sight in net.sights(B, Kind::Ack).iter().filter(|sight| sight.to == Some(A)) {
+            for (record, _) in sight.view().records() {
+                if let Record::Ack(ack) = record {
+                    credits.push(ack.credit_len());
+                }
+            }
+        }
+        assert_eq!(credits.last(), Some(&(40_000 / share)), "{others} others");
+    }
+}
+
+#[test]
+fn notices_are_repeated_however_long_it_takes() {
+    // Done: the receiver has nothing else to do with it and could rest.
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.drop_each(B, Kind::Done);
+    net.recv(B, tagged(1), 8);
+    let done = net.send_matched(A, B, 1, 8);
+    net.run_for(10 * SECOND);
+    assert_eq!(net.sent(A, done), None);
+    net.heal();
+    net.settle();
+    assert_eq!(net.sent(A, done), Some(Ok(())));
+    // Cancel: so has the sender.
+    net.drop_each(A, Kind::Cancel);
+    net.drop_each(A, Kind::Eager);
+    let cancelled = net.send(A, B, 2, 8);
+    net.run_for(US);
+    assert!(net.nodes[A].ep.cancel(net.now, cancelled));
+    net.run_for(10 * SECOND);
+    net.heal();
+    let next = net.recv(B, tagged(3), 8);
+    net.send(A, B, 3, 8);
+    net.settle();
+    net.assert_got(B, next, 3, 8);
+    // Grant: the receiver waits for data that nobody was asked for.
+    net.drop_each(B, Kind::Grant);
+    let large = net.recv(B, tagged(4), 100_000);
+    net.send(A, B, 4, 100_000);
+    net.run_for(10 * SECOND);
+    net.heal();
+    net.settle();
+    net.assert_got(B, large, 4, 100_000);
+}

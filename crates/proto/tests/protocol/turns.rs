@@ -468,3 +468,66 @@ fn more_receives_than_may_be_asked_about_are_all_satisfied() {
         net.assert_got(B, recv, tag, 8);
     }
 }
+
+#[test]
+fn sender_that_cancels_is_not_sure_and_does_not_answer() {
+    let mut net = tight(4);
+    let reqs = one_by_one(&mut net, 0..8, 8);
+    net.send(A, B, 1000, 8);
+    net.run_for(10 * MS);
+    net.drop_each(A, Kind::Cancel);
+    assert!(net.nodes[A].ep.cancel(net.now, reqs[5]));
+    net.run_for(MS);
+    net.log.clear();
+    let recv = net.recv(B, tagged(1000), 8);
+    net.run_for(20 * MS);
+    assert!(net.seen(B, Kind::Query) > 0);
+    assert_eq!(net.seen(A, Kind::Found), 0);
+    net.heal();
+    net.settle();
+    net.assert_got(B, recv, 1000, 8);
+}
+
+#[test]
+fn answer_that_comes_after_the_recall_binds_nothing() {
+    let mut net = tight(4);
+    one_by_one(&mut net, 0..8, 8);
+    net.send(A, B, 1000, 8);
+    net.run_for(10 * MS);
+    net.hold_next(A, Kind::Found);
+    let wanted = net.recv(B, tagged(1000), 8);
+    net.run_until(|net| net.held_count() > 0);
+    net.rule(usize::MAX, |s| s.from == A && s.has(Kind::Found), Fate::Drop);
+    for tag in 0..8 {
+        let recv = net.recv(B, tagged(tag), 8);
+        net.run_until(|net| net.got(B, recv).is_some());
+    }
+    net.run_until(|net| net.got(B, wanted).is_some());
+    net.release();
+    net.heal();
+    net.settle();
+    net.assert_got(B, wanted, 1000, 8);
+    let last = net.recv(B, tagged(7), 8);
+    net.send(A, B, 7, 8);
+    net.settle();
+    net.assert_got(B, last, 7, 8);
+}
+
+#[test]
+fn fragmented_message_is_pulled_from_its_start() {
+    // Part of it was under way when it was refused.
+    let plan = Plan::with(|_, limits| limits.held_len_max = 40_000);
+    let mut net = Net::of(&[Plan::default(), plan]);
+    net.join(A, B);
+    net.settle();
+    net.send(A, B, 1, 30_000);
+    net.send(A, B, 2, 30_000);
+    net.run_for(10 * MS);
+    assert!(net.count(B, "refusals") > 0);
+    let recv = net.recv(B, tagged(2), 30_000);
+    net.settle();
+    net.assert_got(B, recv, 2, 30_000);
+    assert_eq!(net.count(B, "queries_found"), 1);
+    let first = net.recv(B, tagged(1), 30_000);
+    net.assert_got(B, first, 1, 30_000);
+}

@@ -189,7 +189,9 @@ impl Oracle {
         if !self.receive(label).is_many {
             memory.end(buf);
         }
-        if let Some(id) = id {
+        // An overflow entry that ends with a message in it says so beside the receive that had claimed the message.
+        let is_second_word = self.receive(label).is_overflow && result.is_err();
+        if let (Some(id), false) = (id, is_second_word) {
             self.take(world, node, id, label, offset, &envelope, result.is_ok());
         }
     }
@@ -205,6 +207,9 @@ impl Oracle {
     ) {
         if result != Err(Failure::Cancelled) {
             self.violation(format!("receive #{label} was cancelled and then received: {result:?}"));
+        }
+        if self.receive(label).is_overflow {
+            return; // its claimant, if there was one, has its own event; else `may_be_swallowed` knows
         }
         match self.named(envelope) {
             Some(id) => self.take(world, node, id, label, 0, envelope, false),

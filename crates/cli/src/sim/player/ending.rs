@@ -153,10 +153,10 @@ impl Player<'_> {
         if self.has_failed() {
             return;
         }
+        self.await_nothing_held();
         self.is_draining = false;
         self.world.flush();
         self.see_events();
-        self.await_nothing_held();
         self.is_ending = true;
         self.oracle.on_quiet();
         for label in self.oracle.open_receives() {
