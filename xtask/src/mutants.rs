@@ -49,10 +49,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut steps = Steps::begin();
     let mut patience = Duration::from_secs(60);
     if !args.list {
+        let mut passed = false;
         steps.take("the tests on the code as it is", || {
             patience = patience.max(4 * args.jobs * baseline(args)?);
+            passed = true;
             Ok(())
         });
+        if !passed {
+            return Ok(steps.end());
+        }
     }
     steps.take("mutants of packhorse-proto", || {
         let ended = search(args, patience)?;
@@ -73,10 +78,10 @@ const TESTS: &str = "--lib --test protocol --test sim";
 /// The tests on the code as it is: they must pass, and their time says how long a mutant may take.
 fn baseline(args: &Args) -> Result<Duration> {
     let packages = "--package packhorse-proto --package packhorse-tests";
-    let tool = if NEXTEST.is_here() { "nextest run" } else { "test" };
+    let tool = if NEXTEST.is_here() { "nextest run --cargo-quiet" } else { "test --quiet" };
     run_command(quiet(args, &format!("test --no-run --quiet {packages} {TESTS}")))?;
     let began = Instant::now();
-    run_command(quiet(args, &format!("{tool} --quiet {packages} {TESTS}")))?;
+    run_command(quiet(args, &format!("{tool} {packages} {TESTS}")))?;
     Ok(began.elapsed())
 }
 
@@ -128,7 +133,8 @@ fn search(args: &Args, patience: Duration) -> Result<bool> {
             };
         }
         if deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            child.kill()?;
+            // As from the keyboard: it ends its own children and takes its copy of the tree away.
+            let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
             child.wait()?;
             return Ok(false);
         }

@@ -79,6 +79,8 @@ pub(crate) struct Progress {
     /// Grants were given up to here.
     pub(crate) granted_to: u64,
     pub(crate) progressed_at: Instant,
+    /// Grants queued or in flight: while there are any, none is repeated beside them.
+    pub(crate) grant_count: u32,
     /// A priority receive that matched it while it lies in an overflow entry, or NONE.
     pub(crate) claimant: u32,
 }
@@ -210,6 +212,7 @@ impl Progress {
             cap,
             granted_to: 0,
             progressed_at: now,
+            grant_count: 0,
             claimant: NONE,
         }
     }

@@ -77,7 +77,9 @@ impl Endpoint {
         let new_len = if offset < end { progress.gaps.fill(offset, end, &mut new) } else { 0 };
         if new_len > 0 {
             progress.progressed_at = now;
-            self.counters.bytes_placed += new_len;
+            if target.is_some() {
+                self.counters.bytes_placed += new_len; // held bytes are placed later
+            }
             self.grants.on_arrived(slot, granted_len);
         }
         if self.progress[index].gaps.is_empty() {

@@ -450,6 +450,7 @@ impl Endpoint {
                 path.on_frame_probe_acked(now, frame_len);
                 path.window.on_frame_len(path.frame_len);
             }
+            Content::Grant { slot, serial, .. } => self.on_grant_settled(slot, serial),
             Content::Cancel { .. } => self.actives[self.rows[row].active].cancel_count -= 1,
             Content::AckUpTo { path, largest } => {
                 let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];

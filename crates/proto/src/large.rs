@@ -71,6 +71,7 @@ impl Endpoint {
             let serial = self.arrivals.serial(slot);
             let offset = self.progress[index].granted_to;
             self.progress[index].granted_to += len;
+            self.progress[index].grant_count += 1;
             self.progress[index].progressed_at = now; // the wait for these bytes begins now
             self.grants.on_granted(slot, len);
             // Bytes that came before they were granted (a repeated announcement may hold more) are not waited for.
@@ -142,11 +143,20 @@ impl Endpoint {
             || !self.progress[arrival.progress].gaps.is_missing(offset, offset + u64::from(len))
         {
             // Bytes of it came: the grant itself must have arrived, or another did.
+            self.on_grant_settled(slot, serial);
             return;
         }
         let row = arrival.row;
         self.counters.grants_repeated += 1;
         self.notify(row, Content::Grant { slot, serial, offset, len });
+    }
+
+    /// A grant arrived, or need not.
+    pub(crate) fn on_grant_settled(&mut self, slot: u32, serial: u32) {
+        if self.arrivals.holds(slot, serial) && self.arrivals[slot].progress != NONE {
+            let progress = &mut self.progress[self.arrivals[slot].progress];
+            progress.grant_count = progress.grant_count.saturating_sub(1);
+        }
     }
 
     /// Grants again what was granted long ago and did not come.
@@ -166,7 +176,8 @@ impl Endpoint {
             }
             progress.progressed_at = now;
             self.regrant_at = self.regrant_at.min(now + patience);
-            if !self.saboteur.makes(Sabotage::GrantLostForGood) {
+            // A grant that is still on its way will be repeated by itself; a second one beside it would be too.
+            if progress.grant_count == 0 && !self.saboteur.makes(Sabotage::GrantLostForGood) {
                 self.regrant_one(slot, active);
             }
         }
@@ -180,13 +191,16 @@ impl Endpoint {
         let granted_to = progress.granted_to;
         let missing =
             progress.gaps.iter().take_while(|gap| gap.0 < granted_to).take(REGRANT_COUNT_MAX);
+        let mut repeated = 0;
         for (start, end) in missing {
             let len = u32::try_from(end.min(granted_to) - start).unwrap_or(u32::MAX);
             let again = Content::Grant { slot, serial, offset: start, len };
             self.counters.grants_repeated += 1;
+            repeated += 1;
             self.actives[active].control.push_back(Notice::Content(again));
         }
-        let row = arrival.row;
+        let (row, index) = (arrival.row, arrival.progress);
+        self.progress[index].grant_count += repeated;
         self.make_ready(row);
     }
 

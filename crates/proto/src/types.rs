@@ -216,12 +216,6 @@ pub trait Memory {
 
     /// CRC32C of `bytes`, continuing from `crc` (0 at the start).
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32;
-
-    /// `place` and `crc32c` in one pass, where the driver can.
-    fn place_and_crc32c(&mut self, to: Place, bytes: &[u8], crc: u32) -> u32 {
-        self.place(to, bytes);
-        self.crc32c(crc, bytes)
-    }
 }
 
 #[cfg(test)]

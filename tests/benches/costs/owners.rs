@@ -10,8 +10,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use addr2line::Loader;
-use anyhow::{Result, anyhow};
+use addr2line::Context;
+use anyhow::Result;
+use gimli::{Dwarf, EndianArcSlice, LittleEndian, SectionId};
+use object::{Object as _, ObjectSection as _};
 
 use crate::callgrind::{Cost, each_cost};
 
@@ -130,7 +132,7 @@ pub(crate) struct Bill {
 
 /// Reads the debug information of this program, and the lines of `quick.rs`.
 pub(crate) struct Owners {
-    loader: Loader,
+    debug: Context<Section>,
     quick: Vec<Guarantee>,
     known: HashMap<u64, Option<Place>>,
 }
@@ -147,10 +149,10 @@ impl Owners {
     /// Of the running program.
     pub(crate) fn load() -> Result<Self> {
         let program = std::env::current_exe()?;
-        let loader = Loader::new(program).map_err(|error| anyhow!("debug information: {error}"))?;
+        let debug = read_debug(&program)?;
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/proto/src/quick.rs");
         let text = std::fs::read_to_string(&file).unwrap_or_default();
-        Ok(Self { loader, quick: speaks_of(&text), known: HashMap::new() })
+        Ok(Self { debug, quick: speaks_of(&text), known: HashMap::new() })
     }
 
     /// Splits the bill of one run.
@@ -191,13 +193,27 @@ impl Owners {
         if !ours {
             return None;
         }
-        let loader = &self.loader;
-        self.known.entry(address).or_insert_with(|| find_place(loader, address)).clone()
+        let debug = &self.debug;
+        self.known.entry(address).or_insert_with(|| find_place(debug, address)).clone()
     }
 }
 
-fn find_place(loader: &Loader, address: u64) -> Option<Place> {
-    let mut frames = loader.find_frames(address).ok()?;
+/// A section of debug information.
+type Section = EndianArcSlice<LittleEndian>;
+
+fn read_debug(program: &Path) -> Result<Context<Section>> {
+    let bytes = std::fs::read(program)?;
+    let object = object::File::parse(&*bytes)?;
+    let load = |id: SectionId| -> Result<Section> {
+        let section = object.section_by_name(id.name());
+        let data = section.and_then(|section| section.data().ok()).unwrap_or(&[]);
+        Ok(Section::new(data.into(), LittleEndian))
+    };
+    Ok(Context::from_dwarf(Dwarf::load(load)?)?)
+}
+
+fn find_place(debug: &Context<Section>, address: u64) -> Option<Place> {
+    let mut frames = debug.find_frames(address).skip_all_loads().ok()?;
     while let Ok(Some(frame)) = frames.next() {
         let Some(location) = frame.location else { continue };
         let path = location.file.unwrap_or("");
