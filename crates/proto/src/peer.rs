@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use crate::content::Content;
 use crate::path::{Path, PathRest};
 use crate::slab::NONE;
-use crate::types::{Identity, Instant, Locator, PeerId, Secret};
+use crate::types::{Identity, Instant, Locator, Secret};
 
 /// Bits of an association id that name the row (PROTOCOL §3.2).
 pub(crate) const ROW_BITS: u32 = 24;
@@ -398,12 +398,6 @@ impl Row {
         self.turn_heard = 0;
         self.rest = None;
         self.more_rest = None;
-    }
-}
-
-impl From<PeerId> for u32 {
-    fn from(peer: PeerId) -> Self {
-        peer.0
     }
 }
 
