@@ -1,11 +1,184 @@
 //! Moving frames.
 //!
-//! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does
-//! not know. So far there is one network, [`sim`], which lives in virtual time and misbehaves on
-//! demand, and [`pcapng`], which writes what it carried to a file that Wireshark opens.
+//! ```text
+//!   engine ── Burst ──▶ Link::send ──▶ …network… ──▶ Link::receive ── Arrived ──▶ engine
+//!                │ heads as bytes,                        │ frames as bytes, or heads as bytes and
+//!                └ payload by name in `mem`               └ payload already in its place (`Landing`)
+//! ```
+//!
+//! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
+//! sends and receives bursts of frames and says what it can do. There is `udp`, which needs no rights; [`sim`], which
+//! lives in virtual time and misbehaves on demand; and links around a link, for faults and capture.
 
-// Later links need system calls and shared rings; they will get named modules that allow it.
-#![forbid(unsafe_code)]
+// Unsafe code lives in `mem` and `sys`; xtask's purity check holds it there.
 
+pub mod burst;
+pub mod mem;
 pub mod pcapng;
 pub mod sim;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+pub use burst::Burst;
+
+/// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.
+pub type Locator = [u8; 24];
+
+/// What a link is and can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its kind: `udp`, `sim`, …
+    pub kind: &'static str,
+    /// The longest frame it takes.
+    pub frame_len_max: usize,
+    /// The longest train of equal frames it sends in one go, in bytes; 0 if it sends none.
+    pub train_len_max: usize,
+    /// The same, in frames.
+    pub train_count_max: usize,
+    /// Never loses, doubles, reorders or damages a frame.
+    pub is_reliable: bool,
+    /// Damaged frames are dropped by the link's own check.
+    pub is_checked: bool,
+    /// Payload can land in its place before its frame is read.
+    pub can_land: bool,
+    /// Bytes of full-size frames that wait in the link until they are received, before it loses any.
+    pub backlog_len_max: u64,
+}
+
+/// Memory in which payload is expected to arrive next (DESIGN §7 "Trains"). It names only bytes that are granted and
+/// not yet received: whatever lands there by mistake is moved out before anything else is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// Which memory.
+    pub id: u64,
+    /// From where.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u64,
+    /// Bytes of each frame before its payload.
+    pub head_len: usize,
+    /// Payload of each frame but the last.
+    pub payload_len: usize,
+}
+
+/// Payload that landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landed {
+    /// Where in the memory of the `Landing` the first frame's payload lies; the others follow.
+    pub offset: u64,
+    /// Frames.
+    pub count: usize,
+    /// Payload of the last frame.
+    pub last_len: usize,
+}
+
+/// One or more frames that arrived together from one place.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'a> {
+    /// From where.
+    pub from: Locator,
+    /// Whole frames, one after another; where payload landed, their heads only.
+    pub bytes: &'a [u8],
+    /// Length of each frame (or head) in `bytes` but the last, which may be shorter. Never 0.
+    pub stride: usize,
+    /// Where the payload is, if not in `bytes`.
+    pub landed: Option<Landed>,
+}
+
+/// What a link noticed beside frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The network says that nobody is reached there: evidence about a peer.
+    Unreachable {
+        /// Where.
+        to: Locator,
+    },
+    /// Frames of this length do not pass on the way to there.
+    TooLong {
+        /// Where.
+        to: Locator,
+        /// The longest that passes, as far as it is known.
+        frame_len_max: usize,
+    },
+}
+
+/// A way to move frames. `M` is the memory that payload comes from and goes to.
+pub trait Link<M: ?Sized = mem::Table>: Send {
+    /// What it is and can do.
+    fn about(&self) -> &About;
+
+    /// Where frames to it can be sent.
+    fn locator(&self) -> Locator;
+
+    /// The longest frame that can be sent there now, as far as the system knows.
+    fn frame_len_to(&mut self, to: &Locator) -> usize {
+        let _ = to;
+        self.about().frame_len_max
+    }
+
+    /// Sends the frames of the burst from number `first` on. Returns how many were taken; fewer than all means: not now.
+    /// A frame that cannot be sent at all is taken and counted: to the protocol it is a lost one.
+    fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize>;
+
+    /// Receives what is there, without waiting, and tells how many arrivals `arrived` can be asked for. Those of the call
+    /// before are gone.
+    fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize>;
+
+    /// Arrival number `index` of the last `receive`.
+    fn arrived(&self, index: usize) -> Arrived<'_>;
+
+    /// Moves the payload of an arrival that landed, from frame `first` on, out of the application's memory:
+    /// `arrived(index)` then shows these frames whole. To be done for all wrong landings before any frame is read.
+    fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
+        let _ = (index, first, memory);
+    }
+
+    /// Something it noticed.
+    fn poll_notice(&mut self) -> Option<Notice> {
+        None
+    }
+
+    /// Readable when there is something to receive; `None` for links that must be polled.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Names and values of its counters.
+    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
+        let _ = show;
+    }
+}
+
+impl<M: ?Sized, L: Link<M> + ?Sized> Link<M> for Box<L> {
+    fn about(&self) -> &About {
+        (**self).about()
+    }
+    fn locator(&self) -> Locator {
+        (**self).locator()
+    }
+    fn frame_len_to(&mut self, to: &Locator) -> usize {
+        (**self).frame_len_to(to)
+    }
+    fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
+        (**self).send(burst, first, memory)
+    }
+    fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
+        (**self).receive(landing, memory)
+    }
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        (**self).arrived(index)
+    }
+    fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
+        (**self).lift(index, first, memory);
+    }
+    fn poll_notice(&mut self) -> Option<Notice> {
+        (**self).poll_notice()
+    }
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).wake_fd()
+    }
+    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
+        (**self).each_counter(show);
+    }
+}

@@ -1,0 +1,430 @@
+//! Memory of the application, lent to the engine from post to completion.
+//!
+//! ```text
+//!   Vec, Arc, list of Vecs ──▶ Memory ──▶ Table::insert ──▶ id ──▶ proto names (id, offset), links move the bytes
+//!                              Memory ◀── Table::remove ◀── id       (completion, cancel, close)
+//! ```
+//!
+//! A [`Table`] owns what it was lent, so a name that is no longer in it names nothing: a late frame for a cancelled
+//! receive finds no memory to write to. Pointers stay inside this file and `sys`: everybody else speaks of ids
+//! and offsets, and every range is checked here, in release builds too. Memory the caller merely borrows out (a C
+//! caller's buffer, a scope's slice) can be lent as well; only that is unsafe, for only there could it go away first.
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The driver's memory, as links see it.
+pub trait UserMemory {
+    /// Appends `len` bytes from `offset` of memory `id` to `out`.
+    fn gather(&mut self, id: u64, offset: u64, len: usize, out: &mut Vec<u8>);
+
+    /// Puts `bytes` at `offset` of memory `id`.
+    fn place(&mut self, id: u64, offset: u64, bytes: &[u8]);
+}
+
+/// A contiguous piece of the application's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    ptr: NonNull<u8>,
+    len: usize,
+}
+
+impl Part {
+    pub(crate) fn ptr(self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
+    /// The piece from `start` on, `len` long. Both were checked by the caller.
+    fn cut(self, start: usize, len: usize) -> Self {
+        assert!(start <= self.len && len <= self.len - start);
+        // SAFETY: `start` is inside this piece or one past its end (asserted above), so the sum stays in the allocation.
+        Self { ptr: unsafe { self.ptr.add(start) }, len }
+    }
+}
+
+/// One piece, or several that count as one.
+#[derive(Debug)]
+enum Parts {
+    One(Part),
+    /// With the offset in the whole at which each ends.
+    Many(Box<[(Part, u64)]>),
+}
+
+/// What to do with the memory when it is given back.
+#[derive(Debug)]
+enum Owner {
+    /// A `Vec` of this capacity, or several.
+    Vecs(Capacities),
+    /// One count of an `Arc<[u8]>`.
+    Shared,
+    /// Somebody else's; he promised that it stays.
+    Borrowed { is_writable: bool },
+}
+
+#[derive(Debug)]
+enum Capacities {
+    One(usize),
+    Many(Box<[usize]>),
+}
+
+/// Memory on its way into a [`Table`] or out of it.
+#[derive(Debug)]
+pub struct Memory {
+    parts: Parts,
+    owner: Owner,
+}
+
+// SAFETY: `Memory` owns what it points to (a `Vec`, a count of an `Arc<[u8]>`: both `Send`), or was made by `borrowed`,
+// whose caller promises that the bytes may be used from any thread.
+unsafe impl Send for Memory {}
+
+// SAFETY: through `&Memory` bytes are only read, and nobody writes them without `&mut Table`.
+unsafe impl Sync for Memory {}
+
+impl From<Vec<u8>> for Memory {
+    fn from(bytes: Vec<u8>) -> Self {
+        let mut bytes = ManuallyDrop::new(bytes);
+        let parts = Parts::One(part_of(&mut bytes));
+        Self { parts, owner: Owner::Vecs(Capacities::One(bytes.capacity())) }
+    }
+}
+
+impl From<Vec<Vec<u8>>> for Memory {
+    fn from(segments: Vec<Vec<u8>>) -> Self {
+        let mut segments: Vec<_> = segments.into_iter().map(ManuallyDrop::new).collect();
+        let capacities = segments.iter().map(|segment| segment.capacity()).collect();
+        let parts = many(segments.iter_mut().map(|segment| part_of(segment)));
+        Self { parts, owner: Owner::Vecs(Capacities::Many(capacities)) }
+    }
+}
+
+impl From<Arc<[u8]>> for Memory {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        let len = bytes.len();
+        let ptr = Arc::into_raw(bytes).cast::<u8>().cast_mut();
+        let ptr = NonNull::new(ptr).expect("an Arc's contents have an address");
+        Self { parts: Parts::One(Part { ptr, len }), owner: Owner::Shared }
+    }
+}
+
+fn part_of(bytes: &mut Vec<u8>) -> Part {
+    let ptr = NonNull::new(bytes.as_mut_ptr()).expect("a Vec's pointer is never null");
+    Part { ptr, len: bytes.len() }
+}
+
+fn many(parts: impl Iterator<Item = Part>) -> Parts {
+    let mut end = 0;
+    let with_ends = parts.map(|part| {
+        end += part.len as u64;
+        (part, end)
+    });
+    Parts::Many(with_ends.collect())
+}
+
+impl Memory {
+    /// Memory that stays the caller's, in pieces of address and length.
+    ///
+    /// # Safety
+    /// Until the table has given it back (`Table::remove`, or the table's end) every piece must be valid for reads, and
+    /// for writes if `is_writable`, from any thread; nobody else may write to it, nor read it if `is_writable`.
+    pub unsafe fn borrowed(pieces: &[(*mut u8, usize)], is_writable: bool) -> Self {
+        let part = |&(ptr, len): &(*mut u8, usize)| Part {
+            ptr: NonNull::new(ptr).unwrap_or(NonNull::dangling()),
+            // A null pointer names no bytes, whatever its length says.
+            len: if ptr.is_null() { 0 } else { len },
+        };
+        let parts = match pieces {
+            [piece] => Parts::One(part(piece)),
+            pieces => many(pieces.iter().map(part)),
+        };
+        Self { parts, owner: Owner::Borrowed { is_writable } }
+    }
+
+    /// Bytes in all.
+    pub fn len(&self) -> u64 {
+        match &self.parts {
+            Parts::One(part) => part.len as u64,
+            Parts::Many(parts) => parts.last().map_or(0, |&(_, end)| end),
+        }
+    }
+
+    /// Whether there is not a byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a receive may fill it.
+    pub fn is_writable(&self) -> bool {
+        match self.owner {
+            Owner::Vecs(_) => true,
+            Owner::Shared => false,
+            Owner::Borrowed { is_writable } => is_writable,
+        }
+    }
+
+    /// How many pieces it is made of.
+    pub fn segment_count(&self) -> usize {
+        match &self.parts {
+            Parts::One(_) => 1,
+            Parts::Many(parts) => parts.len(),
+        }
+    }
+
+    /// The `Vec` it was made from; empty if it was made from something else.
+    pub fn into_vec(mut self) -> Vec<u8> {
+        let mut whole = Vec::new();
+        self.give_back(|vec| whole = vec);
+        whole
+    }
+
+    /// The `Vec`s it was made from; none if it was made from something else.
+    pub fn into_vecs(mut self) -> Vec<Vec<u8>> {
+        let mut segments = Vec::new();
+        self.give_back(|vec| segments.push(vec));
+        segments
+    }
+
+    /// Puts the `Vec`s together again.
+    fn give_back(&mut self, mut take: impl FnMut(Vec<u8>)) {
+        let owner = std::mem::replace(&mut self.owner, Owner::Borrowed { is_writable: false });
+        let mut rebuild = |part: Part, capacity: usize| {
+            // SAFETY: pointer, length and capacity are those of a `Vec<u8>` that was taken apart in `From` without
+            // being dropped; the owner was replaced above, so this happens once.
+            take(unsafe { Vec::from_raw_parts(part.ptr(), part.len(), capacity) });
+        };
+        match (owner, &self.parts) {
+            (Owner::Vecs(Capacities::One(capacity)), Parts::One(part)) => rebuild(*part, capacity),
+            (Owner::Vecs(Capacities::Many(capacities)), Parts::Many(parts)) => {
+                for (&(part, _), capacity) in parts.iter().zip(capacities) {
+                    rebuild(part, capacity);
+                }
+            }
+            (owner, _) => self.owner = owner,
+        }
+    }
+
+    /// Calls `f` for each piece of `len` bytes from `offset`; false if they are not all inside.
+    pub(crate) fn for_each(&self, offset: u64, len: u64, mut f: impl FnMut(Part)) -> bool {
+        if offset.checked_add(len).is_none_or(|end| end > self.len()) {
+            return false;
+        }
+        match &self.parts {
+            Parts::One(part) => f(part.cut(offset as usize, len as usize)),
+            Parts::Many(parts) => {
+                let (mut at, stop) = (offset, offset + len);
+                let first = parts.partition_point(|&(_, end)| end <= at);
+                for &(part, end) in &parts[first..] {
+                    if at >= stop {
+                        break;
+                    }
+                    let start = end - part.len as u64;
+                    let until = end.min(stop);
+                    f(part.cut((at - start) as usize, (until - at) as usize));
+                    at = until;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let (Owner::Shared, Parts::One(part)) = (&self.owner, &self.parts) {
+            let bytes = std::ptr::slice_from_raw_parts(part.ptr().cast_const(), part.len());
+            // SAFETY: the pointer came from `Arc::into_raw` of an `Arc<[u8]>` of this length; its count is given back once.
+            drop(unsafe { Arc::from_raw(bytes) });
+        }
+        self.give_back(drop);
+    }
+}
+
+#[derive(Debug)]
+enum Slot {
+    /// The next vacant slot.
+    Vacant(u32),
+    Taken(Memory),
+}
+
+const NONE: u32 = u32::MAX;
+
+/// All memory lent to one engine, by id. Ids are not used again soon: a slot's serial is part of them.
+#[derive(Debug)]
+pub struct Table {
+    slots: Vec<(Slot, u32)>,
+    vacant: u32,
+    count: usize,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { slots: Vec::new(), vacant: NONE, count: 0 }
+    }
+}
+
+impl Table {
+    /// Takes memory; its name from now on.
+    pub fn insert(&mut self, memory: Memory) -> u64 {
+        self.count += 1;
+        if let Some((slot, serial)) = self.slots.get_mut(self.vacant as usize) {
+            let index = self.vacant;
+            if let Slot::Vacant(next) = *slot {
+                self.vacant = next;
+            }
+            *slot = Slot::Taken(memory);
+            return id(index, *serial);
+        }
+        let index = u32::try_from(self.slots.len()).expect("four thousand million buffers");
+        self.slots.push((Slot::Taken(memory), 0));
+        id(index, 0)
+    }
+
+    /// Gives memory back. Its name is void.
+    pub fn remove(&mut self, id: u64) -> Option<Memory> {
+        let (slot, serial) = self.slots.get_mut(id as u32 as usize)?;
+        if *serial != (id >> 32) as u32 || matches!(slot, Slot::Vacant(_)) {
+            return None;
+        }
+        *serial = serial.wrapping_add(1);
+        self.count -= 1;
+        let last = std::mem::replace(slot, Slot::Vacant(self.vacant));
+        self.vacant = id as u32;
+        match last {
+            Slot::Taken(memory) => Some(memory),
+            Slot::Vacant(_) => None,
+        }
+    }
+
+    /// What is lent under this name.
+    pub fn get(&self, id: u64) -> Option<&Memory> {
+        match self.slots.get(id as u32 as usize)? {
+            (Slot::Taken(memory), serial) if *serial == (id >> 32) as u32 => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// How many pieces of memory are lent.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether nothing is lent.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Copies `bytes` in; false if the name or the range is void, or the memory is not to be written.
+    pub fn copy_in(&mut self, id: u64, offset: u64, bytes: &[u8]) -> bool {
+        let Some(memory) = self.get(id).filter(|memory| memory.is_writable()) else { return false };
+        let mut rest = bytes;
+        memory.for_each(offset, bytes.len() as u64, |part| {
+            let (now, later) = rest.split_at(part.len());
+            // SAFETY: `part` is inside memory this table holds (checked by `for_each`) and may write (checked above);
+            // `bytes` is borrowed by the caller, who cannot at the same time borrow what he lent to the table.
+            unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), part.ptr(), part.len()) };
+            rest = later;
+        })
+    }
+
+    /// Appends `len` bytes to `out`; false, with nothing appended, if the name or the range is void.
+    pub fn copy_out(&self, id: u64, offset: u64, len: usize, out: &mut Vec<u8>) -> bool {
+        let Some(memory) = self.get(id) else { return false };
+        memory.for_each(offset, len as u64, |part| {
+            // SAFETY: `part` is inside memory this table holds, readable as long as it does; `out` is the caller's own.
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(part.ptr(), part.len()) });
+        })
+    }
+}
+
+impl UserMemory for Table {
+    fn gather(&mut self, id: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
+        let is_whole = self.copy_out(id, offset, len, out);
+        debug_assert!(is_whole, "{len} bytes at {offset} of memory {id:#x} are not there");
+        if !is_whole {
+            out.resize(out.len() + len, 0);
+        }
+    }
+
+    fn place(&mut self, id: u64, offset: u64, bytes: &[u8]) {
+        let is_whole = self.copy_in(id, offset, bytes);
+        debug_assert!(is_whole, "{} bytes at {offset} of {id:#x} have no place", bytes.len());
+    }
+}
+
+fn id(index: u32, serial: u32) -> u64 {
+    u64::from(serial) << 32 | u64::from(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lent_comes_back() {
+        let mut table = Table::default();
+        let id = table.insert(vec![1, 2, 3, 4].into());
+        assert!(table.copy_in(id, 1, &[7, 8]));
+        let mut out = Vec::new();
+        assert!(table.copy_out(id, 2, 2, &mut out));
+        assert_eq!(out, [8, 4]);
+        assert_eq!(table.remove(id).unwrap().into_vec(), [1, 7, 8, 4]);
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn a_void_name_or_range_touches_nothing() {
+        let mut table = Table::default();
+        let old = table.insert(vec![0; 4].into());
+        table.remove(old);
+        let new = table.insert(vec![0; 4].into());
+        assert_ne!(old, new, "the slot is the same, the name is not");
+        assert!(!table.copy_in(old, 0, &[1]));
+        assert!(!table.copy_in(new, 3, &[1, 1]));
+        assert!(!table.copy_in(new, u64::MAX, &[1]));
+        assert!(!table.copy_out(new, 4, 1, &mut Vec::new()));
+        assert!(table.remove(old).is_none());
+        assert_eq!(table.remove(new).unwrap().into_vec(), [0; 4]);
+    }
+
+    #[test]
+    fn segments_count_as_one() {
+        let mut table = Table::default();
+        let id = table.insert(vec![vec![0; 3], vec![], vec![0; 2]].into());
+        assert!(table.copy_in(id, 1, &[1, 2, 3, 4]));
+        let mut out = Vec::new();
+        assert!(table.copy_out(id, 0, 5, &mut out));
+        assert_eq!(out, [0, 1, 2, 3, 4]);
+        assert_eq!(table.remove(id).unwrap().into_vecs(), [vec![0, 1, 2], vec![], vec![3, 4]]);
+    }
+
+    #[test]
+    fn shared_memory_is_read_only_and_given_back() {
+        let bytes: Arc<[u8]> = vec![5; 8].into();
+        let mut table = Table::default();
+        let id = table.insert(Arc::clone(&bytes).into());
+        assert!(!table.copy_in(id, 0, &[1]));
+        assert_eq!(Arc::strong_count(&bytes), 2);
+        drop(table);
+        assert_eq!(Arc::strong_count(&bytes), 1);
+    }
+
+    #[test]
+    fn borrowed_memory_is_written_in_place() {
+        let mut bytes = [0_u8; 4];
+        let mut table = Table::default();
+        // SAFETY: `bytes` outlives the table's use of it and is not touched meanwhile.
+        let memory = unsafe { Memory::borrowed(&[(bytes.as_mut_ptr(), 4)], true) };
+        let id = table.insert(memory);
+        assert!(table.copy_in(id, 0, &[9]));
+        drop(table.remove(id));
+        assert_eq!(bytes, [9, 0, 0, 0]);
+        // SAFETY: a null pointer names no bytes.
+        let nothing = unsafe { Memory::borrowed(&[(std::ptr::null_mut(), 10)], true) };
+        assert!(nothing.is_empty());
+    }
+}
