@@ -74,6 +74,13 @@ impl Burst {
         self.add_head(at, len as u32);
     }
 
+    /// Adds zeros to the frame begun last.
+    pub fn zeros(&mut self, len: usize) {
+        let at = self.heads.len() as u32;
+        self.heads.resize(self.heads.len() + len, 0);
+        self.add_head(at, len as u32);
+    }
+
     /// Adds bytes of the application's memory to the frame begun last, by name.
     pub fn user(&mut self, id: u64, offset: u64, len: u32) {
         self.pieces.push(Piece::User { id, offset, len });

@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 
 use crate::api::GoneReason;
 use crate::endpoint::Endpoint;
-use crate::limits::{MS, SECOND};
+use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND};
 use crate::path::Standing;
 use crate::peer::{Farewell, Phase, Row};
 use crate::sabotage::Sabotage;
@@ -333,6 +333,19 @@ impl Endpoint {
             .collect();
         for row in struck {
             self.on_row_unreachable(now, row, link, locator);
+        }
+    }
+
+    /// The link says that longer frames do not pass on the way there (PROTOCOL §6.6).
+    pub fn on_too_long(&mut self, link: u8, locator: &Locator, frame_len_max: usize) {
+        let frame_len_max = frame_len_max.clamp(FRAME_LEN_FLOOR.into(), u16::MAX.into()) as u16;
+        for row in self.rows.ids() {
+            let Some(active) = self.actives.get_mut(self.rows[row].active) else { continue };
+            for path in &mut active.paths {
+                if path.link == link && path.locator == *locator {
+                    path.limit_frame_len(frame_len_max);
+                }
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use crate::grants::Grants;
 use crate::limits::{Limits, Settings, SettingsError};
 use crate::matching::Matcher;
 use crate::path::{Path, PathRest, Standing};
-use crate::peer::{Active, Phase, Rows, Seeded, make_id};
+use crate::peer::{Active, Phase, Row, Rows, Seeded, make_id};
 use crate::pool::BytePool;
 use crate::post::{Outgoing, Parts};
 use crate::ring::Ring;
@@ -227,6 +227,13 @@ impl Endpoint {
     /// Whether the peer has verified itself and its association lives.
     pub fn is_joined(&self, peer: PeerId) -> bool {
         self.rows.get(peer.0).is_some_and(|row| row.phase == Phase::Joined)
+    }
+
+    /// Whether frames to this peer are on their way, unacknowledged: what is posted now may wait for company.
+    pub fn is_busy(&self, peer: PeerId) -> bool {
+        let is_busy =
+            |row: &Row| self.actives[row.active].paths.iter().any(|path| !path.flight.is_empty());
+        self.rows.get(peer.0).is_some_and(|row| row.active != NONE && is_busy(row))
     }
 
     /// Since when nothing was heard of a peer that owes us an answer; `None` if it is not silent.

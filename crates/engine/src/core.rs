@@ -1,0 +1,342 @@
+//! One endpoint, its links, its memory: what a turn does.
+//!
+//! A turn receives what the links have, lets timers fire, and sends what there is to send, each within bounds, and says how
+//! much it did. It relies on its caller for the time, and for calling again when it did something or a timer is due.
+
+use std::fmt;
+use std::io;
+
+use packhorse_link::mem::UserMemory;
+use packhorse_link::{Burst, Link, Notice};
+use packhorse_proto::{
+    BufId, Endpoint, Instant, Limits, Locator, MS, Memory, Opening, Place, Settings, SettingsError,
+    Source, TxFrame,
+};
+
+use crate::counters::Counters;
+
+/// Payload up to this is copied next to its head: a further piece for the system call costs more.
+const COPY_LEN_MAX: u32 = 256;
+/// A burst is sent when it has so many frames.
+const BURST_COUNT_MAX: usize = 64;
+/// Bursts per turn: a turn is bounded work.
+const BURSTS_PER_TURN: usize = 8;
+/// After a pause of this length links are drained before timers fire: what looks late may be waiting in a socket.
+const LATE_NS: u64 = 2 * MS;
+/// How often they are asked then.
+const DRAIN_COUNT_MAX: usize = 256;
+
+/// Why a core could not be made.
+#[derive(Debug)]
+pub enum OpenError {
+    /// A setting or limit makes no sense.
+    Settings(SettingsError),
+    /// There is no link.
+    NoLink,
+    /// The system refused something the engine needs.
+    System {
+        /// What.
+        what: &'static str,
+        /// Its answer.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Settings(error) => write!(f, "{error}"),
+            Self::NoLink => f.write_str("an endpoint needs at least one link"),
+            Self::System { what, error } => write!(f, "{what} failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// The application's memory as the protocol wants it, counting what is copied.
+pub struct Lent<'a, M> {
+    memory: &'a mut M,
+    copied: &'a mut u64,
+}
+
+impl<M: UserMemory> Memory for Lent<'_, M> {
+    #[inline]
+    fn place(&mut self, to: Place, bytes: &[u8]) {
+        *self.copied += bytes.len() as u64;
+        self.memory.place(to.buf.0, to.offset, bytes);
+    }
+
+    fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
+        crc32c::crc32c_append(crc, bytes)
+    }
+}
+
+/// Frames on their way to one link.
+#[derive(Debug, Default)]
+struct Outbox {
+    burst: Burst,
+    /// Those before it were taken.
+    first: usize,
+}
+
+/// An endpoint joined to its links and its memory.
+pub struct Core<L, M> {
+    endpoint: Endpoint,
+    links: Vec<L>,
+    outboxes: Vec<Outbox>,
+    memory: M,
+    tx: TxFrame,
+    scratch: Vec<u8>,
+    turned_at: Instant,
+    counters: Counters,
+}
+
+impl<L: Link<M>, M: UserMemory> Core<L, M> {
+    /// Opens an endpoint over these links; their order is the order of its paths.
+    pub fn open(
+        settings: Settings,
+        limits: Limits,
+        opening: Opening,
+        links: Vec<L>,
+        memory: M,
+        now: Instant,
+    ) -> Result<Self, OpenError> {
+        if links.is_empty() {
+            return Err(OpenError::NoLink);
+        }
+        let endpoint =
+            Endpoint::open(opening, limits, settings, now).map_err(OpenError::Settings)?;
+        Ok(Self {
+            endpoint,
+            outboxes: links.iter().map(|_| Outbox::default()).collect(),
+            links,
+            memory,
+            tx: TxFrame::default(),
+            scratch: Vec::new(),
+            turned_at: now,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The rules.
+    pub fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    /// The rules, to look at.
+    pub fn rules(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The memory that is lent.
+    pub fn memory(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// The links.
+    pub fn links(&mut self) -> &mut [L] {
+        &mut self.links
+    }
+
+    /// What was counted here.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(crate) fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    /// Calls `f` with the endpoint and the memory as the protocol wants it: for calls that place bytes.
+    pub fn with<R>(&mut self, f: impl FnOnce(&mut Endpoint, &mut Lent<'_, M>) -> R) -> R {
+        let copied = &mut self.counters.bytes_copied_in;
+        f(&mut self.endpoint, &mut Lent { memory: &mut self.memory, copied })
+    }
+
+    /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
+    pub fn turn(&mut self, now: Instant) -> usize {
+        self.counters.turns += 1;
+        let mut work = self.receive(now);
+        let timeout = self.endpoint.next_timeout();
+        if timeout <= now {
+            if now - self.turned_at > LATE_NS {
+                work += self.drain(now);
+            }
+            let mut lent =
+                Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+            self.endpoint.on_timeout(now, &mut lent);
+            work += 1;
+        }
+        self.turned_at = now;
+        work += self.transmit(now);
+        self.counters.turns_idle += u64::from(work == 0);
+        work
+    }
+
+    /// Everything the links hold, after a late turn.
+    fn drain(&mut self, now: Instant) -> usize {
+        let mut work = 0;
+        for _ in 0..DRAIN_COUNT_MAX {
+            match self.receive(now) {
+                0 => break,
+                some => work += some,
+            }
+        }
+        work
+    }
+
+    /// Asks each link once.
+    pub fn receive(&mut self, now: Instant) -> usize {
+        (0..self.links.len()).map(|link| self.receive_from(now, link)).sum()
+    }
+
+    fn receive_from(&mut self, now: Instant, index: usize) -> usize {
+        let link = &mut self.links[index];
+        let count = match link.receive(None, &mut self.memory) {
+            Ok(count) => count,
+            Err(_) => {
+                self.counters.link_errors += 1;
+                0
+            }
+        };
+        let mut work = 0;
+        let mut lent =
+            Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+        for number in 0..count {
+            let arrived = link.arrived(number);
+            for frame in arrived.bytes.chunks(arrived.stride.max(1)) {
+                self.endpoint.on_frame(now, index as u8, Locator(arrived.from), frame, &mut lent);
+                work += 1;
+            }
+        }
+        while let Some(notice) = link.poll_notice() {
+            on_notice(&mut self.endpoint, now, index as u8, notice);
+            work += 1;
+        }
+        work
+    }
+
+    /// Sends what there is to send, as far as the links take it.
+    pub fn transmit(&mut self, now: Instant) -> usize {
+        let mut sent = 0;
+        for _ in 0..BURSTS_PER_TURN {
+            let is_full = self.fill(now);
+            sent += self.flush();
+            if !is_full {
+                break;
+            }
+        }
+        sent
+    }
+
+    /// Whether frames wait because a link took no more.
+    pub fn is_blocked(&self) -> bool {
+        self.outboxes.iter().any(|outbox| !outbox.burst.is_empty())
+    }
+
+    /// Asks the endpoint for frames. True: it may have more.
+    fn fill(&mut self, now: Instant) -> bool {
+        if self.is_blocked() {
+            return false;
+        }
+        let mut count = 0;
+        while self.endpoint.poll_transmit(now, &mut self.tx) {
+            self.put_frame();
+            count += 1;
+            if count == BURST_COUNT_MAX {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Adds the frame in `tx` to its link's burst.
+    fn put_frame(&mut self) {
+        let tx = &mut self.tx;
+        let burst = &mut self.outboxes[usize::from(tx.link)].burst;
+        burst.begin(tx.to.0);
+        if tx.wants_crc() {
+            // The sum goes into the head, so the body is read first; and what was read is what is sent.
+            self.scratch.clear();
+            for piece in &tx.body {
+                let len = piece.len as usize;
+                match piece.source {
+                    Source::User { buf: BufId(id), offset } => {
+                        self.counters.bytes_copied_out += len as u64;
+                        self.memory.gather(id, offset, len, &mut self.scratch);
+                    }
+                    Source::Pool { slot, offset } => {
+                        let start = offset as usize;
+                        let bytes = &self.endpoint.pooled(slot)[start..start + len];
+                        self.scratch.extend_from_slice(bytes);
+                    }
+                    Source::Zero => self.scratch.resize(self.scratch.len() + len, 0),
+                }
+            }
+            tx.seal(crc32c::crc32c(&self.scratch));
+            burst.head(&tx.head);
+            burst.head(&self.scratch);
+            return;
+        }
+        tx.seal(0);
+        burst.head(&tx.head);
+        for piece in &tx.body {
+            match piece.source {
+                Source::User { buf: BufId(id), offset } if piece.len <= COPY_LEN_MAX => {
+                    self.counters.bytes_copied_out += u64::from(piece.len);
+                    burst.copied(&mut self.memory, id, offset, piece.len as usize);
+                }
+                Source::User { buf: BufId(id), offset } => burst.user(id, offset, piece.len),
+                Source::Pool { slot, offset } => {
+                    let start = offset as usize;
+                    let bytes = &self.endpoint.pooled(slot)[start..start + piece.len as usize];
+                    burst.head(bytes);
+                }
+                Source::Zero => burst.zeros(piece.len as usize),
+            }
+        }
+    }
+
+    /// Hands the bursts to their links.
+    fn flush(&mut self) -> usize {
+        let mut sent = 0;
+        for (link, outbox) in self.links.iter_mut().zip(&mut self.outboxes) {
+            if outbox.burst.is_empty() {
+                continue;
+            }
+            match link.send(&outbox.burst, outbox.first, &mut self.memory) {
+                Ok(count) => {
+                    outbox.first += count;
+                    sent += count;
+                }
+                Err(_) => {
+                    // What a link cannot send is lost, and the protocol repairs it or finds the peer gone.
+                    self.counters.link_errors += 1;
+                    outbox.first = outbox.burst.len();
+                }
+            }
+            if outbox.first >= outbox.burst.len() {
+                outbox.burst.clear();
+                outbox.first = 0;
+            } else {
+                self.counters.sends_blocked += 1;
+            }
+        }
+        sent
+    }
+
+    /// When to turn again even if nothing arrives.
+    pub fn next_timeout(&self) -> Instant {
+        self.endpoint.next_timeout()
+    }
+}
+
+fn on_notice(endpoint: &mut Endpoint, now: Instant, link: u8, notice: Notice) {
+    match notice {
+        Notice::Unreachable { to } => endpoint.on_unreachable(now, link, &Locator(to)),
+        Notice::TooLong { to, frame_len_max } => {
+            endpoint.on_too_long(link, &Locator(to), frame_len_max);
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! The engine: a core behind a lock, requests that can be waited for, and who drives.
+//!
+//! One lock, held by whoever drives for as long as nobody else wants it. A thread that wants it says so (`wanted`), and the
+//! driver lets it in after the turn it is in: the lock itself is not fair, a spinning driver would win it every time.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant as StdInstant};
+
+use packhorse_link::Link;
+use packhorse_link::mem::{Memory, Table};
+use packhorse_proto::{
+    Address, BufId, Claim, Criteria, Envelope, Event, Identity, Instant, Limits, List, Opening,
+    Payload, PeerError, PeerId, PostError, RecvSpec, ReqId, Secret, SendSpec, Settings, Space, Tag,
+    Use,
+};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::core::{Core, OpenError};
+use crate::doze::Doze;
+use crate::helper::Helper;
+use crate::requests::{Arrival, Outcome, Pending, RequestId, Requests};
+
+/// Who turns the engine when no application thread waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Nobody: progress is made inside the application's calls.
+    Inline,
+    /// A helper thread.
+    #[default]
+    Thread,
+}
+
+/// How an engine is opened.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The protocol's knobs. `has_helper` follows the placement, frame length and payload check the links.
+    pub settings: Settings,
+    /// What the network can make it hold.
+    pub limits: Limits,
+    /// Who turns it.
+    pub placement: Placement,
+    /// A thread that waits spins so long before it sleeps.
+    pub spin_ns: u64,
+    /// Who this endpoint is; drawn if not given.
+    pub identity: Option<Identity>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            limits: Limits::default(),
+            placement: Placement::default(),
+            spin_ns: 50_000,
+            identity: None,
+        }
+    }
+}
+
+/// A send to post.
+#[derive(Clone, Copy, Debug)]
+pub struct Send {
+    /// To whom.
+    pub peer: PeerId,
+    /// Matching space.
+    pub space: Space,
+    /// Match bits.
+    pub tag: Tag,
+    /// 64 bits beside the payload.
+    pub immediate: Option<u64>,
+    /// Complete only when a receive took it.
+    pub until_matched: bool,
+}
+
+/// A receive to post.
+#[derive(Clone, Copy, Debug)]
+pub struct Recv {
+    /// What it takes.
+    pub criteria: Criteria,
+    /// Priority or overflow.
+    pub list: List,
+    /// Once or many times.
+    pub uses: Use,
+    /// Take the envelope only.
+    pub header_only: bool,
+}
+
+/// A post that was refused, with the memory it came with.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub error: PostError,
+    /// Given back.
+    pub memory: Option<Memory>,
+}
+
+pub(crate) type DynCore = Core<Box<dyn Link>, Table>;
+
+/// What the lock protects.
+pub(crate) struct Inner {
+    pub(crate) core: DynCore,
+    pub(crate) requests: Requests,
+    /// To be woken when the lock is free.
+    pub(crate) wakers: Vec<Waker>,
+    /// An application thread drives, and dozes at the moment.
+    pub(crate) is_dozing: bool,
+    /// Threads that wait for another's driving.
+    pub(crate) sleeper_count: u32,
+    /// Requests ended since the sleepers were told.
+    pub(crate) has_news: bool,
+    /// What `Closed` said.
+    pub(crate) closed: Option<bool>,
+    /// Events that belong to no request, for `poll_peer_event`.
+    pub(crate) peer_events: std::collections::VecDeque<Event>,
+}
+
+/// Events about peers kept for who asks; older ones are dropped.
+const PEER_EVENT_COUNT_MAX: usize = 1024;
+
+impl Inner {
+    /// Turns the core and hands out what came of it.
+    pub(crate) fn turn(&mut self, now: Instant) -> usize {
+        let work = self.core.turn(now);
+        self.settle();
+        work
+    }
+
+    /// Events become ends of requests.
+    pub(crate) fn settle(&mut self) {
+        while let Some(event) = self.core.endpoint().poll_event() {
+            match event {
+                Event::Sent { user, peer, result, .. } => {
+                    self.end(user, Outcome::Sent { peer, result });
+                }
+                Event::Received { user, envelope, offset, placed_len, result, .. } => {
+                    self.on_received(user, Arrival { envelope, offset, placed_len, result });
+                }
+                Event::Overflowed { user, envelope, offset, placed_len, .. } => {
+                    let result = Ok(());
+                    self.on_received(user, Arrival { envelope, offset, placed_len, result });
+                }
+                Event::Unlinked { user, failure, .. } => {
+                    self.end(user, Outcome::Unlinked { failure });
+                }
+                Event::Closed { clean } => {
+                    self.closed = Some(clean);
+                    self.has_news = true;
+                }
+                Event::Joined { .. } | Event::Left { .. } => {
+                    if self.peer_events.len() == PEER_EVENT_COUNT_MAX {
+                        self.peer_events.pop_front();
+                    }
+                    self.peer_events.push_back(event);
+                }
+            }
+        }
+    }
+
+    fn on_received(&mut self, user: u64, arrival: Arrival) {
+        let Some(pending) = self.requests.pending(RequestId(user)) else { return };
+        if let Some(arrivals) = &mut pending.arrivals {
+            arrivals.push_back(arrival);
+            self.wakers.extend(pending.waker.take());
+            self.has_news = true;
+            return;
+        }
+        let Arrival { envelope, placed_len, result, .. } = arrival;
+        self.end(user, Outcome::Received { envelope, placed_len, result });
+    }
+
+    fn end(&mut self, user: u64, outcome: Outcome) {
+        let core = &mut self.core;
+        let waker = self.requests.end(RequestId(user), outcome, |id| core.memory().remove(id));
+        self.wakers.extend(waker);
+        self.has_news = true;
+    }
+}
+
+/// An endpoint that many threads may use. Always behind an `Arc`.
+pub struct Engine {
+    pub(crate) inner: Mutex<Inner>,
+    pub(crate) wanted: AtomicU32,
+    pub(crate) changed: Condvar,
+    pub(crate) doze: Doze,
+    pub(crate) helper: Helper,
+    pub(crate) spin_ns: u64,
+    pub(crate) placement: Placement,
+    origin: StdInstant,
+    address: Address,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("placement", &self.placement).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Opens an endpoint over these links; the first one's locator goes into its address.
+    pub fn open(config: Config, links: Vec<Box<dyn Link>>) -> Result<Arc<Self>, OpenError> {
+        let system = |what| move |error: io::Error| OpenError::System { what, error };
+        let mut settings = config.settings;
+        settings.has_helper = config.placement == Placement::Thread;
+        let fds = links.iter().filter_map(|link| link.wake_fd()).map(|fd| fd.try_clone_to_owned());
+        let fds = fds.collect::<io::Result<Vec<OwnedFd>>>();
+        let doze = fds.and_then(Doze::new).map_err(system("making a wake descriptor"))?;
+        let opening = draw_opening(config.identity, &links).map_err(system("getrandom"))?;
+        let origin = StdInstant::now();
+        let core =
+            Core::open(settings, config.limits, opening, links, Table::default(), Instant(0))?;
+        let address = core.rules().address();
+        let inner = Inner {
+            core,
+            requests: Requests::default(),
+            wakers: Vec::new(),
+            is_dozing: false,
+            sleeper_count: 0,
+            has_news: false,
+            closed: None,
+            peer_events: std::collections::VecDeque::new(),
+        };
+        let engine = Arc::new(Self {
+            inner: Mutex::new(inner),
+            wanted: AtomicU32::new(0),
+            changed: Condvar::new(),
+            doze,
+            helper: Helper::default(),
+            spin_ns: config.spin_ns,
+            placement: config.placement,
+            origin,
+            address,
+        });
+        if config.placement == Placement::Thread {
+            Helper::start(&engine).map_err(system("starting the helper thread"))?;
+        }
+        Ok(engine)
+    }
+
+    /// The engine's clock.
+    pub fn now(&self) -> Instant {
+        Instant(self.origin.elapsed().as_nanos() as u64)
+    }
+
+    /// The capability to send to this endpoint.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Who turns it.
+    pub fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        if let Ok(inner) = self.inner.try_lock() {
+            return inner;
+        }
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        inner
+    }
+
+    /// Unlocks and wakes whom the work woke. Wakers are foreign code: never called under the lock.
+    pub(crate) fn release(&self, mut inner: MutexGuard<'_, Inner>) {
+        let has_news = std::mem::take(&mut inner.has_news);
+        let (is_dozing, sleeper_count) = (inner.is_dozing, inner.sleeper_count);
+        if inner.wakers.is_empty() {
+            drop(inner);
+        } else {
+            let wakers = std::mem::take(&mut inner.wakers);
+            drop(inner);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+        if has_news && sleeper_count > 0 {
+            self.changed.notify_all();
+        }
+        if has_news && is_dozing {
+            self.doze.knock();
+        }
+    }
+
+    /// After a post: what can leave leaves now. `may_wait`: something else is on its way to the same peer, and whoever drives
+    /// comes by soon, so that this can share a frame with what follows.
+    fn after_post(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, may_wait: bool) {
+        if !may_wait || !self.is_driven_soon(&inner) {
+            inner.core.transmit(now);
+        }
+        inner.settle();
+        self.release(inner);
+    }
+
+    /// Posts a send of lent memory.
+    pub fn send(&self, send: Send, memory: Memory) -> Result<RequestId, Refused> {
+        let mut inner = self.lock();
+        let now = self.now();
+        let len = memory.len();
+        let id = inner.core.memory().insert(memory);
+        let request = inner.requests.next_id();
+        let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
+        let is_busy = inner.core.rules().is_busy(send.peer);
+        match inner.core.endpoint().post_send(now, spec) {
+            Ok(req) => {
+                inner.requests.put(pending(req, Some(id)));
+                self.after_post(inner, now, is_busy);
+                Ok(request)
+            }
+            Err(error) => Err(Refused { error, memory: inner.core.memory().remove(id) }),
+        }
+    }
+
+    /// Sends a copy of these bytes; nothing to wait for. Refused if the resend pool is full or they are too long for it.
+    pub fn send_copied(&self, send: Send, bytes: &[u8]) -> Result<(), PostError> {
+        let mut inner = self.lock();
+        let now = self.now();
+        let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));
+        let is_busy = inner.core.rules().is_busy(send.peer);
+        inner.core.endpoint().post_send(now, spec)?;
+        self.after_post(inner, now, is_busy);
+        Ok(())
+    }
+
+    /// Posts a receive into lent memory.
+    pub fn recv(&self, recv: Recv, memory: Memory) -> Result<RequestId, Refused> {
+        debug_assert!(memory.is_writable());
+        let mut inner = self.lock();
+        let now = self.now();
+        let len = memory.len();
+        let id = inner.core.memory().insert(memory);
+        let request = inner.requests.next_id();
+        let spec = RecvSpec {
+            criteria: recv.criteria,
+            buf: BufId(id),
+            len,
+            list: recv.list,
+            uses: recv.uses,
+            header_only: recv.header_only,
+            user: request.0,
+        };
+        let posted = inner.core.with(|endpoint, memory| endpoint.post_recv(now, spec, memory));
+        match posted {
+            Ok(req) => {
+                let many = matches!(recv.uses, Use::Many { .. });
+                let arrivals = many.then(Default::default);
+                inner.requests.put(Pending { arrivals, ..pending(req, Some(id)) });
+                self.after_post(inner, now, false);
+                Ok(request)
+            }
+            Err(error) => Err(Refused { error, memory: inner.core.memory().remove(id) }),
+        }
+    }
+
+    /// Receives a claimed message.
+    pub fn recv_claimed(&self, claim: Claim, memory: Memory) -> Result<RequestId, Refused> {
+        let mut inner = self.lock();
+        let now = self.now();
+        let len = memory.len();
+        let id = inner.core.memory().insert(memory);
+        let request = inner.requests.next_id();
+        let posted = inner.core.with(|endpoint, memory| {
+            endpoint.recv_claimed(now, claim, BufId(id), len, request.0, memory)
+        });
+        match posted {
+            Ok(req) => {
+                inner.requests.put(pending(req, Some(id)));
+                self.after_post(inner, now, false);
+                Ok(request)
+            }
+            Err(error) => Err(Refused { error, memory: inner.core.memory().remove(id) }),
+        }
+    }
+
+    /// Asks for a message no receive took yet; the links are looked at first.
+    pub fn probe(&self, criteria: &Criteria) -> Option<Envelope> {
+        let mut inner = self.lock();
+        let found = inner.core.endpoint().probe(criteria);
+        if found.is_some() {
+            return found;
+        }
+        inner.turn(self.now());
+        let found = inner.core.endpoint().probe(criteria);
+        self.release(inner);
+        found
+    }
+
+    /// Takes such a message out of matching: only who holds the claim gets it.
+    pub fn claim(&self, criteria: &Criteria) -> Option<(Claim, Envelope)> {
+        let mut inner = self.lock();
+        let now = self.now();
+        let found = inner.core.endpoint().claim(now, criteria);
+        if found.is_some() {
+            return found;
+        }
+        inner.turn(now);
+        let found = inner.core.endpoint().claim(now, criteria);
+        self.release(inner);
+        found
+    }
+
+    /// Throws a claimed message away.
+    pub fn discard(&self, claim: Claim) -> Result<(), PostError> {
+        let mut inner = self.lock();
+        let now = self.now();
+        inner.core.endpoint().discard(now, claim)?;
+        self.after_post(inner, now, false);
+        Ok(())
+    }
+
+    /// Cancels a request; it ends at once, whatever the peer does. False: it had ended before.
+    pub fn cancel(&self, id: RequestId) -> bool {
+        let mut inner = self.lock();
+        let now = self.now();
+        let Some(req) = inner.requests.pending(id).map(|pending| pending.req) else { return false };
+        let is_cancelled = inner.core.endpoint().cancel(now, req);
+        self.after_post(inner, now, false);
+        is_cancelled
+    }
+
+    /// Nobody will ask for this request any more; a receive is cancelled, a send goes on.
+    pub fn abandon(&self, id: RequestId, is_receive: bool) {
+        let mut inner = self.lock();
+        let req = inner.requests.pending(id).map(|pending| pending.req);
+        inner.requests.detach(id);
+        if let Some(req) = req.filter(|_| is_receive) {
+            let now = self.now();
+            inner.core.endpoint().cancel(now, req);
+            self.after_post(inner, now, false);
+        }
+    }
+
+    /// Calls `read` with each piece of `len` bytes at `offset` of an open request's memory.
+    pub fn read(&self, id: RequestId, offset: u64, len: usize, out: &mut Vec<u8>) -> bool {
+        let mut inner = self.lock();
+        let Some(memory) = inner.requests.pending(id).and_then(|pending| pending.memory) else {
+            return false;
+        };
+        inner.core.memory().copy_out(memory, offset, len, out)
+    }
+
+    /// Makes a peer known.
+    pub fn add_peer(&self, address: &Address) -> Result<PeerId, PeerError> {
+        self.lock().core.endpoint().add_peer(address)
+    }
+
+    /// Who a peer is.
+    pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
+        self.lock().core.rules().identity_of(peer)
+    }
+
+    /// Ends what there is with a peer and forgets it.
+    pub fn forget_peer(&self, peer: PeerId) {
+        let mut inner = self.lock();
+        let now = self.now();
+        inner.core.endpoint().forget_peer(now, peer);
+        self.after_post(inner, now, false);
+    }
+
+    /// A peer came or went.
+    pub fn poll_peer_event(&self) -> Option<Event> {
+        self.lock().peer_events.pop_front()
+    }
+
+    /// Shows all counters: the protocol's, the engine's, the links' (by the number of the link).
+    pub fn each_counter(&self, mut show: impl FnMut(&str, u64)) {
+        let mut inner = self.lock();
+        inner.core.rules().counters().each().for_each(|(name, value)| show(name, value));
+        inner.core.counters().each().for_each(|(name, value)| show(name, value));
+        let (held_len, envelope_count) = inner.core.rules().held();
+        show("held_len", held_len);
+        show("envelope_count", u64::from(envelope_count));
+        show("requests_pending", inner.requests.pending_count() as u64);
+        show("memory_lent", inner.core.memory().len() as u64);
+        for (index, link) in inner.core.links().iter().enumerate() {
+            let kind = link.about().kind;
+            link.each_counter(&mut |name, value| show(&format!("{kind}{index}_{name}"), value));
+        }
+    }
+
+    /// What the links say of themselves.
+    pub fn about_links(&self) -> Vec<packhorse_link::About> {
+        self.lock().core.links().iter().map(|link| link.about().clone()).collect()
+    }
+
+    /// Starts to close: nothing new is taken, what was accepted is finished. `wait_closed` sees the end.
+    pub fn close(&self) {
+        let mut inner = self.lock();
+        let now = self.now();
+        inner.core.endpoint().close(now);
+        self.after_post(inner, now, false);
+    }
+
+    /// Drives until closing is complete, or until the time is over. True: all messages were accepted.
+    pub fn wait_closed(&self, longest: Duration) -> Option<bool> {
+        self.drive_until(Some(longest), |inner| inner.closed)
+    }
+}
+
+impl Send {
+    fn spec(self, payload: Payload<'_>, request: RequestId) -> SendSpec<'_> {
+        let Self { peer, space, tag, immediate, until_matched } = self;
+        SendSpec { peer, space, tag, immediate, payload, until_matched, user: request.0 }
+    }
+}
+
+fn pending(req: ReqId, memory: Option<u64>) -> Pending {
+    Pending { req, memory, waker: None, is_detached: false, arrivals: None }
+}
+
+/// Everything that is drawn once per life of an endpoint.
+fn draw_opening(identity: Option<Identity>, links: &[Box<dyn Link>]) -> io::Result<Opening> {
+    let mut bytes = [0_u8; 7 * 8];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
+    }
+    let word = |index: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[index * 8..index * 8 + 8]);
+        u64::from_ne_bytes(word)
+    };
+    Ok(Opening {
+        secret: Secret([word(0), word(1)]),
+        identity: identity.unwrap_or(Identity { host: host_identity(), endpoint: word(2) }),
+        entropy: [word(3), word(4), word(5), word(6)],
+        locators: links.iter().map(|link| packhorse_proto::Locator(link.locator())).collect(),
+    })
+}
+
+/// The same for all endpoints of one boot of one host.
+fn host_identity() -> u64 {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits = boot.chars().filter_map(|c| c.to_digit(16)).take(16);
+    digits.fold(0, |number, digit| number << 4 | u64::from(digit))
+}

@@ -1,0 +1,25 @@
+//! Joins the protocol to links, and decides who turns it.
+//!
+//! ```text
+//!   application threads ── post, test, wait ──▶ ┌────────┐  turn(now)  ┌──────┐ ──▶ Endpoint (proto: the rules)
+//!   helper thread ──────── drive ─────────────▶ │ Engine │ ──────────▶ │ Core │ ──▶ Link     (frames out and in)
+//!                                               └────────┘             └──────┘ ──▶ memory   (lent by name)
+//! ```
+//!
+//! [`Core`] is one endpoint, its links and its memory: no threads, no clock, so that the simulator turns the same one in
+//! virtual time. [`Engine`] puts it behind a lock and adds requests that can be waited for. Whoever waits, drives; a helper
+//! thread drives when nobody does (placement `thread`), or nobody (placement `inline`).
+#![forbid(unsafe_code)]
+
+mod core;
+mod counters;
+mod doze;
+mod engine;
+mod helper;
+mod requests;
+mod waiting;
+
+pub use core::{Core, Lent, OpenError};
+pub use counters::Counters;
+pub use engine::{Config, Engine, Placement, Recv, Refused, Send};
+pub use requests::{Arrival, Completion, Outcome, RequestId};

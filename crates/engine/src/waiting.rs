@@ -1,0 +1,232 @@
+//! Whoever waits, drives.
+//!
+//! A thread that waits for a request turns the core itself, so that no other thread stands between the wire and its
+//! answer. It spins for a while, then sleeps on the links. Of several that wait one drives, the others sleep until there
+//! are news or the driver leaves. The lock is kept from turn to turn, unless somebody wants it.
+
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use packhorse_proto::Instant;
+
+use crate::engine::{Engine, Inner, Placement};
+use crate::requests::{Arrival, Completion, RequestId};
+
+/// Nobody sleeps longer than this without a look: it bounds what a missed timer could cost.
+const SLEEP_NS_MAX: u64 = 100_000_000;
+/// A sleeper behind a driver looks this often.
+const BEHIND_NS_MAX: u64 = 10_000_000;
+/// Frames a link did not take are offered again after this.
+const BLOCKED_NS: u64 = 20_000;
+
+impl Engine {
+    /// What came of the request, if it ended; a turn is made first if it did not.
+    pub fn test(&self, id: RequestId) -> Option<Completion> {
+        self.poll_once(|inner| inner.requests.take(id))
+    }
+
+    /// The next message of an entry used many times, if there is one.
+    pub fn test_arrival(&self, id: RequestId) -> Option<Arrival> {
+        self.poll_once(|inner| inner.requests.take_arrival(id))
+    }
+
+    /// One turn, for applications that want to give time to the engine. Returns how much was done.
+    pub fn turn(&self) -> usize {
+        self.helper.on_drive(&self.doze);
+        let mut inner = self.lock();
+        let work = inner.turn(self.now());
+        let is_pending = inner.requests.pending_count() > 0;
+        self.release(inner);
+        self.helper.on_leave(is_pending);
+        work
+    }
+
+    fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
+        let mut inner = self.lock();
+        if let Some(result) = ready(&mut inner) {
+            return Some(result);
+        }
+        self.helper.on_drive(&self.doze);
+        inner.turn(self.now());
+        let result = ready(&mut inner);
+        let is_pending = inner.requests.pending_count() > 0;
+        self.release(inner);
+        self.helper.on_leave(is_pending);
+        result
+    }
+
+    /// Waits for the end of a request; `None` if the time is over first.
+    pub fn wait(&self, id: RequestId, longest: Option<Duration>) -> Option<Completion> {
+        self.drive_until(longest, |inner| inner.requests.take(id))
+    }
+
+    /// Waits until one of these requests has ended; its place in the list.
+    pub fn wait_any(&self, ids: &[RequestId], longest: Option<Duration>) -> Option<usize> {
+        self.drive_until(longest, |inner| ids.iter().position(|&id| inner.requests.is_done(id)))
+    }
+
+    /// Waits for the next message of an entry used many times; `None` when it ended, or the time is over.
+    pub fn wait_arrival(&self, id: RequestId, longest: Option<Duration>) -> Option<Arrival> {
+        self.drive_until(longest, |inner| {
+            let arrival = inner.requests.take_arrival(id);
+            if arrival.is_none() && inner.requests.is_done(id) {
+                Some(None)
+            } else {
+                arrival.map(Some)
+            }
+        })?
+    }
+
+    /// For futures: the end of the request, or a waker left behind.
+    pub fn poll(&self, id: RequestId, context: &mut Context<'_>) -> Poll<Completion> {
+        self.poll_with(id, context, |inner| inner.requests.take(id))
+    }
+
+    /// For futures: the next message of an entry used many times; `None` when it ended.
+    pub fn poll_arrival(&self, id: RequestId, context: &mut Context<'_>) -> Poll<Option<Arrival>> {
+        self.poll_with(id, context, |inner| {
+            let arrival = inner.requests.take_arrival(id);
+            if arrival.is_none() && inner.requests.is_done(id) {
+                Some(None)
+            } else {
+                arrival.map(Some)
+            }
+        })
+    }
+
+    fn poll_with<R>(
+        &self,
+        id: RequestId,
+        context: &mut Context<'_>,
+        mut ready: impl FnMut(&mut Inner) -> Option<R>,
+    ) -> Poll<R> {
+        let mut inner = self.lock();
+        if let Some(result) = ready(&mut inner) {
+            return Poll::Ready(result);
+        }
+        if self.placement == Placement::Inline {
+            // Nobody else will: this future drives, each time it is polled, and asks to be polled again.
+            inner.turn(self.now());
+            let result = ready(&mut inner);
+            self.release(inner);
+            return match result {
+                Some(result) => Poll::Ready(result),
+                None => {
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            };
+        }
+        if let Some(pending) = inner.requests.pending(id) {
+            match &mut pending.waker {
+                Some(waker) => waker.clone_from(context.waker()),
+                empty => *empty = Some(context.waker().clone()),
+            }
+        }
+        drop(inner);
+        self.helper.on_leave(true);
+        Poll::Pending
+    }
+
+    /// Whether somebody will turn the core within tens of microseconds.
+    pub(crate) fn is_driven_soon(&self, inner: &Inner) -> bool {
+        match self.placement {
+            Placement::Inline => true,
+            Placement::Thread => !inner.is_dozing && self.helper.is_near(),
+        }
+    }
+
+    /// Turns the core until `ready`, or until the time is over.
+    pub(crate) fn drive_until<R>(
+        &self,
+        longest: Option<Duration>,
+        mut ready: impl FnMut(&mut Inner) -> Option<R>,
+    ) -> Option<R> {
+        let mut inner = self.lock();
+        if let Some(result) = ready(&mut inner) {
+            return Some(result);
+        }
+        self.helper.on_enter(&self.doze);
+        let until = longest.map_or(Instant::NEVER, |longest| {
+            self.now() + longest.as_nanos().min(u64::MAX.into()) as u64
+        });
+        let mut idle_since = None;
+        let result = loop {
+            let now = self.now();
+            if inner.is_dozing {
+                inner = self.sleep_behind(inner, now, until);
+            } else if inner.turn(now) > 0 {
+                idle_since = None;
+            } else if now - *idle_since.get_or_insert(now) > self.spin_ns {
+                inner = self.sleep_on_links(inner, now, until);
+                idle_since = None;
+            } else {
+                std::hint::spin_loop();
+            }
+            if let Some(result) = ready(&mut inner) {
+                break Some(result);
+            }
+            if now >= until {
+                break None;
+            }
+            inner = self.let_others_in(inner);
+        };
+        let is_pending = inner.requests.pending_count() > 0;
+        // Somebody must go on driving for those who sleep behind.
+        inner.has_news |= inner.sleeper_count > 0;
+        self.release(inner);
+        self.helper.on_exit(is_pending);
+        result
+    }
+
+    /// If somebody stands at the lock or must be woken, the lock is free for a moment.
+    fn let_others_in<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        let is_wanted = self.wanted.load(Ordering::Relaxed) > 0;
+        if !is_wanted && inner.wakers.is_empty() && !(inner.has_news && inner.sleeper_count > 0) {
+            return inner;
+        }
+        self.release(inner);
+        while self.wanted.load(Ordering::Relaxed) > 0 {
+            std::thread::yield_now();
+        }
+        self.lock()
+    }
+
+    fn sleep_on_links<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        now: Instant,
+        until: Instant,
+    ) -> MutexGuard<'a, Inner> {
+        inner.is_dozing = true;
+        inner.core.counters_mut().sleeps += 1;
+        let longest = sleep_ns(&inner, now).min(until - now);
+        self.release(inner);
+        self.doze.sleep(Duration::from_nanos(longest));
+        let mut inner = self.lock();
+        inner.is_dozing = false;
+        inner
+    }
+
+    fn sleep_behind<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        now: Instant,
+        until: Instant,
+    ) -> MutexGuard<'a, Inner> {
+        inner.sleeper_count += 1;
+        let longest = Duration::from_nanos(BEHIND_NS_MAX.min(until - now));
+        let woken = self.changed.wait_timeout(inner, longest);
+        let (mut inner, _) = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
+        inner.sleeper_count -= 1;
+        inner
+    }
+}
+
+/// How long nothing needs to be done unless something arrives.
+pub(crate) fn sleep_ns(inner: &Inner, now: Instant) -> u64 {
+    let longest = if inner.core.is_blocked() { BLOCKED_NS } else { SLEEP_NS_MAX };
+    (inner.core.next_timeout() - now).min(longest)
+}
