@@ -46,6 +46,14 @@ pub struct Landing {
     serial: u32,
 }
 
+impl Landing {
+    /// What is left of it behind `len` bytes.
+    pub fn behind(self, len: u64) -> Self {
+        let len = len.min(self.len);
+        Self { offset: self.offset + len, len: self.len - len, ..self }
+    }
+}
+
 /// Where data came last on a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
@@ -120,7 +128,7 @@ impl Endpoint {
     /// last. Returns how many of them, from the first on, were what was predicted; these are done with. The others were
     /// not looked at: the driver moves their payload out and hands each to `on_frame`, in order.
     ///
-    /// A driver may cut a landing into several, each starting where the one before ends, and land one train in each.
+    /// A driver may land several trains, each `behind` the one before.
     #[expect(clippy::too_many_arguments, reason = "as `on_frame`, and what was landed where")]
     pub fn on_landed(
         &mut self,
@@ -204,14 +212,7 @@ impl Endpoint {
     }
 
     /// The first frames of a train are what was expected.
-    fn take_train(
-        &mut self,
-        now: Instant,
-        slot: u32,
-        link: u8,
-        expected: &Expected,
-        count: usize,
-    ) {
+    fn take_train(&mut self, now: Instant, slot: u32, link: u8, expected: &Expected, count: usize) {
         let &Expected { row, packet, ref train } = expected;
         let len = train.len_of(count);
         let end = train.offset + len;
@@ -274,8 +275,8 @@ impl Endpoint {
 impl crate::arrival::Arrival {
     /// It is granted, and its bytes go to a receive.
     pub(crate) fn takes_data(&self) -> bool {
-        let placing = self.stage == Stage::Arriving
-            || (self.stage == Stage::Unexpected && self.in_overflow);
+        let placing =
+            self.stage == Stage::Arriving || (self.stage == Stage::Unexpected && self.in_overflow);
         self.is_large && placing && self.progress != NONE
     }
 }

@@ -107,13 +107,7 @@ impl Endpoint {
     }
 
     /// What may leave now of a row, if that is a train.
-    fn plan_train(
-        &mut self,
-        now: Instant,
-        row: u32,
-        count_max: u64,
-        len_max: u64,
-    ) -> Option<Plan> {
+    fn plan_train(&mut self, now: Instant, row: u32, count_max: u64, len_max: u64) -> Option<Plan> {
         let this = &self.rows[row];
         let active = self.actives.get_mut(this.active).filter(|_| this.phase == Phase::Joined)?;
         let (slot, serial) = loop {

@@ -1462,8 +1462,8 @@ pub fn seal(head: &mut [u8], body_len: usize, secret: Secret, crc: Option<u32>) 
     *check = siphash13_words_then(secret, [number(to), last_word], heads, frame_len).to_le_bytes();
 }
 
-mod train;
 #[cfg(test)]
 mod tests;
+mod train;
 
 pub use train::{DATA_FRAME_HEAD_LEN, TrainRepr, agreeing_count, first_header, write_train};
