@@ -130,6 +130,14 @@ impl Received {
         false
     }
 
+    /// The same for `count` packets that follow each other, the first of them above the largest.
+    pub(crate) fn record_run(&mut self, packet: u64, count: u64, now: Instant) -> bool {
+        debug_assert!(packet > self.largest && count > 0);
+        let in_order = self.record(packet, now);
+        self.largest += count - 1;
+        in_order
+    }
+
     /// Records the packet after the largest.
     #[inline]
     pub(crate) fn record_next(&mut self, now: Instant) {

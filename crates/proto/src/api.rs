@@ -398,6 +398,8 @@ counters! {
     frame_len_drops,
     /// Bytes of payload placed.
     bytes_placed,
+    /// Of these, bytes that had landed in place before their frame was looked at.
+    bytes_landed,
     /// Most payload held at once.
     held_len_peak,
     /// Most envelopes held at once.

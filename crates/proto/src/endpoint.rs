@@ -15,6 +15,7 @@ use crate::arrival::{Arrival, Progress, Receive};
 use crate::contact::Reply;
 use crate::farewell::Closing;
 use crate::grants::Grants;
+use crate::landing::Cursor;
 use crate::limits::{Limits, Settings, SettingsError};
 use crate::matching::Matcher;
 use crate::path::{Path, PathRest, Standing};
@@ -78,6 +79,10 @@ pub struct Endpoint {
     /// Arrivals that are granted, for the repeat of lost grants.
     pub(crate) granting: Vec<u32>,
     pub(crate) regrant_at: Instant,
+    /// For each link: where data came last.
+    pub(crate) cursors: Box<[Cursor]>,
+    /// Perhaps a row that is ready has granted data to send; if not, `poll_train` need not look.
+    pub(crate) may_train: bool,
 
     /// Rows we refuse, oldest refusal first.
     pub(crate) refused: VecDeque<u32>,
@@ -138,6 +143,8 @@ impl Endpoint {
             grants: Grants::new(settings.grant_policy, limits.grant_len_max),
             granting: Vec::new(),
             regrant_at: Instant::NEVER,
+            cursors: alloc::vec![Cursor::NOWHERE; links].into_boxed_slice(),
+            may_train: false,
             refused: VecDeque::new(),
             queries: Queries::default(),
             events: Ring::new(),

@@ -15,7 +15,7 @@ use crate::types::{Instant, Memory, Place, ReqId};
 use crate::wire::{DONE_MATCHED, DONE_OK, MessageHead};
 
 /// Holes a fragmented message may have; a sender that sends in order makes one per lost frame.
-const GAP_COUNT_MAX: usize = 512;
+pub(crate) const GAP_COUNT_MAX: usize = 512;
 
 impl Endpoint {
     /// An entry matched: reserves the place of one message in it and unlinks it when it is used up.

@@ -67,6 +67,20 @@ impl GapSet {
         (!self.is_empty()).then_some(self.first)
     }
 
+    /// What is missing from `offset` to the end of the gap it lies in; if it lies in none, the lowest missing range.
+    pub fn missing_from(&self, offset: u64) -> Option<(u64, u64)> {
+        let first = self.first_gap()?;
+        if offset < first.0 || self.rest.is_empty() && offset >= first.1 {
+            return Some(first);
+        }
+        if offset < first.1 {
+            return Some((offset, first.1));
+        }
+        let at = self.rest.partition_point(|gap| gap.1 <= offset);
+        let gap = self.rest.get(at).filter(|gap| gap.0 <= offset);
+        Some(gap.map_or(first, |gap| (offset, gap.1)))
+    }
+
     /// The missing ranges, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.first_gap().into_iter().chain(self.rest.iter().copied())

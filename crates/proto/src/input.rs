@@ -222,6 +222,7 @@ impl Endpoint {
         if header.to != 0 {
             // The peer has joined. (A lone answer to our Hello uses our id too, and proves nothing.)
             self.actives[active].welcome = false;
+            self.actives[active].is_checked = Some(view.crc().is_some());
         }
         let path_index = usize::from(header.path);
         let Some(path) = self.actives[active].paths.get_mut(path_index) else { return };
@@ -237,7 +238,7 @@ impl Endpoint {
             self.on_new_locator(now, row, path_index, origin);
         }
         let local_id = self.rows[row].local_id;
-        let (verdict, answer) = self.on_records(now, row, view, memory);
+        let (verdict, answer) = self.on_records(now, (row, origin.link), view, memory);
         // The association may have ended or been renewed by what the frame said.
         if verdict == Verdict::Accepted
             && self.rows[row].local_id == local_id
@@ -277,7 +278,7 @@ impl Endpoint {
     fn on_records(
         &mut self,
         now: Instant,
-        row: u32,
+        (row, link): (u32, u8),
         view: &FrameView<'_>,
         memory: &mut impl Memory,
     ) -> (Verdict, Answer) {
@@ -295,7 +296,7 @@ impl Endpoint {
                 }
                 Record::Data { message, offset } => {
                     answer = answer.max(Answer::Soon);
-                    self.on_data(now, row, message, offset, body, memory)
+                    self.on_data(now, (row, link), message, offset, body, memory)
                 }
                 Record::Check { .. } | Record::Pad | Record::Welcome(_) | Record::Hello(_) => {
                     Verdict::Accepted
@@ -382,6 +383,7 @@ impl Endpoint {
             self.arm_flight(row, path_index);
         }
         let active = &self.actives[active_slot];
+        self.may_train |= !active.granted.is_empty();
         if active.has_content() || !active.granted.is_empty() {
             self.make_ready(row); // what waited for window or credit
         }
@@ -421,6 +423,7 @@ impl Endpoint {
         if lost.count == 0 {
             return;
         }
+        self.may_train = true;
         self.counters.packets_lost += u64::from(lost.count);
         match path.window.on_lost(now, lost.count, lost.round_count, lost.newest_sent_at, &path.rtt)
         {

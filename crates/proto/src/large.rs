@@ -5,7 +5,7 @@
 //! Every notice is content and is repeated until acknowledged; beside that, a granted range that does not come for
 //! long is granted again, so that no single lost thought can stop a transfer.
 
-use crate::arrival::{Stage, Verdict, number_key};
+use crate::arrival::{Verdict, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::peer::{NO_MESSAGE, Notice};
@@ -50,9 +50,16 @@ impl Endpoint {
     }
 
     /// Bytes of Data a frame from this peer holds.
-    fn data_len(&self, row: u32) -> u64 {
+    pub(crate) fn data_len(&self, row: u32) -> u64 {
         let frame_len = self.rows[row].frame_len_max.min(self.settings.frame_len_max);
-        u64::from(frame_len) - (HEADER_LEN + CHECK_HEAD_LEN + DATA_HEAD_LEN) as u64
+        let check_len = if self.is_checked(row) { CHECK_HEAD_LEN } else { 0 };
+        u64::from(frame_len) - (HEADER_LEN + check_len + DATA_HEAD_LEN) as u64
+    }
+
+    /// Whether this peer's frames state sums of their bodies: as we know it, or as we do ourselves.
+    pub(crate) fn is_checked(&self, row: u32) -> bool {
+        let active = self.actives.get(self.rows[row].active);
+        active.and_then(|active| active.is_checked).unwrap_or(self.settings.payload_check)
     }
 
     /// Grants as long as somebody may be granted.
@@ -98,7 +105,7 @@ impl Endpoint {
     pub(crate) fn on_data(
         &mut self,
         now: Instant,
-        row: u32,
+        (row, link): (u32, u8),
         message: u32,
         offset: u64,
         body: &[u8],
@@ -111,6 +118,8 @@ impl Endpoint {
             return Verdict::Accepted; // never granted: not ours to place
         }
         let serial = self.arrivals.serial(slot);
+        self.note_data(row, slot, link, offset + body.len() as u64, body.len());
+        let progress = &self.progress[self.arrivals[slot].progress];
         if self.saboteur.makes(Sabotage::DoneTooEarly)
             && progress.gaps.missing_len() < 2 * body.len() as u64
         {
@@ -127,10 +136,7 @@ impl Endpoint {
 
     fn large_arrival(&self, row: u32, message: u32) -> Option<u32> {
         let slot = *self.by_number.get(&number_key(row, message))?;
-        let arrival = &self.arrivals[slot];
-        let placing = arrival.stage == Stage::Arriving
-            || (arrival.stage == Stage::Unexpected && arrival.in_overflow);
-        (arrival.is_large && placing && arrival.progress != NONE).then_some(slot)
+        self.arrivals[slot].takes_data().then_some(slot)
     }
 
     /// A grant was lost: what is still missing of it is granted again.
@@ -254,6 +260,7 @@ impl Endpoint {
             let row = send.row;
             let active = &mut self.actives[self.rows[row].active];
             active.granted.push_back((slot, serial));
+            self.may_train = true;
             self.make_ready(row);
         }
     }

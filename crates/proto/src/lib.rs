@@ -34,6 +34,7 @@ mod fill;
 mod gaps;
 mod grants;
 mod input;
+mod landing;
 mod large;
 mod limits;
 pub mod matching;
@@ -50,6 +51,7 @@ mod sabotage;
 mod sent;
 mod siphash;
 mod slab;
+mod train;
 mod turns;
 mod types;
 mod window;
@@ -63,8 +65,10 @@ pub use api::{
 };
 pub use endpoint::Endpoint;
 pub use gaps::GapSet;
+pub use landing::Landing;
 pub use limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};
 pub use sabotage::Sabotage;
+pub use train::TxTrain;
 pub use types::{
     ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Locator, Memory,
     PeerId, Place, ReqId, Secret, Space, Tag,

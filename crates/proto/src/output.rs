@@ -80,7 +80,7 @@ impl Endpoint {
 
     /// Certainly nothing more to send. (If in doubt the row stays, and the next poll finds out.)
     #[inline]
-    fn is_spent(&self, row: u32) -> bool {
+    pub(crate) fn is_spent(&self, row: u32) -> bool {
         let this = &self.rows[row];
         let active = &self.actives[this.active];
         let [path] = &active.paths[..] else { return false };
@@ -566,12 +566,18 @@ impl Active {
             return if self.paths[index].is_usable() { Some(index) } else { quickest(false) };
         }
         if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
-            return usable()
-                .filter(|(_, path)| path.has_window())
-                .max_by_key(|(_, path)| path.window.len() - path.flight.bytes_in_flight())
-                .map(|(index, _)| index);
+            return self.widest_path();
         }
         quickest(true).or_else(|| quickest(false))
+    }
+
+    /// The path with the most free window, if there is one with any.
+    pub(crate) fn widest_path(&self) -> Option<usize> {
+        let usable = self.paths.iter().enumerate().filter(|(_, path)| path.is_usable());
+        usable
+            .filter(|(_, path)| path.has_window())
+            .max_by_key(|(_, path)| path.free_window())
+            .map(|(index, _)| index)
     }
 }
 

@@ -180,7 +180,19 @@ impl Path {
     /// One more packet waits for its acknowledgement, which is due at once or in a while (PROTOCOL §5.4).
     #[inline]
     pub(crate) fn owe_ack(&mut self, now: Instant, at_once: bool, settings: &Settings) -> AckDue {
-        self.ack_pending_count += 1;
+        self.owe_acks(now, 1, at_once, settings)
+    }
+
+    /// The same for packets that came together: an acknowledgement waits until all of them are here.
+    #[inline]
+    pub(crate) fn owe_acks(
+        &mut self,
+        now: Instant,
+        count: u32,
+        at_once: bool,
+        settings: &Settings,
+    ) -> AckDue {
+        self.ack_pending_count += count;
         if at_once || self.ack_pending_count >= settings.ack_every {
             self.ack_at_once = true;
             AckDue::Now
@@ -203,6 +215,11 @@ impl Path {
     /// Whether another frame of content may leave.
     pub(crate) fn has_window(&self) -> bool {
         self.flight.bytes_in_flight() < self.window.len()
+    }
+
+    /// Bytes that may leave beyond those in flight. Less than a frame still lets a frame go.
+    pub(crate) fn free_window(&self) -> u64 {
+        self.window.len().saturating_sub(self.flight.bytes_in_flight())
     }
 
     /// How long the next probe waits after the newest packet (PROTOCOL §6.4).

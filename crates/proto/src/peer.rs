@@ -110,6 +110,10 @@ pub(crate) struct Active {
     pub(crate) resend: VecDeque<(u32, u32)>,
     /// Large messages with granted, unsent bytes, taking turns.
     pub(crate) granted: VecDeque<(u32, u32)>,
+    /// Whether the peer's frames state sums of their bodies, if it sent any.
+    pub(crate) is_checked: Option<bool>,
+    /// Payload of its full Data frames; 0: not known.
+    pub(crate) data_len_in: u16,
     /// Notices to send.
     pub(crate) control: VecDeque<Notice>,
     /// Cost of eager messages in flight, and what the peer would hold (PROTOCOL §5.5).
@@ -169,6 +173,8 @@ impl Active {
             unsent: NONE,
             resend: VecDeque::new(),
             granted: VecDeque::new(),
+            is_checked: None,
+            data_len_in: 0,
             control: VecDeque::new(),
             eager_in_flight: 0,
             credit_len: INITIAL_CREDIT,
@@ -251,6 +257,12 @@ impl Rows {
     #[inline]
     pub(crate) fn first_ready(&self) -> u32 {
         self.first_ready
+    }
+
+    /// Whether this row, whose turn it is, is alone.
+    #[inline]
+    pub(crate) fn is_last_ready(&self, at: u32) -> bool {
+        self.last_ready == at
     }
 
     /// That row has nothing more to send.

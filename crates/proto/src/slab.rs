@@ -111,6 +111,12 @@ impl<T> Slab<T> {
         (slot.serial, slot.item.as_mut().expect("slot in use"))
     }
 
+    /// The item of a slot in use.
+    #[inline]
+    pub(crate) fn get(&self, at: u32) -> Option<&T> {
+        self.slots.get(at as usize)?.item.as_ref()
+    }
+
     #[inline]
     pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         self.slots.get_mut(at as usize)?.item.as_mut()

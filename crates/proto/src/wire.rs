@@ -1464,3 +1464,6 @@ pub fn seal(head: &mut [u8], body_len: usize, secret: Secret, crc: Option<u32>) 
 
 #[cfg(test)]
 mod tests;
+mod train;
+
+pub use train::{DATA_FRAME_HEAD_LEN, TrainRepr, agreeing_count, first_header, write_train};

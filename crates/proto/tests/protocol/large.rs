@@ -5,8 +5,8 @@ use packhorse_proto::*;
 
 use crate::net::*;
 
-/// Payload of a full Data frame: 1472 less header, Check and the Data head.
-const DATA_LEN: u64 = 1472 - 24 - 8 - 16;
+/// Payload of a full Data frame: 1472 less header and the Data head.
+const DATA_LEN: u64 = 1472 - 24 - 16;
 
 /// Grants (offset, length) a node sent for a message, in order.
 fn grants(net: &Net, from: usize) -> Vec<(u64, u64)> {

@@ -12,4 +12,5 @@ mod messages;
 mod net;
 mod paths;
 mod reliability;
+mod trains;
 mod turns;

@@ -4,10 +4,12 @@
 //! leaves is logged with its bytes and may be dropped, doubled, delayed, held or altered by a rule. Memory refuses what
 //! was not posted: a place outside its buffer, or in a buffer that was given back, fails the test at once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use packhorse_proto::wire::{self, Class, FrameView, Header, Record, Writer};
 use packhorse_proto::*;
+
+mod train;
 
 /// Nodes by name.
 pub(crate) const A: usize = 0;
@@ -147,6 +149,13 @@ struct Flying {
     sight: usize,
 }
 
+impl Flying {
+    /// Same way, same ends: what a system hands over as one train.
+    fn is_from_where(&self, other: &Self) -> bool {
+        (self.to, self.link, self.source) == (other.to, other.link, other.source)
+    }
+}
+
 /// How to open a node. Without payload check unless told otherwise: a lone small message is then the frame that has a
 /// quick way of its own through the endpoint, and in company it takes the general one.
 #[derive(Clone)]
@@ -242,6 +251,8 @@ pub(crate) struct Net {
     pub(crate) arrived: Vec<(Instant, usize)>,
     /// One way, by link.
     pub(crate) delay_ns: Vec<u64>,
+    /// Frames of a train; 0: data leaves and arrives frame by frame.
+    pub(crate) train_count_max: usize,
     routes: HashMap<Locator, (usize, u8)>,
     rules: Vec<Rule>,
     flying: BTreeMap<(Instant, u64), Flying>,
@@ -309,6 +320,7 @@ impl Net {
             log: vec![],
             arrived: vec![],
             delay_ns: vec![DELAY_NS, DELAY_NS, DELAY_NS],
+            train_count_max: 0,
             routes: HashMap::new(),
             rules: vec![],
             flying: BTreeMap::new(),
@@ -761,6 +773,10 @@ impl Net {
             loop {
                 let this = &mut self.nodes[from];
                 let awake = !this.is_frozen && !this.is_dead;
+                if awake && self.pump_train(from) {
+                    continue;
+                }
+                let this = &mut self.nodes[from];
                 if !awake || !this.ep.poll_transmit(self.now, &mut tx) {
                     break;
                 }
@@ -796,12 +812,21 @@ impl Net {
         self.standstill = if at > self.now { 0 } else { self.standstill + 1 };
         assert!(self.standstill < 10_000, "time stands still at {:?}", self.now);
         self.now = self.now.max(at);
+        let mut batch = VecDeque::<Flying>::new();
         while let Some(entry) = self.flying.first_entry()
             && entry.key().0 <= self.now
         {
             let flying = entry.remove();
-            self.deliver(flying);
+            if self.train_count_max == 0 {
+                self.deliver(flying);
+                continue;
+            }
+            if batch.front().is_some_and(|first| !first.is_from_where(&flying)) {
+                self.deliver_together(std::mem::take(&mut batch));
+            }
+            batch.push_back(flying);
         }
+        self.deliver_together(batch);
         for node in &mut self.nodes {
             if !node.is_frozen && !node.is_dead && node.ep.next_timeout() <= self.now {
                 node.ep.on_timeout(self.now, &mut node.ram);

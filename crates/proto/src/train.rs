@@ -1,0 +1,237 @@
+//! Granted data leaves as a train.
+//!
+//! PROTOCOL §10.1, §10.3. When nothing else of a row waits, granted bytes of one message leave as many frames at once: one
+//! choice of path, one look at the window, one record in the flight, and heads that differ in two numbers. What is here
+//! does for a train what `output` does for a frame; whoever says no has changed nothing, and `output` sees to it.
+
+use alloc::vec::Vec;
+
+use crate::content::Content;
+use crate::endpoint::Endpoint;
+use crate::path::Path;
+use crate::peer::{Active, Phase};
+use crate::post::Bytes;
+use crate::slab::NONE;
+use crate::types::{BufId, Instant, Locator};
+use crate::wire::{self, DATA_FRAME_HEAD_LEN, Header, TrainRepr};
+
+/// Frames to send, one behind the other: heads as bytes, sealed, and payload to gather between them. Made once by the
+/// driver and used again.
+///
+/// Frame `n` is `heads[n * head_len..][..head_len]`, then `payload_len` bytes (the last frame: `last_len`) from
+/// `offset + n * payload_len` of `buf`.
+#[derive(Clone, Debug)]
+pub struct TxTrain {
+    /// Which local link.
+    pub link: u8,
+    /// Where to.
+    pub to: Locator,
+    /// Header and head of each frame.
+    pub heads: Vec<u8>,
+    /// Bytes of one frame's header and head.
+    pub head_len: usize,
+    /// Frames.
+    pub count: usize,
+    /// Memory of the application the payload lies in.
+    pub buf: BufId,
+    /// Where in it the first frame's payload starts.
+    pub offset: u64,
+    /// Payload of each frame but the last.
+    pub payload_len: u32,
+    /// Payload of the last.
+    pub last_len: u32,
+}
+
+impl Default for TxTrain {
+    fn default() -> Self {
+        Self {
+            link: 0,
+            to: Locator::default(),
+            heads: Vec::new(),
+            head_len: DATA_FRAME_HEAD_LEN,
+            count: 0,
+            buf: BufId(0),
+            offset: 0,
+            payload_len: 0,
+            last_len: 0,
+        }
+    }
+}
+
+/// A train that may leave now.
+struct Plan {
+    slot: u32,
+    serial: u32,
+    path: usize,
+    buf: BufId,
+    message: u32,
+    start: u64,
+    /// Payload in all.
+    len: u64,
+    payload_len: u16,
+    count: u64,
+}
+
+impl Endpoint {
+    /// The next frames to send, if these are granted data of one message: at most `count_max` of them, heads and payload
+    /// at most `len_max` bytes in all. False whenever something else goes first, or nothing does: `poll_transmit` tells
+    /// which.
+    #[inline]
+    pub fn poll_train(
+        &mut self,
+        now: Instant,
+        count_max: usize,
+        len_max: usize,
+        train: &mut TxTrain,
+    ) -> bool {
+        self.may_train && self.write_train(now, count_max, len_max, train)
+    }
+
+    #[inline(never)]
+    fn write_train(
+        &mut self,
+        now: Instant,
+        count_max: usize,
+        len_max: usize,
+        train: &mut TxTrain,
+    ) -> bool {
+        let row = self.rows.first_ready();
+        if row == NONE || !self.replies.is_empty() || self.closed || self.settings.payload_check {
+            return false;
+        }
+        let Some(plan) = self.plan_train(now, row, count_max as u64, len_max as u64) else {
+            return false;
+        };
+        self.start_train(now, row, &plan, train);
+        true
+    }
+
+    /// What may leave now of a row, if that is a train.
+    fn plan_train(&mut self, now: Instant, row: u32, count_max: u64, len_max: u64) -> Option<Plan> {
+        let this = &self.rows[row];
+        let active = self.actives.get_mut(this.active).filter(|_| this.phase == Phase::Joined)?;
+        let (slot, serial) = loop {
+            let Some(&(slot, serial)) = active.granted.front() else {
+                // Rows behind this one may have granted data; if there is none, nobody has.
+                self.may_train = !self.rows.is_last_ready(row);
+                return None;
+            };
+            if self.outgoing.holds(slot, serial) {
+                break (slot, serial);
+            }
+            active.granted.pop_front(); // ended meanwhile
+        };
+        let is_last =
+            active.unsent == NONE || self.outgoing[active.unsent].message >= this.held_from;
+        if !is_last || !active.has_only_data() {
+            return None;
+        }
+        let path_index = active.path_of_train(now)?;
+        let path = &active.paths[path_index];
+        let send = &mut self.outgoing[slot];
+        let Bytes::User(buf) = send.bytes else { return None };
+        let unsent = &self.parts[send.parts].unsent;
+        let Some((start, end)) = unsent.first_gap() else {
+            send.is_queued = false;
+            active.granted.pop_front();
+            return None; // the next poll finds the next one
+        };
+        let frame_len = u64::from(path.frame_len);
+        let payload_len = frame_len - DATA_FRAME_HEAD_LEN as u64;
+        let count = (end - start)
+            .div_ceil(payload_len)
+            .min(count_max)
+            .min(len_max / frame_len)
+            .min(path.free_window().div_ceil(frame_len));
+        if count == 0 {
+            return None;
+        }
+        Some(Plan {
+            slot,
+            serial,
+            path: path_index,
+            buf,
+            message: send.message as u32,
+            start,
+            len: (end - start).min(count * payload_len),
+            payload_len: payload_len as u16,
+            count,
+        })
+    }
+
+    /// Writes a train and takes note of it.
+    fn start_train(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
+        let &Plan { slot, serial, len, count, payload_len, .. } = plan;
+        let this = &self.rows[row];
+        let active = &mut **self.actives.get_mut(this.active).expect("planned");
+        let path = &mut active.paths[plan.path];
+        let packet = path.flight.next_packet() as u32;
+        let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
+        let repr = TrainRepr {
+            header: Header {
+                to: this.remote_id,
+                packet,
+                path: plan.path as u8,
+                form: this.version,
+            },
+            message: plan.message,
+            offset: plan.start,
+            payload_len,
+            last_len,
+            count: count as usize,
+        };
+        wire::write_train(&mut train.heads, &repr, this.secret);
+        (train.link, train.to) = (path.link, path.locator);
+        (train.head_len, train.count) = (DATA_FRAME_HEAD_LEN, repr.count);
+        (train.buf, train.offset) = (plan.buf, plan.start);
+        (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
+
+        let send = &mut self.outgoing[slot];
+        let unsent = &mut self.parts[send.parts].unsent;
+        unsent.take_front(len);
+        active.granted.pop_front();
+        if unsent.is_empty() {
+            send.is_queued = false;
+        } else {
+            active.granted.push_back((slot, serial));
+        }
+        let was_empty = path.flight.is_empty();
+        for at in 0..count {
+            let len = if at + 1 == count { last_len } else { payload_len };
+            let offset = plan.start + at * u64::from(payload_len);
+            let content = Content::Data { slot, serial, offset, len: len.into() };
+            path.flight.on_sent_one(now, content, DATA_FRAME_HEAD_LEN as u16 + len);
+        }
+        self.counters.frames_out += count;
+        // A train is a turn: other rows are served before the next.
+        self.rows.leave_ready();
+        if !self.is_spent(row) {
+            self.rows.make_ready(row);
+        }
+        if was_empty {
+            self.arm_flight(row, plan.path);
+        }
+    }
+}
+
+impl Active {
+    /// Nothing of this row goes before data, but for messages and paths that want something.
+    fn has_only_data(&self) -> bool {
+        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
+    }
+
+    /// The path the next data takes, if no path wants anything else first.
+    fn path_of_train(&self, now: Instant) -> Option<usize> {
+        let is_calm = |path: &Path| {
+            !(path.ack_at_once || path.probe_now) && path.frame_probe_due(now).is_none()
+        };
+        if let [path] = &self.paths[..] {
+            return (is_calm(path) && path.has_window()).then_some(0);
+        }
+        let wants_challenge = |path: &Path| !path.is_usable() && path.challenge_at <= now;
+        if !self.paths.iter().all(|path| is_calm(path) && !wants_challenge(path)) {
+            return None;
+        }
+        self.widest_path()
+    }
+}

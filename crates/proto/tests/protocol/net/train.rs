@@ -1,0 +1,98 @@
+//! What a driver does that sends and receives trains.
+
+use std::collections::VecDeque;
+
+use packhorse_proto::{Landing, TxFrame, TxTrain};
+
+use super::{Flying, Net, Node, Ram};
+
+impl Net {
+    /// Granted data leaves as a train.
+    pub(super) fn pump_train(&mut self, from: usize) -> bool {
+        let (count_max, mut train) = (self.train_count_max, TxTrain::default());
+        let this = &mut self.nodes[from];
+        if count_max == 0 || !this.ep.poll_train(self.now, count_max, 64_000, &mut train) {
+            return false;
+        }
+        assert!(train.count <= count_max && train.heads.len() == train.count * train.head_len);
+        let frames: Vec<Vec<u8>> = (0..train.count).map(|at| this.cut(&train, at)).collect();
+        let mut tx = TxFrame::default();
+        (tx.link, tx.to) = (train.link, train.to);
+        for bytes in frames {
+            self.transmit(from, &tx, bytes);
+        }
+        true
+    }
+
+    /// Frames that came together to one place from another: scattered as predicted, then looked at.
+    pub(super) fn deliver_together(&mut self, mut batch: VecDeque<Flying>) {
+        while let Some(first) = batch.front() {
+            let (to, link, source) = (first.to, first.link, first.source);
+            let this = &mut self.nodes[to];
+            let landing = this.ep.predict(link).filter(|_| !this.is_frozen && !this.is_dead);
+            let landed = landing.map_or(0, |landing| this.ram.land(&landing, &batch));
+            if landed > 0 {
+                let landing = landing.expect("landed");
+                let head_len = landing.head_len;
+                let heads = batch.iter().take(landed).flat_map(|flying| &flying.bytes[..head_len]);
+                let heads: Vec<u8> = heads.copied().collect();
+                let last_len = (batch[landed - 1].bytes.len() - head_len) as u32;
+                let taken = this.ep.on_landed(
+                    self.now,
+                    link,
+                    &source,
+                    &landing,
+                    &heads,
+                    landed,
+                    last_len,
+                    &mut this.ram,
+                );
+                for flying in batch.drain(..taken) {
+                    self.arrived.push((self.now, flying.sight));
+                }
+                // The others are moved out and go the general way.
+                for flying in batch.drain(..landed - taken).collect::<Vec<_>>() {
+                    self.deliver(flying);
+                }
+            } else if let Some(flying) = batch.pop_front() {
+                self.deliver(flying);
+            }
+        }
+    }
+}
+
+impl Ram {
+    /// What the system does with frames that came together and a scatter list: they must be of equal length but for the
+    /// last. How many it took.
+    fn land(&mut self, landing: &Landing, batch: &VecDeque<Flying>) -> usize {
+        let (head_len, payload_len) = (landing.head_len, landing.payload_len as usize);
+        let buffer = self.buffers[landing.buf.0 as usize].as_mut().expect("predicted is posted");
+        let (mut at, mut left, mut count) = (landing.offset as usize, landing.len as usize, 0);
+        for flying in batch {
+            let Some(len) = flying.bytes.len().checked_sub(head_len).filter(|&len| len > 0) else {
+                break;
+            };
+            if len > payload_len.min(left) {
+                break;
+            }
+            buffer[at..at + len].copy_from_slice(&flying.bytes[head_len..]);
+            (at, left, count) = (at + len, left - len, count + 1);
+            if len < payload_len {
+                break;
+            }
+        }
+        count
+    }
+}
+
+impl Node {
+    /// One frame of a train.
+    fn cut(&self, train: &TxTrain, at: usize) -> Vec<u8> {
+        let is_last = at + 1 == train.count;
+        let len = if is_last { train.last_len } else { train.payload_len } as usize;
+        let mut bytes = train.heads[at * train.head_len..][..train.head_len].to_vec();
+        let offset = train.offset + at as u64 * u64::from(train.payload_len);
+        bytes.extend_from_slice(self.ram.slice(train.buf, offset, len));
+        bytes
+    }
+}

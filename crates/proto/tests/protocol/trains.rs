@@ -1,0 +1,312 @@
+//! PROTOCOL §8.8, §10.1: data as trains does what data frame by frame does, whatever happens to it on the way.
+
+use packhorse_proto::wire::Record;
+use packhorse_proto::*;
+
+use crate::net::*;
+
+/// As long as UDP makes them.
+const TRAIN: usize = 44;
+
+fn pair() -> Net {
+    let mut net = Net::new(2);
+    net.train_count_max = TRAIN;
+    net.join(A, B);
+    net
+}
+
+/// Data frames of a node in the order they left: message, offset, length, packet.
+fn data(net: &Net, from: usize) -> Vec<(u32, u64, usize, u32)> {
+    let mut all = vec![];
+    for sight in net.sights(from, Kind::Data) {
+        for (record, body) in sight.view().records() {
+            if let Record::Data { message, offset } = record {
+                all.push((message, offset, body.len(), sight.packet()));
+            }
+        }
+    }
+    all
+}
+
+fn is_data(offset: u64) -> impl Fn(&Sight) -> bool {
+    move |sight: &Sight| {
+        let here = |record| matches!(record, Record::Data { offset: at, .. } if at == offset);
+        sight.view().records().any(|(record, _)| here(record))
+    }
+}
+
+#[test]
+fn train_is_its_frames_one_by_one() {
+    let run = |count_max| {
+        let mut net = pair();
+        net.train_count_max = count_max;
+        net.log.clear();
+        let recv = net.recv(B, tagged(1), 300_001);
+        let req = net.send(A, B, 1, 300_001);
+        net.settle();
+        net.assert_got(B, recv, 1, 300_001);
+        assert_eq!(net.sent(A, req), Some(Ok(())));
+        net
+    };
+    let (single, trains) = (run(0), run(TRAIN));
+    let bytes = |net: &Net| -> Vec<Vec<u8>> {
+        net.sights(A, Kind::Data).iter().map(|sight| sight.bytes.clone()).collect()
+    };
+    assert!(bytes(&single) == bytes(&trains), "the same frames, check and all");
+    for name in ["frames_out", "frames_in", "bytes_placed", "messages_in", "packets_lost"] {
+        for node in [A, B] {
+            assert_eq!(single.count(node, name), trains.count(node, name), "{name} of {node}");
+        }
+    }
+    assert_eq!(single.count(B, "bytes_landed"), 0);
+    let (landed, placed) = (trains.count(B, "bytes_landed"), trains.count(B, "bytes_placed"));
+    assert!(landed + 2 * 1472 > placed, "{landed} of {placed}: all but the first bytes");
+    assert!(trains.count(B, "acks_out") <= single.count(B, "acks_out"));
+}
+
+#[test]
+fn loss_inside_a_train_ends_the_landing_and_is_repaired() {
+    for lost in [0, 1, 7, 20, 42, 43] {
+        let mut net = pair();
+        net.log.clear();
+        let first_bytes = 1472 - 24 - 24;
+        let at = first_bytes + lost * (1472 - 40);
+        net.rule(1, is_data(at), Fate::Drop);
+        let recv = net.recv(B, tagged(1), 500_000);
+        net.send(A, B, 1, 500_000);
+        net.settle();
+        net.assert_got(B, recv, 1, 500_000);
+        let again = data(&net, A).iter().filter(|frame| frame.1 == at).count();
+        assert_eq!(again, 2, "frame {lost}: sent again, once");
+        assert_eq!(net.count(A, "packets_lost"), 1);
+        assert_eq!(net.count(B, "bytes_placed"), 500_000 + 16);
+        let landed = net.count(B, "bytes_landed");
+        assert!(landed > 300_000, "{landed}: landing goes on behind the hole");
+    }
+}
+
+#[test]
+fn frames_that_change_places_are_taken_the_general_way() {
+    let mut net = pair();
+    net.rule(3, |sight| sight.has(Kind::Data), Fate::Delay(7 * US));
+    net.rule(2, |sight| sight.has(Kind::Data), Fate::Double(0));
+    let recv = net.recv(B, tagged(1), 400_000);
+    net.send(A, B, 1, 400_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 400_000);
+    assert_eq!(net.count(B, "bytes_placed"), 400_016, "no byte counts twice");
+}
+
+#[test]
+fn repeated_train_changes_nothing() {
+    let mut net = pair();
+    net.rule(TRAIN, |sight| sight.has(Kind::Data), Fate::Double(5 * US));
+    let recv = net.recv(B, tagged(1), 400_000);
+    net.send(A, B, 1, 400_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 400_000);
+    assert_eq!(net.count(B, "packets_duplicate"), TRAIN as u64);
+    assert_eq!(net.count(B, "bytes_placed"), 400_016);
+}
+
+#[test]
+fn damaged_frame_of_a_train_is_dropped_and_the_frames_before_it_count() {
+    for byte in [0, 9, 16, 17, 20, 22, 23, 24, 26, 28, 33] {
+        let mut net = pair();
+        let at = 1472 - 24 - 24 + 5 * (1472 - 40);
+        net.rule(1, is_data(at), Fate::Alter(Box::new(move |bytes| bytes[byte] ^= 1)));
+        let recv = net.recv(B, tagged(1), 200_000);
+        net.send(A, B, 1, 200_000);
+        net.settle();
+        net.assert_got(B, recv, 1, 200_000);
+        assert_eq!(net.count(B, "frames_unkeyed"), 1, "byte {byte}");
+        assert_eq!(net.count(B, "bytes_placed"), 200_016);
+    }
+}
+
+#[test]
+fn cancelled_receive_takes_no_landing() {
+    let mut net = pair();
+    let recv = net.recv(B, tagged(1), 1 << 20);
+    let req = net.send(A, B, 1, 1 << 20);
+    net.run_until(|net| net.count(B, "bytes_landed") > 200_000);
+    net.pump();
+    let landing = net.ep(B).predict(0).expect("more is granted");
+    assert_eq!(landing.buf, recv.buf);
+    net.cancel(B, recv.req, recv.buf);
+    assert_eq!(net.ep(B).predict(0), None, "nobody may write there any more");
+    let landed = net.count(B, "bytes_landed");
+    let sight = net.sights(A, Kind::Data).last().map(|sight| sight.bytes.clone()).unwrap();
+    let from = net.nodes[A].locators[0];
+    let Node { ep, ram, .. } = &mut net.nodes[B];
+    assert_eq!(ep.on_landed(net.now, 0, &from, &landing, &sight[..40], 1, 1432, ram), 0);
+    net.settle(); // the net's memory fails the test if anything is written
+    assert_eq!(net.count(B, "bytes_landed"), landed);
+    assert_eq!(net.sent(A, req), Some(Err(Failure::CancelledByPeer)));
+}
+
+#[test]
+fn truncated_receive_is_landed_to_its_end_and_no_further() {
+    for len in [2_000, 50_000, 100_001] {
+        let mut net = pair();
+        let mut spec = net.recv_spec(B, tagged(1), len + 5_000);
+        spec.len = len as u64;
+        let recv = net.post_recv(B, spec);
+        net.send(A, B, 1, 300_000);
+        let until = net.now + SECOND;
+        while net.step(until) {
+            if let Some(landing) = net.ep(B).predict(0) {
+                assert!(landing.offset + landing.len <= len as u64, "{landing:?}");
+            }
+        }
+        let got = net.got(B, recv).unwrap();
+        assert_eq!((got.placed_len, got.envelope.len), (len as u64, 300_000));
+        let bytes = net.bytes(B, recv.buf);
+        assert!(bytes[..len] == pattern(1, 300_000)[..len]);
+        assert!(bytes[len..].iter().all(|&byte| byte == 0xEE), "not a byte beyond its end");
+    }
+}
+
+#[test]
+fn envelope_alone_is_never_landed() {
+    let mut net = pair();
+    let mut spec = net.recv_spec(B, tagged(1), 300_000);
+    spec.header_only = true;
+    let recv = net.post_recv(B, spec);
+    net.send(A, B, 1, 300_000);
+    let until = net.now + SECOND;
+    while net.step(until) {
+        assert_eq!(net.ep(B).predict(0), None);
+    }
+    assert_eq!(net.got(B, recv).unwrap().placed_len, 0);
+}
+
+#[test]
+fn entry_used_many_times_is_landed_behind_what_it_holds() {
+    let mut net = pair();
+    let mut spec = net.recv_spec(B, anything(), 400_000);
+    spec.uses = Use::Many { free_len_min: 1 };
+    let recv = net.post_recv(B, spec);
+    net.send(A, B, 1, 100);
+    net.send(A, B, 2, 150_000);
+    net.send(A, B, 3, 100_000);
+    net.settle();
+    let got = net.all_got(B, recv.req);
+    let mut ends: Vec<_> = got.iter().map(|got| (got.envelope.tag.0, got.offset)).collect();
+    ends.sort_unstable();
+    assert_eq!(ends, [(1, 0), (2, 100), (3, 150_100)]);
+    let bytes = net.bytes(B, recv.buf);
+    assert!(
+        bytes[100..150_100] == pattern(2, 150_000)
+            && bytes[150_100..250_100] == pattern(3, 100_000)
+    );
+    let landed = net.count(B, "bytes_landed");
+    assert!(landed > 100_000, "{landed}");
+}
+
+#[test]
+fn two_senders_interleaved_land_each_in_its_own_memory() {
+    let mut net = Net::new(3);
+    net.train_count_max = 8;
+    net.join(A, C);
+    net.join(B, C);
+    let first = net.recv_from(C, A, 1, 500_000);
+    let second = net.recv_from(C, B, 2, 500_000);
+    net.send(A, C, 1, 500_000);
+    net.send(B, C, 2, 500_000);
+    net.settle();
+    net.assert_got(C, first, 1, 500_000);
+    net.assert_got(C, second, 2, 500_000);
+    assert!(net.count(C, "bytes_landed") > 100_000);
+}
+
+#[test]
+fn two_messages_of_one_sender_take_turns_train_by_train() {
+    let mut net = pair();
+    let recvs = [1, 2].map(|tag| net.recv(B, tagged(tag), 400_000));
+    for tag in [1, 2] {
+        net.send(A, B, tag, 400_000);
+    }
+    net.settle();
+    for (recv, tag) in recvs.into_iter().zip([1, 2]) {
+        net.assert_got(B, recv, tag, 400_000);
+    }
+    let frames = data(&net, A);
+    let changes = frames.windows(2).filter(|two| two[0].0 != two[1].0).count();
+    assert!((4..frames.len() / 4).contains(&changes), "{changes} changes in {}", frames.len());
+}
+
+#[test]
+fn small_messages_and_notices_go_before_a_train() {
+    let mut net = pair();
+    net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 1, 1 << 20);
+    net.run_until(|net| net.count(B, "bytes_landed") > 300_000);
+    let small = net.recv(B, tagged(2), 8);
+    net.send(A, B, 2, 8);
+    let mut train = TxTrain::default();
+    let now = net.now;
+    assert!(!net.ep(A).poll_train(now, 44, 64_000, &mut train), "not before the message");
+    let start = net.now;
+    net.run_until(|net| net.got(B, small).is_some());
+    assert!(net.now - start <= DELAY_NS + US, "it waited for nothing");
+}
+
+#[test]
+fn window_bounds_a_train() {
+    let mut net = Net::pair(|settings, _| settings.grant_packets = 64);
+    net.train_count_max = 1000;
+    net.join(A, B);
+    net.log.clear();
+    net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 1, 1 << 20);
+    net.run_until(|net| net.seen(A, Kind::Data) > 0);
+    net.pump();
+    let sent = net.seen(A, Kind::Data);
+    assert!((32..=33).contains(&sent), "{sent} frames into a window of 32");
+}
+
+#[test]
+fn train_over_a_checked_path_is_left_to_frames() {
+    let mut net = Net::pair(|settings, _| settings.payload_check = true);
+    net.train_count_max = TRAIN;
+    let recv = net.recv(B, tagged(1), 200_000);
+    net.send(A, B, 1, 200_000);
+    let until = net.now + SECOND;
+    while net.step(until) {
+        assert_eq!(net.ep(B).predict(0), None, "sums come first");
+    }
+    net.assert_got(B, recv, 1, 200_000);
+    assert_eq!(net.count(B, "bytes_landed"), 0);
+}
+
+#[test]
+fn landing_named_by_a_stale_association_is_refused() {
+    let mut net = pair();
+    net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 1, 1 << 20);
+    net.run_until(|net| net.count(B, "bytes_landed") > 100_000);
+    let landing = net.ep(B).predict(0).expect("more is granted");
+    let heads = net.sights(A, Kind::Data).last().unwrap().bytes[..40].to_vec();
+    let now = net.now;
+    let elsewhere = Locator([9; 24]);
+    let at_home = net.nodes[A].locators[0];
+    let Node { ep, ram, .. } = &mut net.nodes[B];
+    let mut try_landing = |from: &Locator, link, landing: &Landing, heads: &[u8], last_len| {
+        ep.on_landed(now, link, from, landing, heads, 1, last_len, ram)
+    };
+    assert_eq!(try_landing(&elsewhere, 0, &landing, &heads, 1432), 0, "another locator");
+    assert_eq!(try_landing(&at_home, 1, &landing, &heads, 1432), 0, "another link");
+    assert_eq!(try_landing(&at_home, 0, &landing, &heads, 9_999), 0, "too long");
+    assert_eq!(try_landing(&at_home, 0, &landing, &heads[..39], 1432), 0, "cut short");
+    assert_eq!(try_landing(&at_home, 0, &landing, &[], 1432), 0, "nothing");
+    let mut other = heads.clone();
+    other[8] ^= 1;
+    assert_eq!(try_landing(&at_home, 0, &landing, &other, 1432), 0, "another association");
+    let mut far = landing;
+    far.offset = u64::MAX;
+    assert_eq!(try_landing(&at_home, 0, &far, &heads, 1432), 0, "nowhere");
+    let mut odd = landing;
+    odd.payload_len = 0;
+    assert_eq!(try_landing(&at_home, 0, &odd, &heads, 0), 0, "no bytes");
+}
