@@ -7,10 +7,10 @@ use std::fmt;
 use std::io;
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{Burst, Link, Notice};
+use packhorse_link::{Burst, Landing, Link, Notice};
 use packhorse_proto::{
     BufId, Endpoint, Instant, Limits, Locator, MS, Memory, Opening, Place, Settings, SettingsError,
-    Source, TxFrame,
+    Source, TxFrame, TxTrain,
 };
 
 use crate::counters::Counters;
@@ -19,6 +19,9 @@ use crate::counters::Counters;
 const COPY_LEN_MAX: u32 = 256;
 /// A burst is sent when it has so many frames.
 const BURST_COUNT_MAX: usize = 64;
+/// Frames and bytes of a train at most: what one system call takes.
+const TRAIN_COUNT_MAX: usize = 64;
+const TRAIN_LEN_MAX: usize = 65_000;
 /// Bursts per turn: a turn is bounded work.
 const BURSTS_PER_TURN: usize = 8;
 /// After a pause of this length links are drained before timers fire: what looks late may be waiting in a socket.
@@ -87,7 +90,10 @@ pub struct Core<L, M> {
     outboxes: Vec<Outbox>,
     memory: M,
     tx: TxFrame,
+    train: TxTrain,
     scratch: Vec<u8>,
+    /// Arrivals of which payload must be moved, and from which frame on.
+    lifts: Vec<(usize, usize)>,
     turned_at: Instant,
     counters: Counters,
 }
@@ -113,7 +119,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             links,
             memory,
             tx: TxFrame::default(),
+            train: TxTrain::default(),
             scratch: Vec::new(),
+            lifts: Vec::new(),
             turned_at: now,
             counters: Counters::default(),
         })
@@ -193,7 +201,16 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     fn receive_from(&mut self, now: Instant, index: usize) -> usize {
         let link = &mut self.links[index];
-        let count = match link.receive(None, &mut self.memory) {
+        let expected =
+            if link.about().can_land { self.endpoint.predict(index as u8) } else { None };
+        let landing = expected.as_ref().map(|expected| Landing {
+            id: expected.buf.0,
+            offset: expected.offset,
+            len: expected.len,
+            head_len: expected.head_len,
+            payload_len: expected.payload_len as usize,
+        });
+        let count = match link.receive(landing.as_ref(), &mut self.memory) {
             Ok(count) => count,
             Err(_) => {
                 self.counters.link_errors += 1;
@@ -201,18 +218,72 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         };
         let mut work = 0;
+        if let Some(expected) = &expected
+            && count > 0
+        {
+            work += self.take_landed(now, index, expected, count);
+        }
+        work += self.take_frames(now, index, count);
+        while let Some(notice) = self.links[index].poll_notice() {
+            on_notice(&mut self.endpoint, now, index as u8, notice);
+            work += 1;
+        }
+        work
+    }
+
+    /// Payload that lies where it was expected is taken; all that lies wrong is moved before any frame is read.
+    fn take_landed(
+        &mut self,
+        now: Instant,
+        index: usize,
+        expected: &packhorse_proto::Landing,
+        count: usize,
+    ) -> usize {
+        let link = &mut self.links[index];
         let mut lent =
             Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+        let mut work = 0;
+        self.lifts.clear();
         for number in 0..count {
             let arrived = link.arrived(number);
+            let Some(landed) = arrived.landed else { continue };
+            let here = expected.behind(landed.offset.saturating_sub(expected.offset));
+            let taken = self.endpoint.on_landed(
+                now,
+                index as u8,
+                &Locator(arrived.from),
+                &here,
+                arrived.bytes,
+                landed.count,
+                landed.last_len as u32,
+                &mut lent,
+            );
+            work += taken;
+            if taken < landed.count {
+                self.lifts.push((number, taken));
+            }
+        }
+        for &(number, first) in &self.lifts {
+            link.lift(number, first, &mut self.memory);
+        }
+        self.counters.landings_wrong += self.lifts.len() as u64;
+        work
+    }
+
+    fn take_frames(&mut self, now: Instant, index: usize, count: usize) -> usize {
+        let link = &self.links[index];
+        let mut lent =
+            Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+        let mut work = 0;
+        for number in 0..count {
+            let arrived = link.arrived(number);
+            if arrived.landed.is_some() {
+                continue; // taken whole
+            }
             for frame in arrived.bytes.chunks(arrived.stride.max(1)) {
                 self.endpoint.on_frame(now, index as u8, Locator(arrived.from), frame, &mut lent);
                 work += 1;
             }
-        }
-        while let Some(notice) = link.poll_notice() {
-            on_notice(&mut self.endpoint, now, index as u8, notice);
-            work += 1;
         }
         work
     }
@@ -241,14 +312,33 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             return false;
         }
         let mut count = 0;
-        while self.endpoint.poll_transmit(now, &mut self.tx) {
-            self.put_frame();
-            count += 1;
-            if count == BURST_COUNT_MAX {
-                return true;
+        while count < BURST_COUNT_MAX {
+            if self.endpoint.poll_train(now, TRAIN_COUNT_MAX, TRAIN_LEN_MAX, &mut self.train) {
+                self.put_train();
+                count += self.train.count;
+            } else if self.endpoint.poll_transmit(now, &mut self.tx) {
+                self.put_frame();
+                count += 1;
+            } else {
+                return false;
             }
         }
-        false
+        true
+    }
+
+    /// Adds the frames of `train` to their link's burst, next to each other.
+    fn put_train(&mut self) {
+        let train = &self.train;
+        let burst = &mut self.outboxes[usize::from(train.link)].burst;
+        let mut offset = train.offset;
+        for (number, head) in train.heads.chunks_exact(train.head_len).enumerate() {
+            let is_last = number + 1 == train.count;
+            let len = if is_last { train.last_len } else { train.payload_len };
+            burst.begin(train.to.0);
+            burst.head(head);
+            burst.user(train.buf.0, offset, len);
+            offset += u64::from(len);
+        }
     }
 
     /// Adds the frame in `tx` to its link's burst.

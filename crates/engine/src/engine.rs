@@ -493,6 +493,16 @@ impl Engine {
         self.after_post(inner, now, false);
     }
 
+    /// Ends the helper. For the last owner, after closing.
+    pub fn stop(&self) {
+        self.helper.end(&self.doze);
+    }
+
+    /// Whether the request has ended, or its name is void.
+    pub fn is_over(&self, id: RequestId) -> bool {
+        self.lock().requests.is_done(id)
+    }
+
     /// Drives until closing is complete, or until the time is over. True: all messages were accepted.
     pub fn wait_closed(&self, longest: Duration) -> Option<bool> {
         self.drive_until(Some(longest), |inner| inner.closed)

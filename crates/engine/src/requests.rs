@@ -74,7 +74,8 @@ pub(crate) struct Pending {
     pub(crate) waker: Option<Waker>,
     /// Nobody will ask for it.
     pub(crate) is_detached: bool,
-    /// For entries used many times: what came and was not taken yet.
+    /// For entries used many times: what came and was not taken yet. Boxed, for nearly no request has it and all are moved.
+    #[expect(clippy::box_collection)]
     pub(crate) arrivals: Option<Box<VecDeque<Arrival>>>,
 }
 
@@ -82,6 +83,7 @@ pub(crate) struct Pending {
 enum State {
     Vacant { next: u32 },
     Pending(Pending),
+    #[expect(clippy::box_collection)]
     Done { completion: Completion, arrivals: Option<Box<VecDeque<Arrival>>> },
 }
 

@@ -189,6 +189,18 @@ impl Memory {
         segments
     }
 
+    /// The `Arc` it was made from; a copy if it was made from something else.
+    pub fn into_shared(mut self) -> Arc<[u8]> {
+        if let (Owner::Shared, Parts::One(part)) = (&self.owner, &self.parts) {
+            let bytes = std::ptr::slice_from_raw_parts(part.ptr().cast_const(), part.len());
+            self.owner = Owner::Borrowed { is_writable: false };
+            // SAFETY: the pointer came from `Arc::into_raw` of an `Arc<[u8]>` of this length; the owner was replaced, so
+            // its count is given back once.
+            return unsafe { Arc::from_raw(bytes) };
+        }
+        self.into_vecs().concat().into()
+    }
+
     /// Puts the `Vec`s together again.
     fn give_back(&mut self, mut take: impl FnMut(Vec<u8>)) {
         let owner = std::mem::replace(&mut self.owner, Owner::Borrowed { is_writable: false });

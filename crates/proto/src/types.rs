@@ -208,6 +208,19 @@ impl Address {
     }
 }
 
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
+    }
+}
+
+impl core::str::FromStr for Address {
+    type Err = AddressError;
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        Self::from_text(text)
+    }
+}
+
 /// The driver's memory, as far as the protocol uses it. The protocol names places and says what goes where; how bytes
 /// get there (one piece, scattered, by another core) is the driver's.
 pub trait Memory {

@@ -1,0 +1,375 @@
+//! How an endpoint is opened.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use packhorse_engine::{Config, Engine, Placement};
+use packhorse_proto::{Limits, Settings};
+
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::links;
+
+/// Which link an endpoint uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkChoice {
+    /// The best that needs no rights: today that is UDP.
+    #[default]
+    Auto,
+    /// UDP.
+    Udp,
+}
+
+impl FromStr for LinkChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "udp" => Ok(Self::Udp),
+            other => Err(format!("unknown link `{other}`; there are: auto, udp")),
+        }
+    }
+}
+
+impl fmt::Display for LinkChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+/// Seeded mischief on everything that is sent, for tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Faults {
+    pub(crate) seed: u64,
+    pub(crate) loss_ppm: u32,
+    pub(crate) duplicate_ppm: u32,
+    pub(crate) reorder_ppm: u32,
+    pub(crate) corrupt_ppm: u32,
+}
+
+/// Settings of an endpoint. What is not said here is as the environment says (`PACKHORSE_*`, see [`Builder::ENVIRONMENT`]), or by default.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pub(crate) link: LinkChoice,
+    pub(crate) bind: IpAddr,
+    pub(crate) ports: RangeInclusive<u16>,
+    pub(crate) path_count: u8,
+    pub(crate) trains: bool,
+    pub(crate) small_socket_buffers: bool,
+    pub(crate) faults: Option<Faults>,
+    pub(crate) capture: Option<PathBuf>,
+    pub(crate) payload_check: Option<bool>,
+    config: Config,
+    linger: Duration,
+    /// A variable of the environment that made no sense.
+    complaint: Option<String>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            link: LinkChoice::Auto,
+            bind: Ipv4Addr::UNSPECIFIED.into(),
+            ports: 0..=0,
+            path_count: 1,
+            trains: true,
+            small_socket_buffers: false,
+            faults: None,
+            capture: None,
+            payload_check: None,
+            config: Config { settings: links::settings(), ..Config::default() },
+            linger: Duration::from_secs(30),
+            complaint: None,
+        }
+    }
+}
+
+impl Builder {
+    /// The environment's variables, each with what it says.
+    pub const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[
+        ("PACKHORSE_LINK", "auto or udp"),
+        ("PACKHORSE_PLACEMENT", "thread or inline"),
+        ("PACKHORSE_BIND", "the local IP address"),
+        ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
+        ("PACKHORSE_PATHS", "source ports used side by side, 1 to 4"),
+        ("PACKHORSE_TRAINS", "on or off: segmentation and receive offload of UDP"),
+        ("PACKHORSE_CHECK", "on or off: payload check"),
+        ("PACKHORSE_SPIN_US", "microseconds a waiting thread spins before it sleeps"),
+        ("PACKHORSE_EAGER", "bytes up to which a message goes without announcement"),
+        ("PACKHORSE_ACK_EVERY", "frames per acknowledgement"),
+        ("PACKHORSE_GRANT_PACKETS", "frames per grant"),
+        ("PACKHORSE_GRANT_AHEAD", "granted frames still missing when the next grant goes out"),
+        ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
+    ];
+
+    /// As the environment says.
+    pub fn new() -> Self {
+        let mut builder = Self::default();
+        for (name, value) in std::env::vars_os() {
+            let Some(name) = name.to_str().filter(|name| name.starts_with("PACKHORSE_")) else {
+                continue;
+            };
+            let done = match value.to_str() {
+                Some(value) => builder.apply(name, value),
+                None => Err(format!("{name}: not text")),
+            };
+            if let Err(complaint) = done {
+                builder.complaint = Some(complaint);
+            }
+        }
+        builder
+    }
+
+    /// Without a look at the environment.
+    pub fn plain() -> Self {
+        Self::default()
+    }
+
+    fn apply(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let wrong = |must: &str| format!("{name}={value}: must be {must}");
+        let settings = &mut self.config.settings;
+        match name {
+            "PACKHORSE_LINK" => self.link = value.parse().map_err(|e| format!("{name}: {e}"))?,
+            "PACKHORSE_PLACEMENT" => {
+                self.config.placement =
+                    parse_placement(value).ok_or_else(|| wrong("thread or inline"))?;
+            }
+            "PACKHORSE_BIND" => self.bind = value.parse().map_err(|_| wrong("an IP address"))?,
+            "PACKHORSE_PORTS" => {
+                self.ports = parse_ports(value).ok_or_else(|| wrong("a range such as 7000-7099"))?;
+            }
+            "PACKHORSE_PATHS" => {
+                let count = value.parse().ok().filter(|count| (1..=4).contains(count));
+                self.path_count = count.ok_or_else(|| wrong("1 to 4"))?;
+            }
+            "PACKHORSE_TRAINS" => {
+                self.trains = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
+            }
+            "PACKHORSE_CHECK" => {
+                let switch = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
+                self.payload_check = Some(switch);
+            }
+            "PACKHORSE_SPIN_US" => {
+                let us: u64 = value.parse().map_err(|_| wrong("a number of microseconds"))?;
+                self.config.spin_ns = us.saturating_mul(1000);
+            }
+            "PACKHORSE_EAGER" => {
+                settings.eager_len_max = value.parse().map_err(|_| wrong("a number of bytes"))?;
+            }
+            "PACKHORSE_ACK_EVERY" => {
+                settings.ack_every = value.parse().map_err(|_| wrong("a number of frames"))?;
+            }
+            "PACKHORSE_GRANT_PACKETS" => {
+                settings.grant_packets = value.parse().map_err(|_| wrong("a number of frames"))?;
+            }
+            "PACKHORSE_GRANT_AHEAD" => {
+                settings.grant_ahead = value.parse().map_err(|_| wrong("a number of frames"))?;
+            }
+            "PACKHORSE_CAPTURE" => self.capture = Some(value.into()),
+            "PACKHORSE_LOG" => {}
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+
+    /// Chooses the link.
+    #[must_use]
+    pub fn link(mut self, link: LinkChoice) -> Self {
+        self.link = link;
+        self
+    }
+
+    /// The local address. By default all, and the one of the default route goes into the endpoint's address.
+    #[must_use]
+    pub fn bind(mut self, ip: impl Into<IpAddr>) -> Self {
+        self.bind = ip.into();
+        self
+    }
+
+    /// Takes its port from this range.
+    #[must_use]
+    pub fn ports(mut self, ports: RangeInclusive<u16>) -> Self {
+        self.ports = ports;
+        self
+    }
+
+    /// So many source ports side by side, where one flow is capped.
+    #[must_use]
+    pub fn paths(mut self, count: u8) -> Self {
+        self.path_count = count.clamp(1, 4);
+        self
+    }
+
+    /// Whether UDP may send and receive trains of frames in one system call. On by default; probed, never assumed.
+    #[must_use]
+    pub fn trains(mut self, on: bool) -> Self {
+        self.trains = on;
+        self
+    }
+
+    /// Asks for no larger socket buffers than an unprivileged user gets, even if this one could.
+    #[must_use]
+    pub fn small_socket_buffers(mut self, on: bool) -> Self {
+        self.small_socket_buffers = on;
+        self
+    }
+
+    /// Who turns the endpoint when nobody waits.
+    #[must_use]
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.config.placement = placement;
+        self
+    }
+
+    /// What the network can make it hold.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.config.limits = limits;
+        self
+    }
+
+    /// Changes settings of the protocol.
+    #[must_use]
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.config.settings);
+        self
+    }
+
+    /// Sums payload with CRC32C. By default only where the link has no check of its own, and under faults.
+    #[must_use]
+    pub fn payload_check(mut self, on: bool) -> Self {
+        self.payload_check = Some(on);
+        self
+    }
+
+    /// How long a waiting thread spins before it sleeps.
+    #[must_use]
+    pub fn spin(mut self, time: Duration) -> Self {
+        self.config.spin_ns = time.as_nanos().min(u64::MAX.into()) as u64;
+        self
+    }
+
+    /// Silence after which a peer with a helper is gone; 60 s by default.
+    #[must_use]
+    pub fn gone_after(mut self, time: Duration) -> Self {
+        self.config.settings.gone_after_ns = time.as_nanos().min(u64::MAX.into()) as u64;
+        self
+    }
+
+    /// How long closing waits for acceptance; 30 s by default.
+    #[must_use]
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.linger = time;
+        self.config.settings.linger_ns = time.as_nanos().min(u64::MAX.into()) as u64;
+        self
+    }
+
+    /// Loses, doubles, reorders and damages what is sent, so many in a million, from a seed. For tests.
+    #[must_use]
+    pub fn faults(
+        mut self,
+        seed: u64,
+        loss_ppm: u32,
+        duplicate_ppm: u32,
+        reorder_ppm: u32,
+        corrupt_ppm: u32,
+    ) -> Self {
+        self.faults = Some(Faults { seed, loss_ppm, duplicate_ppm, reorder_ppm, corrupt_ppm });
+        self
+    }
+
+    /// Writes every frame to a pcapng file.
+    #[must_use]
+    pub fn capture(mut self, file: impl Into<PathBuf>) -> Self {
+        self.capture = Some(file.into());
+        self
+    }
+
+    /// Opens the endpoint.
+    pub fn open(mut self) -> Result<Endpoint, Error> {
+        if let Some(complaint) = self.complaint.take() {
+            return Err(Error::Setting(complaint));
+        }
+        let links = links::open(&self)?;
+        links::fit(&mut self.config, &links, self.payload_check);
+        Ok(Endpoint::new(Engine::open(self.config, links)?, self.linger))
+    }
+}
+
+fn parse_placement(text: &str) -> Option<Placement> {
+    match text {
+        "thread" => Some(Placement::Thread),
+        "inline" => Some(Placement::Inline),
+        _ => None,
+    }
+}
+
+fn parse_switch(text: &str) -> Option<bool> {
+    match text {
+        "on" | "1" | "yes" => Some(true),
+        "off" | "0" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn parse_ports(text: &str) -> Option<RangeInclusive<u16>> {
+    let (low, high) = text.split_once('-').unwrap_or((text, text));
+    let (low, high) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+    (low <= high).then_some(low..=high)
+}
+
+/// Names the nearest variable there is.
+fn unknown(name: &str) -> String {
+    let nearest = Builder::ENVIRONMENT.iter().map(|&(known, _)| known);
+    let nearest = nearest.min_by_key(|known| distance(known, name)).unwrap_or_default();
+    format!("{name}: there is no such setting; did you mean {nearest}?")
+}
+
+/// Letters to add, drop or change to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let changed = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_understood() {
+        let mut builder = Builder::plain();
+        builder.apply("PACKHORSE_PORTS", "7000-7010").unwrap();
+        builder.apply("PACKHORSE_PLACEMENT", "inline").unwrap();
+        builder.apply("PACKHORSE_SPIN_US", "5").unwrap();
+        assert_eq!(builder.ports, 7000..=7010);
+        assert_eq!(builder.config.placement, Placement::Inline);
+        assert_eq!(builder.config.spin_ns, 5000);
+    }
+
+    #[test]
+    fn nonsense_names_the_variable_and_what_it_must_be() {
+        let mut builder = Builder::plain();
+        let wrong = builder.apply("PACKHORSE_PORTS", "9-1").unwrap_err();
+        assert!(wrong.contains("PACKHORSE_PORTS=9-1: must be a range"), "{wrong}");
+        let unknown = builder.apply("PACKHORSE_PLACEMNT", "inline").unwrap_err();
+        assert!(unknown.contains("did you mean PACKHORSE_PLACEMENT?"), "{unknown}");
+        assert!(builder.apply("PACKHORSE_PATHS", "9").is_err());
+        assert!(builder.apply("PACKHORSE_LINK", "token-ring").unwrap_err().contains("auto, udp"));
+    }
+}

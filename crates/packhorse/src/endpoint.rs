@@ -1,0 +1,311 @@
+//! The endpoint.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use packhorse_engine::{Engine, Recv, Send};
+use packhorse_link::mem::Memory;
+use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Use};
+
+use crate::buffer::Buffer;
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::links;
+use crate::many::Many;
+use crate::request::{Receiving, Sending};
+use crate::wanted::{Envelope, Wanted};
+
+/// Pieces a request may have: what one system call takes, halved.
+pub(crate) const SEGMENT_COUNT_MAX: usize = 256;
+
+/// A peer of one endpoint. Stays valid when the peer restarts; a plain value, to be copied around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    pub(crate) id: PeerId,
+}
+
+/// What all handles of an endpoint share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    /// Where peers were first found, for errors.
+    names: Mutex<HashMap<PeerId, String>>,
+}
+
+impl Shared {
+    pub(crate) fn name_of(&self, peer: PeerId) -> String {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        match (names.get(&peer), self.engine.identity_of(peer)) {
+            (Some(name), _) => name.clone(),
+            (None, Some(identity)) => format!("peer {:016x}", identity.endpoint),
+            (None, None) => format!("peer number {}", peer.0),
+        }
+    }
+}
+
+/// Closes the endpoint when the last of its handles goes.
+struct Owner {
+    shared: Arc<Shared>,
+    linger: Duration,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shared.engine.close();
+        self.shared.engine.wait_closed(self.linger);
+        self.shared.engine.stop();
+    }
+}
+
+/// Sends and receives messages. Cheap to clone; all clones are the same endpoint.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub(crate) shared: Arc<Shared>,
+    owner: Arc<Owner>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("engine", &self.shared.engine).finish()
+    }
+}
+
+/// How a message is sent, where it is not the plain way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendOptions {
+    /// 64 bits beside the payload.
+    pub immediate: Option<u64>,
+    /// Ends only when a receive took the message (a synchronous send).
+    pub until_matched: bool,
+    /// Matching space.
+    pub space: u8,
+}
+
+impl Endpoint {
+    /// An endpoint as the environment (`PACKHORSE_*`) says, or by default: UDP on a free port, a helper thread.
+    pub fn open() -> Result<Self, Error> {
+        Builder::new().open()
+    }
+
+    /// An endpoint that is reached from this host only.
+    pub fn local() -> Result<Self, Error> {
+        Builder::new().bind(std::net::Ipv4Addr::LOCALHOST).open()
+    }
+
+    /// To choose link, limits, placement and settings.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn new(engine: Arc<Engine>, linger: Duration) -> Self {
+        let shared = Arc::new(Shared { engine, names: Mutex::default() });
+        let owner = Arc::new(Owner { shared: Arc::clone(&shared), linger });
+        Self { shared, owner }
+    }
+
+    /// The capability to send to this endpoint. Who has it may send; treat it as you treat a password.
+    pub fn address(&self) -> Address {
+        *self.shared.engine.address()
+    }
+
+    /// A peer by its address. Asking twice gives the same peer.
+    pub fn peer(&self, address: &Address) -> Result<Peer, Error> {
+        let id = self.shared.engine.add_peer(address)?;
+        let name = format!("the peer at {}", links::locator_text(&address.locator.0));
+        self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).insert(id, name);
+        Ok(Peer { id })
+    }
+
+    /// Ends what there is with a peer and forgets it. Its requests end with an error.
+    pub fn forget(&self, peer: Peer) {
+        self.shared.engine.forget_peer(peer.id);
+        self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer.id);
+    }
+
+    /// What errors call this peer.
+    pub fn name_of(&self, peer: Peer) -> String {
+        self.shared.name_of(peer.id)
+    }
+
+    /// Sends a message.
+    pub fn send<B: Buffer>(&self, peer: Peer, tag: u64, buffer: B) -> Sending<B> {
+        self.send_with(peer, tag, buffer, SendOptions::default())
+    }
+
+    /// Sends a message, with immediate data, until it is matched, or in another space.
+    pub fn send_with<B: Buffer>(
+        &self,
+        peer: Peer,
+        tag: u64,
+        buffer: B,
+        options: SendOptions,
+    ) -> Sending<B> {
+        let memory = buffer.into_memory();
+        if let Err(error) = check_segments(&memory) {
+            return Sending::refused(error, Some(memory));
+        }
+        match self.shared.engine.send(spec(peer, tag, options), memory) {
+            Ok(id) => Sending::open(&self.shared, id),
+            Err(refused) => Sending::refused(refused.error.into(), refused.memory),
+        }
+    }
+
+    /// Sends a copy of a short message: nothing to wait for, the bytes are free on return. If the peers have not accepted
+    /// what was copied before, this waits for them.
+    pub fn send_copy(&self, peer: Peer, tag: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.send_copy_with(peer, tag, bytes, SendOptions::default())
+    }
+
+    /// The same with options; `until_matched` has no effect.
+    pub fn send_copy_with(
+        &self,
+        peer: Peer,
+        tag: u64,
+        bytes: &[u8],
+        options: SendOptions,
+    ) -> Result<(), Error> {
+        loop {
+            match self.shared.engine.send_copied(spec(peer, tag, options), bytes) {
+                Ok(()) => return Ok(()),
+                // Accepted messages make room; turning the engine is how they come to be known.
+                Err(PostError::PoolFull) => {
+                    if self.shared.engine.turn() == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Receives a message into this buffer. One that is longer ends with [`Error::Truncated`].
+    pub fn recv<B: Buffer>(&self, wanted: Wanted, buffer: B) -> Receiving<B> {
+        let memory = buffer.into_memory();
+        if let Err(error) = check_segments(&memory).and_then(|()| check_writable(&memory)) {
+            return Receiving::refused(error, Some(memory));
+        }
+        match self.shared.engine.recv(once(wanted), memory) {
+            Ok(id) => Receiving::open(&self.shared, id),
+            Err(refused) => Receiving::refused(refused.error.into(), refused.memory),
+        }
+    }
+
+    /// Receives many messages into one buffer, one behind the other, until less than `free_len_min` bytes are free.
+    pub fn recv_many(
+        &self,
+        wanted: Wanted,
+        buffer: Vec<u8>,
+        free_len_min: u64,
+    ) -> Result<Many, Error> {
+        let recv = Recv { uses: Use::Many { free_len_min }, ..once(wanted) };
+        match self.shared.engine.recv(recv, buffer.into()) {
+            Ok(id) => Ok(Many::new(&self.shared, id)),
+            Err(refused) => Err(refused.error.into()),
+        }
+    }
+
+    /// The next message that no receive has taken, without taking it.
+    pub fn probe(&self, wanted: Wanted) -> Option<Envelope> {
+        self.shared.engine.probe(&wanted.criteria).map(Into::into)
+    }
+
+    /// Takes such a message aside: from now on only this claim can receive it.
+    pub fn claim(&self, wanted: Wanted) -> Option<Claimed> {
+        let (claim, envelope) = self.shared.engine.claim(&wanted.criteria)?;
+        let shared = Arc::clone(&self.shared);
+        Some(Claimed { shared, claim: Some(claim), envelope: envelope.into() })
+    }
+
+    /// Gives the endpoint some time: for [`Placement::Inline`](crate::Placement::Inline) while computing. Returns how much it did.
+    pub fn turn(&self) -> usize {
+        self.shared.engine.turn()
+    }
+
+    /// Counters by name: the protocol's, the engine's, the links'.
+    pub fn counters(&self) -> Vec<(String, u64)> {
+        let mut counters = Vec::new();
+        self.shared.engine.each_counter(|name, value| counters.push((name.to_owned(), value)));
+        counters
+    }
+
+    /// The same as a JSON object.
+    pub fn counters_json(&self) -> String {
+        let pairs: Vec<String> =
+            self.counters().iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        format!("{{{}}}", pairs.join(","))
+    }
+
+    /// What its links say of themselves.
+    pub fn about_links(&self) -> Vec<packhorse_link::About> {
+        self.shared.engine.about_links()
+    }
+
+    /// Closes: waits until what was sent is accepted, so long at most. True if all was. Pending requests end with
+    /// [`Error::Closed`].
+    pub fn close(self, longest: Duration) -> bool {
+        self.shared.engine.close();
+        self.shared.engine.wait_closed(longest.min(self.owner.linger)).unwrap_or(false)
+    }
+}
+
+pub(crate) fn spec(peer: Peer, tag: u64, options: SendOptions) -> Send {
+    let SendOptions { immediate, until_matched, space } = options;
+    Send { peer: peer.id, space: Space(space), tag: Tag(tag), immediate, until_matched }
+}
+
+pub(crate) fn once(wanted: Wanted) -> Recv {
+    Recv { criteria: wanted.criteria, list: List::Priority, uses: Use::Once, header_only: false }
+}
+
+pub(crate) fn check_segments(memory: &Memory) -> Result<(), Error> {
+    let count = memory.segment_count();
+    if count <= SEGMENT_COUNT_MAX {
+        Ok(())
+    } else {
+        Err(Error::TooManySegments { count, count_max: SEGMENT_COUNT_MAX })
+    }
+}
+
+fn check_writable(memory: &Memory) -> Result<(), Error> {
+    if memory.is_writable() { Ok(()) } else { Err(Error::ReadOnly) }
+}
+
+/// A message set aside by [`Endpoint::claim`]. Dropped, it is thrown away.
+pub struct Claimed {
+    shared: Arc<Shared>,
+    claim: Option<Claim>,
+    /// What it says of itself: its length tells how long a buffer must be.
+    pub envelope: Envelope,
+}
+
+impl std::fmt::Debug for Claimed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Claimed").field(&self.envelope).finish()
+    }
+}
+
+impl Claimed {
+    /// Receives it.
+    pub fn recv<B: Buffer>(mut self, buffer: B) -> Receiving<B> {
+        let memory = buffer.into_memory();
+        if let Err(error) = check_segments(&memory).and_then(|()| check_writable(&memory)) {
+            return Receiving::refused(error, Some(memory));
+        }
+        let Some(claim) = self.claim.take() else {
+            return Receiving::refused(Error::Closed, Some(memory));
+        };
+        match self.shared.engine.recv_claimed(claim, memory) {
+            Ok(id) => Receiving::open(&self.shared, id),
+            Err(refused) => Receiving::refused(refused.error.into(), refused.memory),
+        }
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            // Its association may have ended meanwhile, and the message with it.
+            let _ = self.shared.engine.discard(claim);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Message passing over ordinary Ethernet.
+//!
+//! An [`Endpoint`] sends messages to peers and receives messages from them. A message has a *tag* of 64 bits; a receive says
+//! which tags it takes, and from whom. Matching, moving and completing happen while your program computes.
+//!
+//! ```
+//! use packhorse::{Endpoint, Wanted};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (a, b) = (Endpoint::local()?, Endpoint::local()?);
+//! // An address is what you copy from one machine to the other; it parses and prints.
+//! let text = b.address().to_string();
+//! let to_b = a.peer(&text.parse()?)?;
+//!
+//! let coming = b.recv(Wanted::tag(7), vec![0; 100]);
+//! a.send(to_b, 7, b"five minutes".to_vec()).wait()?;
+//! let message = coming.wait()?;
+//! assert_eq!(message.buffer, b"five minutes");
+//! assert_eq!(message.envelope.tag, 7);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Buffers
+//!
+//! A request owns its buffer until it ends, and gives it back then: nothing can go away under a frame that is just
+//! arriving, and no `unsafe` is asked of you. [`Endpoint::scope`] lends slices of your own instead. [`Endpoint::send_copy`] takes a copy of
+//! a short message and leaves nothing to wait for.
+//!
+//! # Waiting
+//!
+//! Each request can be waited for ([`Sending::wait`]), asked ([`Sending::test`]) or awaited: it is a future for any executor.
+//! Who waits, drives the endpoint himself; when nobody does, a helper thread does ([`Placement::Thread`], the default).
+//! With [`Placement::Inline`] there is none, and progress is made inside your calls only; a future of such an endpoint
+//! drives it whenever it is polled and asks to be polled again at once, so prefer `Thread` with an executor.
+//!
+//! Dropping a pending receive cancels it; dropping a pending send lets it go on. Dropping the last handle of an endpoint
+//! closes it: it waits until what was sent is accepted, [`Builder::linger`] at most. Leaking any of them is sound.
+//!
+//! # Errors
+//!
+//! They name the peer and say what to do. A peer that does not answer is *silent*, which is no error; it is *gone* on
+//! evidence (unreachable, restarted, closed) or after a long time (see [`Builder::gone_after`]).
+
+mod buffer;
+mod builder;
+mod endpoint;
+mod error;
+mod links;
+mod many;
+mod request;
+mod scope;
+mod wanted;
+
+pub use buffer::Buffer;
+pub use builder::{Builder, LinkChoice};
+pub use endpoint::{Claimed, Endpoint, Peer, SendOptions};
+pub use error::{Error, Failed};
+pub use many::{Many, Piece};
+pub use packhorse_engine::Placement;
+pub use packhorse_proto::{Address, AddressError, Limits, Settings};
+pub use request::{Received, Receiving, Sending};
+pub use scope::{Scope, ScopedReceiving, ScopedSending};
+pub use wanted::{Envelope, Wanted};
