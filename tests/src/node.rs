@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 
 use packhorse_proto::{
     BufId, Criteria, Endpoint, Event, Identity, Instant, Limits, List, Locator, Memory, Opening,
-    Payload, PeerId, Place, RecvSpec, Secret, SendSpec, Settings, Source, Space, Tag, TxFrame, Use,
+    Payload, PeerId, Place, RecvSpec, Secret, SendSpec, Settings, Source, Space, Tag, TxFrame,
+    TxTrain, Use,
 };
 
 /// The application's memory, in plain vectors: a `BufId` is an index.
@@ -64,6 +65,11 @@ impl Wire {
         self.frames.push_back(frame);
     }
 
+    /// Puts a frame back that was not taken.
+    pub fn push_front(&mut self, frame: Vec<u8>) {
+        self.frames.push_front(frame);
+    }
+
     /// The oldest frame; to be given back with `recycle`.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         self.frames.pop_front()
@@ -94,6 +100,8 @@ pub struct Node {
     pub memory: Buffers,
     /// The frame last made.
     pub tx: TxFrame,
+    /// The train last made.
+    pub train: TxTrain,
     /// Where it is.
     pub locator: Locator,
 }
@@ -104,7 +112,8 @@ impl Node {
         let opening = opening(number, 0);
         let locator = opening.locators[0];
         let endpoint = Endpoint::open(opening, limits, settings, now).expect("sound settings");
-        Self { endpoint, memory: Buffers::default(), tx: TxFrame::default(), locator }
+        let (memory, tx, train) = (Buffers::default(), TxFrame::default(), TxTrain::default());
+        Self { endpoint, memory, tx, train, locator }
     }
 
     /// Puts all frames the endpoint wants to send on the wire; how many.

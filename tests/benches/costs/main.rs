@@ -10,7 +10,7 @@
 //! Counted is only what happens inside the functions of `sides.rs`, so neither the queue that stands for the network nor
 //! the gathering of payload is, and each side is counted by itself.
 //!
-//! - `scenarios.rs`: what is counted; `sides.rs`: the calls that count
+//! - `scenarios.rs`: what is counted, `trains.rs`: data as trains; `sides.rs`: the calls that count
 //! - `callgrind.rs`: runs and reads the counter; `owners.rs`: which guarantee an instruction belongs to
 //! - `table.rs`: the report, and what must hold
 
@@ -19,6 +19,7 @@ mod owners;
 mod scenarios;
 mod sides;
 mod table;
+mod trains;
 
 use std::path::Path;
 

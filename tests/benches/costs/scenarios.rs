@@ -12,6 +12,7 @@ use packhorse_proto::{
 use packhorse_tests::node::{Buffers, Node, Pair, Wire, recv_spec};
 
 use crate::sides::{at_frame, at_matcher, at_receiver, at_sender};
+use crate::trains;
 
 /// A run of messages of one kind from node 0 to node 1.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct Stream {
     pub(crate) unexpected: bool,
     /// Each message is answered by one of the same kind; counted is a whole round at each side.
     pub(crate) answered: bool,
+    /// Data leaves as trains and lands in place.
+    pub(crate) trains: bool,
 }
 
 const PLAIN: Stream = Stream {
@@ -43,11 +46,21 @@ const PLAIN: Stream = Stream {
     payload_check: false,
     unexpected: false,
     answered: false,
+    trains: false,
 };
 
 /// The message of which the issue speaks: 8 bytes, in a frame of its own, into a posted receive.
 pub(crate) const LONE: Stream =
     Stream { name: "lone", title: "8 bytes, alone in its frame", ..PLAIN };
+
+/// What a megabyte costs if its data goes as trains.
+pub(crate) const TRAINS: Stream = Stream {
+    name: "trains",
+    title: "1 MB by rendezvous, as trains",
+    len: 1 << 20,
+    trains: true,
+    ..PLAIN
+};
 
 /// All of them.
 pub(crate) const STREAMS: &[Stream] = &[
@@ -59,6 +72,7 @@ pub(crate) const STREAMS: &[Stream] = &[
     Stream { name: "kilobyte", title: "1 KB, alone in its frame", len: 1_000, ..PLAIN },
     Stream { name: "pingpong", title: "8 bytes there and 8 back", answered: true, ..PLAIN },
     Stream { name: "megabyte", title: "1 MB by rendezvous", len: 1 << 20, ..PLAIN },
+    TRAINS,
 ];
 
 /// Masks of MPI libraries (their libfabric layers): what is ignored for a tag, and for any tag.
@@ -132,14 +146,14 @@ impl Talk {
             self.post_recvs(pair, 0, first);
         }
         self.post_sends(pair, 0, first);
-        cross(pair, 0);
+        cross(pair, 0, self.stream.trains);
         if self.stream.unexpected {
             self.post_recvs(pair, 1, first);
         }
         assert!(events(pair, 1) > 0, "nothing arrived in round {first}");
         if self.stream.answered {
             self.post_sends(pair, 1, first);
-            assert!(cross(pair, 1) > 0, "no answer in round {first}");
+            assert!(cross(pair, 1, false) > 0, "no answer in round {first}");
         }
     }
 
@@ -183,14 +197,19 @@ impl Talk {
 
 /// Carries frames until nobody has one, each crossing in a microsecond, and takes the events of node 0: how many
 /// messages it received. As a driver does, an endpoint is asked for frames after it was called, not otherwise.
-fn cross(pair: &mut Pair, poster: usize) -> usize {
+fn cross(pair: &mut Pair, poster: usize, by_trains: bool) -> usize {
     let mut called = [poster == 0, poster == 1];
     let mut received = 0;
     while called != [false, false] {
         pair.now = pair.now + 1_000;
-        transmit(pair, std::mem::take(&mut called));
+        transmit(pair, std::mem::take(&mut called), by_trains);
         let Pair { nodes: [a, b], wires: [to_a, to_b], now, .. } = pair;
-        while let Some(frame) = to_b.pop() {
+        loop {
+            if by_trains && trains::land(b, *now, a.locator, to_b) > 0 {
+                called[1] = true;
+                continue;
+            }
+            let Some(frame) = to_b.pop() else { break };
             at_receiver::on_frame(b, *now, a.locator, &frame);
             to_b.recycle(frame);
             called[1] = true;
@@ -207,7 +226,7 @@ fn cross(pair: &mut Pair, poster: usize) -> usize {
     received
 }
 
-fn transmit(pair: &mut Pair, called: [bool; 2]) {
+fn transmit(pair: &mut Pair, called: [bool; 2], by_trains: bool) {
     let Pair { nodes: [a, b], wires: [to_a, to_b], now, .. } = pair;
     if called[0] {
         at_sender::check_timers(a, *now);
@@ -215,7 +234,13 @@ fn transmit(pair: &mut Pair, called: [bool; 2]) {
     if called[1] {
         at_receiver::check_timers(b, *now);
     }
-    while called[0] && at_sender::poll_transmit(a, *now) {
+    while called[0] {
+        if by_trains && trains::transmit(a, *now, to_b) {
+            continue;
+        }
+        if !at_sender::poll_transmit(a, *now) {
+            break;
+        }
         let (frame, crc) = gathered(a, to_b);
         at_sender::seal(a, crc);
         send(a, to_b, frame);

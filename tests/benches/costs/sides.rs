@@ -73,6 +73,47 @@ side!(
     2_u8
 );
 
+/// The calls for data as trains: at its sender.
+pub(crate) mod train_at_sender {
+    use packhorse_proto::Instant;
+    use packhorse_tests::node::Node;
+
+    #[inline(never)]
+    pub(crate) fn poll_train(
+        node: &mut Node,
+        now: Instant,
+        count_max: usize,
+        len_max: usize,
+    ) -> bool {
+        node.endpoint.poll_train(now, count_max, len_max, &mut node.train)
+    }
+}
+
+/// The calls for data as trains: at its receiver.
+pub(crate) mod train_at_receiver {
+    use packhorse_proto::{Instant, Landing, Locator};
+    use packhorse_tests::node::Node;
+
+    #[inline(never)]
+    pub(crate) fn predict(node: &Node) -> Option<Landing> {
+        node.endpoint.predict(0)
+    }
+
+    #[inline(never)]
+    pub(crate) fn on_landed(
+        node: &mut Node,
+        now: Instant,
+        from: Locator,
+        landing: &Landing,
+        heads: &[u8],
+        count: usize,
+        last_len: u32,
+    ) -> usize {
+        let Node { endpoint, memory, .. } = node;
+        endpoint.on_landed(now, 0, &from, landing, heads, count, last_len, memory)
+    }
+}
+
 /// Frames alone: written, sealed, opened and read, with nothing promised.
 pub(crate) mod at_frame {
     use packhorse_proto::wire::{FrameView, Header, MessageHead, Record, Writer, seal};

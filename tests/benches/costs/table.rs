@@ -20,6 +20,8 @@ const GROWTH_MAX: f64 = 1.2;
 const OTHER_COMPILER: f64 = 1.15;
 /// Messages counted: a multiple of everything that happens every so often (acks, bursts).
 const COUNT: usize = 4_096;
+/// Payload of a full frame of data.
+const DATA_LEN: f64 = 1432.0;
 /// Large messages are long.
 const LARGE_COUNT: usize = 16;
 
@@ -140,6 +142,12 @@ pub(crate) fn shown(figures: &Figures, tools: &str) -> String {
     heading(&mut out, "A message", &["sender", "receiver"]);
     for (stream, sides) in &figures.streams {
         row(&mut out, stream.title, sides);
+        if stream.trains {
+            let frame_count = (stream.len as f64 / DATA_LEN).ceil();
+            let Sides { sender, receiver } = *sides;
+            let each = Sides { sender: sender / frame_count, receiver: receiver / frame_count };
+            row(&mut out, "for each of its frames", &each);
+        }
     }
     heading(
         &mut out,

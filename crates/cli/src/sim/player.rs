@@ -8,14 +8,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Way, Who};
+use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Rng, Way, Who};
 use packhorse_proto::{Counters, Event, Instant, SECOND};
 
 use super::oracle::Oracle;
 use super::scenario::{Action, Cut, Scenario};
 use super::stats::Stats;
 use super::trace::Tracer;
-use super::world::{Spec, World};
+use super::world::{Spec, Trains, World};
 
 mod ending;
 mod posts;
@@ -78,6 +78,7 @@ impl<'a> Player<'a> {
                 name: Some(plan.name.into()),
                 limits: plan.limits.clone(),
                 settings: plan.settings.clone(),
+                trains: draw_trains(scenario.seed, plan.name),
             });
         }
         world.net().set_conditions(Who::Any, Who::Any, scenario.weather);
@@ -357,6 +358,14 @@ impl<'a> Player<'a> {
         self.oracle.on_close(node);
         self.world.close(NodeId(node.into()));
     }
+}
+
+/// What a node's driver makes of trains: nothing, in one node of four. Drawn apart, so that it changes no other draw.
+fn draw_trains(seed: u64, name: u8) -> Trains {
+    let mut rng = Rng::new(seed).fork("trains").fork_n(name.into());
+    let count_max = if rng.chance(500_000) { rng.range(1..=64) as usize } else { 0 };
+    let len_max = if rng.chance(750_000) { 64_000 } else { rng.range(1_000..=10_000) as usize };
+    Trains { count_max, len_max, lands: rng.chance(500_000) }
 }
 
 fn space_count(scenario: &Scenario) -> u8 {

@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use super::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 20] = [
+pub const THINGS: [&str; 21] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -29,6 +29,7 @@ pub const THINGS: [&str; 20] = [
     "goodbye amid traffic",
     "self-send",
     "frame length fallen",
+    "data landed in place",
 ];
 
 /// What must occur in at least 5 % of runs: the first of `THINGS`.
@@ -76,6 +77,7 @@ impl Stats {
         self.meet("new address proven", counters.locators_changed > 0);
         self.meet("peer lost", counters.left > 0 && counters.resets_in + counters.renewed > 0);
         self.meet("frame length fallen", counters.frame_len_drops > 0);
+        self.meet("data landed in place", counters.bytes_landed > 0);
     }
 
     /// The network's counters.

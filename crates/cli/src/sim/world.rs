@@ -25,13 +25,16 @@ use std::collections::VecDeque;
 use packhorse_link::sim::{Death, Delivery, NodeId, Rng, SimNet};
 use packhorse_proto::{
     Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret,
-    Settings, TxFrame,
+    Settings, TxFrame, TxTrain,
 };
 
 use super::memory::AppMemory;
 
 mod calls;
+mod trains;
 mod turn;
+
+pub use trains::Trains;
 
 /// What a node is made of.
 #[derive(Clone, Debug)]
@@ -44,11 +47,19 @@ pub struct Spec {
     pub limits: Limits,
     /// Its knobs.
     pub settings: Settings,
+    /// What its driver makes of trains.
+    pub trains: Trains,
 }
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { ports: 1, name: None, limits: Limits::default(), settings: Settings::default() }
+        Self {
+            ports: 1,
+            name: None,
+            limits: Limits::default(),
+            settings: Settings::default(),
+            trains: Trains::default(),
+        }
     }
 }
 
@@ -78,6 +89,7 @@ struct Node {
 /// Endpoints, a network, a clock.
 pub struct World {
     seed: Rng,
+    landing_rng: Rng,
     now: Instant,
     net: SimNet,
     nodes: Vec<Node>,
@@ -90,7 +102,9 @@ pub struct World {
     sabotage: Option<packhorse_proto::Sabotage>,
     // Reused from frame to frame.
     delivery: Delivery,
+    batch: Vec<Delivery>,
     tx: TxFrame,
+    train: TxTrain,
     frame: Vec<u8>,
 }
 
@@ -100,6 +114,7 @@ impl World {
     pub fn new(seed: u64) -> Self {
         Self {
             seed: Rng::new(seed),
+            landing_rng: Rng::new(seed).fork("landing"),
             now: Instant(0),
             net: SimNet::new(seed),
             nodes: Vec::new(),
@@ -111,7 +126,9 @@ impl World {
             #[cfg(feature = "sabotage")]
             sabotage: None,
             delivery: Delivery::default(),
+            batch: Vec::new(),
             tx: TxFrame::default(),
+            train: TxTrain::default(),
             frame: Vec::new(),
         }
     }

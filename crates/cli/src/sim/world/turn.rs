@@ -1,6 +1,6 @@
 //! Time passes: arrivals, then timers, then what endpoints have to send and to say.
 
-use packhorse_link::sim::{NodeId, Port};
+use packhorse_link::sim::{Delivery, NodeId, Port};
 use packhorse_proto::{Endpoint, Event, Instant, Locator, Source, TxFrame};
 
 use super::super::memory::AppMemory;
@@ -86,19 +86,49 @@ impl World {
             let Port { node, port } = self.delivery.to;
             let node = &mut self.nodes[node as usize];
             let from = Locator(self.delivery.from);
-            node.endpoint.on_frame(self.now, port, from, &self.delivery.bytes, &mut node.memory);
             node.is_dirty = true;
+            if node.spec.trains.lands {
+                self.gather_train();
+                continue;
+            }
+            node.endpoint.on_frame(self.now, port, from, &self.delivery.bytes, &mut node.memory);
         }
+        self.land_train();
         while let Some((port, locator)) = self.net.poll_unreachable() {
             let (now, node) = self.touch(port.node_id());
             node.endpoint.on_unreachable(now, port.port, &Locator(locator));
         }
     }
 
+    /// The frame just received waits for those that come with it.
+    fn gather_train(&mut self) {
+        let is_with =
+            |first: &Delivery| first.to == self.delivery.to && first.from == self.delivery.from;
+        if !self.batch.first().is_none_or(is_with) {
+            self.land_train();
+        }
+        self.batch.push(std::mem::take(&mut self.delivery));
+    }
+
+    fn land_train(&mut self) {
+        if !self.batch.is_empty() {
+            let mut batch = std::mem::take(&mut self.batch);
+            self.land(&batch);
+            batch.clear();
+            self.batch = batch;
+        }
+    }
+
     fn pump(&mut self, index: usize) {
-        let node = &mut self.nodes[index];
         let mut burst = 0;
-        while node.endpoint.poll_transmit(self.now, &mut self.tx) {
+        loop {
+            if self.pump_train(index) {
+                continue;
+            }
+            let node = &mut self.nodes[index];
+            if !node.endpoint.poll_transmit(self.now, &mut self.tx) {
+                break;
+            }
             self.frame.clear();
             gather(&mut self.tx, &node.endpoint, &mut node.memory, &mut self.frame);
             self.net.send(self.now.0, node.id.port(self.tx.link), &self.tx.to.0, &self.frame);
@@ -115,6 +145,7 @@ impl World {
                 break;
             }
         }
+        let node = &mut self.nodes[index];
         while let Some(event) = node.endpoint.poll_event() {
             self.events.push_back((node.id, event));
         }
