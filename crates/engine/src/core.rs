@@ -94,6 +94,8 @@ pub struct Core<L, M> {
     scratch: Vec<u8>,
     /// Arrivals of which payload must be moved, and from which frame on.
     lifts: Vec<(usize, usize)>,
+    /// Frames and bytes of a train at most.
+    train_max: (usize, usize),
     turned_at: Instant,
     counters: Counters,
 }
@@ -122,6 +124,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             train: TxTrain::default(),
             scratch: Vec::new(),
             lifts: Vec::new(),
+            train_max: (TRAIN_COUNT_MAX, TRAIN_LEN_MAX),
             turned_at: now,
             counters: Counters::default(),
         })
@@ -145,6 +148,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// The links.
     pub fn links(&mut self) -> &mut [L] {
         &mut self.links
+    }
+
+    /// Granted data leaves in trains of so many frames and bytes at most; 0 for none.
+    pub fn set_trains(&mut self, count_max: usize, len_max: usize) {
+        self.train_max = (count_max, len_max);
     }
 
     /// What was counted here.
@@ -313,7 +321,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
         let mut count = 0;
         while count < BURST_COUNT_MAX {
-            if self.endpoint.poll_train(now, TRAIN_COUNT_MAX, TRAIN_LEN_MAX, &mut self.train) {
+            let (count_max, len_max) = self.train_max;
+            if count_max > 0 && self.endpoint.poll_train(now, count_max, len_max, &mut self.train) {
                 self.put_train();
                 count += self.train.count;
             } else if self.endpoint.poll_transmit(now, &mut self.tx) {

@@ -81,10 +81,15 @@ pub(crate) struct Pending {
 
 #[derive(Debug)]
 enum State {
-    Vacant { next: u32 },
+    Vacant {
+        next: u32,
+    },
     Pending(Pending),
     #[expect(clippy::box_collection)]
-    Done { completion: Completion, arrivals: Option<Box<VecDeque<Arrival>>> },
+    Done {
+        completion: Completion,
+        arrivals: Option<Box<VecDeque<Arrival>>>,
+    },
 }
 
 const NONE: u32 = u32::MAX;

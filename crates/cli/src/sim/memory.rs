@@ -7,6 +7,7 @@
 //! Payload to send is mostly not stored at all: a `Pattern` buffer makes its bytes when they are gathered, so that
 //! a message of gigabytes costs nothing.
 
+use packhorse_link::mem::UserMemory;
 use packhorse_proto::{BufId, Memory, Place};
 
 use super::pattern;
@@ -257,6 +258,16 @@ impl Memory for AppMemory {
     }
 }
 
+impl UserMemory for AppMemory {
+    fn gather(&mut self, id: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
+        Self::gather(self, BufId(id), offset, len, out);
+    }
+
+    fn place(&mut self, id: u64, offset: u64, bytes: &[u8]) {
+        Memory::place(self, Place { buf: BufId(id), offset }, bytes);
+    }
+}
+
 /// Whether nobody wrote here. In blocks, for compilers make vector code of a loop without early exit.
 fn is_blank(bytes: &[u8]) -> bool {
     bytes.chunks(128).all(|block| block.iter().fold(0, |seen, &byte| seen | (byte ^ BLANK)) == 0)
@@ -293,7 +304,7 @@ mod tests {
         for start in (0..1000).step_by(100) {
             let mut bytes = Vec::new();
             memory.gather(from, start, 100, &mut bytes);
-            memory.place(Place { buf: to, offset: start }, &bytes);
+            Memory::place(&mut memory, Place { buf: to, offset: start }, &bytes);
         }
         assert_eq!(memory.named(to, 0, 1000), Some(9));
         assert_eq!(memory.verify(to, 0, 1000, 9), Ok(()));
@@ -307,11 +318,11 @@ mod tests {
         let mut memory = AppMemory::default();
         let room = memory.add_room(10, 2);
         let mut out = Vec::new();
-        memory.place(Place { buf: room, offset: 8 }, &[0; 3]);
-        memory.place(Place { buf: BufId(99), offset: 0 }, &[0]);
+        Memory::place(&mut memory, Place { buf: room, offset: 8 }, &[0; 3]);
+        Memory::place(&mut memory, Place { buf: BufId(99), offset: 0 }, &[0]);
         memory.gather(room, 0, 1, &mut out);
         memory.end(room);
-        memory.place(Place { buf: room, offset: 0 }, &[0]);
+        Memory::place(&mut memory, Place { buf: room, offset: 0 }, &[0]);
         assert_eq!(memory.take_faults().len(), 4);
     }
 
@@ -320,7 +331,7 @@ mod tests {
         let mut memory = AppMemory::default();
         let room = memory.add_room(100, 1);
         assert_eq!(memory.verify_blank(room, 0, 100), Ok(()));
-        memory.place(Place { buf: room, offset: 50 }, &[1]);
+        Memory::place(&mut memory, Place { buf: room, offset: 50 }, &[1]);
         assert_eq!(memory.verify_blank(room, 0, 50), Ok(()));
         assert!(memory.verify_blank(room, 50, 50).is_err());
     }

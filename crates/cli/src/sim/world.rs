@@ -22,10 +22,10 @@
 
 use std::collections::VecDeque;
 
-use packhorse_link::sim::{Death, Delivery, NodeId, Rng, SimNet};
+use packhorse_engine::Core;
+use packhorse_link::sim::{Death, Delivery, NodeId, Rng, SimNet, SimPort};
 use packhorse_proto::{
-    Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret,
-    Settings, TxFrame, TxTrain,
+    Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret, Settings,
 };
 
 use super::memory::AppMemory;
@@ -75,8 +75,7 @@ struct Node {
     spec: Spec,
     name: u64,
     id: NodeId,
-    endpoint: Endpoint,
-    memory: AppMemory,
+    core: Core<SimPort, AppMemory>,
     life: u32,
     state: State,
     /// The endpoint was called since it was last asked for frames and events.
@@ -89,7 +88,6 @@ struct Node {
 /// Endpoints, a network, a clock.
 pub struct World {
     seed: Rng,
-    landing_rng: Rng,
     now: Instant,
     net: SimNet,
     nodes: Vec<Node>,
@@ -102,10 +100,6 @@ pub struct World {
     sabotage: Option<packhorse_proto::Sabotage>,
     // Reused from frame to frame.
     delivery: Delivery,
-    batch: Vec<Delivery>,
-    tx: TxFrame,
-    train: TxTrain,
-    frame: Vec<u8>,
 }
 
 /// Building.
@@ -114,7 +108,6 @@ impl World {
     pub fn new(seed: u64) -> Self {
         Self {
             seed: Rng::new(seed),
-            landing_rng: Rng::new(seed).fork("landing"),
             now: Instant(0),
             net: SimNet::new(seed),
             nodes: Vec::new(),
@@ -126,10 +119,6 @@ impl World {
             #[cfg(feature = "sabotage")]
             sabotage: None,
             delivery: Delivery::default(),
-            batch: Vec::new(),
-            tx: TxFrame::default(),
-            train: TxTrain::default(),
-            frame: Vec::new(),
         }
     }
 
@@ -140,14 +129,13 @@ impl World {
     pub fn add_node(&mut self, spec: Spec) -> NodeId {
         let id = self.net.add_node(spec.ports);
         let name = spec.name.unwrap_or(u64::from(id.0));
-        let endpoint = self.open(id, name, 0, &spec);
-        let timeout = endpoint.next_timeout();
+        let core = self.open(id, name, 0, &spec);
+        let timeout = core.next_timeout();
         self.nodes.push(Node {
             spec,
             name,
             id,
-            endpoint,
-            memory: AppMemory::default(),
+            core,
             life: 0,
             state: State::Alive,
             is_dirty: true,
@@ -157,31 +145,38 @@ impl World {
         id
     }
 
-    fn open(&self, id: NodeId, name: u64, life: u32, spec: &Spec) -> Endpoint {
+    fn open(&self, id: NodeId, name: u64, life: u32, spec: &Spec) -> Core<SimPort, AppMemory> {
         let mut rng = self.seed.fork("endpoint").fork_n(name);
         let secret = Secret([rng.next_u64(), rng.next_u64()]);
         let identity = Identity { host: 1 + name, endpoint: rng.next_u64() };
         let mut rng = rng.fork("entropy").fork_n(u64::from(life));
         let entropy = std::array::from_fn(|_| rng.next_u64());
+        let ports = (0..spec.ports).map(|port| {
+            let seed = rng.fork_n(u64::from(port));
+            let frame_len_max = usize::from(spec.settings.frame_len_max);
+            SimPort::new(self.net.locator(id.port(port)), frame_len_max, spec.trains.lands, &seed)
+        });
+        let ports: Vec<_> = ports.collect();
         let locators =
             (0..spec.ports).map(|port| Locator(self.net.locator(id.port(port)))).collect();
         let opening = Opening { secret, identity, entropy, locators };
         let (limits, settings) = (spec.limits.clone(), spec.settings.clone());
-        #[cfg_attr(not(feature = "sabotage"), allow(unused_mut))]
-        let mut endpoint =
-            Endpoint::open(opening, limits, settings, self.now).expect("sound settings");
+        let memory = AppMemory::default();
+        let mut core =
+            Core::open(settings, limits, opening, ports, memory, self.now).expect("sound settings");
+        core.set_trains(spec.trains.count_max, spec.trains.len_max);
         #[cfg(feature = "sabotage")]
         if let Some(fault) = self.sabotage {
-            endpoint.sabotage(fault);
+            core.endpoint().sabotage(fault);
         }
-        endpoint
+        core
     }
 
     /// From now on every endpoint makes this mistake.
     #[cfg(feature = "sabotage")]
     pub fn sabotage(&mut self, fault: packhorse_proto::Sabotage) {
         self.sabotage = Some(fault);
-        self.nodes.iter_mut().for_each(|node| node.endpoint.sabotage(fault));
+        self.nodes.iter_mut().for_each(|node| node.core.endpoint().sabotage(fault));
     }
 
     /// The network, to set conditions and read counters.
@@ -216,22 +211,22 @@ impl World {
 
     /// An endpoint, to look at.
     pub fn endpoint(&self, node: NodeId) -> &Endpoint {
-        &self.node(node).endpoint
+        self.node(node).core.rules()
     }
 
     /// An endpoint, to call; it is asked for frames and events before time moves on.
     pub fn endpoint_mut(&mut self, node: NodeId) -> &mut Endpoint {
-        &mut self.touch(node).1.endpoint
+        self.touch(node).1.core.endpoint()
     }
 
     /// An application's memory.
     pub fn memory(&mut self, node: NodeId) -> &mut AppMemory {
-        &mut self.nodes[node.0 as usize].memory
+        self.nodes[node.0 as usize].core.memory()
     }
 
     /// The capability to send to a node.
     pub fn address(&self, node: NodeId) -> Address {
-        self.node(node).endpoint.address()
+        self.node(node).core.rules().address()
     }
 
     /// How often a node was restarted.
@@ -258,7 +253,7 @@ impl World {
         if self.node(of).spec.settings.open_to_strangers {
             address.secret = Secret::PUBLIC; // who opened to strangers need not hand out the key
         }
-        let endpoint = &mut self.nodes[at.0 as usize].endpoint;
+        let endpoint = self.nodes[at.0 as usize].core.endpoint();
         match endpoint.find_peer(&address.identity) {
             Some(peer) => peer,
             None => endpoint.add_peer(&address).expect("room for a peer"),
@@ -267,7 +262,7 @@ impl World {
 
     /// Which node `at` calls `peer`, or called when it last knew it.
     pub fn node_of(&mut self, at: NodeId, peer: PeerId) -> Option<NodeId> {
-        let identity = self.node(at).endpoint.identity_of(peer);
+        let identity = self.node(at).core.rules().identity_of(peer);
         let row = peer.0 as usize;
         let Some(identity) = identity else {
             return self.node(at).rows.get(row).copied().flatten();
@@ -294,10 +289,9 @@ impl World {
     /// A killed node comes back: same address, new incarnation, empty memory.
     pub fn revive(&mut self, node: NodeId) {
         let life = self.node(node).life + 1;
-        let endpoint = self.open(node, self.node(node).name, life, &self.node(node).spec);
+        let core = self.open(node, self.node(node).name, life, &self.node(node).spec);
         let entry = &mut self.nodes[node.0 as usize];
-        entry.endpoint = endpoint;
-        entry.memory = AppMemory::default();
+        entry.core = core;
         entry.rows.clear();
         (entry.life, entry.state, entry.is_dirty) = (life, State::Alive, true);
         self.net.resume(self.now.0, node);
@@ -324,7 +318,7 @@ impl World {
         let locator = self.net.rebind(node.port(port));
         if is_told {
             let (now, node) = self.touch(node);
-            node.endpoint.on_rebound(now, port, Locator(locator));
+            node.core.endpoint().on_rebound(now, port, Locator(locator));
         }
     }
 
@@ -333,7 +327,7 @@ impl World {
         let peer = self.peer(at, of);
         self.node_of(at, peer);
         let (now, node) = self.touch(at);
-        node.endpoint.forget_peer(now, peer);
+        node.core.endpoint().forget_peer(now, peer);
     }
 
     /// Whether an endpoint did wrong, or used memory it should not.
@@ -344,7 +338,7 @@ impl World {
     /// Faults of endpoints or their use of memory since the last call.
     pub fn take_faults(&mut self) -> Vec<String> {
         for node in &mut self.nodes {
-            let faults = node.memory.take_faults().into_iter();
+            let faults = node.core.memory().take_faults().into_iter();
             self.faults.extend(faults.map(|fault| format!("node {}: {fault}", node.id.0)));
         }
         std::mem::take(&mut self.faults)

@@ -28,6 +28,7 @@ mod conditions;
 mod flow;
 mod frames;
 mod pair;
+mod port;
 pub mod rng;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use std::collections::VecDeque;
 
 pub use address::{Locator, NodeId, Port, generation};
 pub use conditions::{Burst, Conditions, CutId, Way, Who};
+pub use port::SimPort;
 pub use rng::Rng;
 pub use trace::{Counters, Event, FrameInfo, Observer, Reason, Verdict, What};
 pub use wire::{Line, QueueStats, TrunkId, WIRE_OVERHEAD_LEN};

@@ -12,30 +12,30 @@ impl World {
     /// `Endpoint::post_send`.
     pub fn post_send(&mut self, node: NodeId, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
         let (now, node) = self.touch(node);
-        node.endpoint.post_send(now, spec)
+        node.core.endpoint().post_send(now, spec)
     }
 
     /// `Endpoint::post_recv`.
     pub fn post_recv(&mut self, node: NodeId, spec: RecvSpec) -> Result<ReqId, PostError> {
         let (now, node) = self.touch(node);
-        node.endpoint.post_recv(now, spec, &mut node.memory)
+        node.core.with(|endpoint, memory| endpoint.post_recv(now, spec, memory))
     }
 
     /// `Endpoint::cancel`.
     pub fn cancel(&mut self, node: NodeId, req: ReqId) -> bool {
         let (now, node) = self.touch(node);
-        node.endpoint.cancel(now, req)
+        node.core.endpoint().cancel(now, req)
     }
 
     /// `Endpoint::probe`.
     pub fn probe(&mut self, node: NodeId, criteria: &Criteria) -> Option<Envelope> {
-        self.touch(node).1.endpoint.probe(criteria)
+        self.touch(node).1.core.endpoint().probe(criteria)
     }
 
     /// `Endpoint::claim`.
     pub fn claim(&mut self, node: NodeId, criteria: &Criteria) -> Option<(Claim, Envelope)> {
         let (now, node) = self.touch(node);
-        node.endpoint.claim(now, criteria)
+        node.core.endpoint().claim(now, criteria)
     }
 
     /// `Endpoint::recv_claimed`.
@@ -48,25 +48,25 @@ impl World {
         user: u64,
     ) -> Result<ReqId, PostError> {
         let (now, node) = self.touch(node);
-        node.endpoint.recv_claimed(now, claim, buf, len, user, &mut node.memory)
+        node.core.with(|endpoint, memory| endpoint.recv_claimed(now, claim, buf, len, user, memory))
     }
 
     /// `Endpoint::discard`.
     pub fn discard(&mut self, node: NodeId, claim: Claim) -> Result<(), PostError> {
         let (now, node) = self.touch(node);
-        node.endpoint.discard(now, claim)
+        node.core.endpoint().discard(now, claim)
     }
 
     /// `Endpoint::close`.
     pub fn close(&mut self, node: NodeId) {
         let (now, node) = self.touch(node);
-        node.endpoint.close(now);
+        node.core.endpoint().close(now);
     }
 
     /// `Endpoint::on_peer_died`.
     pub fn tell_died(&mut self, node: NodeId, peer: PeerId) {
         let (now, node) = self.touch(node);
-        node.endpoint.on_peer_died(now, peer);
+        node.core.endpoint().on_peer_died(now, peer);
     }
 
     /// Sends `len` bytes of pattern, accepted; the message's number is the event's `user`.

@@ -1,13 +1,12 @@
 //! Time passes: arrivals, then timers, then what endpoints have to send and to say.
 
-use packhorse_link::sim::{Delivery, NodeId, Port};
-use packhorse_proto::{Endpoint, Event, Instant, Locator, Source, TxFrame};
+use packhorse_link::sim::{NodeId, Port};
+use packhorse_proto::{Event, Instant, Locator};
 
-use super::super::memory::AppMemory;
 use super::{State, World};
 
-/// More frames than this from one node in one moment: it would never stop.
-const BURST_COUNT_MAX: u32 = 200_000;
+/// More turns of one engine than this in one moment: it would never stop.
+const PUMP_COUNT_MAX: u32 = 20_000;
 /// More turns than this in one moment: time stands still.
 const MOMENT_TURN_COUNT_MAX: u32 = 20_000;
 
@@ -43,15 +42,7 @@ impl World {
             if node.state != State::Alive {
                 continue;
             }
-            // A node just resumed, or called since, may be late: what arrived goes first, then its timers.
-            if node.is_dirty {
-                node.timeout = node.endpoint.next_timeout();
-            }
-            if node.timeout <= self.now {
-                node.endpoint.on_timeout(self.now, &mut node.memory);
-                node.is_dirty = true;
-            }
-            if node.is_dirty {
+            if node.is_dirty || node.timeout <= self.now {
                 self.pump(index);
             }
         }
@@ -85,85 +76,54 @@ impl World {
         while self.net.receive(self.now.0, &mut self.delivery) {
             let Port { node, port } = self.delivery.to;
             let node = &mut self.nodes[node as usize];
-            let from = Locator(self.delivery.from);
             node.is_dirty = true;
-            if node.spec.trains.lands {
-                self.gather_train();
-                continue;
-            }
-            node.endpoint.on_frame(self.now, port, from, &self.delivery.bytes, &mut node.memory);
+            node.core.links()[usize::from(port)].deliver(&mut self.delivery);
         }
-        self.land_train();
         while let Some((port, locator)) = self.net.poll_unreachable() {
             let (now, node) = self.touch(port.node_id());
-            node.endpoint.on_unreachable(now, port.port, &Locator(locator));
+            node.core.endpoint().on_unreachable(now, port.port, &Locator(locator));
         }
     }
 
-    /// The frame just received waits for those that come with it.
-    fn gather_train(&mut self) {
-        let is_with =
-            |first: &Delivery| first.to == self.delivery.to && first.from == self.delivery.from;
-        if !self.batch.first().is_none_or(is_with) {
-            self.land_train();
-        }
-        self.batch.push(std::mem::take(&mut self.delivery));
-    }
-
-    fn land_train(&mut self) {
-        if !self.batch.is_empty() {
-            let mut batch = std::mem::take(&mut self.batch);
-            self.land(&batch);
-            batch.clear();
-            self.batch = batch;
-        }
-    }
-
+    /// Turns a node's engine until it has nothing more to do at this moment.
     fn pump(&mut self, index: usize) {
-        let mut burst = 0;
-        loop {
-            if self.pump_train(index) {
-                continue;
-            }
-            let node = &mut self.nodes[index];
-            if !node.endpoint.poll_transmit(self.now, &mut self.tx) {
-                break;
-            }
-            self.frame.clear();
-            gather(&mut self.tx, &node.endpoint, &mut node.memory, &mut self.frame);
-            self.net.send(self.now.0, node.id.port(self.tx.link), &self.tx.to.0, &self.frame);
-            if self.frame.len() > usize::from(node.spec.settings.frame_len_max) {
-                self.faults.push(format!(
-                    "node {} sent a frame of {} bytes",
-                    node.id.0,
-                    self.frame.len()
-                ));
-            }
-            burst += 1;
-            if burst > BURST_COUNT_MAX {
-                self.faults.push(format!("node {} sends without end", node.id.0));
+        let mut count = 0;
+        while self.nodes[index].core.turn(self.now) > 0 {
+            self.carry(index);
+            count += 1;
+            if count > PUMP_COUNT_MAX {
+                self.faults.push(format!("node {index} works without end"));
                 break;
             }
         }
         let node = &mut self.nodes[index];
-        while let Some(event) = node.endpoint.poll_event() {
+        while let Some(event) = node.core.endpoint().poll_event() {
             self.events.push_back((node.id, event));
         }
-        let (held_len, envelope_count) = node.endpoint.held();
+        let (held_len, envelope_count) = node.core.rules().held();
         let limits = &node.spec.limits;
         if held_len > limits.held_len_max || envelope_count > limits.envelope_count_max {
-            self.faults.push(format!(
-                "node {} holds {held_len} bytes, {envelope_count} envelopes",
-                node.id.0
-            ));
-        }
-        if node.memory.has_faults() {
-            let faults = node.memory.take_faults();
             self.faults
-                .extend(faults.into_iter().map(|fault| format!("node {}: {fault}", node.id.0)));
+                .push(format!("node {index} holds {held_len} bytes, {envelope_count} envelopes"));
         }
-        node.timeout = node.endpoint.next_timeout();
+        let faults = node.core.memory().take_faults();
+        self.faults.extend(faults.into_iter().map(|fault| format!("node {index}: {fault}")));
+        node.timeout = node.core.next_timeout();
         node.is_dirty = false;
+    }
+
+    /// Carries what a node's ports sent to the network.
+    fn carry(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        for (number, port) in node.core.links().iter_mut().enumerate() {
+            for (to, frame) in std::mem::take(&mut port.outbox) {
+                self.net.send(self.now.0, node.id.port(number as u8), &to, &frame);
+                if frame.len() > usize::from(node.spec.settings.frame_len_max) {
+                    self.faults.push(format!("node {index} sent a frame of {} bytes", frame.len()));
+                }
+                port.reuse(frame);
+            }
+        }
     }
 
     /// Lets so many nanoseconds pass.
@@ -196,25 +156,4 @@ impl World {
     pub fn turn_count(&self) -> u64 {
         self.turn_count
     }
-}
-
-/// Puts a frame together: head, then the pieces of its body, then the seal.
-fn gather(tx: &mut TxFrame, endpoint: &Endpoint, memory: &mut AppMemory, frame: &mut Vec<u8>) {
-    // The head is sealed last, as the sum over the body goes into it.
-    let head_len = tx.head.len();
-    frame.extend_from_slice(&tx.head);
-    for piece in &tx.body {
-        let len = piece.len as usize;
-        match piece.source {
-            Source::User { buf, offset } => memory.gather(buf, offset, len, frame),
-            Source::Pool { slot, offset } => {
-                let start = offset as usize;
-                frame.extend_from_slice(&endpoint.pooled(slot)[start..start + len]);
-            }
-            Source::Zero => frame.resize(frame.len() + len, 0),
-        }
-    }
-    let crc = if tx.wants_crc() { crc32c::crc32c(&frame[head_len..]) } else { 0 };
-    tx.seal(crc);
-    frame[..head_len].copy_from_slice(&tx.head);
 }
