@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
-//! sends and receives bursts of frames and says what it can do. There is `udp`, which needs no rights; [`sim`], which
+//! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`sim`], which
 //! lives in virtual time and misbehaves on demand; and links around a link, for faults and capture.
 
 // Unsafe code lives in `mem` and `sys`; xtask's purity check holds it there.
@@ -16,6 +16,8 @@ pub mod burst;
 pub mod mem;
 pub mod pcapng;
 pub mod sim;
+mod sys;
+pub mod udp;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -78,12 +80,30 @@ pub struct Landed {
 pub struct Arrived<'a> {
     /// From where.
     pub from: Locator,
-    /// Whole frames, one after another; where payload landed, their heads only.
+    /// Whole frames, one after another; where payload landed, their heads only, and behind them what was lifted.
     pub bytes: &'a [u8],
     /// Length of each frame (or head) in `bytes` but the last, which may be shorter. Never 0.
     pub stride: usize,
     /// Where the payload is, if not in `bytes`.
     pub landed: Option<Landed>,
+}
+
+impl<'a> Arrived<'a> {
+    /// Heads of frames whose payload landed.
+    pub fn heads(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.bytes[..self.heads_len()].chunks_exact(self.stride)
+    }
+
+    /// Frames that are whole in `bytes`: all if nothing landed, else those that were lifted. `payload_len` is that of
+    /// the landing.
+    pub fn whole(&self, payload_len: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let payload_len = if self.landed.is_some() { payload_len } else { 0 };
+        self.bytes[self.heads_len()..].chunks(self.stride + payload_len)
+    }
+
+    fn heads_len(&self) -> usize {
+        self.landed.map_or(0, |landed| landed.count * self.stride)
+    }
 }
 
 /// What a link noticed beside frames.
@@ -129,7 +149,9 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
     fn arrived(&self, index: usize) -> Arrived<'_>;
 
     /// Moves the payload of an arrival that landed, from frame `first` on, out of the application's memory:
-    /// `arrived(index)` then shows these frames whole. To be done for all wrong landings before any frame is read.
+    /// `arrived(index)` then shows these frames whole, behind the heads of those before `first` ([`Arrived::heads`],
+    /// [`Arrived::whole`]); with `first` 0 it is as if nothing had landed. To be done for all wrong landings before any
+    /// frame is read.
     fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
         let _ = (index, first, memory);
     }

@@ -353,6 +353,20 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Copies bytes to fill `out`; false, with `out` as it was, if the name or the range is void.
+    pub(crate) fn copy_to(&self, id: u64, offset: u64, out: &mut [u8]) -> bool {
+        let Some(memory) = self.get(id) else { return false };
+        let (len, mut rest) = (out.len() as u64, out);
+        memory.for_each(offset, len, |part| {
+            let (now, later) = std::mem::take(&mut rest).split_at_mut(part.len());
+            // SAFETY: `part` is inside memory this table holds, readable as long as it does, and not what `out` borrows.
+            unsafe { std::ptr::copy_nonoverlapping(part.ptr(), now.as_mut_ptr(), part.len()) };
+            rest = later;
+        })
+    }
+}
+
 impl UserMemory for Table {
     fn gather(&mut self, id: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
         let is_whole = self.copy_out(id, offset, len, out);

@@ -1,0 +1,273 @@
+//! Datagrams, each into room of its own, or scattered to where its payload is expected.
+//!
+//! ```text
+//!   slot:  plain    [ 64 KiB of spill ]
+//!          landing  [head][ place ][head][ place ] … [ 64 KiB of spill ]
+//!                   └ our memory   └ the application's
+//!
+//!   room of a slot:  [ 64 KiB to gather into ][ 64 KiB of spill ]
+//!                     what did not land where it belongs is moved here, so that it ends where the spill begins
+//! ```
+//!
+//! A datagram of 65535 bytes fits whatever was expected, so nothing is ever cut off.
+
+use std::io;
+use std::mem;
+use std::ops::Range;
+use std::os::fd::AsRawFd as _;
+use std::ptr;
+
+use super::name::Name;
+use super::region::Region;
+use super::socket::{Socket, each_control};
+use super::{answer, answer_len};
+use crate::Landing;
+use crate::mem::Table;
+
+/// Datagrams of one call.
+pub(crate) const SLOT_COUNT_MAX: usize = 64;
+/// The longest datagram, rounded up.
+const DATAGRAM_LEN_MAX: usize = 1 << 16;
+/// Not a multiple of a page, else the beginnings of all slots would share a few lines of the cache.
+const SLOT_LEN: usize = 2 * DATAGRAM_LEN_MAX + 4096 + 192;
+/// Heads of what is expected in all slots of a call.
+const HEADS_LEN: usize = 1 << 18;
+/// Parts of one message: UIO_MAXIOV, less one for the spill.
+const PART_COUNT_MAX: usize = 1023;
+/// A segment length and a count of drops.
+const CONTROL_WORD_COUNT: usize = 8;
+
+/// What one slot was made for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expected {
+    /// Frames with a place for their payload.
+    pub(crate) count: usize,
+    /// Where their heads are.
+    pub(crate) heads_at: usize,
+    /// Where in the memory the first one's place is.
+    pub(crate) offset: u64,
+    /// Length of the last one's place.
+    pub(crate) last_len: usize,
+    part_start: usize,
+    part_end: usize,
+}
+
+/// A datagram, or a train that the kernel put together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Datagram {
+    pub(crate) from: Name,
+    pub(crate) len: usize,
+    /// Length of each segment but the last; `None` if it came alone.
+    pub(crate) segment_len: Option<usize>,
+    /// How many datagrams this socket has dropped so far, if the kernel said so.
+    pub(crate) dropped: Option<u32>,
+}
+
+/// Room for what one call receives.
+pub(crate) struct Inbox {
+    /// Room of each slot.
+    room: Region,
+    heads: Region,
+    head_end: usize,
+    parts: Vec<libc::iovec>,
+    messages: Vec<libc::mmsghdr>,
+    names: Vec<Name>,
+    controls: Vec<[u64; CONTROL_WORD_COUNT]>,
+    expected: Vec<Expected>,
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the pointers that make it not `Send` by itself are used in the call that wrote them only.
+unsafe impl Send for Inbox {}
+
+impl Inbox {
+    pub(crate) fn new() -> io::Result<Self> {
+        let nothing = libc::mmsghdr {
+            // SAFETY: `msghdr` is plain data; all zeros are a valid value.
+            msg_hdr: unsafe { mem::zeroed() },
+            msg_len: 0,
+        };
+        Ok(Self {
+            room: Region::new(SLOT_COUNT_MAX * SLOT_LEN)?,
+            heads: Region::new(HEADS_LEN)?,
+            head_end: 0,
+            parts: Vec::with_capacity(2 * SLOT_COUNT_MAX),
+            messages: vec![nothing; SLOT_COUNT_MAX],
+            names: vec![Name::ROOM; SLOT_COUNT_MAX],
+            controls: vec![[0; CONTROL_WORD_COUNT]; SLOT_COUNT_MAX],
+            expected: Vec::with_capacity(SLOT_COUNT_MAX),
+        })
+    }
+
+    /// Receives up to `slot_count` datagrams, in one system call, without waiting. Where something is expected, each slot
+    /// has places for `per_slot` frames of it, one slot's behind the other's.
+    pub(crate) fn receive(
+        &mut self,
+        socket: &Socket,
+        slot_count: usize,
+        landing: Option<(&Landing, usize)>,
+        memory: &mut Table,
+    ) -> io::Result<usize> {
+        let slot_count = slot_count.clamp(1, SLOT_COUNT_MAX);
+        self.expect(slot_count, landing, memory);
+        for slot in 0..slot_count {
+            self.set_message(slot);
+        }
+        let fd = socket.as_raw_fd();
+        if slot_count == 1 {
+            let message = &raw mut self.messages[0].msg_hdr;
+            // SAFETY: the message names room of ours (slot, heads, name, control) that stays where it is, and places in
+            // memory of the table, which `memory` borrows and lets us write.
+            let len = answer_len(unsafe { libc::recvmsg(fd, message, libc::MSG_DONTWAIT) })?;
+            self.messages[0].msg_len = len as libc::c_uint;
+            return Ok(1);
+        }
+        let (at, count) = (self.messages.as_mut_ptr(), slot_count as libc::c_uint);
+        let (flags, no_limit) = (libc::MSG_DONTWAIT as _, ptr::null_mut());
+        // SAFETY: as above, for each of `count` messages; no slot, head or place is in two of them.
+        answer(unsafe { libc::recvmmsg(fd, at, count, flags, no_limit) })
+    }
+
+    /// Makes parts for each slot. No pointer into `parts` is made before all of them are there.
+    fn expect(
+        &mut self,
+        slot_count: usize,
+        landing: Option<(&Landing, usize)>,
+        memory: &mut Table,
+    ) {
+        self.parts.clear();
+        self.expected.clear();
+        self.head_end = 0;
+        let (mut offset, mut rest_len) = landing.map_or((0, 0), |(l, _)| (l.offset, l.len));
+        for slot in 0..slot_count {
+            let mut expected = Expected {
+                heads_at: self.head_end,
+                offset,
+                part_start: self.parts.len(),
+                ..Expected::default()
+            };
+            if let Some((landing, per_slot)) = landing {
+                while expected.count < per_slot && rest_len > 0 {
+                    let len = rest_len.min(landing.payload_len as u64);
+                    let part_count = self.parts.len() - expected.part_start;
+                    if !self.add_place(landing, offset, len, part_count, memory) {
+                        rest_len = 0;
+                        break;
+                    }
+                    expected.count += 1;
+                    expected.last_len = len as usize;
+                    (offset, rest_len) = (offset + len, rest_len - len);
+                }
+            }
+            let at = Self::spill_of(slot).start;
+            let iov_base = self.room.ptr_at(at, DATAGRAM_LEN_MAX);
+            self.parts.push(libc::iovec { iov_base, iov_len: DATAGRAM_LEN_MAX });
+            expected.part_end = self.parts.len();
+            self.expected.push(expected);
+        }
+    }
+
+    /// Adds a head and the place of its payload. False, with nothing added, if there is no room for it or it has none.
+    fn add_place(
+        &mut self,
+        landing: &Landing,
+        offset: u64,
+        len: u64,
+        part_count: usize,
+        memory: &mut Table,
+    ) -> bool {
+        let Some(memory) = memory.get(landing.id).filter(|memory| memory.is_writable()) else {
+            return false;
+        };
+        if self.head_end + landing.head_len > self.heads.len() {
+            return false;
+        }
+        let part_before = self.parts.len();
+        let iov_base = self.heads.ptr_at(self.head_end, landing.head_len);
+        self.parts.push(libc::iovec { iov_base, iov_len: landing.head_len });
+        let parts = &mut self.parts;
+        let is_inside = memory.for_each(offset, len, |part| {
+            parts.push(libc::iovec { iov_base: part.ptr().cast(), iov_len: part.len() });
+        });
+        if !is_inside || part_count + self.parts.len() - part_before > PART_COUNT_MAX {
+            self.parts.truncate(part_before);
+            return false;
+        }
+        self.head_end += landing.head_len;
+        true
+    }
+
+    /// Everything the kernel reads, or changed in the last call.
+    fn set_message(&mut self, slot: usize) {
+        let expected = &self.expected[slot];
+        let name = &mut self.names[slot];
+        *name = Name::ROOM;
+        let message = &mut self.messages[slot].msg_hdr;
+        message.msg_namelen = name.len();
+        message.msg_name = name.ptr_mut().cast();
+        message.msg_iov = self.parts[expected.part_start..expected.part_end].as_mut_ptr();
+        message.msg_iovlen = (expected.part_end - expected.part_start) as _;
+        let control = &mut self.controls[slot];
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(control) as _;
+        message.msg_flags = 0;
+    }
+
+    /// What came into a slot of the last call.
+    pub(crate) fn datagram(&self, slot: usize) -> Datagram {
+        let message = &self.messages[slot];
+        let mut from = self.names[slot];
+        from.set_len(message.msg_hdr.msg_namelen);
+        let len = (message.msg_len as usize).min(DATAGRAM_LEN_MAX);
+        let mut datagram = Datagram { from, len, segment_len: None, dropped: None };
+        if message.msg_hdr.msg_controllen == 0 {
+            return datagram;
+        }
+        each_control(&message.msg_hdr, |level, kind, value| {
+            let number = value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+            match (level, kind) {
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    datagram.segment_len = number.map(|len| len as usize).filter(|&len| len > 0);
+                }
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => datagram.dropped = number,
+                _ => {}
+            }
+        });
+        datagram
+    }
+
+    /// What a slot of the last call was made for.
+    pub(crate) fn expected(&self, slot: usize) -> Expected {
+        self.expected[slot]
+    }
+
+    /// Where in the room of all slots the spill of one is. As much as a datagram before it is there to gather into.
+    pub(crate) fn spill_of(slot: usize) -> Range<usize> {
+        let at = slot * SLOT_LEN + DATAGRAM_LEN_MAX;
+        at..at + DATAGRAM_LEN_MAX
+    }
+
+    /// Bytes in the room of the slots.
+    pub(crate) fn room(&self, range: Range<usize>) -> &[u8] {
+        self.room.bytes(range)
+    }
+
+    /// The same, to write, and the heads, to read.
+    pub(crate) fn room_and_heads(
+        &mut self,
+        room: Range<usize>,
+        heads: Range<usize>,
+    ) -> (&mut [u8], &[u8]) {
+        (self.room.bytes_mut(room), self.heads.bytes(heads))
+    }
+
+    /// Heads of what was expected.
+    pub(crate) fn heads(&self, range: Range<usize>) -> &[u8] {
+        self.heads.bytes(range)
+    }
+}

@@ -1,0 +1,87 @@
+//! Which interface has an address, and how long its packets may be.
+
+use std::ffi::CStr;
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd as _;
+use std::ptr;
+
+use super::socket::Socket;
+
+/// The MTU of the interface that has this address; of any that is up, the largest, if the address is a wildcard.
+/// `None` where the system does not say.
+pub(crate) fn mtu_of(ip: IpAddr, asked_through: &Socket) -> Option<usize> {
+    let mut found = None;
+    each_interface(|name, addr, flags| {
+        let is_meant = if ip.is_unspecified() {
+            flags & libc::IFF_UP != 0
+        } else if ip.is_loopback() {
+            flags & libc::IFF_LOOPBACK != 0
+        } else {
+            addr == Some(ip)
+        };
+        if is_meant {
+            found = found.max(mtu_by_name(name, asked_through));
+        }
+    });
+    found
+}
+
+fn each_interface(mut f: impl FnMut(&CStr, Option<IpAddr>, libc::c_int)) {
+    let mut list = ptr::null_mut();
+    // SAFETY: `list` is ours to be written to; it is freed below.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return;
+    }
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: the list is made of valid entries, ended by null, until `freeifaddrs`.
+        let entry = unsafe { &*next };
+        // SAFETY: the name of an entry is a string that lives as long as the list.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        f(name, ip_of(entry.ifa_addr), entry.ifa_flags as libc::c_int);
+        next = entry.ifa_next;
+    }
+    // SAFETY: the list came from `getifaddrs`, and nothing refers to it any more.
+    unsafe { libc::freeifaddrs(list) };
+}
+
+fn ip_of(addr: *const libc::sockaddr) -> Option<IpAddr> {
+    if addr.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so it points to an address of the family it states.
+    match libc::c_int::from(unsafe { (*addr).sa_family }) {
+        libc::AF_INET => {
+            // SAFETY: the family says that it is a `sockaddr_in`.
+            let v4 = unsafe { *addr.cast::<libc::sockaddr_in>() };
+            Some(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that it is a `sockaddr_in6`.
+            let v6 = unsafe { *addr.cast::<libc::sockaddr_in6>() };
+            Some(Ipv6Addr::from(v6.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
+fn mtu_by_name(name: &CStr, socket: &Socket) -> Option<usize> {
+    // SAFETY: `ifreq` is plain data; all zeros are a valid value.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    let bytes = name.to_bytes();
+    if bytes.len() >= request.ifr_name.len() {
+        return None;
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: SIOCGIFMTU reads the name, which ends with a zero, and writes the MTU, both inside `request`.
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };
+    if result != 0 {
+        return None;
+    }
+    // SAFETY: SIOCGIFMTU wrote this field.
+    usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+}

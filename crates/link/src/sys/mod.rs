@@ -1,0 +1,32 @@
+//! The system, behind functions that are safe to call.
+//!
+//! ```text
+//!   name.rs        socket addresses as the kernel has them
+//!   socket.rs      one UDP socket: options, errors, what it may hold
+//!   interfaces.rs  which interface has an address, and its MTU
+//!   region.rs      memory that exists once it is touched
+//!   outbox.rs      frames of a burst ──▶ one system call
+//!   inbox.rs       one system call ──▶ datagrams, in our memory or scattered into the application's
+//! ```
+//!
+//! Every pointer given to the kernel is made in the call that gives it, from something that call borrows. What the
+//! kernel writes is a number until it was compared with what it was given.
+
+pub(crate) mod inbox;
+pub(crate) mod interfaces;
+pub(crate) mod name;
+pub(crate) mod outbox;
+pub(crate) mod region;
+pub(crate) mod socket;
+
+use std::io;
+
+/// The answer of a system call that says -1 where it failed.
+fn answer(result: libc::c_int) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// The same where the answer is a length.
+fn answer_len(result: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}

@@ -1,0 +1,345 @@
+//! Frames of a burst, given to the kernel in one call and without a copy.
+//!
+//! ```text
+//!   burst:     frame frame frame frame │ frame │ frame frame …
+//!   messages:  one train, UDP_SEGMENT  │ lone  │ another train      one sendmmsg
+//!              └ to one place, equal lengths, the last may be shorter
+//! ```
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
+use std::ptr;
+
+use super::name::Name;
+use super::socket::Socket;
+use super::{answer, answer_len};
+use crate::burst::{Burst, Frame, Piece};
+use crate::mem::Table;
+
+/// Messages in one call.
+const MESSAGE_COUNT_MAX: usize = 64;
+/// Parts of one message: UIO_MAXIOV.
+const PART_COUNT_MAX: usize = 1024;
+/// A full socket wakes its owner; nothing is to be raised for it.
+const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// Room for one UDP_SEGMENT control message, aligned as its header must be.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub(super) struct Control([u8; CONTROL_LEN]);
+
+const CONTROL_LEN: usize = {
+    // SAFETY: computes, touches nothing.
+    (unsafe { libc::CMSG_SPACE(2) }) as usize
+};
+
+impl Control {
+    /// Cut into segments of this length.
+    pub(super) fn segment(len: u16) -> Self {
+        let mut control = Self([0; CONTROL_LEN]);
+        let header = control.0.as_mut_ptr().cast::<libc::cmsghdr>();
+        // SAFETY: `control` is aligned and has room for a header and two bytes, all of which stays inside it.
+        unsafe {
+            (*header).cmsg_level = libc::SOL_UDP;
+            (*header).cmsg_type = libc::UDP_SEGMENT;
+            (*header).cmsg_len = libc::CMSG_LEN(2) as _;
+            libc::CMSG_DATA(header).cast::<u16>().write_unaligned(len);
+        }
+        control
+    }
+
+    pub(super) fn attach(&mut self, message: &mut libc::msghdr) {
+        message.msg_control = self.0.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL_LEN as _;
+    }
+}
+
+/// What may be sent as a train.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Segments of one train; below 2 there are none.
+    pub(crate) count_max: usize,
+    /// Bytes of one.
+    pub(crate) len_max: usize,
+}
+
+/// How one call went.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// Frames that went, or had no bytes to go: their memory was given back.
+    pub(crate) frame_count: usize,
+    /// Trains among what went.
+    pub(crate) train_count: usize,
+    /// Frames whose memory is not there.
+    pub(crate) void_count: usize,
+    /// Whether there was a system call.
+    pub(crate) is_called: bool,
+    /// Why the next one did not go: how many frames it holds, where it was going, the error.
+    pub(crate) refused: Option<Refused>,
+}
+
+/// A message that did not go.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// Frames in it.
+    pub(crate) frame_count: usize,
+    /// Why.
+    pub(crate) errno: i32,
+}
+
+/// One message being made.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    part_start: usize,
+    part_end: usize,
+    /// Frames of the burst it takes, with those that have no bytes.
+    frame_count: usize,
+    void_count: usize,
+    /// 0 if it is no train.
+    segment_len: u16,
+}
+
+/// Room for what one call gives to the kernel. Pointers in it are good only inside `send`.
+pub(crate) struct Outbox {
+    parts: Vec<libc::iovec>,
+    messages: Vec<libc::mmsghdr>,
+    planned: Vec<Planned>,
+    names: Vec<Name>,
+    controls: Vec<Control>,
+    /// A frame of more parts than the kernel takes, in one.
+    bounce: Vec<u8>,
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the pointers that make it not `Send` by itself are used in the call that wrote them only.
+unsafe impl Send for Outbox {}
+
+impl Outbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            parts: Vec::with_capacity(PART_COUNT_MAX),
+            messages: Vec::with_capacity(MESSAGE_COUNT_MAX),
+            planned: Vec::with_capacity(MESSAGE_COUNT_MAX),
+            names: Vec::with_capacity(MESSAGE_COUNT_MAX),
+            controls: Vec::with_capacity(MESSAGE_COUNT_MAX),
+            bounce: Vec::new(),
+        }
+    }
+
+    /// Sends frames from number `first` on, as far as one system call goes. `place` tells what a locator means; a
+    /// frame for which it knows nothing is refused with EDESTADDRREQ.
+    pub(crate) fn send(
+        &mut self,
+        socket: &Socket,
+        burst: &Burst,
+        first: usize,
+        memory: &Table,
+        rules: Rules,
+        place: impl Fn(&crate::Locator) -> Option<SocketAddr>,
+    ) -> Sent {
+        self.clear();
+        let frames = &burst.frames()[first..];
+        let mut at = 0;
+        while at < frames.len() && self.planned.len() < MESSAGE_COUNT_MAX {
+            let Some(addr) = place(&frames[at].to) else { break };
+            let planned = self.plan(burst, &frames[at..], memory, rules);
+            at += planned.frame_count;
+            self.planned.push(planned);
+            self.names.push(Name::new(addr, socket.is_v6()));
+            self.controls.push(Control::segment(planned.segment_len));
+            if !self.bounce.is_empty() {
+                break; // the one bounced frame must stay where it is
+            }
+        }
+        match self.planned.len() {
+            0 if frames.is_empty() => Sent::default(),
+            0 => Sent {
+                refused: Some(Refused { frame_count: 1, errno: libc::EDESTADDRREQ }),
+                ..Sent::default()
+            },
+            1 => self.send_one(socket),
+            _ => self.send_many(socket),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.parts.clear();
+        self.messages.clear();
+        self.planned.clear();
+        self.names.clear();
+        self.controls.clear();
+        self.bounce.clear();
+    }
+
+    /// Puts the first frame, and those behind it that fit in a train with it, into parts.
+    fn plan(&mut self, burst: &Burst, frames: &[Frame], memory: &Table, rules: Rules) -> Planned {
+        let part_start = self.parts.len();
+        let first = &frames[0];
+        let (mut frame_count, mut void_count, mut sent_len) = (0, 0, 0);
+        for frame in frames {
+            let len = frame.len as usize;
+            let fits = frame_count == 0
+                || frame_count < rules.count_max
+                    && frame.to == first.to
+                    && len > 0
+                    && len <= first.len as usize
+                    && sent_len + len <= rules.len_max;
+            if !fits {
+                break;
+            }
+            let part_before = self.parts.len();
+            let is_whole = self.add_parts(burst, frame, memory);
+            let is_too_split = self.parts.len() - part_start > PART_COUNT_MAX;
+            if is_too_split || !is_whole {
+                self.parts.truncate(part_before);
+            }
+            if is_too_split && frame_count > 0 {
+                break;
+            }
+            frame_count += 1;
+            match (is_whole, is_too_split) {
+                (false, _) => void_count += 1,
+                (true, true) => {
+                    self.bounce_frame(burst, frame, memory);
+                    break;
+                }
+                (true, false) => sent_len += len,
+            }
+            if len < first.len as usize {
+                break;
+            }
+        }
+        let is_train = frame_count - void_count > 1;
+        let segment_len = if is_train { first.len as u16 } else { 0 };
+        Planned { part_start, part_end: self.parts.len(), frame_count, void_count, segment_len }
+    }
+
+    /// False if some of the frame's memory is not there.
+    fn add_parts(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> bool {
+        for piece in burst.pieces(frame) {
+            match *piece {
+                Piece::Head { .. } => {
+                    let bytes = burst.head_bytes(piece);
+                    let iov_base = bytes.as_ptr() as *mut _;
+                    self.parts.push(libc::iovec { iov_base, iov_len: bytes.len() });
+                }
+                Piece::User { id, offset, len } => {
+                    let parts = &mut self.parts;
+                    let is_whole = memory.get(id).is_some_and(|memory| {
+                        memory.for_each(offset, u64::from(len), |part| {
+                            let (iov_base, iov_len) = (part.ptr().cast(), part.len());
+                            parts.push(libc::iovec { iov_base, iov_len });
+                        })
+                    });
+                    if !is_whole {
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn bounce_frame(&mut self, burst: &Burst, frame: &Frame, memory: &Table) {
+        for piece in burst.pieces(frame) {
+            match *piece {
+                Piece::Head { .. } => self.bounce.extend_from_slice(burst.head_bytes(piece)),
+                Piece::User { id, offset, len } => {
+                    memory.copy_out(id, offset, len as usize, &mut self.bounce);
+                }
+            }
+        }
+        let (iov_base, iov_len) = (self.bounce.as_ptr() as *mut _, self.bounce.len());
+        self.parts.push(libc::iovec { iov_base, iov_len });
+    }
+
+    /// The lone frame is the one somebody waits for: no more than it needs is set up.
+    fn send_one(&mut self, socket: &Socket) -> Sent {
+        let planned = self.planned[0];
+        if planned.frame_count == planned.void_count {
+            return self.gone(1, false);
+        }
+        let (fd, name) = (socket.as_raw_fd(), &self.names[0]);
+        let result = if let [part] = self.parts[..] {
+            let (at, len) = (part.iov_base, part.iov_len);
+            // SAFETY: the part is a head of the burst, memory of the table or `bounce`, all borrowed by the caller until
+            // this call is over, and only read; the name is ours.
+            unsafe { libc::sendto(fd, at, len, FLAGS, name.ptr(), name.len()) }
+        } else {
+            let message = self.message(0);
+            // SAFETY: `message` names parts (as above), a name and a control message that stay where they are.
+            unsafe { libc::sendmsg(fd, &raw const message, FLAGS) }
+        };
+        match answer_len(result) {
+            Ok(_) => self.gone(1, true),
+            Err(error) => self.refused(0, &error),
+        }
+    }
+
+    fn send_many(&mut self, socket: &Socket) -> Sent {
+        for index in 0..self.planned.len() {
+            let planned = self.planned[index];
+            if planned.frame_count == planned.void_count {
+                // An empty message would be an empty datagram. What stands before it goes now.
+                return if index == 0 { self.gone(1, false) } else { self.call_many(socket) };
+            }
+            let message = self.message(index);
+            self.messages.push(libc::mmsghdr { msg_hdr: message, msg_len: 0 });
+        }
+        self.call_many(socket)
+    }
+
+    fn call_many(&mut self, socket: &Socket) -> Sent {
+        let (at, count) = (self.messages.as_mut_ptr(), self.messages.len() as libc::c_uint);
+        // SAFETY: each message names parts, a name and a control message: parts are heads of the burst, memory of the
+        // table or `bounce`, all borrowed by the caller of `send` until this call is over, and only read; the others
+        // are in vectors that do not move any more.
+        let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, count, FLAGS as _) };
+        match answer(result) {
+            Ok(count) => self.gone(count, true),
+            Err(error) => self.refused(0, &error),
+        }
+    }
+
+    /// A message with pointers to its parts, which must not move any more.
+    fn message(&mut self, index: usize) -> libc::msghdr {
+        let planned = self.planned[index];
+        // SAFETY: `msghdr` is plain data; all zeros are a valid value.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        let name = &mut self.names[index];
+        message.msg_namelen = name.len();
+        message.msg_name = name.ptr_mut().cast();
+        message.msg_iov = match self.parts.get_mut(planned.part_start..planned.part_end) {
+            Some(parts) => parts.as_mut_ptr(),
+            None => ptr::null_mut(),
+        };
+        message.msg_iovlen = (planned.part_end - planned.part_start) as _;
+        if planned.segment_len > 0 {
+            self.controls[index].attach(&mut message);
+        }
+        message
+    }
+
+    fn gone(&self, message_count: usize, is_called: bool) -> Sent {
+        let mut sent = Sent { is_called, ..Sent::default() };
+        for planned in &self.planned[..message_count] {
+            sent.frame_count += planned.frame_count;
+            sent.void_count += planned.void_count;
+            sent.train_count += usize::from(planned.segment_len > 0);
+        }
+        sent
+    }
+
+    fn refused(&self, index: usize, error: &io::Error) -> Sent {
+        let frame_count = self.planned[index].frame_count;
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        Sent { is_called: true, refused: Some(Refused { frame_count, errno }), ..Sent::default() }
+    }
+}

@@ -1,0 +1,292 @@
+//! One UDP socket.
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::ptr;
+
+use super::name::Name;
+use super::{answer, answer_len};
+
+// Not in the libc crate for every target.
+const SO_MEMINFO: libc::c_int = 55;
+const MEMINFO_COUNT: usize = 9;
+const MEMINFO_RMEM_ALLOC: usize = 0;
+const IPV6_MTU: libc::c_int = 24;
+/// Linux doubles what it is asked for, and doubling must not overflow an int.
+const BUFFER_LEN_MAX: usize = 1 << 29;
+
+/// A UDP socket that never waits and is not inherited.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    is_v6: bool,
+}
+
+/// What the network, or the system itself, had to say about a datagram sent earlier.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trouble {
+    /// Where it was sent.
+    pub(crate) to: Option<SocketAddr>,
+    /// What went wrong.
+    pub(crate) errno: i32,
+    /// A number that explains it: the MTU, where the datagram was too long.
+    pub(crate) info: usize,
+    /// Found by this host, so the call that sent it was told too.
+    pub(crate) is_local: bool,
+}
+
+impl Socket {
+    pub(crate) fn open(is_v6: bool) -> io::Result<Self> {
+        let domain = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
+        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: creates a descriptor, touches no memory.
+        let fd = answer(unsafe { libc::socket(domain, kind, 0) })?;
+        // SAFETY: the descriptor is new and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+        Ok(Self { fd, is_v6 })
+    }
+
+    /// A descriptor made by somebody else. `InvalidInput` if it is no UDP socket.
+    pub(crate) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        let mut socket = Self { fd, is_v6: false };
+        let kind = socket.option(libc::SOL_SOCKET, libc::SO_TYPE)?;
+        let protocol = socket.option(libc::SOL_SOCKET, libc::SO_PROTOCOL)?;
+        let domain = socket.option(libc::SOL_SOCKET, libc::SO_DOMAIN)?;
+        let is_ip = domain == libc::AF_INET || domain == libc::AF_INET6;
+        if kind != libc::SOCK_DGRAM || protocol != libc::IPPROTO_UDP || !is_ip {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        socket.is_v6 = domain == libc::AF_INET6;
+        let raw = socket.fd.as_raw_fd();
+        // SAFETY: changes flags of our own descriptor, touches no memory.
+        let flags = answer(unsafe { libc::fcntl(raw, libc::F_GETFL) })? as libc::c_int;
+        // SAFETY: as above.
+        answer(unsafe { libc::fcntl(raw, libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
+        // SAFETY: as above.
+        answer(unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+        Ok(socket)
+    }
+
+    pub(crate) fn is_v6(&self) -> bool {
+        self.is_v6
+    }
+
+    pub(crate) fn bind(&self, addr: SocketAddr) -> io::Result<()> {
+        let name = Name::new(addr, self.is_v6);
+        // SAFETY: pointer and length are those of `name`, which outlives the call.
+        answer(unsafe { libc::bind(self.as_raw_fd(), name.ptr(), name.len()) }).map(drop)
+    }
+
+    /// Sends no packet: it only looks for a way.
+    pub(crate) fn connect(&self, addr: SocketAddr) -> io::Result<()> {
+        let name = Name::new(addr, self.is_v6);
+        // SAFETY: pointer and length are those of `name`, which outlives the call.
+        answer(unsafe { libc::connect(self.as_raw_fd(), name.ptr(), name.len()) }).map(drop)
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        let mut name = Name::ROOM;
+        let mut len = name.len();
+        // SAFETY: pointer and length are those of the room in `name`, which outlives the call.
+        let result = unsafe { libc::getsockname(self.as_raw_fd(), name.ptr_mut(), &raw mut len) };
+        answer(result)?;
+        name.set_len(len);
+        name.to_addr().ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn option(&self, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
+        let mut value: libc::c_int = 0;
+        let mut len = size_of_val(&value) as libc::socklen_t;
+        let (fd, at) = (self.as_raw_fd(), (&raw mut value).cast());
+        // SAFETY: the kernel writes at most `len` bytes to `value`, both of which outlive the call.
+        answer(unsafe { libc::getsockopt(fd, level, name, at, &raw mut len) })?;
+        Ok(value)
+    }
+
+    fn set_option(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        value: libc::c_int,
+    ) -> io::Result<()> {
+        let (at, len) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
+        // SAFETY: the kernel reads `len` bytes of `value`, which outlives the call.
+        answer(unsafe { libc::setsockopt(self.as_raw_fd(), level, name, at, len) }).map(drop)
+    }
+
+    /// On an IPv6 socket: whether IPv4 is spoken on it too.
+    pub(crate) fn set_dual(&self, is_dual: bool) -> io::Result<()> {
+        self.set_option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, (!is_dual).into())
+    }
+
+    /// Whether IPv4 addresses can be reached from it.
+    pub(crate) fn speaks_v4(&self) -> bool {
+        !self.is_v6
+            || self.option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY).is_ok_and(|only| only == 0)
+    }
+
+    /// Never fragments: what does not pass is reported.
+    pub(crate) fn forbid_fragments(&self) -> io::Result<()> {
+        if self.is_v6 {
+            let always = libc::IPV6_PMTUDISC_DO;
+            self.set_option(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, always)?;
+        }
+        self.set_option(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+    }
+
+    /// Errors of the network are kept for `next_trouble`.
+    pub(crate) fn keep_troubles(&self) -> io::Result<()> {
+        if self.is_v6 {
+            self.set_option(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        }
+        self.set_option(libc::IPPROTO_IP, libc::IP_RECVERR, 1)
+    }
+
+    /// Datagrams say how many were dropped before them, if any were.
+    pub(crate) fn count_overflow(&self) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
+    }
+
+    /// Whether trains may arrive whole.
+    pub(crate) fn set_gro(&self, is_on: bool) -> io::Result<()> {
+        self.set_option(libc::SOL_UDP, libc::UDP_GRO, is_on.into())
+    }
+
+    /// Whether the system knows trains at all; a path may still refuse them.
+    pub(crate) fn knows_gso(&self) -> bool {
+        self.option(libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
+    }
+
+    /// Asks for a receive buffer; the length the kernel keeps account of, which is about twice what was asked for.
+    pub(crate) fn set_receive_buffer(&self, len: usize, may_force: bool) -> io::Result<usize> {
+        self.set_buffer(libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, len, may_force)
+    }
+
+    /// The same for what is on its way out.
+    pub(crate) fn set_send_buffer(&self, len: usize, may_force: bool) -> io::Result<usize> {
+        self.set_buffer(libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, len, may_force)
+    }
+
+    fn set_buffer(
+        &self,
+        plain: libc::c_int,
+        force: libc::c_int,
+        len: usize,
+        may_force: bool,
+    ) -> io::Result<usize> {
+        let wanted = len.min(BUFFER_LEN_MAX) as libc::c_int;
+        let is_forced = may_force && self.set_option(libc::SOL_SOCKET, force, wanted).is_ok();
+        if !is_forced {
+            self.set_option(libc::SOL_SOCKET, plain, wanted)?;
+        }
+        Ok(self.option(libc::SOL_SOCKET, plain)? as usize)
+    }
+
+    /// Bytes the kernel charges for what waits to be received.
+    pub(crate) fn charged_len(&self) -> io::Result<usize> {
+        let mut info = [0_u32; MEMINFO_COUNT];
+        let mut len = size_of_val(&info) as libc::socklen_t;
+        let (fd, at) = (self.as_raw_fd(), info.as_mut_ptr().cast());
+        // SAFETY: the kernel writes at most `len` bytes to `info`, both of which outlive the call.
+        answer(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, SO_MEMINFO, at, &raw mut len) })?;
+        Ok(info[MEMINFO_RMEM_ALLOC] as usize)
+    }
+
+    /// The MTU of the way to where it is connected.
+    pub(crate) fn path_mtu(&self, is_v6: bool) -> io::Result<usize> {
+        let (level, name) = match is_v6 {
+            true => (libc::IPPROTO_IPV6, IPV6_MTU),
+            false => (libc::IPPROTO_IP, libc::IP_MTU),
+        };
+        let mtu = self.option(level, name)?;
+        usize::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+
+    /// The next entry of the error queue.
+    pub(crate) fn next_trouble(&self) -> Option<Trouble> {
+        let mut name = Name::ROOM;
+        let mut control = [0_u64; 32];
+        // SAFETY: `msghdr` is plain data; all zeros are a valid value.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = name.ptr_mut().cast();
+        message.msg_namelen = name.len();
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control) as _;
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: `message` names room that is ours and outlives the call, with its true lengths.
+        answer_len(unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) }).ok()?;
+        name.set_len(message.msg_namelen);
+        let mut found = Trouble { to: name.to_addr(), errno: 0, info: 0, is_local: false };
+        each_control(&message, |level, kind, value| {
+            let is_trouble = (level, kind) == (libc::SOL_IP, libc::IP_RECVERR)
+                || (level, kind) == (libc::SOL_IPV6, libc::IPV6_RECVERR);
+            if is_trouble && value.len() >= size_of::<libc::sock_extended_err>() {
+                // SAFETY: enough bytes are there, and any bytes make this plain struct.
+                let error: libc::sock_extended_err =
+                    unsafe { ptr::read_unaligned(value.as_ptr().cast()) };
+                found.errno = error.ee_errno as i32;
+                found.info = error.ee_info as usize;
+                found.is_local = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL;
+            }
+        });
+        Some(found)
+    }
+
+    /// Sends `count` segments of `len` bytes as one train to where it is connected: does the system take it?
+    pub(crate) fn try_train(&self, count: usize, len: usize) -> io::Result<()> {
+        let bytes = vec![0_u8; count * len];
+        let mut part = libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
+        let mut control = super::outbox::Control::segment(len as u16);
+        // SAFETY: `msghdr` is plain data; all zeros are a valid value.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        control.attach(&mut message);
+        // SAFETY: `message` names `bytes`, which are only read, and `control`, with their true lengths.
+        answer_len(unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, 0) }).map(drop)
+    }
+
+    /// Sends bytes to where it is connected.
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let (at, len) = (bytes.as_ptr().cast(), bytes.len());
+        // SAFETY: the kernel reads `bytes`, which outlive the call.
+        answer_len(unsafe { libc::send(self.as_raw_fd(), at, len, libc::MSG_DONTWAIT) })
+    }
+}
+
+/// Calls `f` with level, type and value of each control message.
+pub(super) fn each_control(
+    message: &libc::msghdr,
+    mut f: impl FnMut(libc::c_int, libc::c_int, &[u8]),
+) {
+    // SAFETY: control pointer and length of `message` are those of a buffer filled by the kernel.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !next.is_null() {
+        // SAFETY: not null, so a whole header is inside the control buffer, which is aligned for it.
+        let header = unsafe { *next };
+        let head_len = {
+            // SAFETY: computes, touches nothing.
+            unsafe { libc::CMSG_LEN(0) as usize }
+        };
+        let len = (header.cmsg_len as usize).saturating_sub(head_len);
+        // SAFETY: the kernel wrote a header with that length of data behind it, inside the buffer.
+        let value = unsafe { std::slice::from_raw_parts(libc::CMSG_DATA(next), len) };
+        f(header.cmsg_level, header.cmsg_type, value);
+        // SAFETY: `next` is a header of this message.
+        next = unsafe { libc::CMSG_NXTHDR(message, next) };
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,564 @@
+//! Frames as UDP datagrams: anywhere, without rights.
+//!
+//! ```text
+//!   Burst ─▶ outbox ─ sendmmsg, trains by UDP_SEGMENT ─▶ … ─▶ recvmmsg, trains by UDP_GRO ─▶ inbox ─▶ Arrived
+//!                                                             └ payload scattered to its place (landing.rs)
+//! ```
+//!
+//! One socket. What stands next to each other in a burst, goes to the same place and has the same length leaves as a
+//! train, which costs one pass through the kernel; the kernel at the other end may hand it over as it was sent, or put
+//! together again what arrived apart. Neither is assumed: both are probed, and what a path does not take is noticed.
+//! Nothing is fragmented: what is too long for its way comes back as a [`Notice`].
+//!
+//! The memory that frames arrive in is the link's; it is as large as the longest datagram for each that one call can
+//! receive, and exists once it is touched.
+
+mod config;
+mod landing;
+mod locate;
+mod opening;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+pub use config::{UdpConfig, UdpError, Use};
+pub use locate::{from_locator, show, to_locator};
+
+use crate::mem::Table;
+use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
+use crate::sys::outbox::{Outbox, Refused, Rules};
+use crate::sys::socket::Socket;
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use landing::Arrival;
+use opening::{Opened, TRAIN_LEN_MAX};
+
+/// Notices not fetched yet; a peer that is not there must not fill memory.
+const NOTICE_COUNT_MAX: usize = 64;
+/// Lines of the log.
+const LOG_COUNT_MAX: usize = 32;
+/// Ways whose longest frame is remembered.
+const WAY_COUNT_MAX: usize = 64;
+/// Bytes that one call receives at most, roughly: more would leave the cache before they are read.
+const CALL_LEN_MAX: usize = 1 << 18;
+/// Single datagrams shorter than this say nothing about how bulk data arrives: acknowledgements come so too.
+const BULK_LEN_MIN: usize = 1024;
+/// Errors of earlier datagrams are reported by later calls; so often a call is repeated for them.
+const RETRY_COUNT_MAX: usize = 8;
+/// The longest UDP datagram.
+const DATAGRAM_LEN_MAX: usize = 65_535;
+
+/// What it did so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    calls_out: u64,
+    frames_out: u64,
+    trains_out: u64,
+    send_blocked: u64,
+    send_failed: u64,
+    void_frames: u64,
+    gso_off: u64,
+    calls_in: u64,
+    datagrams_in: u64,
+    trains_in: u64,
+    bytes_in: u64,
+    landed_bytes: u64,
+    lifted_bytes: u64,
+    overflow_drops: u64,
+    troubles: u64,
+}
+
+/// What arrived lately: what is expected next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    /// Datagrams of the last call.
+    count: usize,
+    /// The longest of them.
+    len_max: usize,
+    /// Bulk data comes in trains.
+    is_train: bool,
+    /// Bytes of the last train.
+    train_len: usize,
+    /// The one before was as long.
+    is_steady: bool,
+}
+
+/// A link over one UDP socket.
+#[derive(Debug)]
+pub struct Udp {
+    socket: Socket,
+    about: About,
+    locator: Locator,
+    local_ip: IpAddr,
+    speaks_v4: bool,
+    /// Segments the system takes in a train; 0 once a path refused them.
+    train_count_max: usize,
+    /// Trains out are wanted.
+    wants_trains: bool,
+    buffer_lens: (usize, usize),
+    backlog: Backlog,
+    outbox: Outbox,
+    inbox: Inbox,
+    arrivals: Vec<Arrival>,
+    landing: Option<Landing>,
+    recent: Recent,
+    ways: Vec<(Locator, usize)>,
+    way_next: usize,
+    notices: VecDeque<Notice>,
+    log: Vec<String>,
+    counters: Counters,
+    dropped_last: u32,
+}
+
+/// Bytes of frames that can wait in the socket, by how they arrive.
+///
+/// The kernel charges a datagram with the memory it occupies, not with its length: 2304 for 1472, 16640 for 8972, where
+/// the sender's side allocated it. A train shares its overhead. It gives room back only when a quarter of the buffer
+/// was read or nothing waits any more (`udp_rmem_release`), so three quarters count here.
+#[derive(Clone, Copy, Debug)]
+struct Backlog {
+    single: u64,
+    train: u64,
+}
+
+impl Backlog {
+    /// The worst of a usual frame and the longest, as measured (`opening::charge_of`).
+    fn measure(opened: &Opened) -> Self {
+        let room = (opened.receive_buffer_len / 4 * 3) as u64;
+        let holds = |len: usize, count: usize| -> u64 {
+            let charged = opening::charge_of(len, count).unwrap_or(2 * len * count + 1024);
+            (room * (len * count) as u64) / charged.max(len * count) as u64
+        };
+        let usual_len = opened.frame_len_max.min(1472);
+        let single = holds(usual_len, 1).min(holds(opened.frame_len_max, 1));
+        let count = (TRAIN_LEN_MAX / usual_len).clamp(1, 44);
+        let train = if opened.is_gro { holds(usual_len, count) } else { single };
+        Self { single, train: train.max(single) }
+    }
+}
+
+impl Udp {
+    /// Opens a socket of its own.
+    ///
+    /// # Errors
+    /// [`UdpError`] names address and port, and what to do.
+    pub fn open(config: &UdpConfig) -> Result<Self, UdpError> {
+        Self::new(opening::open(config)?)
+    }
+
+    /// Takes a bound UDP socket that somebody else opened. Of the config, address and ports are not used.
+    ///
+    /// # Errors
+    /// As for [`Udp::open`].
+    pub fn from_fd(fd: OwnedFd, config: &UdpConfig) -> Result<Self, UdpError> {
+        Self::new(opening::open_fd(fd, config)?)
+    }
+
+    fn new(opened: Opened) -> Result<Self, UdpError> {
+        let inbox = Inbox::new()
+            .map_err(|error| UdpError::System { doing: "getting memory for frames", error })?;
+        let backlog = Backlog::measure(&opened);
+        let about = About {
+            kind: "udp",
+            frame_len_max: opened.frame_len_max,
+            train_len_max: 0,
+            train_count_max: 0,
+            is_reliable: false,
+            is_checked: true,
+            can_land: true,
+            backlog_len_max: backlog.single,
+        };
+        let mut udp = Self {
+            locator: to_locator(opening::usable_addr(opened.bound)),
+            local_ip: opened.bound.ip(),
+            speaks_v4: opened.socket.speaks_v4(),
+            socket: opened.socket,
+            about,
+            train_count_max: opened.train_count_max,
+            wants_trains: true,
+            buffer_lens: (opened.receive_buffer_len, opened.send_buffer_len),
+            backlog,
+            outbox: Outbox::new(),
+            inbox,
+            arrivals: Vec::with_capacity(2 * SLOT_COUNT_MAX),
+            landing: None,
+            recent: Recent { is_train: opened.is_gro, ..Recent::default() },
+            ways: Vec::new(),
+            way_next: 0,
+            notices: VecDeque::new(),
+            log: Vec::new(),
+            counters: Counters::default(),
+            dropped_last: 0,
+        };
+        udp.set_trains(true);
+        Ok(udp)
+    }
+
+    /// Whether trains are sent, where the system knows them: a path may lose them without saying so.
+    pub fn set_trains(&mut self, is_on: bool) {
+        self.wants_trains = is_on;
+        let is_on = is_on && self.train_count_max > 1;
+        self.about.train_count_max = if is_on { self.train_count_max } else { 0 };
+        self.about.train_len_max = if is_on { TRAIN_LEN_MAX } else { 0 };
+    }
+
+    /// What happened that a person may want to know, oldest first; no more than the first few dozen lines.
+    pub fn log(&self) -> &[String] {
+        &self.log
+    }
+
+    /// Receive and send buffer, in bytes as the kernel keeps account of them: about twice what was asked for, less where
+    /// the system's limit (`net.core.rmem_max`, `wmem_max`) is lower.
+    pub fn buffer_lens(&self) -> (usize, usize) {
+        self.buffer_lens
+    }
+
+    /// Bytes of full-size frames that the socket holds if each comes alone, and if they come in trains.
+    /// `about().backlog_len_max` is the one that fits what came lately; at first, the smaller.
+    pub fn backlog_lens(&self) -> (u64, u64) {
+        (self.backlog.single, self.backlog.train)
+    }
+
+    fn say(&mut self, line: impl FnOnce() -> String) {
+        if self.log.len() < LOG_COUNT_MAX {
+            self.log.push(line());
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        if self.notices.len() < NOTICE_COUNT_MAX && self.notices.back() != Some(&notice) {
+            self.notices.push_back(notice);
+        }
+    }
+
+    /// Reads the error queue. Errors of this host itself were told to the call that caused them.
+    fn read_troubles(&mut self) {
+        for _ in 0..NOTICE_COUNT_MAX {
+            let Some(trouble) = self.socket.next_trouble() else { return };
+            self.counters.troubles += 1;
+            let Some(addr) = trouble.to.filter(|_| !trouble.is_local) else { continue };
+            let to = to_locator(addr);
+            match trouble.errno {
+                libc::EMSGSIZE => {
+                    let len = opening::frame_len_of(trouble.info, addr.is_ipv6());
+                    self.learn_way(to, len);
+                    self.notice(Notice::TooLong { to, frame_len_max: len });
+                }
+                errno if is_unreachable(errno) => self.notice(Notice::Unreachable { to }),
+                _ => {}
+            }
+        }
+    }
+
+    fn learn_way(&mut self, to: Locator, len: usize) {
+        let len = len.min(self.about.frame_len_max);
+        if let Some(way) = self.ways.iter_mut().find(|way| way.0 == to) {
+            way.1 = len;
+        } else if self.ways.len() < WAY_COUNT_MAX {
+            self.ways.push((to, len));
+        } else {
+            self.ways[self.way_next] = (to, len);
+            self.way_next = (self.way_next + 1) % WAY_COUNT_MAX;
+        }
+    }
+}
+
+fn is_unreachable(errno: i32) -> bool {
+    use libc::{EACCES, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENOPROTOOPT};
+    matches!(
+        errno,
+        ECONNREFUSED | EHOSTUNREACH | ENETUNREACH | EHOSTDOWN | ENETDOWN | ENOPROTOOPT | EACCES
+    )
+}
+
+/// Where a locator leads from a socket of this family.
+fn place_of(locator: &Locator, is_v6: bool, speaks_v4: bool) -> Option<SocketAddr> {
+    from_locator(locator).filter(|addr| if addr.is_ipv4() { speaks_v4 } else { is_v6 })
+}
+
+/// What to do about a message that did not go.
+enum Verdict {
+    /// Send it again.
+    Again,
+    /// Send it again without a train, to learn whether the train was the reason.
+    Apart,
+    /// These frames are lost.
+    Lost(usize),
+    /// Not now.
+    Later,
+}
+
+/// Sending.
+impl Udp {
+    fn send_all(&mut self, burst: &Burst, first: usize, memory: &Table) -> io::Result<usize> {
+        let count = burst.len();
+        let (is_v6, speaks_v4) = (self.socket.is_v6(), self.speaks_v4);
+        let (mut at, mut retry_count, mut is_apart) = (first, 0, false);
+        while at < count {
+            let count_max = if is_apart { 1 } else { self.about.train_count_max };
+            let rules = Rules { count_max, len_max: self.about.train_len_max };
+            let place = |locator: &Locator| place_of(locator, is_v6, speaks_v4);
+            let sent = self.outbox.send(&self.socket, burst, at, memory, rules, place);
+            self.counters.calls_out += u64::from(sent.is_called);
+            self.counters.frames_out += sent.frame_count as u64;
+            self.counters.trains_out += sent.train_count as u64;
+            self.counters.void_frames += sent.void_count as u64;
+            at += sent.frame_count;
+            let Some(refused) = sent.refused else {
+                if is_apart && self.train_count_max > 0 {
+                    self.give_up_trains(burst, at);
+                }
+                (retry_count, is_apart) = (0, false);
+                continue;
+            };
+            retry_count += 1;
+            match self.judge(burst, at, &refused, retry_count)? {
+                Verdict::Again => {}
+                Verdict::Apart => is_apart = true,
+                Verdict::Lost(count) => {
+                    self.counters.send_failed += count as u64;
+                    (at, retry_count, is_apart) = (at + count, 0, false);
+                }
+                Verdict::Later => {
+                    self.counters.send_blocked += 1;
+                    break;
+                }
+            }
+        }
+        Ok(at - first)
+    }
+
+    /// A message was refused. Frame number `at` of the burst is its first.
+    fn judge(
+        &mut self,
+        burst: &Burst,
+        at: usize,
+        refused: &Refused,
+        retry_count: usize,
+    ) -> io::Result<Verdict> {
+        let (frame, lost) = (&burst.frames()[at], Verdict::Lost(refused.frame_count));
+        let is_train = refused.frame_count > 1;
+        Ok(match refused.errno {
+            libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Verdict::Later,
+            libc::EINTR => Verdict::Again,
+            libc::EIO | libc::EINVAL if is_train => Verdict::Apart,
+            libc::EMSGSIZE => {
+                self.on_too_long(frame.to, frame.len as usize);
+                lost
+            }
+            libc::EDESTADDRREQ => {
+                self.notice(Notice::Unreachable { to: frame.to });
+                self.say(|| format!("{} is no place this socket can send to", show(&frame.to)));
+                lost
+            }
+            // May be the answer to an earlier datagram, elsewhere: then this one was not even tried.
+            errno if is_unreachable(errno) && retry_count <= RETRY_COUNT_MAX => {
+                let before = self.counters.troubles;
+                self.read_troubles();
+                if retry_count > 1 && self.counters.troubles == before {
+                    self.notice(Notice::Unreachable { to: frame.to });
+                    return Ok(lost);
+                }
+                Verdict::Again
+            }
+            libc::EBADF | libc::ENOTSOCK | libc::EFAULT => {
+                return Err(io::Error::from_raw_os_error(refused.errno));
+            }
+            errno => {
+                let error = io::Error::from_raw_os_error(errno);
+                self.say(|| format!("a frame to {} was not sent: {error}", show(&frame.to)));
+                lost
+            }
+        })
+    }
+
+    fn on_too_long(&mut self, to: Locator, len: usize) {
+        self.read_troubles(); // the same is told there, and would keep the socket readable
+        let known =
+            from_locator(&to).and_then(|addr| opening::frame_len_between(self.local_ip, addr));
+        let frame_len_max = known.unwrap_or(len).min(len.saturating_sub(1));
+        self.learn_way(to, frame_len_max);
+        self.notice(Notice::TooLong { to, frame_len_max });
+    }
+
+    /// A train was refused and its first frame alone was not. Frame number `at` is the one behind it.
+    fn give_up_trains(&mut self, burst: &Burst, at: usize) {
+        let to = burst.frames()[at - 1].to;
+        self.train_count_max = 0;
+        self.set_trains(self.wants_trains);
+        self.counters.gso_off += 1;
+        self.say(|| format!("trains are off: the way to {} does not take them", show(&to)));
+    }
+}
+
+/// Receiving.
+impl Udp {
+    /// How many slots to use, and how many frames are expected in each.
+    fn plan(&self, landing: Option<&Landing>) -> (usize, usize) {
+        let Recent { count, len_max, is_train, train_len, is_steady } = self.recent;
+        let more = if count == 0 { 1 } else { (count * 4).min(SLOT_COUNT_MAX) };
+        let slots_of = |len: usize| more.min((CALL_LEN_MAX / len.max(1)).max(1));
+        let Some(landing) = landing else {
+            return (slots_of(len_max), 0);
+        };
+        let frame_len = landing.head_len + landing.payload_len;
+        match (is_train, is_steady) {
+            (false, _) => (slots_of(frame_len), 1),
+            (true, true) => (slots_of(train_len), train_len.div_ceil(frame_len)),
+            // Where the next train ends is not known, so no second slot can be right.
+            (true, false) => (1, DATAGRAM_LEN_MAX / frame_len),
+        }
+    }
+
+    fn receive_some(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
+        self.arrivals.clear();
+        let landing = landing.filter(|landing| {
+            landing.head_len > 0
+                && landing.payload_len > 0
+                && landing.head_len + landing.payload_len <= DATAGRAM_LEN_MAX
+        });
+        self.landing = landing.copied();
+        let (slot_count, per_slot) = self.plan(landing);
+        let mut retry_count = 0;
+        let count = loop {
+            self.counters.calls_in += 1;
+            let expected = landing.map(|landing| (landing, per_slot));
+            match self.inbox.receive(&self.socket, slot_count, expected, memory) {
+                Ok(count) => break count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break 0,
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(0);
+                    let is_known = is_unreachable(errno)
+                        || matches!(errno, libc::EINTR | libc::EMSGSIZE | libc::EPROTO);
+                    retry_count += 1;
+                    if !is_known {
+                        return Err(error);
+                    }
+                    self.read_troubles();
+                    if retry_count > RETRY_COUNT_MAX {
+                        break 0;
+                    }
+                }
+            }
+        };
+        (self.recent.count, self.recent.len_max) = (count, 0);
+        for slot in 0..count {
+            self.take(slot, memory);
+        }
+        Ok(self.arrivals.len())
+    }
+
+    fn take(&mut self, slot: usize, memory: &Table) {
+        let datagram = self.inbox.datagram(slot);
+        self.counters.datagrams_in += 1;
+        self.counters.bytes_in += datagram.len as u64;
+        if let Some(dropped) = datagram.dropped {
+            let more = dropped.wrapping_sub(self.dropped_last);
+            self.counters.overflow_drops += u64::from(more);
+            self.dropped_last = dropped;
+        }
+        self.remember(datagram.len, datagram.segment_len);
+        let Some(addr) = datagram.from.to_addr().filter(|_| datagram.len > 0) else { return };
+        let from = to_locator(addr);
+        let expected_count = self.inbox.expected(slot).count;
+        let Some(landing) = self.landing.filter(|_| expected_count > 0) else {
+            let at = Inbox::spill_of(slot).start;
+            let stride = datagram.segment_len.unwrap_or(datagram.len);
+            self.arrivals.push(Arrival::plain(from, slot, at..at + datagram.len, stride));
+            return;
+        };
+        let (inbox, arrivals) = (&mut self.inbox, &mut self.arrivals);
+        let sorted = landing::sort_out(slot, &datagram, from, &landing, inbox, memory, arrivals);
+        self.counters.landed_bytes += sorted.landed_len as u64;
+        self.counters.lifted_bytes += sorted.lifted_len as u64;
+    }
+
+    /// Learns from a datagram how the next ones may look.
+    fn remember(&mut self, len: usize, segment_len: Option<usize>) {
+        self.recent.len_max = self.recent.len_max.max(len);
+        match segment_len {
+            Some(_) => {
+                self.counters.trains_in += 1;
+                self.recent.is_train = true;
+                self.recent.is_steady = self.recent.train_len == len;
+                self.recent.train_len = len;
+                self.about.backlog_len_max = self.backlog.train;
+            }
+            None if len >= BULK_LEN_MIN => {
+                self.recent.is_train = false;
+                self.about.backlog_len_max = self.backlog.single;
+            }
+            None => {}
+        }
+    }
+}
+
+impl Link<Table> for Udp {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn locator(&self) -> Locator {
+        self.locator
+    }
+
+    fn frame_len_to(&mut self, to: &Locator) -> usize {
+        if let Some(way) = self.ways.iter().find(|way| way.0 == *to) {
+            return way.1;
+        }
+        let known =
+            from_locator(to).and_then(|addr| opening::frame_len_between(self.local_ip, addr));
+        let len = known.unwrap_or(self.about.frame_len_max).min(self.about.frame_len_max);
+        self.learn_way(*to, len);
+        len
+    }
+
+    fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
+        self.send_all(burst, first, memory)
+    }
+
+    fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
+        self.receive_some(landing, memory)
+    }
+
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        self.arrivals[index].show(&self.inbox)
+    }
+
+    fn lift(&mut self, index: usize, first: usize, memory: &mut Table) {
+        let Some(landing) = self.landing else { return };
+        let arrival = &mut self.arrivals[index];
+        let lifted = landing::lift(arrival, first, &landing, &mut self.inbox, memory);
+        self.counters.lifted_bytes += lifted as u64;
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
+        let c = &self.counters;
+        show("calls_out", c.calls_out);
+        show("frames_out", c.frames_out);
+        show("trains_out", c.trains_out);
+        show("send_blocked", c.send_blocked);
+        show("send_failed", c.send_failed);
+        show("void_frames", c.void_frames);
+        show("gso_off", c.gso_off);
+        show("calls_in", c.calls_in);
+        show("datagrams_in", c.datagrams_in);
+        show("trains_in", c.trains_in);
+        show("bytes_in", c.bytes_in);
+        show("landed_bytes", c.landed_bytes);
+        show("lifted_bytes", c.lifted_bytes);
+        show("overflow_drops", c.overflow_drops);
+        show("troubles", c.troubles);
+    }
+}

@@ -1,0 +1,94 @@
+//! Locators of UDP: an address and a port in 24 bytes.
+//!
+//! ```text
+//!  0  mark 'U'   1  family 4 or 6   2  port, big-endian   4  address (IPv4: 4 bytes, then zeros)   20  scope u32
+//! ```
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use crate::Locator;
+
+/// The first byte of each of our locators.
+const MARK: u8 = b'U';
+
+/// The locator of an address.
+pub fn to_locator(addr: SocketAddr) -> Locator {
+    let mut locator = [0; 24];
+    locator[0] = MARK;
+    locator[2..4].copy_from_slice(&addr.port().to_be_bytes());
+    match addr {
+        SocketAddr::V4(addr) => {
+            locator[1] = 4;
+            locator[4..8].copy_from_slice(&addr.ip().octets());
+        }
+        SocketAddr::V6(addr) => {
+            locator[1] = 6;
+            locator[4..20].copy_from_slice(&addr.ip().octets());
+            locator[20..].copy_from_slice(&addr.scope_id().to_le_bytes());
+        }
+    }
+    locator
+}
+
+/// The address a locator names; `None` if it is none of ours. Port 0 and the wildcard addresses are nowhere.
+pub fn from_locator(locator: &Locator) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes([locator[2], locator[3]]);
+    if locator[0] != MARK || port == 0 {
+        return None;
+    }
+    let addr = match locator[1] {
+        4 if locator[8..].iter().all(|&byte| byte == 0) => {
+            let octets: [u8; 4] = locator[4..8].try_into().ok()?;
+            SocketAddr::from((Ipv4Addr::from(octets), port))
+        }
+        6 => {
+            let octets: [u8; 16] = locator[4..20].try_into().ok()?;
+            let scope = u32::from_le_bytes(locator[20..].try_into().ok()?);
+            SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::from(octets), port, 0, scope))
+        }
+        _ => return None,
+    };
+    (!addr.ip().is_unspecified()).then_some(addr)
+}
+
+/// What a person is shown: `10.0.0.1:7000`, `[fe80::1%2]:7000`, or the bytes of a locator that is none of ours.
+pub fn show(locator: &Locator) -> String {
+    match from_locator(locator) {
+        Some(addr) => addr.to_string(),
+        None => {
+            let hex: String = locator.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("locator {hex}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_back_and_are_shown() {
+        for text in ["10.1.2.3:4", "[2001:db8::1]:65535", "127.0.0.1:7000"] {
+            let addr: SocketAddr = text.parse().unwrap();
+            assert_eq!(from_locator(&to_locator(addr)), Some(addr));
+            assert_eq!(show(&to_locator(addr)), text);
+        }
+        let scoped = SocketAddr::V6(SocketAddrV6::new("fe80::1".parse().unwrap(), 9, 0, 3));
+        assert_eq!(from_locator(&to_locator(scoped)), Some(scoped));
+        assert_eq!(show(&to_locator(scoped)), "[fe80::1%3]:9");
+    }
+
+    #[test]
+    fn other_bytes_are_nowhere() {
+        assert_eq!(from_locator(&[0; 24]), None);
+        assert!(show(&[0xab; 24]).starts_with("locator abab"));
+        for nowhere in ["10.0.0.1:0", "0.0.0.0:5", "[::]:5"] {
+            assert_eq!(from_locator(&to_locator(nowhere.parse().unwrap())), None, "{nowhere}");
+        }
+        let mut mangled = to_locator("10.0.0.1:5".parse().unwrap());
+        mangled[23] = 1;
+        assert_eq!(from_locator(&mangled), None);
+        mangled[1] = 5;
+        assert_eq!(from_locator(&mangled), None);
+    }
+}

@@ -1,0 +1,205 @@
+//! Opening: the socket, what it may hold, which trains the system knows, how long frames may be.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
+
+use super::config::{UdpConfig, UdpError, Use};
+use crate::sys::interfaces;
+use crate::sys::socket::Socket;
+
+/// UDP and IPv4 headers.
+const OVERHEAD_V4_LEN: usize = 28;
+/// UDP and IPv6 headers.
+const OVERHEAD_V6_LEN: usize = 48;
+/// What the 16 bits of IPv4's total length leave.
+const FRAME_V4_LEN_MAX: usize = 65_535 - OVERHEAD_V4_LEN;
+/// What the 16 bits of UDP's length leave; IPv6 does not count its own header.
+const FRAME_V6_LEN_MAX: usize = 65_535 - 8;
+/// Where the system says nothing: plain Ethernet.
+const MTU_USUAL: usize = 1500;
+/// A train with all its headers must stay below 64 KiB (the usual `gso_max_size`), else it is cut up in software before it
+/// reaches the driver: Ethernet, a VLAN tag, IPv6, UDP.
+pub(super) const TRAIN_LEN_MAX: usize = 65_535 - 14 - 4 - OVERHEAD_V6_LEN;
+/// UDP_MAX_SEGMENTS of Linux: 64 at first, 128 in later versions.
+const TRAIN_COUNTS: [usize; 2] = [128, 64];
+
+/// An open socket and what was found out about it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) socket: Socket,
+    /// As bound: may be a wildcard.
+    pub(super) bound: SocketAddr,
+    /// Segments in a train out; 0 if the system knows none.
+    pub(super) train_count_max: usize,
+    /// Whether trains may arrive whole.
+    pub(super) is_gro: bool,
+    pub(super) frame_len_max: usize,
+    /// As the kernel keeps account of them.
+    pub(super) receive_buffer_len: usize,
+    pub(super) send_buffer_len: usize,
+}
+
+pub(super) fn open(config: &UdpConfig) -> Result<Opened, UdpError> {
+    let ip = config.bind.ip();
+    let socket = Socket::open(ip.is_ipv6()).map_err(|error| match error.raw_os_error() {
+        Some(libc::EAFNOSUPPORT) => UdpError::NoFamily { ip },
+        _ => UdpError::System { doing: "opening a UDP socket", error },
+    })?;
+    if ip.is_ipv6() {
+        let is_dual = ip.is_unspecified();
+        socket.set_dual(is_dual).map_err(doing("choosing IPv4 beside IPv6"))?;
+    }
+    match &config.ports {
+        Some(ports) => bind_first_free(&socket, config.bind, ports)?,
+        None => bind(&socket, config.bind)?,
+    }
+    prepare(socket, config)
+}
+
+pub(super) fn open_fd(fd: OwnedFd, config: &UdpConfig) -> Result<Opened, UdpError> {
+    let socket = Socket::from_fd(fd).map_err(|_| UdpError::NotUdp)?;
+    if local_addr(&socket)?.port() == 0 {
+        return Err(UdpError::NotBound);
+    }
+    prepare(socket, config)
+}
+
+fn local_addr(socket: &Socket) -> Result<SocketAddr, UdpError> {
+    socket.local_addr().map_err(doing("asking the socket for its address"))
+}
+
+fn doing(doing: &'static str) -> impl Fn(io::Error) -> UdpError {
+    move |error| UdpError::System { doing, error }
+}
+
+fn bind(socket: &Socket, bind: SocketAddr) -> Result<(), UdpError> {
+    socket.bind(bind).map_err(|error| match error.raw_os_error() {
+        Some(libc::EADDRINUSE) => UdpError::PortInUse { bind },
+        Some(libc::EADDRNOTAVAIL | libc::EINVAL) => UdpError::NotOurs { ip: bind.ip() },
+        Some(libc::EACCES | libc::EPERM) => UdpError::NotPermitted { bind },
+        Some(libc::EAFNOSUPPORT) => UdpError::NoFamily { ip: bind.ip() },
+        _ => UdpError::System { doing: "binding the UDP socket", error },
+    })
+}
+
+fn bind_first_free(
+    socket: &Socket,
+    addr: SocketAddr,
+    ports: &RangeInclusive<u16>,
+) -> Result<(), UdpError> {
+    if ports.is_empty() || *ports.start() == 0 {
+        return Err(UdpError::NoPorts { ports: ports.clone() });
+    }
+    for port in ports.clone() {
+        let mut addr = addr;
+        addr.set_port(port);
+        match bind(socket, addr) {
+            Err(UdpError::PortInUse { .. }) => {}
+            other => return other,
+        }
+    }
+    Err(UdpError::PortsInUse { ip: addr.ip(), ports: ports.clone() })
+}
+
+fn prepare(socket: Socket, config: &UdpConfig) -> Result<Opened, UdpError> {
+    socket.forbid_fragments().map_err(doing("forbidding fragments"))?;
+    socket.keep_troubles().map_err(doing("asking for errors of the network"))?;
+    socket.count_overflow().map_err(doing("asking for the count of lost datagrams"))?;
+    let may_force = !config.buffers_unprivileged;
+    let receive_buffer_len = socket
+        .set_receive_buffer(config.receive_buffer_len, may_force)
+        .map_err(doing("setting the receive buffer"))?;
+    let send_buffer_len = socket
+        .set_send_buffer(config.send_buffer_len, may_force)
+        .map_err(doing("setting the send buffer"))?;
+    let bound = local_addr(&socket)?;
+    let is_gro = config.gro == Use::Auto && socket.set_gro(true).is_ok();
+    let is_gso = config.gso == Use::Auto && socket.knows_gso();
+    let mtu = interfaces::mtu_of(bound.ip(), &socket).unwrap_or(MTU_USUAL);
+    let frame_len_max = frame_len_of(mtu, socket.is_v6() && !socket.speaks_v4());
+    let train_count_max = if is_gso { probe_train_count() } else { 0 };
+    Ok(Opened {
+        socket,
+        bound,
+        train_count_max,
+        is_gro,
+        frame_len_max,
+        receive_buffer_len,
+        send_buffer_len,
+    })
+}
+
+/// The longest frame in packets of that length.
+pub(super) fn frame_len_of(mtu: usize, is_v6: bool) -> usize {
+    match is_v6 {
+        true => mtu.saturating_sub(OVERHEAD_V6_LEN).min(FRAME_V6_LEN_MAX),
+        false => mtu.saturating_sub(OVERHEAD_V4_LEN).min(FRAME_V4_LEN_MAX),
+    }
+}
+
+/// A socket that talks to itself on the loopback interface.
+fn loopback() -> io::Result<Socket> {
+    let loopback = |ip: IpAddr| -> io::Result<Socket> {
+        let socket = Socket::open(ip.is_ipv6())?;
+        socket.bind(SocketAddr::new(ip, 0))?;
+        socket.connect(socket.local_addr()?)?;
+        Ok(socket)
+    };
+    loopback(Ipv4Addr::LOCALHOST.into()).or_else(|_| loopback(Ipv6Addr::LOCALHOST.into()))
+}
+
+/// How many segments the system takes in one train. Where there is no loopback to try it on, what all versions take.
+fn probe_train_count() -> usize {
+    let takes = |count: &usize| loopback().and_then(|socket| socket.try_train(*count, 1)).is_ok();
+    TRAIN_COUNTS.into_iter().find(takes).unwrap_or(TRAIN_COUNTS[1])
+}
+
+/// What the kernel charges for a datagram of each length while it waits, found out on the loopback interface, where it is
+/// the memory that the sender's side of the kernel allocated, as on a veth. Drivers of real interfaces allocate in their own
+/// ways; the count of overflows tells where they take more.
+pub(super) fn charge_of(len: usize, train_count: usize) -> Option<usize> {
+    let socket = loopback().ok()?;
+    socket.set_receive_buffer(1 << 20, false).ok()?;
+    if train_count > 1 {
+        socket.set_gro(true).ok()?;
+        socket.try_train(train_count, len).ok()?;
+    } else {
+        socket.send(&vec![0; len]).ok()?;
+    }
+    socket.charged_len().ok().filter(|&charged| charged > 0)
+}
+
+/// An address others can send to, for a socket bound to a wildcard: the source address of the default route.
+pub(super) fn usable_addr(bound: SocketAddr) -> SocketAddr {
+    if !bound.ip().is_unspecified() {
+        return bound;
+    }
+    // Addresses for documentation: nobody has them, and connecting sends nothing.
+    let far_v6 = SocketAddr::from((Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 9));
+    let far_v4 = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9));
+    let source_for = |far: SocketAddr| -> Option<IpAddr> {
+        let socket = Socket::open(far.is_ipv6()).ok()?;
+        socket.connect(far).ok()?;
+        let ip = socket.local_addr().ok()?.ip();
+        (!ip.is_unspecified()).then_some(ip)
+    };
+    let ip = match bound {
+        SocketAddr::V4(_) => source_for(far_v4).unwrap_or(Ipv4Addr::LOCALHOST.into()),
+        SocketAddr::V6(_) => {
+            source_for(far_v6).or_else(|| source_for(far_v4)).unwrap_or(Ipv6Addr::LOCALHOST.into())
+        }
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
+/// The longest frame on the way from `local` to `to`, as the system knows it now.
+pub(super) fn frame_len_between(local: IpAddr, to: SocketAddr) -> Option<usize> {
+    let socket = Socket::open(to.is_ipv6()).ok()?;
+    if !local.is_unspecified() && local.is_ipv6() == to.is_ipv6() {
+        socket.bind(SocketAddr::new(local, 0)).ok()?;
+    }
+    socket.connect(to).ok()?;
+    Some(frame_len_of(socket.path_mtu(to.is_ipv6()).ok()?, to.is_ipv6()))
+}

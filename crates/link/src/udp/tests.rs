@@ -1,0 +1,656 @@
+//! Frames over real sockets: the loopback interface, where nobody else is.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::Landed;
+
+const HEAD_LEN: usize = 40;
+/// Long enough for a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn open_at(ip: impl Into<IpAddr>) -> Udp {
+    Udp::open(&UdpConfig::at(SocketAddr::new(ip.into(), 0))).unwrap()
+}
+
+fn open() -> Udp {
+    open_at(Ipv4Addr::LOCALHOST)
+}
+
+fn counter(link: &Udp, name: &str) -> u64 {
+    let mut found = None;
+    link.each_counter(&mut |known, value| {
+        if known == name {
+            found = Some(value);
+        }
+    });
+    found.unwrap_or_else(|| panic!("no counter {name}"))
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|at| ((at * 31 + seed * 7 + (at >> 8)) & 0xff) as u8).collect()
+}
+
+/// All frames that arrive until there are `count`, whole, with who sent them.
+fn frames(link: &mut Udp, count: usize) -> Vec<(Locator, Vec<u8>)> {
+    let mut memory = Table::default();
+    let (mut found, until) = (Vec::new(), Instant::now() + PATIENCE);
+    while found.len() < count {
+        assert!(Instant::now() < until, "{} of {count} frames", found.len());
+        for index in 0..link.receive(None, &mut memory).unwrap() {
+            let arrived = link.arrived(index);
+            assert_eq!(arrived.landed, None);
+            found.extend(arrived.whole(0).map(|frame| (arrived.from, frame.to_vec())));
+        }
+    }
+    found
+}
+
+fn burst_of<'a>(to: Locator, frames: impl IntoIterator<Item = &'a [u8]>) -> Burst {
+    let mut burst = Burst::default();
+    for frame in frames {
+        burst.begin(to);
+        burst.head(frame);
+    }
+    burst
+}
+
+fn send_all(link: &mut Udp, burst: &Burst, memory: &mut Table) {
+    let (mut at, until) = (0, Instant::now() + PATIENCE);
+    while at < burst.len() {
+        assert!(Instant::now() < until, "{at} of {} frames sent", burst.len());
+        at += link.send(burst, at, memory).unwrap();
+    }
+}
+
+#[test]
+fn lone_frames_go_both_ways() {
+    for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+        let (mut a, mut b, mut memory) = (open_at(ip), open_at(ip), Table::default());
+        let burst = burst_of(b.locator(), [&b"hello"[..]]);
+        assert_eq!(a.send(&burst, 0, &mut memory).unwrap(), 1);
+        assert_eq!(counter(&a, "calls_out"), 1);
+        assert_eq!(frames(&mut b, 1), [(a.locator(), b"hello".to_vec())]);
+        send_all(&mut b, &burst_of(a.locator(), [&b"back"[..]]), &mut memory);
+        assert_eq!(frames(&mut a, 1), [(b.locator(), b"back".to_vec())]);
+        let calls = counter(&a, "calls_in");
+        assert_eq!(a.receive(None, &mut memory).unwrap(), 0);
+        assert_eq!(counter(&a, "calls_in"), calls + 1, "an empty poll is one call");
+    }
+}
+
+#[test]
+fn one_socket_speaks_both_families() {
+    let mut both = open_at(Ipv6Addr::UNSPECIFIED);
+    let port = from_locator(&both.locator()).unwrap().port();
+    for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+        let (mut peer, mut memory) = (open_at(ip), Table::default());
+        let to = to_locator(SocketAddr::new(ip, port));
+        send_all(&mut peer, &burst_of(to, [&b"in"[..]]), &mut memory);
+        let found = frames(&mut both, 1);
+        assert_eq!(found, [(peer.locator(), b"in".to_vec())], "the locator is the plain one");
+        send_all(&mut both, &burst_of(found[0].0, [&b"out"[..]]), &mut memory);
+        assert_eq!(frames(&mut peer, 1)[0].1, b"out");
+    }
+}
+
+#[test]
+fn neighbours_leave_as_trains_and_arrive_as_they_were() {
+    let (mut a, mut b, mut c) = (open(), open(), open());
+    let payload = pattern(100_000, 1);
+    let mut memory = Table::default();
+    let id = memory.insert(vec![payload[..30_000].to_vec(), payload[30_000..].to_vec()].into());
+    let mut burst = Burst::default();
+    let mut sent = Vec::new();
+    let heads: Vec<Vec<u8>> = (0..91).map(|n| pattern(HEAD_LEN, n)).collect();
+    for (n, head) in heads.iter().enumerate() {
+        burst.begin(b.locator());
+        burst.head(head);
+        let (at, len) = (n * 1000, if n == 90 { 500 } else { 1000 });
+        burst.user(id, at as u64, len as u32);
+        sent.push([&head[..], &payload[at..at + len]].concat());
+    }
+    burst.begin(c.locator());
+    burst.head(b"elsewhere");
+    burst.begin(b.locator());
+    burst.head(b"last");
+    sent.push(b"last".to_vec());
+    send_all(&mut a, &burst, &mut memory);
+    let found = frames(&mut b, 92);
+    assert!(found.iter().all(|(from, _)| *from == a.locator()));
+    assert!(found.into_iter().map(|(_, bytes)| bytes).eq(sent));
+    assert_eq!(frames(&mut c, 1)[0].1, b"elsewhere");
+    if a.about().train_count_max > 0 {
+        assert_eq!(counter(&a, "trains_out"), 2);
+        assert_eq!(counter(&a, "calls_out"), 1);
+    }
+}
+
+#[test]
+fn trains_can_be_switched_off() {
+    let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    a.set_trains(false);
+    assert_eq!((a.about().train_count_max, a.about().train_len_max), (0, 0));
+    let all = vec![pattern(1000, 3); 10];
+    send_all(&mut a, &burst_of(b.locator(), all.iter().map(|f| &f[..])), &mut memory);
+    assert!(frames(&mut b, 10).into_iter().map(|(_, bytes)| bytes).eq(all));
+    assert_eq!((counter(&a, "trains_out"), counter(&a, "calls_out")), (0, 1));
+    a.set_trains(true);
+    assert_eq!(a.about().train_count_max, a.train_count_max);
+}
+
+#[test]
+fn the_longest_frame_passes_and_one_byte_more_is_noticed() {
+    for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+        let (mut a, mut b, mut memory) = (open_at(ip), open_at(ip), Table::default());
+        let len = a.frame_len_to(&b.locator());
+        assert_eq!(len, a.about().frame_len_max);
+        let longest = pattern(len, 5);
+        send_all(&mut a, &burst_of(b.locator(), [&longest[..]]), &mut memory);
+        assert_eq!(frames(&mut b, 1)[0].1, longest);
+        let too_long = pattern(len + 1, 5);
+        let burst = burst_of(b.locator(), [&too_long[..], b"next"]);
+        send_all(&mut a, &burst, &mut memory);
+        assert_eq!(frames(&mut b, 1)[0].1, b"next");
+        let notice = Notice::TooLong { to: b.locator(), frame_len_max: len };
+        assert_eq!((a.poll_notice(), a.poll_notice()), (Some(notice), None));
+        assert_eq!(counter(&a, "send_failed"), 1);
+    }
+}
+
+#[test]
+fn a_port_without_a_socket_is_noticed_and_others_are_still_reached() {
+    for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+        let (mut a, mut b, mut memory) = (open_at(ip), open_at(ip), Table::default());
+        let gone = open_at(ip).locator();
+        for n in 0..4 {
+            send_all(&mut a, &burst_of(gone, [&b"anybody?"[..]]), &mut memory);
+            send_all(&mut a, &burst_of(b.locator(), [&b"you?"[..]]), &mut memory);
+            assert_eq!(frames(&mut b, 1)[0].1, b"you?", "round {n}");
+        }
+        let until = Instant::now() + PATIENCE;
+        let notice = loop {
+            a.receive(None, &mut memory).unwrap();
+            if let Some(notice) = a.poll_notice() {
+                break notice;
+            }
+            assert!(Instant::now() < until);
+        };
+        assert_eq!(notice, Notice::Unreachable { to: gone });
+    }
+}
+
+#[test]
+fn places_that_are_none_are_lost_and_noticed() {
+    let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    let mut burst = burst_of([7; 24], [&b"x"[..]]);
+    burst.begin(to_locator("[::1]:9".parse().unwrap()));
+    burst.head(b"y");
+    burst.begin(b.locator());
+    burst.head(b"z");
+    send_all(&mut a, &burst, &mut memory);
+    assert_eq!(frames(&mut b, 1)[0].1, b"z");
+    assert_eq!(counter(&a, "send_failed"), 2);
+    assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: [7; 24] }));
+    assert_eq!(a.log().len(), 2);
+}
+
+#[test]
+fn memory_given_back_before_the_send_makes_a_lost_frame() {
+    let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    let id = memory.insert(vec![1; 100].into());
+    let mut burst = Burst::default();
+    for n in 0..3 {
+        burst.begin(b.locator());
+        burst.head(&[n; 4]);
+        burst.user(if n == 1 { id + (1 << 32) } else { id }, 0, 100);
+    }
+    send_all(&mut a, &burst, &mut memory);
+    let found = frames(&mut b, 2);
+    assert_eq!((found[0].1[0], found[1].1[0]), (0, 2));
+    assert_eq!(counter(&a, "void_frames"), 1);
+}
+
+#[test]
+fn memory_in_crumbs_is_sent_and_received() {
+    let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    let payload = pattern(3000, 9);
+    let crumbs: Vec<Vec<u8>> = payload.chunks(1).map(<[u8]>::to_vec).collect();
+    let id = memory.insert(crumbs.into());
+    let mut burst = Burst::default();
+    for n in 0..2_u64 {
+        burst.begin(b.locator());
+        burst.head(b"head");
+        burst.user(id, n * 1500, 1500); // more parts than one call takes
+    }
+    for n in 0..6_u64 {
+        burst.begin(b.locator());
+        burst.head(b"head");
+        burst.user(id, n * 500, 500); // two frames a train
+    }
+    send_all(&mut a, &burst, &mut memory);
+    let found = frames(&mut b, 8);
+    for (n, (_, frame)) in found.iter().enumerate() {
+        let (at, len) = if n < 2 { (n * 1500, 1500) } else { ((n - 2) * 500, 500) };
+        assert_eq!(frame[..4], *b"head");
+        assert_eq!(frame[4..], payload[at..at + len], "frame {n}");
+    }
+}
+
+#[test]
+fn many_small_frames_arrive_in_few_calls() {
+    let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    a.set_trains(false);
+    let all: Vec<Vec<u8>> = (0..512_usize).map(|n| pattern(8 + n % 5, n)).collect();
+    send_all(&mut a, &burst_of(b.locator(), all.iter().map(|f| &f[..])), &mut memory);
+    assert!(frames(&mut b, 512).into_iter().map(|(_, bytes)| bytes).eq(all));
+    assert!(counter(&a, "calls_out") <= 8 && counter(&b, "calls_in") <= 16);
+}
+
+#[test]
+fn more_than_the_receiver_holds_is_counted() {
+    let config =
+        UdpConfig { receive_buffer_len: 4096, ..UdpConfig::at("127.0.0.1:0".parse().unwrap()) };
+    let (mut a, mut b, mut memory) = (open(), Udp::open(&config).unwrap(), Table::default());
+    a.set_trains(false);
+    let frame = pattern(1400, 1);
+    send_all(&mut a, &burst_of(b.locator(), vec![&frame[..]; 100]), &mut memory);
+    let mut kept = 0;
+    while b.receive(None, &mut memory).unwrap() > 0 {
+        kept += b.arrivals.len();
+    }
+    send_all(&mut a, &burst_of(b.locator(), [&frame[..]]), &mut memory);
+    frames(&mut b, 1);
+    assert!(kept > 0 && kept < 100);
+    assert_eq!(counter(&b, "overflow_drops"), 100 - kept as u64);
+}
+
+/// Sends frames that carry `data` in payloads of `payload_len`, each behind a head that names its place.
+fn stream_burst(to: Locator, id: u64, len: usize, payload_len: usize) -> Burst {
+    let mut burst = Burst::default();
+    for at in (0..len).step_by(payload_len) {
+        burst.begin(to);
+        let mut head = [0xee; HEAD_LEN];
+        head[..8].copy_from_slice(&(at as u64).to_le_bytes());
+        burst.head(&head);
+        burst.user(id, at as u64, payload_len.min(len - at) as u32);
+    }
+    burst
+}
+
+/// What a receiver like the engine does: checks heads, lifts what is wrong, then reads.
+struct Receiver {
+    memory: Table,
+    id: u64,
+    payload_len: usize,
+    len: usize,
+    /// Next byte in order.
+    next: usize,
+    received: usize,
+    landed: usize,
+}
+
+impl Receiver {
+    fn new(buffer: crate::mem::Memory, payload_len: usize) -> Self {
+        let (mut memory, len) = (Table::default(), buffer.len() as usize);
+        let id = memory.insert(buffer);
+        Self { memory, id, payload_len, len, next: 0, received: 0, landed: 0 }
+    }
+
+    fn landing(&self) -> Landing {
+        Landing {
+            id: self.id,
+            offset: self.next as u64,
+            len: (self.len - self.next) as u64,
+            head_len: HEAD_LEN,
+            payload_len: self.payload_len,
+        }
+    }
+
+    fn turn(&mut self, link: &mut Udp, landing: Option<&Landing>) -> usize {
+        let count = link.receive(landing, &mut self.memory).unwrap();
+        for index in 0..count {
+            let arrived = link.arrived(index);
+            let Some(Landed { offset, .. }) = arrived.landed else { continue };
+            let is_right = |(n, head): (usize, &[u8])| {
+                offset_of(head) == offset as usize + n * self.payload_len
+            };
+            let right = arrived.heads().enumerate().take_while(|&pair| is_right(pair)).count();
+            link.lift(index, right, &mut self.memory);
+        }
+        for index in 0..count {
+            let arrived = link.arrived(index);
+            if let Some(landed) = arrived.landed {
+                let len = (landed.count - 1) * self.payload_len + landed.last_len;
+                self.landed += len;
+                self.received += len;
+                self.next = self.next.max(landed.offset as usize + len);
+                assert_eq!(arrived.heads().count(), landed.count);
+            }
+            for frame in arrived.whole(self.payload_len) {
+                let at = offset_of(frame);
+                assert_eq!(frame[8], 0xee);
+                assert!(self.memory.copy_in(self.id, at as u64, &frame[HEAD_LEN..]));
+                self.received += frame.len() - HEAD_LEN;
+                self.next = self.next.max(at + frame.len() - HEAD_LEN);
+            }
+        }
+        count
+    }
+
+    fn bytes(mut self) -> Vec<u8> {
+        self.memory.remove(self.id).unwrap().into_vecs().concat()
+    }
+}
+
+fn offset_of(head: &[u8]) -> usize {
+    u64::from_le_bytes(head[..8].try_into().unwrap()) as usize
+}
+
+/// A stream of `len` bytes with a landing each time; payload that landed.
+fn stream(a: &mut Udp, b: &mut Udp, len: usize, payload_len: usize, segments: usize) -> usize {
+    let data = pattern(len, payload_len);
+    let mut memory = Table::default();
+    let id = memory.insert(data.clone().into());
+    let burst = stream_burst(b.locator(), id, len, payload_len);
+    let each = len.div_ceil(segments);
+    let buffer: Vec<Vec<u8>> =
+        (0..segments).map(|n| vec![0; each.min(len - (n * each).min(len))]).collect();
+    let mut receiver = Receiver::new(buffer.into(), payload_len);
+    let (mut at, until) = (0, Instant::now() + PATIENCE);
+    while receiver.received < len {
+        assert!(Instant::now() < until, "{} of {len} bytes", receiver.received);
+        // No more at a time than the smallest backlog: nothing is lost on the loopback interface otherwise.
+        let window = (at * payload_len).saturating_sub(receiver.received);
+        if at < burst.len() && window < b.about().backlog_len_max as usize / 4 {
+            at += a.send(&burst, at, &mut memory).unwrap();
+        }
+        let landing = receiver.landing();
+        receiver.turn(b, Some(&landing));
+    }
+    let landed = receiver.landed;
+    assert_eq!(receiver.received, len, "nothing twice");
+    assert!(receiver.bytes() == data, "every byte in its place");
+    landed
+}
+
+#[test]
+fn a_stream_lands_in_trains() {
+    let (mut a, mut b) = (open(), open());
+    let len = 2_000_123;
+    let landed = stream(&mut a, &mut b, len, 1432, 1);
+    assert!(landed > len * 9 / 10, "{landed} of {len} landed");
+    assert!(counter(&b, "landed_bytes") >= landed as u64);
+}
+
+#[test]
+fn a_stream_lands_in_single_datagrams() {
+    let config = UdpConfig { gro: Use::Off, ..UdpConfig::at("127.0.0.1:0".parse().unwrap()) };
+    let (mut a, mut b) = (open(), Udp::open(&config).unwrap());
+    a.set_trains(false);
+    let len = 2_000_123;
+    let landed = stream(&mut a, &mut b, len, 1432, 1);
+    assert!(landed > len * 9 / 10, "{landed} of {len} landed");
+}
+
+#[test]
+fn a_stream_lands_in_many_segments() {
+    let (mut a, mut b) = (open(), open());
+    let len = 500_001;
+    let landed = stream(&mut a, &mut b, len, 1000, 999);
+    assert!(landed > len * 9 / 10, "{landed} of {len} landed");
+    let landed = stream(&mut a, &mut b, len, 8000, 10_000);
+    assert!(landed > 0, "some of each train");
+    let landed = stream(&mut a, &mut b, len, 8000, 100_000);
+    assert_eq!(landed, 0, "more crumbs in a frame than the kernel takes");
+}
+
+/// What arrives at a landing of 10 frames of 1000 at offset 5000 of 20000 zeros.
+fn land(sent: &Burst, sent_memory: &mut Table, to: &mut Udp, arrivals: usize) -> Receiver {
+    let mut from = open();
+    let receiver = Receiver { next: 5000, ..Receiver::new(vec![vec![0; 20_000]].into(), 1000) };
+    send_all(&mut from, sent, sent_memory);
+    let mut receiver = receiver;
+    let landing = Landing { len: 10_000, ..receiver.landing() };
+    to.recent = Recent { is_train: true, ..Recent::default() };
+    assert_eq!(receiver.turn(to, Some(&landing)), arrivals);
+    receiver
+}
+
+#[test]
+fn a_right_landing_is_left_where_it_is() {
+    let (mut b, mut memory) = (open(), Table::default());
+    let id = memory.insert(pattern(20_000, 1).into());
+    let mut burst = Burst::default();
+    for at in (5000..8500).step_by(1000) {
+        add_frame(&mut burst, b.locator(), at, id, at, if at == 8000 { 500 } else { 1000 });
+    }
+    let receiver = land(&burst, &mut memory, &mut b, 1);
+    assert_eq!((receiver.landed, receiver.received), (3500, 3500));
+    assert_eq!(counter(&b, "lifted_bytes"), 0);
+    let bytes = receiver.bytes();
+    assert!(bytes[5000..8500] == pattern(20_000, 1)[5000..8500]);
+    assert!(bytes[..5000].iter().chain(&bytes[8500..]).all(|byte| *byte == 0));
+}
+
+fn add_frame(burst: &mut Burst, to: Locator, at: usize, id: u64, from: usize, len: usize) {
+    burst.begin(to);
+    let mut head = [0xee; HEAD_LEN];
+    head[..8].copy_from_slice(&(at as u64).to_le_bytes());
+    burst.head(&head);
+    burst.user(id, from as u64, len as u32);
+}
+
+#[test]
+fn a_wrong_landing_is_lifted_whole() {
+    let (mut b, mut memory) = (open(), Table::default());
+    let data = pattern(20_000, 2);
+    let id = memory.insert(data.clone().into());
+    let mut burst = Burst::default();
+    for at in (6000..9000).step_by(1000) {
+        add_frame(&mut burst, b.locator(), at, id, at, 1000); // one further on than expected
+    }
+    let receiver = land(&burst, &mut memory, &mut b, 1);
+    assert_eq!((receiver.landed, receiver.received), (0, 3000));
+    assert_eq!(counter(&b, "lifted_bytes"), 3000);
+    assert!(receiver.bytes()[6000..9000] == data[6000..9000]);
+}
+
+#[test]
+fn a_landing_is_lifted_from_the_first_wrong_frame_on() {
+    let (mut b, mut memory) = (open(), Table::default());
+    let data = pattern(20_000, 3);
+    let id = memory.insert(data.clone().into());
+    let mut burst = Burst::default();
+    for at in [5000, 6000, 8000, 7000] {
+        add_frame(&mut burst, b.locator(), at, id, at, if at == 7000 { 300 } else { 1000 });
+    }
+    let receiver = land(&burst, &mut memory, &mut b, 1);
+    assert_eq!((receiver.landed, receiver.received), (2000, 3300));
+    let bytes = receiver.bytes();
+    assert!(bytes[5000..7300] == data[5000..7300]);
+    assert!(bytes[8000..9000] == data[8000..9000]);
+}
+
+#[test]
+fn frames_beyond_what_was_expected_are_shown_whole() {
+    let (mut b, mut memory) = (open(), Table::default());
+    let data = pattern(20_000, 4);
+    let id = memory.insert(data.clone().into());
+    let mut burst = Burst::default();
+    for at in (5000..18_500).step_by(1000) {
+        add_frame(&mut burst, b.locator(), at, id, at, if at == 18_000 { 500 } else { 1000 });
+    }
+    let receiver = land(&burst, &mut memory, &mut b, 2);
+    assert_eq!((receiver.landed, receiver.received), (10_000, 13_500));
+    assert!(receiver.bytes()[5000..18_500] == data[5000..18_500]);
+}
+
+#[test]
+fn a_last_frame_without_payload_is_shown_apart() {
+    let (mut b, mut memory) = (open(), Table::default());
+    let id = memory.insert(pattern(20_000, 4).into());
+    let mut burst = Burst::default();
+    for at in [5000, 6000] {
+        add_frame(&mut burst, b.locator(), at, id, at, 1000);
+    }
+    add_frame(&mut burst, b.locator(), 0, id, 0, 0);
+    let receiver = land(&burst, &mut memory, &mut b, 2);
+    assert_eq!((receiver.landed, receiver.received), (2000, 2000));
+    assert_eq!(b.arrived(1).bytes.len(), HEAD_LEN);
+}
+
+#[test]
+fn frames_of_another_shape_leave_the_application_s_memory() {
+    for (payload_len, count) in [(900, 5), (1001, 4), (3, 10), (65_000, 1)] {
+        let (mut b, mut memory) = (open(), Table::default());
+        let data = pattern(70_000, 5);
+        let id = memory.insert(data.clone().into());
+        let mut burst = Burst::default();
+        for n in 0..count {
+            add_frame(&mut burst, b.locator(), n * payload_len, id, n * payload_len, payload_len);
+        }
+        let mut from = open();
+        send_all(&mut from, &burst, &mut memory);
+        let mut table = Table::default();
+        let place = table.insert(vec![0; 10_000].into());
+        let landing =
+            Landing { id: place, offset: 0, len: 10_000, head_len: 40, payload_len: 1000 };
+        b.recent.is_train = true;
+        assert_eq!(b.receive(Some(&landing), &mut table).unwrap(), 1);
+        let arrived = b.arrived(0);
+        assert_eq!(arrived.landed, None, "frames of {payload_len}");
+        for (n, frame) in arrived.whole(0).enumerate() {
+            assert_eq!(offset_of(frame), n * payload_len);
+            assert!(frame[HEAD_LEN..] == data[n * payload_len..(n + 1) * payload_len]);
+        }
+        assert_eq!(arrived.whole(0).count(), count);
+    }
+}
+
+#[test]
+fn a_landing_in_memory_that_is_not_there_is_none() {
+    let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    let shared: std::sync::Arc<[u8]> = vec![0; 5000].into();
+    let (short, read_only) = (memory.insert(vec![0; 100].into()), memory.insert(shared.into()));
+    for (id, head_len, payload_len) in [
+        (short, 40, 1000),
+        (read_only, 40, 1000),
+        (77, 40, 1000),
+        (short, 0, 10),
+        (short, 10, 0),
+        (short, 40, 70_000),
+    ] {
+        let landing = Landing { id, offset: 0, len: 5000, head_len, payload_len };
+        send_all(&mut a, &burst_of(b.locator(), [&[9; 1040][..]]), &mut memory);
+        let until = Instant::now() + PATIENCE;
+        while b.receive(Some(&landing), &mut memory).unwrap() == 0 {
+            assert!(Instant::now() < until);
+        }
+        assert_eq!((b.arrived(0).landed, b.arrived(0).bytes), (None, &[9; 1040][..]));
+    }
+}
+
+#[test]
+fn memory_given_back_before_the_lift_is_not_read() {
+    let (mut b, mut memory) = (open(), Table::default());
+    let id = memory.insert(pattern(20_000, 4).into());
+    let mut burst = Burst::default();
+    add_frame(&mut burst, b.locator(), 5000, id, 5000, 1000);
+    let mut from = open();
+    send_all(&mut from, &burst, &mut memory);
+    let landing = Landing { id, offset: 0, len: 10_000, head_len: HEAD_LEN, payload_len: 1000 };
+    assert_eq!(b.receive(Some(&landing), &mut memory).unwrap(), 1);
+    assert!(b.arrived(0).landed.is_some());
+    memory.remove(id);
+    b.lift(0, 0, &mut memory);
+    let arrived = b.arrived(0);
+    assert_eq!((arrived.landed, arrived.bytes.len()), (None, 1040));
+    assert!(arrived.bytes[HEAD_LEN..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_burst_larger_than_the_send_buffer_is_taken_in_parts_or_whole() {
+    let config =
+        UdpConfig { send_buffer_len: 4096, ..UdpConfig::at("127.0.0.1:0".parse().unwrap()) };
+    let (mut a, mut b) = (Udp::open(&config).unwrap(), open());
+    let landed = stream(&mut a, &mut b, 1_000_000, 1432, 1);
+    assert!(landed > 0);
+}
+
+#[test]
+fn ports_and_addresses_that_cannot_be_had_are_named() {
+    let taken = open();
+    let port = from_locator(&taken.locator()).unwrap().port();
+    let at = |text: &str| UdpConfig::at(text.parse().unwrap());
+    let error = |config: &UdpConfig| Udp::open(config).map(drop).unwrap_err().to_string();
+    let text = error(&at(&format!("127.0.0.1:{port}")));
+    assert!(text.contains(&port.to_string()) && text.contains("in use"), "{text}");
+    let range = UdpConfig { ports: Some(port..=port), ..at("127.0.0.1:0") };
+    let text = error(&range);
+    assert!(text.contains("all UDP ports") && text.contains(&port.to_string()), "{text}");
+    assert!(error(&at("192.0.2.77:0")).contains("192.0.2.77 is not an address of this host"));
+    let backwards =
+        UdpConfig { ports: Some(std::ops::RangeInclusive::new(9, 5)), ..at("127.0.0.1:0") };
+    assert!(error(&backwards).contains("9-5"));
+    let wide = UdpConfig { ports: Some(port..=port.saturating_add(50)), ..at("127.0.0.1:0") };
+    let next = Udp::open(&wide).unwrap();
+    assert_ne!(next.locator(), taken.locator());
+}
+
+#[test]
+fn a_socket_handed_in_is_used_and_another_thing_is_refused() {
+    let config = UdpConfig::default();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = socket.local_addr().unwrap();
+    let (mut a, mut b) = (Udp::from_fd(socket.into(), &config).unwrap(), open());
+    assert_eq!(from_locator(&a.locator()), Some(addr));
+    send_all(&mut b, &burst_of(a.locator(), [&b"in"[..]]), &mut Table::default());
+    assert_eq!(frames(&mut a, 1)[0].1, b"in");
+    let file = std::fs::File::open("/dev/null").unwrap();
+    assert!(matches!(Udp::from_fd(file.into(), &config), Err(UdpError::NotUdp)));
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(matches!(Udp::from_fd(tcp.into(), &config), Err(UdpError::NotUdp)));
+}
+
+#[test]
+fn a_wildcard_has_an_address_others_can_use() {
+    for ip in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
+        let addr = from_locator(&open_at(ip).locator()).unwrap();
+        assert!(!addr.ip().is_unspecified() && addr.port() != 0);
+    }
+}
+
+#[test]
+fn the_backlog_is_really_held() {
+    for (is_train, count) in [(true, 40), (false, 1)] {
+        let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+        a.set_trains(is_train);
+        let (single, train) = b.backlog_lens();
+        assert!(0 < single && single <= train);
+        let (held, len) = (if is_train { train } else { single } as usize, 1472);
+        let frame = pattern(len, 1);
+        let burst = burst_of(b.locator(), vec![&frame[..]; held / len / count * count]);
+        send_all(&mut a, &burst, &mut memory);
+        assert_eq!(frames(&mut b, burst.len()).len(), burst.len());
+        send_all(&mut a, &burst_of(b.locator(), [&frame[..]]), &mut memory);
+        frames(&mut b, 1);
+        assert_eq!(counter(&b, "overflow_drops"), 0);
+    }
+}
+
+#[test]
+fn the_socket_wakes_who_waits() {
+    let (mut a, b) = (open(), open());
+    let fd = b.wake_fd().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let socket = std::net::UdpSocket::from(fd);
+    let waiting = std::thread::spawn(move || -> io::Result<usize> {
+        socket.set_nonblocking(false)?;
+        socket.peek(&mut [0; 8])
+    });
+    send_all(&mut a, &burst_of(b.locator(), [&b"wake"[..]]), &mut Table::default());
+    assert_eq!(waiting.join().unwrap().unwrap(), 4);
+}
