@@ -1,7 +1,14 @@
 //! The `packhorse` program, as a library for its tests, fuzz targets and benches.
 //!
-//! So far it has one command, [`sim`]: whole endpoints on a simulated network, from a seed.
+//! [`sim`] proves the protocol: whole endpoints on a simulated network, from a seed. [`bench`] and [`compare`] measure
+//! Packhorse beside its rivals on a real one.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // not `forbid`: `rival::sys` makes the raw calls
 
+pub mod bench;
+pub mod compare;
+pub mod hosts;
+pub mod machine;
+pub mod report;
+pub mod rival;
 pub mod sim;

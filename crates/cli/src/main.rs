@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use packhorse_cli::bench;
+
 mod simulate;
 
 /// Message passing over ordinary Ethernet.
@@ -20,12 +22,17 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Sim(simulate::Args),
+    Bench(bench::command::BenchArgs),
+    #[command(hide = true)]
+    Peer(bench::peer::PeerArgs),
 }
 
 /// 0: all well; 1: a violation was found; 2: the command could not be carried out.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Sim(args) => simulate::run(&args),
+        Command::Bench(args) => bench::command::run(&args).map(|()| true),
+        Command::Peer(args) => bench::peer::run(&args).map(|()| true),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

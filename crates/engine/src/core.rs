@@ -231,7 +231,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         {
             work += self.take_landed(now, index, expected, count);
         }
-        work += self.take_frames(now, index, count);
+        let payload_len = landing.map_or(0, |landing| landing.payload_len);
+        work += self.take_frames(now, index, count, payload_len);
         while let Some(notice) = self.links[index].poll_notice() {
             on_notice(&mut self.endpoint, now, index as u8, notice);
             work += 1;
@@ -278,17 +279,21 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         work
     }
 
-    fn take_frames(&mut self, now: Instant, index: usize, count: usize) -> usize {
+    /// Frames that are whole: those that did not land, and those that were moved.
+    fn take_frames(
+        &mut self,
+        now: Instant,
+        index: usize,
+        count: usize,
+        payload_len: usize,
+    ) -> usize {
         let link = &self.links[index];
         let mut lent =
             Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
         let mut work = 0;
         for number in 0..count {
             let arrived = link.arrived(number);
-            if arrived.landed.is_some() {
-                continue; // taken whole
-            }
-            for frame in arrived.bytes.chunks(arrived.stride.max(1)) {
+            for frame in arrived.whole(payload_len) {
                 self.endpoint.on_frame(now, index as u8, Locator(arrived.from), frame, &mut lent);
                 work += 1;
             }

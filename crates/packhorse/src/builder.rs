@@ -143,7 +143,8 @@ impl Builder {
             }
             "PACKHORSE_BIND" => self.bind = value.parse().map_err(|_| wrong("an IP address"))?,
             "PACKHORSE_PORTS" => {
-                self.ports = parse_ports(value).ok_or_else(|| wrong("a range such as 7000-7099"))?;
+                self.ports =
+                    parse_ports(value).ok_or_else(|| wrong("a range such as 7000-7099"))?;
             }
             "PACKHORSE_PATHS" => {
                 let count = value.parse().ok().filter(|count| (1..=4).contains(count));

@@ -130,7 +130,9 @@ fn why(reason: GoneReason) -> &'static str {
         GoneReason::Unreachable => {
             "the network says nobody is there; is it running, and is its UDP port open to this host?"
         }
-        GoneReason::Reset => "it does not know this association any more: it was restarted or closed",
+        GoneReason::Reset => {
+            "it does not know this association any more: it was restarted or closed"
+        }
         GoneReason::Restarted => "it was restarted; messages from now on go to its new life",
         GoneReason::Died => "its process died",
         GoneReason::Silent => {

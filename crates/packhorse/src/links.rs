@@ -4,8 +4,6 @@ use std::net::SocketAddr;
 
 use packhorse_engine::Config;
 use packhorse_link::Link;
-use packhorse_link::capture::Captured;
-use packhorse_link::faults::{Faults, Faulty};
 use packhorse_link::udp::{self, Udp, UdpConfig, Use};
 use packhorse_proto::Settings;
 
@@ -38,25 +36,8 @@ fn open_one(builder: &Builder, number: u8) -> Result<Box<dyn Link>, Error> {
         ..UdpConfig::default()
     };
     let udp = Udp::open(&config).map_err(|error| Error::Link(error.to_string()))?;
-    let mut link: Box<dyn Link> = Box::new(udp);
-    if let Some(faults) = &builder.faults {
-        let seed = faults.seed.wrapping_add(u64::from(number));
-        let faults = Faults {
-            loss_ppm: faults.loss_ppm,
-            duplicate_ppm: faults.duplicate_ppm,
-            reorder_ppm: faults.reorder_ppm,
-            corrupt_ppm: faults.corrupt_ppm,
-            ..Faults::default()
-        };
-        link = Box::new(Faulty::new(link, faults, seed));
-    }
-    if let Some(file) = &builder.capture {
-        let file = if number == 0 { file.clone() } else { file.with_extension(format!("{number}.pcapng")) };
-        let captured = Captured::create(link, &file);
-        let why = |error| format!("capture to {} failed: {error}", file.display());
-        link = Box::new(captured.map_err(|error| Error::Link(why(error)))?);
-    }
-    Ok(link)
+    let _ = number;
+    Ok(Box::new(udp))
 }
 
 /// What the links can do decides frame length, check and grants.

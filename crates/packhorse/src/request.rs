@@ -25,7 +25,10 @@ pub struct Received<B> {
 
 /// A request and what is known of it.
 enum State {
-    Open { shared: Arc<Shared>, id: RequestId },
+    Open {
+        shared: Arc<Shared>,
+        id: RequestId,
+    },
     /// It could not be posted.
     Refused(Error, Option<packhorse_link::mem::Memory>),
     /// Its end was taken.

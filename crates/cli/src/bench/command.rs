@@ -1,0 +1,221 @@
+//! `packhorse bench`: one pattern, all systems, side by side. Also what it shares with `packhorse compare`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, value_parser};
+
+use super::pair::Stage;
+use super::plan::{Case, Plan};
+use super::row::Findings;
+use super::runner::Runner;
+use super::sizes::Sizes;
+use super::system::Pattern;
+use super::{SYSTEMS, table};
+use crate::report;
+
+const EXAMPLES: &str = "\
+Examples:
+  packhorse bench pingpong                        latency of 8 bytes over loopback
+  packhorse bench stream --two-hosts --mtu 9000   bandwidth between two namespaces
+  packhorse bench rate --bytes 8,1K --json r.json
+  packhorse bench pingpong --bytes 8,1K,64K,1M --html report.html";
+
+/// Measure one pattern: every system in turn, interleaved, in two processes.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pattern: BenchPattern,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchPattern {
+    /// One message there and back: half of the round trip, in percentiles.
+    #[command(name = "pingpong", after_help = EXAMPLES)]
+    PingPong(Setup),
+    /// Messages one way as fast as they go: bytes a second that arrived.
+    #[command(after_help = EXAMPLES)]
+    Stream(Setup),
+    /// Small messages one way, a bounded number on their way: messages a second that arrived.
+    #[command(after_help = EXAMPLES)]
+    Rate(Setup),
+}
+
+/// What every measurement can be told.
+#[derive(Clone, Debug, Args)]
+pub struct Setup {
+    /// Lengths of messages: 8, 64K, 1M, or a list such as 8,1K,64K.
+    #[arg(long, value_name = "LIST")]
+    pub bytes: Option<Sizes>,
+    /// Seconds for each measurement, a tenth of them to get warm.
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    pub seconds: Option<f64>,
+    /// Repetitions, interleaved.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1000))]
+    pub reps: Option<u16>,
+    /// Messages that may be on their way at once, in `rate`.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..))]
+    pub window: u16,
+    /// Between two network namespaces joined by a wire (veth), instead of over loopback.
+    #[arg(long)]
+    pub two_hosts: bool,
+    /// Largest packet of the wire between the two hosts; 1500 without it.
+    #[arg(long, value_name = "BYTES", requires = "two_hosts", value_parser = value_parser!(u16).range(576..))]
+    pub mtu: Option<u16>,
+    /// Switch segmentation (gso, tso) and merging (gro) off on both ends of the wire.
+    #[arg(long, requires = "two_hosts")]
+    pub no_offload: bool,
+    /// Live with the socket buffers that a user without rights gets on an untuned system (212992).
+    #[arg(long)]
+    pub unprivileged_buffers: bool,
+    /// Keep each of the two processes on a core of its own.
+    #[arg(long)]
+    pub pin: bool,
+    /// Link that Packhorse uses.
+    #[arg(long, default_value = "udp", value_parser = ["udp"])]
+    pub link: String,
+    /// Where Packhorse's engine runs.
+    #[arg(long, default_value = "inline", value_parser = ["inline", "thread"])]
+    pub placement: String,
+    /// Systems to measure, by name; all without it.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system_names())]
+    pub systems: Vec<String>,
+    /// Write the machine and every single measurement to this file.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a page with plots to this file; it needs no other file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+fn system_names() -> clap::builder::PossibleValuesParser {
+    SYSTEMS.iter().map(|system| system.name()).collect::<Vec<_>>().into()
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("{text:?} is no time to measure; it is a number from 0.01 to 3600")),
+    }
+}
+
+impl Setup {
+    /// The plan for these cases; time and repetitions where none were asked for.
+    pub fn plan(&self, cases: Vec<Case>, seconds: f64, reps: usize) -> Plan {
+        let all = || SYSTEMS.iter().map(|system| system.name().to_owned()).collect();
+        Plan {
+            cases,
+            systems: if self.systems.is_empty() { all() } else { self.systems.clone() },
+            seconds: self.seconds.unwrap_or(seconds),
+            reps: self.reps.map_or(reps, usize::from),
+            window: self.window.into(),
+            link: self.link.clone(),
+            placement: self.placement.clone(),
+            unprivileged_buffers: self.unprivileged_buffers,
+            stage: Stage {
+                two_hosts: self.two_hosts,
+                mtu: self.mtu.map(usize::from),
+                no_offload: self.no_offload,
+                pin: self.pin,
+            },
+        }
+    }
+
+    /// Sets up, says on what, measures, and writes the files that were asked for.
+    pub fn measure(&self, plan: Plan) -> Result<Findings> {
+        let json = self.json.as_deref().map(Output::open).transpose()?;
+        let html = self.html.as_deref().map(Output::open).transpose()?;
+        let runner = Runner::new(plan)?;
+        runner.machine().lines().iter().for_each(|line| println!("{line}"));
+        let plan = runner.plan();
+        let stage = if self.two_hosts { "two namespaces" } else { "loopback" };
+        println!("{stage}, {} repetitions of {} s, interleaved", plan.reps, plan.seconds);
+        let findings = runner.run()?;
+        if let Some(json) = json {
+            json.finish(serde_json::to_string_pretty(&findings)?.as_bytes())?;
+        }
+        if let Some(html) = html {
+            html.finish(report::page(&findings)?.as_bytes())?;
+        }
+        Ok(findings)
+    }
+}
+
+/// A file that will be written at the end, opened at the beginning: who cannot write it shall know before the wait.
+struct Output {
+    path: PathBuf,
+    file: File,
+    is_new: bool,
+    is_finished: bool,
+}
+
+impl Output {
+    fn open(path: &Path) -> Result<Self> {
+        let is_new = !path.exists();
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file, is_new, is_finished: false })
+    }
+
+    fn finish(mut self, content: &[u8]) -> Result<()> {
+        let written = self.file.set_len(0).and_then(|()| self.file.write_all(content));
+        self.is_finished = true;
+        written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.is_new && !self.is_finished {
+            fs::remove_file(&self.path).ok(); // ours, empty, and not worth an error
+        }
+    }
+}
+
+/// `packhorse bench`.
+pub fn run(args: &BenchArgs) -> Result<()> {
+    let (pattern, setup, sizes): (_, _, &[usize]) = match &args.pattern {
+        BenchPattern::PingPong(setup) => (Pattern::PingPong, setup, &[8]),
+        BenchPattern::Stream(setup) => (Pattern::Stream, setup, &[64 << 10, 1 << 20, 4 << 20]),
+        BenchPattern::Rate(setup) => (Pattern::Rate, setup, &[8, 1 << 10]),
+    };
+    let sizes = setup.bytes.as_ref().map_or(sizes, |sizes| &sizes.0);
+    let findings = setup.measure(setup.plan(Case::each(pattern, sizes), 1.0, 5))?;
+    print!("{}", table::tables(&findings.rows));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_that_cannot_be_written_is_an_error_at_once() {
+        let error = Output::open(Path::new("/nosuch/folder/x.json")).err().unwrap();
+        assert!(format!("{error:#}").contains("/nosuch/folder/x.json"));
+    }
+
+    #[test]
+    fn unfinished_file_is_not_left_behind() {
+        let path = std::env::temp_dir().join(format!("packhorse-output-{}", std::process::id()));
+        drop(Output::open(&path).unwrap());
+        assert!(!path.exists());
+        fs::write(&path, "an earlier, longer run").unwrap();
+        drop(Output::open(&path).unwrap());
+        assert!(path.exists(), "what was there before is kept");
+        Output::open(&path).unwrap().finish(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn times_must_make_sense() {
+        assert_eq!(parse_seconds("0.5"), Ok(0.5));
+        for text in ["0", "-1", "x", "inf", "NaN", "1e9"] {
+            assert!(parse_seconds(text).is_err(), "{text}");
+        }
+    }
+}

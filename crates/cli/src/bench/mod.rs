@@ -1,0 +1,32 @@
+//! Measuring: systems beside their rivals, in two processes, interleaved and repeated.
+//!
+//! ```text
+//! command ─▶ runner ─▶ pair ══ two processes ══ peer ─▶ System::run (rival/, ours)
+//!               │
+//!               └─▶ rows ─▶ ratios ─▶ tables, JSON, the HTML page
+//! ```
+//!
+//! To add a system: implement [`system::System`] in a file of its own and name it in [`SYSTEMS`].
+
+pub mod command;
+pub mod cpu;
+pub mod pair;
+pub mod peer;
+pub mod plan;
+pub mod ratio;
+pub mod row;
+pub mod runner;
+pub mod sizes;
+pub mod system;
+pub mod table;
+
+use crate::rival::{Bare, Tcp};
+use system::System;
+
+/// Everything that can be measured, in the order of the tables.
+pub const SYSTEMS: &[&dyn System] = &[&Bare, &Tcp];
+
+/// The system of this name.
+pub fn system(name: &str) -> Option<&'static dyn System> {
+    SYSTEMS.iter().copied().find(|system| system.name() == name)
+}

@@ -1,0 +1,94 @@
+//! Carries out a plan: step by step, with a second try for a step that failed.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::pair::Pair;
+use super::plan::{Case, Plan};
+use super::row::{Findings, Row};
+use super::sizes::show_bytes;
+use super::system::Pattern;
+use crate::machine::Machine;
+
+/// Setting a step up and taking it down, about.
+const STEP_OVERHEAD_S: f64 = 0.05;
+/// Headers of a datagram.
+const HEADERS_LEN: usize = 28;
+
+/// Something that is set up and ready to measure.
+pub struct Runner {
+    plan: Plan,
+    pair: Pair,
+    machine: Machine,
+}
+
+impl Runner {
+    /// Sets the stage. All that can be wrong with the request shows here, before any time is spent.
+    pub fn new(plan: Plan) -> Result<Self> {
+        let mut machine = Machine::here();
+        let mut pair = Pair::start(plan.stage)?;
+        machine.interface = Some(pair.facts()?);
+        machine.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+        let datagram_max = pair.mtu() - HEADERS_LEN;
+        let is_long = |case: &&Case| case.pattern == Pattern::Rate && case.bytes > datagram_max;
+        if let Some(case) = plan.cases.iter().find(is_long) {
+            bail!(
+                "rate measures messages that fit one datagram, here up to {datagram_max} bytes; {} does not",
+                show_bytes(case.bytes)
+            );
+        }
+        Ok(Self { plan, pair, machine })
+    }
+
+    /// What it runs on.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// What is to be done.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Does it all.
+    pub fn run(mut self) -> Result<Findings> {
+        let plan = self.plan.clone();
+        let steps = plan.steps();
+        let bar = progress_bar(&steps, plan.seconds);
+        let mut rows = Vec::with_capacity(steps.len());
+        for (rep, case, system) in steps {
+            bar.set_message(format!("{} {system}", case.label()));
+            let row = self.step(rep, case, system).or_else(|first_error| {
+                // What is left of a failed step would spoil the next: begin again with fresh processes.
+                self.pair = Pair::start(plan.stage)?;
+                self.step(rep, case, system).map_err(|_| first_error)
+            });
+            rows.push(row.with_context(|| format!("{} of {system}", case.label()))?);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(Findings { machine: self.machine, rows })
+    }
+
+    fn step(&mut self, rep: usize, case: Case, system: &str) -> Result<Row> {
+        let job = self.plan.job(case, system);
+        let (active, passive) = self.pair.run(&job)?;
+        Ok(Row::new(&job, self.pair.mtu(), rep, active, passive))
+    }
+}
+
+fn progress_bar(steps: &[(usize, Case, &str)], seconds: f64) -> ProgressBar {
+    let style = "{bar:30} {pos}/{len} {msg}, {eta} left";
+    let bar = ProgressBar::new(steps.len() as u64)
+        .with_style(ProgressStyle::with_template(style).expect("a sound template"));
+    let is_long = steps.len() as f64 * (seconds + STEP_OVERHEAD_S) > 2.0;
+    if is_long && io::stderr().is_terminal() {
+        bar.enable_steady_tick(Duration::from_millis(500));
+    } else {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    bar
+}

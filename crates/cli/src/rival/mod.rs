@@ -1,0 +1,12 @@
+//! The rivals: what Packhorse is measured against, each as good as we can make it.
+//!
+//! [`Bare`] is the socket without a protocol, [`Tcp`] the kernel's own. They share no code with Packhorse, so that a
+//! mistake of ours cannot slow them too.
+
+mod bare;
+#[allow(unsafe_code)]
+pub(crate) mod sys;
+mod tcp;
+
+pub use bare::Bare;
+pub use tcp::Tcp;

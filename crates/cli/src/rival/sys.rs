@@ -1,0 +1,373 @@
+//! The raw system calls of the rivals and of the stage they run on: the only file of this crate with `unsafe`.
+//!
+//! Everything here is a thin, safe wrapper: one call, its pointers made from borrowed slices on the spot, its answer
+//! turned into an `io::Result`. The rivals must not share code with `packhorse-link`, so they have their own.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::{self, size_of};
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use libc::{c_int, c_uint, c_void};
+
+/// Room for one control message with an `int` or smaller in it, aligned as `cmsghdr` wants.
+#[repr(C, align(8))]
+struct ControlSpace([u8; 64]);
+
+/// What the kernel said, or its error.
+fn check(answer: isize) -> io::Result<usize> {
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+/// "Not now" is an ordinary answer to one that spins.
+fn unless_would_block(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn set_int(fd: BorrowedFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    let len = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: `value` lives through the call and `len` is its size.
+    let answer =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), len) };
+    check(answer as isize).map(drop)
+}
+
+fn get_int(fd: BorrowedFd, level: c_int, name: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut len = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: `value` and `len` live through the call; the kernel writes at most `len` bytes.
+    let answer = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), level, name, ptr::from_mut(&mut value).cast(), &mut len)
+    };
+    check(answer as isize).map(|_| value)
+}
+
+/// Which of a socket's two buffers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Buffer {
+    Receive,
+    Send,
+}
+
+/// Asks for a socket buffer, beyond the system's limit where `may_force` and the rights are there. Returns what the
+/// kernel accounts against: twice what it granted.
+pub(crate) fn set_buffer(
+    fd: BorrowedFd,
+    buffer: Buffer,
+    len: usize,
+    may_force: bool,
+) -> io::Result<usize> {
+    let (plain, forced) = match buffer {
+        Buffer::Receive => (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
+        Buffer::Send => (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
+    };
+    let wish = c_int::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let is_forced = may_force && set_int(fd, libc::SOL_SOCKET, forced, wish).is_ok();
+    if !is_forced {
+        set_int(fd, libc::SOL_SOCKET, plain, wish)?;
+    }
+    Ok(usize::try_from(get_int(fd, libc::SOL_SOCKET, plain)?).unwrap_or(0))
+}
+
+/// Asks for arriving datagrams of one flow to be handed over as merged trains.
+pub(crate) fn set_gro(socket: &UdpSocket) -> io::Result<()> {
+    set_int(borrow(socket), libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+fn borrow(socket: &UdpSocket) -> BorrowedFd<'_> {
+    std::os::fd::AsFd::as_fd(socket)
+}
+
+/// Sends `bytes` to the connected peer as datagrams of `segment` bytes each (the last may be shorter), in one call.
+pub(crate) fn send_train(socket: &UdpSocket, bytes: &[u8], segment: usize) -> io::Result<usize> {
+    let mut iov = libc::iovec { iov_base: bytes.as_ptr() as *mut c_void, iov_len: bytes.len() };
+    let mut space = ControlSpace([0; 64]);
+    let segment = u16::try_from(segment).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: all zeroes is a valid msghdr.
+    let mut header: libc::msghdr = unsafe { mem::zeroed() };
+    header.msg_iov = &mut iov;
+    header.msg_iovlen = 1;
+    if bytes.len() > usize::from(segment) {
+        header.msg_control = ptr::from_mut(&mut space).cast();
+        // SAFETY: CMSG_SPACE only computes; CMSG_FIRSTHDR and CMSG_DATA point into `space`, which is aligned and, at
+        // 64 bytes, larger than CMSG_SPACE(2).
+        unsafe {
+            header.msg_controllen = libc::CMSG_SPACE(size_of::<u16>() as c_uint) as usize;
+            let control = libc::CMSG_FIRSTHDR(&header);
+            (*control).cmsg_level = libc::SOL_UDP;
+            (*control).cmsg_type = libc::UDP_SEGMENT;
+            (*control).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as c_uint) as usize;
+            libc::CMSG_DATA(control).cast::<u16>().write_unaligned(segment);
+        }
+    }
+    // SAFETY: header, iovec, control space and `bytes` live through the call, and sendmsg only reads them.
+    check(unsafe { libc::sendmsg(socket.as_raw_fd(), &header, 0) })
+}
+
+/// A train as it was taken off the socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Train {
+    /// Bytes of all its datagrams.
+    pub(crate) len: usize,
+    /// Whether the kernel merged several datagrams.
+    pub(crate) is_merged: bool,
+}
+
+/// Takes one datagram or merged train off the socket, if there is one.
+pub(crate) fn recv_train(socket: &UdpSocket, bytes: &mut [u8]) -> io::Result<Option<Train>> {
+    let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let mut space = ControlSpace([0; 64]);
+    // SAFETY: all zeroes is a valid msghdr.
+    let mut header: libc::msghdr = unsafe { mem::zeroed() };
+    header.msg_iov = &mut iov;
+    header.msg_iovlen = 1;
+    header.msg_control = ptr::from_mut(&mut space).cast();
+    header.msg_controllen = size_of::<ControlSpace>();
+    // SAFETY: all that the header points to lives through the call and is borrowed mutably here.
+    let answer = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, libc::MSG_DONTWAIT) };
+    let Some(len) = unless_would_block(check(answer))? else { return Ok(None) };
+    // SAFETY: the kernel filled `space` and set msg_controllen; the macro stays within it and CMSG_DATA of a UDP_GRO
+    // message holds an int.
+    let segment = unsafe {
+        let control = libc::CMSG_FIRSTHDR(&header);
+        let is_gro = !control.is_null()
+            && (*control).cmsg_level == libc::SOL_UDP
+            && (*control).cmsg_type == libc::UDP_GRO;
+        is_gro.then(|| libc::CMSG_DATA(control).cast::<c_int>().read_unaligned())
+    };
+    let is_merged = segment.is_some_and(|segment| len > usize::try_from(segment).unwrap_or(0));
+    Ok(Some(Train { len, is_merged }))
+}
+
+/// Sends one datagram to the connected peer.
+pub(crate) fn send(socket: &UdpSocket, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length are those of a live slice, which send only reads.
+    check(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) })
+}
+
+/// Takes one datagram off the socket, if there is one.
+pub(crate) fn recv(socket: &UdpSocket, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+    let (start, len) = (bytes.as_mut_ptr().cast(), bytes.len());
+    // SAFETY: the pointer and length are those of a live slice, borrowed mutably.
+    let answer = unsafe { libc::recv(socket.as_raw_fd(), start, len, libc::MSG_DONTWAIT) };
+    unless_would_block(check(answer))
+}
+
+/// Slots for many datagrams to go or come in one call, each of the same size.
+pub(crate) struct Batch {
+    headers: Vec<libc::mmsghdr>,
+    // Pointed to by `headers`. None of the three vectors ever grows, so their heap blocks stay where they are.
+    _iovecs: Vec<libc::iovec>,
+    _slots: Vec<u8>,
+}
+
+impl Batch {
+    /// `count` slots of `slot_len` bytes.
+    pub(crate) fn new(count: usize, slot_len: usize) -> Self {
+        let mut slots = vec![0_u8; count * slot_len];
+        let start = slots.as_mut_ptr();
+        let mut iovecs: Vec<_> = (0..count)
+            .map(|index| libc::iovec {
+                // SAFETY: `index < count`, so the offset is within the vector.
+                iov_base: unsafe { start.add(index * slot_len) }.cast(),
+                iov_len: slot_len,
+            })
+            .collect();
+        let first = iovecs.as_mut_ptr();
+        let headers = (0..count)
+            .map(|index| {
+                // SAFETY: all zeroes is a valid mmsghdr.
+                let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
+                // SAFETY: `index < count`, the length of `iovecs`.
+                header.msg_hdr.msg_iov = unsafe { first.add(index) };
+                header.msg_hdr.msg_iovlen = 1;
+                header
+            })
+            .collect();
+        Self { headers, _iovecs: iovecs, _slots: slots }
+    }
+
+    /// Sends the first `count` slots; returns how many went.
+    pub(crate) fn send(&mut self, socket: &UdpSocket, count: usize) -> io::Result<usize> {
+        let count = count.min(self.headers.len()) as c_uint;
+        let headers = self.headers.as_mut_ptr();
+        // SAFETY: `count` headers are there, and what they point to is owned by `self` and unmoved since `new`.
+        check(unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, count, 0) } as isize)
+    }
+
+    /// Fills slots with what has arrived; returns how many datagrams and bytes, if any.
+    pub(crate) fn recv(&mut self, socket: &UdpSocket) -> io::Result<Option<(usize, usize)>> {
+        let count = self.headers.len() as c_uint;
+        let (headers, no_timeout) = (self.headers.as_mut_ptr(), ptr::null_mut());
+        // SAFETY: as for `send`, and `self` is borrowed mutably while the kernel writes.
+        let answer = unsafe {
+            libc::recvmmsg(socket.as_raw_fd(), headers, count, libc::MSG_DONTWAIT, no_timeout)
+        };
+        let Some(count) = unless_would_block(check(answer as isize))? else { return Ok(None) };
+        let len = self.headers[..count].iter().map(|header| header.msg_len as usize).sum();
+        Ok(Some((count, len)))
+    }
+}
+
+/// Asks that this process be killed when its parent dies, and finds out whether it is too late to ask.
+pub(crate) fn die_with_parent(parent: u32) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } as isize)?;
+    // SAFETY: cannot fail, no pointers.
+    let now = unsafe { libc::getppid() };
+    if u32::try_from(now) != Ok(parent) {
+        return Err(io::Error::other("the process that started this one is gone"));
+    }
+    Ok(())
+}
+
+/// Effective user and group of this process.
+pub(crate) fn user_and_group() -> (u32, u32) {
+    // SAFETY: cannot fail, no pointers.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}
+
+/// Leaves the network namespace for a new, empty one; with `and_user` in a new user namespace that owns it.
+pub(crate) fn unshare_network(and_user: bool) -> io::Result<()> {
+    let user = if and_user { libc::CLONE_NEWUSER } else { 0 };
+    // SAFETY: no pointers; namespaces do not affect memory.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET | user) } as isize).map(drop)
+}
+
+/// Enters the user namespace that another process made.
+pub(crate) fn join_user_namespace(namespace: BorrowedFd) -> io::Result<()> {
+    // SAFETY: no pointers; a live descriptor.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWUSER) } as isize).map(drop)
+}
+
+/// Keeps this process on one core.
+pub(crate) fn pin_to(core: usize) -> io::Result<()> {
+    if core >= libc::CPU_SETSIZE as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: all zeroes is an empty set, and `core` is below its size.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        set
+    };
+    // SAFETY: `set` lives through the call and the size is its own.
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } as isize)
+        .map(drop)
+}
+
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETH_SS_FEATURES: u32 = 4;
+/// Length of a feature's name in the kernel's table.
+const NAME_LEN: usize = 32;
+
+/// The questions one can ask about a network interface, in the namespace the process is in.
+pub(crate) struct Interface {
+    socket: OwnedFd,
+    name: CString,
+}
+
+impl Interface {
+    /// Nothing is asked yet: a wrong name shows at the first question.
+    pub(crate) fn named(name: &str) -> io::Result<Self> {
+        let name = CString::new(name)?;
+        if name.as_bytes().len() >= libc::IFNAMSIZ {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        check(fd as isize)?;
+        // SAFETY: just opened, and owned by nobody else.
+        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(fd) }, name })
+    }
+
+    fn request(&self) -> libc::ifreq {
+        // SAFETY: all zeroes is a valid ifreq.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        for (to, &from) in request.ifr_name.iter_mut().zip(self.name.as_bytes()) {
+            *to = from as libc::c_char;
+        }
+        request
+    }
+
+    /// Largest packet of the interface.
+    pub(crate) fn mtu(&self) -> io::Result<usize> {
+        let mut request = self.request();
+        // SAFETY: SIOCGIFMTU reads the name and writes the int member of a live ifreq.
+        let answer =
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFMTU, &mut request) };
+        check(answer as isize)?;
+        // SAFETY: the call above wrote this member.
+        Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+    }
+
+    /// One ethtool question: `words` begins with the command and is as long as the kernel's answer to it.
+    fn ethtool(&self, words: &mut [u32]) -> io::Result<usize> {
+        const SIOCETHTOOL: libc::Ioctl = 0x8946;
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        // SAFETY: callers size `words` for the command in it; it and the ifreq live through the call.
+        check(unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, &mut request) } as isize)
+    }
+
+    /// Name of the driver.
+    pub(crate) fn driver(&self) -> io::Result<String> {
+        let mut words = [0_u32; 49]; // struct ethtool_drvinfo: 196 bytes, the driver's name 32 from the fourth
+        words[0] = ETHTOOL_GDRVINFO;
+        self.ethtool(&mut words)?;
+        Ok(text_of(&words[1..9]))
+    }
+
+    /// Names of all features, by their bit.
+    fn feature_names(&self) -> io::Result<Vec<String>> {
+        let mut words = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
+        self.ethtool(&mut words)?;
+        let count = words[4] as usize;
+        let words_per_name = NAME_LEN / size_of::<u32>();
+        let mut words = vec![0_u32; 3 + count * words_per_name];
+        words[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
+        self.ethtool(&mut words)?;
+        Ok(words[3..].chunks_exact(words_per_name).map(text_of).collect())
+    }
+
+    /// All features by name, and whether each is on.
+    pub(crate) fn features(&self) -> io::Result<Vec<(String, bool)>> {
+        let names = self.feature_names()?;
+        let block_count = names.len().div_ceil(32);
+        let mut words = vec![0_u32; 2 + 4 * block_count]; // available, requested, active, never changed
+        words[..2].copy_from_slice(&[ETHTOOL_GFEATURES, block_count as u32]);
+        self.ethtool(&mut words)?;
+        let is_on = |bit: usize| words[2 + 4 * (bit / 32) + 2] & (1 << (bit % 32)) != 0;
+        Ok(names.into_iter().enumerate().map(|(bit, name)| (name, is_on(bit))).collect())
+    }
+
+    /// Switches the features of these names off; names that the kernel does not know are passed over.
+    pub(crate) fn switch_off(&self, unwanted: &[&str]) -> io::Result<()> {
+        let names = self.feature_names()?;
+        let block_count = names.len().div_ceil(32);
+        let mut words = vec![0_u32; 2 + 2 * block_count]; // which are meant, and their new state
+        words[..2].copy_from_slice(&[ETHTOOL_SFEATURES, block_count as u32]);
+        for (bit, _) in names.iter().enumerate().filter(|(_, n)| unwanted.contains(&n.as_str())) {
+            words[2 + 2 * (bit / 32)] |= 1 << (bit % 32);
+        }
+        self.ethtool(&mut words).map(drop)
+    }
+}
+
+/// Text in 32-bit words as the kernel wrote them, up to the first zero.
+fn text_of(words: &[u32]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let len = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..len]).into_owned()
+}

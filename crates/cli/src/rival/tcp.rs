@@ -1,0 +1,140 @@
+//! Kernel TCP: `TCP_NODELAY`; non-blocking reads that spin where latency counts, large plain writes and reads where
+//! bandwidth does.
+//!
+//! The socket buffers are left alone: the kernel sizes them as it goes, and a fixed size measured no better.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::bench::system::{Control, Job, Outcome, Patience, Pattern, Role, Rounds, System, Tally};
+
+/// Reads of a stream take at most so much at once, as iperf3's do.
+const READ_LEN: usize = 128 << 10;
+
+/// Kernel TCP.
+#[derive(Clone, Copy, Debug)]
+pub struct Tcp;
+
+impl System for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
+        let stream = connect(job, control)?;
+        match (job.pattern, job.role) {
+            (Pattern::PingPong, Role::Active) => ping(stream, job),
+            (Pattern::PingPong, Role::Passive) => pong(stream, job),
+            (Pattern::Stream | Pattern::Rate, Role::Active) => write_all_day(stream, job),
+            (Pattern::Stream | Pattern::Rate, Role::Passive) => count(stream, job),
+        }
+    }
+}
+
+fn connect(job: &Job, control: &mut dyn Control) -> Result<TcpStream> {
+    let stream = match job.role {
+        Role::Passive => {
+            let listener = TcpListener::bind((job.bind, 0))
+                .with_context(|| format!("cannot listen on {}", job.bind))?;
+            control.exchange(&listener.local_addr()?.to_string())?;
+            listener.accept()?.0
+        }
+        Role::Active => {
+            let text = control.exchange("")?;
+            let address: SocketAddr =
+                text.parse().with_context(|| format!("{text:?} is no address"))?;
+            TcpStream::connect_timeout(&address, Duration::from_secs(5))
+                .with_context(|| format!("cannot connect to {address}"))?
+        }
+    };
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Reads a whole message, spinning. Whether the other side has more to say.
+fn read_spinning(stream: &mut TcpStream, message: &mut [u8]) -> Result<bool> {
+    let (mut filled, mut patience) = (0, Patience::default());
+    while filled < message.len() {
+        match stream.read(&mut message[filled..]) {
+            Ok(0) => return Ok(false),
+            Ok(len) => filled += len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => patience.spend()?,
+            Err(error) if is_hang_up(&error) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+fn write_spinning(stream: &mut TcpStream, mut message: &[u8]) -> Result<()> {
+    let mut patience = Patience::default();
+    while !message.is_empty() {
+        match stream.write(message) {
+            Ok(len) => message = &message[len..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => patience.spend()?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+}
+
+fn ping(mut stream: TcpStream, job: &Job) -> Result<Outcome> {
+    stream.set_nonblocking(true)?;
+    let mut message = vec![1; job.bytes];
+    let mut rounds = Rounds::begin(job);
+    loop {
+        write_spinning(&mut stream, &message)?;
+        anyhow::ensure!(read_spinning(&mut stream, &mut message)?, "the other side hung up");
+        if !rounds.lap() {
+            return Ok(rounds.finish());
+        }
+    }
+}
+
+fn pong(mut stream: TcpStream, job: &Job) -> Result<Outcome> {
+    stream.set_nonblocking(true)?;
+    let mut message = vec![0; job.bytes];
+    while read_spinning(&mut stream, &mut message)? {
+        write_spinning(&mut stream, &message)?;
+    }
+    Ok(Outcome::default())
+}
+
+/// One write a message until the receiver hangs up.
+fn write_all_day(mut stream: TcpStream, job: &Job) -> Result<Outcome> {
+    let message = vec![1; job.bytes];
+    loop {
+        match stream.write_all(&message) {
+            Ok(()) => {}
+            Err(error) if is_hang_up(&error) => return Ok(Outcome::default()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Walks through a buffer as long as a message, as one who wants the messages would.
+fn count(mut stream: TcpStream, job: &Job) -> Result<Outcome> {
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let mut buffer = vec![0; job.bytes.max(READ_LEN)];
+    let mut tally = Tally::new(job);
+    let (mut at, mut total, mut message_count) = (0, 0, 0);
+    loop {
+        let end = buffer.len().min(at + READ_LEN);
+        let len = stream.read(&mut buffer[at..end])?;
+        anyhow::ensure!(len > 0, "the sender hung up before its time");
+        at = if at + len == buffer.len() { 0 } else { at + len };
+        total += len as u64;
+        let complete = total / job.bytes as u64;
+        if !tally.add(len as u64, complete - message_count) {
+            return tally.finish();
+        }
+        message_count = complete;
+    }
+}
