@@ -35,7 +35,9 @@ fn drive(a: &Endpoint, b: &Endpoint, mut done: impl FnMut() -> bool) {
 #[test]
 fn messages_of_all_sizes_arrive_whole() {
     for (a, b, to_b) in pairs() {
-        for len in [0, 1, 8, 255, 1400, 1500, 9000, 32 << 10, (32 << 10) + 1, 100_000, 1 << 20, 5 << 20] {
+        for len in
+            [0, 1, 8, 255, 1400, 1500, 9000, 32 << 10, (32 << 10) + 1, 100_000, 1 << 20, 5 << 20]
+        {
             let mut coming = b.recv(Wanted::tag(len as u64), vec![0; len]);
             let mut going = a.send(to_b, len as u64, pattern(len));
             let (mut sent, mut received) = (None, None);
@@ -57,7 +59,8 @@ fn segments_are_gathered_and_scattered() {
     for (a, b, to_b) in pairs() {
         let whole = pattern(300_000);
         let pieces: Vec<Vec<u8>> = whole.chunks(70_001).map(<[u8]>::to_vec).collect();
-        let mut coming = b.recv(Wanted::tag(1), vec![vec![0; 3], vec![0; 200_000], vec![0; 150_000]]);
+        let mut coming =
+            b.recv(Wanted::tag(1), vec![vec![0; 3], vec![0; 200_000], vec![0; 150_000]]);
         let mut going = a.send(to_b, 1, pieces);
         let mut received = None;
         drive(&a, &b, || {
@@ -134,7 +137,9 @@ fn too_long_a_message_is_truncated_and_says_so() {
                 received.is_some()
             });
             let failed = received.unwrap().unwrap_err();
-            assert!(matches!(failed.error, Error::Truncated { len: l, room: 10 } if l == len as u64));
+            assert!(
+                matches!(failed.error, Error::Truncated { len: l, room: 10 } if l == len as u64)
+            );
             assert_eq!(failed.buffer.unwrap(), pattern(len)[..10]);
             drop(going);
         }
@@ -166,7 +171,8 @@ fn a_scope_lends_slices_and_ends_what_is_left() {
         let result = std::thread::scope(|threads| {
             threads.spawn(|| a.scope(|scope| scope.send(to_b, 2, &data).wait().unwrap()));
             other.scope(|scope| {
-                let _forgotten = std::mem::ManuallyDrop::new(scope.recv(Wanted::tag(99), &mut never));
+                let _forgotten =
+                    std::mem::ManuallyDrop::new(scope.recv(Wanted::tag(99), &mut never));
                 drop(scope.recv(Wanted::tag(98), &mut half));
                 scope.recv(Wanted::tag(2), &mut space).wait()
             })
@@ -174,7 +180,8 @@ fn a_scope_lends_slices_and_ends_what_is_left() {
         assert_eq!(result.unwrap().len, 50_000);
         assert_eq!(space, data);
         assert_eq!((never, half), ([0; 8], [1; 4])); // ours again, and nobody wrote to it
-        let pending = b.counters().into_iter().find(|(name, _)| name == "requests_pending").unwrap();
+        let pending =
+            b.counters().into_iter().find(|(name, _)| name == "requests_pending").unwrap();
         assert_eq!(pending.1, 0);
     }
 }

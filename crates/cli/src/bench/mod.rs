@@ -10,6 +10,7 @@
 
 pub mod command;
 pub mod cpu;
+pub mod ours;
 pub mod pair;
 pub mod peer;
 pub mod plan;
@@ -21,10 +22,11 @@ pub mod system;
 pub mod table;
 
 use crate::rival::{Bare, Tcp};
+use ours::Ours;
 use system::System;
 
 /// Everything that can be measured, in the order of the tables.
-pub const SYSTEMS: &[&dyn System] = &[&Bare, &Tcp];
+pub const SYSTEMS: &[&dyn System] = &[&Bare, &Ours, &Tcp];
 
 /// The system of this name.
 pub fn system(name: &str) -> Option<&'static dyn System> {
