@@ -130,12 +130,10 @@ impl Engine {
         Poll::Pending
     }
 
-    /// Whether somebody will turn the core within tens of microseconds.
+    /// Whether somebody will turn the core within tens of microseconds. Without a helper nobody promises that: the
+    /// application may go and wait for something else, for what its own message is to bring about.
     pub(crate) fn is_driven_soon(&self, inner: &Inner) -> bool {
-        match self.placement {
-            Placement::Inline => true,
-            Placement::Thread => !inner.is_dozing && self.helper.is_near(),
-        }
+        !inner.is_dozing && self.helper.is_near()
     }
 
     /// Turns the core until `ready`, or until the time is over.
