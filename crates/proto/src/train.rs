@@ -180,7 +180,7 @@ impl Endpoint {
             last_len,
             count: count as usize,
         };
-        wire::write_train(&mut train.heads, &repr, this.secret);
+        wire::write_train(&mut train.heads, &repr, this.secret, self.train_checks);
         (train.link, train.to) = (path.link, path.locator);
         (train.head_len, train.count) = (DATA_FRAME_HEAD_LEN, repr.count);
         (train.buf, train.offset) = (plan.buf, plan.start);
