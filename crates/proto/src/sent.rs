@@ -275,12 +275,14 @@ impl Flight {
     /// A packet with one content leaves: `add` and `on_sent` in one.
     #[inline(always)]
     pub(crate) fn on_sent_one(&mut self, now: Instant, content: Content, frame_len: u16) {
-        self.on_sent_run(now, content, frame_len, 1);
+        self.push_run(now, content, frame_len, 1);
+        self.next_packet += 1;
+        self.packet_count += 1;
+        self.bytes_in_flight += u64::from(frame_len);
     }
 
     /// A train leaves: `count` packets, at least one, whose frames have this length but for the last. The content is all
     /// they carried.
-    #[inline(always)]
     pub(crate) fn on_sent_run(
         &mut self,
         now: Instant,
@@ -288,6 +290,15 @@ impl Flight {
         frame_len: u16,
         count: u16,
     ) {
+        let at = self.packets.end;
+        self.push_run(now, content, frame_len, count);
+        self.next_packet += u64::from(count);
+        self.packet_count += u32::from(count);
+        self.bytes_in_flight += self.packets.get(at).len();
+    }
+
+    #[inline(always)]
+    fn push_run(&mut self, now: Instant, content: Content, frame_len: u16, count: u16) {
         debug_assert!(self.building_count == 0, "another packet is being built");
         let packet = Packet {
             number: self.next_packet,
@@ -300,9 +311,6 @@ impl Flight {
             count,
         };
         self.packets.push_back(packet);
-        self.next_packet += u64::from(count);
-        self.packet_count += u32::from(count);
-        self.bytes_in_flight += packet.len();
         self.last_sent_at = now;
     }
 
@@ -370,17 +378,35 @@ impl Flight {
                 if packet.number > last {
                     break;
                 }
-                if packet.last() > last {
-                    self.split(start, last + 1);
+                if packet.count > 1 {
+                    self.ack_run(start, last, largest, sum, acked);
+                } else {
+                    sum.add_one(packet, largest);
+                    self.hand_over(packet, acked);
                 }
-                let packet = self.packets.get(start);
-                sum.add(packet, largest);
-                self.hand_over(packet, acked);
             }
             start = start.wrapping_add(1);
         }
         self.packets.start = start;
         self.drop_more();
+    }
+
+    /// The packets of a run up to `last` are acknowledged. Apart: a lone packet needs none of it.
+    #[inline(never)]
+    fn ack_run(
+        &mut self,
+        at: u32,
+        last: u64,
+        largest: u64,
+        sum: &mut Acked,
+        acked: &mut impl Hear,
+    ) {
+        if self.packets.get(at).last() > last {
+            self.split(at, last + 1);
+        }
+        let packet = self.packets.get(at);
+        sum.add(packet, largest);
+        self.hand_over(packet, acked);
     }
 
     /// Packets behind the front are acknowledged; they keep their places until it leaves.
@@ -594,7 +620,17 @@ fn void_content(content: &mut Content, matches: &mut impl FnMut(&Content) -> boo
 }
 
 impl Acked {
+    /// A packet that is no run.
     #[inline(always)]
+    fn add_one(&mut self, packet: &Packet, largest: u64) {
+        self.bytes += u64::from(packet.frame_len);
+        self.count += 1;
+        self.frame_len_max = self.frame_len_max.max(packet.frame_len);
+        if packet.number == largest {
+            self.largest_newly = Some((largest, packet.sent_at));
+        }
+    }
+
     fn add(&mut self, packet: &Packet, largest: u64) {
         self.bytes += packet.len();
         self.count += u32::from(packet.count);
