@@ -83,6 +83,7 @@ pub struct Endpoint {
     pub(crate) cursors: Box<[Cursor]>,
     /// Perhaps a row that is ready has granted data to send; if not, `poll_train` need not look.
     pub(crate) may_train: bool,
+    pub(crate) train_checks: wire::TrainChecks,
 
     /// Rows we refuse, oldest refusal first.
     pub(crate) refused: VecDeque<u32>,
@@ -145,6 +146,7 @@ impl Endpoint {
             regrant_at: Instant::NEVER,
             cursors: alloc::vec![Cursor::NOWHERE; links].into_boxed_slice(),
             may_train: false,
+            train_checks: wire::train_checks_anywhere,
             refused: VecDeque::new(),
             queries: Queries::default(),
             events: Ring::new(),
@@ -273,6 +275,11 @@ impl Endpoint {
     /// Changes how many frames one acknowledgement collects (EMP's knob), from 1 to 256.
     pub fn set_ack_every(&mut self, count: u32) {
         self.settings.ack_every = count.clamp(1, 256);
+    }
+
+    /// Has the checks of trains computed by this function: `wire::train_checks`, but made for the machine at hand.
+    pub fn set_train_checks(&mut self, checks: wire::TrainChecks) {
+        self.train_checks = checks;
     }
 
     /// Tells the endpoint to make a mistake, to see whether anybody notices.

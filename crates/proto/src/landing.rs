@@ -151,7 +151,7 @@ impl Endpoint {
         let Some(expected) = self.expect_train(link, from, landing, heads, count, last_len) else {
             return 0;
         };
-        let count = wire::agreeing_count(heads, &expected.train, self.secret);
+        let count = wire::agreeing_count(heads, &expected.train, self.secret, self.train_checks);
         if count > 0 {
             self.take_train(now, landing.slot, link, &expected, count);
         }

@@ -66,6 +66,17 @@ impl<T: Copy> Ring<T> {
         self.end = self.end.wrapping_add(1);
     }
 
+    /// Puts a value at a position; those from there on move one further. For rare events.
+    pub(crate) fn insert(&mut self, at: u32, value: T) {
+        self.push_back(value);
+        let mut to = self.end.wrapping_sub(1);
+        while to != at {
+            *self.get_mut(to) = *self.get(to.wrapping_sub(1));
+            to = to.wrapping_sub(1);
+        }
+        *self.get_mut(at) = value;
+    }
+
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<T> {
         let front = *self.front()?;

@@ -7,6 +7,9 @@
 //! more                 | c        | f  |           a packet has its first content itself, most have no other
 //! ```
 //!
+//! The packets of a train (PROTOCOL §10.1) are one entry, a *run*: numbers that follow each other, equal frames but for
+//! the last, one range of one message. It is cut where an Ack or a loss ends within it, which is rare.
+//!
 //! Both are rings, emptied at the front by acks and losses, which mostly concern the oldest. A packet that is settled
 //! in the middle keeps its place, marked, until it gets to the front. The front is always outstanding: an Ack that
 //! repeats what is known is dismissed with one comparison, and the next packet to be lost is at hand.
@@ -14,6 +17,7 @@
 use crate::content::Content;
 use crate::ring::Ring;
 use crate::types::Instant;
+use crate::wire::DATA_FRAME_HEAD_LEN;
 
 /// A packet is lost when one sent this many numbers later is acknowledged (PROTOCOL §6.2).
 const REORDER_COUNT: u64 = 3;
@@ -65,9 +69,10 @@ pub(crate) struct Lost {
     pub(crate) round_count: u32,
 }
 
-/// A packet that elicits an ack.
+/// A packet that elicits an ack, or a run of them.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
+    /// Of a run: the first.
     number: u64,
     sent_at: Instant,
     /// What it carried, or the first of that.
@@ -77,9 +82,10 @@ struct Packet {
     /// `Flight::settled_count` when it was sent.
     settled_count: u32,
     more_count: u16,
+    /// Of a run: of each but the last, whose length follows from the content's.
     frame_len: u16,
-    /// Neither acked nor lost nor void.
-    is_outstanding: bool,
+    /// Packets: one, or those of a run. 0: acked, lost or void.
+    count: u16,
 }
 
 impl Packet {
@@ -91,8 +97,54 @@ impl Packet {
         settled_count: 0,
         more_count: 0,
         frame_len: 0,
-        is_outstanding: false,
+        count: 0,
     };
+
+    #[inline(always)]
+    fn is_outstanding(&self) -> bool {
+        self.count > 0
+    }
+
+    /// The number of its last packet, while outstanding.
+    #[inline(always)]
+    fn last(&self) -> u64 {
+        self.number + u64::from(self.count) - 1
+    }
+
+    /// The frames' lengths.
+    #[inline(always)]
+    fn len(&self) -> u64 {
+        if self.count > 1 { self.run_len() } else { u64::from(self.frame_len) }
+    }
+
+    fn run_len(&self) -> u64 {
+        match self.content {
+            Content::Data { len, .. } => {
+                u64::from(len) + u64::from(self.count) * DATA_FRAME_HEAD_LEN as u64
+            }
+            _ => unreachable!("a run is data"),
+        }
+    }
+
+    /// Cuts a run: its first `count` packets, and the others.
+    fn cut(&self, count: u16) -> (Self, Self) {
+        let Content::Data { slot, serial, offset, len } = self.content else {
+            unreachable!("a run is data")
+        };
+        let head_len = DATA_FRAME_HEAD_LEN as u16;
+        let first_len = u32::from(count) * u32::from(self.frame_len - head_len);
+        let rest_len = len - first_len;
+        let first = Content::Data { slot, serial, offset, len: first_len };
+        let offset = offset + u64::from(first_len);
+        let rest = Content::Data { slot, serial, offset, len: rest_len };
+        let rest_count = self.count - count;
+        let frame_len = if rest_count == 1 { head_len + rest_len as u16 } else { self.frame_len };
+        let number = self.number + u64::from(count);
+        (
+            Self { count, content: first, ..*self },
+            Self { number, count: rest_count, content: rest, frame_len, ..*self },
+        )
+    }
 }
 
 /// The packets in flight on one path.
@@ -211,7 +263,7 @@ impl Flight {
         packet.settled_count = settled_count;
         packet.more_count = more_count;
         packet.frame_len = frame_len;
-        packet.is_outstanding = true;
+        packet.count = 1;
         self.packets.end = self.packets.end.wrapping_add(1);
         self.building_count = 0;
         self.packet_count += 1;
@@ -223,6 +275,30 @@ impl Flight {
     /// A packet with one content leaves: `add` and `on_sent` in one.
     #[inline(always)]
     pub(crate) fn on_sent_one(&mut self, now: Instant, content: Content, frame_len: u16) {
+        self.push_run(now, content, frame_len, 1);
+        self.next_packet += 1;
+        self.packet_count += 1;
+        self.bytes_in_flight += u64::from(frame_len);
+    }
+
+    /// A train leaves: `count` packets, at least one, whose frames have this length but for the last. The content is all
+    /// they carried.
+    pub(crate) fn on_sent_run(
+        &mut self,
+        now: Instant,
+        content: Content,
+        frame_len: u16,
+        count: u16,
+    ) {
+        let at = self.packets.end;
+        self.push_run(now, content, frame_len, count);
+        self.next_packet += u64::from(count);
+        self.packet_count += u32::from(count);
+        self.bytes_in_flight += self.packets.get(at).len();
+    }
+
+    #[inline(always)]
+    fn push_run(&mut self, now: Instant, content: Content, frame_len: u16, count: u16) {
         debug_assert!(self.building_count == 0, "another packet is being built");
         let packet = Packet {
             number: self.next_packet,
@@ -232,13 +308,26 @@ impl Flight {
             settled_count: self.settled_count,
             more_count: 0,
             frame_len,
-            is_outstanding: true,
+            count,
         };
         self.packets.push_back(packet);
-        self.next_packet += 1;
-        self.packet_count += 1;
-        self.bytes_in_flight += u64::from(frame_len);
         self.last_sent_at = now;
+    }
+
+    /// Cuts the run at a position so that its other part, behind it now, begins with this packet.
+    #[cold]
+    #[inline(never)]
+    fn split(&mut self, at: u32, number: u64) {
+        let run = *self.packets.get(at);
+        let (first, rest) = run.cut((number - run.number) as u16);
+        // Behind the end stands the first content of the packet being built.
+        let building =
+            (self.building_count > 0).then(|| self.packets.get(self.packets.end).content);
+        *self.packets.get_mut(at) = first;
+        self.packets.insert(at.wrapping_add(1), rest);
+        if let Some(content) = building {
+            self.packets.behind_end(&Packet::NONE).content = content;
+        }
     }
 
     /// An Ack arrived: `ranges` are (first, last), descending, so the first of them has the largest number. The
@@ -285,17 +374,39 @@ impl Flight {
         while start != end {
             let packet = self.packets.get(start);
             // Those before the next outstanding one leave too, so that the front is outstanding again.
-            if packet.is_outstanding {
+            if packet.is_outstanding() {
                 if packet.number > last {
                     break;
                 }
-                sum.add(packet, largest);
-                self.hand_over(packet, acked);
+                if packet.count > 1 {
+                    self.ack_run(start, last, largest, sum, acked);
+                } else {
+                    sum.add_one(packet, largest);
+                    self.hand_over(packet, acked);
+                }
             }
             start = start.wrapping_add(1);
         }
         self.packets.start = start;
         self.drop_more();
+    }
+
+    /// The packets of a run up to `last` are acknowledged. Apart: a lone packet needs none of it.
+    #[inline(never)]
+    fn ack_run(
+        &mut self,
+        at: u32,
+        last: u64,
+        largest: u64,
+        sum: &mut Acked,
+        acked: &mut impl Hear,
+    ) {
+        if self.packets.get(at).last() > last {
+            self.split(at, last + 1);
+        }
+        let packet = self.packets.get(at);
+        sum.add(packet, largest);
+        self.hand_over(packet, acked);
     }
 
     /// Packets behind the front are acknowledged; they keep their places until it leaves.
@@ -308,10 +419,20 @@ impl Flight {
         acked: &mut impl Hear,
     ) {
         let mut at = self.position(first);
+        let before = at.wrapping_sub(1);
+        if at != self.packets.start
+            && self.packets.get(before).is_outstanding()
+            && self.packets.get(before).last() >= first
+        {
+            self.split(before, first);
+        }
         while at != self.packets.end && self.packets.get(at).number <= last {
-            let packet = *self.packets.get(at);
-            if packet.is_outstanding {
-                self.packets.get_mut(at).is_outstanding = false;
+            if self.packets.get(at).is_outstanding() {
+                if self.packets.get(at).last() > last {
+                    self.split(at, last + 1);
+                }
+                let packet = *self.packets.get(at);
+                self.packets.get_mut(at).count = 0;
                 sum.add(&packet, largest);
                 self.hand_over(&packet, acked);
             }
@@ -360,7 +481,7 @@ impl Flight {
     fn lose_front(&mut self, to: &mut impl Hear) -> Packet {
         let packet = *self.packets.get(self.packets.start);
         self.leave(self.packets.start);
-        self.settled_count = self.settled_count.wrapping_add(1);
+        self.settled_count = self.settled_count.wrapping_add(u32::from(packet.count));
         self.hand_over(&packet, to);
         self.drop_settled();
         packet
@@ -369,14 +490,14 @@ impl Flight {
     /// The packet is outstanding no longer; `drop_settled` must follow.
     fn leave(&mut self, at: u32) {
         let packet = self.packets.get_mut(at);
-        packet.is_outstanding = false;
-        self.packet_count -= 1;
-        self.bytes_in_flight -= u64::from(packet.frame_len);
+        self.packet_count -= u32::from(packet.count);
+        self.bytes_in_flight -= packet.len();
+        packet.count = 0;
     }
 
     /// Makes the front outstanding again.
     fn drop_settled(&mut self) {
-        while self.packets.front().is_some_and(|packet| !packet.is_outstanding) {
+        while self.packets.front().is_some_and(|packet| !packet.is_outstanding()) {
             self.packets.start = self.packets.start.wrapping_add(1);
         }
         self.drop_more();
@@ -404,15 +525,20 @@ impl Flight {
         let mut sum = Lost::default();
         let count_before = self.packet_count;
         // Numbers and times ascend: behind a packet that is not lost yet, none is.
-        while let Some(front) = self.packets.front()
-            && self.is_lost(front, now, loss_delay_ns)
-        {
+        while let Some(front) = self.packets.front() {
+            let (number, count) = (front.number, self.lost_count(front, now, loss_delay_ns));
+            if count == 0 {
+                break;
+            }
+            if count < u64::from(front.count) {
+                self.split(self.packets.start, number + count);
+            }
             let packet = self.lose_front(lost);
             if sum.count == 0 {
                 sum.round_count = packet.settled_count;
             }
-            sum.bytes += u64::from(packet.frame_len);
-            sum.count += 1;
+            sum.bytes += packet.len();
+            sum.count += u32::from(packet.count);
             sum.frame_len_max = sum.frame_len_max.max(packet.frame_len);
             sum.newest_sent_at = packet.sent_at;
         }
@@ -422,10 +548,12 @@ impl Flight {
         sum
     }
 
-    fn is_lost(&self, packet: &Packet, now: Instant, loss_delay_ns: u64) -> bool {
-        packet.number < self.largest_acked
-            && (packet.number + REORDER_COUNT <= self.largest_acked
-                || packet.sent_at + loss_delay_ns <= now)
+    /// How many packets of the front are lost: those sent so many numbers before one that arrived, or so long before.
+    fn lost_count(&self, packet: &Packet, now: Instant, loss_delay_ns: u64) -> u64 {
+        let is_old = packet.sent_at + loss_delay_ns <= now;
+        let forgiven = if is_old { 0 } else { REORDER_COUNT - 1 };
+        let end = self.largest_acked.saturating_sub(forgiven);
+        end.saturating_sub(packet.number).min(u64::from(packet.count))
     }
 
     /// When the oldest packet outstanding is lost for its age; `NEVER` if none sent later is acknowledged.
@@ -442,7 +570,7 @@ impl Flight {
         let mut at = self.packets.start;
         while at != self.packets.end {
             let packet = self.packets.get_mut(at);
-            if packet.is_outstanding {
+            if packet.is_outstanding() {
                 let is_live = !void_content(&mut packet.content, matches);
                 let (start, count) = (packet.more_start, packet.more_count);
                 if !self.void_more(start, count, matches) && !is_live {
@@ -492,12 +620,23 @@ fn void_content(content: &mut Content, matches: &mut impl FnMut(&Content) -> boo
 }
 
 impl Acked {
+    /// A packet that is no run.
     #[inline(always)]
-    fn add(&mut self, packet: &Packet, largest: u64) {
+    fn add_one(&mut self, packet: &Packet, largest: u64) {
         self.bytes += u64::from(packet.frame_len);
         self.count += 1;
         self.frame_len_max = self.frame_len_max.max(packet.frame_len);
         if packet.number == largest {
+            self.largest_newly = Some((largest, packet.sent_at));
+        }
+    }
+
+    fn add(&mut self, packet: &Packet, largest: u64) {
+        self.bytes += packet.len();
+        self.count += u32::from(packet.count);
+        self.frame_len_max = self.frame_len_max.max(packet.frame_len);
+        // The largest number an Ack speaks of: whatever of a run is acked with it ends there.
+        if packet.last() == largest {
             self.largest_newly = Some((largest, packet.sent_at));
         }
     }

@@ -8,12 +8,12 @@
 use crate::types::Secret;
 
 /// The four words of the hash (v0 to v3 of the SipHash paper).
-#[derive(Clone, Copy)]
-struct State([u64; 4]);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State([u64; 4]);
 
 impl State {
     #[inline(always)]
-    fn new(key: Secret) -> Self {
+    pub(crate) fn new(key: Secret) -> Self {
         let Secret([k0, k1]) = key;
         // "somepseudorandomlygeneratedbytes", as the paper has it.
         Self([
@@ -41,7 +41,7 @@ impl State {
 
     /// One word of the message: one round, the 1 of 1-3.
     #[inline(always)]
-    fn absorb(&mut self, word: u64) {
+    pub(crate) fn absorb(&mut self, word: u64) {
         self.0[3] ^= word;
         self.round();
         self.0[0] ^= word;
@@ -49,7 +49,7 @@ impl State {
 
     /// The last word, which holds up to seven bytes and the length of the whole, and the three closing rounds.
     #[inline(always)]
-    fn finish(mut self, tail: u64, len: usize) -> u64 {
+    pub(crate) fn finish(mut self, tail: u64, len: usize) -> u64 {
         self.absorb(tail | (len as u64) << 56);
         self.0[2] ^= 0xFF;
         self.round();

@@ -58,6 +58,9 @@ impl Default for TxTrain {
     }
 }
 
+/// Packets the flight notes as one run.
+const RUN_COUNT_MAX: u64 = u16::MAX as u64;
+
 /// A train that may leave now.
 struct Plan {
     slot: u32,
@@ -142,6 +145,7 @@ impl Endpoint {
             .div_ceil(payload_len)
             .min(count_max)
             .min(len_max / frame_len)
+            .min(RUN_COUNT_MAX)
             .min(path.free_window().div_ceil(frame_len));
         if count == 0 {
             return None;
@@ -180,7 +184,7 @@ impl Endpoint {
             last_len,
             count: count as usize,
         };
-        wire::write_train(&mut train.heads, &repr, this.secret);
+        wire::write_train(&mut train.heads, &repr, this.secret, self.train_checks);
         (train.link, train.to) = (path.link, path.locator);
         (train.head_len, train.count) = (DATA_FRAME_HEAD_LEN, repr.count);
         (train.buf, train.offset) = (plan.buf, plan.start);
@@ -196,12 +200,10 @@ impl Endpoint {
             active.granted.push_back((slot, serial));
         }
         let was_empty = path.flight.is_empty();
-        for at in 0..count {
-            let len = if at + 1 == count { last_len } else { payload_len };
-            let offset = plan.start + at * u64::from(payload_len);
-            let content = Content::Data { slot, serial, offset, len: len.into() };
-            path.flight.on_sent_one(now, content, DATA_FRAME_HEAD_LEN as u16 + len);
-        }
+        let content = Content::Data { slot, serial, offset: plan.start, len: len as u32 };
+        let frame_len =
+            DATA_FRAME_HEAD_LEN as u16 + if count == 1 { last_len } else { payload_len };
+        path.flight.on_sent_run(now, content, frame_len, count as u16);
         self.counters.frames_out += count;
         // A train is a turn: other rows are served before the next.
         self.rows.leave_ready();

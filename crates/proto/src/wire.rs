@@ -1466,4 +1466,8 @@ pub fn seal(head: &mut [u8], body_len: usize, secret: Secret, crc: Option<u32>) 
 mod tests;
 mod train;
 
-pub use train::{DATA_FRAME_HEAD_LEN, TrainRepr, agreeing_count, first_header, write_train};
+pub(crate) use train::train_checks_anywhere;
+pub use train::{
+    DATA_FRAME_HEAD_LEN, TrainChecks, TrainRepr, TrainSeed, agreeing_count, first_header,
+    train_checks, write_train,
+};

@@ -27,14 +27,70 @@ fn flight(count: u64) -> Flight {
 fn ack(flight: &mut Flight, ranges: &[(u64, u64)]) -> (Result<Acked, Forged>, Vec<Content>) {
     let mut contents = Vec::new();
     let result = flight.on_ack(ranges.iter().copied(), &mut |content| contents.push(content));
-    (result, contents)
+    (result, cut(contents))
 }
 
 fn lose(flight: &mut Flight, now: u64, loss_delay_ns: u64) -> (Lost, Vec<Content>) {
     let mut contents = Vec::new();
     let lost =
         flight.detect_lost(Instant(now), loss_delay_ns, &mut |content| contents.push(content));
-    (lost, contents)
+    (lost, cut(contents))
+}
+
+/// Payload of the frames of a train.
+const PAYLOAD: u32 = FRAME as u32 - DATA_FRAME_HEAD_LEN as u32;
+
+/// What runs carried, frame by frame.
+fn cut(contents: Vec<Content>) -> Vec<Content> {
+    let mut pieces = Vec::new();
+    for content in contents {
+        let Content::Data { slot, serial, offset, len } = content else {
+            pieces.push(content);
+            continue;
+        };
+        for start in (0..len).step_by(PAYLOAD as usize) {
+            let (offset, len) = (offset + u64::from(start), PAYLOAD.min(len - start));
+            pieces.push(Content::Data { slot, serial, offset, len });
+        }
+    }
+    pieces
+}
+
+/// Data of a message, long enough for any run.
+fn data(serial: u32, len: u32) -> Content {
+    Content::Data { slot: 7, serial, offset: u64::from(serial) << 32, len }
+}
+
+/// Sends a train of so many frames, the last with so much payload.
+fn send_run(flight: &mut Flight, now: Instant, serial: u32, count: u16, last_len: u32) {
+    let len = u32::from(count - 1) * PAYLOAD + last_len;
+    let frame_len = if count == 1 { DATA_FRAME_HEAD_LEN as u16 + last_len as u16 } else { FRAME };
+    flight.on_sent_run(now, data(serial, len), frame_len, count);
+}
+
+#[test]
+fn run_is_cut_where_an_ack_or_a_loss_ends_in_it() {
+    let mut flight = Flight::new(1);
+    send_run(&mut flight, Instant(1), 5, 40, 10);
+    assert_eq!((flight.packets.end, flight.packet_count()), (1, 40));
+    assert_eq!(flight.bytes_in_flight(), 39 * u64::from(FRAME) + 50);
+    let (acked, contents) = ack(&mut flight, &[(1, 10)]);
+    let acked = acked.unwrap();
+    assert_eq!((acked.count, acked.bytes, contents.len()), (10, 10_000, 10));
+    assert_eq!(acked.largest_newly, Some((10, Instant(1))));
+    let (acked, contents) = ack(&mut flight, &[(15, 20)]);
+    assert_eq!((acked.unwrap().count, contents[0]), (6, cut(vec![data(5, 15 * PAYLOAD)])[14]));
+    let mut lost = Vec::new();
+    let sum = flight.detect_lost(Instant(2), 100, &mut |content| lost.push(content));
+    let range = Content::Data {
+        slot: 7,
+        serial: 5,
+        offset: (5 << 32) + 10 * u64::from(PAYLOAD),
+        len: 4 * PAYLOAD,
+    };
+    assert_eq!((sum.count, lost), (4, vec![range]), "one range is lost, not four");
+    let (acked, _) = ack(&mut flight, &[(11, 40)]);
+    assert_eq!((acked.unwrap().bytes, flight.is_empty()), (19_050, true));
 }
 
 #[test]
@@ -292,7 +348,7 @@ impl Model {
         let last_at = if flight.is_empty() { Instant::NEVER } else { self.last_sent_at };
         assert_eq!(flight.last_sent_at(), last_at);
         assert_eq!(flight.loss_deadline(50), self.loss_deadline(50));
-        assert!(flight.packets.front().is_none_or(|packet| packet.is_outstanding));
+        assert!(flight.packets.front().is_none_or(|packet| packet.is_outstanding()));
         if flight.is_empty() {
             assert_eq!(flight.more.start, flight.building_more_start(), "nothing is kept");
         }
@@ -306,6 +362,10 @@ enum Step {
     },
     Send {
         frame_len: u16,
+    },
+    Train {
+        count: u16,
+        last_len: u32,
     },
     /// Of the newest packets but `back`, those whose bit is set; and all before them.
     Ack {
@@ -330,6 +390,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => prop::bool::weighted(0.1).prop_map(|is_void| Step::Add { is_void }),
         20 => (1..2_000u16).prop_map(|frame_len| Step::Send { frame_len }),
+        6 => (1..70u16, 1..=PAYLOAD).prop_map(|(count, last_len)| Step::Train { count, last_len }),
         6 => (0..20u64, any::<u32>(), any::<bool>())
             .prop_map(|(back, bits, is_all_before)| Step::Ack { back, bits, is_all_before }),
         1 => (0..3u64).prop_map(|beyond| Step::Forge { beyond }),
@@ -368,6 +429,16 @@ fn both(flight: &mut Flight, model: &mut Model, now: &mut Instant, serial: u32, 
             flight.on_sent(*now, frame_len);
             model.on_sent(*now, frame_len);
         }
+        Step::Train { count, last_len } if flight.building_count() == 0 => {
+            send_run(flight, *now, serial, count, last_len);
+            let len = u32::from(count - 1) * PAYLOAD + last_len;
+            for piece in cut(vec![data(serial, len)]) {
+                let Content::Data { len, .. } = piece else { unreachable!("data") };
+                model.building.push(piece);
+                model.on_sent(*now, (len as usize + DATA_FRAME_HEAD_LEN) as u16);
+            }
+        }
+        Step::Train { .. } => {}
         Step::Ack { back, bits, is_all_before } => {
             let end = flight.next_packet().saturating_sub(back);
             let ranges = ranges_of(end, bits, is_all_before);
@@ -396,7 +467,7 @@ fn both(flight: &mut Flight, model: &mut Model, now: &mut Instant, serial: u32, 
             for number in 1..flight.next_packet() {
                 model.take(number, &mut expected);
             }
-            assert_eq!(given, expected);
+            assert_eq!(cut(given), expected);
         }
     }
 }
