@@ -8,13 +8,17 @@
 //!
 //! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
 //! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`sim`], which
-//! lives in virtual time and misbehaves on demand; and links around a link, for faults and capture.
+//! lives in virtual time and misbehaves on demand; and links around a link: [`faults`] and [`capture`].
 
 // Unsafe code lives in `mem` and `sys`; xtask's purity check holds it there.
 
 pub mod burst;
+pub mod capture;
+pub mod faults;
 pub mod mem;
 pub mod pcapng;
+#[cfg(test)]
+mod script;
 pub mod sim;
 mod sys;
 pub mod udp;
@@ -161,6 +165,11 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
         None
     }
 
+    /// Something it has to say to a person, each thing once.
+    fn poll_remark(&mut self) -> Option<String> {
+        None
+    }
+
     /// Readable when there is something to receive; `None` for links that must be polled.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -196,6 +205,9 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Link<M> for Box<L> {
     }
     fn poll_notice(&mut self) -> Option<Notice> {
         (**self).poll_notice()
+    }
+    fn poll_remark(&mut self) -> Option<String> {
+        (**self).poll_remark()
     }
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         (**self).wake_fd()

@@ -101,6 +101,14 @@ impl<W: io::Write> Writer<W> {
         self.packet(at_ns, &[&to, &from, &ETHERTYPE.to_be_bytes(), frame], comment)
     }
 
+    /// Passes on what is buffered below.
+    ///
+    /// # Errors
+    /// What `out` has to say.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Flushes, and gives back what was written to.
     ///
     /// # Errors

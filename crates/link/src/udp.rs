@@ -38,8 +38,8 @@ use opening::{Opened, TRAIN_LEN_MAX};
 
 /// Notices not fetched yet; a peer that is not there must not fill memory.
 const NOTICE_COUNT_MAX: usize = 64;
-/// Lines of the log.
-const LOG_COUNT_MAX: usize = 32;
+/// Remarks in its life: what goes on going wrong has been said by then.
+const REMARK_COUNT_MAX: usize = 32;
 /// Ways whose longest frame is remembered.
 const WAY_COUNT_MAX: usize = 64;
 /// Bytes that one call receives at most, roughly: more would leave the cache before they are read.
@@ -108,7 +108,8 @@ pub struct Udp {
     ways: Vec<(Locator, usize)>,
     way_next: usize,
     notices: VecDeque<Notice>,
-    log: Vec<String>,
+    remarks: VecDeque<String>,
+    remark_count: usize,
     counters: Counters,
     dropped_last: u32,
 }
@@ -189,7 +190,8 @@ impl Udp {
             ways: Vec::new(),
             way_next: 0,
             notices: VecDeque::new(),
-            log: Vec::new(),
+            remarks: VecDeque::new(),
+            remark_count: 0,
             counters: Counters::default(),
             dropped_last: 0,
         };
@@ -205,11 +207,6 @@ impl Udp {
         self.about.train_len_max = if is_on { TRAIN_LEN_MAX } else { 0 };
     }
 
-    /// What happened that a person may want to know, oldest first; no more than the first few dozen lines.
-    pub fn log(&self) -> &[String] {
-        &self.log
-    }
-
     /// Receive and send buffer, in bytes as the kernel keeps account of them: about twice what was asked for, less where
     /// the system's limit (`net.core.rmem_max`, `wmem_max`) is lower.
     pub fn buffer_lens(&self) -> (usize, usize) {
@@ -222,9 +219,10 @@ impl Udp {
         (self.backlog.single, self.backlog.train)
     }
 
-    fn say(&mut self, line: impl FnOnce() -> String) {
-        if self.log.len() < LOG_COUNT_MAX {
-            self.log.push(line());
+    fn say(&mut self, remark: impl FnOnce() -> String) {
+        if self.remark_count < REMARK_COUNT_MAX {
+            self.remark_count += 1;
+            self.remarks.push_back(remark());
         }
     }
 
@@ -537,6 +535,10 @@ impl Link<Table> for Udp {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
+    }
+
+    fn poll_remark(&mut self) -> Option<String> {
+        self.remarks.pop_front()
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -195,7 +195,9 @@ fn places_that_are_none_are_lost_and_noticed() {
     assert_eq!(frames(&mut b, 1)[0].1, b"z");
     assert_eq!(counter(&a, "send_failed"), 2);
     assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: [7; 24] }));
-    assert_eq!(a.log().len(), 2);
+    assert!(a.poll_remark().unwrap().starts_with("locator 0707"));
+    assert!(a.poll_remark().unwrap().starts_with("[::1]:9 is no place"));
+    assert_eq!(a.poll_remark(), None);
 }
 
 #[test]

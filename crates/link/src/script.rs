@@ -1,0 +1,70 @@
+//! A link for tests of links around a link: remembers what was sent, and shows what it was told to.
+
+use std::io;
+
+use crate::mem::UserMemory;
+use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator};
+
+/// What arrives: from where, bytes, stride, what landed.
+pub(crate) type Arriving = (Locator, Vec<u8>, usize, Option<Landed>);
+
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) about: About,
+    pub(crate) locator: Locator,
+    /// Frames taken of one burst at most.
+    pub(crate) take_max: usize,
+    pub(crate) sent: Vec<(Locator, Vec<u8>)>,
+    pub(crate) arriving: Vec<Arriving>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        let about = About {
+            kind: "script",
+            frame_len_max: 1500,
+            train_len_max: 0,
+            train_count_max: 0,
+            is_reliable: true,
+            is_checked: true,
+            can_land: true,
+            backlog_len_max: 1 << 20,
+        };
+        Self {
+            about,
+            locator: [9; 24],
+            take_max: usize::MAX,
+            sent: Vec::new(),
+            arriving: Vec::new(),
+        }
+    }
+}
+
+impl<M: UserMemory> Link<M> for Script {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn locator(&self) -> Locator {
+        self.locator
+    }
+
+    fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
+        let frames = &burst.frames()[first..];
+        for frame in frames.iter().take(self.take_max) {
+            let mut bytes = Vec::new();
+            burst.gather(frame, memory, &mut bytes);
+            self.sent.push((frame.to, bytes));
+        }
+        Ok(frames.len().min(self.take_max))
+    }
+
+    fn receive(&mut self, _: Option<&Landing>, _: &mut M) -> io::Result<usize> {
+        Ok(self.arriving.len())
+    }
+
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        let (from, bytes, stride, landed) = &self.arriving[index];
+        Arrived { from: *from, bytes, stride: *stride, landed: *landed }
+    }
+}
