@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::UNPRIVILEGED_BUFFER_LEN;
 use super::sys::{self, Batch, Buffer};
 use crate::bench::system::{Control, Job, Outcome, Patience, Pattern, Role, Rounds, System, Tally};
 
-/// Socket buffers that are asked for, and what a user without rights gets on an untuned system.
+/// Socket buffers that are asked for.
 const BUFFER_LEN: usize = 4 << 20;
-const UNPRIVILEGED_BUFFER_LEN: usize = 212_992;
 /// IPv4 and UDP headers.
 const HEADERS_LEN: usize = 28;
 /// What one send call can carry, and how many datagrams it can make of it.
