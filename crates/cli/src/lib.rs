@@ -9,6 +9,7 @@ pub mod bench;
 pub mod compare;
 pub mod hosts;
 pub mod machine;
+pub mod manual;
 pub mod report;
 pub mod rival;
 pub mod sim;

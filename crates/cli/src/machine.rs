@@ -1,6 +1,7 @@
 //! What the measurements ran on: facts without which a number means nothing.
 
 use std::fs;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
 
@@ -125,6 +126,20 @@ impl InterfaceFacts {
         let offloads = if offloads.is_empty() { "unknown".into() } else { offloads.join(", ") };
         format!("interface {}, driver {driver}, MTU {}, offloads: {offloads}", self.name, self.mtu)
     }
+}
+
+/// `packhorse info`.
+pub fn info(out: &mut impl Write) -> Result<()> {
+    writeln!(out, "packhorse {}", env!("CARGO_PKG_VERSION"))?;
+    for line in Machine::here().lines() {
+        writeln!(out, "{line}")?;
+    }
+    for interface in InterfaceFacts::all() {
+        writeln!(out, "{}", interface.line())?;
+    }
+    let systems: Vec<_> = crate::bench::SYSTEMS.iter().map(|system| system.name()).collect();
+    writeln!(out, "can measure: {}", systems.join(", "))?;
+    Ok(())
 }
 
 fn read(path: &str) -> Option<String> {

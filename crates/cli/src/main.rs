@@ -5,9 +5,9 @@
 use std::io;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use packhorse_cli::bench;
+use packhorse_cli::{bench, compare, machine, manual};
 
 mod simulate;
 
@@ -23,6 +23,18 @@ struct Cli {
 enum Command {
     Sim(simulate::Args),
     Bench(bench::command::BenchArgs),
+    Compare(compare::CompareArgs),
+    /// Show what this machine has to measure with: kernel, cores, interfaces, offloads, socket buffers.
+    Info,
+    /// Write the manual page to standard output.
+    #[command(hide = true)]
+    Man,
+    /// Write completions for a shell to standard output.
+    #[command(hide = true)]
+    Completions {
+        /// bash, zsh, fish, elvish or powershell.
+        shell: clap_complete::Shell,
+    },
     #[command(hide = true)]
     Peer(bench::peer::PeerArgs),
 }
@@ -32,6 +44,13 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Sim(args) => simulate::run(&args),
         Command::Bench(args) => bench::command::run(&args).map(|()| true),
+        Command::Compare(args) => compare::run(&args).map(|()| true),
+        Command::Info => machine::info(&mut io::stdout().lock()).map(|()| true),
+        Command::Man => manual::write(Cli::command(), &mut io::stdout().lock()).map(|()| true),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "packhorse", &mut io::stdout());
+            Ok(true)
+        }
         Command::Peer(args) => bench::peer::run(&args).map(|()| true),
     };
     match result {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, value_parser};
 
+use super::cpu::busy_share;
 use super::pair::Stage;
 use super::plan::{Case, Plan};
 use super::row::Findings;
@@ -22,6 +23,9 @@ Examples:
   packhorse bench stream --two-hosts --mtu 9000   bandwidth between two namespaces
   packhorse bench rate --bytes 8,1K --json r.json
   packhorse bench pingpong --bytes 8,1K,64K,1M --html report.html";
+
+/// Above this share of the cores, what others do shows in the figures.
+const BUSY_ABOVE: f64 = 0.15;
 
 /// Measure one pattern: every system in turn, interleaved, in two processes.
 #[derive(Debug, Args)]
@@ -133,6 +137,13 @@ impl Setup {
         let plan = runner.plan();
         let stage = if self.two_hosts { "two namespaces" } else { "loopback" };
         println!("{stage}, {} repetitions of {} s, interleaved", plan.reps, plan.seconds);
+        let busy = busy_share();
+        if busy > BUSY_ABOVE {
+            let percent = busy * 100.0;
+            println!(
+                "note: {percent:.0} % of the cores are busy with other work; expect a wide spread"
+            );
+        }
         let findings = runner.run()?;
         if let Some(json) = json {
             json.finish(serde_json::to_string_pretty(&findings)?.as_bytes())?;

@@ -4,7 +4,8 @@
 //! network costs. So this counts everything, other people's work included: measure on a quiet machine.
 
 use std::fs;
-use std::ops::Add;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -49,16 +50,13 @@ impl CpuTime {
     }
 }
 
-impl Add for CpuTime {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            user: self.user + other.user,
-            system: self.system + other.system,
-            softirq: self.softirq + other.softirq,
-        }
-    }
+/// Share of the machine's cores that is busy with something now, watched for a moment.
+pub fn busy_share() -> f64 {
+    let before = CpuTime::now();
+    let start = Instant::now();
+    thread::sleep(Duration::from_millis(200));
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    CpuTime::now().since(before).total() / (start.elapsed().as_secs_f64() * cores as f64)
 }
 
 /// The first line: `cpu  user nice system idle iowait irq softirq steal …`.

@@ -40,7 +40,7 @@ fn parse_bytes(word: &str) -> Result<usize, String> {
 /// A length as one would type it.
 pub fn show_bytes(bytes: usize) -> String {
     for (factor, letter) in [(1 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')] {
-        if bytes >= factor && bytes % factor == 0 {
+        if bytes >= factor && bytes.is_multiple_of(factor) {
             return format!("{}{letter}", bytes / factor);
         }
     }

@@ -301,7 +301,7 @@ impl Patience {
     #[inline]
     pub fn spend(&mut self) -> Result<()> {
         self.spin_count = self.spin_count.wrapping_add(1);
-        if self.spin_count % SPINS_PER_YIELD != 0 {
+        if !self.spin_count.is_multiple_of(SPINS_PER_YIELD) {
             return Ok(());
         }
         // Where the other side waits for this very core, it would wait for a whole slice of time.

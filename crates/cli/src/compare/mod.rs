@@ -1,1 +1,82 @@
-//! `packhorse compare`.
+//! `packhorse compare`: everything at once, and what it means.
+
+mod verdict;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::bench::command::Setup;
+use crate::bench::plan::Case;
+use crate::bench::system::Pattern;
+use crate::bench::table;
+pub use verdict::{Summary, headline};
+
+const EXAMPLES: &str = "\
+Examples:
+  packhorse compare --quick                        a first impression: no rights needed, under 20 seconds
+  packhorse compare --two-hosts --mtu 9000         all patterns between two namespaces
+  packhorse compare --two-hosts --html report.html --json rows.json
+  packhorse compare --two-hosts --no-offload --bytes 8,64K,1M";
+
+const LATENCY_SIZES: &[usize] =
+    &[8, 64, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+const STREAM_SIZES: &[usize] = &[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+const RATE_SIZES: &[usize] = &[8, 1 << 10];
+/// Above this a rate of messages is a bandwidth.
+const RATE_BYTES_MAX: usize = 1 << 10;
+
+/// Compare Packhorse with the bare socket and with kernel TCP: latency, bandwidth, rate.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CompareArgs {
+    /// Three measurements, repeated for less than 20 seconds in all, and a verdict.
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    setup: Setup,
+}
+
+/// `packhorse compare`.
+pub fn run(args: &CompareArgs) -> Result<()> {
+    let setup = &args.setup;
+    let sizes = setup.bytes.as_ref().map(|sizes| sizes.0.as_slice());
+    let cases = if args.quick { quick_cases(sizes) } else { all_cases(sizes) };
+    let (seconds, reps) = if args.quick { (0.3, 4) } else { (0.3, 5) };
+    let findings = setup.measure(setup.plan(cases, seconds, reps))?;
+    if !args.quick {
+        print!("{}", table::tables(&findings.rows));
+    }
+    println!();
+    headline(&findings).iter().for_each(|line| println!("{line}"));
+    Ok(())
+}
+
+fn quick_cases(sizes: Option<&[usize]>) -> Vec<Case> {
+    match sizes {
+        Some(sizes) => all_cases(Some(sizes)),
+        None => [(Pattern::PingPong, 8), (Pattern::Rate, 8), (Pattern::Stream, 1 << 20)]
+            .map(|(pattern, bytes)| Case { pattern, bytes })
+            .to_vec(),
+    }
+}
+
+fn all_cases(sizes: Option<&[usize]>) -> Vec<Case> {
+    let small: Option<Vec<usize>> =
+        sizes.map(|sizes| sizes.iter().copied().filter(|&bytes| bytes <= RATE_BYTES_MAX).collect());
+    let mut cases = Case::each(Pattern::PingPong, sizes.unwrap_or(LATENCY_SIZES));
+    cases.extend(Case::each(Pattern::Stream, sizes.unwrap_or(STREAM_SIZES)));
+    cases.extend(Case::each(Pattern::Rate, small.as_deref().unwrap_or(RATE_SIZES)));
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_is_only_for_small_messages() {
+        let cases = all_cases(Some(&[8, 1 << 20]));
+        let of = |pattern| cases.iter().filter(|case| case.pattern == pattern).count();
+        assert_eq!((of(Pattern::PingPong), of(Pattern::Stream), of(Pattern::Rate)), (2, 2, 1));
+    }
+}

@@ -1,10 +1,185 @@
-//! Findings as one self-contained HTML page.
+//! Findings as one self-contained HTML page: plots, tables, machine. No script, no other file.
+
+mod plot;
+
+use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use crate::bench::row::Findings;
+use crate::bench::plan::Case;
+use crate::bench::ratio::{Metric, ratios, values};
+use crate::bench::row::{Findings, Row};
+use crate::bench::sizes::show_bytes;
+use crate::bench::system::Pattern;
+use crate::bench::table::{cases_of, main_metric, show, show_ratio, systems_of};
+use crate::compare::headline;
+use plot::{Plot, colour};
+
+const STYLE: &str = include_str!("style.css");
+
+const PATTERNS: [(Pattern, &str, &str); 3] = [
+    (
+        Pattern::PingPong,
+        "Latency",
+        "Half of a round trip over the length of the message; median, and its least and most over \
+         the repetitions. Both scales are logarithmic. Lower is better.",
+    ),
+    (
+        Pattern::Stream,
+        "Bandwidth",
+        "Bytes that arrived in a second, one way, over the length of the message. Higher is better.",
+    ),
+    (
+        Pattern::Rate,
+        "Rate",
+        "Messages that arrived in a second with a bounded number on their way. Higher is better.",
+    ),
+];
 
 /// The whole page.
-pub fn page(_findings: &Findings) -> Result<String> {
-    Ok(String::new())
+pub fn page(findings: &Findings) -> Result<String> {
+    let mut body = String::new();
+    body += "<h1>Packhorse measured</h1>\n";
+    let lines = headline(findings).iter().map(|line| escape(line)).collect::<Vec<_>>().join("\n");
+    writeln!(body, "<pre class=\"headline\">{lines}</pre>")?;
+    for (pattern, title, about) in PATTERNS {
+        body += &section(&findings.rows, pattern, title, about)?;
+    }
+    body += &setting(findings)?;
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>Packhorse measured</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         {body}</main>\n</body>\n</html>\n"
+    ))
+}
+
+fn section(rows: &[Row], pattern: Pattern, title: &str, about: &str) -> Result<String> {
+    let cases: Vec<_> = cases_of(rows).into_iter().filter(|case| case.pattern == pattern).collect();
+    if cases.is_empty() {
+        return Ok(String::new());
+    }
+    let systems = systems_of(rows);
+    let mut text = format!("<section>\n<h2>{title}</h2>\n<p>{about}</p>\n");
+    text += &legend(&systems)?;
+    let svg = Plot::new(rows, pattern, &cases, &systems).svg()?;
+    writeln!(text, "<figure role=\"img\" aria-label=\"{title} over length\">{svg}</figure>")?;
+    text += &table(rows, pattern, &cases, &systems)?;
+    Ok(text + "</section>\n")
+}
+
+fn legend(systems: &[&str]) -> Result<String> {
+    let mut text = String::from("<p class=\"legend\">");
+    for (index, system) in systems.iter().enumerate() {
+        let (mark, colour) = (plot::mark(index), colour(system));
+        write!(text, "<span style=\"color:{colour}\">{mark}</span> {} ", escape(system))?;
+    }
+    Ok(text + "</p>\n")
+}
+
+fn table(rows: &[Row], pattern: Pattern, cases: &[Case], systems: &[&str]) -> Result<String> {
+    let (metrics, names) = columns(pattern);
+    let mut text =
+        String::from("<div class=\"scroll\"><table>\n<thead><tr><th>bytes</th><th>system</th>");
+    for name in names {
+        write!(text, "<th>{name}</th>")?;
+    }
+    text += "<th>÷ bare (min..max)</th></tr></thead>\n<tbody>\n";
+    for &case in cases {
+        for (index, system) in systems.iter().enumerate() {
+            let class = if index == 0 { " class=\"first\"" } else { "" };
+            let bytes = if index == 0 { show_bytes(case.bytes) } else { String::new() };
+            write!(text, "<tr{class}><td>{bytes}</td><td>{}</td>", escape(system))?;
+            for metric in metrics {
+                let value = values(rows, case, system, metric).map(|spread| spread.median);
+                let cell = value.map_or("–".into(), |value| show(metric, value));
+                write!(text, "<td>{cell}</td>")?;
+            }
+            let ratio = ratios(rows, case, main_metric(pattern), (system, "bare"));
+            let ratio = ratio.filter(|_| *system != "bare").map_or(String::new(), show_ratio);
+            writeln!(text, "<td>{ratio}</td></tr>")?;
+        }
+    }
+    Ok(text + "</tbody>\n</table></div>\n")
+}
+
+fn columns(pattern: Pattern) -> ([Metric; 3], [&'static str; 3]) {
+    match pattern {
+        Pattern::PingPong => ([Metric::P50, Metric::P99, Metric::Mean], ["p50", "p99", "mean"]),
+        Pattern::Stream => {
+            ([Metric::Bandwidth, Metric::Rate, Metric::Cpu], ["bandwidth", "messages", "cpu"])
+        }
+        Pattern::Rate => {
+            ([Metric::Rate, Metric::Bandwidth, Metric::Cpu], ["messages", "bandwidth", "cpu"])
+        }
+    }
+}
+
+fn setting(findings: &Findings) -> Result<String> {
+    let mut text = String::from("<section>\n<h2>Setting</h2>\n<ul>\n");
+    for line in findings.machine.lines() {
+        writeln!(text, "<li>{}</li>", escape(&line))?;
+    }
+    let reps = findings.rows.iter().map(|row| row.rep + 1).max().unwrap_or(0);
+    writeln!(
+        text,
+        "<li>{reps} repetitions, the systems interleaved; figures are medians, ratios are taken \
+         within each repetition; processor time is the whole machine's.</li>\n</ul>"
+    )?;
+    if let Some(command) = &findings.machine.command {
+        writeln!(text, "<p>Made by <code>{}</code></p>", escape(command))?;
+    }
+    Ok(text + "</section>\n")
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::row::tests::example_row;
+    use crate::machine::Machine;
+
+    fn findings() -> Findings {
+        let mut rows = Vec::new();
+        for (rep, scale) in [(0, 1.0), (1, 1.1)] {
+            for (system, value) in [("bare", 1.0), ("tcp", 1.5)] {
+                for bytes in [8, 1024, 65536] {
+                    let row = example_row(Pattern::PingPong, system, rep, 2000.0 * value * scale);
+                    rows.push(Row { bytes, ..row });
+                }
+                rows.push(example_row(Pattern::Rate, system, rep, 1e6 * value));
+            }
+        }
+        let command = Some("packhorse bench <&>".into());
+        Findings { machine: Machine { command, ..Machine::here() }, rows }
+    }
+
+    #[test]
+    fn page_needs_nothing_else_and_says_how_it_was_made() {
+        let page = page(&findings()).unwrap();
+        assert!(page.contains("viewport") && page.contains("@media print"));
+        assert!(page.contains("packhorse bench &lt;&amp;&gt;"));
+        let without_namespace = page.replace("http://www.w3.org/2000/svg", "");
+        for outside in ["http:", "https:", "<script", "<link", "url("] {
+            assert!(!without_namespace.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn patterns_without_rows_have_no_section() {
+        let page = page(&findings()).unwrap();
+        assert!(page.contains("<h2>Latency") && page.contains("<h2>Rate"));
+        assert!(!page.contains("<h2>Bandwidth"));
+        assert_eq!(page.matches("<svg").count(), 2);
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    }
+
+    #[test]
+    fn empty_findings_make_a_page_too() {
+        assert!(page(&Findings::default()).unwrap().contains("</html>"));
+    }
 }

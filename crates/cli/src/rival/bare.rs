@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::UNPRIVILEGED_BUFFER_LEN;
 use super::sys::{self, Batch, Buffer};
 use crate::bench::system::{Control, Job, Outcome, Patience, Pattern, Role, Rounds, System, Tally};
 
-/// Socket buffers that are asked for, and what a user without rights gets on an untuned system.
+/// Socket buffers that are asked for.
 const BUFFER_LEN: usize = 4 << 20;
-const UNPRIVILEGED_BUFFER_LEN: usize = 212_992;
 /// IPv4 and UDP headers.
 const HEADERS_LEN: usize = 28;
 /// What one send call can carry, and how many datagrams it can make of it.
@@ -87,6 +87,9 @@ impl Wire {
         let len = if job.unprivileged_buffers { UNPRIVILEGED_BUFFER_LEN } else { BUFFER_LEN };
         let may_force = !job.unprivileged_buffers;
         let fd = std::os::fd::AsFd::as_fd(&data);
+        // Before anything can arrive: what is in the socket by then is not merged afterwards.
+        let is_train = job.pattern != Pattern::Rate && job.bytes + HEADERS_LEN > job.mtu;
+        sys::set_gro(&data, is_train || job.pattern == Pattern::Stream)?;
         let receive_len = sys::set_buffer(fd, Buffer::Receive, len, may_force)?;
         sys::set_buffer(fd, Buffer::Send, len, may_force)?;
         let mine = format!("{} {}", data.local_addr()?, credits.local_addr()?);
@@ -220,9 +223,6 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 fn ping(mut wire: Wire, job: &Job) -> Result<Outcome> {
-    if job.bytes > wire.segment {
-        sys::set_gro(&wire.data)?;
-    }
     let (mut message, mut taken) = (vec![1; job.bytes], 0);
     let mut rounds = Rounds::begin(job);
     loop {
@@ -243,9 +243,6 @@ fn ping(mut wire: Wire, job: &Job) -> Result<Outcome> {
 }
 
 fn pong(mut wire: Wire, job: &Job) -> Result<Outcome> {
-    if job.bytes > wire.segment {
-        sys::set_gro(&wire.data)?;
-    }
     let (mut message, mut taken) = (vec![0; job.bytes], 0);
     loop {
         let is_next = if job.bytes <= wire.segment {
@@ -289,7 +286,6 @@ fn send_trains(mut wire: Wire, job: &Job) -> Result<Outcome> {
 
 /// Takes trains into a buffer as long as a message, round and round.
 fn take_trains(wire: Wire, job: &Job) -> Result<Outcome> {
-    sys::set_gro(&wire.data)?;
     let mut buffer = vec![0; job.bytes.max(MERGED_LEN_MAX)];
     let mut counter = Counter::new(&wire, job);
     let (mut at, mut unmerged_count) = (0, 0);
@@ -306,7 +302,8 @@ fn take_trains(wire: Wire, job: &Job) -> Result<Outcome> {
             return counter.finish();
         }
     }
-    let mut batch = Batch::new(BATCH_COUNT, wire.segment.max(1));
+    sys::set_gro(&wire.data, false)?; // a train would not fit a slot
+    let mut batch = Batch::new(BATCH_COUNT, wire.segment);
     loop {
         let Some((_, len)) = batch.recv(&wire.data)? else {
             counter.tally.idle()?;

@@ -10,3 +10,6 @@ mod tcp;
 
 pub use bare::Bare;
 pub use tcp::Tcp;
+
+/// The largest socket buffer that a user without rights gets on an untuned system.
+const UNPRIVILEGED_BUFFER_LEN: usize = 212_992;

@@ -76,9 +76,9 @@ pub(crate) fn set_buffer(
     Ok(usize::try_from(get_int(fd, libc::SOL_SOCKET, plain)?).unwrap_or(0))
 }
 
-/// Asks for arriving datagrams of one flow to be handed over as merged trains.
-pub(crate) fn set_gro(socket: &UdpSocket) -> io::Result<()> {
-    set_int(borrow(socket), libc::SOL_UDP, libc::UDP_GRO, 1)
+/// Whether arriving datagrams of one flow are handed over as merged trains.
+pub(crate) fn set_gro(socket: &UdpSocket, is_wanted: bool) -> io::Result<()> {
+    set_int(borrow(socket), libc::SOL_UDP, libc::UDP_GRO, is_wanted.into())
 }
 
 fn borrow(socket: &UdpSocket) -> BorrowedFd<'_> {

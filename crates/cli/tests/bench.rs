@@ -1,0 +1,139 @@
+//! The program itself, measuring shortly: the rivals over loopback and between two namespaces, and what it says to
+//! nonsense.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use packhorse_cli::bench::row::Findings;
+use packhorse_cli::bench::system::Pattern;
+
+fn packhorse(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_packhorse")).args(args).output().expect("the program starts")
+}
+
+fn scratch(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()))
+}
+
+/// Runs a measurement of two repetitions of 50 ms and returns its rows.
+fn measure(name: &str, args: &[&str]) -> Result<Findings, String> {
+    let path = scratch(name);
+    let file = path.to_str().expect("a plain path");
+    let short = ["--seconds", "0.05", "--reps", "2", "--json", file];
+    let output = packhorse(&[args, &short].concat());
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    std::fs::remove_file(&path).expect("it was there");
+    Ok(serde_json::from_str(&text).expect("rows as promised"))
+}
+
+fn check(findings: &Findings, pattern: Pattern, row_count: usize) {
+    assert_eq!(findings.rows.len(), row_count);
+    for row in &findings.rows {
+        assert_eq!(row.bench, pattern);
+        match pattern {
+            Pattern::PingPong => assert!(row.half_rtt_ns.is_some_and(|l| l.p50 > 0), "{row:?}"),
+            Pattern::Stream => assert!(row.bytes_per_s.is_some_and(|value| value > 0.0), "{row:?}"),
+            Pattern::Rate => {
+                assert!(row.messages_per_s.is_some_and(|value| value > 0.0), "{row:?}")
+            }
+        }
+    }
+}
+
+const RIVALS: [&str; 2] = ["--systems", "bare,tcp"];
+
+#[test]
+fn rivals_play_ping_pong_over_loopback() {
+    let args = [&["bench", "pingpong", "--bytes", "8,100K"][..], &RIVALS].concat();
+    check(&measure("pingpong", &args).unwrap(), Pattern::PingPong, 2 * 2 * 2);
+}
+
+#[test]
+fn rivals_stream_and_rate_over_loopback() {
+    let args = [&["bench", "stream", "--bytes", "1000,1M"][..], &RIVALS].concat();
+    check(&measure("stream", &args).unwrap(), Pattern::Stream, 2 * 2 * 2);
+    let args = [&["bench", "rate", "--unprivileged-buffers"][..], &RIVALS].concat();
+    check(&measure("rate", &args).unwrap(), Pattern::Rate, 2 * 2 * 2);
+}
+
+/// Where the system allows no namespaces, it must say what to do instead.
+#[test]
+fn rivals_stream_between_two_hosts_without_offloads() {
+    let base =
+        ["bench", "stream", "--bytes", "64K", "--two-hosts", "--no-offload", "--mtu", "9000"];
+    match measure("hosts", &[&base[..], &RIVALS].concat()) {
+        Ok(findings) => {
+            check(&findings, Pattern::Stream, 2 * 2);
+            let interface = findings.machine.interface.expect("it was asked");
+            assert_eq!((interface.driver.as_deref(), interface.mtu), (Some("veth"), 9000));
+            assert!(interface.offloads.iter().all(|(_, is_on)| !is_on), "{interface:?}");
+        }
+        Err(error) => assert!(error.contains("What to do") || error.contains("install"), "{error}"),
+    }
+}
+
+#[test]
+fn nonsense_gets_a_clear_error_at_once() {
+    let start = Instant::now();
+    for (args, words) in [
+        (&["bench", "pingpong", "--bytes", "12q"][..], "12q"),
+        (&["bench", "pingpong", "--bytes", "0"], "0 bytes"),
+        (&["bench", "stream", "--bytes", "99999999999999999999"], "too large"),
+        (&["bench", "rate", "--bytes", "1M"], "fit one datagram"),
+        (&["bench", "stream", "--seconds", "0"], "no time to measure"),
+        (&["bench", "stream", "--mtu", "9000"], "--two-hosts"),
+        (&["compare", "--json", "/nosuch/folder/rows.json"], "/nosuch/folder/rows.json"),
+        (&["compare", "--html", "/nosuch/folder/page.html"], "/nosuch/folder/page.html"),
+        (&["compare", "--systems", "carrier-pigeon"], "carrier-pigeon"),
+    ] {
+        let output = packhorse(args);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.contains(words), "{args:?}: {error}");
+    }
+    assert!(start.elapsed().as_secs() < 10);
+}
+
+#[test]
+fn killed_runner_leaves_no_process_behind() {
+    let mut runner = Command::new(env!("CARGO_BIN_EXE_packhorse"))
+        .args(["bench", "pingpong", "--seconds", "60", "--two-hosts"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let parent = format!("--parent\0{}\0", runner.id());
+    let peers = || {
+        let folders = std::fs::read_dir("/proc").expect("procfs").flatten();
+        let lines = folders.filter_map(|folder| std::fs::read(folder.path().join("cmdline")).ok());
+        lines.filter(|line| String::from_utf8_lossy(line).contains(&parent)).count()
+    };
+    let wait_for = |count: usize| {
+        let start = Instant::now();
+        while peers() != count && start.elapsed().as_secs() < 5 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        peers()
+    };
+    // Where namespaces are not allowed there is never more than one, and soon none.
+    wait_for(2);
+    runner.kill().expect("it runs");
+    runner.wait().expect("it was started");
+    assert_eq!(wait_for(0), 0, "measuring processes outlive their runner");
+}
+
+#[test]
+fn manual_and_completions_come_from_the_same_definition() {
+    let manual = packhorse(&["man"]);
+    let text = String::from_utf8_lossy(&manual.stdout);
+    assert!(text.contains("PACKHORSE COMPARE") && text.contains("two\\-hosts"), "{text}");
+    assert!(!text.contains("PACKHORSE PEER"), "{text}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = packhorse(&["completions", shell]);
+        assert!(String::from_utf8_lossy(&script.stdout).contains("two-hosts"), "{shell}");
+    }
+}
