@@ -13,3 +13,4 @@ pub mod manual;
 pub mod report;
 pub mod rival;
 pub mod sim;
+pub mod soak;

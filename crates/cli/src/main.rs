@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use packhorse_cli::{bench, compare, machine, manual};
+use packhorse_cli::{bench, compare, machine, manual, soak};
 
 mod simulate;
 
@@ -24,6 +24,7 @@ enum Command {
     Sim(simulate::Args),
     Bench(bench::command::BenchArgs),
     Compare(compare::CompareArgs),
+    Soak(soak::SoakArgs),
     /// Show what this machine has to measure with: kernel, cores, interfaces, offloads, socket buffers.
     Info,
     /// Write the manual page to standard output.
@@ -37,6 +38,8 @@ enum Command {
     },
     #[command(hide = true)]
     Peer(bench::peer::PeerArgs),
+    #[command(hide = true)]
+    SoakMember(soak::MemberArgs),
 }
 
 /// 0: all well; 1: a violation was found; 2: the command could not be carried out.
@@ -51,6 +54,8 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "packhorse", &mut io::stdout());
             Ok(true)
         }
+        Command::Soak(args) => soak::run(&args),
+        Command::SoakMember(args) => soak::run_member(&args).map(|()| true),
         Command::Peer(args) => bench::peer::run(&args).map(|()| true),
     };
     match result {

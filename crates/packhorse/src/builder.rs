@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use packhorse_engine::{Config, Engine, Placement};
+use packhorse_link::faults::Faults;
 use packhorse_proto::{Limits, Settings};
 
 use crate::endpoint::Endpoint;
@@ -42,16 +43,6 @@ impl fmt::Display for LinkChoice {
             Self::Udp => "udp",
         })
     }
-}
-
-/// Seeded mischief on everything that is sent, for tests.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Faults {
-    pub(crate) seed: u64,
-    pub(crate) loss_ppm: u32,
-    pub(crate) duplicate_ppm: u32,
-    pub(crate) reorder_ppm: u32,
-    pub(crate) corrupt_ppm: u32,
 }
 
 /// Settings of an endpoint. What is not said here is as the environment says (`PACKHORSE_*`, see [`Builder::ENVIRONMENT`]), or by default.
@@ -272,17 +263,10 @@ impl Builder {
         self
     }
 
-    /// Loses, doubles, reorders and damages what is sent, so many in a million, from a seed. For tests.
+    /// Loses, doubles, reorders and damages what is sent, from a seed. For tests; payload is summed then.
     #[must_use]
-    pub fn faults(
-        mut self,
-        seed: u64,
-        loss_ppm: u32,
-        duplicate_ppm: u32,
-        reorder_ppm: u32,
-        corrupt_ppm: u32,
-    ) -> Self {
-        self.faults = Some(Faults { seed, loss_ppm, duplicate_ppm, reorder_ppm, corrupt_ppm });
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = Some(faults);
         self
     }
 

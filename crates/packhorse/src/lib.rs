@@ -58,6 +58,7 @@ pub use endpoint::{Claimed, Endpoint, Peer, SendOptions};
 pub use error::{Error, Failed};
 pub use many::{Many, Piece};
 pub use packhorse_engine::Placement;
+pub use packhorse_link::faults::Faults;
 pub use packhorse_proto::{Address, AddressError, Limits, Settings};
 pub use request::{Received, Receiving, Sending};
 pub use scope::{Scope, ScopedReceiving, ScopedSending};

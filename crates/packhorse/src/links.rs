@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 
 use packhorse_engine::Config;
 use packhorse_link::Link;
+use packhorse_link::capture::Captured;
+use packhorse_link::faults::{Faults, Faulty};
+use packhorse_link::mem::Table;
 use packhorse_link::udp::{self, Udp, UdpConfig, Use};
 use packhorse_proto::Settings;
 
@@ -36,8 +39,21 @@ fn open_one(builder: &Builder, number: u8) -> Result<Box<dyn Link>, Error> {
         ..UdpConfig::default()
     };
     let udp = Udp::open(&config).map_err(|error| Error::Link(error.to_string()))?;
-    let _ = number;
-    Ok(Box::new(udp))
+    let mut link: Box<dyn Link> = Box::new(udp);
+    if let Some(faults) = &builder.faults {
+        let faults = Faults { seed: faults.seed.wrapping_add(u64::from(number)), ..*faults };
+        link = Box::new(Faulty::new::<Table>(link, faults));
+    }
+    if let Some(file) = &builder.capture {
+        let file = match number {
+            0 => file.clone(),
+            number => file.with_extension(format!("{number}.pcapng")),
+        };
+        let captured = Captured::create(link, &file);
+        let why = |error| Error::Link(format!("cannot capture to {}: {error}", file.display()));
+        link = Box::new(captured.map_err(why)?);
+    }
+    Ok(link)
 }
 
 /// What the links can do decides frame length, check and grants.
