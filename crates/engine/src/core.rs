@@ -150,6 +150,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         &mut self.links
     }
 
+    /// Closes the links. Nothing is sent or received any more.
+    pub fn drop_links(&mut self) {
+        self.links.clear();
+    }
+
     /// Granted data leaves in trains of so many frames and bytes at most; 0 for none.
     pub fn set_trains(&mut self, count_max: usize, len_max: usize) {
         self.train_max = (count_max, len_max);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -9,7 +10,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 /// Descriptors to sleep on. They are copies of the links' own, so that nobody needs the engine's lock to sleep.
 #[derive(Debug)]
 pub(crate) struct Doze {
-    fds: Vec<OwnedFd>,
+    /// Locked by who sleeps, for reading; for writing only when the links are closed.
+    fds: RwLock<Vec<OwnedFd>>,
     knock: OwnedFd,
 }
 
@@ -17,17 +19,23 @@ impl Doze {
     /// Over copies of the links' descriptors.
     pub(crate) fn new(fds: Vec<OwnedFd>) -> io::Result<Self> {
         let knock = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { fds, knock })
+        Ok(Self { fds: RwLock::new(fds), knock })
+    }
+
+    /// Closes the copies. Nobody may be asleep.
+    pub(crate) fn forget_links(&self) {
+        self.fds.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Sleeps at most this long. Early ends are fine: who sleeps looks again.
     pub(crate) fn sleep(&self, longest: Duration) {
+        let links = self.fds.read().unwrap_or_else(PoisonError::into_inner);
         let mut fds: [_; FD_COUNT_MAX] =
-            std::array::from_fn(|index| match index.checked_sub(1).and_then(|i| self.fds.get(i)) {
+            std::array::from_fn(|index| match index.checked_sub(1).and_then(|i| links.get(i)) {
                 Some(fd) => PollFd::new(fd, PollFlags::IN | PollFlags::ERR),
                 None => PollFd::new(&self.knock, PollFlags::IN),
             });
-        let count = (self.fds.len() + 1).min(FD_COUNT_MAX);
+        let count = (links.len() + 1).min(FD_COUNT_MAX);
         let timeout = Timespec {
             tv_sec: longest.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: longest.subsec_nanos().into(),

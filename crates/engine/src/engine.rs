@@ -493,9 +493,11 @@ impl Engine {
         self.after_post(inner, now, false);
     }
 
-    /// Ends the helper. For the last owner, after closing.
+    /// Ends the helper and closes the links, whoever still holds requests. For the last owner, after closing.
     pub fn stop(&self) {
         self.helper.end(&self.doze);
+        self.lock().core.drop_links();
+        self.doze.forget_links();
     }
 
     /// Whether the request has ended, or its name is void.

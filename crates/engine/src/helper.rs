@@ -14,8 +14,8 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
-use std::thread::{self, Thread};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use crate::doze::Doze;
@@ -45,6 +45,7 @@ pub(crate) struct Helper {
     is_armed: AtomicBool,
     is_over: AtomicBool,
     thread: OnceLock<Thread>,
+    handle: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Default for Helper {
@@ -56,6 +57,7 @@ impl Default for Helper {
             is_armed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             thread: OnceLock::new(),
+            handle: Mutex::new(None),
         }
     }
 }
@@ -116,6 +118,12 @@ impl Helper {
         self.is_over.store(true, Ordering::SeqCst);
         doze.knock();
         self.unpark();
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A waker may drop the last endpoint, and wakers are called by the helper, too: it cannot wait for itself.
+        if let Some(handle) = handle.filter(|handle| handle.thread().id() != thread::current().id())
+        {
+            let _ = handle.join(); // a helper that panicked has ended as well
+        }
     }
 
     /// Starts the thread. It holds the engine only while it looks or drives, so that an engine nobody owns ends.
@@ -124,6 +132,7 @@ impl Helper {
         let weak = Arc::downgrade(engine);
         let handle = thread::Builder::new().name("packhorse".into()).spawn(move || run(&weak))?;
         let _ = engine.helper.thread.set(handle.thread().clone());
+        *engine.helper.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
         Ok(())
     }
 }

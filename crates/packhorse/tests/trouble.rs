@@ -1,0 +1,191 @@
+//! What can go wrong between two processes: each a clear error in bounded time, or no error at all.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use packhorse::{Address, Builder, Endpoint, Error, Placement, Wanted};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Set for the process that plays the other side.
+const ROLE: &str = "TROUBLE_TEST_ROLE";
+
+/// An echo in another process; killed when dropped.
+struct Other {
+    child: Child,
+    address: Address,
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.child.kill().ok(); // perhaps it was killed before
+        self.child.wait().ok();
+    }
+}
+
+impl Other {
+    /// `role`: `echo` answers each message; `sink` posts a receive of 64 MB and nothing else.
+    fn start(role: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "other_side", "--nocapture"])
+            .env(ROLE, role)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = lines.map_while(Result::ok).find_map(|line| {
+            let start = line.find("ph1:")?;
+            line[start..].trim().parse().ok()
+        });
+        Self { address: address.expect("the other side printed its address"), child }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Stops it, and returns when each of its threads has stopped.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let is_stopped = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        };
+        let tasks = format!("/proc/{}/task", self.child.id());
+        while !std::fs::read_dir(&tasks).unwrap().map_while(Result::ok).all(is_stopped) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Not a test of its own: the other side of the others.
+#[test]
+fn other_side() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let endpoint = Builder::plain().bind([127, 0, 0, 1]).open().unwrap();
+    println!("{}", endpoint.address());
+    if role == "sink" {
+        let _posted = endpoint.recv(Wanted::any(), vec![0; 64 << 20]).wait();
+        std::thread::sleep(Duration::from_secs(600));
+    }
+    loop {
+        let message = endpoint.recv(Wanted::any(), vec![0; 1 << 20]).wait().unwrap();
+        let peer = message.envelope.source;
+        drop(endpoint.send(peer, message.envelope.tag, message.buffer));
+    }
+}
+
+fn open(placement: Placement) -> Endpoint {
+    let builder = Builder::plain().bind([127, 0, 0, 1]).placement(placement);
+    builder.gone_after(Duration::from_secs(3)).linger(Duration::from_millis(200)).open().unwrap()
+}
+
+const PLACEMENTS: [Placement; 2] = [Placement::Inline, Placement::Thread];
+
+#[test]
+fn a_peer_killed_in_the_middle_is_gone_and_named() {
+    for placement in PLACEMENTS {
+        let mut other = Other::start("sink");
+        let endpoint = open(placement);
+        let peer = endpoint.peer(&other.address).unwrap();
+        let mut going = endpoint.send(peer, 1, vec![7; 64 << 20]);
+        assert!(going.wait_timeout(Duration::from_millis(5)).is_none(), "64 MB took no time");
+        other.child.kill().unwrap();
+        other.child.wait().unwrap();
+        let start = Instant::now();
+        let failed = going.wait().unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(20), "took {:?}", start.elapsed());
+        assert!(matches!(failed.error, Error::Gone { .. }), "{failed}");
+        assert!(failed.to_string().contains("127.0.0.1:"), "{failed}");
+        assert_eq!(failed.buffer.unwrap().len(), 64 << 20, "the buffer comes back");
+    }
+}
+
+#[test]
+fn a_peer_that_is_stopped_is_silent_not_gone() {
+    let other = Other::start("echo");
+    let endpoint = Builder::plain().bind([127, 0, 0, 1]).open().unwrap();
+    let peer = endpoint.peer(&other.address).unwrap();
+    endpoint.send(peer, 1, vec![1; 10]).wait().unwrap();
+    endpoint.recv(Wanted::tag(1), vec![0; 10]).wait().unwrap();
+    other.stop();
+    let mut answer = endpoint.recv(Wanted::tag(2), vec![0; 100_000]);
+    let going = endpoint.send(peer, 2, vec![2; 100_000]);
+    let pause = std::env::var("TROUBLE_PAUSE_S").ok().and_then(|s| s.parse().ok()).unwrap_or(4);
+    assert!(answer.wait_timeout(Duration::from_secs(pause)).is_none());
+    other.signal(Signal::CONT);
+    assert_eq!(answer.wait().unwrap().buffer, [2; 100_000]);
+    going.wait().unwrap();
+}
+
+#[test]
+fn another_process_at_the_same_port_gets_nothing() {
+    let (port, peer_address) = {
+        let first = Builder::plain().bind([127, 0, 0, 1]).open().unwrap();
+        let text = first.name_of(first.peer(&first.address()).unwrap());
+        let port: u16 = text.rsplit(':').next().unwrap().parse().unwrap();
+        (port, first.address())
+    };
+    let second = Builder::plain().bind([127, 0, 0, 1]).ports(port..=port).open().unwrap();
+    let endpoint = open(Placement::Thread);
+    let peer = endpoint.peer(&peer_address).unwrap();
+    let failed = endpoint.send(peer, 1, vec![0; 10]).wait().unwrap_err();
+    assert!(matches!(failed.error, Error::Gone { .. }), "{failed}");
+    assert!(second.probe(Wanted::any()).is_none());
+    let unkeyed = second.counters().into_iter().find(|(name, _)| name == "frames_unkeyed");
+    assert!(unkeyed.unwrap().1 > 0);
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let first = Builder::plain().bind([127, 0, 0, 1]).open().unwrap();
+    let text = first.name_of(first.peer(&first.address()).unwrap());
+    let port: u16 = text.rsplit(':').next().unwrap().parse().unwrap();
+    let error = Builder::plain().bind([127, 0, 0, 1]).ports(port..=port).open().unwrap_err();
+    assert!(error.to_string().contains(&port.to_string()), "{error}");
+    let error = Builder::plain().bind([192, 0, 2, 77]).open().unwrap_err();
+    assert!(error.to_string().contains("192.0.2.77"), "{error}");
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_is_named() {
+    let error =
+        Builder::plain().bind([127, 0, 0, 1]).capture("/nowhere/at/all.pcapng").open().unwrap_err();
+    assert!(error.to_string().contains("/nowhere/at/all.pcapng"), "{error}");
+}
+
+#[test]
+fn settings_without_sense_are_named() {
+    let error = Builder::plain().settings(|settings| settings.ack_every = 0).open().unwrap_err();
+    assert!(error.to_string().contains("ack_every"), "{error}");
+}
+
+#[test]
+fn an_endpoint_dropped_with_requests_pending_ends_them() {
+    for placement in PLACEMENTS {
+        let other = Other::start("echo");
+        let endpoint = open(placement);
+        let peer = endpoint.peer(&other.address).unwrap();
+        let coming = endpoint.recv(Wanted::tag(77).from(peer), vec![5; 10]);
+        let start = Instant::now();
+        drop(endpoint);
+        let failed = coming.wait().unwrap_err();
+        assert!(matches!(failed.error, Error::Closed), "{failed}");
+        assert_eq!(failed.buffer.unwrap(), [5; 10]);
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn what_is_leaked_does_no_harm() {
+    let endpoint = open(Placement::Thread);
+    let me = endpoint.peer(&endpoint.address()).unwrap();
+    std::mem::forget(endpoint.recv(Wanted::tag(1), vec![0; 1000]));
+    endpoint.send(me, 1, vec![1; 1000]).wait().unwrap();
+    std::mem::forget(endpoint.send(me, 2, vec![1; 1 << 20]));
+    std::mem::forget(endpoint.clone());
+    std::thread::sleep(Duration::from_millis(50));
+    drop(endpoint);
+}
