@@ -205,7 +205,7 @@ fn cross(pair: &mut Pair, poster: usize, by_trains: bool) -> usize {
         transmit(pair, std::mem::take(&mut called), by_trains);
         let Pair { nodes: [a, b], wires: [to_a, to_b], now, .. } = pair;
         loop {
-            if by_trains && trains::land(b, *now, a.locator, to_b) > 0 {
+            if by_trains && !to_b.is_empty() && trains::land(b, *now, a.locator, to_b) > 0 {
                 called[1] = true;
                 continue;
             }
