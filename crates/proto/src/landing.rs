@@ -246,7 +246,7 @@ impl Endpoint {
         let path = &mut self.actives[active].paths[path];
         let in_order = path.received.record_run(packet, count, now);
         let at_once = !in_order || packet <= FIRST_PACKETS;
-        match path.owe_acks(now, count as u32, at_once, &self.settings) {
+        match path.owe_train_ack(now, count as u32, at_once, &self.settings) {
             AckDue::Now => self.make_ready(row),
             AckDue::At(at) => self.ack_timers.push_back((at, row)),
             AckDue::Known => {}

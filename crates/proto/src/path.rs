@@ -11,6 +11,8 @@ use crate::sent::Flight;
 use crate::types::{Instant, Locator};
 use crate::window::Window;
 
+/// Packets of trains that are acknowledged together at the latest (PROTOCOL §5.4).
+const TRAIN_ACK_EVERY: u32 = 256;
 /// Longest pause between two probes (PROTOCOL §6.4).
 const PROBE_NS_MAX: u64 = SECOND;
 /// Full-size losses in a row that mean a black hole (PROTOCOL §6.6).
@@ -180,12 +182,13 @@ impl Path {
     /// One more packet waits for its acknowledgement, which is due at once or in a while (PROTOCOL §5.4).
     #[inline]
     pub(crate) fn owe_ack(&mut self, now: Instant, at_once: bool, settings: &Settings) -> AckDue {
-        self.owe_acks(now, 1, at_once, settings)
+        self.ack_pending_count += 1;
+        let at_once = at_once || self.ack_pending_count >= settings.ack_every;
+        self.ack_is_due(now, at_once, settings.ack_delay_ns)
     }
 
-    /// The same for packets that came together: an acknowledgement waits until all of them are here.
-    #[inline]
-    pub(crate) fn owe_acks(
+    /// The packets of a train wait for their acknowledgement. It will ride on the next grant, or on Done.
+    pub(crate) fn owe_train_ack(
         &mut self,
         now: Instant,
         count: u32,
@@ -193,11 +196,17 @@ impl Path {
         settings: &Settings,
     ) -> AckDue {
         self.ack_pending_count += count;
-        if at_once || self.ack_pending_count >= settings.ack_every {
+        let at_once = at_once || self.ack_pending_count >= settings.ack_every.max(TRAIN_ACK_EVERY);
+        self.ack_is_due(now, at_once, settings.ack_delay_ns)
+    }
+
+    #[inline(always)]
+    fn ack_is_due(&mut self, now: Instant, at_once: bool, delay_ns: u64) -> AckDue {
+        if at_once {
             self.ack_at_once = true;
             AckDue::Now
         } else if self.ack_due == Instant::NEVER {
-            self.ack_due = now + settings.ack_delay_ns;
+            self.ack_due = now + delay_ns;
             AckDue::At(self.ack_due)
         } else {
             AckDue::Known

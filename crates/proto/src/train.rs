@@ -199,11 +199,14 @@ impl Endpoint {
         } else {
             active.granted.push_back((slot, serial));
         }
+        let has_more = !active.granted.is_empty();
         let was_empty = path.flight.is_empty();
         let content = Content::Data { slot, serial, offset: plan.start, len: len as u32 };
         let frame_len =
             DATA_FRAME_HEAD_LEN as u16 + if count == 1 { last_len } else { payload_len };
         path.flight.on_sent_run(now, content, frame_len, count as u16);
+        // The peer acknowledges trains when it suits it, but here the rest waits for that: it is asked to do it now.
+        active.ping |= has_more && !path.has_window();
         self.counters.frames_out += count;
         // A train is a turn: other rows are served before the next.
         self.rows.leave_ready();

@@ -172,6 +172,83 @@ fn messages_of_every_class_cross_the_wrap_of_packets_and_messages() {
     assert_eq!(sides[0].ep.outgoing.len(), 0);
 }
 
+/// Carries frames as `run` does, but data as trains that land where they were predicted. How many packets landed in a
+/// train in which the low half of the number came to zero.
+fn run_trains(sides: &mut [Side; 2], now: &mut u64) -> usize {
+    let (mut tx, mut train, mut wrapped) = (TxFrame::default(), TxTrain::default(), 0);
+    for _ in 0..4_000 {
+        *now += 10_000;
+        for from in 0..2 {
+            let source = Locator([from as u8 + 1; 24]);
+            loop {
+                let at = Instant(*now);
+                if sides[from].ep.poll_train(at, 64, 64_000, &mut train) {
+                    wrapped += land(sides, from, at, &source, &train);
+                } else if sides[from].ep.poll_transmit(at, &mut tx) {
+                    let bytes = frame(&sides[from], &mut tx);
+                    let Side { ep, ram } = &mut sides[1 - from];
+                    ep.on_frame(at, 0, source, &bytes, ram);
+                } else {
+                    break;
+                }
+            }
+        }
+        for Side { ep, ram } in sides.iter_mut() {
+            ep.on_timeout(Instant(*now), ram);
+        }
+    }
+    wrapped
+}
+
+fn land(
+    sides: &mut [Side; 2],
+    from: usize,
+    at: Instant,
+    source: &Locator,
+    train: &TxTrain,
+) -> usize {
+    let len = (train.count as u64 - 1) * u64::from(train.payload_len) + u64::from(train.last_len);
+    let payload =
+        sides[from].ram.0[train.buf.0 as usize][train.offset as usize..][..len as usize].to_vec();
+    let Side { ep, ram } = &mut sides[1 - from];
+    let landing = ep.predict(0).expect("granted");
+    assert!((landing.buf, landing.offset) == (train.buf, train.offset) && len <= landing.len);
+    ram.place(Place { buf: landing.buf, offset: landing.offset }, &payload);
+    let (heads, count) = (&train.heads, train.count);
+    let taken = ep.on_landed(at, 0, source, &landing, heads, count, train.last_len, ram);
+    assert_eq!(taken, count);
+    let wraps = heads.chunks(train.head_len).any(|head| head[16..20] == [0; 4]);
+    if wraps { taken } else { 0 }
+}
+
+#[test]
+fn train_crosses_the_wrap_of_packet_numbers() {
+    let plan = |n| {
+        let mut side = open(n, Limits::default());
+        side.ep.settings.payload_check = false;
+        side
+    };
+    let mut sides = [plan(1), plan(2)];
+    let address = sides[1].ep.address();
+    let peer = sides[0].ep.add_peer(&address).expect("room");
+    let mut now = 0;
+    send(&mut sides, now, peer, 8);
+    recv(&mut sides, now, 0);
+    run(&mut sides, &mut now, usize::MAX);
+    for side in &mut sides {
+        side.ep.activate(0);
+        let path = &mut side.ep.actives[side.ep.rows[0].active].paths[0];
+        path.flight = Flight::new((1 << 32) - 20);
+        path.received = Received::new((1 << 32) - 21);
+    }
+    send(&mut sides, now, peer, 300_000);
+    recv(&mut sides, now, 1);
+    assert!(run_trains(&mut sides, &mut now) > 1, "a train went over the edge");
+    assert_eq!(sides[0].ram.0[1], sides[1].ram.0[1]);
+    assert_eq!(sides[0].ep.outgoing.len(), 0);
+    assert_eq!(sides[1].ep.counters.packets_duplicate + sides[0].ep.counters.packets_lost, 0);
+}
+
 #[test]
 fn refusal_and_recall_cross_the_wrap_of_their_order_and_of_message_numbers() {
     let limits = Limits { envelope_count_max: 4, ..Limits::default() };

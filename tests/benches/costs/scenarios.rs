@@ -102,8 +102,14 @@ pub(crate) fn run(name: &str, count: usize) -> Result<()> {
 }
 
 fn run_stream(stream: &Stream, count: usize) {
-    let settings = Settings { payload_check: stream.payload_check, ..Settings::default() };
-    let mut pair = Pair::open(&Limits::default(), &settings);
+    let mut settings = Settings { payload_check: stream.payload_check, ..Settings::default() };
+    let mut limits = Limits::default();
+    if stream.trains {
+        // A grant fills a train, and there is room for several.
+        (settings.grant_packets, settings.grant_ahead) = (64, 64);
+        limits.grant_len_max = 256 << 10;
+    }
+    let mut pair = Pair::open(&limits, &settings);
     let bufs = [0, 1].map(|side: usize| {
         let memory = &mut pair.nodes[side].memory;
         [memory.add(stream.len, side as u8), memory.add(stream.len, 0)]
@@ -205,7 +211,7 @@ fn cross(pair: &mut Pair, poster: usize, by_trains: bool) -> usize {
         transmit(pair, std::mem::take(&mut called), by_trains);
         let Pair { nodes: [a, b], wires: [to_a, to_b], now, .. } = pair;
         loop {
-            if by_trains && trains::land(b, *now, a.locator, to_b) > 0 {
+            if by_trains && !to_b.is_empty() && trains::land(b, *now, a.locator, to_b) > 0 {
                 called[1] = true;
                 continue;
             }
@@ -234,13 +240,11 @@ fn transmit(pair: &mut Pair, called: [bool; 2], by_trains: bool) {
     if called[1] {
         at_receiver::check_timers(b, *now);
     }
-    while called[0] {
-        if by_trains && trains::transmit(a, *now, to_b) {
-            continue;
-        }
-        if !at_sender::poll_transmit(a, *now) {
-            break;
-        }
+    let next = |a: &mut Node, to_b: &mut Wire| {
+        while by_trains && trains::transmit(a, *now, to_b) {}
+        at_sender::poll_transmit(a, *now)
+    };
+    while called[0] && next(a, to_b) {
         let (frame, crc) = gathered(a, to_b);
         at_sender::seal(a, crc);
         send(a, to_b, frame);
