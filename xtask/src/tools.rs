@@ -22,6 +22,9 @@ pub(crate) const VALGRIND: Tool = Tool {
     probe: &["valgrind", "--version"],
     remedy: "apt-get install valgrind",
 };
+/// Reads captures, with our dissector.
+pub(crate) const TSHARK: Tool =
+    Tool { name: "tshark", probe: &["tshark", "--version"], remedy: "apt-get install tshark" };
 /// A quicker test runner, used where it is installed.
 pub(crate) const NEXTEST: Tool = Tool {
     name: "cargo-nextest",

@@ -13,6 +13,7 @@
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The driver's memory, as links see it.
 pub trait UserMemory {
@@ -259,11 +260,23 @@ pub struct Table {
     slots: Vec<(Slot, u32)>,
     vacant: u32,
     count: usize,
+    stamp: Stamp,
+}
+
+/// While a table has the same stamp, all that was in it still is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    table: u64,
+    removed_count: u64,
 }
 
 impl Default for Table {
     fn default() -> Self {
-        Self { slots: Vec::new(), vacant: NONE, count: 0 }
+        static TABLE_COUNT: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: numbers need only differ.
+        let table = TABLE_COUNT.fetch_add(1, Ordering::Relaxed);
+        let stamp = Stamp { table, removed_count: 0 };
+        Self { slots: Vec::new(), vacant: NONE, count: 0, stamp }
     }
 }
 
@@ -292,6 +305,7 @@ impl Table {
         }
         *serial = serial.wrapping_add(1);
         self.count -= 1;
+        self.stamp.removed_count += 1;
         let last = std::mem::replace(slot, Slot::Vacant(self.vacant));
         self.vacant = id as u32;
         match last {
@@ -342,6 +356,11 @@ impl Table {
 }
 
 impl Table {
+    /// Which table this is, and how much was taken out of it.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
     /// Copies bytes to fill `out`; false, with `out` as it was, if the name or the range is void.
     pub(crate) fn copy_to(&self, id: u64, offset: u64, out: &mut [u8]) -> bool {
         let Some(memory) = self.get(id) else { return false };

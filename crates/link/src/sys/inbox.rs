@@ -22,7 +22,7 @@ use super::region::Region;
 use super::socket::{Socket, each_control};
 use super::{answer, answer_len};
 use crate::Landing;
-use crate::mem::Table;
+use crate::mem::{Stamp, Table};
 
 /// Datagrams of one call.
 pub(crate) const SLOT_COUNT_MAX: usize = 64;
@@ -74,6 +74,15 @@ pub(crate) struct Inbox {
     names: Vec<Name>,
     controls: Vec<[u64; CONTROL_WORD_COUNT]>,
     expected: Vec<Expected>,
+    made_for: Option<Made>,
+}
+
+/// What the parts were made for. As long as nothing of it changes they are good for another call: the stamp says that
+/// all memory they point to is still the table's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Made {
+    slot_count: usize,
+    landing: Option<(Landing, usize, Stamp)>,
 }
 
 impl std::fmt::Debug for Inbox {
@@ -82,7 +91,8 @@ impl std::fmt::Debug for Inbox {
     }
 }
 
-// SAFETY: the pointers that make it not `Send` by itself are used in the call that wrote them only.
+// SAFETY: the pointers that make it not `Send` by itself are used by the kernel only, in a call that borrows what they point
+// to, and again only while that is still in its place (`Made`).
 unsafe impl Send for Inbox {}
 
 impl Inbox {
@@ -101,6 +111,7 @@ impl Inbox {
             names: vec![Name::ROOM; SLOT_COUNT_MAX],
             controls: vec![[0; CONTROL_WORD_COUNT]; SLOT_COUNT_MAX],
             expected: Vec::with_capacity(SLOT_COUNT_MAX),
+            made_for: None,
         })
     }
 
@@ -114,7 +125,12 @@ impl Inbox {
         memory: &mut Table,
     ) -> io::Result<usize> {
         let slot_count = slot_count.clamp(1, SLOT_COUNT_MAX);
-        self.expect(slot_count, landing, memory);
+        let stamped = landing.map(|(landing, per_slot)| (*landing, per_slot, memory.stamp()));
+        let made_for = Some(Made { slot_count, landing: stamped });
+        if self.made_for != made_for {
+            self.expect(slot_count, landing, memory);
+            self.made_for = made_for;
+        }
         for slot in 0..slot_count {
             self.set_message(slot);
         }
@@ -134,12 +150,7 @@ impl Inbox {
     }
 
     /// Makes parts for each slot. No pointer into `parts` is made before all of them are there.
-    fn expect(
-        &mut self,
-        slot_count: usize,
-        landing: Option<(&Landing, usize)>,
-        memory: &mut Table,
-    ) {
+    fn expect(&mut self, slot_count: usize, landing: Option<(&Landing, usize)>, memory: &Table) {
         self.parts.clear();
         self.expected.clear();
         self.head_end = 0;
@@ -179,7 +190,7 @@ impl Inbox {
         offset: u64,
         len: u64,
         part_count: usize,
-        memory: &mut Table,
+        memory: &Table,
     ) -> bool {
         let Some(memory) = memory.get(landing.id).filter(|memory| memory.is_writable()) else {
             return false;
