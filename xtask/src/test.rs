@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::check;
 use crate::steps::{Steps, cargo, run as run_command};
-use crate::tools::{NEXTEST, TSHARK, Tool, VALGRIND, install_packages};
+use crate::tools::{NAMESPACES, NEXTEST, TSHARK, Tool, VALGRIND, install_packages};
 
 /// How thorough.
 #[derive(clap::Args)]
@@ -51,6 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     });
     steps.take("figures of simulated networks", || {
         run_command(cargo("bench --quiet --package packhorse-tests --bench figures"))
+    });
+    take_if_here(&mut steps, args, "UDP between two network namespaces", &NAMESPACES, || {
+        run_command(cargo("test --quiet --package packhorse-link --test netns -- --ignored"))
     });
     take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
         run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
