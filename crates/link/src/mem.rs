@@ -41,6 +41,7 @@ impl Part {
     }
 
     /// The piece from `start` on, `len` long. Both were checked by the caller.
+    #[inline]
     fn cut(self, start: usize, len: usize) -> Self {
         assert!(start <= self.len && len <= self.len - start);
         // SAFETY: `start` is inside this piece or one past its end (asserted above), so the sum stays in the allocation.
@@ -210,6 +211,7 @@ impl Memory {
     }
 
     /// Calls `f` for each piece of `len` bytes from `offset`; false if they are not all inside.
+    #[inline]
     pub(crate) fn for_each(&self, offset: u64, len: u64, mut f: impl FnMut(Part)) -> bool {
         if offset.checked_add(len).is_none_or(|end| end > self.len()) {
             return false;

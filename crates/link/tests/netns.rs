@@ -3,7 +3,7 @@
 //! A namespace is entered by a process, so each end is this test program again, started with `ip netns exec` and told its
 //! role in the environment. Needs root and iproute2; `cargo xtask test` says where that is missing.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

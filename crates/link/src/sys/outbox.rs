@@ -16,7 +16,7 @@ use super::name::Name;
 use super::socket::Socket;
 use super::{answer, answer_len};
 use crate::burst::{Burst, Frame, Piece};
-use crate::mem::Table;
+use crate::mem::{Memory, Table};
 
 /// Messages in one call.
 const MESSAGE_COUNT_MAX: usize = 64;
@@ -188,7 +188,7 @@ impl Outbox {
     fn plan(&mut self, burst: &Burst, frames: &[Frame], memory: &Table, rules: Rules) -> Planned {
         let part_start = self.parts.len();
         let first = &frames[0];
-        let (mut frame_count, mut void_count, mut sent_len) = (0, 0, 0);
+        let (mut frame_count, mut void_count, mut sent_len, mut last) = (0, 0, 0, None);
         for frame in frames {
             let len = frame.len as usize;
             let fits = frame_count == 0
@@ -201,7 +201,7 @@ impl Outbox {
                 break;
             }
             let part_before = self.parts.len();
-            let is_whole = self.add_parts(burst, frame, memory);
+            let is_whole = self.add_parts(burst, frame, memory, &mut last);
             let is_too_split = self.parts.len() - part_start > PART_COUNT_MAX;
             if is_too_split || !is_whole {
                 self.parts.truncate(part_before);
@@ -227,8 +227,15 @@ impl Outbox {
         Planned { part_start, part_end: self.parts.len(), frame_count, void_count, segment_len }
     }
 
-    /// False if some of the frame's memory is not there.
-    fn add_parts(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> bool {
+    /// False if some of the frame's memory is not there. `last` is the memory of the frame before: mostly the same.
+    #[inline]
+    fn add_parts<'a>(
+        &mut self,
+        burst: &Burst,
+        frame: &Frame,
+        memory: &'a Table,
+        last: &mut Option<(u64, &'a Memory)>,
+    ) -> bool {
         for piece in burst.pieces(frame) {
             match *piece {
                 Piece::Head { .. } => {
@@ -237,12 +244,13 @@ impl Outbox {
                     self.parts.push(libc::iovec { iov_base, iov_len: bytes.len() });
                 }
                 Piece::User { id, offset, len } => {
+                    let known = last.filter(|known| known.0 == id).map(|known| known.1);
+                    let Some(found) = known.or_else(|| memory.get(id)) else { return false };
+                    *last = Some((id, found));
                     let parts = &mut self.parts;
-                    let is_whole = memory.get(id).is_some_and(|memory| {
-                        memory.for_each(offset, u64::from(len), |part| {
-                            let (iov_base, iov_len) = (part.ptr().cast(), part.len());
-                            parts.push(libc::iovec { iov_base, iov_len });
-                        })
+                    let is_whole = found.for_each(offset, u64::from(len), |part| {
+                        let (iov_base, iov_len) = (part.ptr().cast(), part.len());
+                        parts.push(libc::iovec { iov_base, iov_len });
                     });
                     if !is_whole {
                         return false;
