@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::check;
 use crate::steps::{Steps, cargo, run as run_command};
-use crate::tools::{NEXTEST, Tool, VALGRIND, install_packages};
+use crate::tools::{NAMESPACES, NEXTEST, TSHARK, Tool, VALGRIND, install_packages};
 
 /// How thorough.
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut steps = Steps::begin();
     if args.complete {
-        install_missing(&mut steps, &[(&VALGRIND, "valgrind")]);
+        install_missing(&mut steps, &[(&VALGRIND, "valgrind"), (&TSHARK, "tshark")]);
     }
     check::add_to(&mut steps);
     steps.take("unit, property, corpus and doc tests", run_tests);
@@ -52,6 +52,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     steps.take("figures of simulated networks", || {
         run_command(cargo("bench --quiet --package packhorse-tests --bench figures"))
     });
+    take_if_here(&mut steps, args, "UDP between two network namespaces", &NAMESPACES, || {
+        run_command(cargo("test --quiet --package packhorse-link --test netns -- --ignored"))
+    });
+    take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
+        run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
+    });
     take_if_here(&mut steps, args, "instruction counts", &VALGRIND, || {
         run_command(cargo("bench --quiet --package packhorse-tests --bench costs"))
     });
@@ -64,7 +70,7 @@ fn install_missing(steps: &mut Steps, packages: &[(&Tool, &str)]) {
         packages.iter().filter(|(tool, _)| !tool.is_here()).map(|&(_, package)| package).collect();
     if missing.is_empty() {
         println!(
-            "nothing to install: {} is here",
+            "nothing to install; here already: {}",
             packages.iter().map(|p| p.1).collect::<Vec<_>>().join(", ")
         );
         return;

@@ -22,6 +22,15 @@ pub(crate) const VALGRIND: Tool = Tool {
     probe: &["valgrind", "--version"],
     remedy: "apt-get install valgrind",
 };
+/// Reads captures, with our dissector.
+pub(crate) const TSHARK: Tool =
+    Tool { name: "tshark", probe: &["tshark", "--version"], remedy: "apt-get install tshark" };
+/// Network namespaces can be made, for tests between two hosts.
+pub(crate) const NAMESPACES: Tool = Tool {
+    name: "the right to make network namespaces",
+    probe: &["unshare", "--net", "ip", "link"],
+    remedy: "sudo, and apt-get install iproute2 ethtool",
+};
 /// A quicker test runner, used where it is installed.
 pub(crate) const NEXTEST: Tool = Tool {
     name: "cargo-nextest",
@@ -65,7 +74,7 @@ impl Tool {
 
     /// What a report says of its absence.
     pub(crate) fn absence(&self) -> String {
-        format!("{} is not installed (get it with `{}`)", self.name, self.remedy)
+        format!("{} is not here (get it with `{}`)", self.name, self.remedy)
     }
 }
 

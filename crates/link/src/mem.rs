@@ -13,6 +13,7 @@
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The driver's memory, as links see it.
 pub trait UserMemory {
@@ -40,6 +41,7 @@ impl Part {
     }
 
     /// The piece from `start` on, `len` long. Both were checked by the caller.
+    #[inline]
     fn cut(self, start: usize, len: usize) -> Self {
         assert!(start <= self.len && len <= self.len - start);
         // SAFETY: `start` is inside this piece or one past its end (asserted above), so the sum stays in the allocation.
@@ -221,6 +223,7 @@ impl Memory {
     }
 
     /// Calls `f` for each piece of `len` bytes from `offset`; false if they are not all inside.
+    #[inline]
     pub(crate) fn for_each(&self, offset: u64, len: u64, mut f: impl FnMut(Part)) -> bool {
         if offset.checked_add(len).is_none_or(|end| end > self.len()) {
             return false;
@@ -271,11 +274,23 @@ pub struct Table {
     slots: Vec<(Slot, u32)>,
     vacant: u32,
     count: usize,
+    stamp: Stamp,
+}
+
+/// While a table has the same stamp, all that was in it still is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    table: u64,
+    removed_count: u64,
 }
 
 impl Default for Table {
     fn default() -> Self {
-        Self { slots: Vec::new(), vacant: NONE, count: 0 }
+        static TABLE_COUNT: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: numbers need only differ.
+        let table = TABLE_COUNT.fetch_add(1, Ordering::Relaxed);
+        let stamp = Stamp { table, removed_count: 0 };
+        Self { slots: Vec::new(), vacant: NONE, count: 0, stamp }
     }
 }
 
@@ -304,6 +319,7 @@ impl Table {
         }
         *serial = serial.wrapping_add(1);
         self.count -= 1;
+        self.stamp.removed_count += 1;
         let last = std::mem::replace(slot, Slot::Vacant(self.vacant));
         self.vacant = id as u32;
         match last {
@@ -354,6 +370,11 @@ impl Table {
 }
 
 impl Table {
+    /// Which table this is, and how much was taken out of it.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
     /// Copies bytes to fill `out`; false, with `out` as it was, if the name or the range is void.
     pub(crate) fn copy_to(&self, id: u64, offset: u64, out: &mut [u8]) -> bool {
         let Some(memory) = self.get(id) else { return false };

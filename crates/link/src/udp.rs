@@ -46,6 +46,10 @@ const WAY_COUNT_MAX: usize = 64;
 const CALL_LEN_MAX: usize = 1 << 18;
 /// Single datagrams shorter than this say nothing about how bulk data arrives: acknowledgements come so too.
 const BULK_LEN_MIN: usize = 1024;
+/// Asking for more than one datagram costs a second look at an empty queue. Where that found nothing, so many calls do without.
+const LONE_COUNT: usize = 8;
+/// So many in a row say that bulk data does not come in trains: a train of one frame comes as a single datagram too.
+const SINGLE_COUNT_MIN: usize = 16;
 /// Errors of earlier datagrams are reported by later calls; so often a call is repeated for them.
 const RETRY_COUNT_MAX: usize = 8;
 /// The longest UDP datagram.
@@ -78,12 +82,12 @@ struct Recent {
     count: usize,
     /// The longest of them.
     len_max: usize,
+    /// Calls that shall ask for one datagram only.
+    lone_left: usize,
     /// Bulk data comes in trains.
     is_train: bool,
-    /// Bytes of the last train.
-    train_len: usize,
-    /// The one before was as long.
-    is_steady: bool,
+    /// Frames of bulk data that came alone since the last train.
+    single_count: usize,
 }
 
 /// A link over one UDP socket.
@@ -396,18 +400,17 @@ impl Udp {
 impl Udp {
     /// How many slots to use, and how many frames are expected in each.
     fn plan(&self, landing: Option<&Landing>) -> (usize, usize) {
-        let Recent { count, len_max, is_train, train_len, is_steady } = self.recent;
-        let more = if count == 0 { 1 } else { (count * 4).min(SLOT_COUNT_MAX) };
+        let Recent { count, len_max, is_train, lone_left, .. } = self.recent;
+        let is_lone = count == 0 || lone_left > 0;
+        let more = if is_lone { 1 } else { (count * 4).min(SLOT_COUNT_MAX) };
         let slots_of = |len: usize| more.min((CALL_LEN_MAX / len.max(1)).max(1));
-        let Some(landing) = landing else {
-            return (slots_of(len_max), 0);
-        };
+        let Some(landing) = landing else { return (slots_of(len_max), 0) };
         let frame_len = landing.head_len + landing.payload_len;
-        match (is_train, is_steady) {
-            (false, _) => (slots_of(frame_len), 1),
-            (true, true) => (slots_of(train_len), train_len.div_ceil(frame_len)),
-            // Where the next train ends is not known, so no second slot can be right.
-            (true, false) => (1, DATAGRAM_LEN_MAX / frame_len),
+        if is_train {
+            // Where the next train ends is not known, so nothing expected in a second slot would be right.
+            (1, DATAGRAM_LEN_MAX / frame_len)
+        } else {
+            (slots_of(frame_len), 1)
         }
     }
 
@@ -441,6 +444,10 @@ impl Udp {
                     }
                 }
             }
+        };
+        self.recent.lone_left = match (slot_count, count) {
+            (2.., 1) => LONE_COUNT,
+            _ => self.recent.lone_left.saturating_sub(1),
         };
         (self.recent.count, self.recent.len_max) = (count, 0);
         for slot in 0..count {
@@ -481,13 +488,15 @@ impl Udp {
             Some(_) => {
                 self.counters.trains_in += 1;
                 self.recent.is_train = true;
-                self.recent.is_steady = self.recent.train_len == len;
-                self.recent.train_len = len;
+                self.recent.single_count = 0;
                 self.about.backlog_len_max = self.backlog.train;
             }
             None if len >= BULK_LEN_MIN => {
-                self.recent.is_train = false;
-                self.about.backlog_len_max = self.backlog.single;
+                self.recent.single_count += 1;
+                if self.recent.single_count >= SINGLE_COUNT_MIN {
+                    self.recent.is_train = false;
+                    self.about.backlog_len_max = self.backlog.single;
+                }
             }
             None => {}
         }

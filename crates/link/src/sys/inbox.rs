@@ -22,7 +22,7 @@ use super::region::Region;
 use super::socket::{Socket, each_control};
 use super::{answer, answer_len};
 use crate::Landing;
-use crate::mem::Table;
+use crate::mem::{Memory, Stamp, Table};
 
 /// Datagrams of one call.
 pub(crate) const SLOT_COUNT_MAX: usize = 64;
@@ -52,6 +52,13 @@ pub(crate) struct Expected {
     part_end: usize,
 }
 
+/// What is left of the memory that payload is expected in.
+struct Rest<'a> {
+    memory: &'a Memory,
+    offset: u64,
+    len: u64,
+}
+
 /// A datagram, or a train that the kernel put together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
@@ -74,6 +81,15 @@ pub(crate) struct Inbox {
     names: Vec<Name>,
     controls: Vec<[u64; CONTROL_WORD_COUNT]>,
     expected: Vec<Expected>,
+    made_for: Option<Made>,
+}
+
+/// What the parts were made for. As long as nothing of it changes they are good for another call: the stamp says that
+/// all memory they point to is still the table's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Made {
+    slot_count: usize,
+    landing: Option<(Landing, usize, Stamp)>,
 }
 
 impl std::fmt::Debug for Inbox {
@@ -82,7 +98,8 @@ impl std::fmt::Debug for Inbox {
     }
 }
 
-// SAFETY: the pointers that make it not `Send` by itself are used in the call that wrote them only.
+// SAFETY: the pointers that make it not `Send` by itself are used by the kernel only, in a call that borrows what they point
+// to, and again only while that is still in its place (`Made`).
 unsafe impl Send for Inbox {}
 
 impl Inbox {
@@ -101,6 +118,7 @@ impl Inbox {
             names: vec![Name::ROOM; SLOT_COUNT_MAX],
             controls: vec![[0; CONTROL_WORD_COUNT]; SLOT_COUNT_MAX],
             expected: Vec::with_capacity(SLOT_COUNT_MAX),
+            made_for: None,
         })
     }
 
@@ -114,7 +132,12 @@ impl Inbox {
         memory: &mut Table,
     ) -> io::Result<usize> {
         let slot_count = slot_count.clamp(1, SLOT_COUNT_MAX);
-        self.expect(slot_count, landing, memory);
+        let stamped = landing.map(|(landing, per_slot)| (*landing, per_slot, memory.stamp()));
+        let made_for = Some(Made { slot_count, landing: stamped });
+        if self.made_for != made_for {
+            self.expect(slot_count, landing, memory);
+            self.made_for = made_for;
+        }
         for slot in 0..slot_count {
             self.set_message(slot);
         }
@@ -134,71 +157,80 @@ impl Inbox {
     }
 
     /// Makes parts for each slot. No pointer into `parts` is made before all of them are there.
-    fn expect(
-        &mut self,
-        slot_count: usize,
-        landing: Option<(&Landing, usize)>,
-        memory: &mut Table,
-    ) {
+    fn expect(&mut self, slot_count: usize, landing: Option<(&Landing, usize)>, memory: &Table) {
         self.parts.clear();
         self.expected.clear();
         self.head_end = 0;
-        let (mut offset, mut rest_len) = landing.map_or((0, 0), |(l, _)| (l.offset, l.len));
-        for slot in 0..slot_count {
-            let mut expected = Expected {
-                heads_at: self.head_end,
-                offset,
-                part_start: self.parts.len(),
-                ..Expected::default()
-            };
-            if let Some((landing, per_slot)) = landing {
-                while expected.count < per_slot && rest_len > 0 {
-                    let len = rest_len.min(landing.payload_len as u64);
-                    let part_count = self.parts.len() - expected.part_start;
-                    if !self.add_place(landing, offset, len, part_count, memory) {
-                        rest_len = 0;
-                        break;
-                    }
-                    expected.count += 1;
-                    expected.last_len = len as usize;
-                    (offset, rest_len) = (offset + len, rest_len - len);
+        let place = landing.and_then(|(landing, per_slot)| {
+            let memory = memory.get(landing.id).filter(|memory| memory.is_writable())?;
+            let rest = Rest { memory, offset: landing.offset, len: landing.len };
+            Some((landing, per_slot, rest))
+        });
+        match place {
+            Some((landing, per_slot, mut rest)) => {
+                for slot in 0..slot_count {
+                    self.expect_in(slot, landing, per_slot, &mut rest);
                 }
             }
-            let at = Self::spill_of(slot).start;
-            let iov_base = self.room.ptr_at(at, DATAGRAM_LEN_MAX);
-            self.parts.push(libc::iovec { iov_base, iov_len: DATAGRAM_LEN_MAX });
-            expected.part_end = self.parts.len();
-            self.expected.push(expected);
+            None => (0..slot_count).for_each(|slot| self.expect_plain(slot)),
         }
     }
 
+    fn expect_plain(&mut self, slot: usize) {
+        let part_start = self.parts.len();
+        self.add_spill(slot);
+        let part_end = self.parts.len();
+        self.expected.push(Expected { part_start, part_end, ..Expected::default() });
+    }
+
+    /// As many places as a slot shall have, as long as there are any; what has no place goes to the spill.
+    fn expect_in(&mut self, slot: usize, landing: &Landing, per_slot: usize, rest: &mut Rest<'_>) {
+        let part_start = self.parts.len();
+        let (heads_at, offset) = (self.head_end, rest.offset);
+        let (mut count, mut last_len) = (0, 0);
+        while count < per_slot && rest.len > 0 {
+            let len = rest.len.min(landing.payload_len as u64);
+            if !self.add_place(landing.head_len, len, part_start, rest) {
+                rest.len = 0;
+                break;
+            }
+            (count, last_len) = (count + 1, len as usize);
+        }
+        self.add_spill(slot);
+        let part_end = self.parts.len();
+        self.expected.push(Expected { count, heads_at, offset, last_len, part_start, part_end });
+    }
+
+    fn add_spill(&mut self, slot: usize) {
+        let iov_base = self.room.ptr_at(Self::spill_of(slot).start, DATAGRAM_LEN_MAX);
+        self.parts.push(libc::iovec { iov_base, iov_len: DATAGRAM_LEN_MAX });
+    }
+
     /// Adds a head and the place of its payload. False, with nothing added, if there is no room for it or it has none.
+    #[inline]
     fn add_place(
         &mut self,
-        landing: &Landing,
-        offset: u64,
+        head_len: usize,
         len: u64,
-        part_count: usize,
-        memory: &mut Table,
+        part_start: usize,
+        rest: &mut Rest<'_>,
     ) -> bool {
-        let Some(memory) = memory.get(landing.id).filter(|memory| memory.is_writable()) else {
-            return false;
-        };
-        if self.head_end + landing.head_len > self.heads.len() {
+        if self.head_end + head_len > self.heads.len() {
             return false;
         }
         let part_before = self.parts.len();
-        let iov_base = self.heads.ptr_at(self.head_end, landing.head_len);
-        self.parts.push(libc::iovec { iov_base, iov_len: landing.head_len });
+        let iov_base = self.heads.ptr_at(self.head_end, head_len);
+        self.parts.push(libc::iovec { iov_base, iov_len: head_len });
         let parts = &mut self.parts;
-        let is_inside = memory.for_each(offset, len, |part| {
+        let is_inside = rest.memory.for_each(rest.offset, len, |part| {
             parts.push(libc::iovec { iov_base: part.ptr().cast(), iov_len: part.len() });
         });
-        if !is_inside || part_count + self.parts.len() - part_before > PART_COUNT_MAX {
+        if !is_inside || self.parts.len() - part_start > PART_COUNT_MAX {
             self.parts.truncate(part_before);
             return false;
         }
-        self.head_end += landing.head_len;
+        self.head_end += head_len;
+        (rest.offset, rest.len) = (rest.offset + len, rest.len - len);
         true
     }
 

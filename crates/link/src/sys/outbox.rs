@@ -16,7 +16,7 @@ use super::name::Name;
 use super::socket::Socket;
 use super::{answer, answer_len};
 use crate::burst::{Burst, Frame, Piece};
-use crate::mem::Table;
+use crate::mem::{Memory, Table};
 
 /// Messages in one call.
 const MESSAGE_COUNT_MAX: usize = 64;
@@ -144,8 +144,14 @@ impl Outbox {
         rules: Rules,
         place: impl Fn(&crate::Locator) -> Option<SocketAddr>,
     ) -> Sent {
-        self.clear();
         let frames = &burst.frames()[first..];
+        if let [frame] = frames
+            && let [piece @ Piece::Head { .. }] = burst.pieces(frame)
+            && let Some(addr) = place(&frame.to)
+        {
+            return send_lone(socket, burst.head_bytes(piece), &Name::new(addr, socket.is_v6()));
+        }
+        self.clear();
         let mut at = 0;
         while at < frames.len() && self.planned.len() < MESSAGE_COUNT_MAX {
             let Some(addr) = place(&frames[at].to) else { break };
@@ -182,7 +188,7 @@ impl Outbox {
     fn plan(&mut self, burst: &Burst, frames: &[Frame], memory: &Table, rules: Rules) -> Planned {
         let part_start = self.parts.len();
         let first = &frames[0];
-        let (mut frame_count, mut void_count, mut sent_len) = (0, 0, 0);
+        let (mut frame_count, mut void_count, mut sent_len, mut last) = (0, 0, 0, None);
         for frame in frames {
             let len = frame.len as usize;
             let fits = frame_count == 0
@@ -195,7 +201,7 @@ impl Outbox {
                 break;
             }
             let part_before = self.parts.len();
-            let is_whole = self.add_parts(burst, frame, memory);
+            let is_whole = self.add_parts(burst, frame, memory, &mut last);
             let is_too_split = self.parts.len() - part_start > PART_COUNT_MAX;
             if is_too_split || !is_whole {
                 self.parts.truncate(part_before);
@@ -221,8 +227,15 @@ impl Outbox {
         Planned { part_start, part_end: self.parts.len(), frame_count, void_count, segment_len }
     }
 
-    /// False if some of the frame's memory is not there.
-    fn add_parts(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> bool {
+    /// False if some of the frame's memory is not there. `last` is the memory of the frame before: mostly the same.
+    #[inline]
+    fn add_parts<'a>(
+        &mut self,
+        burst: &Burst,
+        frame: &Frame,
+        memory: &'a Table,
+        last: &mut Option<(u64, &'a Memory)>,
+    ) -> bool {
         for piece in burst.pieces(frame) {
             match *piece {
                 Piece::Head { .. } => {
@@ -231,12 +244,13 @@ impl Outbox {
                     self.parts.push(libc::iovec { iov_base, iov_len: bytes.len() });
                 }
                 Piece::User { id, offset, len } => {
+                    let known = last.filter(|known| known.0 == id).map(|known| known.1);
+                    let Some(found) = known.or_else(|| memory.get(id)) else { return false };
+                    *last = Some((id, found));
                     let parts = &mut self.parts;
-                    let is_whole = memory.get(id).is_some_and(|memory| {
-                        memory.for_each(offset, u64::from(len), |part| {
-                            let (iov_base, iov_len) = (part.ptr().cast(), part.len());
-                            parts.push(libc::iovec { iov_base, iov_len });
-                        })
+                    let is_whole = found.for_each(offset, u64::from(len), |part| {
+                        let (iov_base, iov_len) = (part.ptr().cast(), part.len());
+                        parts.push(libc::iovec { iov_base, iov_len });
                     });
                     if !is_whole {
                         return false;
@@ -260,26 +274,17 @@ impl Outbox {
         self.parts.push(libc::iovec { iov_base, iov_len });
     }
 
-    /// The lone frame is the one somebody waits for: no more than it needs is set up.
     fn send_one(&mut self, socket: &Socket) -> Sent {
         let planned = self.planned[0];
         if planned.frame_count == planned.void_count {
             return self.gone(1, false);
         }
-        let (fd, name) = (socket.as_raw_fd(), &self.names[0]);
-        let result = if let [part] = self.parts[..] {
-            let (at, len) = (part.iov_base, part.iov_len);
-            // SAFETY: the part is a head of the burst, memory of the table or `bounce`, all borrowed by the caller until
-            // this call is over, and only read; the name is ours.
-            unsafe { libc::sendto(fd, at, len, FLAGS, name.ptr(), name.len()) }
-        } else {
-            let message = self.message(0);
-            // SAFETY: `message` names parts (as above), a name and a control message that stay where they are.
-            unsafe { libc::sendmsg(fd, &raw const message, FLAGS) }
-        };
-        match answer_len(result) {
+        let (fd, message) = (socket.as_raw_fd(), self.message(0));
+        // SAFETY: `message` names parts, a name and a control message: parts are heads of the burst, memory of the table or
+        // `bounce`, all borrowed by the caller of `send` until this call is over, and only read; the others stay where they are.
+        match answer_len(unsafe { libc::sendmsg(fd, &raw const message, FLAGS) }) {
             Ok(_) => self.gone(1, true),
-            Err(error) => self.refused(0, &error),
+            Err(error) => refused(planned.frame_count, &error),
         }
     }
 
@@ -304,7 +309,7 @@ impl Outbox {
         let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, count, FLAGS as _) };
         match answer(result) {
             Ok(count) => self.gone(count, true),
-            Err(error) => self.refused(0, &error),
+            Err(error) => refused(self.planned[0].frame_count, &error),
         }
     }
 
@@ -336,10 +341,19 @@ impl Outbox {
         }
         sent
     }
+}
 
-    fn refused(&self, index: usize, error: &io::Error) -> Sent {
-        let frame_count = self.planned[index].frame_count;
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        Sent { is_called: true, refused: Some(Refused { frame_count, errno }), ..Sent::default() }
+/// The lone frame is the one somebody waits for: nothing is set up for it.
+fn send_lone(socket: &Socket, bytes: &[u8], name: &Name) -> Sent {
+    let (fd, at, len) = (socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+    // SAFETY: the kernel reads `bytes` and `name`, which outlive the call.
+    match answer_len(unsafe { libc::sendto(fd, at, len, FLAGS, name.ptr(), name.len()) }) {
+        Ok(_) => Sent { frame_count: 1, is_called: true, ..Sent::default() },
+        Err(error) => refused(1, &error),
     }
+}
+
+fn refused(frame_count: usize, error: &io::Error) -> Sent {
+    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+    Sent { is_called: true, refused: Some(Refused { frame_count, errno }), ..Sent::default() }
 }

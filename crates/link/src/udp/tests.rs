@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::Landed;
+use crate::capture::Captured;
+use crate::faults::{Faults, Faulty};
 
 const HEAD_LEN: usize = 40;
 /// Long enough for a loaded machine.
@@ -655,4 +657,32 @@ fn the_socket_wakes_who_waits() {
     });
     send_all(&mut a, &burst_of(b.locator(), [&b"wake"[..]]), &mut Table::default());
     assert_eq!(waiting.join().unwrap().unwrap(), 4);
+}
+
+#[test]
+fn links_around_the_link_are_links() {
+    let faults = Faults { seed: 1, loss_ppm: 300_000, duplicate_ppm: 300_000, ..Faults::default() };
+    let path = std::env::temp_dir().join(format!("packhorse-{}-around", std::process::id()));
+    let faulty = Faulty::new::<Table>(open(), faults);
+    let mut a: Box<dyn Link<Table>> = Box::new(Captured::create(faulty, &path).unwrap());
+    let (mut b, mut memory) = (open(), Table::default());
+    let all: Vec<Vec<u8>> = (0..1000).map(|n| pattern(200, n)).collect();
+    let burst = burst_of(b.locator(), all.iter().map(|frame| &frame[..]));
+    assert_eq!(a.send(&burst, 0, &mut memory).unwrap(), 1000);
+    let mut counts = [0; 3];
+    a.each_counter(&mut |name, value| match name {
+        "faults_lost" => counts[0] = value as usize,
+        "faults_duplicated" => counts[1] = value as usize,
+        "captured_frames" => counts[2] = value as usize,
+        _ => {}
+    });
+    let [lost, duplicated, captured] = counts;
+    assert!(lost > 200 && duplicated > 100 && captured == 1000);
+    let found = frames(&mut b, 1000 - lost + duplicated);
+    assert!(found.iter().all(|(from, bytes)| *from == a.locator() && all.contains(bytes)));
+    assert_eq!(a.receive(None, &mut memory).unwrap(), 0);
+    assert!(a.wake_fd().is_some() && !a.about().is_checked);
+    drop(a);
+    assert!(std::fs::metadata(&path).unwrap().len() > 200_000, "written when dropped");
+    std::fs::remove_file(path).unwrap();
 }
