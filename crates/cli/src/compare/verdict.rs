@@ -67,7 +67,7 @@ impl Summary {
             Pattern::Stream => "bytes a second",
         };
         let bytes = show_bytes(self.case.bytes);
-        format!("{:<10}{ours:>12} |{tcp:>12} |{bare:>12}   {bytes} B, {what}", self.name)
+        format!("{:<10}{ours:>12} |{tcp:>12} |{bare:>12}   {bytes} bytes, {what}", self.name)
     }
 
     /// By how much ours is better than TCP: above 1 is better, whatever the metric.

@@ -57,13 +57,13 @@ pub fn page(findings: &Findings) -> Result<String> {
 /// The closing lines of `compare`, their table as a table.
 fn summary(findings: &Findings) -> Result<String> {
     let mut text =
-        String::from("<div class=\"summary\">\n<table>\n<thead><tr><th></th><th>of</th>");
+        String::from("<div class=\"summary\">\n<table>\n<thead><tr><th></th><th>bytes</th>");
     for name in SUMMARY_COLUMNS {
         write!(text, "<th>{name}</th>")?;
     }
     text += "</tr></thead>\n<tbody>\n";
     for line in Summary::of(&findings.rows) {
-        write!(text, "<tr><td>{}</td><td>{} B</td>", line.name, show_bytes(line.case.bytes))?;
+        write!(text, "<tr><td>{}</td><td>{}</td>", line.name, show_bytes(line.case.bytes))?;
         for cell in line.cells {
             let cell = cell.map_or("–".into(), |value| show(line.metric, value));
             write!(text, "<td>{cell}</td>")?;
