@@ -1,6 +1,6 @@
 //! The `packhorse` program, as a library for its tests, fuzz targets and benches.
 //!
-//! [`sim`] proves the protocol: whole endpoints on a simulated network, from a seed. [`bench`] and [`compare`] measure
+//! [`sim`] proves the protocol: whole endpoints on a simulated network, from a seed. [`mod@bench`] and [`compare`] measure
 //! Packhorse beside its rivals on a real one.
 
 #![deny(unsafe_code)] // not `forbid`: `rival::sys` makes the raw calls

@@ -56,7 +56,8 @@ pub fn busy_share() -> f64 {
     let start = Instant::now();
     thread::sleep(Duration::from_millis(200));
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    CpuTime::now().since(before).total() / (start.elapsed().as_secs_f64() * cores as f64)
+    let busy = CpuTime::now().since(before).total();
+    (busy / (start.elapsed().as_secs_f64() * cores as f64)).min(1.0)
 }
 
 /// The first line: `cpu  user nice system idle iowait irq softirq steal …`.

@@ -123,7 +123,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts both and wires them.
+    /// Starts both and wires them. The processes die with the *thread* that calls this, as Linux has it: call it from
+    /// one that lasts.
     pub fn start(stage: Stage) -> Result<Self> {
         let core = |index: usize| stage.pin.then_some(index);
         if !stage.two_hosts {
@@ -132,11 +133,16 @@ impl Pair {
             let passive = Peer::start(Stand::Here, core(1), here)?;
             return Self { active, passive, mtu: 0 }.measured();
         }
-        let first = if hosts::is_root() { Stand::Apart } else { Stand::ApartAsUser };
-        let active = Peer::start(first, core(0), hosts::address(End::Near))?;
-        let second = match first {
-            Stand::ApartAsUser => Stand::ApartWith(active.child.id()),
-            other => other,
+        // In a container, root may be root in name only, and yet be allowed what any user is.
+        let start = |stand| Peer::start(stand, core(0), hosts::address(End::Near));
+        let as_root = hosts::is_root().then(|| start(Stand::Apart).ok()).flatten();
+        let (active, second) = match as_root {
+            Some(active) => (active, Stand::Apart),
+            None => {
+                let active = start(Stand::ApartAsUser)?;
+                let stand = Stand::ApartWith(active.child.id());
+                (active, stand)
+            }
         };
         let passive = Peer::start(second, core(1), hosts::address(End::Far))?;
         let mut pair = Self { active, passive, mtu: 0 };

@@ -1,6 +1,7 @@
 //! Carries out a plan: step by step, with a second try for a step that failed.
 
 use std::io::{self, IsTerminal};
+use std::iter::once;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -31,7 +32,8 @@ impl Runner {
         let mut machine = Machine::here();
         let mut pair = Pair::start(plan.stage)?;
         machine.interface = Some(pair.facts()?);
-        machine.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
+        let words = std::env::args().skip(1);
+        machine.command = Some(once("packhorse".into()).chain(words).collect::<Vec<_>>().join(" "));
         let datagram_max = pair.mtu() - HEADERS_LEN;
         let is_long = |case: &&Case| case.pattern == Pattern::Rate && case.bytes > datagram_max;
         if let Some(case) = plan.cases.iter().find(is_long) {

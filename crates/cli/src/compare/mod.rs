@@ -9,7 +9,7 @@ use crate::bench::command::Setup;
 use crate::bench::plan::Case;
 use crate::bench::system::Pattern;
 use crate::bench::table;
-pub use verdict::{Summary, headline};
+pub use verdict::{COLUMNS as SUMMARY_COLUMNS, Summary, headline, remarks};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use crate::bench::system::Pattern;
 use crate::bench::table::{cases_of, main_metric, show};
 
 /// Columns of the summary: ours, and the two it is measured by.
-const COLUMNS: [&str; 3] = [OURS, "tcp", "bare"];
+pub const COLUMNS: [&str; 3] = [OURS, "tcp", "bare"];
 /// Two figures nearer than this are called equal.
 const EQUAL_WITHIN: f64 = 0.03;
 /// A spread of ratios beyond this says that the machine had other things to do.
@@ -67,7 +67,7 @@ impl Summary {
             Pattern::Stream => "bytes a second",
         };
         let bytes = show_bytes(self.case.bytes);
-        format!("{:<10}{ours:>12} |{tcp:>12} |{bare:>12}   {bytes} B, {what}", self.name)
+        format!("{:<10}{ours:>12} |{tcp:>12} |{bare:>12}   {bytes} bytes, {what}", self.name)
     }
 
     /// By how much ours is better than TCP: above 1 is better, whatever the metric.
@@ -83,7 +83,14 @@ pub fn headline(findings: &Findings) -> Vec<String> {
     let [ours, tcp, bare] = COLUMNS;
     let mut lines = vec![format!("{:<10}{ours:>12} |{tcp:>12} |{bare:>12}", "")];
     lines.extend(summaries.iter().map(Summary::line));
-    lines.push(format!("verdict: {}", verdict(&summaries)));
+    lines.extend(remarks(findings));
+    lines
+}
+
+/// What is said below the figures: the verdict, a doubt if there is one, and what to try next.
+pub fn remarks(findings: &Findings) -> Vec<String> {
+    let summaries = Summary::of(&findings.rows);
+    let mut lines = vec![format!("verdict: {}", verdict(&summaries))];
     if is_unsteady(&summaries) {
         lines.push(
             "the ratios vary much: something else was running; repeat on a quiet machine".into(),

@@ -12,7 +12,7 @@ use crate::bench::row::{Findings, Row};
 use crate::bench::sizes::show_bytes;
 use crate::bench::system::Pattern;
 use crate::bench::table::{cases_of, main_metric, show, show_ratio, systems_of};
-use crate::compare::headline;
+use crate::compare::{SUMMARY_COLUMNS, Summary, remarks};
 use plot::{Plot, colour};
 
 const STYLE: &str = include_str!("style.css");
@@ -40,8 +40,7 @@ const PATTERNS: [(Pattern, &str, &str); 3] = [
 pub fn page(findings: &Findings) -> Result<String> {
     let mut body = String::new();
     body += "<h1>Packhorse measured</h1>\n";
-    let lines = headline(findings).iter().map(|line| escape(line)).collect::<Vec<_>>().join("\n");
-    writeln!(body, "<pre class=\"headline\">{lines}</pre>")?;
+    body += &summary(findings)?;
     for (pattern, title, about) in PATTERNS {
         body += &section(&findings.rows, pattern, title, about)?;
     }
@@ -53,6 +52,29 @@ pub fn page(findings: &Findings) -> Result<String> {
          <title>Packhorse measured</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          {body}</main>\n</body>\n</html>\n"
     ))
+}
+
+/// The closing lines of `compare`, their table as a table.
+fn summary(findings: &Findings) -> Result<String> {
+    let mut text =
+        String::from("<div class=\"summary\">\n<table>\n<thead><tr><th></th><th>bytes</th>");
+    for name in SUMMARY_COLUMNS {
+        write!(text, "<th>{name}</th>")?;
+    }
+    text += "</tr></thead>\n<tbody>\n";
+    for line in Summary::of(&findings.rows) {
+        write!(text, "<tr><td>{}</td><td>{}</td>", line.name, show_bytes(line.case.bytes))?;
+        for cell in line.cells {
+            let cell = cell.map_or("–".into(), |value| show(line.metric, value));
+            write!(text, "<td>{cell}</td>")?;
+        }
+        text += "</tr>\n";
+    }
+    text += "</tbody>\n</table>\n";
+    for remark in remarks(findings) {
+        writeln!(text, "<p>{}</p>", escape(&remark))?;
+    }
+    Ok(text + "</div>\n")
 }
 
 fn section(rows: &[Row], pattern: Pattern, title: &str, about: &str) -> Result<String> {
@@ -82,23 +104,23 @@ fn table(rows: &[Row], pattern: Pattern, cases: &[Case], systems: &[&str]) -> Re
     let (metrics, names) = columns(pattern);
     let mut text =
         String::from("<div class=\"scroll\"><table>\n<thead><tr><th>bytes</th><th>system</th>");
-    for name in names {
-        write!(text, "<th>{name}</th>")?;
-    }
-    text += "<th>÷ bare (min..max)</th></tr></thead>\n<tbody>\n";
+    // The ratio beside what it is a ratio of: a narrow screen shows only the first columns.
+    let [first, second, third] = names;
+    write!(text, "<th>{first}</th><th>÷ bare (min..max)</th><th>{second}</th><th>{third}</th>")?;
+    text += "</tr></thead>\n<tbody>\n";
     for &case in cases {
         for (index, system) in systems.iter().enumerate() {
             let class = if index == 0 { " class=\"first\"" } else { "" };
             let bytes = if index == 0 { show_bytes(case.bytes) } else { String::new() };
             write!(text, "<tr{class}><td>{bytes}</td><td>{}</td>", escape(system))?;
-            for metric in metrics {
+            let [first, second, third] = metrics.map(|metric| {
                 let value = values(rows, case, system, metric).map(|spread| spread.median);
-                let cell = value.map_or("–".into(), |value| show(metric, value));
-                write!(text, "<td>{cell}</td>")?;
-            }
+                value.map_or("–".into(), |value| show(metric, value))
+            });
             let ratio = ratios(rows, case, main_metric(pattern), (system, "bare"));
             let ratio = ratio.filter(|_| *system != "bare").map_or(String::new(), show_ratio);
-            writeln!(text, "<td>{ratio}</td></tr>")?;
+            write!(text, "<td>{first}</td><td>{ratio}</td><td>{second}</td><td>{third}</td>")?;
+            text += "</tr>\n";
         }
     }
     Ok(text + "</tbody>\n</table></div>\n")

@@ -12,7 +12,8 @@ use crate::bench::sizes::show_bytes;
 use crate::bench::system::Pattern;
 use crate::bench::table::main_metric;
 
-const SIZE: (u32, u32) = (760, 400);
+/// Small, so that the labels can still be read when it shrinks to a phone's width.
+const SIZE: (u32, u32) = (520, 320);
 
 /// The colour of a system, the same on every plot; legible on white and on black.
 pub(super) fn colour(system: &str) -> &'static str {
@@ -85,15 +86,15 @@ impl<'a> Plot<'a> {
         let (lengths, heights) = self.axes();
         let mut chart = ChartBuilder::on(area)
             .margin(8)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
+            .x_label_area_size(40)
+            .y_label_area_size(58)
             .build_cartesian_2d(lengths, heights)
             .map_err(failed)?;
         chart
             .configure_mesh()
             .light_line_style(TRANSPARENT)
             .bold_line_style(BLACK.mix(0.15))
-            .label_style(("sans-serif", 15))
+            .label_style(("sans-serif", 14))
             .x_desc("bytes")
             .y_desc(unit(self.metric).1)
             .x_label_formatter(&|x| show_bytes(x.exp2().round() as usize))
@@ -149,8 +150,8 @@ impl Ranged for Lengths {
     fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
         let (first, last) = (self.0.ceil() as i32, self.1.floor() as i32);
         let step = if last - first > 8 { 2 } else { 1 };
-        // From 8 bytes up in steps of four, so that the lengths people ask for are among them.
-        (first..=last).filter(|power| (power - 3).rem_euclid(step) == 0).map(f64::from).collect()
+        // From the shortest length on, so that the lengths people ask for are among them.
+        (first..=last).step_by(step).map(f64::from).collect()
     }
 
     fn range(&self) -> std::ops::Range<f64> {
