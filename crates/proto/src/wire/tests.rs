@@ -715,7 +715,8 @@ fn plain_frames_are_found_and_others_are_not() {
         assert_eq!(messages.collect::<Vec<_>>(), told);
         assert!(view.validate().is_ok());
     }
-    let others: [(&dyn Fn(&mut Writer<'_>), &[u8]); 8] = [
+    type Write<'a> = &'a dyn Fn(&mut Writer<'_>);
+    let others: [(Write<'_>, &[u8]); 8] = [
         (&|writer| writer.ack(&ack, &[(1, 2)]), b""),
         (&|writer| writer.ack(&AckRepr { first_len: 0, ..ack }, &[]), b""),
         (&|writer| [(); 2].into_iter().for_each(|()| writer.ack(&ack, &[])), b""),
