@@ -200,10 +200,16 @@ impl Received {
         }
     }
 
+    /// Whether something is missing among what is remembered. If not there is nothing worth forgetting either.
+    #[inline]
+    pub(crate) fn has_holes(&self) -> bool {
+        !self.older.is_empty()
+    }
+
     /// What to acknowledge if nothing is missing, as far as is remembered: the usual case.
     #[inline]
     pub(crate) fn ack_without_holes(&self, now: Instant) -> Option<AckHead> {
-        if self.older.is_empty() { self.ack(now, &mut []) } else { None }
+        if self.has_holes() { None } else { self.ack(now, &mut []) }
     }
 
     /// What an Ack sent now says. Its pairs (skip, take) go into `pairs`, as many as there is room for, newest first:

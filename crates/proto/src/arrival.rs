@@ -13,7 +13,7 @@ use crate::api::{Envelope, GoneReason, List, RecvSpec, Use};
 use crate::gaps::GapSet;
 use crate::matching::{EntryId, HeldId};
 use crate::slab::NONE;
-use crate::types::{BufId, Criteria, Instant, PeerId, Space, Tag};
+use crate::types::{BufId, Instant, PeerId, Space, Tag};
 use crate::wire::{Class, MessageHead};
 
 /// Whether a record may be acknowledged (PROTOCOL §5.2).
@@ -88,7 +88,8 @@ pub(crate) struct Progress {
 /// A posted receive.
 #[derive(Debug)]
 pub(crate) struct Receive {
-    pub(crate) criteria: Criteria,
+    /// The only peer it takes messages of, if it names one.
+    pub(crate) source: Option<PeerId>,
     pub(crate) buf: BufId,
     pub(crate) len: u64,
     /// Where the next message goes.
@@ -106,14 +107,15 @@ pub(crate) struct Receive {
 }
 
 impl Receive {
-    pub(crate) fn new(spec: &RecvSpec) -> Self {
+    #[inline(always)]
+    pub(crate) fn new(spec: &RecvSpec, entry: Option<EntryId>) -> Self {
         Self {
-            criteria: spec.criteria,
+            source: spec.criteria.source,
             buf: spec.buf,
             len: spec.len,
             offset: 0,
             user: spec.user,
-            entry: None,
+            entry,
             list: spec.list,
             uses: spec.uses,
             header_only: spec.header_only,
@@ -123,10 +125,8 @@ impl Receive {
     }
 
     pub(crate) fn for_claim(arrival: &Arrival, buf: BufId, len: u64, user: u64) -> Self {
-        let source = Some(PeerId(arrival.row));
-        let criteria = Criteria { space: arrival.space, tag: arrival.tag, ignore: 0, source };
         Self {
-            criteria,
+            source: Some(PeerId(arrival.row)),
             buf,
             len,
             offset: 0,
@@ -154,6 +154,7 @@ impl Receive {
 }
 
 impl Arrival {
+    #[inline(always)] // so that it is made where it will lie
     pub(crate) fn new(row: u32, head: &MessageHead, stage: Stage) -> Self {
         Self {
             tag: head.tag,
@@ -172,6 +173,14 @@ impl Arrival {
             charged: false,
             in_overflow: false,
         }
+    }
+
+    /// In the unexpected list and whole, its bytes in the pool: its number is not remembered any more.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.stage == Stage::Unexpected
+            && self.progress == NONE
+            && !(self.in_overflow || self.is_large)
     }
 
     pub(crate) fn envelope(&self) -> Envelope {

@@ -204,6 +204,7 @@ impl Endpoint {
     }
 
     /// Makes an arrival for a message without a receive, within the budgets; `None` if there is no room.
+    #[inline(always)]
     pub(crate) fn hold(
         &mut self,
         now: Instant,
@@ -213,10 +214,25 @@ impl Endpoint {
         stage: Stage,
     ) -> Option<u32> {
         if !self.has_envelope() {
-            return None;
+            None
+        } else if head.class == Class::Eager {
+            self.hold_whole(row, head, body, stage)
+        } else {
+            self.hold_part(now, row, head, body, stage)
         }
+    }
+
+    /// The same for a part of a message or an announcement, when there is an envelope for it.
+    #[inline(never)]
+    fn hold_part(
+        &mut self,
+        now: Instant,
+        row: u32,
+        head: &MessageHead,
+        body: &[u8],
+        stage: Stage,
+    ) -> Option<u32> {
         let mut arrival = Arrival::new(row, head, stage);
-        let whole = head.class == Class::Eager;
         // A large message is announced even if its first bytes find no room (PROTOCOL §8.1).
         let hold_len =
             if arrival.is_large { body.len() } else { usize::try_from(head.total).ok()? };
@@ -229,31 +245,51 @@ impl Endpoint {
             None if arrival.is_large => {}
             None => return None,
         }
-        if !whole {
-            let mut gaps = GapSet::whole(head.total);
-            if arrival.hold != NONE {
-                let start = u64::from(head.offset);
-                gaps.fill(start, start + body.len() as u64, &mut |_, _| ());
-            }
-            if !gaps.is_empty() || arrival.is_large {
-                arrival.progress = self.progress.insert(Progress::held(gaps, head.total, now));
-            }
+        let mut gaps = GapSet::whole(head.total);
+        if arrival.hold != NONE {
+            let start = u64::from(head.offset);
+            gaps.fill(start, start + body.len() as u64, &mut |_, _| ());
         }
-        arrival.charged = true;
-        self.envelope_count += 1;
-        self.counters.envelope_count_peak =
-            self.counters.envelope_count_peak.max(u64::from(self.envelope_count));
-        self.counters.held_len_peak = self.held.peak_len();
+        if !gaps.is_empty() || arrival.is_large {
+            arrival.progress = self.progress.insert(Progress::held(gaps, head.total, now));
+        }
+        self.charge(&mut arrival);
         if arrival.is_large {
             self.counters.rendezvous_in += 1;
         }
         Some(self.arrivals.insert(arrival))
     }
 
+    /// The same for a message that came whole, when there is an envelope for it.
+    #[inline(always)]
+    fn hold_whole(
+        &mut self,
+        row: u32,
+        head: &MessageHead,
+        body: &[u8],
+        stage: Stage,
+    ) -> Option<u32> {
+        let hold = self.held.try_reserve(body.len())?;
+        self.held.bytes_mut(hold).copy_from_slice(body);
+        let mut arrival = Arrival { hold, ..Arrival::new(row, head, stage) };
+        self.charge(&mut arrival);
+        Some(self.arrivals.insert(arrival))
+    }
+
+    #[inline(always)]
+    fn charge(&mut self, arrival: &mut Arrival) {
+        arrival.charged = true;
+        self.envelope_count += 1;
+        self.counters.envelope_count_peak =
+            self.counters.envelope_count_peak.max(u64::from(self.envelope_count));
+        self.counters.held_len_peak = self.held.peak_len();
+    }
+
     pub(crate) fn has_envelope(&self) -> bool {
         self.envelope_count < self.limits.envelope_count_max
     }
 
+    #[inline(always)]
     pub(crate) fn list_unexpected(&mut self, slot: u32) {
         let arrival = &self.arrivals[slot];
         let held_id = self.matcher.hold(arrival.space, arrival.tag, PeerId(arrival.row), slot);

@@ -25,20 +25,27 @@ const REST_AFTER_NS: u64 = SECOND;
 impl Endpoint {
     /// When `on_timeout` should be called next. It may turn out that nothing was due.
     pub fn next_timeout(&self) -> Instant {
-        if self.closed {
-            return Instant::NEVER;
+        debug_assert!(self.wake_at <= self.first_timer(), "a timer would be missed");
+        let at = self.wake_at.min(self.regrant_at).min(self.queries.at);
+        match &self.closing {
+            None if self.orphans.is_empty() => at,
+            _ if self.closed => Instant::NEVER,
+            Some(closing) if self.orphans.is_empty() => at.min(closing.look_at),
+            _ => Instant(0),
         }
-        let mut at = self.regrant_at.min(self.queries.at);
-        if let Some(&Reverse((peer, _))) = self.timers.peek() {
-            at = at.min(peer);
-        }
-        if let Some(&(ack, _)) = self.ack_timers.front() {
-            at = at.min(ack);
-        }
-        if let Some(closing) = &self.closing {
-            at = at.min(closing.look_at);
-        }
-        if self.orphans.is_empty() { at } else { Instant(0) }
+    }
+
+    /// When the first timer of a row or of an acknowledgement is due.
+    fn first_timer(&self) -> Instant {
+        let row = self.timers.peek().map_or(Instant::NEVER, |&Reverse((at, _))| at);
+        self.ack_timers.front().map_or(row, |&(at, _)| row.min(at))
+    }
+
+    /// An acknowledgement must leave then; later than all that were told before.
+    #[inline]
+    pub(crate) fn arm_ack(&mut self, at: Instant, row: u32) {
+        self.ack_timers.push_back((at, row));
+        self.wake_at = self.wake_at.min(at);
     }
 
     /// What the endpoint waits for, and until when: for those who ask why it wakes.
@@ -76,6 +83,7 @@ impl Endpoint {
                 self.on_row_timer(now, row);
             }
         }
+        self.wake_at = self.first_timer();
         if self.regrant_at <= now {
             self.regrant(now);
         }
@@ -91,6 +99,7 @@ impl Endpoint {
         let this = &mut self.rows[row];
         if at < this.timer_at {
             this.timer_at = at;
+            self.wake_at = self.wake_at.min(at);
             self.timers.push(Reverse((at, row)));
         }
     }

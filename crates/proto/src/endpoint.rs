@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 use crate::api::{Counters, Event, Opening, PeerError, TxFrame};
 use crate::arrival::{Arrival, Progress, Receive};
 use crate::contact::Reply;
+use crate::content::Content;
 use crate::farewell::Closing;
 use crate::grants::Grants;
 use crate::landing::Cursor;
@@ -91,11 +92,18 @@ pub struct Endpoint {
 
     pub(crate) events: Ring<Event>,
     pub(crate) timers: BinaryHeap<Reverse<(Instant, u32)>>,
-    pub(crate) ack_timers: VecDeque<(Instant, u32)>,
+    pub(crate) ack_timers: Ring<(Instant, u32)>,
+    /// Not later than the first of both kinds of timers. May be earlier: it is looked up again when time is up.
+    pub(crate) wake_at: Instant,
+    /// Contents of an Ack that is being read which are not simply over; empty otherwise.
+    pub(crate) accepted: Vec<Content>,
     pub(crate) closing: Option<Closing>,
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
     pub(crate) saboteur: Saboteur,
+    /// Takes no quick way, so that a test can hold the general ones against them.
+    #[cfg(test)]
+    pub(crate) is_thorough: bool,
 }
 
 impl Endpoint {
@@ -151,11 +159,15 @@ impl Endpoint {
             queries: Queries::default(),
             events: Ring::new(),
             timers: BinaryHeap::new(),
-            ack_timers: VecDeque::new(),
+            ack_timers: Ring::new(),
+            wake_at: Instant::NEVER,
+            accepted: Vec::new(),
             closing: None,
             closed: false,
             counters: Counters::default(),
             saboteur: Saboteur::default(),
+            #[cfg(test)]
+            is_thorough: false,
             settings,
             limits,
         })

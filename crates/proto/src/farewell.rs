@@ -322,9 +322,7 @@ impl Endpoint {
         let directed: Vec<u64> = self
             .receives
             .iter()
-            .filter(|(_, receive)| {
-                receive.entry.is_some() && receive.criteria.source == Some(PeerId(row))
-            })
+            .filter(|(_, receive)| receive.entry.is_some() && receive.source == Some(PeerId(row)))
             .map(|(slot, _)| self.receives.key(slot))
             .collect();
         self.cancel_receives(now, &directed, failure);

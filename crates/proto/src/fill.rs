@@ -4,7 +4,7 @@
 //! byte counts once, whatever record brings it.
 
 use crate::ack::expand;
-use crate::api::{Envelope, Event, Failure, List, Use};
+use crate::api::{Envelope, Event, Failure, List, RecvSpec, Use};
 use crate::arrival::{Arrival, Fit, Progress, Stage, Verdict, number_key};
 use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
@@ -136,6 +136,43 @@ impl Endpoint {
         }
         let list = this.list;
         self.fill_receive(now, slot, Fit { receive, offset, cap, list }, memory);
+    }
+
+    /// A plain arrival that just left the unexpected list goes to a receive that is being posted for one message: what
+    /// `match_arrival` would lead to, in one go.
+    #[inline(always)]
+    pub(crate) fn take_whole(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        spec: &RecvSpec,
+        memory: &mut impl Memory,
+    ) -> ReqId {
+        let req = ReqId(self.receives.pass_key());
+        self.uncharge(slot);
+        let arrival = self.arrivals.remove(slot);
+        let placed_len = arrival.total.min(spec.len);
+        if arrival.hold != NONE {
+            if placed_len > 0 {
+                let bytes = &self.held.bytes(arrival.hold)[..placed_len as usize];
+                memory.place(Place { buf: spec.buf, offset: 0 }, bytes);
+                self.counters.bytes_placed += placed_len;
+            }
+            self.held.release(arrival.hold);
+        }
+        self.recall_rows(now);
+        self.events.push_back(Event::Received {
+            req,
+            user: spec.user,
+            envelope: arrival.envelope(),
+            offset: 0,
+            placed_len,
+            result: Ok(()),
+        });
+        if arrival.wants_match {
+            self.notify_done(arrival.row, arrival.message, DONE_MATCHED);
+        }
+        req
     }
 
     /// An arrival got its receive: what is here goes there, the rest will be placed or granted.

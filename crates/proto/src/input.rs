@@ -4,7 +4,6 @@
 //! Nothing a frame says is believed before its keyed check, and nothing is counted as received before its records
 //! were accepted.
 
-use crate::ack::expand;
 use crate::arrival::Verdict;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
@@ -12,12 +11,12 @@ use crate::path::{AckDue, Candidate, Path};
 use crate::peer::{Phase, row_of_id};
 use crate::post::SendStage;
 use crate::sabotage::Sabotage;
-use crate::sent::{Acked, Flight, Hear};
+use crate::sent::{Acked, Flight};
 use crate::slab::NONE;
 use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
-use crate::wire::{AckView, FORM_STRANGER, FrameError, FrameView, LoneView, Record};
+use crate::wire::{AckedView, FORM_STRANGER, FrameError, FrameView, LoneView, Record};
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
 const REORDER_SLACK: u64 = 64;
@@ -40,28 +39,6 @@ pub(crate) struct Origin {
     pub(crate) from: Locator,
 }
 
-/// Who hears what an Ack of a row accepted.
-struct Accepted<'a> {
-    endpoint: &'a mut Endpoint,
-    now: Instant,
-    row: u32,
-    active_slot: u32,
-    path_index: usize,
-}
-
-impl Hear for Accepted<'_> {
-    #[inline(always)]
-    fn hear(&mut self, content: Content) {
-        let Self { endpoint, now, row, active_slot, path_index } = self;
-        if let Content::Message { slot, serial, len, .. } = content
-            && endpoint.end_quick(*active_slot, slot, serial, len)
-        {
-            return;
-        }
-        endpoint.on_content_acked(*now, *row, *path_index, content);
-    }
-}
-
 impl Endpoint {
     /// A frame arrived on `link` from `from`.
     pub fn on_frame(
@@ -79,17 +56,35 @@ impl Endpoint {
             self.deliver_orphans(now, memory);
         }
         let Some(lone) = LoneView::read(bytes) else {
-            return self.on_other_frame(now, Origin { link, from }, bytes, memory);
+            return match AckedView::read(bytes) {
+                Some(acked) => self.on_answer(now, Origin { link, from }, &acked, memory),
+                None => self.on_other_frame(now, Origin { link, from }, bytes, memory),
+            };
         };
-        if !lone.is_keyed(self.secret) {
+        if !lone.is_keyed(&self.secret) {
             self.counters.frames_unkeyed += 1;
-        } else if self.closing.is_some() || !self.on_quick(now, link, &from, lone.message(), memory)
-        {
+        } else if !self.may_be_quick() || !self.on_quick(now, link, &from, lone.message(), memory) {
             self.on_any_frame(now, Origin { link, from }, lone.view(), memory);
         }
     }
 
-    /// A frame that has not the shape of the commonest one. Apart, as are its kin: the commonest needs all registers.
+    /// A frame that has the shape of an answer.
+    #[inline(never)]
+    fn on_answer(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        acked: &AckedView<'_>,
+        memory: &mut impl Memory,
+    ) {
+        if !acked.is_keyed(&self.secret) {
+            self.counters.frames_unkeyed += 1;
+        } else if !self.may_be_quick() || !self.on_quick_answer(now, &origin, acked, memory) {
+            self.on_any_frame(now, origin, acked.view(), memory);
+        }
+    }
+
+    /// A frame that has not the shape of the commonest ones. Apart, as are its kin: the commonest needs all registers.
     #[inline(never)]
     fn on_other_frame(
         &mut self,
@@ -99,18 +94,8 @@ impl Endpoint {
         memory: &mut impl Memory,
     ) {
         let Some(view) = self.open_frame(bytes) else { return };
-        let is_done = if self.closing.is_some() {
-            false
-        } else if let Some(lone) = view.lone_message_checked() {
-            self.on_quick(now, origin.link, &origin.from, lone, memory)
-        } else if let Some(ack) = view.lone_ack()
-            && view.crc().is_none_or(|crc| memory.crc32c(0, view.body) == crc)
-        {
-            self.on_quick_ack(now, &origin, view.header, &ack)
-        } else {
-            false
-        };
-        if !is_done {
+        let plain = view.plain().filter(|_| self.may_be_quick());
+        if !plain.is_some_and(|plain| self.on_plain(now, &origin, &plain, memory)) {
             self.on_any_frame(now, origin, view, memory);
         }
     }
@@ -267,7 +252,7 @@ impl Endpoint {
         let at_once = answer == Answer::AtOnce || !in_order || packet <= FIRST_PACKETS;
         match path.owe_ack(now, at_once, &self.settings) {
             AckDue::Now => self.make_ready(row),
-            AckDue::At(at) => self.ack_timers.push_back((at, row)),
+            AckDue::At(at) => self.arm_ack(at, row),
             AckDue::Known => {}
         }
     }
@@ -347,46 +332,45 @@ impl Endpoint {
         Verdict::Accepted
     }
 
-    /// The peer says what it received.
+    /// An Ack told of packets not known to have arrived before: what that teaches, and what may follow.
     #[inline]
-    pub(crate) fn on_ack(&mut self, now: Instant, row: u32, ack: &AckView<'_>) {
-        self.counters.acks_in += 1;
-        let active_slot = self.rows[row].active;
-        let active = &mut self.actives[active_slot];
-        let path_index = usize::from(ack.path());
-        let Some(path) = active.paths.get_mut(path_index) else { return };
-        let in_flight_before = path.flight.bytes_in_flight();
-        let largest = expand(ack.largest(), path.flight.next_packet());
-        // Contents are owned by tables beside the flight: take it out while they hear of it.
-        let mut flight = core::mem::replace(&mut path.flight, Flight::new(1));
-        let mut accepted = Accepted { endpoint: self, now, row, active_slot, path_index };
-        let result = flight.on_ack(ack.ranges(largest), &mut accepted);
-        let active = &mut self.actives[active_slot];
+    pub(crate) fn after_ack(
+        &mut self,
+        now: Instant,
+        row: u32,
+        path_index: usize,
+        acked: &Acked,
+        delay_ns: u32,
+        in_flight_before: u64,
+    ) {
+        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("heard of");
         let path = &mut active.paths[path_index];
-        path.flight = flight;
-        active.credit_len = u64::from(ack.credit_len());
-        let Ok(acked) = result else {
-            self.counters.frames_malformed += 1;
-            return;
-        };
-        if acked.count == 0 {
-            return;
+        Self::learn_from_ack(now, path, acked, delay_ns, in_flight_before);
+        if !path.flight.is_empty() {
+            if self.rows[row].phase == Phase::Joined
+                && !self.saboteur.makes(Sabotage::LossNeverDetected)
+            {
+                self.detect_lost(now, row, path_index);
+            }
+            if !self.actives[self.rows[row].active].paths[path_index].flight.is_empty() {
+                self.arm_flight(row, path_index);
+            }
         }
-        let path = &mut self.actives[active_slot].paths[path_index];
-        Self::learn_from_ack(now, path, &acked, ack.delay_ns(), in_flight_before);
-        if self.rows[row].phase == Phase::Joined
-            && !self.saboteur.makes(Sabotage::LossNeverDetected)
-        {
-            self.detect_lost(now, row, path_index);
-        }
-        if !self.actives[active_slot].paths[path_index].flight.is_empty() {
-            self.arm_flight(row, path_index);
-        }
-        let active = &self.actives[active_slot];
+        let active = &self.actives[self.rows[row].active];
         self.may_train |= !active.granted.is_empty();
         if active.has_content() || !active.granted.is_empty() {
             self.make_ready(row); // what waited for window or credit
         }
+    }
+
+    /// What is left in `accepted` by `on_ack`.
+    #[inline(never)]
+    pub(crate) fn on_contents_acked(&mut self, now: Instant, row: u32, path_index: usize) {
+        let mut accepted = core::mem::take(&mut self.accepted);
+        for content in accepted.drain(..) {
+            self.on_content_acked(now, row, path_index, content);
+        }
+        self.accepted = accepted; // its memory is used again
     }
 
     #[inline]
@@ -439,7 +423,6 @@ impl Endpoint {
     }
 
     /// Something we sent arrived and was accepted.
-    #[inline(never)]
     fn on_content_acked(&mut self, now: Instant, row: u32, path_index: usize, content: Content) {
         match content {
             Content::Message { slot, serial, offset, len } => {

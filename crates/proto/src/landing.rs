@@ -248,7 +248,7 @@ impl Endpoint {
         let at_once = !in_order || packet <= FIRST_PACKETS;
         match path.owe_train_ack(now, count as u32, at_once, &self.settings) {
             AckDue::Now => self.make_ready(row),
-            AckDue::At(at) => self.ack_timers.push_back((at, row)),
+            AckDue::At(at) => self.arm_ack(at, row),
             AckDue::Known => {}
         }
     }

@@ -83,6 +83,19 @@ impl Matcher {
         self.posted.found(slot)
     }
 
+    /// The token of the first of all entries, if it takes this message and is in no index: most messages come in the order of
+    /// their receives.
+    #[inline(always)]
+    pub(crate) fn first_for(&mut self, space: Space, tag: Tag, source: PeerId) -> Option<u32> {
+        self.posted.first_for(Words::envelope(space, tag, source))
+    }
+
+    /// Takes out the entry that `first_for` told of just now.
+    #[inline(always)]
+    pub(crate) fn unlink_first(&mut self) {
+        self.posted.unlink_first();
+    }
+
     /// Takes an entry that was found just now out of its list.
     #[inline(always)]
     pub(crate) fn unlink_found(&mut self, entry: EntryId) {
@@ -134,18 +147,21 @@ impl Matcher {
     }
 
     /// Appends a message to the held ones.
+    #[inline]
     pub fn hold(&mut self, space: Space, tag: Tag, source: PeerId, token: u32) -> HeldId {
         HeldId(self.held.hold(Words::envelope(space, tag, source), token))
     }
 
     /// The first held message that satisfies the criteria. It stays held. Changes nothing one can see: a shape not
     /// met before may get an index.
+    #[inline]
     pub fn search(&mut self, criteria: &Criteria) -> Option<(HeldId, u32)> {
         let (id, token) = self.held.search(Words::wanted(criteria), Words::shape(criteria))?;
         Some((HeldId(id), token))
     }
 
     /// Takes a message out of the held ones and returns its token; `None` if it is not held any more.
+    #[inline]
     pub fn release(&mut self, held: HeldId) -> Option<u32> {
         self.held.release(held.0)
     }
@@ -375,6 +391,10 @@ const ASKED_COUNT: usize = 4;
 /// That is about what one group costs to ask.
 const FRESH_COUNT_MAX: u32 = 4;
 
+/// Eighths of a group's table that may be taken: few, because a message asks every group and most of them in vain, which
+/// costs least where nothing stands; and what is posted is the application's own doing.
+const POSTED_FILL: usize = 1;
+
 /// Both lists of posted entries.
 #[derive(Debug)]
 struct PostedLists {
@@ -448,6 +468,34 @@ impl PostedLists {
         self.slab.remove(slot)
     }
 
+    #[inline(always)]
+    fn first_for(&mut self, envelope: Words) -> Option<u32> {
+        #[cfg(test)]
+        (self.visits += 1);
+        let slot = self.slab.first;
+        let node = self.slab.nodes.get(slot as usize)?;
+        let is_fresh = self.fresh == slot && self.turn != slot;
+        (is_fresh && node.admits(envelope)).then_some(node.token)
+    }
+
+    /// `unlink_slot` of the first of all entries when it is fresh, and not the last given in turn.
+    #[inline(always)]
+    fn unlink_first(&mut self) {
+        let (slot, slab) = (self.slab.first, &mut self.slab);
+        let node = &mut slab.nodes[slot as usize];
+        node.serial = node.serial.wrapping_add(1);
+        let next = core::mem::replace(&mut node.order.next, slab.free);
+        slab.free = slot;
+        slab.count -= 1;
+        slab.first = next;
+        match slab.nodes.get_mut(next as usize) {
+            Some(after) => after.order.prev = NONE,
+            None => slab.last = NONE,
+        }
+        self.fresh = next; // all behind it are fresh too
+        self.fresh_count -= 1;
+    }
+
     /// The slot of the first posted entry that takes this envelope, of the priority list if any of that does; or `NONE`.
     #[inline(always)]
     fn find(&mut self, envelope: Words) -> u32 {
@@ -457,6 +505,9 @@ impl PostedLists {
 
     #[inline(never)]
     fn find_in_both(&mut self, envelope: Words) -> u32 {
+        if self.slab.count == 0 {
+            return NONE;
+        }
         match self.find_behind(List::Priority, envelope) {
             NONE => self.find_in(List::Overflow, envelope.in_list(List::Overflow)),
             slot => slot,
@@ -571,7 +622,7 @@ impl PostedLists {
     fn new_group(&mut self, list: List, shape: Words) -> usize {
         let idle = self.groups.iter().enumerate().filter(|(_, group)| group.index.is_empty());
         if idle.clone().count() < IDLE_GROUP_COUNT_MAX {
-            let index = Index::new(shape, self.secret);
+            let index = Index::new(shape, self.secret, POSTED_FILL);
             self.groups.push(Group { list, is_asked: false, index, used_at: 0 });
             return self.groups.len() - 1;
         }
@@ -650,6 +701,9 @@ const SWEEP_AFTER: u64 = 1024;
 // every message may have a key of its own, needs 11 to 22 bytes of table for each; with wildcards keys are few.
 const _: () = assert!(size_of::<Node<()>>() + size_of::<Link>() * INDEX_COUNT_MAX <= 80);
 
+/// Eighths of an index's table that may be taken: what is held the network makes us hold.
+const HELD_FILL: usize = 3;
+
 /// Messages that no entry took.
 #[derive(Debug)]
 struct HeldList {
@@ -679,6 +733,7 @@ impl HeldList {
         }
     }
 
+    #[inline]
     fn hold(&mut self, envelope: Words, token: u32) -> SlotId {
         self.clock += 1;
         if self.clock >= self.sweep_at {
@@ -691,6 +746,7 @@ impl HeldList {
         id
     }
 
+    #[inline]
     fn release(&mut self, id: SlotId) -> Option<u32> {
         let slot = self.slab.slot(id)?;
         for held in &mut self.indices[..self.live_count] {
@@ -699,6 +755,7 @@ impl HeldList {
         Some(self.slab.remove(slot))
     }
 
+    #[inline]
     fn search(&mut self, wanted: Words, shape: Words) -> Option<(SlotId, u32)> {
         if self.slab.count == 0 {
             return None;
@@ -742,7 +799,7 @@ impl HeldList {
     fn new_index(&mut self, shape: Words) -> usize {
         let at = if self.live_count < INDEX_COUNT_MAX {
             if self.live_count == self.indices.len() {
-                let index = Index::new(shape, self.secret);
+                let index = Index::new(shape, self.secret, HELD_FILL);
                 self.indices.push(HeldIndex { index, links: Vec::new(), used_at: 0 });
             }
             self.live_count += 1;

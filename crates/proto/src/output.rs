@@ -45,10 +45,9 @@ impl Endpoint {
             if row == NONE {
                 return false;
             }
-            if self.write_quick(now, row, tx)
-                || self.write_quick_ack(now, row, tx)
-                || self.write_any(now, row, tx)
-            {
+            let is_quick = self.may_be_quick()
+                && (self.write_quick(now, row, tx) || self.write_quick_ack(now, row, tx));
+            if is_quick || self.write_any(now, row, tx) {
                 return true;
             }
         }
@@ -272,7 +271,9 @@ impl Endpoint {
             };
             frame.writer.ack(&repr, &pairs[..ack.pair_count]);
             self.counters.acks_out += 1;
-            acked = Some(Content::AckUpTo { path: index as u8, largest: ack.largest });
+            if path.received.has_holes() {
+                acked = Some(Content::AckUpTo { path: index as u8, largest: ack.largest });
+            }
             path.on_ack_sent();
         }
         acked
@@ -613,6 +614,16 @@ impl Frame<'_> {
             self.body_len += len;
         }
     }
+}
+
+/// The same for a frame that is sealed as it is written: its key is not needed any more.
+#[inline(always)]
+pub(crate) fn start_sealed(tx: &mut TxFrame, link: u8, to: &Locator) {
+    tx.link = link;
+    tx.to = *to;
+    tx.secret = None;
+    tx.body.clear();
+    tx.is_sealed = true;
 }
 
 #[inline]

@@ -69,9 +69,12 @@ const fn slack_len() -> u64 {
 }
 
 /// The class for pieces of this length, which is not 0. Nothing for what is longer than the longest.
+#[inline(always)]
 fn class_of(len: usize) -> Option<usize> {
-    let shift = len.checked_next_power_of_two()?.ilog2().max(SHIFT_MIN);
-    (shift <= SHIFT_MAX).then(|| (shift - SHIFT_MIN) as usize)
+    // The least power of two that is not below it; of 64 bytes and less, the smallest class.
+    let above = (len - 1) >> SHIFT_MIN;
+    let class = (usize::BITS - above.leading_zeros()) as usize;
+    (class < CLASS_COUNT).then_some(class)
 }
 
 /// Where a piece is, or the next free slot.
@@ -139,27 +142,30 @@ impl BytePool {
     }
 
     /// What a piece of this length costs of the budget. Nothing if it is longer than the pool can ever hold: 1 MiB.
+    #[cfg(test)]
     pub(crate) fn cost_of(len: usize) -> Option<u64> {
         if len == 0 { Some(0) } else { class_of(len).map(|class| item_len(class) as u64) }
     }
 
     /// A piece of exactly `len` bytes, whatever they were before; or nothing, if that would exceed the budget.
     /// A piece of length 0 costs nothing.
+    #[inline]
     pub(crate) fn try_reserve(&mut self, len: usize) -> Option<u32> {
-        let cost = Self::cost_of(len)?;
+        if len == 0 {
+            let slot = self.take_slot();
+            self.slots[slot as usize] = Slot { len: 0, chunk: NONE, item: 0 };
+            return Some(slot);
+        }
+        let class = class_of(len)?;
+        let cost = item_len(class) as u64;
         if cost > self.free_len() {
             return None;
         }
+        if self.classes[class].free_count == 0 {
+            self.grow(class);
+        }
         let slot = self.take_slot();
-        let (chunk, item) = match class_of(len) {
-            Some(class) if len > 0 => {
-                if self.classes[class].free_count == 0 {
-                    self.grow(class);
-                }
-                self.take_item(class, slot)
-            }
-            _ => (NONE, 0),
-        };
+        let (chunk, item) = self.take_item(class, slot);
         self.slots[slot as usize] = Slot { len: len as u32, chunk, item };
         self.used_len += cost;
         self.peak_len = self.peak_len.max(self.used_len);
@@ -167,6 +173,7 @@ impl BytePool {
     }
 
     /// The bytes of a piece.
+    #[inline]
     pub(crate) fn bytes(&self, slot: u32) -> &[u8] {
         let Slot { len, chunk, item } = self.slots[slot as usize];
         if chunk == NONE {
@@ -178,6 +185,7 @@ impl BytePool {
     }
 
     /// The bytes of a piece, to be written.
+    #[inline]
     pub(crate) fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
         let Slot { len, chunk, item } = self.slots[slot as usize];
         if chunk == NONE {
@@ -189,6 +197,7 @@ impl BytePool {
     }
 
     /// Gives a piece back; its slot will name another one.
+    #[inline]
     pub(crate) fn release(&mut self, slot: u32) {
         let Slot { chunk, item, .. } = self.slots[slot as usize];
         assert!(chunk != FREE, "slot {slot} released twice");
@@ -226,6 +235,7 @@ impl BytePool {
         self.allocated_len
     }
 
+    #[inline]
     fn take_slot(&mut self) -> u32 {
         if self.free_slot == NONE {
             let slot = self.slots.len() as u32;
@@ -239,6 +249,7 @@ impl BytePool {
     }
 
     /// Takes a free item of a class that has one.
+    #[inline]
     fn take_item(&mut self, class: usize, slot: u32) -> (u32, u32) {
         let index = self.classes[class].open_chunk;
         let chunk = &mut self.chunks[index as usize];
@@ -254,6 +265,7 @@ impl BytePool {
         (index, item)
     }
 
+    #[inline]
     fn give_item(&mut self, index: u32, item: u32) {
         let chunk = &mut self.chunks[index as usize];
         let was_full = chunk.free_item == NONE;
@@ -290,6 +302,8 @@ impl BytePool {
     }
 
     /// Gives a class one more chunk: the one slow path.
+    #[cold]
+    #[inline(never)]
     fn grow(&mut self, class: usize) {
         let len = chunk_len(class);
         let mut bytes = None;

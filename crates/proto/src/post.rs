@@ -45,6 +45,7 @@ pub(crate) struct Outgoing {
     pub(crate) user: u64,
     pub(crate) bytes: Bytes,
     pub(crate) row: u32,
+    /// Its neighbours in its peer's list. That of the first before it is not kept up: most sends end at the front.
     pub(crate) previous: u32,
     pub(crate) next: u32,
     /// Slot of `Parts` when it does not go in one piece.
@@ -121,42 +122,49 @@ impl Endpoint {
         if !is_awake {
             self.wake(now, row);
         }
+        let slot = self.outgoing.next_slot();
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("awake");
         let message = this.message_out;
         this.message_out += 1;
+        let is_ready = this.is_ready;
         let is_large = total > u64::from(self.settings.eager_len_max);
-        let slot = self.outgoing.insert(Outgoing {
-            tag: spec.tag,
-            immediate: spec.immediate,
-            total,
-            message,
-            user: spec.user,
-            bytes,
-            row,
-            previous: active.last,
-            next: NONE,
-            parts: NONE,
-            space: spec.space,
-            stage: SendStage::Waiting,
-            is_large,
-            until_matched: spec.until_matched,
-            is_queued: false,
-            is_simple: !(is_large || spec.until_matched) && matches!(bytes, Bytes::User(_)),
-        });
-        let key = self.outgoing.key(slot);
-        match core::mem::replace(&mut active.last, slot) {
-            NONE => active.first = slot,
-            last => self.outgoing[last].next = slot,
-        }
+        let previous = core::mem::replace(&mut active.last, slot);
         if active.unsent == NONE {
             active.unsent = slot;
         }
+        match previous {
+            NONE => active.first = slot,
+            previous => self.outgoing[previous].next = slot,
+        }
+        let key = self.outgoing.put(
+            slot,
+            Outgoing {
+                tag: spec.tag,
+                immediate: spec.immediate,
+                total,
+                message,
+                user: spec.user,
+                bytes,
+                row,
+                previous,
+                next: NONE,
+                parts: NONE,
+                space: spec.space,
+                stage: SendStage::Waiting,
+                is_large,
+                until_matched: spec.until_matched,
+                is_queued: false,
+                is_simple: !(is_large || spec.until_matched) && matches!(bytes, Bytes::User(_)),
+            },
+        );
         if is_large || spec.until_matched {
             self.sends_by_number.insert(number_key(row, message as u32), slot);
         }
         self.counters.messages_out += 1;
-        self.rows.make_ready(row);
+        if !is_ready {
+            self.rows.make_ready(row);
+        }
         Ok(ReqId(key | SEND_BIT))
     }
 
@@ -189,13 +197,17 @@ impl Endpoint {
         if active.unsent == slot {
             active.unsent = send.next;
         }
-        match send.previous {
-            NONE => active.first = send.next,
-            previous => self.outgoing[previous].next = send.next,
-        }
-        match send.next {
-            NONE => active.last = send.previous,
-            next => self.outgoing[next].previous = send.previous,
+        if active.first == slot {
+            active.first = send.next;
+            if send.next == NONE {
+                active.last = NONE;
+            }
+        } else {
+            self.outgoing[send.previous].next = send.next;
+            match send.next {
+                NONE => active.last = send.previous,
+                next => self.outgoing[next].previous = send.previous,
+            }
         }
         if send.parts != NONE {
             self.parts.remove(send.parts);
@@ -227,40 +239,82 @@ impl Endpoint {
         {
             return Err(PostError::UnknownPeer);
         }
-        let slot = self.receives.insert(Receive::new(&spec));
-        let req = ReqId(self.receives.key(slot));
-        if spec.list == crate::api::List::Priority && self.matcher.held_count() > 0 {
-            if spec.uses == Use::Once {
-                if let Some((_, arrival)) = self.matcher.search(&spec.criteria) {
-                    self.take_held(arrival);
-                    self.match_arrival(now, arrival, slot, memory);
-                    return Ok(req);
-                }
-            } else {
-                self.fill_from_held(now, slot, memory);
-                if self.receives.lookup(req.0).is_none_or(|slot| self.receives[slot].is_full()) {
-                    return Ok(req);
-                }
-            }
+        if self.matcher.held_count() > 0 && spec.list == crate::api::List::Priority {
+            return Ok(self.post_recv_beside_held(now, &spec, memory));
         }
-        self.receives[slot].entry = Some(self.matcher.post(spec.list, &spec.criteria, slot));
-        if let Some(source) = spec.criteria.source {
-            self.rows[source.0].directed_count += 1;
-            self.arm(now + self.settings.gone_after_ns / 4, source.0);
+        let slot = self.receives.next_slot();
+        let entry = self.matcher.post(spec.list, &spec.criteria, slot);
+        let key = self.receives.put(slot, Receive::new(&spec, Some(entry)));
+        self.note_posted(now, spec.criteria.source);
+        Ok(ReqId(key))
+    }
+
+    /// A receive is posted. If it names its source, that is looked after: it may be gone.
+    #[inline(always)]
+    fn note_posted(&mut self, now: Instant, source: Option<PeerId>) {
+        if let Some(PeerId(row)) = source {
+            let this = &mut self.rows[row];
+            this.directed_count += 1;
+            let at = now + self.settings.gone_after_ns / 4;
+            if at < this.timer_at {
+                self.arm(at, row);
+            }
         }
         if !self.refused.is_empty() {
             self.kick_queries(now);
         }
-        Ok(req)
+    }
+
+    /// Posts a receive of the priority list when messages are held which it may take.
+    #[inline(never)]
+    fn post_recv_beside_held(
+        &mut self,
+        now: Instant,
+        spec: &RecvSpec,
+        memory: &mut impl Memory,
+    ) -> ReqId {
+        let found = match spec.uses {
+            Use::Once => self.matcher.search(&spec.criteria),
+            Use::Many { .. } => None,
+        };
+        if let Some((held_id, arrival)) = found
+            && !spec.header_only
+            && self.may_be_quick()
+            && self.arrivals[arrival].is_plain()
+        {
+            self.matcher.release(held_id);
+            return self.take_whole(now, arrival, spec, memory);
+        }
+        let (slot, key) = self.receives.insert_keyed(Receive::new(spec, None));
+        if spec.uses == Use::Once {
+            if let Some((_, arrival)) = found {
+                self.take_held(arrival);
+                self.match_arrival(now, arrival, slot, memory);
+                return ReqId(key);
+            }
+        } else {
+            self.fill_from_held(now, slot, &spec.criteria, memory);
+            if self.receives.lookup(key).is_none_or(|slot| self.receives[slot].is_full()) {
+                return ReqId(key);
+            }
+        }
+        self.receives[slot].entry = Some(self.matcher.post(spec.list, &spec.criteria, slot));
+        self.note_posted(now, spec.criteria.source);
+        ReqId(key)
     }
 
     /// An entry used many times takes what is already here before it is posted.
-    fn fill_from_held(&mut self, now: Instant, slot: u32, memory: &mut impl Memory) {
-        let criteria = self.receives[slot].criteria;
+    fn fill_from_held(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        criteria: &Criteria,
+        memory: &mut impl Memory,
+    ) {
         // While it fills it must not end: it counts as posted until the caller decides.
         self.receives[slot].in_use_count += 1;
         while !self.receives[slot].is_full() {
-            let Some((_, arrival)) = self.matcher.search(&criteria) else { break };
+            let Some((_, arrival)) = self.matcher.search(criteria) else { break };
             self.take_held(arrival);
             self.match_arrival(now, arrival, slot, memory);
         }
@@ -375,7 +429,7 @@ impl Endpoint {
     /// Takes a receive out of the posted lists.
     pub(crate) fn unpost(&mut self, slot: u32, entry: EntryId) {
         self.matcher.unlink(entry);
-        if let Some(source) = self.receives[slot].criteria.source {
+        if let Some(source) = self.receives[slot].source {
             self.rows[source.0].directed_count -= 1;
         }
     }

@@ -6,22 +6,45 @@
 //! are looked up once, and everything is done on the borrowed parts. That is why they are apart: one can hold them
 //! against the general rules, which stand in the module named at each step.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::ack::{AckHead, expand};
 use crate::api::{Envelope, Event, Piece, TxFrame};
+use crate::arrival::{Receive, Verdict};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::input::{FIRST_PACKETS, Origin};
-use crate::output::start;
-use crate::path::AckDue;
-use crate::peer::{Active, Phase, Row, row_of_id};
+use crate::limits::Settings;
+use crate::matching::Matcher;
+use crate::output::{start, start_sealed};
+use crate::path::{AckDue, Path};
+use crate::peer::{Active, Phase, Row, Rows, row_of_id};
 use crate::post::{Outgoing, SEND_BIT, SendStage};
+use crate::ring::Ring;
 use crate::sabotage::Sabotage;
-use crate::slab::NONE;
+use crate::sent::Run;
+use crate::slab::{NONE, Slab};
 use crate::turns::eager_cost;
 use crate::types::{Instant, Locator, Memory, PeerId, Place, ReqId};
 use crate::wire::{
-    self, AckRepr, AckView, Header, LONE_EAGER_LEN, LoneMessage, Writer, eager_head_len,
+    self, ACKED_EAGER_LEN, AckRepr, AckView, AckedView, CHECK_HEAD_LEN, EagerWords, HEADER_LEN,
+    Header, LONE_EAGER_LEN, LoneMessage, PlainView, Writer, ack_head_len, eager_head_len,
 };
 
+impl Endpoint {
+    /// Whether frames may take the quick ways. While it closes an endpoint looks at more than they do.
+    #[inline(always)]
+    pub(crate) fn may_be_quick(&self) -> bool {
+        #[cfg(test)]
+        if self.is_thorough {
+            return false;
+        }
+        self.closing.is_none()
+    }
+}
+
+/// Out.
 impl Endpoint {
     /// A frame of whole messages to a joined peer over its only path (`Endpoint::write_packet`).
     #[inline(always)]
@@ -35,7 +58,10 @@ impl Endpoint {
         let (slot, path) = (active.unsent, &mut active.paths[0]);
         let (serial, send) = self.outgoing.get_with_serial(slot);
         if send.next != NONE || send.immediate.is_some() || self.settings.payload_check {
-            return self.write_batch(now, row, tx);
+            return self.write_plain(now, row, tx);
+        }
+        if path.ack_pending_count > 0 {
+            return self.write_answer(now, row, tx);
         }
         let Some(cost) = may_go(send, this, active.eager_in_flight, active.credit_len) else {
             return false;
@@ -45,11 +71,10 @@ impl Endpoint {
         if frame_len > usize::from(path.frame_len) {
             return false;
         }
-        start(tx, path.link, &path.locator, this.secret);
+        start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet() as u32;
         let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
-        wire::write_lone_eager(&mut tx.head, header, send.eager(), this.secret);
-        tx.is_sealed = true;
+        wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.secret);
         if len > 0 {
             tx.body.push(Piece { source: send.source(0), len });
         }
@@ -57,15 +82,126 @@ impl Endpoint {
         send.stage = SendStage::Sent;
         active.eager_in_flight += cost;
         active.unsent = NONE;
+        let probe_at = probe_at(now, path, &self.settings);
+        let has_granted = !active.granted.is_empty();
         let content = Content::Message { slot, serial, offset: 0, len };
-        let was_empty = path.flight.is_empty();
         path.flight.on_sent_one(now, content, frame_len as u16);
         self.counters.frames_out += 1;
-        if active.granted.is_empty() {
+        if probe_at < this.timer_at {
+            self.arm(probe_at, row);
+        }
+        if !has_granted {
             self.rows.leave_ready(); // plain, and nothing left: it need not be asked again
         }
-        if was_empty {
-            self.arm_flight(row, 0);
+        true
+    }
+
+    /// The same for one simple message with an acknowledgement that is pending. The row is plain.
+    #[inline(never)]
+    fn write_answer(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let credit_len = self.credit_for_peers();
+        let this = &mut self.rows[row];
+        let active = &mut **self.actives.get_mut(this.active).expect("plain");
+        let path = &mut active.paths[0];
+        let slot = active.unsent;
+        let (serial, send) = self.outgoing.get_with_serial(slot);
+        let Some(cost) = may_go(send, this, active.eager_in_flight, active.credit_len) else {
+            return false;
+        };
+        let len = send.total as u32;
+        let frame_len = ACKED_EAGER_LEN + len as usize;
+        if frame_len > usize::from(path.frame_len) || self.saboteur.makes(Sabotage::AckOneTooHigh) {
+            return false;
+        }
+        let Some(ack) = ack_repr(path.received.ack_without_holes(now), credit_len) else {
+            return false;
+        };
+        start_sealed(tx, path.link, &path.locator);
+        let packet = path.flight.next_packet() as u32;
+        let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
+        wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.secret);
+        if len > 0 {
+            tx.body.push(Piece { source: send.source(0), len });
+        }
+        tx.body_len = len as usize;
+        send.stage = SendStage::Sent;
+        active.eager_in_flight += cost;
+        active.unsent = NONE;
+        let probe_at = probe_at(now, path, &self.settings);
+        let has_granted = !active.granted.is_empty();
+        let content = Content::Message { slot, serial, offset: 0, len };
+        path.flight.on_sent_one(now, content, frame_len as u16);
+        forget_timer(&mut self.ack_timers, path.ack_due, row);
+        path.on_ack_sent();
+        self.counters.acks_out += 1;
+        self.counters.frames_out += 1;
+        if probe_at < this.timer_at {
+            self.arm(probe_at, row);
+        }
+        if !has_granted {
+            self.rows.leave_ready();
+        }
+        true
+    }
+
+    /// The same for several messages, or one that is not quite as simple, with or without an acknowledgement. The row is
+    /// plain.
+    #[inline(never)]
+    fn write_plain(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let credit_len = self.credit_for_peers();
+        let is_checked = self.settings.payload_check;
+        let this = &mut self.rows[row];
+        let active = &mut **self.actives.get_mut(this.active).expect("plain");
+        let path = &mut active.paths[0];
+        let ack = match path.ack_pending_count {
+            0 => None,
+            _ => ack_repr(path.received.ack_without_holes(now), credit_len),
+        };
+        let has_ack = ack.is_some();
+        if has_ack != (path.ack_pending_count > 0)
+            || has_ack && self.saboteur.makes(Sabotage::AckOneTooHigh)
+        {
+            return false;
+        }
+        // Whether anything can go is asked before anything is changed.
+        let send = &self.outgoing[active.unsent];
+        let len = HEADER_LEN
+            + usize::from(is_checked) * CHECK_HEAD_LEN
+            + usize::from(has_ack) * ack_head_len(0)
+            + eager_head_len(send.immediate.is_some())
+            + send.total as usize;
+        if len > usize::from(path.frame_len)
+            || may_go(send, this, active.eager_in_flight, active.credit_len).is_none()
+        {
+            return false;
+        }
+        start(tx, path.link, &path.locator, this.secret);
+        let packet = path.flight.next_packet() as u32;
+        let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
+        let mut writer = Writer::begin(&mut tx.head, header);
+        if is_checked {
+            writer.check();
+        }
+        if let Some(ack) = &ack {
+            writer.ack(ack, &[]);
+        }
+        let probe_at = probe_at(now, path, &self.settings);
+        let has_granted = !active.granted.is_empty();
+        tx.body_len = write_run(&mut writer, &mut tx.body, this, active, &mut self.outgoing);
+        let is_spent = active.unsent == NONE && !has_granted;
+        let path = &mut active.paths[0];
+        path.flight.on_sent(now, (tx.head.len() + tx.body_len) as u16);
+        if has_ack {
+            forget_timer(&mut self.ack_timers, path.ack_due, row);
+            path.on_ack_sent();
+            self.counters.acks_out += 1;
+        }
+        self.counters.frames_out += 1;
+        if probe_at < this.timer_at {
+            self.arm(probe_at, row);
+        }
+        if is_spent {
+            self.rows.leave_ready();
         }
         true
     }
@@ -86,7 +222,9 @@ impl Endpoint {
         {
             return false;
         }
-        let Some(ack) = path.received.ack_without_holes(now) else { return false };
+        let Some(ack) = ack_repr(path.received.ack_without_holes(now), credit_len) else {
+            return false;
+        };
         start(tx, path.link, &path.locator, this.secret);
         let packet = path.flight.next_packet() as u32;
         let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
@@ -94,9 +232,9 @@ impl Endpoint {
         if self.settings.payload_check {
             writer.check();
         }
-        let (largest, first_len, delay_ns) = (ack.largest as u32, ack.first_len, ack.delay_ns);
-        writer.ack(&AckRepr { path: 0, largest, first_len, delay_ns, credit_len }, &[]);
+        writer.ack(&ack, &[]);
         path.flight.on_sent(now, tx.head.len() as u16);
+        forget_timer(&mut self.ack_timers, path.ack_due, row);
         path.on_ack_sent();
         self.counters.acks_out += 1;
         self.counters.frames_out += 1;
@@ -105,57 +243,64 @@ impl Endpoint {
         }
         true
     }
+}
 
-    /// The same for several messages, or one that is not quite as simple. The row is plain.
-    #[inline(never)]
-    fn write_batch(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let this = &mut self.rows[row];
-        let active = &mut *self.actives[this.active];
-        let path = &mut active.paths[0];
-        start(tx, path.link, &path.locator, this.secret);
-        let packet = path.flight.next_packet() as u32;
-        let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
-        let mut writer = Writer::begin(&mut tx.head, header);
-        if self.settings.payload_check {
-            writer.check();
-        }
-        let frame_len = usize::from(path.frame_len);
-        let (mut body_len, was_empty) = (0, path.flight.is_empty());
-        while active.unsent != NONE {
-            let slot = active.unsent;
-            let (serial, send) = self.outgoing.get_with_serial(slot);
-            let room = frame_len.saturating_sub(writer.len() + body_len);
-            let Some(cost) = may_go(send, this, active.eager_in_flight, active.credit_len) else {
-                break;
-            };
-            let len = send.total as u32;
-            if eager_head_len(send.immediate.is_some()) + len as usize > room {
-                break;
-            }
-            writer.eager(send.eager(), send.immediate);
-            if len > 0 {
-                tx.body.push(Piece { source: send.source(0), len });
-            }
-            send.stage = SendStage::Sent;
-            path.flight.add(Content::Message { slot, serial, offset: 0, len });
-            body_len += len as usize;
-            active.eager_in_flight += cost;
-            active.unsent = send.next;
-        }
-        if path.flight.building_count() == 0 {
-            return false;
-        }
-        tx.body_len = body_len;
-        path.flight.on_sent(now, (tx.head.len() + body_len) as u16);
-        self.counters.frames_out += 1;
-        if active.unsent == NONE && active.granted.is_empty() {
-            self.rows.leave_ready();
-        }
-        if was_empty {
-            self.arm_flight(row, 0);
-        }
-        true
+/// When the row must be looked at for a packet that leaves now: not for its sake if others are in flight; else it cannot be
+/// lost yet, so only its probe counts (`Endpoint::arm_flight`).
+#[inline(always)]
+fn probe_at(now: Instant, path: &Path, settings: &Settings) -> Instant {
+    if path.flight.is_empty() { now + path.probe_ns(settings.ack_delay_ns) } else { Instant::NEVER }
+}
+
+/// The timer of an acknowledgement that leaves need not go off, if nobody's came after it.
+#[inline(always)]
+fn forget_timer(timers: &mut Ring<(Instant, u32)>, ack_due: Instant, row: u32) {
+    if timers.back() == Some(&(ack_due, row)) {
+        timers.end = timers.end.wrapping_sub(1);
     }
+}
+
+/// An Ack of path 0.
+#[inline(always)]
+fn ack_repr(head: Option<AckHead>, credit_len: u32) -> Option<AckRepr> {
+    let AckHead { largest, first_len, delay_ns, .. } = head?;
+    Some(AckRepr { path: 0, largest: largest as u32, first_len, delay_ns, credit_len })
+}
+
+/// As many whole messages as may go and fit, of which there is one at least; the length of their payload.
+#[inline(always)]
+fn write_run(
+    writer: &mut Writer<'_>,
+    body: &mut Vec<Piece>,
+    this: &Row,
+    active: &mut Active,
+    outgoing: &mut Slab<Outgoing>,
+) -> usize {
+    let path = &mut active.paths[0];
+    let frame_len = usize::from(path.frame_len);
+    let mut body_len = 0;
+    let (mut slot, mut in_flight) = (active.unsent, active.eager_in_flight);
+    while slot != NONE {
+        let (serial, send) = outgoing.get_with_serial(slot);
+        let Some(cost) = may_go(send, this, in_flight, active.credit_len) else { break };
+        let len = send.total as u32;
+        let head_len = eager_head_len(send.immediate.is_some());
+        if writer.len() + body_len + head_len + len as usize > frame_len {
+            break;
+        }
+        writer.eager(send.eager(), send.immediate);
+        if len > 0 {
+            body.push(Piece { source: send.source(0), len });
+        }
+        send.stage = SendStage::Sent;
+        path.flight.add(Content::Message { slot, serial, offset: 0, len });
+        body_len += len as usize;
+        in_flight += cost;
+        slot = send.next;
+    }
+    active.unsent = slot;
+    active.eager_in_flight = in_flight;
+    body_len
 }
 
 /// What a message costs of the peer's credit, if it goes in one piece and may go now (`Endpoint::write_message`).
@@ -167,9 +312,9 @@ fn may_go(send: &Outgoing, this: &Row, in_flight: u64, credit_len: u64) -> Optio
     (is_whole && has_credit && send.message < this.held_from).then_some(cost)
 }
 
+/// In.
 impl Endpoint {
-    /// A frame that is one whole small message, next in every respect, for a receive that is posted and waits for
-    /// just one (`Endpoint::on_row_frame`, `on_message`, `take_entry`). False if it is not that.
+    /// A frame that is one whole small message and the next in order (`Endpoint::on_row_frame`). False if it is not that.
     #[inline(always)]
     pub(crate) fn on_quick(
         &mut self,
@@ -179,51 +324,292 @@ impl Endpoint {
         lone: LoneMessage<'_>,
         memory: &mut impl Memory,
     ) -> bool {
-        let LoneMessage { header, head, body, crc } = lone;
+        let LoneMessage { header, head, body } = lone;
         let row = row_of_id(header.to);
-        let Some(this) = self.rows.get_any_mut(row) else { return false };
-        // A row keeps no version that we do not speak.
-        if this.local_id != header.to
-            || this.phase != Phase::Joined
-            || this.version != header.form
-            || this.message_in as u32 != head.message
+        let heard = hear(now, &mut self.rows, &mut self.actives, header, link, from);
+        let Some((this, path)) = heard else { return false };
+        self.counters.frames_in += 1;
+        let mut takers = Takers {
+            matcher: &mut self.matcher,
+            receives: &mut self.receives,
+            events: &mut self.events,
+        };
+        let taken = match self.saboteur.makes(Sabotage::TruncatedCopy) {
+            true => Err(Miss::Other),
+            false => takers.take(this, row, head, body, memory),
+        };
+        let placed_len = match taken {
+            Ok(placed_len) => placed_len,
+            Err(miss) => {
+                if self.on_missed(now, row, miss, head, body, memory) == Verdict::Accepted {
+                    self.note_next(now, row, header.path);
+                }
+                return true;
+            }
+        };
+        self.counters.messages_in += 1;
+        self.counters.bytes_placed += placed_len;
+        path.received.record_next(now);
+        match path.owe_ack(now, path.received.largest() <= FIRST_PACKETS, &self.settings) {
+            AckDue::Now => self.rows.make_ready(row),
+            AckDue::At(at) => self.arm_ack(at, row),
+            AckDue::Known => {}
+        }
+        true
+    }
+
+    /// A whole message that was not simply taken (`Endpoint::on_message`).
+    #[inline(never)]
+    fn on_missed(
+        &mut self,
+        now: Instant,
+        row: u32,
+        miss: Miss,
+        head: EagerWords,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> Verdict {
+        match miss {
+            Miss::Unexpected => {
+                let number = self.rows[row].message_in;
+                self.on_unexpected(now, row, number, &head.head(), body, memory)
+            }
+            Miss::Other => self.on_message(now, row, &head.head(), body, memory),
+        }
+    }
+
+    /// A frame that is an Ack and one whole small message and the next in order (`Endpoint::on_row_frame`). False if it is
+    /// not that.
+    #[inline(always)]
+    pub(crate) fn on_quick_answer(
+        &mut self,
+        now: Instant,
+        origin: &Origin,
+        acked: &AckedView<'_>,
+        memory: &mut impl Memory,
+    ) -> bool {
+        let LoneMessage { header, head, body } = acked.message();
+        let row = row_of_id(header.to);
+        let (link, from) = (origin.link, &origin.from);
+        let heard = hear(now, &mut self.rows, &mut self.actives, header, link, from);
+        let Some((this, _)) = heard else { return false };
+        let active_slot = this.active;
+        self.counters.frames_in += 1;
+        if !self.on_ack_of_only(now, active_slot, &acked.ack()) {
+            self.on_ack(now, row, &AckView::from(acked.ack()));
+        }
+        let verdict = match self.take_next(row, head, body, memory) {
+            Ok(()) => Verdict::Accepted,
+            Err(miss) => self.on_missed(now, row, miss, head, body, memory),
+        };
+        if verdict == Verdict::Accepted {
+            self.note_next(now, row, header.path);
+        }
+        true
+    }
+
+    /// An Ack of the only packet in flight, with a message that is over when it is accepted, and nothing else waiting
+    /// (`Endpoint::on_ack`). False, and nothing changed, if it is not that.
+    #[inline(never)]
+    fn on_ack_of_only(&mut self, now: Instant, active_slot: u32, ack: &AckRepr) -> bool {
+        let active = &mut **self.actives.get_mut(active_slot).expect("heard of");
+        let [path] = &mut active.paths[..] else { return false };
+        let in_flight = path.flight.bytes_in_flight();
+        let last = expand(ack.largest, path.flight.next_packet());
+        let Some((first, last)) = ack.range(last) else { return false };
+        if ack.path != 0 || active.first != active.last || !path.flight.has_only(first, last) {
+            return false;
+        }
+        let Some(Content::Message { slot, serial, len, .. }) = path.flight.only_content() else {
+            return false;
+        };
+        if slot != active.first || active.unsent != NONE {
+            return false;
+        }
+        let is_simple = |send: &Outgoing| {
+            send.is_simple && send.parts == NONE && send.stage != SendStage::Pulled
+        };
+        let Some(send) = self.outgoing.remove_if(slot, serial, is_simple) else { return false };
+        let (sent_at, frame_len) = path.flight.take_only(last);
+        self.counters.acks_in += 1;
+        (active.first, active.last) = (NONE, NONE);
+        active.eager_in_flight = active.eager_in_flight.saturating_sub(eager_cost(len));
+        active.credit_len = u64::from(ack.credit_len);
+        let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
+        let (user, peer) = (send.user, PeerId(send.row));
+        self.events.push_back(Event::Sent { req, user, peer, result: Ok(()) });
+        path.probe_count = 0;
+        path.progress_at = now;
+        if let Some(sent_at) = sent_at {
+            path.rtt.on_sample(now, now.since_ns(sent_at), u64::from(ack.delay_ns));
+        }
+        path.window.on_acked(now, in_flight, in_flight, &path.rtt);
+        path.on_frames_acked(frame_len);
+        if active.has_content() || !active.granted.is_empty() {
+            self.rows.make_ready(send.row); // what waited for window or credit
+        }
+        true
+    }
+
+    /// A plain frame that is the next in order (`Endpoint::on_row_frame`). False if it is not that, or damaged.
+    #[inline(always)]
+    pub(crate) fn on_plain(
+        &mut self,
+        now: Instant,
+        origin: &Origin,
+        plain: &PlainView<'_>,
+        memory: &mut impl Memory,
+    ) -> bool {
+        let PlainView { header, crc, ack, .. } = *plain;
+        let row = row_of_id(header.to);
+        if crc.is_some_and(|crc| memory.crc32c(0, plain.body) != crc) {
+            return false;
+        }
+        let (link, from) = (origin.link, &origin.from);
+        if hear(now, &mut self.rows, &mut self.actives, header, link, from).is_none() {
+            return false;
+        }
+        self.counters.frames_in += 1;
+        if let Some(ack) = &ack {
+            self.on_ack(now, row, ack);
+        }
+        if plain.is_ack_only() {
+            let path = &mut self.actives[self.rows[row].active].paths[usize::from(header.path)];
+            path.received.record_next(now); // nobody waits for its acknowledgement
+            return true;
+        }
+        let mut all = Verdict::Accepted;
+        for (head, body) in plain.messages() {
+            if let Err(miss) = self.take_next(row, head, body, memory)
+                && self.on_missed(now, row, miss, head, body, memory) == Verdict::Refused
+            {
+                all = Verdict::Refused;
+            }
+        }
+        if all == Verdict::Accepted {
+            self.note_next(now, row, header.path);
+        }
+        true
+    }
+
+    /// One of several messages in a frame, if it is as simple as can be. Apart, for the registers it needs.
+    #[inline(never)]
+    fn take_next(
+        &mut self,
+        row: u32,
+        head: EagerWords,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> Result<(), Miss> {
+        if self.saboteur.makes(Sabotage::TruncatedCopy) {
+            return Err(Miss::Other);
+        }
+        let mut takers = Takers {
+            matcher: &mut self.matcher,
+            receives: &mut self.receives,
+            events: &mut self.events,
+        };
+        let placed_len = takers.take(&mut self.rows[row], row, head, body, memory)?;
+        self.counters.messages_in += 1;
+        self.counters.bytes_placed += placed_len;
+        Ok(())
+    }
+
+    /// Counts the packet that was expected as received (`Endpoint::note_received`).
+    #[inline]
+    fn note_next(&mut self, now: Instant, row: u32, path: u8) {
+        let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
+        path.received.record_next(now);
+        match path.owe_ack(now, path.received.largest() <= FIRST_PACKETS, &self.settings) {
+            AckDue::Now => self.rows.make_ready(row),
+            AckDue::At(at) => self.arm_ack(at, row),
+            AckDue::Known => {}
+        }
+    }
+}
+
+/// The row a frame is for and the path it came over, if the row is joined and awake and the frame is the next of that path.
+/// Then the peer was heard.
+#[inline(always)]
+fn hear<'a>(
+    now: Instant,
+    rows: &'a mut Rows,
+    actives: &'a mut Slab<Box<Active>>,
+    header: Header,
+    link: u8,
+    from: &Locator,
+) -> Option<(&'a mut Row, &'a mut Path)> {
+    let this = rows.get_any_mut(row_of_id(header.to))?;
+    // A row keeps no version that we do not speak.
+    if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form {
+        return None;
+    }
+    let active = &mut **actives.get_mut(this.active)?;
+    let path = active.paths.get_mut(usize::from(header.path))?;
+    let packet = path.received.largest() + 1;
+    // A low half of 0 is an unnumbered frame's.
+    if header.packet != packet as u32
+        || header.packet == 0
+        || path.locator != *from
+        || path.link != link
+    {
+        return None;
+    }
+    this.heard_at = now;
+    active.welcome = false; // the peer has joined
+    Some((this, path))
+}
+
+/// Why a message was not handed to a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Miss {
+    /// It is its turn, and no receive that is posted takes it.
+    Unexpected,
+    /// There is more to it.
+    Other,
+}
+
+/// What it takes to hand a message to its receive.
+struct Takers<'a> {
+    matcher: &'a mut Matcher,
+    receives: &'a mut Slab<Receive>,
+    events: &'a mut Ring<Event>,
+}
+
+impl Takers<'_> {
+    /// A whole message whose turn it is goes to a receive that is posted and waits for just one (`Endpoint::on_message`,
+    /// `take_entry`). How many bytes were placed; nothing changed if it does not.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        this: &mut Row,
+        row: u32,
+        head: EagerWords,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> Result<u64, Miss> {
+        if this.message_in as u32 != head.message()
             || this.message_in >= this.refused_from
             || this.arrival_count != 0
-            || head.wants_match
-            || self.saboteur.makes(Sabotage::TruncatedCopy)
+            || head.wants_match()
         {
-            return false;
+            return Err(Miss::Other);
         }
-        let Some(active) = self.actives.get_mut(this.active) else { return false };
-        let active = &mut **active;
-        let Some(path) = active.paths.get_mut(usize::from(header.path)) else { return false };
-        let packet = path.received.largest() + 1;
-        // A low half of 0 is an unnumbered frame's.
-        if header.packet != packet as u32
-            || header.packet == 0
-            || path.locator != *from
-            || path.link != link
-        {
-            return false;
-        }
-        let found = self.matcher.find(head.space, head.tag, PeerId(row));
-        let Some((entry, token)) = found else { return false };
-        if !self.receives[token].is_simple {
-            return false;
-        }
-        if crc.is_some_and(|crc| memory.crc32c(0, body) != crc) {
-            return false; // damaged
-        }
-
-        self.matcher.unlink_found(entry);
-        let req = ReqId(self.receives.key(token));
-        let receive = self.receives.remove(token);
+        let token = match self.matcher.first_for(head.space(), head.tag(), PeerId(row)) {
+            Some(token) if self.receives[token].is_simple => {
+                self.matcher.unlink_first();
+                token
+            }
+            _ => find(self.matcher, self.receives, head, row)?,
+        };
+        let (key, receive) = self.receives.remove_keyed(token);
+        let req = ReqId(key);
         let placed_len = receive.len.min(body.len() as u64);
         memory.place(Place { buf: receive.buf, offset: 0 }, &body[..placed_len as usize]);
         let envelope = Envelope {
             source: PeerId(row),
-            space: head.space,
-            tag: head.tag,
+            space: head.space(),
+            tag: head.tag(),
             immediate: None,
             len: body.len() as u64,
         };
@@ -236,99 +622,182 @@ impl Endpoint {
             placed_len,
             result,
         });
-
         this.message_in += 1;
-        this.heard_at = now;
-        active.welcome = false; // the peer has joined
-        if receive.criteria.source.is_some() {
+        if receive.source.is_some() {
             this.directed_count -= 1;
         }
-        self.counters.frames_in += 1;
-        self.counters.messages_in += 1;
-        self.counters.bytes_placed += placed_len;
-        path.received.record_next(now);
-        match path.owe_ack(now, packet <= FIRST_PACKETS, &self.settings) {
-            AckDue::Now => self.rows.make_ready(row),
-            AckDue::At(at) => self.ack_timers.push_back((at, row)),
-            AckDue::Known => {}
-        }
-        true
+        Ok(placed_len)
     }
 }
 
+/// The receive for a message, if it is not the first posted.
+#[inline(never)]
+fn find(
+    matcher: &mut Matcher,
+    receives: &Slab<Receive>,
+    head: EagerWords,
+    row: u32,
+) -> Result<u32, Miss> {
+    let found = matcher.find(head.space(), head.tag(), PeerId(row));
+    let (entry, token) = found.ok_or(Miss::Unexpected)?;
+    if !receives[token].is_simple {
+        return Err(Miss::Other);
+    }
+    matcher.unlink_found(entry);
+    Ok(token)
+}
+
 impl Endpoint {
-    /// A frame that is one Ack, next in order (`Endpoint::on_row_frame`). False if it is not that.
+    /// The peer says what it received.
     #[inline]
-    pub(crate) fn on_quick_ack(
-        &mut self,
-        now: Instant,
-        origin: &Origin,
-        header: Header,
-        ack: &AckView<'_>,
-    ) -> bool {
-        let row = row_of_id(header.to);
-        let Some(this) = self.rows.get_any_mut(row) else { return false };
-        let Some(active) = self.actives.get_mut(this.active) else { return false };
-        let active = &mut **active;
-        let Some(path) = active.paths.get_mut(usize::from(header.path)) else { return false };
-        let packet = path.received.largest() + 1;
-        if this.local_id != header.to
-            || this.phase != Phase::Joined
-            || this.version != header.form
-            || header.packet != packet as u32
-            || header.packet == 0
-            || path.locator != origin.from
-            || path.link != origin.link
-        {
-            return false;
+    pub(crate) fn on_ack(&mut self, now: Instant, row: u32, ack: &AckView<'_>) {
+        if !self.may_be_quick() {
+            return self.on_other_ack(now, row, ack);
         }
-        this.heard_at = now;
-        active.welcome = false;
-        path.received.record_next(now); // nobody waits for its acknowledgement
-        self.counters.frames_in += 1;
-        self.on_ack(now, row, ack);
-        true
+        let active_slot = self.rows[row].active;
+        let active = &mut **self.actives.get_mut(active_slot).expect("heard of");
+        let path_index = usize::from(ack.path());
+        let Some(path) = active.paths.get_mut(path_index) else {
+            return self.on_other_ack(now, row, ack);
+        };
+        let in_flight_before = path.flight.bytes_in_flight();
+        let last = expand(ack.largest(), path.flight.next_packet());
+        let settled = match ack.repr().range(last) {
+            Some((first, last)) if ack.has_no_holes() => path.flight.on_ack_of_front(first, last),
+            _ => None,
+        };
+        let Some((acked, run)) = settled else {
+            return self.on_other_ack(now, row, ack);
+        };
+        self.counters.acks_in += 1;
+        active.credit_len = u64::from(ack.credit_len());
+        if acked.count == 0 {
+            return; // told before
+        }
+        self.end_run(active_slot, path_index, run);
+        if !self.accepted.is_empty() {
+            self.on_contents_acked(now, row, path_index);
+        }
+        self.after_ack(now, row, path_index, &acked, ack.delay_ns(), in_flight_before);
+    }
+
+    /// What a run of acknowledged packets carried was accepted.
+    #[inline(never)]
+    fn end_run(&mut self, active_slot: u32, path_index: usize, run: Run) {
+        let active = &mut **self.actives.get_mut(active_slot).expect("heard of");
+        let flight = &active.paths[path_index].flight;
+        let mut accepted = Accepted {
+            outgoing: &mut self.outgoing,
+            events: &mut self.events,
+            first: &mut active.first,
+            last: &mut active.last,
+            unsent: &mut active.unsent,
+            eager_in_flight: &mut active.eager_in_flight,
+            others: &mut self.accepted,
+        };
+        let mut at = run.start;
+        while at != run.end {
+            let (mut content, mut more_at, mut more_count) = flight.content(at);
+            loop {
+                if !accepted.end_simple(content) {
+                    accepted.keep(content);
+                }
+                if more_count == 0 {
+                    break;
+                }
+                content = flight.more(more_at);
+                more_at = more_at.wrapping_add(1);
+                more_count -= 1;
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
+    /// An Ack with holes, or one that tells nothing new.
+    #[inline(never)]
+    fn on_other_ack(&mut self, now: Instant, row: u32, ack: &AckView<'_>) {
+        self.counters.acks_in += 1;
+        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("heard of");
+        let path_index = usize::from(ack.path());
+        let Some(path) = active.paths.get_mut(path_index) else { return };
+        let in_flight_before = path.flight.bytes_in_flight();
+        let largest = expand(ack.largest(), path.flight.next_packet());
+        let accepted = &mut self.accepted;
+        let result = path.flight.on_ack(ack.ranges(largest), &mut |content| accepted.push(content));
+        active.credit_len = u64::from(ack.credit_len());
+        self.on_contents_acked(now, row, path_index);
+        match result {
+            Ok(acked) if acked.count > 0 => {
+                self.after_ack(now, row, path_index, &acked, ack.delay_ns(), in_flight_before);
+            }
+            Ok(_) => {}
+            Err(_) => self.counters.frames_malformed += 1,
+        }
     }
 }
 
-impl Endpoint {
+/// Who hears what an Ack accepted.
+struct Accepted<'a> {
+    outgoing: &'a mut Slab<Outgoing>,
+    events: &'a mut Ring<Event>,
+    first: &'a mut u32,
+    last: &'a mut u32,
+    unsent: &'a mut u32,
+    eager_in_flight: &'a mut u64,
+    /// What there is more to, and all behind it, so that the order stays.
+    others: &'a mut Vec<Content>,
+}
+
+impl Accepted<'_> {
+    /// For later, unless it is nothing.
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, content: &Content) {
+        if !matches!(content, Content::Void) {
+            self.others.push(*content);
+        }
+    }
+
     /// A message that went in one piece and is over when it is accepted was accepted (`Endpoint::end_send`).
     #[inline(always)]
-    pub(crate) fn end_quick(&mut self, active: u32, slot: u32, serial: u32, len: u32) -> bool {
-        let Some(send) = self.outgoing.get_held(slot, serial) else { return false };
-        if !send.is_simple || send.parts != NONE || send.stage == SendStage::Pulled {
+    fn end_simple(&mut self, content: &Content) -> bool {
+        let Content::Message { slot, serial, len, .. } = *content else { return false };
+        if !self.others.is_empty() {
             return false;
         }
-        let Outgoing { row, user, previous, next, .. } = *send;
+        let is_simple = |send: &Outgoing| {
+            send.is_simple && send.parts == NONE && send.stage != SendStage::Pulled
+        };
+        let Some(send) = self.outgoing.remove_if(slot, serial, is_simple) else { return false };
+        let Outgoing { row, user, previous, next, .. } = send;
+        *self.eager_in_flight = self.eager_in_flight.saturating_sub(eager_cost(len));
+        if *self.unsent == slot {
+            *self.unsent = next;
+        }
+        if *self.first == slot {
+            *self.first = next;
+            if next == NONE {
+                *self.last = NONE;
+            }
+        } else {
+            self.outgoing[previous].next = next;
+            match next {
+                NONE => *self.last = previous,
+                next => self.outgoing[next].previous = previous,
+            }
+        }
         let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
-        self.outgoing.remove(slot);
-        let active = &mut **self.actives.get_mut(active).expect("it has something in flight");
-        active.eager_in_flight = active.eager_in_flight.saturating_sub(eager_cost(len));
-        if active.unsent == slot {
-            active.unsent = next;
-        }
-        match previous {
-            NONE => active.first = next,
-            previous => self.outgoing[previous].next = next,
-        }
-        match next {
-            NONE => active.last = previous,
-            next => self.outgoing[next].previous = previous,
-        }
         self.events.push_back(Event::Sent { req, user, peer: PeerId(row), result: Ok(()) });
         true
     }
 }
 
 impl Active {
-    /// One path, open, and nothing waiting but messages.
+    /// One path, open, and nothing waiting but messages and perhaps an acknowledgement.
     #[inline]
     fn is_plain(&self) -> bool {
         let [path] = &self.paths[..] else { return false };
-        self.unsent != NONE
-            && self.is_only_messages()
-            && path.ack_pending_count == 0
-            && path.has_window()
+        self.unsent != NONE && self.is_only_messages() && path.has_window()
     }
 
     /// One path, and nothing waiting but messages and acknowledgements.
@@ -341,3 +810,6 @@ impl Active {
             && path.frame_probe_at() == Instant::NEVER
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,6 +47,11 @@ impl<T: Copy> Ring<T> {
         (self.start != self.end).then(|| self.get(self.start))
     }
 
+    #[inline]
+    pub(crate) fn back(&self) -> Option<&T> {
+        (self.start != self.end).then(|| self.get(self.end.wrapping_sub(1)))
+    }
+
     /// What stands at a position from `start` to before `end`.
     #[inline]
     pub(crate) fn get(&self, at: u32) -> &T {

@@ -52,6 +52,13 @@ pub(crate) struct Acked {
     pub(crate) frame_len_max: u16,
 }
 
+/// Packets that an Ack settled, by their positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
 /// What is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
@@ -365,6 +372,85 @@ impl Flight {
         self.bytes_in_flight -= sum.bytes;
         self.settled_count = self.settled_count.wrapping_add(sum.count);
         Ok(sum)
+    }
+
+    /// Whether one packet with one content is in flight and this range has it.
+    #[inline(always)]
+    pub(crate) fn has_only(&self, first: u64, last: u64) -> bool {
+        let Ring { start, end, .. } = self.packets;
+        if end.wrapping_sub(start) != 1 || last >= self.next_packet {
+            return false;
+        }
+        let packet = self.packets.get(start);
+        (first..=last).contains(&packet.number) && packet.more_count == 0 && packet.count == 1
+    }
+
+    /// Its content.
+    #[inline(always)]
+    pub(crate) fn only_content(&self) -> Option<Content> {
+        self.packets.front().map(|packet| packet.content)
+    }
+
+    /// It is acknowledged by an Ack up to `last`. When it was sent, if it is the largest the Ack tells of; and its length.
+    #[inline(always)]
+    pub(crate) fn take_only(&mut self, last: u64) -> (Option<Instant>, u16) {
+        let packet = self.packets.get(self.packets.start);
+        let told = ((packet.number == last).then_some(packet.sent_at), packet.frame_len);
+        self.packets.start = self.packets.end;
+        self.packet_count = 0;
+        self.bytes_in_flight = 0;
+        self.settled_count = self.settled_count.wrapping_add(1);
+        self.largest_acked = self.largest_acked.max(last);
+        told
+    }
+
+    /// The same for an Ack of one range that begins at the front or before it: the usual one. Where the contents stand is
+    /// returned instead, for `content` and `more`: they leave the flight but keep their places until the next packet is
+    /// added. `None`, and nothing changed, if the Ack is not like that.
+    #[inline(always)]
+    pub(crate) fn on_ack_of_front(&mut self, first: u64, last: u64) -> Option<(Acked, Run)> {
+        let Ring { start, end, .. } = self.packets;
+        if last >= self.next_packet || start == end || first > self.packets.get(start).number {
+            return None;
+        }
+        let mut sum = Acked::default();
+        let mut at = start;
+        while at != end {
+            let packet = self.packets.get(at);
+            if packet.is_outstanding() {
+                if packet.number > last {
+                    break;
+                }
+                if packet.count > 1 {
+                    return None; // a train may have to be cut
+                }
+                sum.add_one(packet, last);
+            }
+            at = at.wrapping_add(1);
+        }
+        self.largest_acked = self.largest_acked.max(last);
+        self.packets.start = at;
+        self.drop_more();
+        self.packet_count -= sum.count;
+        self.bytes_in_flight -= sum.bytes;
+        self.settled_count = self.settled_count.wrapping_add(sum.count);
+        Some((sum, Run { start, end: at }))
+    }
+
+    /// The first content of a packet of a run, and where its others stand; nothing if it was settled before.
+    #[inline(always)]
+    pub(crate) fn content(&self, at: u32) -> (&Content, u32, u16) {
+        let packet = self.packets.get(at);
+        match packet.is_outstanding() {
+            true => (&packet.content, packet.more_start, packet.more_count),
+            false => (&Content::Void, 0, 0),
+        }
+    }
+
+    /// A further content of a packet of a run.
+    #[inline(always)]
+    pub(crate) fn more(&self, at: u32) -> &Content {
+        self.more.get(at)
     }
 
     /// Packets from the front up to `last` are acknowledged: the usual Ack. They leave the ring as they are settled.

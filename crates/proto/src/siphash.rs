@@ -68,22 +68,23 @@ pub(crate) fn siphash13_words_then(
     suffix: u64,
 ) -> u64 {
     debug_assert!(suffix >> 56 == 0, "seven bytes");
-    // A frame with one small message: no loop, no call. All else costs the hash itself anyway.
-    if let [third, fourth] = *words {
-        let [third, fourth] = [third, fourth].map(u64::from_le_bytes);
-        return siphash13_four_then(key, [first[0], first[1], third, fourth], suffix);
-    }
     siphash13_words_then_any(key, first, words, suffix)
 }
 
-/// SipHash-1-3 of four words and then `suffix` as seven little-endian bytes.
-#[inline(always)]
-pub(crate) fn siphash13_four_then(key: Secret, words: [u64; 4], suffix: u64) -> u64 {
-    let mut state = State::new(key);
+/// SipHash-1-3 of `words`, a number of them known when this is compiled, and then `suffix`: no loop. A call, because the
+/// hash needs all registers for itself: its caller would have to put aside what it holds, and reads it again from where it
+/// stands anyway.
+#[inline(never)]
+pub(crate) fn siphash13_fixed_then<const N: usize>(
+    key: &Secret,
+    words: &[[u8; 8]; N],
+    suffix: u64,
+) -> u64 {
+    let mut state = State::new(*key);
     for word in words {
-        state.absorb(word);
+        state.absorb(u64::from_le_bytes(*word));
     }
-    state.finish(suffix, 8 * 4 + 7)
+    state.finish(suffix, 8 * N + 7)
 }
 
 /// The same for any number of words.
@@ -92,7 +93,13 @@ fn siphash13_words_then_any(key: Secret, first: [u64; 2], words: &[[u8; 8]], suf
     let mut state = State::new(key);
     state.absorb(first[0]);
     state.absorb(first[1]);
-    for word in words {
+    // Two at a time, as most heads have two.
+    let (pairs, odd) = words.as_chunks::<2>();
+    for [one, two] in pairs {
+        state.absorb(u64::from_le_bytes(*one));
+        state.absorb(u64::from_le_bytes(*two));
+    }
+    if let [word] = odd {
         state.absorb(u64::from_le_bytes(*word));
     }
     state.finish(suffix, 8 * (2 + words.len()) + 7)

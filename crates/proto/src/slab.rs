@@ -36,15 +36,44 @@ impl<T> Default for Slab<T> {
 impl<T> Slab<T> {
     #[inline(always)] // so that the item is made where it will lie
     pub(crate) fn insert(&mut self, item: T) -> u32 {
-        if self.free == NONE {
-            self.grow();
-        }
-        let at = self.free;
+        self.insert_keyed(item).0
+    }
+
+    /// The same, and the key of the item.
+    #[inline(always)]
+    pub(crate) fn insert_keyed(&mut self, item: T) -> (u32, u64) {
+        let at = self.next_slot();
+        (at, self.put(at, item))
+    }
+
+    /// Puts an item where `next_slot` said just now; its key.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, at: u32, item: T) -> u64 {
+        debug_assert!(at == self.free, "the next slot");
         let slot = &mut self.slots[at as usize];
         self.free = slot.next_free;
         slot.item = Some(item);
         self.count += 1;
-        at
+        u64::from(slot.serial) << 32 | u64::from(at)
+    }
+
+    /// Where the next item will be put.
+    #[inline(always)]
+    pub(crate) fn next_slot(&mut self) -> u32 {
+        if self.free == NONE {
+            self.grow();
+        }
+        self.free
+    }
+
+    /// A key for an item that is over before it is put in: no other item will have it.
+    #[inline]
+    pub(crate) fn pass_key(&mut self) -> u64 {
+        let at = self.next_slot();
+        let slot = &mut self.slots[at as usize];
+        let key = u64::from(slot.serial) << 32 | u64::from(at);
+        slot.serial = slot.serial.wrapping_add(1) & SERIAL_MASK;
+        key
     }
 
     /// Makes a free slot. Apart from the item, which therefore need not be in memory before its slot is known.
@@ -59,13 +88,7 @@ impl<T> Slab<T> {
     /// Empties a slot that is in use.
     #[inline(always)] // so that a caller who wants a few fields does not get the whole item copied
     pub(crate) fn remove(&mut self, at: u32) -> T {
-        let slot = &mut self.slots[at as usize];
-        let item = slot.item.take().expect("slot in use");
-        slot.serial = slot.serial.wrapping_add(1) & SERIAL_MASK;
-        slot.next_free = self.free;
-        self.free = at;
-        self.count -= 1;
-        item
+        self.remove_keyed(at).1
     }
 
     #[inline]
@@ -79,10 +102,36 @@ impl<T> Slab<T> {
         self.slots[at as usize].serial
     }
 
-    /// What the slot held when `serial` was read, if it still does.
+    /// Takes out what the slot held when `serial` was read, if it still does and it is like that.
     #[inline(always)]
-    pub(crate) fn get_held(&mut self, at: u32, serial: u32) -> Option<&mut T> {
-        self.slots.get_mut(at as usize).filter(|slot| slot.serial == serial)?.item.as_mut()
+    pub(crate) fn remove_if(
+        &mut self,
+        at: u32,
+        serial: u32,
+        is_like: impl FnOnce(&T) -> bool,
+    ) -> Option<T> {
+        let slot = self.slots.get_mut(at as usize).filter(|slot| slot.serial == serial)?;
+        if !slot.item.as_ref().is_some_and(is_like) {
+            return None;
+        }
+        slot.serial = slot.serial.wrapping_add(1) & SERIAL_MASK;
+        slot.next_free = self.free;
+        self.free = at;
+        self.count -= 1;
+        slot.item.take()
+    }
+
+    /// An item and its key, taken out of a slot that is in use.
+    #[inline(always)]
+    pub(crate) fn remove_keyed(&mut self, at: u32) -> (u64, T) {
+        let slot = &mut self.slots[at as usize];
+        let item = slot.item.take().expect("slot in use");
+        let key = u64::from(slot.serial) << 32 | u64::from(at);
+        slot.serial = slot.serial.wrapping_add(1) & SERIAL_MASK;
+        slot.next_free = self.free;
+        self.free = at;
+        self.count -= 1;
+        (key, item)
     }
 
     /// Whether the slot still holds what it held when `serial` was read.

@@ -309,6 +309,9 @@ impl Endpoint {
                     drop::<Parts>(parts);
                 }
             }
+            if slot == self.actives[active_slot].first {
+                break;
+            }
             slot = self.outgoing[slot].previous;
         }
     }

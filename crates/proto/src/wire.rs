@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 use core::iter;
 
-use crate::siphash::{mask, siphash13_four_then, siphash13_words_then};
+use crate::siphash::{mask, siphash13_fixed_then, siphash13_words_then};
 use crate::types::{ADDRESS_LEN, Address, AddressError, Locator, Secret, Space, Tag};
 
 /// Bytes of the header.
@@ -360,29 +360,33 @@ impl<'a> FrameView<'a> {
         self.records().lone_eager()
     }
 
-    /// The message of a frame that is a Check, one small message without immediate and nothing else. Such a frame is valid
-    /// if the sum is right.
-    #[inline]
-    pub fn lone_message_checked(&self) -> Option<LoneMessage<'a>> {
-        let crc = self.crc()?;
-        let (head, body) = Records { heads: &self.heads[1..], bodies: self.body }.lone_eager()?;
-        Some(LoneMessage { header: self.header, head, body, crc: Some(crc) })
-    }
-
-    /// The Ack of a frame that is one Ack without holes and, but for a Check, nothing else. Such a frame is valid if the
-    /// sum is right.
-    #[inline]
-    pub fn lone_ack(&self) -> Option<AckView<'a>> {
-        let skip = usize::from(self.crc().is_some());
-        let [first, rest @ ..] = &self.heads[skip..] else { return None };
-        let first = First::read(*first);
-        if rest.len() != 2 || !self.body.is_empty() || first.kind() != kind::ACK {
-            return None;
+    /// The frame, if it is plain. It is valid then, if the sum is right; if not it may be valid all the same.
+    #[inline(always)]
+    pub fn plain(&self) -> Option<PlainView<'a>> {
+        let crc = self.crc();
+        let mut heads = &self.heads[usize::from(crc.is_some())..];
+        let mut ack = None;
+        if let [first, lens, credit, rest @ ..] = heads
+            && First::read(*first).kind() == kind::ACK
+        {
+            let view = AckView::without_pairs(First::read(*first), number(lens), number(credit));
+            if First::read(*first).b() as u8 != 0 || view.repr.first_len == 0 {
+                return None;
+            }
+            ack = Some(view);
+            heads = rest;
         }
-        match decode_packet(first, rest)? {
-            Record::Ack(ack) if first.b() as u8 == 0 && ack.repr.first_len > 0 => Some(ack),
-            _ => None,
+        let (messages, []) = heads.as_chunks() else { return None };
+        let mut body_len = 0;
+        for [first, _] in messages {
+            let first = First::read(*first);
+            if first.kind() & !kind::WANTS_MATCH != kind::EAGER {
+                return None;
+            }
+            body_len += usize::from(first.b());
         }
+        let is_plain = body_len == self.body.len() && (ack.is_some() || !messages.is_empty());
+        is_plain.then_some(PlainView { header: self.header, crc, ack, messages, body: self.body })
     }
 
     /// The records with their bodies, in order. Of a frame that does not validate, those before the first whose kind is
@@ -400,65 +404,209 @@ impl<'a> FrameView<'a> {
     }
 }
 
+/// The head of a whole message without immediate, in the words it came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EagerWords {
+    first: First,
+    tag: u64,
+}
+
+impl EagerWords {
+    #[inline(always)]
+    fn read(first: &Word, tag: &Word) -> Self {
+        Self { first: First::read(*first), tag: number(tag) }
+    }
+
+    /// Matching space.
+    #[inline(always)]
+    pub fn space(self) -> Space {
+        Space(self.first.a())
+    }
+
+    /// Match bits.
+    #[inline(always)]
+    pub fn tag(self) -> Tag {
+        Tag(self.tag)
+    }
+
+    /// Low half of the message number.
+    #[inline(always)]
+    pub fn message(self) -> u32 {
+        self.first.c()
+    }
+
+    /// Whether the sender wants to hear of the match.
+    #[inline(always)]
+    pub fn wants_match(self) -> bool {
+        self.first.kind() & kind::WANTS_MATCH != 0
+    }
+
+    /// The head among others.
+    pub fn head(self) -> MessageHead {
+        eager(self.first, Tag(self.tag), None)
+    }
+}
+
 /// A frame's only message, whole and without immediate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoneMessage<'a> {
     /// What the frame's header says.
     pub header: Header,
-    /// What the message's head says.
-    pub head: MessageHead,
+    /// The message's head.
+    pub head: EagerWords,
     /// The payload.
     pub body: &'a [u8],
-    /// The CRC32C that the payload must have, if the frame states one.
+}
+
+/// A frame that is a Check or none, an Ack without holes or none, and whole small messages without immediates: nearly
+/// every frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainView<'a> {
+    /// What the frame's header says.
+    pub header: Header,
+    /// The CRC32C that the bodies must have, if the frame states one.
     pub crc: Option<u32>,
+    /// The Ack.
+    pub ack: Option<AckView<'a>>,
+    messages: &'a [[Word; 2]],
+    /// All bodies, one behind the other.
+    pub body: &'a [u8],
+}
+
+impl<'a> PlainView<'a> {
+    /// Whether there are no messages.
+    #[inline]
+    pub fn is_ack_only(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// The messages with their payload, in order.
+    #[inline(always)]
+    pub fn messages(&self) -> impl Iterator<Item = (EagerWords, &'a [u8])> + use<'a> {
+        let mut bodies = self.body;
+        self.messages.iter().map_while(move |[first, tag]| {
+            let head = EagerWords::read(first, tag);
+            let (body, rest) = bodies.split_at_checked(usize::from(head.first.b()))?;
+            bodies = rest;
+            Some((head, body))
+        })
+    }
 }
 
 /// A frame that has the shape of the commonest one: one small message without immediate and nothing else, for those who
 /// know us. Its check is yet to be verified. Read in a straight line, because it is most of what arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoneView<'a> {
-    view: FrameView<'a>,
-    check: u64,
-    /// The words that are hashed.
-    words: [u64; 4],
+    words: &'a [Word; LONE_EAGER_LEN / WORD_LEN],
+    body: &'a [u8],
 }
 
 impl<'a> LoneView<'a> {
     /// The frame, if it has that shape. If not it may be valid all the same.
     #[inline(always)]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (head, body) = bytes.split_first_chunk::<LONE_EAGER_LEN>()?;
-        let (words, _) = head.as_chunks::<WORD_LEN>();
-        let [check, to, last, first, tag] = [0, 1, 2, 3, 4].map(|at| number(&words[at]));
-        let header = Header::read(to, last);
-        let head = First(first);
-        let has_shape = (last >> 32) as u16 as usize == eager_head_len(false)
-            && header.form & FORM_STRANGER == 0
-            && head.kind() & !kind::WANTS_MATCH == kind::EAGER
-            && usize::from(head.b()) == body.len();
-        let view = FrameView { header, heads: &words[HEADER_LEN / WORD_LEN..], body };
-        has_shape.then_some(Self { view, check, words: [to, last, first, tag] })
+        let (words, body) = split_words(bytes)?;
+        let (last, first) = (number(&words[2]), First::read(words[3]));
+        let has_shape = is_known_with(last, eager_head_len(false)) && is_eager(first, body);
+        has_shape.then_some(Self { words, body })
     }
 
     /// Verifies the keyed check (PROTOCOL §1.2).
     #[inline(always)]
-    pub fn is_keyed(&self, secret: Secret) -> bool {
-        let frame_len = LONE_EAGER_LEN + self.view.body.len();
-        siphash13_four_then(secret, self.words, frame_len as u64) == self.check
+    pub fn is_keyed(&self, secret: &Secret) -> bool {
+        let [check, words @ ..] = self.words;
+        let frame_len = LONE_EAGER_LEN + self.body.len();
+        siphash13_fixed_then(secret, words, frame_len as u64) == number(check)
     }
 
     /// The message. To be used after `is_keyed` only.
     #[inline(always)]
     pub fn message(&self) -> LoneMessage<'a> {
-        let head = eager(First(self.words[2]), Tag(self.words[3]), None);
-        LoneMessage { header: self.view.header, head, body: self.view.body, crc: None }
+        let [_, to, last, first, tag] = self.words;
+        let head = EagerWords::read(first, tag);
+        LoneMessage { header: Header::read(number(to), number(last)), head, body: self.body }
     }
 
     /// The frame among others. To be used after `is_keyed` only.
     #[inline(always)]
     pub fn view(&self) -> FrameView<'a> {
-        self.view
+        let [_, to, last, heads @ ..] = self.words;
+        FrameView { header: Header::read(number(to), number(last)), heads, body: self.body }
     }
+}
+
+/// A frame that has the shape of an answer: an Ack without holes, then as `LoneView`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckedView<'a> {
+    words: &'a [Word; ACKED_EAGER_LEN / WORD_LEN],
+    body: &'a [u8],
+}
+
+impl<'a> AckedView<'a> {
+    /// The frame, if it has that shape. If not it may be valid all the same.
+    #[inline(always)]
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (words, body) = split_words(bytes)?;
+        let (last, first) = (number(&words[2]), First::read(words[6]));
+        let (ack, lens) = (First::read(words[3]), number(&words[4]));
+        let has_shape = is_known_with(last, ACKED_EAGER_LEN - HEADER_LEN)
+            && ack.kind() == kind::ACK
+            && ack.b() as u8 == 0
+            && unpair(lens).0 > 0
+            && is_eager(first, body);
+        has_shape.then_some(Self { words, body })
+    }
+
+    /// Verifies the keyed check (PROTOCOL §1.2).
+    #[inline(always)]
+    pub fn is_keyed(&self, secret: &Secret) -> bool {
+        let [check, words @ ..] = self.words;
+        let frame_len = ACKED_EAGER_LEN + self.body.len();
+        siphash13_fixed_then(secret, words, frame_len as u64) == number(check)
+    }
+
+    /// The Ack. To be used after `is_keyed` only.
+    #[inline(always)]
+    pub fn ack(&self) -> AckRepr {
+        let [_, _, _, ack, lens, credit, _, _] = self.words;
+        AckView::without_pairs(First::read(*ack), number(lens), number(credit)).repr
+    }
+
+    /// The message. To be used after `is_keyed` only.
+    #[inline(always)]
+    pub fn message(&self) -> LoneMessage<'a> {
+        let [_, to, last, _, _, _, first, tag] = self.words;
+        let head = EagerWords::read(first, tag);
+        LoneMessage { header: Header::read(number(to), number(last)), head, body: self.body }
+    }
+
+    /// The frame among others. To be used after `is_keyed` only.
+    #[inline(always)]
+    pub fn view(&self) -> FrameView<'a> {
+        let [_, to, last, heads @ ..] = self.words;
+        FrameView { header: Header::read(number(to), number(last)), heads, body: self.body }
+    }
+}
+
+/// The first words of a frame and what follows them.
+#[inline(always)]
+fn split_words<const N: usize>(bytes: &[u8]) -> Option<(&[Word; N], &[u8])> {
+    let (head, body) = bytes.split_at_checked(N * WORD_LEN)?;
+    let (words, _) = head.as_chunks::<WORD_LEN>();
+    Some((words.first_chunk()?, body))
+}
+
+/// Whether a header's last word is of a frame for those who know us, with heads of this length.
+#[inline(always)]
+fn is_known_with(last: u64, heads_len: usize) -> bool {
+    const LOOKED_AT: u64 = (FORM_STRANGER as u64) << 56 | 0xFFFF << 32;
+    last & LOOKED_AT == (heads_len as u64) << 32
+}
+
+/// Whether this begins the head of an Eager without immediate that has all of `body`.
+#[inline(always)]
+fn is_eager(first: First, body: &[u8]) -> bool {
+    first.kind() & !kind::WANTS_MATCH == kind::EAGER && usize::from(first.b()) == body.len()
 }
 
 /// `FrameView::validate` for all but a lone small message. Given the records themselves and not a place where they are,
@@ -657,7 +805,7 @@ pub struct EagerRepr {
 impl EagerRepr {
     /// The two words of a head without immediate.
     #[inline(always)]
-    fn words(self) -> [u64; 2] {
+    pub(crate) fn words(self) -> [u64; 2] {
         let wants_match = u8::from(self.wants_match) * kind::WANTS_MATCH;
         let kind = kind::EAGER | wants_match;
         [First::word(kind, self.space.0, self.len, self.message), self.tag.0]
@@ -690,6 +838,23 @@ pub struct AckRepr {
     pub credit_len: u32,
 }
 
+impl AckRepr {
+    /// The packets it speaks of, first and last, if nothing is below them; `last` is the completed number. `None` where the
+    /// peer's arithmetic would lead below packet 1.
+    #[inline(always)]
+    pub(crate) fn range(&self, last: u64) -> Option<(u64, u64)> {
+        let below = last.checked_sub(u64::from(self.first_len))?;
+        Some((below + 1, last))
+    }
+
+    /// The three words of a head without pairs.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> [u64; 3] {
+        let Self { path, largest, first_len, delay_ns, credit_len } = *self;
+        [First::word(kind::ACK, path, 0, largest), pair(first_len, delay_ns), pair(credit_len, 0)]
+    }
+}
+
 /// An Ack as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckView<'a> {
@@ -697,7 +862,22 @@ pub struct AckView<'a> {
     pairs: &'a [Word],
 }
 
+impl From<AckRepr> for AckView<'_> {
+    fn from(repr: AckRepr) -> Self {
+        Self { repr, pairs: &[] }
+    }
+}
+
 impl<'a> AckView<'a> {
+    /// An Ack of these three words.
+    #[inline(always)]
+    fn without_pairs(first: First, lens: u64, credit: u64) -> Self {
+        let (path, largest) = (first.a(), first.c());
+        let (first_len, delay_ns) = unpair(lens);
+        let (credit_len, _) = unpair(credit);
+        Self { repr: AckRepr { path, largest, first_len, delay_ns, credit_len }, pairs: &[] }
+    }
+
     /// The fixed part.
     pub fn repr(&self) -> AckRepr {
         self.repr
@@ -711,6 +891,11 @@ impl<'a> AckView<'a> {
     /// Low half of the largest packet number received.
     pub fn largest(&self) -> u32 {
         self.repr.largest
+    }
+
+    /// Whether it speaks of one range only.
+    pub fn has_no_holes(&self) -> bool {
+        self.pairs.is_empty()
     }
 
     /// Packets received without a gap up to and with `largest`.
@@ -1090,11 +1275,8 @@ fn decode_packet<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
     Some(match (first.kind(), rest) {
         (kind::CHECK, _) => Record::Check { crc: first.c() },
         (kind::ACK, [lens, credit, pairs @ ..]) => {
-            let (path, largest) = (first.a(), first.c());
-            let (first_len, delay_ns) = unpair(number(lens));
-            let (credit_len, _) = unpair(number(credit));
-            let repr = AckRepr { path, largest, first_len, delay_ns, credit_len };
-            Record::Ack(AckView { repr, pairs })
+            let view = AckView::without_pairs(first, number(lens), number(credit));
+            Record::Ack(AckView { pairs, ..view })
         }
         (kind::PING, _) => Record::Ping,
         (kind::PAD, _) => Record::Pad,
@@ -1177,17 +1359,63 @@ pub struct Writer<'a> {
 /// Bytes of header and head of a frame with one Eager without immediate.
 pub const LONE_EAGER_LEN: usize = HEADER_LEN + eager_head_len(false);
 
-/// Writes and seals header and head of a frame with one Eager without immediate: the same as `Writer::begin`,
-/// `Writer::eager` and `seal`, in one piece, while the words are at hand.
+/// Writes and seals a frame with one Eager without immediate: the same as `Writer::begin`, `Writer::eager` and `seal`,
+/// in one piece.
 #[inline(always)]
-pub fn write_lone_eager(out: &mut Vec<u8>, header: Header, eager: EagerRepr, secret: Secret) {
+pub fn write_lone_eager(out: &mut Vec<u8>, header: Header, eager: EagerRepr, secret: &Secret) {
     let [_, to, last] = header.words();
     let last = last | (eager_head_len(false) as u64) << 32;
     let [first, tag] = eager.words();
-    let frame_len = LONE_EAGER_LEN as u64 + u64::from(eager.len);
-    let check = siphash13_four_then(secret, [to, last, first, tag], frame_len);
-    out.clear();
-    Writer { out }.put([check, to, last, first, tag]);
+    put_all(out, [0, to, last, first, tag]);
+    seal_all::<4>(out, LONE_EAGER_LEN + usize::from(eager.len), secret);
+}
+
+/// Bytes of header and heads of a frame with an Ack without holes and one Eager without immediate.
+pub const ACKED_EAGER_LEN: usize = LONE_EAGER_LEN + ack_head_len(0);
+
+/// The same for a frame with an Ack without holes before it.
+#[inline(always)]
+pub fn write_acked_eager(
+    out: &mut Vec<u8>,
+    header: Header,
+    ack: &AckRepr,
+    eager: EagerRepr,
+    secret: &Secret,
+) {
+    let [_, to, last] = header.words();
+    let last = last | ((ACKED_EAGER_LEN - HEADER_LEN) as u64) << 32;
+    let ([one, two, three], [first, tag]) = (ack.words(), eager.words());
+    put_all(out, [0, to, last, one, two, three, first, tag]);
+    seal_all::<7>(out, ACKED_EAGER_LEN + usize::from(eager.len), secret);
+}
+
+/// Makes these words all that `out` holds. Frames of a stream have the same length: then they are just stored.
+#[inline(always)]
+fn put_all<const N: usize>(out: &mut Vec<u8>, words: [u64; N]) {
+    if out.len() != N * WORD_LEN {
+        set_len(out, N * WORD_LEN);
+    }
+    let (places, _) = out.as_chunks_mut::<WORD_LEN>();
+    for (place, word) in places.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+}
+
+#[inline(never)]
+fn set_len(out: &mut Vec<u8>, len: usize) {
+    out.reserve(ROOM_LEN);
+    out.resize(len, 0);
+}
+
+/// Puts in the check of a frame whose header and heads are these `N` words behind it.
+#[inline(always)]
+fn seal_all<const N: usize>(out: &mut [u8], frame_len: usize, secret: &Secret) {
+    let (places, _) = out.as_chunks_mut::<WORD_LEN>();
+    if let Some((check, rest)) = places.split_first_mut()
+        && let Some(words) = rest.first_chunk::<N>()
+    {
+        *check = siphash13_fixed_then(secret, words, frame_len as u64).to_le_bytes();
+    }
 }
 
 impl<'a> Writer<'a> {
@@ -1240,9 +1468,8 @@ impl<'a> Writer<'a> {
     pub fn ack(&mut self, ack: &AckRepr, pairs: &[(u32, u32)]) {
         let count = pairs.len();
         assert!(count <= ACK_RANGE_COUNT_MAX, "{count} ranges are too many for an Ack");
-        let AckRepr { path, largest, first_len, delay_ns, credit_len } = *ack;
-        let first = First::word(kind::ACK, path, count as u16, largest);
-        self.put([first, pair(first_len, delay_ns), pair(credit_len, 0)]);
+        let [first, lens, credit] = ack.words();
+        self.put([first | (count as u64) << 16, lens, credit]);
         for &(skip, take) in pairs {
             self.put([pair(skip, take)]);
         }

@@ -94,7 +94,10 @@ pub(crate) fn run(name: &str, count: usize) -> Result<()> {
                 .map(|&(_, tagged, any)| (tagged, any))
                 .nth(mask.parse()?)
                 .expect("a mask");
-            run_matcher(list == "unexpected", tagged, any, entries.parse()?, count);
+            match list {
+                "shuffled" => run_shuffled(tagged, any, entries.parse()?, count),
+                _ => run_matcher(list == "unexpected", tagged, any, entries.parse()?, count),
+            }
         }
         _ => bail!("no scenario is called {name}"),
     }
@@ -326,17 +329,9 @@ fn run_matcher(unexpected: bool, tagged: u64, any_tag: u64, entries: usize, coun
         let (source, tag) = (PeerId(at as u32 % 64), Tag(1 << 34 | at));
         if unexpected {
             matcher.hold(Space(0), tag, source, at as u32);
-            continue;
+        } else {
+            matcher.post(List::Priority, &mixed_receive(at, tagged, any_tag), at as u32);
         }
-        // Any-tag receives belong to communicators of their own, or they would take everything.
-        let other = Tag((2 + at % 7) << 34);
-        let (tag, ignore, source) = match at % 8 {
-            0 => (other, any_tag, Some(source)),
-            1 => (other, any_tag, None),
-            2 => (tag, tagged, None),
-            _ => (tag, tagged, Some(source)),
-        };
-        matcher.post(List::Priority, &Criteria { space: Space(0), tag, ignore, source }, at as u32);
     }
     for at in 0..count as u64 {
         let (tag, source) = (Tag(1 << 34 | 1 << 20 | (at % 1_000)), PeerId(at as u32 % 64));
@@ -352,5 +347,39 @@ fn run_matcher(unexpected: bool, tagged: u64, any_tag: u64, entries: usize, coun
             false => at_matcher::expected(&mut matcher, &criteria, tag, source),
         };
         assert_eq!(black_box(taken), Some(7));
+    }
+}
+
+/// The receive number `at` of an MPI program.
+fn mixed_receive(at: u64, tagged: u64, any_tag: u64) -> Criteria {
+    let (source, tag) = (PeerId(at as u32 % 64), Tag(1 << 34 | at));
+    // Any-tag receives belong to communicators of their own, or they would take everything.
+    let other = Tag((2 + at % 7) << 34);
+    let (tag, ignore, source) = match at % 8 {
+        0 => (other, any_tag, Some(source)),
+        1 => (other, any_tag, None),
+        2 => (tag, tagged, None),
+        _ => (tag, tagged, Some(source)),
+    };
+    Criteria { space: Space(0), tag, ignore, source }
+}
+
+/// The matcher when messages come in any order: each takes one of `entries` receives, which is then posted again.
+fn run_shuffled(tagged: u64, any_tag: u64, entries: usize, count: usize) {
+    let mut matcher = Matcher::new(0x5EED);
+    let receives: Vec<Criteria> =
+        (0..entries as u64).map(|at| mixed_receive(at, tagged, any_tag)).collect();
+    for (receive, token) in receives.iter().zip(0..) {
+        matcher.post(List::Priority, receive, token);
+    }
+    // For nobody, so that what is posted stands in its groups.
+    assert!(matcher.find(Space(1), Tag(0), PeerId(0)).is_none());
+    let mut random = 1_u64;
+    for _ in 0..count {
+        random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        let receive = receives[(random >> 33) as usize % entries];
+        let (tag, source) = (receive.tag, receive.source.unwrap_or(PeerId(3)));
+        let taken = at_matcher::shuffled(&mut matcher, &receives, tag, source);
+        assert!(black_box(taken).is_some());
     }
 }

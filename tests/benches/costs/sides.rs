@@ -172,6 +172,20 @@ pub(crate) mod at_matcher {
         matcher.unlink(entry)
     }
 
+    /// A message comes and takes its receive, which is posted again.
+    #[inline(never)]
+    pub(crate) fn shuffled(
+        matcher: &mut Matcher,
+        receives: &[Criteria],
+        tag: Tag,
+        source: PeerId,
+    ) -> Option<u32> {
+        let (entry, token) = matcher.find(Space(0), tag, source)?;
+        matcher.unlink(entry)?;
+        matcher.post(List::Priority, &receives[token as usize], token);
+        Some(token)
+    }
+
     /// A message comes and finds nothing; its receive is posted and takes it.
     #[inline(never)]
     pub(crate) fn unexpected(

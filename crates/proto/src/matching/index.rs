@@ -144,8 +144,9 @@ impl Link {
 pub(super) struct Index {
     shape: Words,
     secret: Words,
-    /// Heads. Empty until first used, then a power of two, at most three eighths full.
+    /// Heads. Empty until first used, then a power of two, of which so many eighths may be taken.
     table: Vec<u32>,
+    fill_eighths: usize,
     key_count: usize,
     /// With more the table grows.
     key_count_max: usize,
@@ -156,11 +157,12 @@ pub(super) struct Index {
 
 impl Index {
     /// An empty index. The secret keeps who knows the tags from knowing the collisions.
-    pub(super) fn new(shape: Words, secret: Words) -> Self {
+    pub(super) fn new(shape: Words, secret: Words, fill_eighths: usize) -> Self {
         Self {
             shape,
             secret,
             table: Vec::new(),
+            fill_eighths,
             key_count: 0,
             key_count_max: 0,
             #[cfg(test)]
@@ -327,7 +329,7 @@ impl Index {
     fn grow(&mut self, items: &[impl Keyed]) {
         let len = (self.table.len() * 2).max(TABLE_LEN_MIN);
         let heads = mem::replace(&mut self.table, vec![NONE; len]);
-        self.key_count_max = len * 3 / 8;
+        self.key_count_max = len / 8 * self.fill_eighths;
         for head in heads.into_iter().filter(|&head| head != NONE) {
             let item = &items[head as usize];
             let at = self.place(items, item.words(), item.home(self));

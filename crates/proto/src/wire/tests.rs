@@ -629,19 +629,19 @@ fn lone_message_is_written_and_read_as_by_the_general_rules() {
         let (space, tag) = (Space(7), Tag(0xABCD));
         let eager = EagerRepr { space, message: 9, tag, wants_match, len };
         let (mut frame, mut general) = (Vec::new(), Vec::new());
-        write_lone_eager(&mut frame, HEADER, eager, SECRET);
+        write_lone_eager(&mut frame, HEADER, eager, &SECRET);
         Writer::begin(&mut general, HEADER).eager(eager, None);
         seal(&mut general, usize::from(len), SECRET, None);
         assert_eq!(frame, general);
         frame.resize(LONE_EAGER_LEN + usize::from(len), 5);
         let lone = LoneView::read(&frame).expect("its shape");
-        assert!(lone.is_keyed(SECRET) && !lone.is_keyed(Secret::PUBLIC));
+        assert!(lone.is_keyed(&SECRET) && !lone.is_keyed(&Secret::PUBLIC));
         let view = FrameView::open(SECRET, &frame).expect("keyed");
-        let LoneMessage { header, head, body, crc } = lone.message();
-        assert_eq!((lone.view(), header, crc), (view, view.header, None));
-        assert_eq!(view.lone_eager(), Some((head, body)));
+        let LoneMessage { header, head, body } = lone.message();
+        assert_eq!((lone.view(), header), (view, view.header));
+        assert_eq!(view.lone_eager(), Some((head.head(), body)));
         let is_taken =
-            |bytes: &[u8]| LoneView::read(bytes).is_some_and(|lone| lone.is_keyed(SECRET));
+            |bytes: &[u8]| LoneView::read(bytes).is_some_and(|lone| lone.is_keyed(&SECRET));
         assert!(!is_taken(&frame[..frame.len() - 1]) && !is_taken(&[&frame[..], &[0]].concat()));
         for bit in 0..8 * LONE_EAGER_LEN {
             let mut damaged = frame.clone();
@@ -652,30 +652,84 @@ fn lone_message_is_written_and_read_as_by_the_general_rules() {
 }
 
 #[test]
-fn lone_records_behind_a_check_are_found_and_others_are_not() {
+fn a_frame_with_an_ack_and_a_message_is_written_as_the_writer_writes_it() {
+    let eager = EagerRepr { space: Space(9), message: 7, tag: Tag(!3), wants_match: true, len: 5 };
+    let ack = AckRepr { path: 2, largest: 9, first_len: 8, delay_ns: 1, credit_len: u32::MAX };
+    let (mut quick, mut frame) = (Vec::new(), Vec::new());
+    write_acked_eager(&mut quick, HEADER, &ack, eager, &SECRET);
+    let mut writer = Writer::begin(&mut frame, HEADER);
+    writer.ack(&ack, &[]);
+    writer.eager(eager, None);
+    seal(&mut frame, 5, SECRET, None);
+    assert_eq!((quick.len(), quick), (ACKED_EAGER_LEN, frame));
+}
+
+#[test]
+fn plain_frames_are_found_and_others_are_not() {
     let eager = EagerRepr { space: Space(1), message: 2, tag: Tag(3), wants_match: false, len: 4 };
+    let after = EagerRepr { message: 3, wants_match: true, len: 2, ..eager };
     let ack = AckRepr { path: 0, largest: 9, first_len: 9, delay_ns: 1, credit_len: 2 };
-    let frame = |write: &dyn Fn(&mut Writer<'_>), body: &[u8]| {
+    let frame = |is_checked: bool, write: &dyn Fn(&mut Writer<'_>), body: &[u8]| {
         let mut frame = Vec::new();
         let mut writer = Writer::begin(&mut frame, HEADER);
-        writer.check();
+        if is_checked {
+            writer.check();
+        }
         write(&mut writer);
         seal(&mut frame, body.len(), SECRET, Some(77));
         [&frame[..], body].concat()
     };
-    let bytes = frame(&|writer| writer.eager(eager, None), b"four");
-    let view = FrameView::open(SECRET, &bytes).expect("keyed");
-    let lone = view.lone_message_checked().expect("one message");
-    assert_eq!((lone.crc, lone.head.message, lone.body), (Some(77), 2, &b"four"[..]));
-    assert_eq!(view.lone_ack(), None);
-    let bytes = frame(&|writer| writer.ack(&ack, &[]), b"");
-    let view = FrameView::open(SECRET, &bytes).expect("keyed");
-    assert_eq!(view.lone_ack().map(|ack| ack.repr()), Some(ack));
-    assert_eq!((view.lone_message_checked(), view.validate()), (None, Ok(2)));
-    let bytes = frame(&|writer| writer.ack(&ack, &[(1, 2)]), b"");
-    assert_eq!(FrameView::open(SECRET, &bytes).expect("keyed").lone_ack(), None, "it has a hole");
-    let empty = AckRepr { first_len: 0, ..ack };
-    let bytes = frame(&|writer| writer.ack(&empty, &[]), b"");
-    let view = FrameView::open(SECRET, &bytes).expect("keyed");
-    assert!(view.validate().is_err() && view.lone_ack().is_none());
+    for (is_checked, acks, messages) in [
+        (false, 0, 1),
+        (true, 0, 1),
+        (false, 1, 0),
+        (true, 1, 0),
+        (false, 1, 1),
+        (true, 1, 1),
+        (false, 0, 2),
+        (true, 1, 2),
+    ] {
+        let write = |writer: &mut Writer<'_>| {
+            for _ in 0..acks {
+                writer.ack(&ack, &[]);
+            }
+            for eager in [eager, after].into_iter().take(messages) {
+                writer.eager(eager, None);
+            }
+        };
+        let body = &b"fouris"[..[0, 4, 6][messages]];
+        let bytes = frame(is_checked, &write, body);
+        let view = FrameView::open(SECRET, &bytes).expect("keyed");
+        let plain = view.plain().expect("plain");
+        assert_eq!(plain.crc, is_checked.then_some(77));
+        assert_eq!(plain.ack.map(|ack| ack.repr()), (acks > 0).then_some(ack));
+        assert_eq!((plain.is_ack_only(), plain.body), (messages == 0, body));
+        let told: Vec<_> = view
+            .records()
+            .filter_map(|(record, body)| match record {
+                Record::Message(head) => Some((head, body)),
+                _ => None,
+            })
+            .collect();
+        let messages = plain.messages().map(|(head, body)| (head.head(), body));
+        assert_eq!(messages.collect::<Vec<_>>(), told);
+        assert!(view.validate().is_ok());
+    }
+    type Write<'a> = &'a dyn Fn(&mut Writer<'_>);
+    let others: [(Write<'_>, &[u8]); 8] = [
+        (&|writer| writer.ack(&ack, &[(1, 2)]), b""),
+        (&|writer| writer.ack(&AckRepr { first_len: 0, ..ack }, &[]), b""),
+        (&|writer| [(); 2].into_iter().for_each(|()| writer.ack(&ack, &[])), b""),
+        (&|writer| writer.eager(eager, Some(1)), b"four"),
+        (&|writer| writer.eager(eager, None), b"three"),
+        (&|writer| writer.ping(), b""),
+        (&|writer| writer.data(1, 4, 0), b"four"),
+        (&|_| (), b""),
+    ];
+    for (write, body) in others {
+        for is_checked in [false, true] {
+            let bytes = frame(is_checked, write, body);
+            assert_eq!(FrameView::open(SECRET, &bytes).expect("keyed").plain(), None);
+        }
+    }
 }

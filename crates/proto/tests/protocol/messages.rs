@@ -594,3 +594,33 @@ fn longest_message_of_one_frame_fills_it_to_the_byte() {
         }
     }
 }
+
+#[test]
+fn burst_goes_to_the_receives_that_wait_and_the_rest_is_held_in_order() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    let waiting: Vec<(u64, Recv)> =
+        [5, 0, 3, 1].map(|tag| (tag, net.recv_from(B, A, tag, 8))).into();
+    let mut sends: Vec<ReqId> = (0..5).map(|tag| net.send(A, B, tag, 8)).collect();
+    sends.push(net.send_matched(A, B, 5, 8));
+    sends.push(net.send(A, B, 2, 8));
+    net.run_for(MS);
+    assert_eq!(net.sights(A, Kind::Eager).len(), 1, "all in one frame");
+    for (tag, recv) in waiting {
+        net.assert_got(B, recv, tag, 8);
+    }
+    assert_eq!(net.count(B, "messages_unexpected"), 3);
+    for (tag, len) in [(2, 8), (4, 8), (2, 4)] {
+        let recv = net.recv(B, tagged(tag), len);
+        let got = net.got(B, recv).expect("held");
+        assert_eq!((got.envelope.len, got.placed_len), (8, len as u64));
+        assert_eq!(net.bytes(B, recv.buf), &pattern(tag, 8)[..len]);
+    }
+    assert_eq!(net.ep(B).held(), (0, 0), "nothing is left behind");
+    net.run_for(100 * MS);
+    for send in sends {
+        assert_eq!(net.sent(A, send), Some(Ok(())));
+    }
+}

@@ -660,3 +660,35 @@ fn notices_are_repeated_however_long_it_takes() {
     net.settle();
     net.assert_got(B, next, 3, 8);
 }
+
+#[test]
+fn answer_ends_the_send_it_answers() {
+    for payload_check in [false, true] {
+        let mut net = Net::pair(|settings, _| {
+            settings.payload_check = payload_check;
+            settings.ack_delay_ns = 10 * MS;
+        });
+        net.join(A, B);
+        net.run_for(100 * MS);
+        net.log.clear();
+        for round in 0..40 {
+            if round % 10 == 3 {
+                net.double_next(B, Kind::Eager);
+            }
+            let there = net.recv_from(B, A, round, 8);
+            let back = net.recv_from(A, B, round, 8);
+            let asked = net.send(A, B, round, 8);
+            net.run_until(|net| net.got(B, there).is_some());
+            assert_eq!(net.sent(A, asked), None);
+            net.send(B, A, round, 8);
+            net.run_until(|net| net.got(A, back).is_some());
+            net.assert_got(B, there, round, 8);
+            net.assert_got(A, back, round, 8);
+            assert_eq!(net.sent(A, asked), Some(Ok(())), "told by the frame of the answer");
+        }
+        for sight in net.sights(B, Kind::Eager) {
+            assert_eq!(sight.says(), [Kind::Ack, Kind::Eager]);
+        }
+        assert_eq!((net.count(A, "packets_lost"), net.count(B, "packets_lost")), (0, 0));
+    }
+}
