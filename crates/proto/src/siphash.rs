@@ -68,6 +68,11 @@ pub(crate) fn siphash13_words_then(
     suffix: u64,
 ) -> u64 {
     debug_assert!(suffix >> 56 == 0, "seven bytes");
+    // A frame with one small message or a piece of a large one: no loop.
+    if let [third, fourth] = *words {
+        let [to, last] = first.map(u64::to_le_bytes);
+        return siphash13_fixed_then(&key, &[to, last, third, fourth], suffix);
+    }
     siphash13_words_then_any(key, first, words, suffix)
 }
 
