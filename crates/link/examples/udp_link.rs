@@ -15,6 +15,8 @@ const BATCH_COUNT: usize = 301;
 const HEAD_LEN: usize = 40;
 /// Length of the message that is streamed again and again.
 const MESSAGE_LEN: usize = 4 << 20;
+/// Frames are sent in groups of about this length.
+const TRAIN_LEN: usize = 65_000;
 /// On its way at a time.
 const WINDOW_LEN: usize = 128 << 10;
 
@@ -111,7 +113,9 @@ fn empty_poll(link: &mut Udp, landing: Option<Landing>) -> io::Result<Vec<f64>> 
 }
 
 fn stream(a: &mut Udp, b: &mut Udp, frame_len: usize, lands: bool) -> io::Result<Vec<f64>> {
-    let payload_len = frame_len - HEAD_LEN;
+    let (payload_len, to) = (frame_len - HEAD_LEN, b.locator());
+    // Whole trains, so that it is they that are measured.
+    let per_train = (TRAIN_LEN / frame_len).max(1);
     let mut memory = Table::default();
     let source = memory.insert(vec![1; MESSAGE_LEN].into());
     let target = memory.insert(vec![0; MESSAGE_LEN].into());
@@ -121,11 +125,15 @@ fn stream(a: &mut Udp, b: &mut Udp, frame_len: usize, lands: bool) -> io::Result
         while received < MESSAGE_LEN {
             burst.clear();
             while sent < MESSAGE_LEN && sent - received < WINDOW_LEN {
-                let len = payload_len.min(MESSAGE_LEN - sent);
-                burst.begin(b.locator());
-                burst.head(&[3; HEAD_LEN]);
-                burst.user(source, sent as u64, len as u32);
-                sent += len;
+                for _ in 0..per_train {
+                    let len = payload_len.min(MESSAGE_LEN - sent);
+                    if len > 0 {
+                        burst.begin(to);
+                        burst.head(&[3; HEAD_LEN]);
+                        burst.user(source, sent as u64, len as u32);
+                    }
+                    sent += len;
+                }
             }
             let mut at = 0;
             while at < burst.len() {

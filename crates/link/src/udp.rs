@@ -130,15 +130,17 @@ struct Backlog {
 }
 
 impl Backlog {
-    /// The worst of a usual frame and the longest, as measured (`opening::charge_of`).
+    /// The worst of usual frames and the longest, as measured (`opening::charge_of`).
     fn measure(opened: &Opened) -> Self {
         let room = (opened.receive_buffer_len / 4 * 3) as u64;
         let holds = |len: usize, count: usize| -> u64 {
             let charged = opening::charge_of(len, count).unwrap_or(2 * len * count + 1024);
             (room * (len * count) as u64) / charged.max(len * count) as u64
         };
-        let usual_len = opened.frame_len_max.min(1472);
-        let single = holds(usual_len, 1).min(holds(opened.frame_len_max, 1));
+        let len_max = opened.frame_len_max;
+        let usual_len = len_max.min(1472);
+        let lens = [usual_len, len_max.min(8972), len_max];
+        let single = lens.into_iter().map(|len| holds(len, 1)).min().unwrap_or(0);
         let count = (TRAIN_LEN_MAX / usual_len).clamp(1, 44);
         let train = if opened.is_gro { holds(usual_len, count) } else { single };
         Self { single, train: train.max(single) }

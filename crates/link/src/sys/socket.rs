@@ -159,6 +159,12 @@ impl Socket {
         self.option(libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
     }
 
+    /// Sends without checksums, which trains are not sent without.
+    #[cfg(test)]
+    pub(crate) fn leave_out_checksums(&self) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
+    }
+
     /// Asks for a receive buffer; the length the kernel keeps account of, which is about twice what was asked for.
     pub(crate) fn set_receive_buffer(&self, len: usize, may_force: bool) -> io::Result<usize> {
         self.set_buffer(libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, len, may_force)

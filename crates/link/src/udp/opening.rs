@@ -197,7 +197,8 @@ pub(super) fn usable_addr(bound: SocketAddr) -> SocketAddr {
 /// The longest frame on the way from `local` to `to`, as the system knows it now.
 pub(super) fn frame_len_between(local: IpAddr, to: SocketAddr) -> Option<usize> {
     let socket = Socket::open(to.is_ipv6()).ok()?;
-    if !local.is_unspecified() && local.is_ipv6() == to.is_ipv6() {
+    let needs_scope = matches!(local, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    if !local.is_unspecified() && !needs_scope && local.is_ipv6() == to.is_ipv6() {
         socket.bind(SocketAddr::new(local, 0)).ok()?;
     }
     socket.connect(to).ok()?;

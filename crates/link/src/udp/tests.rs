@@ -145,6 +145,23 @@ fn trains_can_be_switched_off() {
 }
 
 #[test]
+fn trains_that_the_system_refuses_are_given_up() {
+    let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    if a.about().train_count_max == 0 {
+        return; // this system knows none
+    }
+    a.socket.leave_out_checksums().unwrap();
+    let all = vec![pattern(1000, 3); 10];
+    send_all(&mut a, &burst_of(b.locator(), all.iter().map(|f| &f[..])), &mut memory);
+    assert!(frames(&mut b, 10).into_iter().map(|(_, bytes)| bytes).eq(all), "all went, apart");
+    assert_eq!((a.about().train_count_max, counter(&a, "gso_off")), (0, 1));
+    let remark = a.poll_remark().unwrap();
+    assert!(remark.starts_with("trains are off: the way to 127.0.0.1:"), "{remark}");
+    a.set_trains(true);
+    assert_eq!(a.about().train_count_max, 0, "given up is given up");
+}
+
+#[test]
 fn the_longest_frame_passes_and_one_byte_more_is_noticed() {
     for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
         let (mut a, mut b, mut memory) = (open_at(ip), open_at(ip), Table::default());
@@ -630,8 +647,17 @@ fn a_wildcard_has_an_address_others_can_use() {
 
 #[test]
 fn the_backlog_is_really_held() {
-    for (is_train, count) in [(true, 40), (false, 1)] {
-        let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    // As much as the system gives, and what a user without rights gets on most.
+    let small = UdpConfig {
+        receive_buffer_len: 212_992,
+        buffers_unprivileged: true,
+        ..UdpConfig::at("127.0.0.1:0".parse().unwrap())
+    };
+    for (is_train, count, is_small) in
+        [(true, 40, false), (false, 1, false), (true, 40, true), (false, 1, true)]
+    {
+        let (mut a, mut memory) = (open(), Table::default());
+        let mut b = if is_small { Udp::open(&small).unwrap() } else { open() };
         a.set_trains(is_train);
         let (single, train) = b.backlog_lens();
         assert!(0 < single && single <= train);
