@@ -264,6 +264,12 @@ impl Grants {
         self.nodes.get(slot as usize).map_or(0, |node| node.open)
     }
 
+    /// Whether a message has more to be granted, and its own rule did not allow it when last judged.
+    #[inline]
+    pub(crate) fn is_waiting(&self, slot: u32) -> bool {
+        self.nodes.get(slot as usize).is_some_and(|node| !node.ready && node.remaining > 0)
+    }
+
     /// Bytes of a message still to be granted.
     pub(crate) fn remaining_of(&self, slot: u32) -> u64 {
         self.nodes.get(slot as usize).map_or(0, |node| node.remaining)

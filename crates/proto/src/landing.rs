@@ -19,6 +19,7 @@ use crate::arrival::Stage;
 use crate::endpoint::Endpoint;
 use crate::fill::GAP_COUNT_MAX;
 use crate::input::FIRST_PACKETS;
+use crate::limits::FRAME_LEN_FLOOR;
 use crate::path::AckDue;
 use crate::peer::{Phase, row_of_id};
 use crate::sabotage::Sabotage;
@@ -28,6 +29,9 @@ use crate::wire::{self, DATA_FRAME_HEAD_LEN, TrainRepr};
 
 /// Granted messages that are looked at when the one data came for last expects no more.
 const CANDIDATE_COUNT: usize = 4;
+
+/// Payload of a full frame, at least.
+const FULL_LEN_MIN: usize = FRAME_LEN_FLOOR as usize - DATA_FRAME_HEAD_LEN - wire::CHECK_HEAD_LEN;
 
 /// Where the next data will probably go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +61,10 @@ impl Landing {
 /// Where data came last on a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
-    slot: u32,
-    serial: u32,
+    pub(crate) slot: u32,
+    pub(crate) serial: u32,
     /// Where in the message the data ended.
-    offset: u64,
+    pub(crate) offset: u64,
 }
 
 impl Cursor {
@@ -80,7 +84,7 @@ impl Endpoint {
     /// for last, or of another. `None` if nothing is granted, or frames carry sums that must be verified first.
     pub fn predict(&self, link: u8) -> Option<Landing> {
         let cursor = *self.cursors.get(usize::from(link))?;
-        if self.granting.is_empty() {
+        if self.granting.is_empty() || self.closing.is_some() {
             return None;
         }
         let holds = self.arrivals.holds(cursor.slot, cursor.serial);
@@ -233,8 +237,8 @@ impl Endpoint {
         if is_whole {
             self.on_whole(now, slot);
         }
-        if self.arrivals.holds(slot, serial) {
-            self.judge_readiness(slot);
+        if self.grants.is_waiting(slot) {
+            self.judge_readiness(slot); // as in `on_data`
         }
         self.pump_grants(now);
         self.note_train(now, row, usize::from(train.header.path), packet, count as u64);
@@ -253,21 +257,25 @@ impl Endpoint {
         }
     }
 
-    /// Data came frame by frame: the next will probably follow it, and be as long.
-    pub(crate) fn note_data(&mut self, row: u32, slot: u32, link: u8, end: u64, len: usize) {
-        let serial = self.arrivals.serial(slot);
-        if let Some(cursor) = self.cursors.get_mut(usize::from(link)) {
-            *cursor = Cursor { slot, serial, offset: end };
+    /// Data came frame by frame: the next will probably follow it. Unless it is the last of what is granted it is as long
+    /// as a frame allows, or was cut to fill a hole; but no full frame is shorter than the floor.
+    #[inline]
+    pub(crate) fn note_data(
+        &mut self,
+        row: u32,
+        link: u8,
+        cursor: Cursor,
+        len: usize,
+        is_inner: bool,
+    ) {
+        if let Some(at) = self.cursors.get_mut(usize::from(link)) {
+            *at = cursor;
         }
-        let progress = &self.progress[self.arrivals[slot].progress];
-        // The last of a message or of what is granted is as long as it happens to be, and so is what was cut to fill a
-        // hole; but no full frame is shorter than the floor.
-        if end < progress.granted_to
-            && len + DATA_FRAME_HEAD_LEN + wire::CHECK_HEAD_LEN
-                >= usize::from(crate::limits::FRAME_LEN_FLOOR)
+        if is_inner
+            && len >= FULL_LEN_MIN
+            && let Some(active) = self.actives.get_mut(self.rows[row].active)
         {
-            let active = self.activate(row);
-            self.actives[active].data_len_in = len as u16;
+            active.data_len_in = len as u16;
         }
     }
 }

@@ -8,6 +8,7 @@
 use crate::arrival::{Verdict, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
+use crate::landing::Cursor;
 use crate::peer::{NO_MESSAGE, Notice};
 use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
@@ -94,11 +95,11 @@ impl Endpoint {
     pub(crate) fn judge_readiness(&mut self, slot: u32) {
         let data_len = self.data_len(self.arrivals[slot].row);
         let open = self.grants.open_of(slot);
+        // By products, not quotients: this is asked for every frame.
         let grant_len = u64::from(self.settings.grant_packets) * data_len;
-        let in_flight = open.div_ceil(grant_len);
-        let ready = open.div_ceil(data_len) <= u64::from(self.settings.grant_ahead)
-            && in_flight < u64::from(self.settings.grants_in_flight);
-        self.grants.set_ready(slot, ready || open == 0);
+        let open_max = (u64::from(self.settings.grant_ahead) * data_len)
+            .min(u64::from(self.settings.grants_in_flight - 1) * grant_len);
+        self.grants.set_ready(slot, open <= open_max);
     }
 
     /// Granted bytes.
@@ -118,7 +119,9 @@ impl Endpoint {
             return Verdict::Accepted; // never granted: not ours to place
         }
         let serial = self.arrivals.serial(slot);
-        self.note_data(row, slot, link, offset + body.len() as u64, body.len());
+        let end = offset + body.len() as u64;
+        let is_inner = end < progress.granted_to;
+        self.note_data(row, link, Cursor { slot, serial, offset: end }, body.len(), is_inner);
         let progress = &self.progress[self.arrivals[slot].progress];
         if self.saboteur.makes(Sabotage::DoneTooEarly)
             && progress.gaps.missing_len() < 2 * body.len() as u64
@@ -127,7 +130,8 @@ impl Endpoint {
             self.progress[self.arrivals[slot].progress].gaps.fill(start, end, &mut |_, _| ());
         }
         let verdict = self.absorb(now, slot, offset, body, memory);
-        if self.arrivals.holds(slot, serial) {
+        // Arrivals only ever make a message ready; its end has put it out of the grants.
+        if self.grants.is_waiting(slot) {
             self.judge_readiness(slot);
         }
         self.pump_grants(now);

@@ -11,8 +11,9 @@
 //! touched here: the machine names places ([`Place`]) and the driver's [`Memory`] puts bytes there.
 //!
 //! Reading order: [`wire`] (what a frame looks like), `endpoint` (what an endpoint is made of), `input` (a frame
-//! arrives), `arrive`, `fill` (a message finds its receive), `large` (grants), `output` (a frame leaves), `contact` (how
-//! strangers become peers), `turns` (refusal, recall, query), `clock` (timers).
+//! arrives), `arrive`, `fill` (a message finds its receive), `large` (grants), `output` (a frame leaves), `train` and
+//! `landing` (the same for data, many frames at once), `contact` (how strangers become peers), `turns` (refusal, recall,
+//! query), `clock` (timers).
 #![no_std]
 #![forbid(unsafe_code)]
 
