@@ -57,6 +57,7 @@ pub struct Builder {
     pub(crate) faults: Option<Faults>,
     pub(crate) capture: Option<PathBuf>,
     pub(crate) payload_check: Option<bool>,
+    counters: Option<PathBuf>,
     config: Config,
     linger: Duration,
     /// A variable of the environment that made no sense.
@@ -75,6 +76,7 @@ impl Default for Builder {
             faults: None,
             capture: None,
             payload_check: None,
+            counters: None,
             config: Config { settings: links::settings(), ..Config::default() },
             linger: Duration::from_secs(30),
             complaint: None,
@@ -98,6 +100,10 @@ impl Builder {
         ("PACKHORSE_GRANT_PACKETS", "frames per grant"),
         ("PACKHORSE_GRANT_AHEAD", "granted frames still missing when the next grant goes out"),
         ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
+        (
+            "PACKHORSE_COUNTERS",
+            "counters are written there as JSON when an endpoint ends; the process id is appended",
+        ),
     ];
 
     /// As the environment says.
@@ -165,6 +171,7 @@ impl Builder {
                 settings.grant_ahead = value.parse().map_err(|_| wrong("a number of frames"))?;
             }
             "PACKHORSE_CAPTURE" => self.capture = Some(value.into()),
+            "PACKHORSE_COUNTERS" => self.counters = Some(value.into()),
             "PACKHORSE_LOG" => {}
             _ => return Err(unknown(name)),
         }
@@ -284,7 +291,7 @@ impl Builder {
         }
         let links = links::open(&self)?;
         links::fit(&mut self.config, &links, self.payload_check);
-        Ok(Endpoint::new(Engine::open(self.config, links)?, self.linger))
+        Ok(Endpoint::new(Engine::open(self.config, links)?, self.linger, self.counters))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The endpoint.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,16 +42,30 @@ impl Shared {
             (None, None) => format!("peer number {}", peer.0),
         }
     }
+
+    fn counters_json(&self) -> String {
+        let mut pairs = Vec::new();
+        self.engine.each_counter(|name, value| pairs.push(format!("\"{name}\":{value}")));
+        format!("{{{}}}", pairs.join(","))
+    }
 }
 
 /// Closes the endpoint when the last of its handles goes.
 struct Owner {
     shared: Arc<Shared>,
     linger: Duration,
+    counters: Option<PathBuf>,
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if let Some(path) = &self.counters {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{}", std::process::id()));
+            if let Err(error) = std::fs::write(&name, self.shared.counters_json()) {
+                eprintln!("packhorse: counters to {}: {error}", name.to_string_lossy());
+            }
+        }
         self.shared.engine.close();
         self.shared.engine.wait_closed(self.linger);
         self.shared.engine.stop();
@@ -97,9 +112,9 @@ impl Endpoint {
         Builder::new()
     }
 
-    pub(crate) fn new(engine: Arc<Engine>, linger: Duration) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, linger: Duration, counters: Option<PathBuf>) -> Self {
         let shared = Arc::new(Shared { engine, names: Mutex::default() });
-        let owner = Arc::new(Owner { shared: Arc::clone(&shared), linger });
+        let owner = Arc::new(Owner { shared: Arc::clone(&shared), linger, counters });
         Self { shared, owner }
     }
 
@@ -230,9 +245,7 @@ impl Endpoint {
 
     /// The same as a JSON object.
     pub fn counters_json(&self) -> String {
-        let pairs: Vec<String> =
-            self.counters().iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
-        format!("{{{}}}", pairs.join(","))
+        self.shared.counters_json()
     }
 
     /// What its links say of themselves.

@@ -83,6 +83,8 @@ pub(crate) struct Progress {
     pub(crate) grant_count: u32,
     /// A priority receive that matched it while it lies in an overflow entry, or NONE.
     pub(crate) claimant: u32,
+    /// While it waits for its peer's earlier messages to be granted: its neighbours, or NONE.
+    pub(crate) waiting: Option<(u32, u32)>,
 }
 
 /// A posted receive.
@@ -213,6 +215,11 @@ pub(crate) struct Fit {
 }
 
 impl Progress {
+    /// Where the first byte is missing that is wanted; the end of what is wanted if none is.
+    pub(crate) fn first_wanted(&self) -> u64 {
+        self.gaps.first_gap().map_or(self.cap, |gap| gap.0)
+    }
+
     pub(crate) fn held(gaps: GapSet, cap: u64, now: Instant) -> Self {
         Self {
             gaps,
@@ -223,6 +230,7 @@ impl Progress {
             progressed_at: now,
             grant_count: 0,
             claimant: NONE,
+            waiting: None,
         }
     }
 }

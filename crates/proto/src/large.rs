@@ -9,6 +9,7 @@ use crate::arrival::{Verdict, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::landing::Cursor;
+use crate::limits::GrantPolicy;
 use crate::peer::{NO_MESSAGE, Notice};
 use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
@@ -25,28 +26,91 @@ const GRANT_PIECE_COUNT_MAX: usize = 4096;
 const REGRANT_COUNT_MAX: usize = 8;
 
 impl Endpoint {
-    /// A large message was matched: it takes part in the grants.
+    /// A large message was matched: it takes part in the grants, or waits for an earlier one of its peer (PROTOCOL §8.4).
     pub(crate) fn start_grants(&mut self, now: Instant, slot: u32) {
-        let progress = &mut self.progress[self.arrivals[slot].progress];
-        progress.granted_to = progress.gaps.first_gap().map_or(progress.cap, |gap| gap.0);
-        // What is present beyond the first gap (a pulled message whose records came after all) is granted too:
-        // simpler than granting around it, and its bytes are ignored when they come again.
-        let remaining = progress.cap - progress.granted_to;
-        self.grants.start(slot, remaining);
-        self.granting.push(slot);
-        if self.regrant_at == Instant::NEVER {
-            self.regrant_at = now + self.settings.initial_rtt_ns;
+        let (row, progress) =
+            (self.arrivals[slot].row, &self.progress[self.arrivals[slot].progress]);
+        let wanted = progress.cap - progress.first_wanted();
+        let before = match self.rows[row].granting {
+            NONE => 0,
+            earlier => self.grants.remaining_of(earlier),
+        };
+        let takes_turns = self.settings.grant_policy == GrantPolicy::SmallestFirst;
+        if takes_turns && before > 0 && wanted >= before / 2 {
+            self.wait_behind(row, slot);
+            return;
         }
+        if before == 0 {
+            self.rows[row].granting = slot;
+        }
+        self.begin_grants(slot, now + self.settings.initial_rtt_ns);
         self.pump_grants(now);
     }
 
+    fn begin_grants(&mut self, slot: u32, look_at: Instant) {
+        let progress = &mut self.progress[self.arrivals[slot].progress];
+        // What is present beyond the first gap (a pulled message whose records came after all) is granted too:
+        // simpler than granting around it, and its bytes are ignored when they come again.
+        progress.granted_to = progress.first_wanted();
+        let remaining = progress.cap - progress.granted_to;
+        self.grants.start(slot, remaining);
+        self.granting.push(slot);
+        self.regrant_at = self.regrant_at.min(look_at);
+    }
+
+    /// Puts a message behind those of its peer that wait.
+    fn wait_behind(&mut self, row: u32, slot: u32) {
+        let last = self.rows[row].waiting_last;
+        self.progress[self.arrivals[slot].progress].waiting = Some((last, NONE));
+        self.rows[row].waiting_last = slot;
+        match last {
+            NONE => self.rows[row].waiting_first = slot,
+            last => self.set_neighbours(last, |(before, _)| (before, slot)),
+        }
+    }
+
+    fn set_neighbours(&mut self, slot: u32, change: impl FnOnce((u32, u32)) -> (u32, u32)) {
+        let progress = &mut self.progress[self.arrivals[slot].progress];
+        progress.waiting = progress.waiting.map(change);
+    }
+
+    /// Takes a message out of the queue of its peer; false if it did not wait.
+    fn wait_no_more(&mut self, slot: u32) -> bool {
+        let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
+        let Some(progress) = self.progress.get_mut(index) else { return false };
+        let Some((before, behind)) = progress.waiting.take() else { return false };
+        match before {
+            NONE => self.rows[row].waiting_first = behind,
+            before => self.set_neighbours(before, |(first, _)| (first, behind)),
+        }
+        match behind {
+            NONE => self.rows[row].waiting_last = before,
+            behind => self.set_neighbours(behind, |(_, last)| (before, last)),
+        }
+        true
+    }
+
+    /// The peer's message that was granted needs no more, or is gone: the next begins.
+    fn pass_turn(&mut self, row: u32, look_at: Instant) {
+        let next = self.rows[row].waiting_first;
+        self.rows[row].granting = next;
+        if next != NONE {
+            self.wait_no_more(next);
+            self.begin_grants(next, look_at);
+        }
+    }
+
     pub(crate) fn stop_grants(&mut self, slot: u32) {
-        if !self.arrivals[slot].is_large {
+        if !self.arrivals[slot].is_large || self.wait_no_more(slot) {
             return;
         }
         self.grants.stop(slot);
         if let Some(at) = self.granting.iter().position(|&granting| granting == slot) {
             self.granting.swap_remove(at);
+        }
+        let row = self.arrivals[slot].row;
+        if self.rows[row].granting == slot {
+            self.pass_turn(row, Instant(0)); // granted by the look that is due now
         }
     }
 
@@ -88,6 +152,9 @@ impl Endpoint {
             self.counters.grants += 1;
             self.notify(row, Content::Grant { slot, serial, offset, len: len as u32 });
             self.judge_readiness(slot);
+            if self.rows[row].granting == slot && self.grants.remaining_of(slot) == 0 {
+                self.pass_turn(row, now + self.settings.initial_rtt_ns);
+            }
         }
     }
 

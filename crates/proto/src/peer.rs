@@ -79,6 +79,10 @@ pub(crate) struct Row {
     pub(crate) directed_count: u32,
     /// Messages of this peer in `Endpoint::arrivals`.
     pub(crate) arrival_count: u32,
+    /// Its large message that is granted now, and those that wait behind it (PROTOCOL §8.4): slots, or NONE.
+    pub(crate) granting: u32,
+    pub(crate) waiting_first: u32,
+    pub(crate) waiting_last: u32,
     /// Order of the newest refusal or recall sent, and of the newest heard.
     pub(crate) turn_sent: u16,
     pub(crate) turn_heard: u16,
@@ -382,6 +386,9 @@ impl Row {
             active: NONE,
             directed_count: 0,
             arrival_count: 0,
+            granting: NONE,
+            waiting_first: NONE,
+            waiting_last: NONE,
             turn_sent: 0,
             turn_heard: 0,
             frame_len_max: 0,

@@ -33,17 +33,12 @@ impl System for Ours {
         let theirs = control.exchange(&endpoint.address().to_string())?;
         let theirs = theirs.parse().with_context(|| format!("{theirs:?} is no address"))?;
         let peer = endpoint.peer(&theirs)?;
-        let outcome = match (job.pattern, job.role) {
+        match (job.pattern, job.role) {
             (Pattern::PingPong, Role::Active) => ping(&endpoint, peer, job),
             (Pattern::PingPong, Role::Passive) => pong(&endpoint, peer, job),
             (Pattern::Stream | Pattern::Rate, Role::Active) => pour(&endpoint, peer, job),
             (Pattern::Stream | Pattern::Rate, Role::Passive) => count(&endpoint, peer, job),
-        };
-        if let Some(path) = std::env::var_os("PACKHORSE_BENCH_COUNTERS") {
-            let path = std::path::Path::new(&path).with_extension(format!("{:?}", job.role));
-            std::fs::write(path, endpoint.counters_json()).ok();
         }
-        outcome
     }
 }
 
