@@ -28,6 +28,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 pub use config::{UdpConfig, UdpError, Use};
 pub use locate::{from_locator, show, to_locator};
 
+use crate::burst::Piece;
 use crate::mem::Table;
 use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
 use crate::sys::outbox::{Outbox, Refused, Rules};
@@ -526,6 +527,25 @@ impl Link<Table> for Udp {
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
+        if let [frame] = &burst.frames()[first..]
+            && let [piece @ Piece::Head { .. }] = burst.pieces(frame)
+            && let Some(addr) = place_of(&frame.to, self.socket.is_v6(), self.speaks_v4)
+        {
+            // The lone frame is the one somebody waits for: nothing is set up for it.
+            self.counters.calls_out += 1;
+            match self.socket.send_to(burst.head_bytes(piece), addr) {
+                Ok(_) => {
+                    self.counters.frames_out += 1;
+                    return Ok(1);
+                }
+                // Told once, perhaps of an earlier frame: what more there is to it stands in the error queue.
+                Err(error) if error.raw_os_error().is_some_and(is_unreachable) => {
+                    self.read_troubles();
+                }
+                Err(_) => {}
+            }
+            // If it still does not go, the long way finds out why.
+        }
         self.send_all(burst, first, memory)
     }
 

@@ -99,7 +99,7 @@ impl std::fmt::Debug for Inbox {
 }
 
 // SAFETY: the pointers that make it not `Send` by itself are used by the kernel only, in a call that borrows what they point
-// to, and again only while that is still in its place (`Made`).
+// to: its own vectors and regions, which do not move with it, and memory of a table, while that is in its place (`Made`).
 unsafe impl Send for Inbox {}
 
 impl Inbox {
@@ -132,14 +132,13 @@ impl Inbox {
         memory: &mut Table,
     ) -> io::Result<usize> {
         let slot_count = slot_count.clamp(1, SLOT_COUNT_MAX);
-        let stamped = landing.map(|(landing, per_slot)| (*landing, per_slot, memory.stamp()));
-        let made_for = Some(Made { slot_count, landing: stamped });
-        if self.made_for != made_for {
+        if self.is_made(slot_count, landing, memory) {
+            (0..slot_count).for_each(|slot| self.renew_message(slot));
+        } else {
             self.expect(slot_count, landing, memory);
-            self.made_for = made_for;
-        }
-        for slot in 0..slot_count {
-            self.set_message(slot);
+            (0..slot_count).for_each(|slot| self.set_message(slot));
+            let stamped = landing.map(|(landing, per_slot)| (*landing, per_slot, memory.stamp()));
+            self.made_for = Some(Made { slot_count, landing: stamped });
         }
         let fd = socket.as_raw_fd();
         if slot_count == 1 {
@@ -154,6 +153,24 @@ impl Inbox {
         let (flags, no_limit) = (libc::MSG_DONTWAIT as _, ptr::null_mut());
         // SAFETY: as above, for each of `count` messages; no slot, head or place is in two of them.
         answer(unsafe { libc::recvmmsg(fd, at, count, flags, no_limit) })
+    }
+
+    /// Whether messages and parts of the last call are good for this one.
+    fn is_made(
+        &self,
+        slot_count: usize,
+        landing: Option<(&Landing, usize)>,
+        memory: &Table,
+    ) -> bool {
+        let Some(made) = &self.made_for else { return false };
+        let is_same_landing = match (&made.landing, landing) {
+            (None, None) => true,
+            (Some((before, per_slot_before, stamp)), Some((now, per_slot))) => {
+                before == now && *per_slot_before == per_slot && *stamp == memory.stamp()
+            }
+            _ => false,
+        };
+        made.slot_count == slot_count && is_same_landing
     }
 
     /// Makes parts for each slot. No pointer into `parts` is made before all of them are there.
@@ -234,19 +251,22 @@ impl Inbox {
         true
     }
 
-    /// Everything the kernel reads, or changed in the last call.
+    /// Everything the kernel reads.
     fn set_message(&mut self, slot: usize) {
         let expected = &self.expected[slot];
-        let name = &mut self.names[slot];
-        *name = Name::ROOM;
         let message = &mut self.messages[slot].msg_hdr;
-        message.msg_namelen = name.len();
-        message.msg_name = name.ptr_mut().cast();
+        message.msg_name = self.names[slot].ptr_mut().cast();
         message.msg_iov = self.parts[expected.part_start..expected.part_end].as_mut_ptr();
         message.msg_iovlen = (expected.part_end - expected.part_start) as _;
-        let control = &mut self.controls[slot];
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(control) as _;
+        message.msg_control = self.controls[slot].as_mut_ptr().cast();
+        self.renew_message(slot);
+    }
+
+    /// Everything the kernel changes.
+    fn renew_message(&mut self, slot: usize) {
+        let message = &mut self.messages[slot].msg_hdr;
+        message.msg_namelen = Name::ROOM.len();
+        message.msg_controllen = size_of::<[u64; CONTROL_WORD_COUNT]>() as _;
         message.msg_flags = 0;
     }
 

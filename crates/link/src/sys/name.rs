@@ -102,7 +102,7 @@ impl Name {
         }
     }
 
-    pub(super) fn len(&self) -> libc::socklen_t {
+    pub(super) const fn len(&self) -> libc::socklen_t {
         self.len
     }
 

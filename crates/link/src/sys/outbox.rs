@@ -145,12 +145,6 @@ impl Outbox {
         place: impl Fn(&crate::Locator) -> Option<SocketAddr>,
     ) -> Sent {
         let frames = &burst.frames()[first..];
-        if let [frame] = frames
-            && let [piece @ Piece::Head { .. }] = burst.pieces(frame)
-            && let Some(addr) = place(&frame.to)
-        {
-            return send_lone(socket, burst.head_bytes(piece), &Name::new(addr, socket.is_v6()));
-        }
         self.clear();
         let mut at = 0;
         while at < frames.len() && self.planned.len() < MESSAGE_COUNT_MAX {
@@ -340,16 +334,6 @@ impl Outbox {
             sent.train_count += usize::from(planned.segment_len > 0);
         }
         sent
-    }
-}
-
-/// The lone frame is the one somebody waits for: nothing is set up for it.
-fn send_lone(socket: &Socket, bytes: &[u8], name: &Name) -> Sent {
-    let (fd, at, len) = (socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
-    // SAFETY: the kernel reads `bytes` and `name`, which outlive the call.
-    match answer_len(unsafe { libc::sendto(fd, at, len, FLAGS, name.ptr(), name.len()) }) {
-        Ok(_) => Sent { frame_count: 1, is_called: true, ..Sent::default() },
-        Err(error) => refused(1, &error),
     }
 }
 

@@ -254,6 +254,15 @@ impl Socket {
         answer_len(unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, 0) }).map(drop)
     }
 
+    /// Sends bytes somewhere.
+    pub(crate) fn send_to(&self, bytes: &[u8], addr: SocketAddr) -> io::Result<usize> {
+        let name = Name::new(addr, self.is_v6);
+        let (fd, at, len) = (self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the kernel reads `bytes` and `name`, which outlive the call.
+        answer_len(unsafe { libc::sendto(fd, at, len, flags, name.ptr(), name.len()) })
+    }
+
     /// Sends bytes to where it is connected.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let (at, len) = (bytes.as_ptr().cast(), bytes.len());

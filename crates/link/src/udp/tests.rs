@@ -203,6 +203,17 @@ fn a_port_without_a_socket_is_noticed_and_others_are_still_reached() {
 }
 
 #[test]
+fn an_error_that_a_send_is_told_of_is_noticed_too() {
+    let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    let gone = open().locator();
+    send_all(&mut a, &burst_of(gone, [&b"anybody?"[..]]), &mut memory);
+    std::thread::sleep(Duration::from_millis(5)); // the answer comes at once, but not in our time
+    send_all(&mut a, &burst_of(b.locator(), [&b"you?"[..]]), &mut memory);
+    assert_eq!(frames(&mut b, 1)[0].1, b"you?");
+    assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: gone }));
+}
+
+#[test]
 fn places_that_are_none_are_lost_and_noticed() {
     let (mut a, mut b, mut memory) = (open(), open(), Table::default());
     let mut burst = burst_of([7; 24], [&b"x"[..]]);
