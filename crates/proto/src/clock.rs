@@ -17,6 +17,8 @@ use crate::types::{Instant, Locator, Memory, PeerId};
 
 /// Unanswered probes before silence may end an association.
 const GONE_PROBE_COUNT: u32 = 5;
+/// Silence after which unanswered probes mean that the path's window is void.
+const COLLAPSE_NS: u64 = 20 * MS;
 /// Unanswered probes before a path is left for another.
 const LEAVE_PROBE_COUNT: u32 = 3;
 /// A quiet row's active record is put away after this.
@@ -226,7 +228,8 @@ impl Endpoint {
         path.probe_now = true;
         path.progress_at = now;
         self.counters.probes += 1;
-        if path.probe_count > 1 {
+        // Two probes in a row may find a process that does not run just now; a path that fell silent stays so.
+        if path.probe_count > 1 && silent_ns >= COLLAPSE_NS {
             path.window.on_probe_timeout_repeated();
         }
         if path.probe_count >= LEAVE_PROBE_COUNT && others && path.is_usable() {

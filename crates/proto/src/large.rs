@@ -106,7 +106,7 @@ impl Endpoint {
         }
         self.grants.stop(slot);
         if let Some(at) = self.granting.iter().position(|&granting| granting == slot) {
-            self.granting.swap_remove(at);
+            self.granting.remove(at); // in the order of their beginnings: that is how data is expected
         }
         let row = self.arrivals[slot].row;
         if self.rows[row].granting == slot {

@@ -13,9 +13,9 @@ use super::system::{Control, Job, Outcome, Pattern, Role, Rounds, System, Tally}
 const DATA: u64 = 1;
 const STOP: u64 = 2;
 /// Messages of a stream on their way at once: enough that one is always being moved while another is announced.
-const STREAM_LEN_IN_FLIGHT: usize = 8 << 20;
-const STREAM_COUNT_MAX: usize = 64;
-const STREAM_COUNT_MIN: usize = 4;
+const STREAM_LEN_IN_FLIGHT: usize = 1 << 20;
+const STREAM_COUNT_MAX: usize = 16;
+const STREAM_COUNT_MIN: usize = 2;
 /// A sender looks for the word that ends it so often.
 const LOOK_EVERY: usize = 32;
 
@@ -126,7 +126,7 @@ fn pour(endpoint: &Endpoint, peer: Peer, job: &Job) -> Result<Outcome> {
 fn count(endpoint: &Endpoint, peer: Peer, job: &Job) -> Result<Outcome> {
     let post = |buffer: Vec<u8>| endpoint.recv(Wanted::tag(DATA).from(peer), buffer);
     let mut coming: VecDeque<Receiving<Vec<u8>>> =
-        (0..depth(job) * 2).map(|_| post(vec![0; job.bytes])).collect();
+        (0..depth(job) + 1).map(|_| post(vec![0; job.bytes])).collect();
     let mut tally = Tally::new(job);
     while let Some(mut oldest) = coming.pop_front() {
         let message = loop {
