@@ -308,6 +308,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Sends what there is to send, as far as the links take it.
     pub fn transmit(&mut self, now: Instant) -> usize {
+        while let Some((link, to)) = self.endpoint.poll_new_path() {
+            if let Some(path) = self.links.get_mut(usize::from(link)) {
+                let frame_len_max = path.frame_len_to(&to.0);
+                self.endpoint.on_too_long(link, &to, frame_len_max);
+            }
+        }
         let mut sent = 0;
         for _ in 0..BURSTS_PER_TURN {
             let is_full = self.fill(now);
@@ -433,6 +439,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         sent
+    }
+
+    /// The time of the last turn.
+    pub fn turned_at(&self) -> Instant {
+        self.turned_at
     }
 
     /// When to turn again even if nothing arrives.

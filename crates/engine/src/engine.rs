@@ -284,29 +284,37 @@ impl Engine {
         }
     }
 
-    /// After a post: what can leave leaves now. `may_wait`: something else is on its way to the same peer, and whoever drives
-    /// comes by soon, so that this can share a frame with what follows.
+    /// After a post: what can leave leaves now, unless it may wait.
     fn after_post(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, may_wait: bool) {
-        if !may_wait || !self.is_driven_soon(&inner) {
+        if !may_wait {
             inner.core.transmit(now);
         }
         inner.settle();
         self.release(inner);
     }
 
+    /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
+    /// comes by soon. Then the time of the last turn will do: reading the clock costs as much as the post.
+    fn send_time(&self, inner: &Inner, peer: PeerId) -> (Instant, bool) {
+        if inner.core.rules().is_busy(peer) && self.is_driven_soon(inner) {
+            (inner.core.turned_at(), true)
+        } else {
+            (self.now(), false)
+        }
+    }
+
     /// Posts a send of lent memory.
     pub fn send(&self, send: Send, memory: Memory) -> Result<RequestId, Refused> {
         let mut inner = self.lock();
-        let now = self.now();
+        let (now, may_wait) = self.send_time(&inner, send.peer);
         let len = memory.len();
         let id = inner.core.memory().insert(memory);
         let request = inner.requests.next_id();
         let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
-        let is_busy = inner.core.rules().is_busy(send.peer);
         match inner.core.endpoint().post_send(now, spec) {
             Ok(req) => {
                 inner.requests.put(pending(req, Some(id)));
-                self.after_post(inner, now, is_busy);
+                self.after_post(inner, now, may_wait);
                 Ok(request)
             }
             Err(error) => Err(Refused { error, memory: inner.core.memory().remove(id) }),
@@ -316,11 +324,10 @@ impl Engine {
     /// Sends a copy of these bytes; nothing to wait for. Refused if the resend pool is full or they are too long for it.
     pub fn send_copied(&self, send: Send, bytes: &[u8]) -> Result<(), PostError> {
         let mut inner = self.lock();
-        let now = self.now();
+        let (now, may_wait) = self.send_time(&inner, send.peer);
         let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));
-        let is_busy = inner.core.rules().is_busy(send.peer);
         inner.core.endpoint().post_send(now, spec)?;
-        self.after_post(inner, now, is_busy);
+        self.after_post(inner, now, may_wait);
         Ok(())
     }
 

@@ -78,6 +78,7 @@ impl Endpoint {
             frame_len,
             self.settings.initial_rtt_ns,
         ));
+        self.show_path(0, locator);
         self.make_ready(row);
         self.arm(now, row);
     }
@@ -390,6 +391,10 @@ impl Endpoint {
                 frame_len,
                 rtt_ns,
             ));
+        }
+        for index in 0..active.paths.len() {
+            let path = &self.actives[self.rows[row].active].paths[index];
+            self.show_path(path.link, path.locator);
         }
         self.counters.joined += 1;
         self.events.push_back(Event::Joined { peer: crate::types::PeerId(row) });

@@ -97,6 +97,8 @@ pub struct Endpoint {
     pub(crate) wake_at: Instant,
     /// Contents of an Ack that is being read which are not simply over; empty otherwise.
     pub(crate) accepted: Vec<Content>,
+    /// Paths not yet shown by `poll_new_path`.
+    pub(crate) new_paths: VecDeque<(u8, Locator)>,
     pub(crate) closing: Option<Closing>,
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
@@ -105,6 +107,9 @@ pub struct Endpoint {
     #[cfg(test)]
     pub(crate) is_thorough: bool,
 }
+
+/// Paths kept for `poll_new_path`.
+const NEW_PATH_COUNT_MAX: usize = 256;
 
 impl Endpoint {
     /// Opens an endpoint. Nothing is sent.
@@ -162,6 +167,7 @@ impl Endpoint {
             ack_timers: Ring::new(),
             wake_at: Instant::NEVER,
             accepted: Vec::new(),
+            new_paths: VecDeque::new(),
             closing: None,
             closed: false,
             counters: Counters::default(),
@@ -248,6 +254,20 @@ impl Endpoint {
     /// Whether the peer has verified itself and its association lives.
     pub fn is_joined(&self, peer: PeerId) -> bool {
         self.rows.get(peer.0).is_some_and(|row| row.phase == Phase::Joined)
+    }
+
+    /// A path that frames will take from now on: whoever knows that long frames do not pass there says so
+    /// (`on_too_long`) before the first is sent.
+    #[inline]
+    pub fn poll_new_path(&mut self) -> Option<(u8, Locator)> {
+        self.new_paths.pop_front()
+    }
+
+    pub(crate) fn show_path(&mut self, link: u8, locator: Locator) {
+        // A driver who never asks has nothing to say either.
+        if self.new_paths.len() < NEW_PATH_COUNT_MAX {
+            self.new_paths.push_back((link, locator));
+        }
     }
 
     /// Whether frames to this peer are on their way, unacknowledged: what is posted now may wait for company.

@@ -222,14 +222,15 @@ impl Endpoint {
         if path.locator != origin.from || path.link != origin.link {
             self.on_new_locator(now, row, path_index, origin);
         }
-        let local_id = self.rows[row].local_id;
+        let (local_id, first) = (self.rows[row].local_id, self.rows[row].message_in);
         let (verdict, answer) = self.on_records(now, (row, origin.link), view, memory);
         // The association may have ended or been renewed by what the frame said.
         if verdict == Verdict::Accepted
             && self.rows[row].local_id == local_id
             && self.rows[row].phase == Phase::Joined
         {
-            self.note_received(now, row, path_index, packet, answer);
+            let message_count = self.rows[row].message_in.saturating_sub(first);
+            self.note_received(now, row, path_index, packet, message_count, answer);
         }
     }
 
@@ -241,6 +242,7 @@ impl Endpoint {
         row: u32,
         path_index: usize,
         packet: u64,
+        message_count: u64,
         answer: Answer,
     ) {
         let active = self.activate(row);
@@ -250,7 +252,7 @@ impl Endpoint {
             return;
         }
         let at_once = answer == Answer::AtOnce || !in_order || packet <= FIRST_PACKETS;
-        match path.owe_ack(now, at_once, &self.settings) {
+        match path.owe_ack(now, message_count, at_once, &self.settings) {
             AckDue::Now => self.make_ready(row),
             AckDue::At(at) => self.arm_ack(at, row),
             AckDue::Known => {}

@@ -100,6 +100,9 @@ pub(crate) struct Path {
     frame_probe_len: u16,
 }
 
+/// So many messages in a frame count as one more frame to be acknowledged.
+const MESSAGES_PER_FRAME: u32 = 4;
+
 impl Path {
     pub(crate) fn new(
         link: u8,
@@ -179,10 +182,17 @@ impl Path {
         self.standing == Standing::Proven
     }
 
-    /// One more packet waits for its acknowledgement, which is due at once or in a while (PROTOCOL §5.4).
+    /// One more packet waits for its acknowledgement, which is due at once or in a while (PROTOCOL §5.4). With many messages
+    /// in it, it counts for several: their sender is one who waits for many.
     #[inline]
-    pub(crate) fn owe_ack(&mut self, now: Instant, at_once: bool, settings: &Settings) -> AckDue {
-        self.ack_pending_count += 1;
+    pub(crate) fn owe_ack(
+        &mut self,
+        now: Instant,
+        message_count: u64,
+        at_once: bool,
+        settings: &Settings,
+    ) -> AckDue {
+        self.ack_pending_count += 1 + message_count as u32 / MESSAGES_PER_FRAME;
         let at_once = at_once || self.ack_pending_count >= settings.ack_every;
         self.ack_is_due(now, at_once, settings.ack_delay_ns)
     }

@@ -342,7 +342,7 @@ impl Endpoint {
             Ok(placed_len) => placed_len,
             Err(miss) => {
                 if self.on_missed(now, row, miss, head, body, memory) == Verdict::Accepted {
-                    self.note_next(now, row, header.path);
+                    self.note_next(now, row, header.path, 1);
                 }
                 return true;
             }
@@ -350,7 +350,7 @@ impl Endpoint {
         self.counters.messages_in += 1;
         self.counters.bytes_placed += placed_len;
         path.received.record_next(now);
-        match path.owe_ack(now, path.received.largest() <= FIRST_PACKETS, &self.settings) {
+        match path.owe_ack(now, 1, path.received.largest() <= FIRST_PACKETS, &self.settings) {
             AckDue::Now => self.rows.make_ready(row),
             AckDue::At(at) => self.arm_ack(at, row),
             AckDue::Known => {}
@@ -403,7 +403,7 @@ impl Endpoint {
             Err(miss) => self.on_missed(now, row, miss, head, body, memory),
         };
         if verdict == Verdict::Accepted {
-            self.note_next(now, row, header.path);
+            self.note_next(now, row, header.path, 1);
         }
         true
     }
@@ -479,6 +479,7 @@ impl Endpoint {
             return true;
         }
         let mut all = Verdict::Accepted;
+        let first = self.rows[row].message_in;
         for (head, body) in plain.messages() {
             if let Err(miss) = self.take_next(row, head, body, memory)
                 && self.on_missed(now, row, miss, head, body, memory) == Verdict::Refused
@@ -487,7 +488,8 @@ impl Endpoint {
             }
         }
         if all == Verdict::Accepted {
-            self.note_next(now, row, header.path);
+            let message_count = self.rows[row].message_in.saturating_sub(first);
+            self.note_next(now, row, header.path, message_count);
         }
         true
     }
@@ -517,10 +519,11 @@ impl Endpoint {
 
     /// Counts the packet that was expected as received (`Endpoint::note_received`).
     #[inline]
-    fn note_next(&mut self, now: Instant, row: u32, path: u8) {
+    fn note_next(&mut self, now: Instant, row: u32, path: u8, message_count: u64) {
         let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
         path.received.record_next(now);
-        match path.owe_ack(now, path.received.largest() <= FIRST_PACKETS, &self.settings) {
+        let at_once = path.received.largest() <= FIRST_PACKETS;
+        match path.owe_ack(now, message_count, at_once, &self.settings) {
             AckDue::Now => self.rows.make_ready(row),
             AckDue::At(at) => self.arm_ack(at, row),
             AckDue::Known => {}

@@ -8,13 +8,21 @@ use std::ptr;
 
 use super::socket::Socket;
 
-/// The MTU of the interface that has this address; of any that is up, the largest, if the address is a wildcard.
-/// `None` where the system does not say.
+/// The MTU of the interface that has this address. Of those that are up, the largest, if the address is a wildcard; the
+/// loopback's, which is like no other's, only if there is no other. `None` where the system does not say.
 pub(crate) fn mtu_of(ip: IpAddr, asked_through: &Socket) -> Option<usize> {
+    if !ip.is_unspecified() {
+        return largest_mtu(ip, false, asked_through);
+    }
+    largest_mtu(ip, false, asked_through).or_else(|| largest_mtu(ip, true, asked_through))
+}
+
+fn largest_mtu(ip: IpAddr, with_loopback: bool, asked_through: &Socket) -> Option<usize> {
     let mut found = None;
     each_interface(|name, addr, flags| {
         let is_meant = if ip.is_unspecified() {
-            flags & libc::IFF_UP != 0
+            let is_loopback = flags & libc::IFF_LOOPBACK != 0;
+            flags & libc::IFF_UP != 0 && addr.is_some() && is_loopback == with_loopback
         } else if ip.is_loopback() {
             flags & libc::IFF_LOOPBACK != 0
         } else {
