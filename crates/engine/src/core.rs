@@ -3,6 +3,7 @@
 //! A turn receives what the links have, lets timers fire, and sends what there is to send, each within bounds, and says how
 //! much it did. It relies on its caller for the time, and for calling again when it did something or a timer is due.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 
@@ -14,6 +15,7 @@ use packhorse_proto::{
 };
 
 use crate::counters::Counters;
+use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
 const COPY_LEN_MAX: u32 = 256;
@@ -26,6 +28,8 @@ const TRAIN_LEN_MAX: usize = 65_000;
 const BURSTS_PER_TURN: usize = 8;
 /// After a pause of this length links are drained before timers fire: what looks late may be waiting in a socket.
 const LATE_NS: u64 = 2 * MS;
+/// Remarks kept.
+const REMARK_COUNT_MAX: usize = 64;
 /// How often they are asked then.
 const DRAIN_COUNT_MAX: usize = 256;
 
@@ -96,6 +100,9 @@ pub struct Core<L, M> {
     lifts: Vec<(usize, usize)>,
     /// Frames and bytes of a train at most.
     train_max: (usize, usize),
+    train_watch: TrainWatch,
+    /// What a person should know, oldest first.
+    remarks: VecDeque<String>,
     turned_at: Instant,
     counters: Counters,
 }
@@ -125,6 +132,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             scratch: Vec::new(),
             lifts: Vec::new(),
             train_max: (TRAIN_COUNT_MAX, TRAIN_LEN_MAX),
+            train_watch: TrainWatch::new(now),
+            remarks: VecDeque::new(),
             turned_at: now,
             counters: Counters::default(),
         })
@@ -187,12 +196,46 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             let mut lent =
                 Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
             self.endpoint.on_timeout(now, &mut lent);
+            self.watch_trains(now);
             work += 1;
         }
         self.turned_at = now;
         work += self.transmit(now);
         self.counters.turns_idle += u64::from(work == 0);
         work
+    }
+
+    /// Trains that do not get through are given up, for a while. Losses come with timers, so this is where to look.
+    fn watch_trains(&mut self, now: Instant) {
+        let lost = self.endpoint.counters().packets_lost;
+        let Some(advice) = self.train_watch.look(now, lost, self.counters.frames_in_trains) else {
+            return;
+        };
+        self.links.iter_mut().for_each(|link| link.set_trains(advice == Advice::On));
+        let what = match advice {
+            Advice::Off => {
+                "frames sent as trains do not arrive on this path: trains are off for a minute"
+            }
+            Advice::On => "trains are tried again",
+        };
+        self.remark(what.into());
+    }
+
+    fn remark(&mut self, text: String) {
+        if self.remarks.len() == REMARK_COUNT_MAX {
+            self.remarks.pop_front();
+        }
+        self.remarks.push_back(text);
+    }
+
+    /// What a person should know, oldest first: a bounded log.
+    pub fn remarks(&mut self) -> impl Iterator<Item = &str> {
+        for index in 0..self.links.len() {
+            while let Some(text) = self.links[index].poll_remark() {
+                self.remark(text);
+            }
+        }
+        self.remarks.iter().map(String::as_str)
     }
 
     /// Everything the links hold, after a late turn.
@@ -341,6 +384,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             if count_max > 0 && self.endpoint.poll_train(now, count_max, len_max, &mut self.train) {
                 self.put_train();
                 count += self.train.count;
+                if self.train.count > 1 {
+                    self.counters.frames_in_trains += self.train.count as u64;
+                }
             } else if self.endpoint.poll_transmit(now, &mut self.tx) {
                 self.put_frame();
                 count += 1;

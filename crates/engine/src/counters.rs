@@ -31,6 +31,8 @@ counters! {
     bytes_landed,
     /// Payload that landed in the wrong place and was moved.
     landings_wrong,
+    /// Frames of granted data that left next to each other.
+    frames_in_trains,
     /// Bursts a link did not take whole.
     sends_blocked,
     /// Errors of links, taken for lost frames.

@@ -487,6 +487,11 @@ impl Engine {
         }
     }
 
+    /// What a person should know, oldest first.
+    pub fn remarks(&self) -> Vec<String> {
+        self.lock().core.remarks().map(str::to_owned).collect()
+    }
+
     /// What the links say of themselves.
     pub fn about_links(&self) -> Vec<packhorse_link::About> {
         self.lock().core.links().iter().map(|link| link.about().clone()).collect()

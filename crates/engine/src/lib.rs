@@ -18,6 +18,7 @@ mod engine;
 mod helper;
 mod requests;
 mod waiting;
+mod watch;
 
 pub use core::{Core, Lent, OpenError};
 pub use counters::Counters;

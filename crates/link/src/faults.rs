@@ -248,6 +248,10 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Faulty<L> {
         self.inner.lift(index, first, memory);
     }
 
+    fn set_trains(&mut self, is_on: bool) {
+        self.inner.set_trains(is_on);
+    }
+
     fn poll_notice(&mut self) -> Option<Notice> {
         self.inner.poll_notice()
     }

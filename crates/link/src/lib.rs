@@ -160,6 +160,11 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
         let _ = (index, first, memory);
     }
 
+    /// Whether it may send trains; it still does so only where it can. For paths on which trains are lost.
+    fn set_trains(&mut self, is_on: bool) {
+        let _ = is_on;
+    }
+
     /// Something it noticed.
     fn poll_notice(&mut self) -> Option<Notice> {
         None
@@ -202,6 +207,9 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Link<M> for Box<L> {
     }
     fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
         (**self).lift(index, first, memory);
+    }
+    fn set_trains(&mut self, is_on: bool) {
+        (**self).set_trains(is_on);
     }
     fn poll_notice(&mut self) -> Option<Notice> {
         (**self).poll_notice()

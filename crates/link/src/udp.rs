@@ -564,6 +564,10 @@ impl Link<Table> for Udp {
         self.counters.lifted_bytes += lifted as u64;
     }
 
+    fn set_trains(&mut self, is_on: bool) {
+        Self::set_trains(self, is_on);
+    }
+
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }

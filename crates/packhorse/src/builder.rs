@@ -58,6 +58,7 @@ pub struct Builder {
     pub(crate) capture: Option<PathBuf>,
     pub(crate) payload_check: Option<bool>,
     counters: Option<PathBuf>,
+    log: bool,
     config: Config,
     linger: Duration,
     /// A variable of the environment that made no sense.
@@ -77,6 +78,7 @@ impl Default for Builder {
             capture: None,
             payload_check: None,
             counters: None,
+            log: false,
             config: Config { settings: links::settings(), ..Config::default() },
             linger: Duration::from_secs(30),
             complaint: None,
@@ -172,7 +174,7 @@ impl Builder {
             }
             "PACKHORSE_CAPTURE" => self.capture = Some(value.into()),
             "PACKHORSE_COUNTERS" => self.counters = Some(value.into()),
-            "PACKHORSE_LOG" => {}
+            "PACKHORSE_LOG" => self.log = parse_switch(value).ok_or_else(|| wrong("on or off"))?,
             _ => return Err(unknown(name)),
         }
         Ok(())
@@ -291,7 +293,7 @@ impl Builder {
         }
         let links = links::open(&self)?;
         links::fit(&mut self.config, &links, self.payload_check);
-        Ok(Endpoint::new(Engine::open(self.config, links)?, self.linger, self.counters))
+        Ok(Endpoint::new(Engine::open(self.config, links)?, self.linger, self.counters, self.log))
     }
 }
 

@@ -55,10 +55,16 @@ struct Owner {
     shared: Arc<Shared>,
     linger: Duration,
     counters: Option<PathBuf>,
+    log: bool,
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if self.log {
+            for notice in self.shared.engine.remarks() {
+                eprintln!("packhorse: {notice}");
+            }
+        }
         if let Some(path) = &self.counters {
             let mut name = path.as_os_str().to_owned();
             name.push(format!(".{}", std::process::id()));
@@ -112,9 +118,14 @@ impl Endpoint {
         Builder::new()
     }
 
-    pub(crate) fn new(engine: Arc<Engine>, linger: Duration, counters: Option<PathBuf>) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        linger: Duration,
+        counters: Option<PathBuf>,
+        log: bool,
+    ) -> Self {
         let shared = Arc::new(Shared { engine, names: Mutex::default() });
-        let owner = Arc::new(Owner { shared: Arc::clone(&shared), linger, counters });
+        let owner = Arc::new(Owner { shared: Arc::clone(&shared), linger, counters, log });
         Self { shared, owner }
     }
 
@@ -246,6 +257,11 @@ impl Endpoint {
     /// The same as a JSON object.
     pub fn counters_json(&self) -> String {
         self.shared.counters_json()
+    }
+
+    /// What a person should know of its links: an offload that was switched off, a capture that ended. A bounded log.
+    pub fn notices(&self) -> Vec<String> {
+        self.shared.engine.remarks()
     }
 
     /// What its links say of themselves.
