@@ -13,9 +13,9 @@ use std::time::{Duration, Instant as StdInstant};
 use packhorse_link::Link;
 use packhorse_link::mem::{Memory, Table};
 use packhorse_proto::{
-    Address, BufId, Claim, Criteria, Envelope, Event, Identity, Instant, Limits, List, Opening,
-    Payload, PeerError, PeerId, PostError, RecvSpec, ReqId, Secret, SendSpec, Settings, Space, Tag,
-    Use,
+    Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
+    Opening, Payload, PeerError, PeerId, PostError, RecvSpec, ReqId, Secret, SendSpec, Settings,
+    Space, Tag, Use,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -508,7 +508,13 @@ impl Engine {
     /// Ends the helper and closes the links, whoever still holds requests. For the last owner, after closing.
     pub fn stop(&self) {
         self.helper.end(&self.doze);
-        self.lock().core.drop_links();
+        let mut inner = self.lock();
+        inner.core.drop_links();
+        // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
+        for id in inner.requests.all_pending() {
+            inner.end(id.0, Outcome::Unlinked { failure: Some(Failure::Closing) });
+        }
+        self.release(inner);
         self.doze.forget_links();
     }
 

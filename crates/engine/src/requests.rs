@@ -213,6 +213,16 @@ impl Requests {
         waker
     }
 
+    /// All that have not ended.
+    pub(crate) fn all_pending(&self) -> Vec<RequestId> {
+        let is_pending = |state: &State| matches!(state, State::Pending(_));
+        let slots = self.slots.iter().zip(0_u64..);
+        slots
+            .filter(|((state, _), _)| is_pending(state))
+            .map(|((_, serial), index)| RequestId(u64::from(*serial) << 32 | index))
+            .collect()
+    }
+
     /// Nobody will ask for it any more. If it ended already, it is forgotten now.
     pub(crate) fn detach(&mut self, id: RequestId) {
         match self.state(id) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ impl Shared {
 struct Owner {
     shared: Arc<Shared>,
     linger: Duration,
+    /// Closed by `Endpoint::close`, which has waited as long as it was told to.
+    is_closed: AtomicBool,
     counters: Option<PathBuf>,
     log: bool,
 }
@@ -72,8 +75,10 @@ impl Drop for Owner {
                 eprintln!("packhorse: counters to {}: {error}", name.to_string_lossy());
             }
         }
-        self.shared.engine.close();
-        self.shared.engine.wait_closed(self.linger);
+        if !self.is_closed.load(Ordering::Relaxed) {
+            self.shared.engine.close();
+            self.shared.engine.wait_closed(self.linger);
+        }
         self.shared.engine.stop();
     }
 }
@@ -125,7 +130,9 @@ impl Endpoint {
         log: bool,
     ) -> Self {
         let shared = Arc::new(Shared { engine, names: Mutex::default() });
-        let owner = Arc::new(Owner { shared: Arc::clone(&shared), linger, counters, log });
+        let is_closed = AtomicBool::new(false);
+        let owner =
+            Arc::new(Owner { shared: Arc::clone(&shared), linger, is_closed, counters, log });
         Self { shared, owner }
     }
 
@@ -269,11 +276,14 @@ impl Endpoint {
         self.shared.engine.about_links()
     }
 
-    /// Closes: waits until what was sent is accepted, so long at most. True if all was. Pending requests end with
-    /// [`Error::Closed`].
+    /// Closes, for all its clones: waits until what was sent is accepted, so long at most. True if all was. Pending receives
+    /// end with [`Error::Closed`] at once, sends when the time is over.
     pub fn close(self, longest: Duration) -> bool {
         self.shared.engine.close();
-        self.shared.engine.wait_closed(longest.min(self.owner.linger)).unwrap_or(false)
+        let is_clean = self.shared.engine.wait_closed(longest.min(self.owner.linger));
+        self.owner.is_closed.store(true, Ordering::Relaxed);
+        self.shared.engine.stop();
+        is_clean.unwrap_or(false)
     }
 }
 

@@ -189,3 +189,27 @@ fn what_is_leaked_does_no_harm() {
     std::thread::sleep(Duration::from_millis(50));
     drop(endpoint);
 }
+
+#[test]
+fn closing_ends_every_request_in_the_time_given() {
+    for placement in PLACEMENTS {
+        let other = Other::start("echo");
+        let builder = Builder::plain().bind([127, 0, 0, 1]).placement(placement);
+        let endpoint = builder.open().unwrap();
+        let peer = endpoint.peer(&other.address).unwrap();
+        endpoint.send(peer, 1, vec![1; 10]).wait().unwrap();
+        other.stop();
+        let going = endpoint.send(peer, 2, vec![2; 1 << 20]);
+        let start = Instant::now();
+        assert!(!endpoint.clone().close(Duration::from_millis(300)), "nobody accepted it");
+        assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+        let failed = going.wait().unwrap_err();
+        assert!(matches!(failed.error, Error::Closed), "{failed}");
+        assert_eq!(failed.buffer.unwrap().len(), 1 << 20);
+        assert!(
+            endpoint.send(peer, 3, vec![3]).wait().is_err(),
+            "it is closed for its clones, too"
+        );
+        other.signal(Signal::CONT);
+    }
+}
