@@ -3,7 +3,7 @@
 //! ```text
 //!            application leaves with requests pending                nobody drove for a whole tick
 //!   Away ────────────────────────────────────────────▶ Near ────────────────────────────────────▶ Driving
-//!    ▲  looks every millisecond                         │ ▲ looks every 50 µs                      │
+//!    ▲  looks every 1 to 20 ms                          │ ▲ looks every 50 µs                      │
 //!    └──────────── quiet for a while ───────────────────┘ └──── application drives (knock) ──────────┘
 //! ```
 //!
@@ -28,7 +28,9 @@ const DRIVING: u8 = 2;
 /// There is no helper.
 const ABSENT: u8 = 3;
 
-const AWAY_TICK: Duration = Duration::from_millis(1);
+/// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe.
+const AWAY_TICK_MIN: Duration = Duration::from_millis(1);
+const AWAY_TICK_MAX: Duration = Duration::from_millis(20);
 const NEAR_TICK: Duration = Duration::from_micros(50);
 /// Looks without a reason to stay near before it goes away.
 const NEAR_TICK_COUNT: u32 = 20;
@@ -142,6 +144,7 @@ impl Helper {
 struct Memory {
     epoch: u32,
     quiet_count: u32,
+    away_tick: Duration,
 }
 
 fn run(engine: &Weak<Engine>) {
@@ -181,11 +184,14 @@ impl Helper {
         }
         if memory.quiet_count < NEAR_TICK_COUNT {
             self.mode.store(NEAR, Ordering::SeqCst);
+            memory.away_tick = AWAY_TICK_MIN;
             return NEAR_TICK;
         }
+        let pause = memory.away_tick.max(AWAY_TICK_MIN);
+        memory.away_tick = (pause * 2).min(AWAY_TICK_MAX);
         self.mode.store(AWAY, Ordering::SeqCst);
         // Armed between the swap above and this store: whoever did saw no reason to wake us.
-        if self.is_armed.load(Ordering::SeqCst) { Duration::ZERO } else { AWAY_TICK }
+        if self.is_armed.load(Ordering::SeqCst) { Duration::ZERO } else { pause }
     }
 }
 
