@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::thread;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::rival::sys::Interface;
+use crate::rival::sys::{Interface, interface_of};
 
 /// Features of an interface that decide how fast it is, by the kernel's name and by the usual one.
 const OFFLOADS: &[(&str, &str)] = &[
@@ -33,6 +33,9 @@ pub struct Machine {
     pub wmem_max: Option<u64>,
     /// The interface that was measured, if one was.
     pub interface: Option<InterfaceFacts>,
+    /// Where the other side was, if on another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
     /// The command that did it.
     pub command: Option<String>,
 }
@@ -64,6 +67,7 @@ impl Machine {
             rmem_max: read("/proc/sys/net/core/rmem_max").and_then(|text| text.parse().ok()),
             wmem_max: read("/proc/sys/net/core/wmem_max").and_then(|text| text.parse().ok()),
             interface: None,
+            peer: None,
             command: None,
         }
     }
@@ -76,6 +80,7 @@ impl Machine {
             format!("rmem_max {}, wmem_max {}", bytes(self.rmem_max), bytes(self.wmem_max)),
         ];
         lines.extend(self.interface.as_ref().map(InterfaceFacts::line));
+        lines.extend(self.peer.as_ref().map(|peer| format!("against packhorse serve on {peer}")));
         lines
     }
 }
@@ -83,10 +88,11 @@ impl Machine {
 impl InterfaceFacts {
     /// The interface that has this address, in the namespace the process is in.
     pub fn of_address(address: IpAddr) -> Result<Self> {
-        let name = match address {
-            IpAddr::V4(Ipv4Addr::LOCALHOST) => "lo".to_owned(),
-            _ => crate::hosts::INTERFACE.to_owned(),
-        };
+        // All of 127.0.0.0/8 is loopback's, though it has one address of it.
+        let loopback = address.is_loopback().then(|| "lo".to_owned());
+        let name = loopback
+            .or_else(|| interface_of(address))
+            .with_context(|| format!("no interface of this machine has the address {address}"))?;
         Self::of(&name)
     }
 
