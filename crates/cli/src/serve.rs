@@ -141,7 +141,9 @@ struct Session {
     process: Process,
     job_count: usize,
     asked_at: Instant,
-    beat: Option<(Instant, Sending<Vec<u8>>)>,
+    beat_at: Option<Instant>,
+    /// The last beat, while it is not accepted.
+    beat: Option<Sending<Vec<u8>>>,
 }
 
 impl Server {
@@ -214,7 +216,8 @@ impl Server {
         }
         let job_count = again.map_or(0, |session| session.job_count);
         let (from, asked_at) = (hello.from, Instant::now());
-        self.session = Some(Session { client, from, process, job_count, asked_at, beat: None });
+        self.session =
+            Some(Session { client, from, process, job_count, asked_at, beat_at: None, beat: None });
         answer(&self.endpoint, client, &Answer::Facts(self.facts.clone()));
         Ok(())
     }
@@ -254,31 +257,28 @@ impl Server {
         if session.asked_at.elapsed() > IDLE_MAX {
             return self.end("given up: it asks for nothing");
         }
-        let why = match &mut session.beat {
-            Some((_, sending)) => match (sending.test(), &session.beat) {
-                (Some(Ok(_)), Some((since, _))) if since.elapsed() < BEAT_EVERY => return,
-                (Some(Ok(_)), _) => None,
-                (Some(Err(failed)), _) => Some(failed.error.to_string()),
-                (None, Some((since, _))) if since.elapsed() > SILENCE_MAX => {
-                    Some(format!("nothing heard from it for {} s", SILENCE_MAX.as_secs()))
-                }
-                (None, _) => return,
-            },
-            None => None,
-        };
-        match why {
-            Some(why) => self.end(&format!("given up: {why}")),
-            None => {
-                let text = serde_json::to_vec(&Answer::Beat).unwrap_or_default();
-                let sending = self.endpoint.send(session.client, ANSWER, text);
-                session.beat = Some((Instant::now(), sending));
+        match session.beat.as_mut().map(Sending::test) {
+            Some(Some(Err(failed))) => return self.end(&format!("given up: {failed}")),
+            Some(Some(Ok(_))) => session.beat = None,
+            Some(None) | None => {}
+        }
+        let elapsed = session.beat_at.map(|at| at.elapsed());
+        if session.beat.is_some() {
+            if elapsed > Some(SILENCE_MAX) {
+                let silence = SILENCE_MAX.as_secs();
+                self.end(&format!("given up: nothing heard from it for {silence} s"));
             }
+        } else if elapsed.is_none_or(|elapsed| elapsed >= BEAT_EVERY) {
+            let text = serde_json::to_vec(&Answer::Beat).unwrap_or_default();
+            session.beat = Some(self.endpoint.send(session.client, ANSWER, text));
+            session.beat_at = Some(Instant::now());
         }
     }
 
     fn end(&mut self, how: &str) {
         let Some(session) = self.session.take() else { return };
-        say(&format!("{}: {} measurements, {how}", session.from, session.job_count));
+        let ending = if session.job_count == 1 { "" } else { "s" };
+        say(&format!("{}: {} measurement{ending}, {how}", session.from, session.job_count));
         self.endpoint.forget(session.client);
     }
 }

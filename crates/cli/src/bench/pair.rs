@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use packhorse::Address;
 
 use super::peer::{Answer, Order};
@@ -246,9 +246,10 @@ impl Pair {
             side.order(&Order::Job(Box::new(job)))?;
         }
         let mut lines = None;
-        self.exchange_and_wait(&job, &mut lines).map_err(|error| match lines {
-            Some((near, far)) if self.server().is_some() => {
-                error.context(remote::about_ports(&job.system, &near, &far))
+        let done = self.exchange_and_wait(&job, &mut lines);
+        done.map_err(|error| match (&self.passive.way, lines) {
+            (Way::Remote(remote), Some((near, far))) if !remote.is_lost() => {
+                anyhow!("{error:#}\n{}", remote::about_ports(&job.system, &near, &far))
             }
             _ => error,
         })

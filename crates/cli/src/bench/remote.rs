@@ -19,6 +19,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use packhorse::{Address, Builder, Endpoint, Error, Peer, Placement, Wanted};
 use packhorse_link::udp;
+use packhorse_proto::GoneReason;
 use serde::{Deserialize, Serialize};
 
 use super::peer::{Answer, Order};
@@ -159,9 +160,7 @@ impl Remote {
                     Ok(None) if is_first => break no_answer(server, local),
                     Ok(None) => break fell_silent(server),
                     Err(Error::Closed) => return,
-                    Err(error) if is_first => {
-                        break format!("{error}\n{}", what_to_check(server, local));
-                    }
+                    Err(error) if is_first => break not_there(server, local, &error),
                     Err(error) => {
                         break format!("lost the server at {server} in the middle: {error}");
                     }
@@ -184,9 +183,14 @@ impl Remote {
         self.server
     }
 
+    /// Whether it was found to be dead.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
     /// Begins the talk, or begins it anew after a measurement that failed.
     pub fn hello(&self) -> Result<()> {
-        if self.is_lost.load(Ordering::Acquire) {
+        if self.is_lost() {
             bail!("{}", fell_silent(self.server));
         }
         self.order(&Order::Begin(Hello { version: VERSION, from: self.local.ip() }))
@@ -201,7 +205,7 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        if !self.is_lost.load(Ordering::Acquire) {
+        if !self.is_lost() {
             self.order(&Order::End).ok(); // otherwise the server finds out by itself
         }
         // The listener holds the endpoint too, so that it would not close by being dropped.
@@ -232,6 +236,17 @@ fn no_answer(server: SocketAddr, local: SocketAddr) -> String {
         server.port(),
         what_to_check(server, local)
     )
+}
+
+fn not_there(server: SocketAddr, local: SocketAddr, error: &Error) -> String {
+    let why = match error {
+        Error::Gone { reason: GoneReason::Unreachable, .. } => {
+            "the network says nobody is there".into()
+        }
+        other => other.to_string(),
+    };
+    let (host, port) = (server.ip(), server.port());
+    format!("no server at UDP port {port} of {host}: {why}\n{}", what_to_check(server, local))
 }
 
 fn what_to_check(server: SocketAddr, local: SocketAddr) -> String {
@@ -266,8 +281,8 @@ pub fn about_ports(system: &str, near: &str, far: &str) -> String {
     let (near, far) = (show_line(near), show_line(far));
     let back = if system == "tcp" { String::new() } else { format!(", and back to {near}") };
     format!(
-        "between the two machines it uses {kind} from here to {far}{back}; \
-         if a firewall is in the way, start the server with --ports LO-HI and open these (UDP and TCP)"
+        "Between the two machines this went by {kind} from here to {far}{back}. \
+         If a firewall is in the way, start the server with --ports LO-HI and open these (UDP and TCP)"
     )
 }
 
