@@ -199,7 +199,10 @@ impl Output {
     }
 
     fn finish(mut self, content: &[u8]) -> Result<()> {
-        let written = self.file.set_len(0).and_then(|()| self.file.write_all(content));
+        // A pipe or a terminal (/dev/stdout) has no length to cut.
+        let is_plain = self.file.metadata().is_ok_and(|facts| facts.is_file());
+        let cut = if is_plain { self.file.set_len(0) } else { Ok(()) };
+        let written = cut.and_then(|()| self.file.write_all(content));
         self.is_finished = true;
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
