@@ -12,5 +12,6 @@ pub mod machine;
 pub mod manual;
 pub mod report;
 pub mod rival;
+pub mod serve;
 pub mod sim;
 pub mod soak;

@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::thread;
 
 use anyhow::{Context, Result};
+use packhorse::{Builder, LinkChoice, Placement};
+use packhorse_link::About;
 use serde::{Deserialize, Serialize};
 
-use crate::rival::sys::Interface;
+use crate::rival::sys::{Interface, interface_of};
 
 /// Features of an interface that decide how fast it is, by the kernel's name and by the usual one.
 const OFFLOADS: &[(&str, &str)] = &[
@@ -33,6 +35,9 @@ pub struct Machine {
     pub wmem_max: Option<u64>,
     /// The interface that was measured, if one was.
     pub interface: Option<InterfaceFacts>,
+    /// Where the other side was, if on another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
     /// The command that did it.
     pub command: Option<String>,
 }
@@ -64,6 +69,7 @@ impl Machine {
             rmem_max: read("/proc/sys/net/core/rmem_max").and_then(|text| text.parse().ok()),
             wmem_max: read("/proc/sys/net/core/wmem_max").and_then(|text| text.parse().ok()),
             interface: None,
+            peer: None,
             command: None,
         }
     }
@@ -76,6 +82,7 @@ impl Machine {
             format!("rmem_max {}, wmem_max {}", bytes(self.rmem_max), bytes(self.wmem_max)),
         ];
         lines.extend(self.interface.as_ref().map(InterfaceFacts::line));
+        lines.extend(self.peer.as_ref().map(|peer| format!("against packhorse serve on {peer}")));
         lines
     }
 }
@@ -83,10 +90,11 @@ impl Machine {
 impl InterfaceFacts {
     /// The interface that has this address, in the namespace the process is in.
     pub fn of_address(address: IpAddr) -> Result<Self> {
-        let name = match address {
-            IpAddr::V4(Ipv4Addr::LOCALHOST) => "lo".to_owned(),
-            _ => crate::hosts::INTERFACE.to_owned(),
-        };
+        // All of 127.0.0.0/8 is loopback's, though it has one address of it.
+        let loopback = address.is_loopback().then(|| "lo".to_owned());
+        let name = loopback
+            .or_else(|| interface_of(address))
+            .with_context(|| format!("no interface of this machine has the address {address}"))?;
         Self::of(&name)
     }
 
@@ -139,8 +147,55 @@ pub fn info(out: &mut impl Write) -> Result<()> {
     }
     let systems: Vec<_> = crate::bench::SYSTEMS.iter().map(|system| system.name()).collect();
     writeln!(out, "can measure: {}", systems.join(", "))?;
+    endpoints(out)?;
+    settings(out, |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+}
+
+/// What an endpoint that is opened here is like.
+fn endpoints(out: &mut impl Write) -> Result<()> {
+    let (link, placement) = (LinkChoice::default(), format!("{:?}", Placement::default()));
+    writeln!(out, "by default: link {link} (today udp), placement {}", placement.to_lowercase())?;
+    // A look must not write over a capture or leave counters behind.
+    let is_recorded = RECORDINGS.iter().any(|name| std::env::var_os(name).is_some());
+    let builder = if is_recorded { Builder::plain() } else { Builder::new() };
+    match builder.open() {
+        Ok(endpoint) => {
+            for link in endpoint.about_links() {
+                writeln!(out, "{}", about(&link))?;
+            }
+        }
+        Err(error) => writeln!(out, "an endpoint cannot be opened here: {error}")?,
+    }
     Ok(())
 }
+
+/// What a link can do, in a line.
+fn about(link: &About) -> String {
+    let trains = match link.train_count_max {
+        0 | 1 => "one frame a call".into(),
+        count => format!("trains of up to {count} frames ({} bytes)", link.train_len_max),
+    };
+    let check = if link.is_checked { "checks them itself" } else { "does not check them" };
+    let landing = if link.can_land { "straight into its place" } else { "by a copy" };
+    format!(
+        "link {}: frames of up to {} bytes, {trains}, {check}; payload arrives {landing}; \
+         {} bytes can wait in it",
+        link.kind, link.frame_len_max, link.backlog_len_max
+    )
+}
+
+/// The variables there are, and those that there are not.
+fn settings(out: &mut impl Write, value: impl Fn(&str) -> Option<String>) -> Result<()> {
+    writeln!(out, "settings from the environment:")?;
+    for &(name, meaning) in Builder::ENVIRONMENT {
+        let value = value(name).unwrap_or_else(|| "-".into());
+        writeln!(out, "  {name:<24} {value:<10} {meaning}")?;
+    }
+    Ok(())
+}
+
+/// Settings that write files.
+const RECORDINGS: &[&str] = &["PACKHORSE_CAPTURE", "PACKHORSE_COUNTERS"];
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
@@ -173,6 +228,16 @@ mod tests {
         assert!(facts.mtu >= 1500, "{facts:?}");
         assert!(InterfaceFacts::of("nosuch0").is_err());
         assert!(InterfaceFacts::of("a name that is far too long").is_err());
+    }
+
+    #[test]
+    fn settings_are_shown_with_their_values() {
+        let mut text = Vec::new();
+        let value = |name: &str| (name == "PACKHORSE_PORTS").then(|| "7000-7009".to_owned());
+        settings(&mut text, value).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("PACKHORSE_PORTS          7000-7009"), "{text}");
+        assert_eq!(text.lines().count(), 1 + Builder::ENVIRONMENT.len());
     }
 
     #[test]

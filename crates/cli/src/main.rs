@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use packhorse_cli::{bench, compare, machine, manual, soak};
+use packhorse_cli::{bench, compare, machine, manual, serve, soak};
 
 mod simulate;
 
@@ -24,6 +24,7 @@ enum Command {
     Sim(simulate::Args),
     Bench(bench::command::BenchArgs),
     Compare(compare::CompareArgs),
+    Serve(serve::ServeArgs),
     Soak(soak::SoakArgs),
     /// Show what this machine has to measure with: kernel, cores, interfaces, offloads, socket buffers.
     Info,
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => simulate::run(&args),
         Command::Bench(args) => bench::command::run(&args).map(|()| true),
         Command::Compare(args) => compare::run(&args).map(|()| true),
+        Command::Serve(args) => serve::run(&args).map(|()| true),
         Command::Info => machine::info(&mut io::stdout().lock()).map(|()| true),
         Command::Man => manual::write(Cli::command(), &mut io::stdout().lock()).map(|()| true),
         Command::Completions { shell } => {

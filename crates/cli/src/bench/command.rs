@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, value_parser};
+use packhorse::{Address, AddressError, Endpoint};
 
 use super::cpu::busy_share;
 use super::pair::Stage;
 use super::plan::{Case, Plan};
-use super::row::Findings;
+use super::row::{Findings, OURS};
 use super::runner::Runner;
 use super::sizes::Sizes;
 use super::system::Pattern;
-use super::{SYSTEMS, table};
+use super::{SYSTEMS, remote, table};
 use crate::report;
 
 const EXAMPLES: &str = "\
@@ -22,7 +23,8 @@ Examples:
   packhorse bench pingpong                        latency of 8 bytes over loopback
   packhorse bench stream --two-hosts --mtu 9000   bandwidth between two namespaces
   packhorse bench rate --bytes 8,1K --json r.json
-  packhorse bench pingpong --bytes 8,1K,64K,1M --html report.html";
+  packhorse bench pingpong --bytes 8,1K,64K,1M --html report.html
+  packhorse bench stream --peer ph1:…             against `packhorse serve` on another machine";
 
 /// Above this share of the cores, what others do shows in the figures.
 const BUSY_ABOVE: f64 = 0.15;
@@ -63,6 +65,9 @@ pub struct Setup {
     /// Messages that may be on their way at once, in `rate`.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..))]
     pub window: u16,
+    /// Against `packhorse serve` on another machine: the address that it printed.
+    #[arg(long, value_name = "ADDR", conflicts_with = "two_hosts", value_parser = parse_address)]
+    pub peer: Option<Address>,
     /// Between two network namespaces joined by a wire (veth), instead of over loopback.
     #[arg(long)]
     pub two_hosts: bool,
@@ -106,6 +111,22 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_address(text: &str) -> Result<Address, String> {
+    let address: Address = text.trim().parse().map_err(|error: AddressError| error.to_string())?;
+    remote::place_of(&address).map_err(|error| error.to_string())?;
+    Ok(address)
+}
+
+/// Settings in the environment that make no sense shall be known before the wait.
+fn check_environment(systems: &[String]) -> Result<()> {
+    let has_settings =
+        std::env::vars_os().any(|(name, _)| name.to_string_lossy().starts_with("PACKHORSE_"));
+    if has_settings && systems.iter().any(|system| system == OURS) {
+        Endpoint::local().context("the environment's settings for Packhorse")?;
+    }
+    Ok(())
+}
+
 impl Setup {
     /// The plan for these cases; time and repetitions where none were asked for.
     pub fn plan(&self, cases: Vec<Case>, seconds: f64, reps: usize) -> Plan {
@@ -120,6 +141,7 @@ impl Setup {
             placement: self.placement.clone(),
             unprivileged_buffers: self.unprivileged_buffers,
             stage: Stage {
+                peer: self.peer,
                 two_hosts: self.two_hosts,
                 mtu: self.mtu.map(usize::from),
                 no_offload: self.no_offload,
@@ -132,10 +154,15 @@ impl Setup {
     pub fn measure(&self, plan: Plan) -> Result<Findings> {
         let json = self.json.as_deref().map(Output::open).transpose()?;
         let html = self.html.as_deref().map(Output::open).transpose()?;
+        check_environment(&plan.systems)?;
         let runner = Runner::new(plan)?;
         runner.machine().lines().iter().for_each(|line| println!("{line}"));
         let plan = runner.plan();
-        let stage = if self.two_hosts { "two namespaces" } else { "loopback" };
+        let stage = match (&self.peer, self.two_hosts) {
+            (Some(_), _) => "two machines (processor time is the receiver's)",
+            (None, true) => "two namespaces",
+            (None, false) => "loopback",
+        };
         println!("{stage}, {} repetitions of {} s, interleaved", plan.reps, plan.seconds);
         let busy = busy_share();
         if busy > BUSY_ABOVE {
@@ -172,7 +199,10 @@ impl Output {
     }
 
     fn finish(mut self, content: &[u8]) -> Result<()> {
-        let written = self.file.set_len(0).and_then(|()| self.file.write_all(content));
+        // A pipe or a terminal (/dev/stdout) has no length to cut.
+        let is_plain = self.file.metadata().is_ok_and(|facts| facts.is_file());
+        let cut = if is_plain { self.file.set_len(0) } else { Ok(()) };
+        let written = cut.and_then(|()| self.file.write_all(content));
         self.is_finished = true;
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }

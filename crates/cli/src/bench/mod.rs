@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! command ─▶ runner ─▶ pair ══ two processes ══ peer ─▶ System::run (rival/, ours)
+//!               │       └─ or one, and `packhorse serve` on another machine (remote)
 //!               │
 //!               └─▶ rows ─▶ ratios ─▶ tables, JSON, the HTML page
 //! ```
@@ -14,7 +15,9 @@ pub mod ours;
 pub mod pair;
 pub mod peer;
 pub mod plan;
+pub mod process;
 pub mod ratio;
+pub mod remote;
 pub mod row;
 pub mod runner;
 pub mod sizes;

@@ -51,7 +51,10 @@ pub fn open(job: &Job, bind: IpAddr) -> Result<Endpoint> {
     };
     let link = if job.link.is_empty() { "auto" } else { &job.link };
     let link = link.parse().map_err(anyhow::Error::msg)?;
-    let builder = Builder::new().bind(bind).placement(placement).link(link);
+    let mut builder = Builder::new().bind(bind).placement(placement).link(link);
+    if let Some(ports) = &job.ports {
+        builder = builder.ports(ports.clone());
+    }
     let builder = builder.small_socket_buffers(job.unprivileged_buffers);
     Ok(builder.linger(Duration::from_millis(300)).open()?)
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use super::remote::Hello;
 use super::system::{Control, Job, Outcome};
 use crate::hosts::{self, Wiring};
 use crate::machine::InterfaceFacts;
@@ -42,6 +43,10 @@ pub enum Order {
     Job(Box<Job>),
     /// What the other side said in the exchange.
     Line(String),
+    /// A client asks a server to begin with it.
+    Begin(Hello),
+    /// And to end.
+    End,
 }
 
 /// From a peer to the runner.
@@ -58,6 +63,10 @@ pub enum Answer {
     Outcome(Outcome),
     /// It could not be done.
     Failed(String),
+    /// A server does not begin with this client.
+    Refused(String),
+    /// A server is still there.
+    Beat,
 }
 
 /// Lives until the orders end.
@@ -76,6 +85,7 @@ pub fn run(args: &PeerArgs) -> Result<()> {
             Order::Describe(address) => InterfaceFacts::of_address(address).map(Answer::Facts),
             Order::Job(job) => run_job(&job).map(Answer::Outcome),
             Order::Line(_) => continue, // of a job that failed on this side
+            Order::Begin(_) | Order::End => continue, // for servers
         };
         answer(&result.unwrap_or_else(|error| Answer::Failed(format!("{error:#}"))))?;
     }

@@ -78,6 +78,7 @@ impl Plan {
             link: self.link.clone(),
             placement: self.placement.clone(),
             unprivileged_buffers: self.unprivileged_buffers,
+            ports: None,
         }
     }
 }

@@ -13,10 +13,12 @@
 //! [`Pattern::Stream`] and [`Pattern::Rate`] the active side sends and the passive side measures, because only what
 //! arrived counts. The clocks for both, [`Rounds`] and [`Tally`], are here, so that every system is timed alike.
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -94,6 +96,32 @@ pub struct Job {
     pub placement: String,
     /// Whether to live with the socket buffers that a user without rights gets on an untuned system (212992).
     pub unprivileged_buffers: bool,
+    /// Ports to bind to, where only some are open to the other side.
+    #[serde(default)]
+    pub ports: Option<RangeInclusive<u16>>,
+}
+
+impl Job {
+    /// Binds a socket of this side, to any port or to the first that is free of those it may have.
+    pub fn bind_with<T>(&self, bind: impl Fn(SocketAddr) -> io::Result<T>) -> Result<T> {
+        let mut error = None;
+        for port in self.ports.clone().unwrap_or(0..=0) {
+            match bind(SocketAddr::new(self.bind, port)) {
+                Ok(socket) => return Ok(socket),
+                Err(next) => error = Some(next),
+            }
+        }
+        let why = || match &self.ports {
+            None => format!("cannot bind to {}", self.bind),
+            Some(ports) => format!(
+                "cannot bind to any port of {} from {} to {}; give the server more --ports",
+                self.bind,
+                ports.start(),
+                ports.end()
+            ),
+        };
+        Err(error.unwrap_or_else(|| io::ErrorKind::InvalidInput.into())).with_context(why)
+    }
 }
 
 /// How the two sides come to know each other.
@@ -332,6 +360,7 @@ pub(crate) fn example_job(pattern: Pattern, seconds: f64) -> Job {
         link: "udp".into(),
         placement: "inline".into(),
         unprivileged_buffers: false,
+        ports: None,
     }
 }
 

@@ -16,7 +16,8 @@ Examples:
   packhorse compare --quick                        a first impression: no rights needed, under 20 seconds
   packhorse compare --two-hosts --mtu 9000         all patterns between two namespaces
   packhorse compare --two-hosts --html report.html --json rows.json
-  packhorse compare --two-hosts --no-offload --bytes 8,64K,1M";
+  packhorse compare --two-hosts --no-offload --bytes 8,64K,1M
+  packhorse compare --quick --peer ph1:…           against `packhorse serve` on another machine";
 
 const LATENCY_SIZES: &[usize] =
     &[8, 64, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];

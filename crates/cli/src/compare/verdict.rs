@@ -132,7 +132,9 @@ fn next(findings: &Findings) -> &'static str {
     let is_loopback =
         findings.machine.interface.as_ref().is_some_and(|interface| interface.name == "lo");
     let is_large = findings.rows.iter().any(|row| row.mtu >= 9000);
-    if is_loopback {
+    if findings.machine.peer.is_some() {
+        "the same without --quick and with --html report.html   (all sizes, plots); or --placement thread"
+    } else if is_loopback {
         "packhorse compare --two-hosts --html report.html   (a real wire's packets, all sizes, plots)"
     } else if is_large {
         "the same with --no-offload, as over a card without segmentation"

@@ -80,9 +80,7 @@ struct Wire {
 
 impl Wire {
     fn open(job: &Job, control: &mut dyn Control) -> Result<Self> {
-        let bind = || {
-            UdpSocket::bind((job.bind, 0)).with_context(|| format!("cannot bind to {}", job.bind))
-        };
+        let bind = || job.bind_with(UdpSocket::bind);
         let (data, credits) = (bind()?, bind()?);
         let len = if job.unprivileged_buffers { UNPRIVILEGED_BUFFER_LEN } else { BUFFER_LEN };
         let may_force = !job.unprivileged_buffers;

@@ -3,10 +3,10 @@
 //! Everything here is a thin, safe wrapper: one call, its pointers made from borrowed slices on the spot, its answer
 //! turned into an `io::Result`. The rivals must not share code with `packhorse-link`, so they have their own.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::{self, size_of};
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
@@ -261,6 +261,48 @@ pub(crate) fn pin_to(core: usize) -> io::Result<()> {
     // SAFETY: `set` lives through the call and the size is its own.
     check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } as isize)
         .map(drop)
+}
+
+/// Name of the interface that has this address.
+pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
+    let mut list = ptr::null_mut();
+    // SAFETY: `list` lives through the call, which fills it; it is freed below.
+    check(unsafe { libc::getifaddrs(&mut list) } as isize).ok()?;
+    let (mut next, mut found) = (list, None);
+    while !next.is_null() && found.is_none() {
+        // SAFETY: entries are valid until `freeifaddrs`, and the last one's `ifa_next` is null.
+        let entry = unsafe { &*next };
+        if address_in(entry.ifa_addr) == Some(address) {
+            // SAFETY: an entry's name is a string that ends with a zero, valid as long as the entry.
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+            found = Some(name.to_string_lossy().into_owned());
+        }
+        next = entry.ifa_next;
+    }
+    // SAFETY: from `getifaddrs`, and no reference to it is left.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+/// The IP address in one, if that is what it holds.
+fn address_in(address: *const libc::sockaddr) -> Option<IpAddr> {
+    if address.is_null() {
+        return None; // an interface without one
+    }
+    // SAFETY: not null, from `getifaddrs`: an address of the family that it names.
+    unsafe {
+        match c_int::from((*address).sa_family) {
+            libc::AF_INET => {
+                let v4 = (*address.cast::<libc::sockaddr_in>()).sin_addr.s_addr;
+                Some(Ipv4Addr::from(u32::from_be(v4)).into())
+            }
+            libc::AF_INET6 => {
+                let v6 = (*address.cast::<libc::sockaddr_in6>()).sin6_addr.s6_addr;
+                Some(Ipv6Addr::from(v6).into())
+            }
+            _ => None,
+        }
+    }
 }
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;

@@ -44,8 +44,7 @@ impl System for Tcp {
 fn connect(job: &Job, control: &mut dyn Control) -> Result<TcpStream> {
     let stream = match job.role {
         Role::Passive => {
-            let listener = TcpListener::bind((job.bind, 0))
-                .with_context(|| format!("cannot listen on {}", job.bind))?;
+            let listener = job.bind_with(TcpListener::bind)?;
             control.exchange(&listener.local_addr()?.to_string())?;
             listener.accept()?.0
         }

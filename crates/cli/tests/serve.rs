@@ -1,0 +1,246 @@
+//! The program across a control connection: `serve` and `--peer`, and all that can go wrong with them.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use packhorse::{Address, Endpoint};
+use packhorse_cli::bench::row::Findings;
+use packhorse_link::udp;
+
+/// As the parser of addresses does, only the other way round.
+fn address_at(place: SocketAddr) -> Address {
+    let mut address = Endpoint::local().expect("an endpoint").address();
+    address.locator.0 = udp::to_locator(place);
+    address
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs it to its end; it fails with status 2 and says all of these words, within so many seconds.
+fn fails(args: &[&str], words: &[&str], within: u64) {
+    fails_with(command(args), words, within);
+}
+
+fn fails_with(mut command: Command, words: &[&str], within: u64) {
+    let start = Instant::now();
+    let output = command.output().expect("the program starts");
+    check_failure(&output, words);
+    assert!(start.elapsed() < Duration::from_secs(within), "{:?}", start.elapsed());
+}
+
+fn check_failure(output: &Output, words: &[&str]) {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    for word in words {
+        assert!(error.contains(word), "{word:?}: {error}");
+    }
+}
+
+/// A server that dies with the test.
+struct Server {
+    child: Child,
+    address: String,
+    log: Receiver<String>,
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let all = [&["serve", "--bind", "127.0.0.1"][..], args].concat();
+        let mut child = command(&all).spawn().expect("the program starts");
+        let log = lines(child.stdout.take().expect("a pipe"));
+        let mut server = Self { child, address: String::new(), log };
+        server.address = server.wait_for("ph1:");
+        server
+    }
+
+    /// The next line of its log with these words.
+    fn wait_for(&self, words: &str) -> String {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(15) {
+            match self.log.recv_timeout(Duration::from_secs(1)) {
+                Ok(line) if line.contains(words) => return line,
+                _ => {}
+            }
+        }
+        panic!("the server did not say {words:?}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok(); // it may have been killed by the test
+        self.child.wait().ok();
+    }
+}
+
+fn lines(out: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+#[test]
+fn all_systems_are_measured_against_a_server() {
+    let server = Server::start(&["--ports", "47310-47319"]);
+    for pattern in ["pingpong", "stream", "rate"] {
+        let args = ["bench", pattern, "--peer", &server.address, "--bytes", "1000"];
+        let short = ["--seconds", "0.05", "--reps", "1", "--json", "/dev/stdout"];
+        let output = command(&[&args[..], &short].concat()).output().expect("the program starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{pattern}: {error}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(!text.contains(&server.address), "the address is a secret: {text}");
+        let from = text.find("{\n").expect("rows");
+        let mut rows = serde_json::Deserializer::from_str(&text[from..]).into_iter::<Findings>();
+        let findings = rows.next().expect("findings").expect("as promised");
+        assert_eq!(findings.rows.len(), 3, "{findings:?}");
+        assert_eq!(findings.machine.peer.as_deref(), Some("127.0.0.1"));
+        server.wait_for("3 measurements, done");
+    }
+}
+
+#[test]
+fn address_that_is_none_is_an_error_at_once() {
+    fails(&["bench", "pingpong", "--peer", "nonsense"], &["nonsense", "ph1:"], 5);
+    let whole = address_at("127.0.0.1:9".parse().expect("a place")).to_string();
+    fails(&["compare", "--quick", "--peer", &whole[..50]], &["86 characters"], 5);
+    let mut damaged = whole.clone().into_bytes();
+    damaged[20] ^= 1;
+    let damaged = String::from_utf8(damaged).expect("text");
+    fails(&["bench", "rate", "--peer", &damaged], &["Packhorse address"], 5);
+    fails(&["bench", "rate", "--peer", &whole, "--two-hosts"], &["--two-hosts"], 5);
+}
+
+#[test]
+fn nobody_there_is_told_at_once() {
+    let port = {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.local_addr().expect("bound")
+    };
+    let address = address_at(port).to_string();
+    let number = format!("UDP port {}", port.port());
+    fails(&["bench", "pingpong", "--peer", &address], &["127.0.0.1", &number, "What to check"], 8);
+}
+
+/// A port whose packets vanish: what a firewall does.
+#[test]
+fn blocked_port_is_named_with_direction_and_host() {
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let place = silent.local_addr().expect("bound");
+    let address = address_at(place).to_string();
+    let number = format!("UDP port {}", place.port());
+    let words = ["no answer from 127.0.0.1", &number, "in: ", "out: ", "answers back"];
+    fails(&["bench", "pingpong", "--peer", &address], &words, 9);
+}
+
+#[test]
+fn server_that_is_killed_is_named() {
+    let mut server = Server::start(&[]);
+    let args = ["bench", "stream", "--seconds", "30", "--systems", "packhorse", "--peer"];
+    let client = command(&[&args[..], &[&server.address]].concat()).spawn().expect("it starts");
+    server.wait_for("begins");
+    thread::sleep(Duration::from_millis(500));
+    server.child.kill().expect("it runs");
+    let start = Instant::now();
+    let output = client.wait_with_output().expect("it ends");
+    check_failure(&output, &["lost the server at 127.0.0.1:", "in the middle"]);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[test]
+fn client_that_is_killed_makes_room_and_another_is_told_to_wait() {
+    let server = Server::start(&[]);
+    let args = ["bench", "stream", "--seconds", "30", "--systems", "tcp", "--peer"];
+    let args = [&args[..], &[&server.address]].concat();
+    let mut client = command(&args).spawn().expect("it starts");
+    server.wait_for("begins");
+    fails(&args, &["measuring with 127.0.0.1 just now", "try again"], 5);
+    client.kill().expect("it runs");
+    client.wait().expect("it was started");
+    let start = Instant::now();
+    server.wait_for("given up");
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+}
+
+#[test]
+fn measurements_without_bounds_are_refused() {
+    let server = Server::start(&[]);
+    let peer = server.address.as_str();
+    fails(&["bench", "stream", "--seconds", "3600", "--peer", peer], &["60 s at most"], 8);
+    fails(&["bench", "stream", "--bytes", "1G", "--peer", peer], &["up to 64 MB"], 8);
+}
+
+#[test]
+fn ports_in_use_are_named() {
+    // Ports of its own for this test; if another program has them, so much the better.
+    let held: Vec<_> = (47320..=47323).map(|port| UdpSocket::bind(("127.0.0.1", port))).collect();
+    let args = ["serve", "--bind", "127.0.0.1", "--ports", "47320-47323"];
+    fails(&args, &["47320", "47323", "in use"], 5);
+    drop(held);
+    fails(&["serve", "--ports", "7000"], &["7000-7009"], 5);
+    fails(&["serve", "--bind", "192.0.2.77"], &["192.0.2.77"], 5);
+    fails(&["serve", "--bind", "here"], &["here"], 5);
+}
+
+#[test]
+fn unknown_setting_in_the_environment_is_named() {
+    for args in [&["serve"][..], &["bench", "pingpong"]] {
+        let mut command = command(args);
+        command.env("PACKHORSE_PLACEMNT", "inline");
+        fails_with(command, &["PACKHORSE_PLACEMNT", "PACKHORSE_PLACEMENT"], 5);
+    }
+    let mut command = command(&["compare", "--quick"]);
+    command.env("PACKHORSE_PORTS", "9-1");
+    fails_with(command, &["PACKHORSE_PORTS=9-1"], 5);
+}
+
+#[test]
+fn info_shows_links_and_settings() {
+    let mut command = command(&["info"]);
+    let output = command.env("PACKHORSE_SPIN_US", "77").output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    for words in ["kernel ", "link udp: frames", "by default: link auto", "PACKHORSE_LINK"] {
+        assert!(text.contains(words), "{words:?}: {text}");
+    }
+    let line = text.lines().find(|line| line.contains("PACKHORSE_SPIN_US")).expect("its line");
+    assert!(line.contains("77"), "{line}");
+}
+
+/// As a user without rights, in a user namespace that allows no further ones.
+#[test]
+fn no_namespaces_for_two_hosts_says_what_to_do() {
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && echo 0 > /proc/sys/user/max_net_namespaces && exec \"$@\"";
+    let unshare = ["--user", "--map-root-user", "sh", "-c", script, "sh"];
+    let program = env!("CARGO_BIN_EXE_packhorse");
+    let mut child = Command::new("unshare")
+        .args(unshare)
+        .args([program, "bench", "pingpong", "--two-hosts"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("unshare is part of every Linux system");
+    let mut error = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut error).expect("text");
+    child.wait().expect("it was started");
+    if error.contains("unshare:") {
+        // Already no namespaces here: then the program itself must say so.
+        let output = command(&["bench", "pingpong", "--two-hosts"]).output().expect("it starts");
+        error = String::from_utf8_lossy(&output.stderr).into_owned();
+    }
+    assert!(error.contains("What to do") && error.contains("sudo"), "{error}");
+}
