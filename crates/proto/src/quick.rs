@@ -165,14 +165,16 @@ impl Endpoint {
         }
         // Whether anything can go is asked before anything is changed.
         let send = &self.outgoing[active.unsent];
+        if may_go(send, this, active.eager_in_flight, active.credit_len).is_none() {
+            return false;
+        }
+        // Only now: a large message may be longer than can be added to.
         let len = HEADER_LEN
             + usize::from(is_checked) * CHECK_HEAD_LEN
             + usize::from(has_ack) * ack_head_len(0)
             + eager_head_len(send.immediate.is_some())
             + send.total as usize;
-        if len > usize::from(path.frame_len)
-            || may_go(send, this, active.eager_in_flight, active.credit_len).is_none()
-        {
+        if len > usize::from(path.frame_len) {
             return false;
         }
         start(tx, path.link, &path.locator, this.secret);

@@ -333,21 +333,6 @@ fn small_message_does_not_wait_for_a_large_one() {
 }
 
 #[test]
-fn granted_messages_of_one_peer_take_turns() {
-    let mut net = Net::new(2);
-    net.join(A, B);
-    net.settle();
-    let recvs: Vec<Recv> = (0..3).map(|tag| net.recv(B, tagged(tag), 400_000)).collect();
-    for tag in 0..3 {
-        net.send(A, B, tag, 400_000);
-    }
-    net.run_until(|net| net.got(B, recvs[0]).is_some());
-    let first = net.now;
-    net.run_until(|net| recvs.iter().all(|&recv| net.got(B, recv).is_some()));
-    assert!(net.now - first <= 4 * RTT_NS, "equals finish together");
-}
-
-#[test]
 fn short_message_is_granted_before_a_long_one() {
     for (policy, overtakes) in
         [(GrantPolicy::SmallestFirst, true), (GrantPolicy::RoundRobin, false)]

@@ -10,6 +10,7 @@ mod hostile;
 mod large;
 mod messages;
 mod net;
+mod one_by_one;
 mod paths;
 mod reliability;
 mod trains;
