@@ -2,9 +2,11 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
+use packhorse_proto::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 /// Descriptors to sleep on. They are copies of the links' own, so that nobody needs the engine's lock to sleep.
@@ -13,13 +15,15 @@ pub(crate) struct Doze {
     /// Locked by who sleeps, for reading; for writing only when the links are closed.
     fds: RwLock<Vec<OwnedFd>>,
     knock: OwnedFd,
+    /// Until when somebody sleeps at most, on the engine's clock; 0 if nobody does.
+    until_ns: AtomicU64,
 }
 
 impl Doze {
     /// Over copies of the links' descriptors.
     pub(crate) fn new(fds: Vec<OwnedFd>) -> io::Result<Self> {
         let knock = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { fds: RwLock::new(fds), knock })
+        Ok(Self { fds: RwLock::new(fds), knock, until_ns: AtomicU64::new(0) })
     }
 
     /// Closes the copies. Nobody may be asleep.
@@ -27,8 +31,27 @@ impl Doze {
         self.fds.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Sleeps at most this long. Early ends are fine: who sleeps looks again.
-    pub(crate) fn sleep(&self, longest: Duration) {
+    /// Somebody is about to sleep from now for at most `longest_ns`. Said under the engine's lock: whoever has it next and
+    /// sets an earlier timer must know of the sleep, even if that has not begun.
+    pub(crate) fn announce(&self, now: Instant, longest_ns: u64) {
+        self.until_ns.store((now + longest_ns).0, Ordering::SeqCst);
+    }
+
+    /// The sleep. Early ends are fine: who sleeps looks again.
+    pub(crate) fn sleep(&self, longest_ns: u64) {
+        self.sleep_for(Duration::from_nanos(longest_ns));
+        self.until_ns.store(0, Ordering::SeqCst);
+    }
+
+    /// A timer is due then: if somebody would sleep past it by more than a little, the sleep ends. A knock costs as
+    /// much as the little, and timers are late by as much anyway.
+    pub(crate) fn wake_before(&self, timeout: Instant) {
+        if self.until_ns.load(Ordering::SeqCst) > (timeout + LATE_NS).0 {
+            self.knock();
+        }
+    }
+
+    fn sleep_for(&self, longest: Duration) {
         let links = self.fds.read().unwrap_or_else(PoisonError::into_inner);
         let mut fds: [_; FD_COUNT_MAX] =
             std::array::from_fn(|index| match index.checked_sub(1).and_then(|i| links.get(i)) {
@@ -57,22 +80,39 @@ impl Doze {
     }
 }
 
+/// So late a timer may be.
+const LATE_NS: u64 = 100_000;
+
 /// The knock and as many links; links beyond are looked at in turns only.
 const FD_COUNT_MAX: usize = 9;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
+
+    const SECOND_NS: u64 = 1_000_000_000;
 
     #[test]
     fn a_knock_is_heard_even_before_the_sleep() {
         let doze = Doze::new(Vec::new()).unwrap();
         doze.knock();
         doze.knock();
-        let start = Instant::now();
-        doze.sleep(Duration::from_secs(20));
+        let start = std::time::Instant::now();
+        doze.sleep(20 * SECOND_NS);
         assert!(start.elapsed() < Duration::from_secs(10));
-        doze.sleep(Duration::from_millis(1)); // and both were one
+        doze.sleep(1000); // and both were one
+    }
+
+    #[test]
+    fn an_earlier_timer_ends_the_sleep() {
+        let doze = Doze::new(Vec::new()).unwrap();
+        doze.wake_before(Instant(0)); // nobody sleeps: no knock
+        let start = std::time::Instant::now();
+        doze.announce(Instant(0), 20 * SECOND_NS);
+        std::thread::scope(|threads| {
+            threads.spawn(|| doze.sleep(20 * SECOND_NS));
+            doze.wake_before(Instant(19 * SECOND_NS));
+        });
+        assert!(start.elapsed() < Duration::from_secs(10));
     }
 }

@@ -290,7 +290,9 @@ impl Engine {
             inner.core.transmit(now);
         }
         inner.settle();
+        let timeout = inner.core.next_timeout();
         self.release(inner);
+        self.doze.wake_before(timeout);
     }
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives

@@ -209,9 +209,10 @@ impl Engine {
         let work = inner.turn(now);
         inner.core.counters_mut().turns_of_helper += 1;
         let pause_ns = if work > 0 { 0 } else { sleep_ns(&inner, now) };
+        self.doze.announce(now, pause_ns);
         self.release(inner);
         if pause_ns > 0 {
-            self.doze.sleep(Duration::from_nanos(pause_ns));
+            self.doze.sleep(pause_ns);
         }
     }
 }

@@ -201,8 +201,9 @@ impl Engine {
         inner.is_dozing = true;
         inner.core.counters_mut().sleeps += 1;
         let longest = sleep_ns(&inner, now).min(until - now);
+        self.doze.announce(now, longest);
         self.release(inner);
-        self.doze.sleep(Duration::from_nanos(longest));
+        self.doze.sleep(longest);
         let mut inner = self.lock();
         inner.is_dozing = false;
         inner
