@@ -10,7 +10,7 @@ use packhorse::{Builder, LinkChoice, Placement};
 use packhorse_link::About;
 use serde::{Deserialize, Serialize};
 
-use crate::rival::sys::{Interface, interface_of};
+use crate::rival::sys::{self, Interface};
 
 /// Features of an interface that decide how fast it is, by the kernel's name and by the usual one.
 const OFFLOADS: &[(&str, &str)] = &[
@@ -93,7 +93,9 @@ impl InterfaceFacts {
         // All of 127.0.0.0/8 is loopback's, though it has one address of it.
         let loopback = address.is_loopback().then(|| "lo".to_owned());
         let name = loopback
-            .or_else(|| interface_of(address))
+            .or_else(|| {
+                sys::addresses().into_iter().find(|(_, ip)| *ip == address).map(|(name, _)| name)
+            })
             .with_context(|| format!("no interface of this machine has the address {address}"))?;
         Self::of(&name)
     }
@@ -134,6 +136,13 @@ impl InterfaceFacts {
         let offloads = if offloads.is_empty() { "unknown".into() } else { offloads.join(", ") };
         format!("interface {}, driver {driver}, MTU {}, offloads: {offloads}", self.name, self.mtu)
     }
+}
+
+/// An address of this machine by which others can reach it, where no default route says which.
+pub fn address_for_others() -> Option<IpAddr> {
+    let addresses = sys::addresses();
+    let mut v4 = addresses.iter().map(|&(_, ip)| ip).filter(|ip| ip.is_ipv4());
+    v4.find(|ip| !ip.is_loopback())
 }
 
 /// `packhorse info`.

@@ -11,9 +11,20 @@ use packhorse_cli::{bench, compare, machine, manual, serve, soak};
 
 mod simulate;
 
+const EXAMPLES: &str = "\
+Examples:
+  packhorse compare --quick                a first impression: under 20 seconds, no rights needed
+  packhorse serve                          let another machine measure against this one
+  packhorse bench pingpong --peer ph1:…    and measure against it, with the address that it printed
+  packhorse info                           what there is to measure with, and all settings
+  packhorse sim                            the story of one transfer over a lossy network
+
+Exit status: 0 all well, 1 a fault was found (sim, soak), 2 the command could not be carried out.";
+
 /// Message passing over ordinary Ethernet.
 #[derive(Parser)]
-#[command(name = "packhorse", version, about, arg_required_else_help = true)]
+#[command(name = "packhorse", version, about = "Message passing over ordinary Ethernet", after_help = EXAMPLES)]
+#[command(arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -21,13 +32,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Sim(simulate::Args),
-    Bench(bench::command::BenchArgs),
     Compare(compare::CompareArgs),
+    Bench(bench::command::BenchArgs),
     Serve(serve::ServeArgs),
-    Soak(soak::SoakArgs),
-    /// Show what this machine has to measure with: kernel, cores, interfaces, offloads, socket buffers.
+    /// Show what this machine has to measure with, and the settings.
+    ///
+    /// Kernel, cores, interfaces and what their drivers can do, socket buffers; Packhorse's links, defaults and the
+    /// variables of the environment that change them.
+    #[command(
+        after_help = "Examples:\n  packhorse info\n  PACKHORSE_PORTS=7000-7009 packhorse info   with a setting"
+    )]
     Info,
+    Sim(simulate::Args),
+    Soak(soak::SoakArgs),
     /// Write the manual page to standard output.
     #[command(hide = true)]
     Man,

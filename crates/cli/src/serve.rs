@@ -20,11 +20,11 @@ use crate::bench::remote::{
 };
 use crate::bench::system::{Job, Role};
 use crate::hosts::Stand;
-use crate::machine::InterfaceFacts;
+use crate::machine::{InterfaceFacts, address_for_others};
 
 const EXAMPLES: &str = "\
 Examples:
-  packhorse serve                          on all addresses, any free port
+  packhorse serve                          on any free port
   packhorse serve --ports 7000-7009        where a firewall lets only some ports in (open them for UDP and TCP)
   packhorse serve --bind 192.168.1.5       on one network of several
 
@@ -39,18 +39,21 @@ const IDLE_MAX: Duration = Duration::from_secs(120);
 /// Closing waits no longer for a client that may be gone.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// Let others measure against this machine: prints an address, then serves whoever has it, until ctrl-C.
+/// Let other machines measure against this one.
+///
+/// Prints an address, then serves whoever has it, one at a time, until ctrl-C. They can have measurements made, of bounded
+/// length, and nothing else.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    /// Local address to serve on; without it all, and the one of the default route is printed.
+    /// Address of this machine to serve on; without it, the one that the default route uses.
     #[arg(long, value_name = "IP")]
     bind: Option<IpAddr>,
     /// Take all ports from this range, such as 7000-7009.
     #[arg(long, value_name = "LO-HI", value_parser = parse_ports)]
     ports: Option<RangeInclusive<u16>>,
-    /// Where Packhorse's engine runs on this side; as the client says without it.
-    #[arg(long, value_parser = ["inline", "thread"])]
+    /// Who moves Packhorse's messages on this side (see `packhorse bench pingpong --help`); as the client says without it.
+    #[arg(long, value_name = "WHO", value_parser = ["inline", "thread"])]
     placement: Option<String>,
 }
 
@@ -73,14 +76,7 @@ fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
 
 /// `packhorse serve`: until the process is ended.
 pub fn run(args: &ServeArgs) -> Result<()> {
-    let mut builder = Builder::new().placement(Placement::Thread).linger(LINGER);
-    if let Some(bind) = args.bind {
-        builder = builder.bind(bind);
-    }
-    if let Some(ports) = &args.ports {
-        builder = builder.ports(ports.clone());
-    }
-    let endpoint = builder.open()?;
+    let endpoint = open(args)?;
     let place = place_of(&endpoint.address())?;
     let facts = InterfaceFacts::of_address(place.ip())?;
     announce(&endpoint, &facts, place)?;
@@ -95,6 +91,29 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     loop {
         server.turn()?;
     }
+}
+
+fn open(args: &ServeArgs) -> Result<Endpoint> {
+    let open = |bind: Option<IpAddr>| {
+        let mut builder = Builder::new().placement(Placement::Thread).linger(LINGER);
+        if let Some(bind) = bind {
+            builder = builder.bind(bind);
+        }
+        if let Some(ports) = &args.ports {
+            builder = builder.ports(ports.clone());
+        }
+        builder.open()
+    };
+    let endpoint = open(args.bind)?;
+    let is_local = place_of(&endpoint.address())?.ip().is_loopback();
+    if is_local && args.bind.is_none() && std::env::var_os("PACKHORSE_BIND").is_none() {
+        // Without a default route, as on a switch of one's own, nothing says which address others know.
+        if let Some(bind) = address_for_others() {
+            drop(endpoint);
+            return Ok(open(Some(bind))?);
+        }
+    }
+    Ok(endpoint)
 }
 
 fn announce(

@@ -34,8 +34,10 @@ Exit status: 0 all invariants held, 1 a violation was found, 2 the command could
 /// Lines of trace shown with a failure, of its beginning and of its end.
 const TRACE_LINE_COUNT: usize = 100;
 
-/// Prove the protocol in simulation: whole endpoints in virtual time on a network that loses, delays, doubles,
-/// reorders, corrupts and partitions. Every run is a function of its seed.
+/// Prove the protocol in simulation.
+///
+/// Whole endpoints in virtual time, on a network that loses, delays, doubles, reorders, corrupts and partitions. Every run
+/// is a function of its seed.
 #[derive(ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

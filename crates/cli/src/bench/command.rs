@@ -29,7 +29,9 @@ Examples:
 /// Above this share of the cores, what others do shows in the figures.
 const BUSY_ABOVE: f64 = 0.15;
 
-/// Measure one pattern: every system in turn, interleaved, in two processes.
+/// Measure latency, bandwidth or message rate, of Packhorse beside its rivals.
+///
+/// Every system is measured in turn, interleaved and repeated, between two processes: both here, or one on another machine.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchArgs {
@@ -39,13 +41,13 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum BenchPattern {
-    /// One message there and back: half of the round trip, in percentiles.
+    /// Latency: one message there and back, half of the round trip, in percentiles.
     #[command(name = "pingpong", after_help = EXAMPLES)]
     PingPong(Setup),
-    /// Messages one way as fast as they go: bytes a second that arrived.
+    /// Bandwidth: messages one way as fast as they go, bytes a second that arrived.
     #[command(after_help = EXAMPLES)]
     Stream(Setup),
-    /// Small messages one way, a bounded number on their way: messages a second that arrived.
+    /// Message rate: small messages one way, a bounded number on their way, messages a second that arrived.
     #[command(after_help = EXAMPLES)]
     Rate(Setup),
 }
@@ -56,10 +58,10 @@ pub struct Setup {
     /// Lengths of messages: 8, 64K, 1M, or a list such as 8,1K,64K.
     #[arg(long, value_name = "LIST")]
     pub bytes: Option<Sizes>,
-    /// Seconds for each measurement, a tenth of them to get warm.
+    /// Seconds for each measurement, a tenth of them to get warm; 1 for bench, 0.3 for compare without it.
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub seconds: Option<f64>,
-    /// Repetitions, interleaved.
+    /// Repetitions of each measurement; 5 without it (4 with --quick).
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1000))]
     pub reps: Option<u16>,
     /// Messages that may be on their way at once, in `rate`.
@@ -77,17 +79,17 @@ pub struct Setup {
     /// Switch segmentation (gso, tso) and merging (gro) off on both ends of the wire.
     #[arg(long, requires = "two_hosts")]
     pub no_offload: bool,
-    /// Live with the socket buffers that a user without rights gets on an untuned system (212992).
+    /// Live with the socket buffers that a user without rights gets on an untuned system (212992 bytes).
     #[arg(long)]
     pub unprivileged_buffers: bool,
     /// Keep each of the two processes on a core of its own.
     #[arg(long)]
     pub pin: bool,
-    /// Link that Packhorse uses.
+    /// Kind of network that Packhorse uses.
     #[arg(long, default_value = "udp", value_parser = ["udp"])]
     pub link: String,
-    /// Where Packhorse's engine runs.
-    #[arg(long, default_value = "inline", value_parser = ["inline", "thread"])]
+    /// Who moves Packhorse's messages: only the threads that wait for them (inline), or a helper too (thread).
+    #[arg(long, value_name = "WHO", default_value = "inline", value_parser = ["inline", "thread"])]
     pub placement: String,
     /// Systems to measure, by name; all without it.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system_names())]

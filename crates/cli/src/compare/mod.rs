@@ -26,7 +26,7 @@ const RATE_SIZES: &[usize] = &[8, 1 << 10];
 /// Above this a rate of messages is a bandwidth.
 const RATE_BYTES_MAX: usize = 1 << 10;
 
-/// Compare Packhorse with the bare socket and with kernel TCP: latency, bandwidth, rate.
+/// Compare Packhorse with kernel TCP and with the bare UDP socket: latency, bandwidth, message rate.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {

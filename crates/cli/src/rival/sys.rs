@@ -263,19 +263,21 @@ pub(crate) fn pin_to(core: usize) -> io::Result<()> {
         .map(drop)
 }
 
-/// Name of the interface that has this address.
-pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
+/// The addresses of this machine, each with the name of its interface.
+pub(crate) fn addresses() -> Vec<(String, IpAddr)> {
     let mut list = ptr::null_mut();
     // SAFETY: `list` lives through the call, which fills it; it is freed below.
-    check(unsafe { libc::getifaddrs(&mut list) } as isize).ok()?;
-    let (mut next, mut found) = (list, None);
-    while !next.is_null() && found.is_none() {
+    if unsafe { libc::getifaddrs(&mut list) } != 0 {
+        return Vec::new();
+    }
+    let (mut next, mut found) = (list, Vec::new());
+    while !next.is_null() {
         // SAFETY: entries are valid until `freeifaddrs`, and the last one's `ifa_next` is null.
         let entry = unsafe { &*next };
-        if address_in(entry.ifa_addr) == Some(address) {
+        if let Some(address) = address_in(entry.ifa_addr) {
             // SAFETY: an entry's name is a string that ends with a zero, valid as long as the entry.
             let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found = Some(name.to_string_lossy().into_owned());
+            found.push((name.to_string_lossy().into_owned(), address));
         }
         next = entry.ifa_next;
     }

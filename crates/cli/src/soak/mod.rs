@@ -31,31 +31,31 @@ pub use member::{MemberArgs, run as run_member};
   packhorse soak --loss 10000 --duplicate 5000 --reorder 20000 --corrupt 2000 --messages 200000")]
 pub struct SoakArgs {
     /// Messages in all.
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     messages: u64,
     /// Processes.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
     processes: u32,
     /// Longest message, in bytes.
-    #[arg(long, default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=64 << 20))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=64 << 20))]
     longest: u32,
     /// Where all randomness comes from.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Who turns the endpoints: thread or inline.
-    #[arg(long, default_value = "thread")]
+    /// Who moves messages: only the threads that wait for them (inline), or a helper too (thread).
+    #[arg(long, value_name = "WHO", default_value = "thread", value_parser = ["inline", "thread"])]
     placement: String,
     /// Frames lost, in a million.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     loss: u32,
     /// Frames sent twice, in a million.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     duplicate: u32,
     /// Frames held back, in a million.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     reorder: u32,
     /// Frames damaged, in a million.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     corrupt: u32,
 }
 
