@@ -144,7 +144,9 @@ impl Endpoint {
     /// A peer by its address. Asking twice gives the same peer.
     pub fn peer(&self, address: &Address) -> Result<Peer, Error> {
         let id = self.shared.engine.add_peer(address)?;
-        let name = format!("the peer at {}", links::locator_text(&address.locator.0));
+        let (there, here) = (address.locator.0, self.address().locator.0);
+        let (there, here) = (links::locator_text(&there), links::locator_text(&here));
+        let name = format!("the peer at {there} (from {here})");
         self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).insert(id, name);
         Ok(Peer { id })
     }

@@ -136,7 +136,7 @@ fn why(reason: GoneReason) -> &'static str {
         GoneReason::Restarted => "it was restarted; messages from now on go to its new life",
         GoneReason::Died => "its process died",
         GoneReason::Silent => {
-            "it did not answer for too long; is it stopped, or is its UDP port blocked by a firewall in one direction?"
+            "it did not answer for too long; is it stopped, or does a firewall block the UDP port there for what comes in, or the one here for its answers?"
         }
         GoneReason::Version => "it speaks no version of the protocol that this program speaks",
     }

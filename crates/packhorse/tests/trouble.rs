@@ -82,6 +82,11 @@ fn open(placement: Placement) -> Endpoint {
     builder.gone_after(Duration::from_secs(3)).linger(Duration::from_millis(200)).open().unwrap()
 }
 
+/// The port at the end of a peer's name, which tells both ends.
+fn port_in(name: &str) -> u16 {
+    name.trim_end_matches(')').rsplit(':').next().unwrap().parse().unwrap()
+}
+
 const PLACEMENTS: [Placement; 2] = [Placement::Inline, Placement::Thread];
 
 #[test]
@@ -125,8 +130,7 @@ fn another_process_at_the_same_port_gets_nothing() {
     let (port, peer_address) = {
         let first = Builder::plain().bind([127, 0, 0, 1]).open().unwrap();
         let text = first.name_of(first.peer(&first.address()).unwrap());
-        let port: u16 = text.rsplit(':').next().unwrap().parse().unwrap();
-        (port, first.address())
+        (port_in(&text), first.address())
     };
     let second = Builder::plain().bind([127, 0, 0, 1]).ports(port..=port).open().unwrap();
     let endpoint = open(Placement::Thread);
@@ -142,7 +146,7 @@ fn another_process_at_the_same_port_gets_nothing() {
 fn a_port_in_use_is_named() {
     let first = Builder::plain().bind([127, 0, 0, 1]).open().unwrap();
     let text = first.name_of(first.peer(&first.address()).unwrap());
-    let port: u16 = text.rsplit(':').next().unwrap().parse().unwrap();
+    let port = port_in(&text);
     let error = Builder::plain().bind([127, 0, 0, 1]).ports(port..=port).open().unwrap_err();
     assert!(error.to_string().contains(&port.to_string()), "{error}");
     let error = Builder::plain().bind([192, 0, 2, 77]).open().unwrap_err();
@@ -212,4 +216,24 @@ fn closing_ends_every_request_in_the_time_given() {
         );
         other.signal(Signal::CONT);
     }
+}
+
+#[test]
+fn a_blocked_port_is_an_error_that_names_both_ends() {
+    // A socket that nobody reads stands for a firewall: frames vanish without a word.
+    let hole = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let there = hole.local_addr().unwrap();
+    let mut address = {
+        let model = Builder::plain().bind([127, 0, 0, 1]).open().unwrap();
+        model.address()
+    };
+    address.locator.0 = packhorse_link::udp::to_locator(there);
+    let endpoint = open(Placement::Thread);
+    let peer = endpoint.peer(&address).unwrap();
+    let start = Instant::now();
+    let failed = endpoint.send(peer, 1, vec![1; 10]).wait().unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(20), "took {:?}", start.elapsed());
+    let text = failed.to_string();
+    let names = [there.to_string(), "(from 127.0.0.1:".into(), "firewall".into()];
+    assert!(names.iter().all(|name| text.contains(name)), "{text}");
 }
