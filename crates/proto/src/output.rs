@@ -24,6 +24,12 @@ use crate::wire::{self, AckRepr, Class, FORM_STRANGER, HEADER_LEN, Header, Messa
 const PIECE_LEN_MIN: usize = 64;
 
 impl Endpoint {
+    /// Whether `poll_new_path`, `poll_train` or `poll_transmit` may have something. What a driver that spins asks first.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        self.rows.first_ready() != NONE || !self.replies.is_empty() || !self.new_paths.is_empty()
+    }
+
     /// The next frame to send, if there is one. The driver gathers `tx.body`, calls `tx.seal`, and sends.
     #[inline] // a driver asks until there is nothing: that answer is two comparisons
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
