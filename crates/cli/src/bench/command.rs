@@ -89,7 +89,7 @@ pub struct Setup {
     #[arg(long, default_value = "udp", value_parser = ["udp"])]
     pub link: String,
     /// Who moves Packhorse's messages: only the threads that wait for them (inline), or a helper too (thread).
-    #[arg(long, value_name = "WHO", default_value = "inline", value_parser = ["inline", "thread"])]
+    #[arg(long, value_name = "WHO", default_value = "thread", value_parser = ["inline", "thread"])]
     pub placement: String,
     /// Systems to measure, by name; all without it.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system_names())]

@@ -92,7 +92,7 @@ pub(crate) fn example_plan() -> Plan {
         reps: 2,
         window: 64,
         link: "udp".into(),
-        placement: "inline".into(),
+        placement: "thread".into(),
         unprivileged_buffers: false,
         stage: Stage::default(),
     }
