@@ -198,6 +198,7 @@ impl Server {
                 }
             }
             _ if !is_current => {} // of a client that was given up
+            Order::Poke => {}
             Order::End => self.end("done"),
             Order::Job(job) => self.job(client, *job),
             Order::Line(line) => {

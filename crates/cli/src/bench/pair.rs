@@ -87,7 +87,7 @@ impl Ears {
                 bail!("{reason}")
             }
             Ok((role, Heard::Answer(answer))) => Ok((role, answer)),
-            Err(RecvTimeoutError::Timeout) => bail!("no answer in time"),
+            Err(RecvTimeoutError::Timeout) => bail!("the two sides did not come to an end in time"),
             Err(RecvTimeoutError::Disconnected) => unreachable!("a sender is kept"),
         }
     }

@@ -45,7 +45,9 @@ pub enum Order {
     Line(String),
     /// A client asks a server to begin with it.
     Begin(Hello),
-    /// And to end.
+    /// Nothing: a client wonders whether its server is there.
+    Poke,
+    /// A client asks its server to end.
     End,
 }
 
@@ -85,7 +87,7 @@ pub fn run(args: &PeerArgs) -> Result<()> {
             Order::Describe(address) => InterfaceFacts::of_address(address).map(Answer::Facts),
             Order::Job(job) => run_job(&job).map(Answer::Outcome),
             Order::Line(_) => continue, // of a job that failed on this side
-            Order::Begin(_) | Order::End => continue, // for servers
+            Order::Begin(_) | Order::Poke | Order::End => continue, // for servers
         };
         answer(&result.unwrap_or_else(|error| Answer::Failed(format!("{error:#}"))))?;
     }

@@ -35,7 +35,9 @@ pub const WORD_LEN_MAX: usize = 4096;
 /// How often the server lets its client hear from it.
 pub const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// Who was not heard for so long is taken for dead.
-pub const SILENCE_MAX: Duration = Duration::from_secs(5);
+pub const SILENCE_MAX: Duration = Duration::from_secs(4);
+/// Who was not heard for so long is asked: the network may know that nobody is there.
+const POKE_AFTER: Duration = Duration::from_secs(2);
 /// Both must speak the same orders and answers.
 const VERSION: u32 = 1;
 /// What a server does for one order, at most.
@@ -215,7 +217,13 @@ impl Drop for Remote {
 
 fn next_answer(endpoint: &Endpoint, peer: Peer) -> Result<Option<Answer>, Error> {
     let wanted = Wanted::tag(ANSWER).from(peer);
-    match endpoint.recv(wanted, vec![0; WORD_LEN_MAX]).wait_timeout(SILENCE_MAX) {
+    let mut coming = endpoint.recv(wanted, vec![0; WORD_LEN_MAX]);
+    let heard = coming.wait_timeout(POKE_AFTER).or_else(|| {
+        let poke = serde_json::to_vec(&Order::Poke).unwrap_or_default();
+        endpoint.send_copy(peer, ORDER, &poke).ok(); // what comes of it will be heard
+        coming.wait_timeout(SILENCE_MAX - POKE_AFTER)
+    });
+    match heard {
         None => Ok(None),
         Some(Ok(message)) => {
             Ok(Some(serde_json::from_slice(&message.buffer).unwrap_or_else(|_| {

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::iter::once;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,6 +16,8 @@ use crate::machine::Machine;
 
 /// Setting a step up and taking it down, about.
 const STEP_OVERHEAD_S: f64 = 0.05;
+/// A step that failed sooner than this after its time is tried again.
+const AGAIN_WITHIN: Duration = Duration::from_secs(8);
 /// Headers of a datagram.
 const HEADERS_LEN: usize = 28;
 
@@ -63,7 +65,12 @@ impl Runner {
         let mut rows = Vec::with_capacity(steps.len());
         for (rep, case, system) in steps {
             bar.set_message(format!("{} {system}", case.label()));
+            let began = Instant::now();
             let row = self.step(rep, case, system).or_else(|first_error| {
+                // What failed by waiting in vain would do so again: a blocked port is no accident.
+                if began.elapsed() > AGAIN_WITHIN + Duration::from_secs_f64(plan.seconds) {
+                    return Err(first_error);
+                }
                 // The first error says more than that it could not be tried again.
                 let again = self.pair.restart().and_then(|()| self.step(rep, case, system));
                 again.map_err(|_| first_error)
