@@ -222,14 +222,14 @@ impl Endpoint {
         if path.locator != origin.from || path.link != origin.link {
             self.on_new_locator(now, row, path_index, origin);
         }
-        let (local_id, first) = (self.rows[row].local_id, self.rows[row].message_in);
-        let (verdict, answer) = self.on_records(now, (row, origin.link), view, memory);
+        let local_id = self.rows[row].local_id;
+        let (verdict, answer, message_count) =
+            self.on_records(now, (row, origin.link), view, memory);
         // The association may have ended or been renewed by what the frame said.
         if verdict == Verdict::Accepted
             && self.rows[row].local_id == local_id
             && self.rows[row].phase == Phase::Joined
         {
-            let message_count = self.rows[row].message_in.saturating_sub(first);
             self.note_received(now, row, path_index, packet, message_count, answer);
         }
     }
@@ -268,12 +268,13 @@ impl Endpoint {
         (row, link): (u32, u8),
         view: &FrameView<'_>,
         memory: &mut impl Memory,
-    ) -> (Verdict, Answer) {
+    ) -> (Verdict, Answer, u64) {
         let mut all = Verdict::Accepted;
-        let mut answer = Answer::None;
+        let (mut answer, mut message_count) = (Answer::None, 0);
         for (record, body) in view.records() {
             let verdict = match record {
                 Record::Message(head) => {
+                    message_count += 1;
                     answer = answer.max(Answer::Soon);
                     self.on_message(now, row, &head, body, memory)
                 }
@@ -305,7 +306,7 @@ impl Endpoint {
                 break; // it ended: what follows speaks of nothing
             }
         }
-        (all, answer)
+        (all, answer, message_count)
     }
 
     fn on_notice(

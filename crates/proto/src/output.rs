@@ -11,6 +11,7 @@ use crate::contact::{Reply, ReplyRecord};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
+use crate::limits::FRAME_LEN_FLOOR;
 use crate::path::Standing;
 use crate::peer::{Active, NO_MESSAGE, Notice, Phase};
 use crate::post::{Parts, SendStage};
@@ -190,7 +191,10 @@ impl Endpoint {
             path: index as u8,
             form: this.version | if this.by_public_key && !joined { FORM_STRANGER } else { 0 },
         };
-        let frame_len = usize::from(path.frame_len);
+        // Of a peer that has not answered nothing is known, not even whether long frames reach it: one that does not would
+        // be repeated for ever.
+        let frame_len = if joined { path.frame_len } else { path.frame_len.min(FRAME_LEN_FLOOR) };
+        let frame_len = usize::from(frame_len);
         let mut writer = Writer::begin(&mut tx.head, header);
         if self.settings.payload_check {
             writer.check();

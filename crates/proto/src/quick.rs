@@ -481,8 +481,9 @@ impl Endpoint {
             return true;
         }
         let mut all = Verdict::Accepted;
-        let first = self.rows[row].message_in;
+        let mut message_count = 0;
         for (head, body) in plain.messages() {
+            message_count += 1;
             if let Err(miss) = self.take_next(row, head, body, memory)
                 && self.on_missed(now, row, miss, head, body, memory) == Verdict::Refused
             {
@@ -490,7 +491,6 @@ impl Endpoint {
             }
         }
         if all == Verdict::Accepted {
-            let message_count = self.rows[row].message_in.saturating_sub(first);
             self.note_next(now, row, header.path, message_count);
         }
         true
