@@ -526,6 +526,23 @@ fn frames_are_no_longer_than_the_shorter_side_takes() {
 }
 
 #[test]
+fn frames_to_a_peer_that_has_not_joined_are_short() {
+    // Many small messages at once, before a word was heard: in one long frame they would never arrive where only short
+    // ones pass, and be repeated for ever.
+    let long = Plan::with(|settings, _| settings.frame_len_max = 8972);
+    let mut net = Net::of(&[long.clone(), long]);
+    let recvs: Vec<_> = (0..100).map(|tag| net.recv(B, tagged(tag), 40)).collect();
+    for tag in 0..100 {
+        net.send(A, B, tag, 40);
+    }
+    net.run_until(|net| net.count(A, "joined") == 1);
+    let before = net.log.iter().filter(|sight| sight.from == A).map(|sight| sight.bytes.len());
+    assert!(before.max().unwrap() <= 1200);
+    net.settle();
+    assert!(recvs.iter().all(|&recv| net.got(B, recv).is_some()));
+}
+
+#[test]
 fn rows_are_limited_and_freed() {
     let tight = Plan::with(|_, limits| limits.peer_count_max = 2);
     let mut net = Net::of(&[tight, Plan::default(), Plan::default(), Plan::default()]);
