@@ -221,7 +221,7 @@ fn two_senders_interleaved_land_each_in_its_own_memory() {
 }
 
 #[test]
-fn two_messages_of_one_sender_take_turns_train_by_train() {
+fn two_equal_messages_of_one_sender_go_one_after_the_other() {
     let mut net = pair();
     let recvs = [1, 2].map(|tag| net.recv(B, tagged(tag), 400_000));
     for tag in [1, 2] {
@@ -233,7 +233,7 @@ fn two_messages_of_one_sender_take_turns_train_by_train() {
     }
     let frames = data(&net, A);
     let changes = frames.windows(2).filter(|two| two[0].0 != two[1].0).count();
-    assert!((4..frames.len() / 4).contains(&changes), "{changes} changes in {}", frames.len());
+    assert!((1..4).contains(&changes), "{changes} changes in {}", frames.len());
 }
 
 #[test]
