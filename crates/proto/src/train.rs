@@ -190,15 +190,9 @@ impl Endpoint {
         (train.buf, train.offset) = (plan.buf, plan.start);
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
 
-        let send = &mut self.outgoing[slot];
-        let unsent = &mut self.parts[send.parts].unsent;
-        unsent.take_front(len);
-        active.granted.pop_front();
-        if unsent.is_empty() {
-            send.is_queued = false;
-        } else {
-            active.granted.push_back((slot, serial));
-        }
+        self.take_granted(row, plan);
+        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("planned");
+        let path = &mut active.paths[plan.path];
         let has_more = !active.granted.is_empty();
         let was_empty = path.flight.is_empty();
         let content = Content::Data { slot, serial, offset: plan.start, len: len as u32 };
@@ -215,6 +209,30 @@ impl Endpoint {
         }
         if was_empty {
             self.arm_flight(row, plan.path);
+        }
+    }
+
+    /// What is planned leaves. Who has less to go goes next, as with the grants; equals do not take turns, for the peer
+    /// expects data where the last ended (PROTOCOL §8.8).
+    fn take_granted(&mut self, row: u32, plan: &Plan) {
+        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("planned");
+        active.granted.pop_front();
+        let send = &mut self.outgoing[plan.slot];
+        let unsent = &mut self.parts[send.parts].unsent;
+        unsent.take_front(plan.len);
+        if unsent.is_empty() {
+            send.is_queued = false;
+            return;
+        }
+        let left = send.total - (plan.start + plan.len);
+        let next_left = active.granted.front().filter(|next| self.outgoing.holds(next.0, next.1));
+        let next_left = next_left.and_then(|&(slot, _)| {
+            let next = &self.outgoing[slot];
+            self.parts[next.parts].unsent.first_gap().map(|gap| next.total - gap.0)
+        });
+        match next_left.is_some_and(|next_left| next_left < left) {
+            true => active.granted.push_back((plan.slot, plan.serial)),
+            false => active.granted.push_front((plan.slot, plan.serial)),
         }
     }
 }

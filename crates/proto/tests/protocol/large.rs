@@ -333,6 +333,23 @@ fn small_message_does_not_wait_for_a_large_one() {
 }
 
 #[test]
+fn equal_messages_of_one_peer_come_one_after_the_other() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    let recvs: Vec<Recv> = (0..3).map(|tag| net.recv(B, tagged(tag), 400_000)).collect();
+    for tag in 0..3 {
+        net.send(A, B, tag, 400_000);
+    }
+    for (at, &recv) in recvs.iter().enumerate() {
+        net.run_until(|net| net.got(B, recv).is_some());
+        let placed = net.count(B, "bytes_placed");
+        let others = placed - (at as u64 + 1) * 400_000;
+        assert!(others < 200_000, "{others} bytes of those behind number {at}");
+    }
+}
+
+#[test]
 fn short_message_is_granted_before_a_long_one() {
     for (policy, overtakes) in
         [(GrantPolicy::SmallestFirst, true), (GrantPolicy::RoundRobin, false)]
