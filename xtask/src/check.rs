@@ -29,6 +29,11 @@ pub(crate) fn add_to(steps: &mut Steps) {
             "clippy --quiet --workspace --all-targets --features {faults} -- -D warnings"
         )))
     });
+    steps.take("lints of the fuzz targets", || {
+        run_command(cargo(
+            "clippy --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz -- -D warnings",
+        ))
+    });
     steps.take("docs", || {
         let mut doc = cargo("doc --quiet --workspace --no-deps --document-private-items");
         doc.env("RUSTDOCFLAGS", "-D warnings");

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
-use crate::check;
 use crate::steps::{Steps, cargo, run as run_command};
 use crate::tools::{NAMESPACES, NEXTEST, TSHARK, Tool, VALGRIND, install_packages};
+use crate::{check, sanitize};
 
 /// How thorough.
 #[derive(clap::Args)]
@@ -52,6 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     steps.take("figures of simulated networks", || {
         run_command(cargo("bench --quiet --package packhorse-tests --bench figures"))
     });
+    steps.take("real processes, every byte verified", soak);
     take_if_here(&mut steps, args, "UDP between two network namespaces", &NAMESPACES, || {
         run_command(cargo("test --quiet --package packhorse-link --test netns -- --ignored"))
     });
@@ -61,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     take_if_here(&mut steps, args, "instruction counts", &VALGRIND, || {
         run_command(cargo("bench --quiet --package packhorse-tests --bench costs"))
     });
+    sanitize::add_to(&mut steps, args.complete);
     Ok(steps.end())
 }
 
@@ -102,6 +104,17 @@ fn run_tests() -> Result<()> {
         return run_command(cargo("test --quiet --workspace --doc"));
     }
     run_command(cargo("test --quiet --workspace"))
+}
+
+/// Four processes over loopback: once as it is, once through loss, duplication, reordering and damage.
+fn soak() -> Result<()> {
+    let faults = "--loss 10000 --duplicate 10000 --reorder 20000 --corrupt 5000";
+    for how in ["--messages 200000", &format!("--messages 40000 {faults}")] {
+        run_command(cargo(&format!(
+            "run --release --quiet --package packhorse-cli -- soak {how}"
+        )))?;
+    }
+    Ok(())
 }
 
 /// Scenarios nobody has seen before. The first seed is printed, so that the whole step can be had again.

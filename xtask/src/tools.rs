@@ -43,11 +43,17 @@ pub(crate) const CARGO_FUZZ: Tool = Tool {
     probe: &["cargo", "fuzz", "--version"],
     remedy: "cargo install --locked cargo-fuzz",
 };
-/// The compiler that can instrument fuzz targets.
+/// The compiler that can instrument fuzz targets, and sanitize.
 pub(crate) const NIGHTLY: Tool = Tool {
     name: "the nightly toolchain",
     probe: &["rustc", "+nightly", "--version"],
     remedy: "rustup toolchain install nightly --profile minimal",
+};
+/// What the thread sanitizer needs to build the standard library for itself.
+pub(crate) const NIGHTLY_SOURCES: Tool = Tool {
+    name: "the standard library's source for nightly, which the thread sanitizer needs,",
+    probe: &["sh", "-c", "test -e $(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library"],
+    remedy: "rustup component add rust-src --toolchain nightly",
 };
 /// Line coverage.
 pub(crate) const TARPAULIN: Tool = Tool {
@@ -83,6 +89,14 @@ pub(crate) fn require(tools: &[&Tool]) -> Result<()> {
     let missing: Vec<String> =
         tools.iter().filter(|tool| !tool.is_here()).map(|tool| tool.absence()).collect();
     if missing.is_empty() { Ok(()) } else { bail!("{}", missing.join("; ")) }
+}
+
+/// Installs what `rustup` can: its remedy is the command.
+pub(crate) fn install_by_rustup(tool: &Tool) -> Result<()> {
+    println!("      installing: {}", tool.remedy);
+    let mut words = tool.remedy.split_whitespace();
+    let program = words.next().unwrap_or_default();
+    run(command(program, words))
 }
 
 /// Installs packages of the system by name, saying so first.
