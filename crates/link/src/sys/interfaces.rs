@@ -35,6 +35,19 @@ fn largest_mtu(ip: IpAddr, with_loopback: bool, asked_through: &Socket) -> Optio
     found
 }
 
+/// An address of an interface that is up and not the loopback, of the wanted family; not a link-local one, which means
+/// nothing to others without the name of a link.
+pub(crate) fn addr_beyond_loopback(is_wanted: impl Fn(&IpAddr) -> bool) -> Option<IpAddr> {
+    let mut found = None;
+    each_interface(|_, addr, flags| {
+        let is_out = flags & libc::IFF_UP != 0 && flags & libc::IFF_LOOPBACK == 0;
+        let is_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let usable = addr.filter(|ip| is_out && is_wanted(ip) && !is_local(ip));
+        found = found.or(usable);
+    });
+    found
+}
+
 fn each_interface(mut f: impl FnMut(&CStr, Option<IpAddr>, libc::c_int)) {
     let mut list = ptr::null_mut();
     // SAFETY: `list` is ours to be written to; it is freed below.

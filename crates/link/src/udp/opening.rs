@@ -171,7 +171,8 @@ pub(super) fn charge_of(len: usize, train_count: usize) -> Option<usize> {
     socket.charged_len().ok().filter(|&charged| charged > 0)
 }
 
-/// An address others can send to, for a socket bound to a wildcard: the source address of the default route.
+/// An address others can send to, for a socket bound to a wildcard: the source address of the default route; without one,
+/// that of any interface but the loopback.
 pub(super) fn usable_addr(bound: SocketAddr) -> SocketAddr {
     if !bound.ip().is_unspecified() {
         return bound;
@@ -185,11 +186,17 @@ pub(super) fn usable_addr(bound: SocketAddr) -> SocketAddr {
         let ip = socket.local_addr().ok()?.ip();
         (!ip.is_unspecified()).then_some(ip)
     };
+    let any_v4 = || interfaces::addr_beyond_loopback(IpAddr::is_ipv4);
+    let any_v6 = || interfaces::addr_beyond_loopback(IpAddr::is_ipv6);
     let ip = match bound {
-        SocketAddr::V4(_) => source_for(far_v4).unwrap_or(Ipv4Addr::LOCALHOST.into()),
-        SocketAddr::V6(_) => {
-            source_for(far_v6).or_else(|| source_for(far_v4)).unwrap_or(Ipv6Addr::LOCALHOST.into())
+        SocketAddr::V4(_) => {
+            source_for(far_v4).or_else(any_v4).unwrap_or(Ipv4Addr::LOCALHOST.into())
         }
+        SocketAddr::V6(_) => source_for(far_v6)
+            .or_else(|| source_for(far_v4))
+            .or_else(any_v6)
+            .or_else(any_v4)
+            .unwrap_or(Ipv6Addr::LOCALHOST.into()),
     };
     SocketAddr::new(ip, bound.port())
 }
