@@ -7,10 +7,10 @@ use std::fmt;
 use std::io;
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{Burst, Landing, Link, Notice};
+use packhorse_link::{Burst, Landing, Link, Notice, wide};
 use packhorse_proto::{
     BufId, Endpoint, Instant, Limits, Locator, MS, Memory, Opening, Place, Settings, SettingsError,
-    Source, TxFrame, TxTrain,
+    Source, TxFrame, TxTrain, wire,
 };
 
 use crate::counters::Counters;
@@ -75,6 +75,21 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
     }
 }
 
+/// The checks of a train.
+struct Checks<'a> {
+    seed: &'a wire::TrainSeed,
+    checks: &'a mut [u64],
+}
+
+impl wide::Work for Checks<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run(self) {
+        wire::train_checks(self.seed, self.checks);
+    }
+}
+
 /// Frames on their way to one link.
 #[derive(Debug, Default)]
 struct Outbox {
@@ -113,8 +128,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if links.is_empty() {
             return Err(OpenError::NoLink);
         }
-        let endpoint =
+        let mut endpoint =
             Endpoint::open(opening, limits, settings, now).map_err(OpenError::Settings)?;
+        endpoint.set_train_checks(|seed, checks| wide::run(Checks { seed, checks }));
         Ok(Self {
             endpoint,
             outboxes: links.iter().map(|_| Outbox::default()).collect(),
@@ -345,19 +361,19 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         true
     }
 
-    /// Adds the frames of `train` to their link's burst, next to each other.
+    /// Adds `train` to its link's burst.
     fn put_train(&mut self) {
         let train = &self.train;
+        let same = packhorse_link::burst::Train {
+            count: train.count as u32,
+            head_len: train.head_len as u32,
+            payload_len: train.payload_len,
+            last_len: train.last_len,
+            id: train.buf.0,
+            offset: train.offset,
+        };
         let burst = &mut self.outboxes[usize::from(train.link)].burst;
-        let mut offset = train.offset;
-        for (number, head) in train.heads.chunks_exact(train.head_len).enumerate() {
-            let is_last = number + 1 == train.count;
-            let len = if is_last { train.last_len } else { train.payload_len };
-            burst.begin(train.to.0);
-            burst.head(head);
-            burst.user(train.buf.0, offset, len);
-            offset += u64::from(len);
-        }
+        burst.train(train.to.0, &train.heads, same);
     }
 
     /// Adds the frame in `tx` to its link's burst.

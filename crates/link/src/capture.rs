@@ -263,9 +263,9 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Captured<L> {
         let count = self.inner.send(burst, first, memory)?;
         if self.sink.is_some() {
             let here = self.inner.locator();
-            for frame in &burst.frames()[first..first + count] {
+            for frame in burst.frames(first).take(count) {
                 self.bytes.clear();
-                burst.gather(frame, memory, &mut self.bytes);
+                burst.gather(&frame, memory, &mut self.bytes);
                 self.write(&here, &frame.to);
             }
         }

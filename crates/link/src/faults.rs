@@ -216,14 +216,13 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Faulty<L> {
         if !self.flush(memory)? {
             return Ok(0);
         }
-        let frames = &burst.frames()[first..];
-        for frame in frames {
+        for frame in burst.frames(first) {
             self.bytes.clear();
-            burst.gather(frame, memory, &mut self.bytes);
+            burst.gather(&frame, memory, &mut self.bytes);
             self.pass(frame.to);
         }
         self.flush(memory)?;
-        Ok(frames.len())
+        Ok(burst.len() - first)
     }
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {

@@ -222,6 +222,14 @@ impl Memory {
         }
     }
 
+    /// `len` bytes from `offset`, if they are inside and all memory is one piece.
+    #[inline]
+    pub(crate) fn one_part(&self, offset: u64, len: usize) -> Option<Part> {
+        let Parts::One(part) = &self.parts else { return None };
+        let offset = usize::try_from(offset).ok().filter(|&offset| offset <= part.len)?;
+        (len <= part.len - offset).then(|| part.cut(offset, len))
+    }
+
     /// Calls `f` for each piece of `len` bytes from `offset`; false if they are not all inside.
     #[inline]
     pub(crate) fn for_each(&self, offset: u64, len: u64, mut f: impl FnMut(Part)) -> bool {

@@ -50,13 +50,12 @@ impl<M: UserMemory> Link<M> for Script {
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
-        let frames = &burst.frames()[first..];
-        for frame in frames.iter().take(self.take_max) {
+        for frame in burst.frames(first).take(self.take_max) {
             let mut bytes = Vec::new();
-            burst.gather(frame, memory, &mut bytes);
+            burst.gather(&frame, memory, &mut bytes);
             self.sent.push((frame.to, bytes));
         }
-        Ok(frames.len().min(self.take_max))
+        Ok((burst.len() - first).min(self.take_max))
     }
 
     fn receive(&mut self, _: Option<&Landing>, _: &mut M) -> io::Result<usize> {

@@ -28,7 +28,6 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 pub use config::{UdpConfig, UdpError, Use};
 pub use locate::{from_locator, show, to_locator};
 
-use crate::burst::Piece;
 use crate::mem::Table;
 use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
 use crate::sys::outbox::{Outbox, Refused, Rules};
@@ -344,7 +343,7 @@ impl Udp {
         refused: &Refused,
         retry_count: usize,
     ) -> io::Result<Verdict> {
-        let (frame, lost) = (&burst.frames()[at], Verdict::Lost(refused.frame_count));
+        let (frame, lost) = (burst.frame(at), Verdict::Lost(refused.frame_count));
         let is_train = refused.frame_count > 1;
         Ok(match refused.errno {
             libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Verdict::Later,
@@ -391,7 +390,7 @@ impl Udp {
 
     /// A train was refused and its first frame alone was not. Frame number `at` is the one behind it.
     fn give_up_trains(&mut self, burst: &Burst, at: usize) {
-        let to = burst.frames()[at - 1].to;
+        let to = burst.frame(at - 1).to;
         self.train_count_max = 0;
         self.set_trains(self.wants_trains);
         self.counters.gso_off += 1;
@@ -527,13 +526,12 @@ impl Link<Table> for Udp {
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
-        if let [frame] = &burst.frames()[first..]
-            && let [piece @ Piece::Head { .. }] = burst.pieces(frame)
-            && let Some(addr) = place_of(&frame.to, self.socket.is_v6(), self.speaks_v4)
+        if let Some((to, bytes)) = burst.lone(first)
+            && let Some(addr) = place_of(to, self.socket.is_v6(), self.speaks_v4)
         {
             // The lone frame is the one somebody waits for: nothing is set up for it.
             self.counters.calls_out += 1;
-            match self.socket.send_to(burst.head_bytes(piece), addr) {
+            match self.socket.send_to(bytes, addr) {
                 Ok(_) => {
                     self.counters.frames_out += 1;
                     return Ok(1);

@@ -180,10 +180,10 @@ impl<M: UserMemory> Link<M> for SimPort {
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
-        for frame in &burst.frames()[first..] {
+        for frame in burst.frames(first) {
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.clear();
-            burst.gather(frame, memory, &mut bytes);
+            burst.gather(&frame, memory, &mut bytes);
             self.outbox.push((frame.to, bytes));
         }
         Ok(burst.len() - first)

@@ -204,7 +204,7 @@ impl Inbox {
     fn expect_in(&mut self, slot: usize, landing: &Landing, per_slot: usize, rest: &mut Rest<'_>) {
         let part_start = self.parts.len();
         let (heads_at, offset) = (self.head_end, rest.offset);
-        let (mut count, mut last_len) = (0, 0);
+        let (mut count, mut last_len) = self.add_places(landing, per_slot, rest);
         while count < per_slot && rest.len > 0 {
             let len = rest.len.min(landing.payload_len as u64);
             if !self.add_place(landing.head_len, len, part_start, rest) {
@@ -216,6 +216,36 @@ impl Inbox {
         self.add_spill(slot);
         let part_end = self.parts.len();
         self.expected.push(Expected { count, heads_at, offset, last_len, part_start, part_end });
+    }
+
+    /// Adds heads and places in memory that is one piece: how many, and the length of the last. None where it is not.
+    fn add_places(
+        &mut self,
+        landing: &Landing,
+        per_slot: usize,
+        rest: &mut Rest<'_>,
+    ) -> (usize, usize) {
+        let (head_len, payload_len) = (landing.head_len, landing.payload_len);
+        let count = per_slot
+            .min(rest.len.div_ceil(payload_len as u64) as usize)
+            .min(PART_COUNT_MAX / 2)
+            .min((self.heads.len() - self.head_end) / head_len);
+        let len = rest.len.min((count * payload_len) as u64);
+        let Some(place) = rest.memory.one_part(rest.offset, len as usize) else { return (0, 0) };
+        let heads = self.heads.ptr_at(self.head_end, count * head_len).cast::<u8>();
+        self.parts.reserve(2 * count);
+        let (mut at, mut last_len) = (0, 0);
+        for number in 0..count {
+            last_len = payload_len.min(place.len() - at);
+            let iov_base = heads.wrapping_add(number * head_len).cast();
+            self.parts.push(libc::iovec { iov_base, iov_len: head_len });
+            let iov_base = place.ptr().wrapping_add(at).cast();
+            self.parts.push(libc::iovec { iov_base, iov_len: last_len });
+            at += last_len;
+        }
+        self.head_end += count * head_len;
+        (rest.offset, rest.len) = (rest.offset + len, rest.len - len);
+        (count, last_len)
     }
 
     fn add_spill(&mut self, slot: usize) {

@@ -7,6 +7,7 @@
 //!   region.rs      memory that exists once it is touched
 //!   outbox.rs      frames of a burst ──▶ one system call
 //!   inbox.rs       one system call ──▶ datagrams, in our memory or scattered into the application's
+//!   wide.rs        loops with the machine's widest registers
 //! ```
 //!
 //! Every pointer given to the kernel is made in the call that gives it, from something that call borrows. What the
@@ -18,6 +19,7 @@ pub(crate) mod name;
 pub(crate) mod outbox;
 pub(crate) mod region;
 pub(crate) mod socket;
+pub mod wide;
 
 use std::io;
 

@@ -15,7 +15,7 @@ use std::ptr;
 use super::name::Name;
 use super::socket::Socket;
 use super::{answer, answer_len};
-use crate::burst::{Burst, Frame, Piece};
+use crate::burst::{Burst, Frame, Piece, Train};
 use crate::mem::{Memory, Table};
 
 /// Messages in one call.
@@ -144,12 +144,15 @@ impl Outbox {
         rules: Rules,
         place: impl Fn(&crate::Locator) -> Option<SocketAddr>,
     ) -> Sent {
-        let frames = &burst.frames()[first..];
         self.clear();
-        let mut at = 0;
-        while at < frames.len() && self.planned.len() < MESSAGE_COUNT_MAX {
-            let Some(addr) = place(&frames[at].to) else { break };
-            let planned = self.plan(burst, &frames[at..], memory, rules);
+        let mut at = first;
+        while at < burst.len() && self.planned.len() < MESSAGE_COUNT_MAX {
+            let train = burst.train_at(at);
+            let to = train.map_or_else(|| burst.frame(at).to, |(to, ..)| *to);
+            let Some(addr) = place(&to) else { break };
+            let planned = train
+                .and_then(|(_, heads, train)| self.plan_train(heads, &train, memory, rules))
+                .unwrap_or_else(|| self.plan(burst, at, memory, rules));
             at += planned.frame_count;
             self.planned.push(planned);
             self.names.push(Name::new(addr, socket.is_v6()));
@@ -159,7 +162,7 @@ impl Outbox {
             }
         }
         match self.planned.len() {
-            0 if frames.is_empty() => Sent::default(),
+            0 if first >= burst.len() => Sent::default(),
             0 => Sent {
                 refused: Some(Refused { frame_count: 1, errno: libc::EDESTADDRREQ }),
                 ..Sent::default()
@@ -178,12 +181,44 @@ impl Outbox {
         self.bounce.clear();
     }
 
-    /// Puts the first frame, and those behind it that fit in a train with it, into parts.
-    fn plan(&mut self, burst: &Burst, frames: &[Frame], memory: &Table, rules: Rules) -> Planned {
+    /// Puts as much of a train as may leave at once into parts. `None` if its memory is not one piece, or not there.
+    fn plan_train(
+        &mut self,
+        heads: &[u8],
+        train: &Train,
+        memory: &Table,
+        rules: Rules,
+    ) -> Option<Planned> {
+        let count_max = rules.count_max.min(rules.len_max / train.frame_len());
+        let count = count_max.min(train.count as usize).clamp(1, PART_COUNT_MAX / 2);
+        let (payload_len, all_len) = (train.payload_len as usize, train.payload_of(count) as usize);
         let part_start = self.parts.len();
-        let first = &frames[0];
+        let segment_len = if count > 1 { train.frame_len() as u16 } else { 0 };
+        let planned =
+            Planned { part_start, part_end: 0, frame_count: count, void_count: 0, segment_len };
+        let head_len = train.head_len as usize;
+        let heads = &heads[..count * head_len];
+        let payload = memory.get(train.id)?.one_part(train.offset, all_len)?;
+        let heads = heads.chunks_exact(head_len);
+        self.parts.reserve(2 * count);
+        let mut at = 0;
+        for head in heads {
+            let len = payload_len.min(all_len - at);
+            self.parts.push(libc::iovec { iov_base: head.as_ptr() as *mut _, iov_len: head.len() });
+            let iov_base = payload.ptr().wrapping_add(at).cast();
+            self.parts.push(libc::iovec { iov_base, iov_len: len });
+            at += len;
+        }
+        Some(Planned { part_end: self.parts.len(), ..planned })
+    }
+
+    /// Puts frame `number`, and those behind it that fit in a train with it, into parts.
+    fn plan(&mut self, burst: &Burst, number: usize, memory: &Table, rules: Rules) -> Planned {
+        let part_start = self.parts.len();
+        let first = &burst.frame(number);
         let (mut frame_count, mut void_count, mut sent_len, mut last) = (0, 0, 0, None);
-        for frame in frames {
+        for frame in burst.frames(number) {
+            let frame = &frame;
             let len = frame.len as usize;
             let fits = frame_count == 0
                 || frame_count < rules.count_max

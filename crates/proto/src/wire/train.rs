@@ -57,6 +57,14 @@ impl TrainRepr {
         [to, last, first, offset]
     }
 
+    /// The words of the frame `at` behind the one that has these.
+    #[inline(always)]
+    fn step(&self, [to, last, first, offset]: [u64; 4], at: usize) -> [u64; 4] {
+        let packet = (last as u32).wrapping_add(at as u32);
+        let last = last & !u64::from(u32::MAX) | u64::from(packet);
+        [to, last, first, offset.wrapping_add(at as u64 * u64::from(self.payload_len))]
+    }
+
     /// What `count` frames from `at` on have in common, all of them full.
     fn seed(&self, at: usize, secret: Secret) -> TrainSeed {
         let [to, last, first, offset] = self.words(at);
@@ -137,10 +145,13 @@ fn write_full(
         let start = block * BLOCK;
         let sums = &mut sums[..heads.len()];
         checks(&train.seed(start, secret), sums);
+        let words = train.words(start);
         for (at, (head, check)) in heads.iter_mut().zip(sums).enumerate() {
-            let [to, last, first, offset] = train.words(start + at);
-            let words = [*check, to, last, first, offset];
-            head.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
+            let [to, last, first, offset] = train.step(words, at);
+            let (slots, _) = head.as_chunks_mut::<WORD_LEN>();
+            for (slot, word) in slots.iter_mut().zip([*check, to, last, first, offset]) {
+                *slot = word.to_le_bytes();
+            }
         }
     }
 }
@@ -183,9 +194,10 @@ fn agreeing_full(
         let start = block * BLOCK;
         let sums = &mut sums[..heads.len()];
         checks(&train.seed(start, secret), sums);
+        let firsts = train.words(start);
         for (at, (head, check)) in heads.iter().zip(sums).enumerate() {
             let (words, _) = head.as_chunks::<WORD_LEN>();
-            let [to, last, first, offset] = train.words(start + at);
+            let [to, last, first, offset] = train.step(firsts, at);
             let expected = [*check, to, last, first, offset];
             let differs = (0..5).fold(0, |sum, n| sum | (number(&words[n]) ^ expected[n]));
             if differs != 0 {
