@@ -18,9 +18,20 @@ pub(crate) fn locator_text(locator: &packhorse_link::Locator) -> String {
     udp::show(locator)
 }
 
+/// Grants nobody asked for in numbers: [`fit`] sizes them for the links.
+const FIT: u32 = u32::MAX;
+/// Bytes of a grant, about: some trains. Shorter ones cost more frames, longer ones leave less for others.
+const GRANT_LEN: u64 = 192 << 10;
+/// Grants in flight beside the newest. What is on its way should stay in the processor's cache.
+const GRANTS_AHEAD: u64 = 2;
+/// What a link sends in one go, where it sends trains.
+const TRAIN_LEN: u64 = 65_000;
+
 /// The protocol's knobs as they are for real links.
 pub(crate) fn settings() -> Settings {
-    Settings::default()
+    // Up to here, a round trip for the announcement costs more than a copy and a look at every frame.
+    let eager_len_max = 24 << 10;
+    Settings { eager_len_max, grant_packets: FIT, grant_ahead: FIT, ..Settings::default() }
 }
 
 /// Opens what the builder asks for: one link for each path.
@@ -66,4 +77,21 @@ pub(crate) fn fit(config: &mut Config, links: &[Box<dyn Link>], payload_check: O
     // A quarter of what a socket holds is left for control and small messages (DESIGN §5).
     let backlog = abouts().map(|about| about.backlog_len_max).min().unwrap_or(0);
     config.limits.grant_len_max = (backlog / 4 * 3).max(u64::from(config.settings.frame_len_max));
+    fit_grants(&mut config.settings, config.limits.grant_len_max);
+}
+
+/// Grants of whole trains, as many as are usual, or as fit in what the links can hold.
+fn fit_grants(settings: &mut Settings, open_len_max: u64) {
+    let frame_len = u64::from(settings.frame_len_max).max(1);
+    let train_count = (TRAIN_LEN / frame_len).max(1);
+    let grant_len = GRANT_LEN.min(open_len_max / (GRANTS_AHEAD + 1));
+    let frame_count = (grant_len / frame_len).max(1);
+    let whole_trains = frame_count / train_count * train_count;
+    let packets = if whole_trains > 0 { whole_trains } else { frame_count } as u32;
+    if settings.grant_packets == FIT {
+        settings.grant_packets = packets;
+    }
+    if settings.grant_ahead == FIT {
+        settings.grant_ahead = packets.saturating_mul(GRANTS_AHEAD as u32);
+    }
 }
