@@ -24,6 +24,8 @@ const BURST_COUNT_MAX: usize = 64;
 /// Frames and bytes of a train at most: what one system call takes.
 const TRAIN_COUNT_MAX: usize = 64;
 const TRAIN_LEN_MAX: usize = 65_000;
+/// Lone frames received in one turn while granted data is expected.
+const LONE_COUNT_MAX: usize = 8;
 /// Bursts per turn: a turn is bounded work.
 const BURSTS_PER_TURN: usize = 8;
 /// After a pause of this length links are drained before timers fire: what looks late may be waiting in a socket.
@@ -275,7 +277,22 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         (0..self.links.len()).map(|link| self.receive_from(now, link)).sum()
     }
 
+    /// Asks a link once; while granted data is expected, again behind each lone frame: announcements and ends of messages
+    /// come between trains, and are answered together.
     fn receive_from(&mut self, now: Instant, index: usize) -> usize {
+        let mut work = 0;
+        for _ in 0..LONE_COUNT_MAX {
+            let (more, is_expecting) = self.receive_once(now, index);
+            work += more;
+            if more != 1 || !is_expecting {
+                break;
+            }
+        }
+        work
+    }
+
+    /// How much it did, and whether granted data was expected.
+    fn receive_once(&mut self, now: Instant, index: usize) -> (usize, bool) {
         let link = &mut self.links[index];
         let expected =
             if link.about().can_land { self.endpoint.predict(index as u8) } else { None };
@@ -308,7 +325,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 work += 1;
             }
         }
-        work
+        (work, expected.is_some())
     }
 
     /// Payload that lies where it was expected is taken; all that lies wrong is moved before any frame is read.

@@ -48,8 +48,9 @@ const CALL_LEN_MAX: usize = 1 << 18;
 const BULK_LEN_MIN: usize = 1024;
 /// Asking for more than one datagram costs a second look at an empty queue. Where that found nothing, so many calls do without.
 const LONE_COUNT: usize = 8;
-/// So many in a row say that bulk data does not come in trains: a train of one frame comes as a single datagram too.
-const SINGLE_COUNT_MIN: usize = 16;
+/// So many in a row say that bulk data does not come in trains: a train of one frame comes as a single datagram too, and so do
+/// announcements, of which many may come at once.
+const SINGLE_COUNT_MIN: usize = 64;
 /// Errors of earlier datagrams are reported by later calls; so often a call is repeated for them.
 const RETRY_COUNT_MAX: usize = 8;
 /// The longest UDP datagram.

@@ -132,6 +132,45 @@ fn neighbours_leave_as_trains_and_arrive_as_they_were() {
 }
 
 #[test]
+fn a_train_of_a_burst_arrives_as_its_frames() {
+    let payload = pattern(100_000, 1);
+    let heads = pattern(91 * HEAD_LEN, 2);
+    let pieces = vec![payload[..30_000].to_vec(), payload[30_000..].to_vec()];
+    for (memory_of, is_on) in [(0, true), (0, false), (1, true), (1, false)] {
+        let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+        a.set_trains(is_on);
+        let id = memory.insert(if memory_of == 0 {
+            payload.clone().into()
+        } else {
+            pieces.clone().into()
+        });
+        let (head_len, payload_len, last_len) = (HEAD_LEN as u32, 1000, 500);
+        let train =
+            crate::burst::Train { count: 91, head_len, payload_len, last_len, id, offset: 5000 };
+        let mut burst = burst_of(b.locator(), [&b"before"[..]]);
+        burst.train(b.locator(), &heads, train);
+        burst.begin(b.locator());
+        burst.head(b"behind");
+        send_all(&mut a, &burst, &mut memory);
+        let found = frames(&mut b, 93);
+        assert_eq!((&found[0].1[..], &found[92].1[..]), (&b"before"[..], &b"behind"[..]));
+        for (n, (_, frame)) in found[1..92].iter().enumerate() {
+            let (at, len) = (5000 + n * 1000, if n == 90 { 500 } else { 1000 });
+            let head = &heads[n * HEAD_LEN..(n + 1) * HEAD_LEN];
+            assert!(*frame == [head, &payload[at..at + len]].concat(), "frame {n}");
+        }
+        assert_eq!(counter(&a, "frames_out"), 93);
+        if a.about().train_count_max > 0 {
+            assert!(counter(&a, "calls_out") <= 2, "{} calls", counter(&a, "calls_out"));
+        }
+        memory.remove(id);
+        send_all(&mut a, &burst, &mut memory);
+        assert_eq!(counter(&a, "void_frames"), 91, "nothing of what was given back is sent");
+        assert_eq!(frames(&mut b, 2).len(), 2);
+    }
+}
+
+#[test]
 fn trains_can_be_switched_off() {
     let (mut a, mut b, mut memory) = (open(), open(), Table::default());
     a.set_trains(false);
