@@ -241,6 +241,22 @@ fn overflow(net: &mut Net, len: usize, uses: Use) -> Recv {
     net.post_recv(B, RecvSpec { list: List::Overflow, uses, ..spec })
 }
 
+#[test]
+fn overflow_entry_does_not_take_what_came_before_it() {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.settle();
+    net.send(A, B, 1, 8);
+    net.run_until(|net| net.ep(B).probe(&tagged(1)).is_some());
+    let over = overflow(&mut net, 100, Use::Once);
+    net.settle();
+    assert!(net.got(B, over).is_none(), "it is for what comes");
+    assert!(net.ep(B).probe(&tagged(1)).is_some(), "and what came is still there");
+    let recv = net.recv(B, tagged(1), 8);
+    net.settle();
+    net.assert_got(B, recv, 1, 8);
+}
+
 fn overflowed(net: &mut Net, req: ReqId) -> Option<(Envelope, u64, u64, u64)> {
     net.sent(B, req); // drains the events
     net.nodes[B].events.iter().find_map(|event| match *event {

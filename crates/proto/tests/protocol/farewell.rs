@@ -213,6 +213,23 @@ fn next_send_opens_a_new_association() {
 }
 
 #[test]
+fn unreachable_in_first_contact_ends_only_who_was_meant() {
+    let mut net = Net::new(3);
+    let at = net.nodes[B].locators[0];
+    net.kill(B);
+    let recv = net.recv(C, tagged(1), 8);
+    let (to_b, to_c) = (net.send(A, B, 1, 8), net.send(A, C, 1, 8));
+    net.run_for(US); // both Hellos are on their way, over the same link
+    let now = net.now;
+    net.ep(A).on_unreachable(now, 0, &at);
+    let unreachable = Failure::Gone(GoneReason::Unreachable);
+    assert_eq!((net.sent(A, to_b), net.sent(A, to_c)), (Some(Err(unreachable)), None));
+    net.settle();
+    assert_eq!(net.sent(A, to_c), Some(Ok(())));
+    net.assert_got(C, recv, 1, 8);
+}
+
+#[test]
 fn unreachable_is_believed_only_while_something_is_unanswered() {
     let mut net = Net::new(2);
     let at = net.nodes[B].locators[0];
