@@ -12,7 +12,7 @@ use crate::{check, sanitize};
 /// How thorough.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Install by name what is missing, and leave nothing out
+    /// Install by name what is missing, and leave out only sanitizers no compiler can be had for
     #[arg(long)]
     complete: bool,
     /// Fresh simulated scenarios
