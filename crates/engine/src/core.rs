@@ -123,6 +123,8 @@ pub struct Core<L, M> {
     /// What a person should know, oldest first.
     remarks: VecDeque<String>,
     turned_at: Instant,
+    /// Links were asked to wake a sleeper.
+    is_armed: bool,
     counters: Counters,
 }
 
@@ -155,6 +157,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             train_watch: TrainWatch::new(now),
             remarks: VecDeque::new(),
             turned_at: now,
+            is_armed: false,
             counters: Counters::default(),
         })
     }
@@ -177,6 +180,18 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// The links.
     pub fn links(&mut self) -> &mut [L] {
         &mut self.links
+    }
+
+    /// Somebody is about to sleep on the links' descriptors; the next turn ends that. False: something has arrived meanwhile.
+    pub fn arm(&mut self) -> bool {
+        self.is_armed = true;
+        self.links.iter_mut().all(Link::arm)
+    }
+
+    #[cold]
+    fn disarm(&mut self) {
+        self.is_armed = false;
+        self.links.iter_mut().for_each(Link::disarm);
     }
 
     /// Closes the links. Nothing is sent or received any more.
@@ -207,6 +222,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
     pub fn turn(&mut self, now: Instant) -> usize {
         self.counters.turns += 1;
+        if self.is_armed {
+            self.disarm();
+        }
         let mut work = self.receive(now);
         let timeout = self.endpoint.next_timeout();
         if timeout <= now {
@@ -540,7 +558,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
 fn on_notice(endpoint: &mut Endpoint, now: Instant, link: u8, notice: Notice) {
     match notice {
-        Notice::Unreachable { to } => endpoint.on_unreachable(now, link, &Locator(to)),
+        Notice::Unreachable { to } | Notice::Dead { to } => {
+            endpoint.on_unreachable(now, link, &Locator(to));
+        }
         Notice::TooLong { to, frame_len_max } => {
             endpoint.on_too_long(link, &Locator(to), frame_len_max);
         }

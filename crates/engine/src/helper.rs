@@ -210,7 +210,7 @@ impl Engine {
         let now = self.now();
         let work = inner.turn(now);
         inner.core.counters_mut().turns_of_helper += 1;
-        let pause_ns = if work > 0 { 0 } else { sleep_ns(&inner, now) };
+        let pause_ns = if work > 0 || !inner.core.arm() { 0 } else { sleep_ns(&inner, now) };
         self.doze.announce(now, pause_ns);
         self.release(inner);
         if pause_ns > 0 {

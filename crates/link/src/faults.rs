@@ -208,6 +208,10 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Faulty<L> {
         self.inner.locator()
     }
 
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        self.inner.may_reach(to)
+    }
+
     fn frame_len_to(&mut self, to: &Locator) -> usize {
         self.inner.frame_len_to(to)
     }
@@ -257,6 +261,14 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Faulty<L> {
 
     fn poll_remark(&mut self) -> Option<String> {
         self.inner.poll_remark()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.inner.disarm();
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -126,6 +126,11 @@ pub enum Notice {
         /// The longest that passes, as far as it is known.
         frame_len_max: usize,
     },
+    /// The process there has ended: it will not answer any more, whatever else leads to it.
+    Dead {
+        /// Where.
+        to: Locator,
+    },
 }
 
 /// A way to move frames. `M` is the memory that payload comes from and goes to.
@@ -135,6 +140,13 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
 
     /// Where frames to it can be sent.
     fn locator(&self) -> Locator;
+
+    /// Whether frames can be sent there at all: a locator of a kind that it knows, on a network that it is on. Only a
+    /// hint: what it says may lead there is probed, what it says does not is never tried.
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        let _ = to;
+        true
+    }
 
     /// The longest frame that can be sent there now, as far as the system knows.
     fn frame_len_to(&mut self, to: &Locator) -> usize {
@@ -176,6 +188,15 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
         None
     }
 
+    /// Somebody is about to sleep on `wake_fd`: it must become readable when something arrives from now on. False: there is
+    /// something already. Links whose descriptor always tells need do nothing; those in memory ask their peers for a knock.
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    /// Nobody sleeps any more.
+    fn disarm(&mut self) {}
+
     /// Readable when there is something to receive; `None` for links that must be polled.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -193,6 +214,9 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Link<M> for Box<L> {
     }
     fn locator(&self) -> Locator {
         (**self).locator()
+    }
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        (**self).may_reach(to)
     }
     fn frame_len_to(&mut self, to: &Locator) -> usize {
         (**self).frame_len_to(to)
@@ -217,6 +241,12 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Link<M> for Box<L> {
     }
     fn poll_remark(&mut self) -> Option<String> {
         (**self).poll_remark()
+    }
+    fn arm(&mut self) -> bool {
+        (**self).arm()
+    }
+    fn disarm(&mut self) {
+        (**self).disarm();
     }
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         (**self).wake_fd()

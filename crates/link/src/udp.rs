@@ -515,6 +515,10 @@ impl Link<Table> for Udp {
         self.locator
     }
 
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        place_of(to, self.socket.is_v6(), self.speaks_v4).is_some()
+    }
+
     fn frame_len_to(&mut self, to: &Locator) -> usize {
         if let Some(way) = self.ways.iter().find(|way| way.0 == *to) {
             return way.1;
