@@ -238,7 +238,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             work += 1;
         }
         self.turned_at = now;
-        if self.endpoint.has_output() || self.is_blocked() {
+        if self.has_output() {
             work += self.transmit(now);
         }
         self.counters.turns_idle += u64::from(work == 0);
@@ -424,6 +424,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         sent
+    }
+
+    /// Whether `transmit` may have something to do.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        self.endpoint.has_output() || self.is_blocked()
     }
 
     /// Whether frames wait because a link took no more.

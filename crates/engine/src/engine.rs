@@ -14,15 +14,15 @@ use packhorse_link::Link;
 use packhorse_link::mem::{Memory, Table};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
-    Opening, Payload, PeerError, PeerId, PostError, RecvSpec, ReqId, Secret, SendSpec, Settings,
-    Space, Tag, Use,
+    Opening, Payload, PeerError, PeerId, PostError, RecvSpec, Secret, SendSpec, Settings, Space,
+    Tag, Use,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::core::{Core, OpenError};
 use crate::doze::Doze;
 use crate::helper::Helper;
-use crate::requests::{Arrival, Outcome, Pending, RequestId, Requests};
+use crate::requests::{Arrival, Outcome, RequestId, Requests};
 
 /// Who turns the engine when no application thread waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -287,7 +287,7 @@ impl Engine {
 
     /// After a post: what can leave leaves now, unless it may wait.
     fn after_post(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, may_wait: bool) {
-        if !may_wait {
+        if !may_wait && inner.core.has_output() {
             inner.core.transmit(now);
         }
         inner.settle();
@@ -316,7 +316,7 @@ impl Engine {
         let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
         match inner.core.endpoint().post_send(now, spec) {
             Ok(req) => {
-                inner.requests.put(pending(req, Some(id)));
+                inner.requests.put(req, Some(id));
                 self.after_post(inner, now, may_wait);
                 Ok(request)
             }
@@ -338,7 +338,9 @@ impl Engine {
     pub fn recv(&self, recv: Recv, memory: Memory) -> Result<RequestId, Refused> {
         debug_assert!(memory.is_writable());
         let mut inner = self.lock();
-        let now = self.now();
+        // Reading the clock costs as much as a plain receive, and one that finds nothing starts nothing.
+        let is_plain = !inner.core.rules().may_have_for_receive();
+        let now = if is_plain { inner.core.turned_at() } else { self.now() };
         let len = memory.len();
         let id = inner.core.memory().insert(memory);
         let request = inner.requests.next_id();
@@ -355,8 +357,10 @@ impl Engine {
         match posted {
             Ok(req) => {
                 let many = matches!(recv.uses, Use::Many { .. });
-                let arrivals = many.then(Default::default);
-                inner.requests.put(Pending { arrivals, ..pending(req, Some(id)) });
+                let slot = inner.requests.put(req, Some(id));
+                if many {
+                    slot.arrivals = Some(Box::default());
+                }
                 self.after_post(inner, now, false);
                 Ok(request)
             }
@@ -376,7 +380,7 @@ impl Engine {
         });
         match posted {
             Ok(req) => {
-                inner.requests.put(pending(req, Some(id)));
+                inner.requests.put(req, Some(id));
                 self.after_post(inner, now, false);
                 Ok(request)
             }
@@ -445,7 +449,7 @@ impl Engine {
     /// Calls `read` with each piece of `len` bytes at `offset` of an open request's memory.
     pub fn read(&self, id: RequestId, offset: u64, len: usize, out: &mut Vec<u8>) -> bool {
         let mut inner = self.lock();
-        let Some(memory) = inner.requests.pending(id).and_then(|pending| pending.memory) else {
+        let Some(memory) = inner.requests.pending(id).and_then(|slot| slot.memory_id) else {
             return false;
         };
         inner.core.memory().copy_out(memory, offset, len, out)
@@ -537,10 +541,6 @@ impl Send {
         let Self { peer, space, tag, immediate, until_matched } = self;
         SendSpec { peer, space, tag, immediate, payload, until_matched, user: request.0 }
     }
-}
-
-fn pending(req: ReqId, memory: Option<u64>) -> Pending {
-    Pending { req, memory, waker: None, is_detached: false, arrivals: None }
 }
 
 /// Everything that is drawn once per life of an endpoint.

@@ -65,39 +65,45 @@ pub struct Arrival {
     pub result: Result<(), Failure>,
 }
 
-/// A request that has not ended.
+/// Where a slot's request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Vacant,
+    Pending,
+    Done,
+}
+
+/// One request. A flat record, filled in step by step: requests come and go with every message, and an enum would be moved
+/// as a whole at each step.
 #[derive(Debug)]
-pub(crate) struct Pending {
-    pub(crate) req: ReqId,
-    /// Name of its memory, if it has any.
-    pub(crate) memory: Option<u64>,
-    pub(crate) waker: Option<Waker>,
+pub(crate) struct Slot {
+    serial: u32,
+    /// The next vacant slot, if this is one.
+    next: u32,
+    stage: Stage,
     /// Nobody will ask for it.
-    pub(crate) is_detached: bool,
-    /// For entries used many times: what came and was not taken yet. Boxed, for nearly no request has it and all are moved.
+    is_detached: bool,
+    pub(crate) req: ReqId,
+    /// Name of its memory, if it has any and has not ended.
+    pub(crate) memory_id: Option<u64>,
+    /// How it ended, once it has.
+    outcome: Outcome,
+    /// Its memory, once it has ended.
+    memory: Option<Memory>,
+    pub(crate) waker: Option<Waker>,
+    /// For entries used many times: what came and was not taken yet. Boxed, for nearly no request has it.
     #[expect(clippy::box_collection)]
     pub(crate) arrivals: Option<Box<VecDeque<Arrival>>>,
 }
 
-#[derive(Debug)]
-enum State {
-    Vacant {
-        next: u32,
-    },
-    Pending(Pending),
-    #[expect(clippy::box_collection)]
-    Done {
-        completion: Completion,
-        arrivals: Option<Box<VecDeque<Arrival>>>,
-    },
-}
-
 const NONE: u32 = u32::MAX;
+/// What a slot says until its request has ended.
+const NO_OUTCOME: Outcome = Outcome::Unlinked { failure: None };
 
 /// All requests of an engine.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    slots: Vec<(State, u32)>,
+    slots: Vec<Slot>,
     vacant: u32,
     pending_count: usize,
 }
@@ -110,27 +116,44 @@ impl Default for Requests {
 
 impl Requests {
     /// The name the next request will have; `put` gives it away.
+    #[inline]
     pub(crate) fn next_id(&self) -> RequestId {
         match self.slots.get(self.vacant as usize) {
-            Some(&(_, serial)) => RequestId(u64::from(serial) << 32 | u64::from(self.vacant)),
+            Some(slot) => RequestId(u64::from(slot.serial) << 32 | u64::from(self.vacant)),
             None => RequestId(self.slots.len() as u64),
         }
     }
 
     /// Enters a request under the name `next_id` gave.
-    pub(crate) fn put(&mut self, pending: Pending) -> RequestId {
-        let id = self.next_id();
+    #[inline]
+    pub(crate) fn put(&mut self, req: ReqId, memory_id: Option<u64>) -> &mut Slot {
         self.pending_count += 1;
-        match self.slots.get_mut(self.vacant as usize) {
-            Some((state, _)) => {
-                if let State::Vacant { next } = *state {
-                    self.vacant = next;
-                }
-                *state = State::Pending(pending);
-            }
-            None => self.slots.push((State::Pending(pending), 0)),
-        }
-        id
+        let index = match self.slots.get(self.vacant as usize) {
+            Some(slot) => std::mem::replace(&mut self.vacant, slot.next) as usize,
+            None => self.add_slot(),
+        };
+        let slot = &mut self.slots[index];
+        slot.stage = Stage::Pending;
+        slot.is_detached = false;
+        (slot.req, slot.memory_id) = (req, memory_id);
+        slot
+    }
+
+    #[cold]
+    fn add_slot(&mut self) -> usize {
+        self.slots.push(Slot {
+            serial: 0,
+            next: NONE,
+            stage: Stage::Vacant,
+            is_detached: false,
+            req: ReqId(0),
+            memory_id: None,
+            outcome: NO_OUTCOME,
+            memory: None,
+            waker: None,
+            arrivals: None,
+        });
+        self.slots.len() - 1
     }
 
     /// How many have not ended.
@@ -138,100 +161,88 @@ impl Requests {
         self.pending_count
     }
 
-    fn state(&mut self, id: RequestId) -> Option<&mut State> {
-        match self.slots.get_mut(id.0 as u32 as usize) {
-            Some((state, serial)) if *serial == (id.0 >> 32) as u32 => Some(state),
-            _ => None,
-        }
+    #[inline]
+    fn slot(&mut self, id: RequestId, stage: Stage) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(id.0 as u32 as usize)?;
+        (slot.serial == (id.0 >> 32) as u32 && slot.stage == stage).then_some(slot)
     }
 
     /// The request, if it has not ended.
-    pub(crate) fn pending(&mut self, id: RequestId) -> Option<&mut Pending> {
-        match self.state(id)? {
-            State::Pending(pending) => Some(pending),
-            _ => None,
-        }
+    #[inline]
+    pub(crate) fn pending(&mut self, id: RequestId) -> Option<&mut Slot> {
+        self.slot(id, Stage::Pending)
     }
 
     /// Whether it ended and waits to be taken. (A void name has ended, too.)
     pub(crate) fn is_done(&self, id: RequestId) -> bool {
-        match self.slots.get(id.0 as u32 as usize) {
-            Some((State::Pending(_), serial)) => *serial != (id.0 >> 32) as u32,
-            _ => true,
-        }
+        let slot = self.slots.get(id.0 as u32 as usize);
+        slot.is_none_or(|slot| slot.stage != Stage::Pending || slot.serial != (id.0 >> 32) as u32)
     }
 
     /// The next message an entry used many times took.
     pub(crate) fn take_arrival(&mut self, id: RequestId) -> Option<Arrival> {
-        match self.state(id)? {
-            State::Pending(Pending { arrivals, .. }) | State::Done { arrivals, .. } => {
-                arrivals.as_mut()?.pop_front()
-            }
-            State::Vacant { .. } => None,
+        let slot = self.slots.get_mut(id.0 as u32 as usize)?;
+        if slot.serial != (id.0 >> 32) as u32 {
+            return None;
         }
+        slot.arrivals.as_mut()?.pop_front()
     }
 
     /// What came of it, if it ended. Its name is void then.
+    #[inline]
     pub(crate) fn take(&mut self, id: RequestId) -> Option<Completion> {
-        if !matches!(self.state(id)?, State::Done { .. }) {
-            return None;
-        }
-        match self.vacate(id) {
-            State::Done { completion, .. } => Some(completion),
-            _ => None,
-        }
+        let slot = self.slot(id, Stage::Done)?;
+        let completion = Completion { outcome: slot.outcome, memory: slot.memory.take() };
+        self.vacate(id);
+        Some(completion)
     }
 
-    fn vacate(&mut self, id: RequestId) -> State {
+    #[inline]
+    fn vacate(&mut self, id: RequestId) {
         let index = id.0 as u32;
-        let (state, serial) = &mut self.slots[index as usize];
-        *serial = serial.wrapping_add(1);
-        let last = std::mem::replace(state, State::Vacant { next: self.vacant });
-        self.vacant = index;
-        last
+        let slot = &mut self.slots[index as usize];
+        slot.serial = slot.serial.wrapping_add(1);
+        slot.stage = Stage::Vacant;
+        (slot.memory, slot.waker, slot.arrivals) = (None, None, None);
+        slot.next = std::mem::replace(&mut self.vacant, index);
     }
 
     /// It ended. `release` gives its memory back. Returns whom to wake.
+    #[inline]
     pub(crate) fn end(
         &mut self,
         id: RequestId,
         outcome: Outcome,
         release: impl FnOnce(u64) -> Option<Memory>,
     ) -> Option<Waker> {
-        let pending = self.pending(id)?;
-        let memory = pending.memory.take().and_then(release);
-        let (is_detached, waker) = (pending.is_detached, pending.waker.take());
-        let arrivals = pending.arrivals.take();
-        self.pending_count -= 1;
-        if is_detached {
+        let slot = self.slot(id, Stage::Pending)?;
+        slot.memory = slot.memory_id.take().and_then(release);
+        slot.outcome = outcome;
+        slot.stage = Stage::Done;
+        let waker = slot.waker.take();
+        if slot.is_detached {
             self.vacate(id);
-            return None;
         }
-        if let Some(state) = self.state(id) {
-            *state = State::Done { completion: Completion { outcome, memory }, arrivals };
-        }
+        self.pending_count -= 1;
         waker
     }
 
     /// All that have not ended.
     pub(crate) fn all_pending(&self) -> Vec<RequestId> {
-        let is_pending = |state: &State| matches!(state, State::Pending(_));
         let slots = self.slots.iter().zip(0_u64..);
         slots
-            .filter(|((state, _), _)| is_pending(state))
-            .map(|((_, serial), index)| RequestId(u64::from(*serial) << 32 | index))
+            .filter(|(slot, _)| slot.stage == Stage::Pending)
+            .map(|(slot, index)| RequestId(u64::from(slot.serial) << 32 | index))
             .collect()
     }
 
     /// Nobody will ask for it any more. If it ended already, it is forgotten now.
     pub(crate) fn detach(&mut self, id: RequestId) {
-        match self.state(id) {
-            Some(State::Pending(pending)) => {
-                pending.is_detached = true;
-                pending.waker = None;
-            }
-            Some(State::Done { .. }) => drop(self.vacate(id)),
-            _ => {}
+        if let Some(slot) = self.slot(id, Stage::Pending) {
+            slot.is_detached = true;
+            slot.waker = None;
+        } else if self.slot(id, Stage::Done).is_some() {
+            self.vacate(id);
         }
     }
 }
@@ -240,8 +251,10 @@ impl Requests {
 mod tests {
     use super::*;
 
-    fn pending() -> Pending {
-        Pending { req: ReqId(0), memory: None, waker: None, is_detached: false, arrivals: None }
+    fn put(requests: &mut Requests) -> RequestId {
+        let id = requests.next_id();
+        requests.put(ReqId(0), None);
+        id
     }
 
     const SENT: Outcome = Outcome::Sent { peer: PeerId(0), result: Ok(()) };
@@ -249,10 +262,10 @@ mod tests {
     #[test]
     fn names_are_not_used_again() {
         let mut requests = Requests::default();
-        let first = requests.put(pending());
+        let first = put(&mut requests);
         requests.end(first, SENT, |_| None);
         assert!(requests.take(first).is_some());
-        let second = requests.put(pending());
+        let second = put(&mut requests);
         assert_ne!(first, second);
         assert!(requests.take(first).is_none() && requests.is_done(first));
         assert!(!requests.is_done(second));
@@ -262,13 +275,13 @@ mod tests {
     #[test]
     fn detached_requests_leave_nothing() {
         let mut requests = Requests::default();
-        let early = requests.put(pending());
+        let early = put(&mut requests);
         requests.detach(early);
         requests.end(early, SENT, |_| None);
-        let late = requests.put(pending());
+        let late = put(&mut requests);
         requests.end(late, SENT, |_| None);
         requests.detach(late);
-        assert!(requests.slots.iter().all(|(state, _)| matches!(state, State::Vacant { .. })));
+        assert!(requests.slots.iter().all(|slot| slot.stage == Stage::Vacant));
         assert_eq!(requests.pending_count(), 0);
     }
 }

@@ -178,7 +178,17 @@ impl Memory {
     }
 
     /// The `Vec` it was made from; empty if it was made from something else.
+    #[inline]
     pub fn into_vec(mut self) -> Vec<u8> {
+        if let (Parts::One(part), Owner::Vecs(Capacities::One(capacity))) =
+            (&self.parts, &self.owner)
+        {
+            let (part, capacity) = (*part, *capacity);
+            std::mem::forget(self); // it owns nothing else
+            // SAFETY: pointer, length and capacity are those of a `Vec<u8>` that was taken apart in `From` without being
+            // dropped; `self` is forgotten, so this happens once.
+            return unsafe { Vec::from_raw_parts(part.ptr(), part.len(), capacity) };
+        }
         let mut whole = Vec::new();
         self.give_back(|vec| whole = vec);
         whole

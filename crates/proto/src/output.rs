@@ -19,7 +19,7 @@ use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::turns::eager_cost;
 use crate::types::{Instant, Locator, Secret};
-use crate::wire::{self, AckRepr, Class, FORM_STRANGER, HEADER_LEN, Header, MessageHead, Writer};
+use crate::wire::{self, AckRepr, Class, FORM_STRANGER, Header, MessageHead, Writer};
 
 /// A fragment or the first bytes of a large message shorter than this are not worth a record of their own.
 const PIECE_LEN_MIN: usize = 64;
@@ -199,13 +199,15 @@ impl Endpoint {
         if self.settings.payload_check {
             writer.check();
         }
-        let mut frame = Frame { writer, body: &mut tx.body, body_len: 0, frame_len };
-        let bare_len = frame.writer.len();
+        let bare_len = writer.len();
+        let mut frame = Frame { writer, body: &mut tx.body, body_len: 0, frame_len, bare_len };
         self.write_introduction(row, &mut frame);
         let introduced_len = frame.writer.len();
         let mut acked = None;
         if joined {
-            acked = self.write_acks(now, row, &mut frame);
+            if !self.lets_message_go_first(row, index, &frame) {
+                acked = self.write_acks(now, row, &mut frame);
+            }
             self.write_notices(row, index, &mut frame);
         }
         self.write_ping(now, row, index, &mut frame);
@@ -255,6 +257,36 @@ impl Endpoint {
             let welcome = self.welcome_repr(row, nonce);
             frame.writer.welcome(&welcome, self.rows[row].secret);
         }
+    }
+
+    /// A message that fills a frame leaves no room for the acknowledgement that waits to ride on it. The message is what the
+    /// peer waits for: it goes first, and the acknowledgement right behind it (PROTOCOL §10.1).
+    fn lets_message_go_first(&mut self, row: u32, index: usize, frame: &Frame<'_>) -> bool {
+        let this = &self.rows[row];
+        let active = &mut self.actives[this.active];
+        let is_owing = active.paths.iter().any(|path| path.ack_pending_count > 0);
+        let slot = active.unsent;
+        let has_waited = active.paths.iter().any(|path| path.ack_waited || path.probe_now);
+        let has_other = !active.control.is_empty() || !active.resend.is_empty() || active.ping;
+        if !is_owing || has_waited || has_other || slot == NONE {
+            return false;
+        }
+        let (send, room) = (&self.outgoing[slot], frame.room());
+        let is_between =
+            send.fits_whole(room) && !send.fits_whole(room.saturating_sub(wire::ack_head_len(0)));
+        let cost = eager_cost(send.total as u32);
+        let may_go = send.stage == SendStage::Waiting
+            && send.message < this.held_from
+            && active.paths[index].has_window()
+            && (active.eager_in_flight == 0 || active.eager_in_flight + cost <= active.credit_len);
+        if !is_between || !may_go {
+            return false;
+        }
+        for path in active.paths.iter_mut().filter(|path| path.ack_pending_count > 0) {
+            path.ack_waited = true;
+            path.ack_at_once = true;
+        }
+        true
     }
 
     /// Acknowledgements that are due, and with them those that are merely pending.
@@ -598,6 +630,8 @@ struct Frame<'a> {
     body: &'a mut alloc::vec::Vec<Piece>,
     body_len: usize,
     frame_len: usize,
+    /// Of a frame that holds nothing yet.
+    bare_len: usize,
 }
 
 impl Frame<'_> {
@@ -611,11 +645,11 @@ impl Frame<'_> {
 
     /// Room of a frame that holds nothing yet.
     fn fresh_room(&self) -> usize {
-        self.frame_len.saturating_sub(HEADER_LEN + wire::CHECK_HEAD_LEN)
+        self.frame_len.saturating_sub(self.bare_len)
     }
 
     fn is_fresh(&self) -> bool {
-        self.writer.len() <= HEADER_LEN + wire::CHECK_HEAD_LEN
+        self.writer.len() <= self.bare_len
     }
 
     fn push_body(&mut self, source: Source, len: usize) {

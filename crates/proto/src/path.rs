@@ -77,6 +77,8 @@ pub(crate) struct Path {
     pub(crate) ack_pending_count: u32,
     /// The pending acknowledgement must go now.
     pub(crate) ack_at_once: bool,
+    /// A message went before it: it must not happen twice in a row.
+    pub(crate) ack_waited: bool,
     pub(crate) ack_due: Instant,
     /// Probes since the last sign of life on this path.
     pub(crate) probe_count: u32,
@@ -136,6 +138,7 @@ impl Path {
             window: Window::new(rest.frame_len),
             ack_pending_count: 0,
             ack_at_once: false,
+            ack_waited: false,
             ack_due: Instant::NEVER,
             probe_count: 0,
             progress_at: Instant(0),
@@ -228,6 +231,7 @@ impl Path {
     pub(crate) fn on_ack_sent(&mut self) {
         self.ack_pending_count = 0;
         self.ack_at_once = false;
+        self.ack_waited = false;
         self.ack_due = Instant::NEVER;
     }
 

@@ -249,6 +249,12 @@ impl Endpoint {
         Ok(ReqId(key))
     }
 
+    /// Whether a receive posted now may find a message, here or at a peer that was refused. If not, its time matters little.
+    #[inline]
+    pub fn may_have_for_receive(&self) -> bool {
+        self.matcher.held_count() > 0 || !self.refused.is_empty()
+    }
+
     /// A receive is posted. If it names its source, that is looked after: it may be gone.
     #[inline(always)]
     fn note_posted(&mut self, now: Instant, source: Option<PeerId>) {

@@ -66,8 +66,8 @@ fn ping(endpoint: &Endpoint, peer: Peer, job: &Job) -> Result<Outcome> {
     endpoint.recv(Wanted::tag(DATA), vec![0; job.bytes]).wait()?;
     let mut rounds = Rounds::begin(job);
     loop {
-        let coming = endpoint.recv(Wanted::tag(DATA), back);
         let going = endpoint.send(peer, DATA, out);
+        let coming = endpoint.recv(Wanted::tag(DATA), back);
         back = coming.wait()?.buffer;
         out = going.wait()?;
         if !rounds.lap() {

@@ -87,6 +87,28 @@ fn ack_rides_on_what_leaves_first() {
 }
 
 #[test]
+fn message_that_fills_its_frame_goes_before_the_ack_once() {
+    let mut net = Net::pair(|settings, _| {
+        settings.ack_delay_ns = 700 * US;
+        settings.payload_check = false;
+    });
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    net.send(A, B, 1, 8);
+    net.run_for(DELAY_NS + 10 * US);
+    // The longest message that fits a frame by itself: no Ack fits beside it.
+    let frame_len = usize::from(Settings::default().frame_len_max);
+    let len = frame_len - wire::HEADER_LEN - wire::eager_head_len(false);
+    net.send(B, A, 2, len);
+    net.send(B, A, 2, len);
+    net.run_for(2 * MS);
+    let said: Vec<_> = net.log.iter().filter(|sight| sight.from == B).map(|s| s.says()).collect();
+    assert_eq!(said, [vec![Kind::Eager], vec![Kind::Ack], vec![Kind::Eager]]);
+    net.settle();
+}
+
+#[test]
 fn acks_are_not_acknowledged() {
     let mut net = Net::new(2);
     net.join(A, B);
