@@ -14,7 +14,8 @@ use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use packhorse_cli::sim::run::{Conduct, Failed, Plan, play, quiet_panics, run_batch};
+use packhorse_cli::sim::over::Over;
+use packhorse_cli::sim::run::{Conduct, Failed, Plan, play, play_over, quiet_panics, run_batch};
 use packhorse_cli::sim::scenario::Scenario;
 use packhorse_cli::sim::shrink::shrink;
 use packhorse_cli::sim::stats::Totals;
@@ -28,6 +29,7 @@ Examples:
   packhorse sim --seed 42                replay one scenario with its trace
   packhorse sim --seed 42 --pcapng f.pcapng   and open its frames in Wireshark
   packhorse sim --seeds tests/seeds.txt  every seed that ever failed
+  packhorse sim --over udp --runs 20     the same traffic over real sockets, in real time
 
 Exit status: 0 all invariants held, 1 a violation was found, 2 the command could not be carried out.";
 
@@ -65,6 +67,10 @@ pub(crate) struct Args {
     /// Report a failure as it is, without making it smaller.
     #[arg(long)]
     no_shrink: bool,
+    /// Over real links that lose, double, reorder and damage 1 % of the frames each, in real time: what the applications do
+    /// in each scenario, without the fates of nodes and network.
+    #[arg(long, value_name = "LINK", conflicts_with_all = ["pcapng", "threads"])]
+    over: Option<Over>,
     /// Let every endpoint make this mistake, to see the simulator fail.
     #[cfg(feature = "sabotage")]
     #[arg(long, value_name = "NAME")]
@@ -93,6 +99,9 @@ impl Args {
 /// Whether all invariants held.
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let conduct = args.conduct()?;
+    if let Some(over) = &args.over {
+        return run_over(args, over);
+    }
     if let Some(seed) = args.seed {
         return replay(args, seed, conduct);
     }
@@ -212,6 +221,51 @@ fn run_fresh(args: &Args, count: u64, conduct: Conduct) -> Result<bool> {
     print!("{}", batch.totals.table());
     report(args, &batch.failed, conduct)?;
     Ok(batch.failed.is_empty())
+}
+
+/// The scenarios of some seeds, one after the other, over real links.
+fn run_over(args: &Args, over: &Over) -> Result<bool> {
+    quiet_panics();
+    let seeds = match (args.seed, &args.seeds) {
+        (Some(seed), _) => vec![seed],
+        (None, Some(path)) => {
+            let text = fs::read_to_string(path)
+                .with_context(|| format!("cannot read the seeds in {}", path.display()))?;
+            parse_seeds(&text)?
+        }
+        (None, None) => {
+            let first = args.from.unwrap_or_else(fresh_seed);
+            (0..args.runs.unwrap_or(1)).map(|number| first.wrapping_add(number)).collect()
+        }
+    };
+    println!("{} runs from seed {} over {over}", seeds.len(), seeds.first().unwrap_or(&0));
+    let bar = progress_bar(seeds.len() as u64);
+    let (mut moved_count, mut failed) = (0, Vec::new());
+    let start = Instant::now();
+    for &seed in &seeds {
+        let scenario = draw(seed).of_applications();
+        let outcome = play_over(&scenario, |node| over.open(seed, node))
+            .with_context(|| format!("cannot open {over}"))?;
+        moved_count += outcome.stats.moved_count;
+        bar.inc(1);
+        if !outcome.violations.is_empty() {
+            failed.push(Failed { seed, violations: outcome.violations });
+            if failed.len() >= args.failures.into() {
+                break;
+            }
+        }
+    }
+    bar.finish_and_clear();
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "{moved_count} messages moved and verified in {seconds:.1} s; {} violated",
+        failed.len()
+    );
+    for failure in &failed {
+        println!("\nseed {} violates:", failure.seed);
+        failure.violations.iter().for_each(|violation| println!("  {violation}"));
+    }
+    Ok(failed.is_empty())
 }
 
 /// A seed nobody chose, short enough to be typed.

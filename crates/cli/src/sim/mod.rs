@@ -12,8 +12,10 @@
 mod draw;
 pub mod memory;
 mod oracle;
+pub mod over;
 pub mod pattern;
 mod player;
+mod real;
 pub mod run;
 pub mod scenario;
 pub mod shrink;

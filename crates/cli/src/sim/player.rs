@@ -6,8 +6,10 @@
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 use std::rc::Rc;
 
+use packhorse_link::Link;
 use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Rng, Way, Who};
 use packhorse_proto::{Counters, Event, Instant, SECOND};
 
@@ -83,6 +85,37 @@ impl<'a> Player<'a> {
         }
         world.net().set_conditions(Who::Any, Who::Any, scenario.weather);
         world.net().set_all_lines(scenario.line);
+        Self::in_world(scenario, world, tracer)
+    }
+
+    /// On real links, as many for each node as `open` gives, in real time.
+    pub(super) fn over(
+        scenario: &'a Scenario,
+        mut open: impl FnMut(usize) -> io::Result<Vec<Box<dyn Link>>>,
+    ) -> io::Result<Self> {
+        let mut world = World::in_real_time(scenario.seed);
+        for (index, plan) in scenario.nodes.iter().enumerate() {
+            let links = open(index)?;
+            let mut settings = plan.settings.clone();
+            let longest = links.iter().map(|link| link.about().frame_len_max).min().unwrap_or(0);
+            settings.frame_len_max = settings.frame_len_max.min(longest.min(65_535) as u16);
+            let spec = Spec {
+                ports: links.len() as u8,
+                name: Some(plan.name.into()),
+                limits: plan.limits.clone(),
+                settings,
+                trains: draw_trains(scenario.seed, plan.name),
+            };
+            world.add_real_node(spec, links);
+        }
+        Ok(Self::in_world(scenario, world, None))
+    }
+
+    fn in_world(
+        scenario: &'a Scenario,
+        mut world: World,
+        tracer: Option<Rc<RefCell<Tracer>>>,
+    ) -> Self {
         if let Some(tracer) = &tracer {
             tracer.borrow_mut().meet(&world, scenario);
             let tracer = Rc::clone(tracer);

@@ -2,12 +2,14 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use packhorse_link::Link;
 #[cfg(feature = "sabotage")]
 use packhorse_proto::Sabotage;
 
@@ -42,6 +44,24 @@ pub fn play(scenario: &Scenario, conduct: Conduct, tracer: Option<Rc<RefCell<Tra
         stats: Stats::default(),
         trace_hash: 0,
     })
+}
+
+/// Plays the application's part of a scenario ([`Scenario::of_applications`]) on real links, `open(node)` of them for each
+/// node, in real time. The faults are those of the links.
+///
+/// # Errors
+/// If a link cannot be opened.
+pub fn play_over(
+    scenario: &Scenario,
+    open: impl FnMut(usize) -> io::Result<Vec<Box<dyn Link>>>,
+) -> io::Result<Outcome> {
+    let player = Player::over(scenario, open)?;
+    let run = panic::catch_unwind(AssertUnwindSafe(|| player.play()));
+    Ok(run.unwrap_or_else(|cause| Outcome {
+        violations: vec![format!("panic: {}", panic_text(&*cause))],
+        stats: Stats::default(),
+        trace_hash: 0,
+    }))
 }
 
 /// Plays the scenario of a seed.
@@ -141,6 +161,7 @@ pub fn run_batch(plan: Plan, conduct: Conduct, on_done: impl Fn() + Sync) -> Bat
 
 #[cfg(test)]
 mod tests {
+    use super::super::over::Over;
     use super::*;
 
     #[test]
@@ -148,6 +169,16 @@ mod tests {
         for seed in 0..20 {
             let (a, b) = (run_seed(seed, Conduct::default()), run_seed(seed, Conduct::default()));
             assert_eq!((a.trace_hash, a.violations), (b.trace_hash, b.violations), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn traffic_of_the_scenarios_holds_over_real_sockets() {
+        for seed in 1..=30 {
+            let scenario = draw(seed).of_applications();
+            let outcome = play_over(&scenario, |node| Over::Udp.open(seed, node)).unwrap();
+            assert!(outcome.violations.is_empty(), "seed {seed}: {:?}", outcome.violations);
+            assert!(outcome.stats.moved_count > 0 || scenario.send_count() == 0, "seed {seed}");
         }
     }
 

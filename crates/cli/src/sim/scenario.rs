@@ -247,6 +247,23 @@ pub struct Cut {
 }
 
 impl Scenario {
+    /// What the applications do in it, with none of the fates of nodes and network: for real links, which have faults of
+    /// their own. Damage is among them, so payload is checked.
+    pub fn of_applications(&self) -> Self {
+        let mut calm = self.clone();
+        calm.steps.retain(|step| {
+            let is_end = matches!(step.action, Action::Close | Action::Forget { .. });
+            step.action.is_by_application() && !is_end
+        });
+        calm.weather = Conditions::PERFECT;
+        calm.line = Line::INFINITE;
+        for node in &mut calm.nodes {
+            node.ports = 1;
+            node.settings.payload_check = true;
+        }
+        calm
+    }
+
     /// Messages posted.
     pub fn send_count(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.action, Action::Send(_))).count()

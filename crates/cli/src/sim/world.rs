@@ -23,12 +23,14 @@
 use std::collections::VecDeque;
 
 use packhorse_engine::Core;
+use packhorse_link::Link;
 use packhorse_link::sim::{Death, Delivery, NodeId, Rng, SimNet, SimPort};
 use packhorse_proto::{
     Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret, Settings,
 };
 
 use super::memory::AppMemory;
+use super::real::{Port, Real};
 
 mod calls;
 mod trains;
@@ -75,7 +77,7 @@ struct Node {
     spec: Spec,
     name: u64,
     id: NodeId,
-    core: Core<SimPort, AppMemory>,
+    core: Core<Port, AppMemory>,
     life: u32,
     state: State,
     /// The endpoint was called since it was last asked for frames and events.
@@ -98,6 +100,8 @@ pub struct World {
     next_message: u32,
     #[cfg(feature = "sabotage")]
     sabotage: Option<packhorse_proto::Sabotage>,
+    /// Time is the system's, from then on, and ports are real.
+    origin: Option<std::time::Instant>,
     // Reused from frame to frame.
     delivery: Delivery,
 }
@@ -118,8 +122,14 @@ impl World {
             next_message: 0,
             #[cfg(feature = "sabotage")]
             sabotage: None,
+            origin: None,
             delivery: Delivery::default(),
         }
+    }
+
+    /// An empty world in real time, for nodes on real links.
+    pub fn in_real_time(seed: u64) -> Self {
+        Self { origin: Some(std::time::Instant::now()), ..Self::new(seed) }
     }
 
     /// Adds an endpoint.
@@ -129,7 +139,23 @@ impl World {
     pub fn add_node(&mut self, spec: Spec) -> NodeId {
         let id = self.net.add_node(spec.ports);
         let name = spec.name.unwrap_or(u64::from(id.0));
-        let core = self.open(id, name, 0, &spec);
+        let ports = self.simulated_ports(id, name, 0, &spec);
+        self.add(id, spec, ports)
+    }
+
+    /// Adds an endpoint on real links; the world must be one in real time.
+    ///
+    /// # Panics
+    /// If its settings make no sense.
+    pub fn add_real_node(&mut self, spec: Spec, links: Vec<Box<dyn Link>>) -> NodeId {
+        let id = self.net.add_node(1);
+        let ports = links.into_iter().map(|link| Port::Real(Real::new(link))).collect();
+        self.add(id, spec, ports)
+    }
+
+    fn add(&mut self, id: NodeId, spec: Spec, ports: Vec<Port>) -> NodeId {
+        let name = spec.name.unwrap_or(u64::from(id.0));
+        let core = self.open(name, 0, &spec, ports);
         let timeout = core.next_timeout();
         self.nodes.push(Node {
             spec,
@@ -145,20 +171,30 @@ impl World {
         id
     }
 
-    fn open(&self, id: NodeId, name: u64, life: u32, spec: &Spec) -> Core<SimPort, AppMemory> {
+    fn simulated_ports(&self, id: NodeId, name: u64, life: u32, spec: &Spec) -> Vec<Port> {
+        let (.., seed) = self.draw_life(name, life);
+        let ports = (0..spec.ports).map(|port| {
+            let seed = seed.fork_n(u64::from(port));
+            let frame_len_max = usize::from(spec.settings.frame_len_max);
+            let locator = self.net.locator(id.port(port));
+            Port::Sim(SimPort::new(locator, frame_len_max, spec.trains.lands, &seed))
+        });
+        ports.collect()
+    }
+
+    /// Who a node is, its entropy in this life, and where more comes from.
+    fn draw_life(&self, name: u64, life: u32) -> (Secret, Identity, [u64; 4], Rng) {
         let mut rng = self.seed.fork("endpoint").fork_n(name);
         let secret = Secret([rng.next_u64(), rng.next_u64()]);
         let identity = Identity { host: 1 + name, endpoint: rng.next_u64() };
         let mut rng = rng.fork("entropy").fork_n(u64::from(life));
         let entropy = std::array::from_fn(|_| rng.next_u64());
-        let ports = (0..spec.ports).map(|port| {
-            let seed = rng.fork_n(u64::from(port));
-            let frame_len_max = usize::from(spec.settings.frame_len_max);
-            SimPort::new(self.net.locator(id.port(port)), frame_len_max, spec.trains.lands, &seed)
-        });
-        let ports: Vec<_> = ports.collect();
-        let locators =
-            (0..spec.ports).map(|port| Locator(self.net.locator(id.port(port)))).collect();
+        (secret, identity, entropy, rng)
+    }
+
+    fn open(&self, name: u64, life: u32, spec: &Spec, ports: Vec<Port>) -> Core<Port, AppMemory> {
+        let (secret, identity, entropy, _) = self.draw_life(name, life);
+        let locators = ports.iter().map(|port| Locator(port.locator())).collect();
         let opening = Opening { secret, identity, entropy, locators };
         let (limits, settings) = (spec.limits.clone(), spec.settings.clone());
         let memory = AppMemory::default();
@@ -283,13 +319,17 @@ impl World {
     /// The endpoint dies without a word; what it sends or holds is lost.
     pub fn kill(&mut self, node: NodeId, death: Death) {
         self.nodes[node.0 as usize].state = State::Dead;
+        if self.origin.is_some() {
+            self.nodes[node.0 as usize].core.drop_links();
+        }
         self.net.kill(node, death);
     }
 
     /// A killed node comes back: same address, new incarnation, empty memory.
     pub fn revive(&mut self, node: NodeId) {
         let life = self.node(node).life + 1;
-        let core = self.open(node, self.node(node).name, life, &self.node(node).spec);
+        let (name, spec) = (self.node(node).name, &self.node(node).spec);
+        let core = self.open(name, life, spec, self.simulated_ports(node, name, life, spec));
         let entry = &mut self.nodes[node.0 as usize];
         entry.core = core;
         entry.rows.clear();

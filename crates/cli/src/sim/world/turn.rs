@@ -7,6 +7,8 @@ use super::{State, World};
 
 /// More turns of one engine than this in one moment: it would never stop.
 const PUMP_COUNT_MAX: u32 = 20_000;
+/// Between two looks at real links that had nothing.
+const REST: std::time::Duration = std::time::Duration::from_micros(20);
 /// More turns than this in one moment: time stands still.
 const MOMENT_TURN_COUNT_MAX: u32 = 20_000;
 
@@ -27,6 +29,9 @@ impl World {
 
     /// Goes to the next moment in which something happens, not beyond `until`; false if that comes first.
     pub fn turn(&mut self, until: Instant) -> bool {
+        if let Some(origin) = self.origin {
+            return self.turn_now(Instant(origin.elapsed().as_nanos() as u64), until);
+        }
         self.flush();
         let next = self.next_moment();
         if next > until {
@@ -47,6 +52,23 @@ impl World {
             }
         }
         true
+    }
+
+    /// The same in real time: everybody is turned now; false if it is later than `until`.
+    fn turn_now(&mut self, now: Instant, until: Instant) -> bool {
+        self.now = self.now.max(now);
+        let mut work = 0;
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].state == State::Alive {
+                work += self.pump(index);
+            }
+        }
+        if work == 0 {
+            std::thread::sleep(REST);
+        } else {
+            self.turn_count += 1;
+        }
+        self.now < until
     }
 
     fn next_moment(&self) -> Instant {
@@ -77,7 +99,9 @@ impl World {
             let Port { node, port } = self.delivery.to;
             let node = &mut self.nodes[node as usize];
             node.is_dirty = true;
-            node.core.links()[usize::from(port)].deliver(&mut self.delivery);
+            if let Some(port) = node.core.links()[usize::from(port)].sim() {
+                port.deliver(&mut self.delivery);
+            }
         }
         while let Some((port, locator)) = self.net.poll_unreachable() {
             let (now, node) = self.touch(port.node_id());
@@ -85,8 +109,8 @@ impl World {
         }
     }
 
-    /// Turns a node's engine until it has nothing more to do at this moment.
-    fn pump(&mut self, index: usize) {
+    /// Turns a node's engine until it has nothing more to do at this moment; how often that was.
+    fn pump(&mut self, index: usize) -> u32 {
         let mut count = 0;
         while self.nodes[index].core.turn(self.now) > 0 {
             self.carry(index);
@@ -110,12 +134,14 @@ impl World {
         self.faults.extend(faults.into_iter().map(|fault| format!("node {index}: {fault}")));
         node.timeout = node.core.next_timeout();
         node.is_dirty = false;
+        count
     }
 
     /// Carries what a node's ports sent to the network.
     fn carry(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         for (number, port) in node.core.links().iter_mut().enumerate() {
+            let Some(port) = port.sim() else { continue };
             for (to, frame) in std::mem::take(&mut port.outbox) {
                 self.net.send(self.now.0, node.id.port(number as u8), &to, &frame);
                 if frame.len() > usize::from(node.spec.settings.frame_len_max) {

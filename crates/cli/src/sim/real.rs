@@ -1,0 +1,245 @@
+//! Ports of a world: of the simulated network, or of the system under a simulated application.
+//!
+//! A link of the system moves memory of a `Table`; a simulated application has [`AppMemory`], which notices misuse. [`Real`]
+//! stands between them: what leaves is lent to its table, what lands goes into memory of that table first and is
+//! then placed, as the link said. So the same scenarios and the same oracle judge real links.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use packhorse_link::burst::{Piece, Train};
+use packhorse_link::mem::{Table, UserMemory as _};
+use packhorse_link::sim::SimPort;
+use packhorse_link::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice};
+
+use super::memory::AppMemory;
+
+/// What was lent for sending stays so long: a link may read it after the call, until the peer has it.
+const LENT_LEN_MAX: usize = 64 << 20;
+
+/// A link of the system.
+pub(super) struct Real {
+    inner: Box<dyn Link>,
+    table: Table,
+    burst: Burst,
+    /// Names and lengths of what was lent, oldest first.
+    lent: VecDeque<(u64, usize)>,
+    lent_len: usize,
+    /// Where payload lands.
+    scratch: Option<(u64, u64)>,
+    /// What was expected in the last call.
+    landing: Option<Landing>,
+}
+
+impl Real {
+    /// Around a link.
+    pub(super) fn new(inner: Box<dyn Link>) -> Self {
+        Self {
+            inner,
+            table: Table::default(),
+            burst: Burst::default(),
+            lent: VecDeque::new(),
+            lent_len: 0,
+            scratch: None,
+            landing: None,
+        }
+    }
+
+    fn lend(&mut self, memory: &mut AppMemory, id: u64, offset: u64, len: usize) -> u64 {
+        let mut bytes = Vec::with_capacity(len);
+        memory.gather(packhorse_proto::BufId(id), offset, len, &mut bytes);
+        let id = self.table.insert(bytes.into());
+        self.lent.push_back((id, len));
+        self.lent_len += len;
+        while self.lent_len > LENT_LEN_MAX
+            && let Some((old, len)) = self.lent.pop_front()
+        {
+            self.table.remove(old);
+            self.lent_len -= len;
+        }
+        id
+    }
+
+    /// The same frames, of memory in the table.
+    fn copy_burst(&mut self, from: &Burst, first: usize, memory: &mut AppMemory) {
+        self.burst.clear();
+        let mut number = first;
+        while number < from.len() {
+            if let Some((to, heads, train)) = from.train_at(number) {
+                let len = train.payload_of(train.count as usize) as usize;
+                let id = self.lend(memory, train.id, train.offset, len);
+                self.burst.train(*to, heads, Train { id, offset: 0, ..train });
+                number += train.count as usize;
+                continue;
+            }
+            let frame = from.frame(number);
+            self.burst.begin(frame.to);
+            for piece in from.pieces(&frame) {
+                match *piece {
+                    Piece::Head { .. } => self.burst.head(from.head_bytes(piece)),
+                    Piece::User { id, offset, len } => {
+                        let id = self.lend(memory, id, offset, len as usize);
+                        self.burst.user(id, 0, len);
+                    }
+                }
+            }
+            number += 1;
+        }
+    }
+
+    /// Room for as much as may land, and the landing there.
+    fn prepare(&mut self, landing: &Landing) -> Landing {
+        let scratch = match self.scratch {
+            Some((id, len)) if len >= landing.len => id,
+            _ => {
+                if let Some((old, _)) = self.scratch.take() {
+                    self.table.remove(old);
+                }
+                let id = self.table.insert(vec![0; landing.len as usize].into());
+                self.scratch = Some((id, landing.len));
+                id
+            }
+        };
+        Landing { id: scratch, offset: 0, ..*landing }
+    }
+
+    /// Places what landed in the table where the application expects it.
+    fn place_landed(&mut self, count: usize, memory: &mut AppMemory) {
+        let (Some(landing), Some((scratch, _))) = (self.landing, self.scratch) else { return };
+        for number in 0..count {
+            let Some(landed) = self.inner.arrived(number).landed else { continue };
+            let len = (landed.count - 1) * landing.payload_len + landed.last_len;
+            let mut bytes = Vec::with_capacity(len);
+            self.table.copy_out(scratch, landed.offset, len, &mut bytes);
+            memory.place(landing.id, landing.offset + landed.offset, &bytes);
+        }
+    }
+}
+
+impl Link<AppMemory> for Real {
+    fn about(&self) -> &About {
+        self.inner.about()
+    }
+
+    fn locator(&self) -> Locator {
+        self.inner.locator()
+    }
+
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        self.inner.may_reach(to)
+    }
+
+    fn frame_len_to(&mut self, to: &Locator) -> usize {
+        self.inner.frame_len_to(to)
+    }
+
+    fn send(&mut self, burst: &Burst, first: usize, memory: &mut AppMemory) -> io::Result<usize> {
+        self.copy_burst(burst, first, memory);
+        self.inner.send(&self.burst, 0, &mut self.table)
+    }
+
+    fn receive(&mut self, landing: Option<&Landing>, memory: &mut AppMemory) -> io::Result<usize> {
+        self.landing = landing.copied();
+        let here = landing.map(|landing| self.prepare(landing));
+        let count = self.inner.receive(here.as_ref(), &mut self.table)?;
+        self.place_landed(count, memory);
+        Ok(count)
+    }
+
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        let arrived = self.inner.arrived(index);
+        let base = self.landing.map_or(0, |landing| landing.offset);
+        let landed = arrived.landed.map(|landed| Landed { offset: base + landed.offset, ..landed });
+        Arrived { landed, ..arrived }
+    }
+
+    fn lift(&mut self, index: usize, first: usize, _memory: &mut AppMemory) {
+        // What was placed stays: these bytes are missing still, and will be written again.
+        self.inner.lift(index, first, &mut self.table);
+    }
+
+    fn set_trains(&mut self, is_on: bool) {
+        self.inner.set_trains(is_on);
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.inner.poll_notice()
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wake_fd()
+    }
+}
+
+/// A port of a node.
+pub(super) enum Port {
+    Sim(SimPort),
+    Real(Real),
+}
+
+impl Port {
+    /// The simulated one, if it is.
+    pub(super) fn sim(&mut self) -> Option<&mut SimPort> {
+        match self {
+            Self::Sim(port) => Some(port),
+            Self::Real(_) => None,
+        }
+    }
+
+    fn link(&self) -> &dyn Link<AppMemory> {
+        match self {
+            Self::Sim(port) => port,
+            Self::Real(port) => port,
+        }
+    }
+
+    fn link_mut(&mut self) -> &mut dyn Link<AppMemory> {
+        match self {
+            Self::Sim(port) => port,
+            Self::Real(port) => port,
+        }
+    }
+}
+
+impl Link<AppMemory> for Port {
+    fn about(&self) -> &About {
+        self.link().about()
+    }
+
+    fn locator(&self) -> Locator {
+        self.link().locator()
+    }
+
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        self.link_mut().may_reach(to)
+    }
+
+    fn frame_len_to(&mut self, to: &Locator) -> usize {
+        self.link_mut().frame_len_to(to)
+    }
+
+    fn send(&mut self, burst: &Burst, first: usize, memory: &mut AppMemory) -> io::Result<usize> {
+        self.link_mut().send(burst, first, memory)
+    }
+
+    fn receive(&mut self, landing: Option<&Landing>, memory: &mut AppMemory) -> io::Result<usize> {
+        self.link_mut().receive(landing, memory)
+    }
+
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        self.link().arrived(index)
+    }
+
+    fn lift(&mut self, index: usize, first: usize, memory: &mut AppMemory) {
+        self.link_mut().lift(index, first, memory);
+    }
+
+    fn set_trains(&mut self, is_on: bool) {
+        self.link_mut().set_trains(is_on);
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.link_mut().poll_notice()
+    }
+}
