@@ -62,9 +62,9 @@ impl Guarantee {
     }
 }
 
-/// Rules, the first that fits counts: file of `crates/proto/src`, part of the function's name, guarantee.
+/// Rules, the first that fits counts: file or folder of `crates/proto/src`, part of the function's name, guarantee.
 const RULES: &[(&str, &str, Guarantee)] = &[
-    ("wire.rs", "", Guarantee::Frame),
+    ("wire/", "", Guarantee::Frame),
     ("siphash.rs", "", Guarantee::Frame),
     ("api.rs", "", Guarantee::Frame),
     ("endpoint.rs", "seal", Guarantee::Frame),
@@ -178,7 +178,8 @@ impl Owners {
 
     fn add(&self, bill: &mut Bill, place: &Place, count: u64) {
         let Place { file, function, line } = place;
-        let fits = |rule: &&(&str, &str, Guarantee)| file == rule.0 && function.contains(rule.1);
+        let is_of = |home: &str| file == home || home.ends_with('/') && file.starts_with(home);
+        let fits = |rule: &&(&str, &str, Guarantee)| is_of(rule.0) && function.contains(rule.1);
         let guarantee = match &**file {
             "sides.rs" => Guarantee::Harness,
             "quick.rs" => self.quick.get(line - 1).copied().unwrap_or(Guarantee::Requests),

@@ -1,8 +1,11 @@
 //! What must hold of frames: every record survives its bytes, nothing else does.
 
+use super::layout::{First, Word, kind, pair, unpair};
 use super::*;
-use crate::types::Identity;
+use crate::siphash::mask;
+use crate::types::{Address, AddressError, Identity, Locator, Secret, Space, Tag};
 use alloc::vec;
+use alloc::vec::Vec;
 use proptest::collection::vec as vec_of;
 use proptest::prelude::*;
 

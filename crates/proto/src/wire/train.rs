@@ -11,7 +11,7 @@
 
 use alloc::vec::Vec;
 
-use super::{DATA_HEAD_LEN, First, HEADER_LEN, Header, WORD_LEN, kind, number};
+use super::layout::{DATA_HEAD_LEN, First, HEADER_LEN, Header, WORD_LEN, kind, number};
 use crate::siphash::State;
 use crate::types::Secret;
 

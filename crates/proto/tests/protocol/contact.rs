@@ -460,8 +460,10 @@ fn new_source_address_is_used_only_after_its_echo() {
     net.drop_each(A, Kind::PathResponse);
     let recv = net.recv(B, tagged(1), 8);
     net.send(A, B, 1, 8);
-    net.run_for(10 * MS);
+    net.run_for(DELAY_NS);
     net.assert_got(B, recv, 1, 8); // it was keyed: processed
+    assert_eq!(net.seen(B, Kind::PathChallenge), 1, "asked at once, though it was the next packet");
+    net.run_for(10 * MS);
     assert!(net.count(B, "locators_changed") == 0);
     let to_fresh = net.log.iter().filter(|sight| sight.from == B && sight.target == fresh);
     for sight in to_fresh {

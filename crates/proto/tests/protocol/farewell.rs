@@ -516,6 +516,7 @@ fn goodbye_and_close_drop_what_is_held() {
     net.run_for(SECOND);
     assert_eq!((net.left(B), net.closed(B)), (vec![None], None), "A has left, C has not");
     assert_eq!(net.ep(B).held(), (0, 0));
+    assert_eq!(net.seen(B, Kind::Done), 0, "they were accepted: there is nothing to tell");
     net.recv(C, tagged(9), 8);
     net.settle();
     assert_eq!(net.closed(B), Some(true));

@@ -1,5 +1,6 @@
 //! PROTOCOL §7.1-§7.4, §7.7, §7.8: classes of messages, order, levels, cancel, truncation.
 
+use packhorse_proto::wire::{Class, Record};
 use packhorse_proto::*;
 
 use crate::net::*;
@@ -59,6 +60,40 @@ fn message_that_fits_a_frame_is_not_cut() {
     }
     net.run_for(MS);
     assert_eq!((net.seen(A, Kind::Eager), net.seen(A, Kind::Fragment)), (4, 0));
+}
+
+/// The lengths of all fragments when messages of these lengths are sent at once.
+fn fragment_lens(lens: &[usize]) -> Vec<usize> {
+    let mut net = Net::new(2);
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    for (tag, &len) in lens.iter().enumerate() {
+        net.send(A, B, tag as u64, len);
+    }
+    net.run_for(MS);
+    let mut fragments = vec![];
+    for sight in net.sights(A, Kind::Fragment) {
+        let bodies = sight.view().records().filter_map(|(record, body)| match record {
+            Record::Message(head) if head.class == Class::Fragment => Some(body.len()),
+            _ => None,
+        });
+        fragments.extend(bodies);
+    }
+    fragments
+}
+
+#[test]
+fn last_fragment_shares_its_frame_with_what_is_worth_it() {
+    let full = 1472 - 24 - 24;
+    let behind = full - 24; // what a fragment of no bytes leaves to one behind it
+    assert_eq!(fragment_lens(&[2000, 900]), [full, 2000 - full], "900 bytes fit a frame: not cut");
+    // 64 bytes of the next are, 63 are not.
+    let first = full + behind - 64;
+    let lens = [full, first - full, 64, full, full, 3000 - 64 - 2 * full];
+    assert_eq!(fragment_lens(&[first, 3000]), lens);
+    let lens = [full, first + 1 - full, full, full, 3000 - 2 * full];
+    assert_eq!(fragment_lens(&[first + 1, 3000]), lens);
 }
 
 #[test]

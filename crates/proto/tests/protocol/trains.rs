@@ -1,6 +1,6 @@
 //! PROTOCOL §8.8, §10.1: data as trains does what data frame by frame does, whatever happens to it on the way.
 
-use packhorse_proto::wire::Record;
+use packhorse_proto::wire::{Header, Record, TrainRepr};
 use packhorse_proto::*;
 
 use crate::net::*;
@@ -280,6 +280,77 @@ fn train_over_a_checked_path_is_left_to_frames() {
     }
     net.assert_got(B, recv, 1, 200_000);
     assert_eq!(net.count(B, "bytes_landed"), 0);
+}
+
+/// A transfer to B, trains landed and more granted; what is predicted, and the header of A's next packet.
+fn landing() -> (Net, Landing, Header) {
+    let mut net = pair();
+    net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 1, 1 << 20);
+    net.run_until(|net| net.count(B, "bytes_landed") > 200_000);
+    net.pump();
+    let landing = net.ep(B).predict(0).expect("more is granted");
+    let mut header = net.sights(A, Kind::Data).last().expect("data").view().header;
+    header.packet += 1;
+    (net, landing, header)
+}
+
+#[test]
+fn train_longer_than_what_is_granted_is_taken_up_to_there() {
+    let payload_len = 1432;
+    for (beyond, last_len) in [(0, 1432), (0, 5), (1, 5), (1, 1432), (2, 1432)] {
+        let (mut net, landing, header) = landing();
+        assert_eq!(landing.len % u64::from(payload_len), 0, "whole frames are granted");
+        let room_count = (landing.len / u64::from(payload_len)) as usize;
+        let count = room_count + beyond;
+        let (message, offset) = (data(&net, A)[0].0, landing.offset);
+        let train = TrainRepr { header, message, offset, payload_len, last_len, count };
+        let (mut heads, secret) = (vec![], net.ep(B).address().secret);
+        wire::write_train(&mut heads, &train, secret, wire::train_checks);
+        let (now, from) = (net.now, net.nodes[A].locators[0]);
+        let Node { ep, ram, .. } = &mut net.nodes[B];
+        let taken = ep.on_landed(now, 0, &from, &landing, &heads, count, last_len.into(), ram);
+        assert_eq!(taken, room_count, "{count} frames, the last of {last_len} bytes");
+    }
+}
+
+#[test]
+fn nothing_is_predicted_where_no_path_comes_in() {
+    let many = Plan { more_links: 2, ..Plan::default() };
+    let mut net = Net::of(&[Plan::default(), many]);
+    net.train_count_max = TRAIN;
+    net.join(A, B);
+    net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 1, 1 << 20);
+    net.run_until(|net| net.count(B, "bytes_landed") > 200_000);
+    assert!(net.ep(B).predict(0).is_some());
+    assert_eq!(
+        (net.ep(B).predict(1), net.ep(B).predict(2), net.ep(B).predict(3)),
+        (None, None, None)
+    );
+}
+
+#[test]
+fn only_granted_bytes_are_predicted() {
+    // Room for one of the senders at a time, so that the others are waiting with nothing granted.
+    let narrow = Plan::with(|_, limits| limits.grant_len_max = 24_000);
+    let mut net = Net::of(&vec![narrow; 6]);
+    net.train_count_max = 8;
+    let receiver = 5;
+    for sender in 0..receiver {
+        net.join(sender, receiver);
+    }
+    for sender in 0..receiver {
+        net.recv_from(receiver, sender, 1, 300_000);
+        net.send(sender, receiver, 1, 300_000);
+    }
+    let until = net.now + SECOND;
+    while net.step(until) {
+        if let Some(landing) = net.ep(receiver).predict(0) {
+            assert!(landing.len > 0, "{landing:?}");
+        }
+    }
+    assert!(net.count(receiver, "bytes_landed") > 500_000);
 }
 
 #[test]
