@@ -91,7 +91,7 @@ pub struct Setup {
     /// Who moves Packhorse's messages: only the threads that wait for them (inline), or a helper too (thread).
     #[arg(long, value_name = "WHO", default_value = "thread", value_parser = ["inline", "thread"])]
     pub placement: String,
-    /// Systems to measure, by name; all without it.
+    /// Systems to measure, by name; without it, all that can be had here.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system_names())]
     pub systems: Vec<String>,
     /// Write the machine and every single measurement to this file.
@@ -132,7 +132,8 @@ fn check_environment(systems: &[String]) -> Result<()> {
 impl Setup {
     /// The plan for these cases; time and repetitions where none were asked for.
     pub fn plan(&self, cases: Vec<Case>, seconds: f64, reps: usize) -> Plan {
-        let all = || SYSTEMS.iter().map(|system| system.name().to_owned()).collect();
+        let usual = || SYSTEMS.iter().filter(|system| system.is_usual(self.two_hosts));
+        let all = || usual().map(|system| system.name().to_owned()).collect();
         Plan {
             cases,
             systems: if self.systems.is_empty() { all() } else { self.systems.clone() },

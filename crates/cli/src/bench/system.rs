@@ -136,6 +136,12 @@ pub trait System: Sync {
     /// As in the rows: `bare`, `tcp`, `packhorse`, …
     fn name(&self) -> &'static str;
 
+    /// Whether it is measured where nobody said what is to be: on one host, or between two namespaces.
+    fn is_usual(&self, is_two_hosts: bool) -> bool {
+        let _ = is_two_hosts;
+        true
+    }
+
     /// Plays one role of one measurement to its end. The side that measures returns what it saw, the other
     /// [`Outcome::default`].
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome>;
