@@ -474,6 +474,22 @@ fn new_source_address_is_used_only_after_its_echo() {
 }
 
 #[test]
+fn newcomer_that_moves_before_it_is_welcome_is_followed() {
+    let mut net = Net::new(2);
+    net.drop_each(B, Kind::Welcome);
+    let recv = net.recv(B, tagged(1), 8);
+    let req = net.send(A, B, 1, 8);
+    net.run_until(|net| net.joins(B) > 0);
+    let fresh = net.rebind(A, 0); // and its cookie is for the old one
+    net.heal();
+    net.settle();
+    net.assert_got(B, recv, 1, 8);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+    assert_eq!((net.count(B, "locators_changed"), net.count(B, "joined")), (1, 1));
+    assert!(net.sights(B, Kind::Welcome).iter().any(|sight| sight.target == fresh));
+}
+
+#[test]
 fn rebound_link_makes_itself_known() {
     let mut net = Net::joined();
     net.settle(); // at rest: nobody is sending

@@ -286,7 +286,7 @@ fn copied(peer: PeerId, tag: u64, bytes: &[u8]) -> SendSpec<'_> {
 fn copied_payload_is_the_callers_again_and_has_no_event() {
     let mut net = Net::new(2);
     let peer = net.peer(A, B);
-    for (tag, len) in [(0, 0), (1, 8), (2, 20_000)] {
+    for (tag, len) in [(0, 0), (1, 8), (2, 32 << 10)] {
         let recv = net.recv(B, tagged(tag), len);
         net.drop_next(A, Kind::Eager); // the pool keeps it for the repeat
         let bytes = pattern(tag, len);
