@@ -81,10 +81,9 @@ fn look_into(record: &Record<'_>, body: &[u8]) {
 fn write_again(view: &FrameView<'_>, records: &[(Record<'_>, &[u8])]) {
     let mut head = Vec::new();
     let mut writer = Writer::begin(&mut head, view.header);
-    let all_written =
-        records.iter().all(|(record, body)| write_record(&mut writer, record, body.len() as u16));
+    let all_written = records.iter().all(|(record, body)| writer.record(record, body.len() as u16));
     if !all_written {
-        return;
+        return; // a Hello or a Welcome is among them
     }
     seal(&mut head, view.body.len(), SECRET, view.crc());
     head.extend_from_slice(view.body);
@@ -92,47 +91,6 @@ fn write_again(view: &FrameView<'_>, records: &[(Record<'_>, &[u8])]) {
     assert_eq!(copy.header, view.header);
     assert_eq!(copy.validate(), Ok(records.len()));
     assert!(copy.records().eq(records.iter().copied()), "records changed in being written again");
-}
-
-/// Writes one record; `false` for those whose masked part cannot be had in the clear, or that hold pad bits.
-fn write_record(writer: &mut Writer<'_>, record: &Record<'_>, body_len: u16) -> bool {
-    match *record {
-        Record::Check { .. } => writer.check(),
-        Record::Ack(ack) => {
-            let mut pairs = Vec::new();
-            let mut below = None;
-            let ranges: Vec<_> = ack.ranges(u64::from(u32::MAX) << 8).collect();
-            for (low, high) in ranges {
-                if let Some(below) = below {
-                    pairs.push(((below - 1 - high) as u32, (high + 1 - low) as u32));
-                }
-                below = Some(low);
-            }
-            writer.ack(&ack.repr(), &pairs);
-        }
-        Record::Ping => writer.ping(),
-        Record::Pad => writer.pad(body_len),
-        Record::Message(head) => writer.message(&head),
-        Record::Grant { message, offset, len } => writer.grant(message, offset, len),
-        Record::Data { message, offset } => writer.data(message, body_len, offset),
-        Record::Done { message, status } => writer.done(message, status),
-        Record::Cancel { message } => writer.cancel(message),
-        Record::Refuse { message, order } => writer.refuse(message, order),
-        Record::Recall { message, order } => writer.recall(message, order),
-        Record::Query { query, space, tag, ignore } => writer.query(query, space, tag, ignore),
-        Record::Found(found) => writer.found(&found),
-        Record::Challenge { flags, versions, nonce, cookie, incarnation } => {
-            writer.challenge(flags, versions, nonce, cookie, incarnation);
-        }
-        Record::Echo { cookie } => writer.echo(cookie),
-        Record::Reset { id } => writer.reset(id),
-        Record::Goodbye { message } => writer.goodbye(message),
-        Record::Versions { min, max, nonce } => writer.versions(min, max, nonce),
-        Record::PathChallenge { path, nonce } => writer.path_challenge(path, nonce),
-        Record::PathResponse { path, nonce } => writer.path_response(path, nonce),
-        Record::Hello(_) | Record::Welcome(_) => return false,
-    }
-    true
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use super::contact::{HelloRepr, WelcomeRepr};
 use super::layout::{
     ACK_RANGE_COUNT_MAX, ACKED_EAGER_LEN, FLAG_ADDRESS, FOUND_IMMEDIATE, FOUND_NONE, First,
     HEADER_LEN, Header, LOCATOR_COUNT_MAX, LONE_EAGER_LEN, WORD_LEN, eager_head_len, kind, number,
-    pair,
+    pair, unpair,
 };
-use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead};
+use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead, Record};
 use crate::siphash::{mask, siphash13_fixed_then, siphash13_words_then};
 use crate::types::{Locator, Secret, Space, Tag};
 
@@ -303,6 +303,46 @@ impl<'a> Writer<'a> {
     /// PathResponse.
     pub fn path_response(&mut self, path: u8, nonce: u64) {
         self.put([First::word(kind::PATH_RESPONSE, path, 0, 0), nonce]);
+    }
+}
+
+/// What was read, written again.
+impl Writer<'_> {
+    /// A record as it was read; the caller adds a body of `body_len` bytes if it has one. False, and nothing written, for
+    /// Hello and Welcome: they hold what only their receiver can read.
+    pub fn record(&mut self, record: &Record<'_>, body_len: u16) -> bool {
+        match *record {
+            Record::Check { .. } => self.check(),
+            Record::Ack(ack) => {
+                let mut pairs = [(0, 0); ACK_RANGE_COUNT_MAX];
+                for (pair, word) in pairs.iter_mut().zip(ack.pairs) {
+                    *pair = unpair(number(word));
+                }
+                self.ack(&ack.repr, &pairs[..ack.pairs.len()]);
+            }
+            Record::Ping => self.ping(),
+            Record::Pad => self.pad(body_len),
+            Record::Message(head) => self.message(&head),
+            Record::Grant { message, offset, len } => self.grant(message, offset, len),
+            Record::Data { message, offset } => self.data(message, body_len, offset),
+            Record::Done { message, status } => self.done(message, status),
+            Record::Cancel { message } => self.cancel(message),
+            Record::Refuse { message, order } => self.refuse(message, order),
+            Record::Recall { message, order } => self.recall(message, order),
+            Record::Query { query, space, tag, ignore } => self.query(query, space, tag, ignore),
+            Record::Found(found) => self.found(&found),
+            Record::Challenge { flags, versions, nonce, cookie, incarnation } => {
+                self.challenge(flags, versions, nonce, cookie, incarnation);
+            }
+            Record::Echo { cookie } => self.echo(cookie),
+            Record::Reset { id } => self.reset(id),
+            Record::Goodbye { message } => self.goodbye(message),
+            Record::Versions { min, max, nonce } => self.versions(min, max, nonce),
+            Record::PathChallenge { path, nonce } => self.path_challenge(path, nonce),
+            Record::PathResponse { path, nonce } => self.path_response(path, nonce),
+            Record::Hello(_) | Record::Welcome(_) => return false,
+        }
+        true
     }
 }
 

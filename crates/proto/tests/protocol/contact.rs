@@ -203,8 +203,7 @@ fn both_at_once_make_one_association() {
 
 #[test]
 fn new_incarnation_ends_requests_with_restarted() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let unmatched = net.send_matched(A, B, 1, 8);
     let large = net.send(A, B, 2, 100_000);
     let directed = net.recv_from(A, B, 3, 8);
@@ -224,8 +223,7 @@ fn new_incarnation_ends_requests_with_restarted() {
 
 #[test]
 fn same_life_with_another_id_renews_the_association() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let unmatched = net.send_matched(A, B, 1, 8);
     net.run_for(MS);
     let (row, now) = (net.peer(B, A), net.now);
@@ -240,8 +238,7 @@ fn same_life_with_another_id_renews_the_association() {
 
 #[test]
 fn probe_finds_a_restarted_peer() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.kill(B);
     let req = net.send(A, B, 1, 8);
     net.run_for(MS);
@@ -269,8 +266,7 @@ fn challenge_to_an_older_hello_ends_nothing() {
 
 #[test]
 fn stale_frames_get_one_reset() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let (row, now) = (net.peer(B, A), net.now);
     net.ep(B).on_peer_died(now, row);
     let reqs: Vec<ReqId> = (0..5).map(|tag| net.send(A, B, tag, 1400)).collect();
@@ -286,8 +282,7 @@ fn stale_frames_get_one_reset() {
 
 #[test]
 fn reset_is_believed_only_if_it_names_the_id_in_use() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let (to, good) = (net.id_used(B, A), net.id_used(A, B));
     let header = Header { to, packet: 0, path: 0, form: 1 };
     for wrong in [0, good ^ 1 << 60, to] {
@@ -452,8 +447,7 @@ fn answers_are_never_more_than_three_times_the_question() {
 
 #[test]
 fn new_source_address_is_used_only_after_its_echo() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let old = net.nodes[A].locators[0];
     let fresh = net.rebind(A, 0);
     net.log.clear();
@@ -480,9 +474,24 @@ fn new_source_address_is_used_only_after_its_echo() {
 }
 
 #[test]
-fn rebound_link_makes_itself_known() {
+fn newcomer_that_moves_before_it_is_welcome_is_followed() {
     let mut net = Net::new(2);
-    net.join(A, B);
+    net.drop_each(B, Kind::Welcome);
+    let recv = net.recv(B, tagged(1), 8);
+    let req = net.send(A, B, 1, 8);
+    net.run_until(|net| net.joins(B) > 0);
+    let fresh = net.rebind(A, 0); // and its cookie is for the old one
+    net.heal();
+    net.settle();
+    net.assert_got(B, recv, 1, 8);
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+    assert_eq!((net.count(B, "locators_changed"), net.count(B, "joined")), (1, 1));
+    assert!(net.sights(B, Kind::Welcome).iter().any(|sight| sight.target == fresh));
+}
+
+#[test]
+fn rebound_link_makes_itself_known() {
+    let mut net = Net::joined();
     net.settle(); // at rest: nobody is sending
     let fresh = net.rebind(A, 0);
     let now = net.now;

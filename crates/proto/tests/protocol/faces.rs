@@ -87,8 +87,7 @@ fn claimed_message_is_received_or_discarded_once() {
 #[test]
 fn claim_of_a_message_that_is_still_arriving_holds() {
     for len in [10_000, 100_000] {
-        let mut net = Net::new(2);
-        net.join(A, B);
+        let mut net = Net::joined();
         net.settle();
         net.delay_next(A, Kind::Fragment, 5 * MS);
         net.send(A, B, 1, len);
@@ -225,8 +224,7 @@ fn unlinked_comes_after_the_last_message_of_an_entry() {
 
 #[test]
 fn cancelled_entry_swallows_what_arrives_into_it() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let recv = many(&mut net, 1 << 20, 1);
     let req = net.send(A, B, 1, 500_000);
     net.run_for(2 * RTT_NS);
@@ -243,8 +241,7 @@ fn overflow(net: &mut Net, len: usize, uses: Use) -> Recv {
 
 #[test]
 fn overflow_entry_does_not_take_what_came_before_it() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.send(A, B, 1, 8);
     net.run_until(|net| net.ep(B).probe(&tagged(1)).is_some());
@@ -311,8 +308,7 @@ fn overflow_memory_holds_messages_until_a_receive_matches() {
 #[test]
 fn receive_posted_while_the_message_arrives_in_overflow_waits_for_it() {
     for len in [10_000, 100_000] {
-        let mut net = Net::new(2);
-        net.join(A, B);
+        let mut net = Net::joined();
         net.settle();
         let over = overflow(&mut net, 100_000, Use::Once);
         let kind = if len > 32 << 10 { Kind::Data } else { Kind::Fragment };
@@ -368,8 +364,7 @@ fn overflow_needs_an_envelope_of_the_budget() {
 
 #[test]
 fn cancelled_claimant_of_an_overflow_message_spends_it() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let over = overflow(&mut net, 1 << 20, Use::Once);
     let req = net.send(A, B, 1, 1 << 20);
@@ -384,8 +379,7 @@ fn cancelled_claimant_of_an_overflow_message_spends_it() {
 
 #[test]
 fn cancelled_overflow_entry_takes_its_messages_and_claimants_with_it() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let over = overflow(&mut net, 1 << 21, Use::Many { free_len_min: 1 });
     net.send(A, B, 2, 8);
@@ -403,8 +397,7 @@ fn cancelled_overflow_entry_takes_its_messages_and_claimants_with_it() {
 
 #[test]
 fn overflow_messages_end_with_their_sender_unless_whole() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     overflow(&mut net, 1 << 21, Use::Many { free_len_min: 1 });
     net.send(A, B, 1, 8);
@@ -421,8 +414,7 @@ fn overflow_messages_end_with_their_sender_unless_whole() {
 
 #[test]
 fn sender_cancels_a_message_that_arrives_in_overflow() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let over = overflow(&mut net, 1 << 20, Use::Once);
     let req = net.send(A, B, 1, 1 << 20);

@@ -16,8 +16,7 @@ fn close(net: &mut Net, node: usize) {
 
 #[test]
 fn peer_is_silent_while_probes_go_unanswered() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let peer = net.peer(A, B);
     assert_eq!(net.ep(A).silent_since(peer), None, "nothing is owed, nobody is silent");
@@ -34,8 +33,7 @@ fn peer_is_silent_while_probes_go_unanswered() {
 
 #[test]
 fn silence_ends_an_association_after_a_minute_and_five_probes() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.kill(B);
     let sends = [net.send(A, B, 1, 8), net.send(A, B, 2, 100_000)];
@@ -85,8 +83,7 @@ fn unanswered_first_contact_is_given_up() {
 
 #[test]
 fn nothing_owed_no_silence() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.kill(B);
     net.recv(A, anything(), 8); // of anybody: nobody owes it
     net.run_for(10 * 3600 * SECOND);
@@ -95,8 +92,7 @@ fn nothing_owed_no_silence() {
 
 #[test]
 fn directed_receive_asks_whether_its_peer_lives() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let recv = net.recv_from(A, B, 1, 8);
     net.run_for(600 * SECOND);
@@ -111,8 +107,7 @@ fn directed_receive_asks_whether_its_peer_lives() {
 #[test]
 fn late_turn_kills_nobody() {
     for answered in [true, false] {
-        let mut net = Net::new(2);
-        net.join(A, B);
+        let mut net = Net::joined();
         net.settle();
         if !answered {
             net.drop_next(B, Kind::Ack);
@@ -130,8 +125,7 @@ fn late_turn_kills_nobody() {
 
 #[test]
 fn gone_leaves_whole_messages_and_takes_the_others() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.send(A, B, 1, 8);
     net.send(A, B, 2, 5000);
@@ -156,8 +150,7 @@ fn gone_leaves_whole_messages_and_takes_the_others() {
 #[test]
 fn whole_messages_ahead_of_their_turn_have_it_when_the_association_ends() {
     for posted in [true, false] {
-        let mut net = Net::new(2);
-        net.join(A, B);
+        let mut net = Net::joined();
         net.settle();
         net.drop_next(A, Kind::Eager);
         net.send(A, B, 1, 8);
@@ -182,8 +175,7 @@ fn whole_messages_ahead_of_their_turn_have_it_when_the_association_ends() {
 
 #[test]
 fn messages_of_the_former_life_come_before_those_of_the_new() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.drop_next(A, Kind::Eager);
     net.send(A, B, 1, 8);
@@ -200,8 +192,7 @@ fn messages_of_the_former_life_come_before_those_of_the_new() {
 
 #[test]
 fn next_send_opens_a_new_association() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     died(&mut net, A, B);
     died(&mut net, B, A);
     let recv = net.recv(B, tagged(1), 8);
@@ -318,8 +309,7 @@ fn endpoint_that_sent_to_itself_closes_clean() {
 
 #[test]
 fn goodbye_completes_what_was_accepted_though_the_ack_was_lost() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.rule(usize::MAX, |s| s.from == B && s.says() == [Kind::Ack], Fate::Drop);
     let accepted = [net.send(A, B, 1, 8), net.send(A, B, 2, 5000)];
@@ -345,8 +335,7 @@ fn goodbye_completes_what_was_accepted_though_the_ack_was_lost() {
 
 #[test]
 fn lost_goodbye_is_repeated() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.drop_next(A, Kind::Goodbye);
     close(&mut net, A);
@@ -357,8 +346,7 @@ fn lost_goodbye_is_repeated() {
 
 #[test]
 fn lost_answer_to_a_goodbye_is_given_again() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.drop_next(B, Kind::Reset);
     close(&mut net, A);
@@ -372,8 +360,7 @@ fn lost_answer_to_a_goodbye_is_given_again() {
 #[test]
 fn both_close_at_once() {
     for lead_ns in [0, DELAY_NS / 2, DELAY_NS, RTT_NS] {
-        let mut net = Net::new(2);
-        net.join(A, B);
+        let mut net = Net::joined();
         net.settle();
         let sends = [net.send(A, B, 1, 8), net.send(B, A, 1, 8)];
         close(&mut net, A);
@@ -388,8 +375,7 @@ fn both_close_at_once() {
 #[test]
 fn large_messages_to_one_who_closes_are_sent_back() {
     for announced in [true, false] {
-        let mut net = Net::new(2);
-        net.join(A, B);
+        let mut net = Net::joined();
         net.settle();
         let mut req = None;
         if announced {
@@ -456,8 +442,7 @@ fn closing_endpoint_makes_no_new_friends() {
 
 #[test]
 fn directed_receive_stays_after_goodbye_and_fails_when_the_peer_is_gone() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let recv = net.recv_from(A, B, 1, 8);
     let other = net.recv_from(A, B, 2, 8);
     close(&mut net, B);
@@ -474,8 +459,7 @@ fn directed_receive_stays_after_goodbye_and_fails_when_the_peer_is_gone() {
 
 #[test]
 fn forgotten_peer_takes_everything_with_it() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.send(A, B, 1, 8);
     net.send(A, B, 2, 100_000);
@@ -524,8 +508,7 @@ fn goodbye_and_close_drop_what_is_held() {
 
 #[test]
 fn close_ends_overflow_entries_and_who_waits_for_them() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let spec = net.recv_spec(B, anything(), 1 << 20);
     let over = net.post_recv(B, RecvSpec { list: List::Overflow, ..spec });
@@ -541,8 +524,7 @@ fn close_ends_overflow_entries_and_who_waits_for_them() {
 
 #[test]
 fn goodbye_tells_of_a_message_that_is_not_whole() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let first = net.send(A, B, 1, 8);
     net.run_for(MS);

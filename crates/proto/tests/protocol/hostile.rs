@@ -7,8 +7,7 @@ use crate::net::*;
 
 #[test]
 fn damaged_header_or_head_is_dropped_unanswered() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.hold_next(A, Kind::Eager);
     net.recv(B, tagged(1), 8);
@@ -52,8 +51,7 @@ fn frame_that_makes_no_sense_is_malformed_and_unacknowledged() {
         wants_match: false,
         len,
     };
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let before = net.count(B, "frames_in");
     net.forge(A, B, |_| (), &[]); // no record at all
     net.forge(A, B, |writer| writer.message(&eager(8)), &[0; 7]); // a body too short
@@ -93,8 +91,7 @@ fn first_contact_must_begin_with_a_hello_that_can_be_read() {
 
 /// A joined pair that B's frames are forged for; afterwards it must still work.
 fn survives(attack: impl FnOnce(&mut Net)) -> Net {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let busy = [net.send(A, B, 50, 8), net.send(A, B, 51, 200_000)];
     net.run_for(MS);
     attack(&mut net);
@@ -189,8 +186,7 @@ fn done_and_cancel_of_unknown_messages_are_ignored() {
 
 #[test]
 fn fragment_of_one_message_cannot_write_outside_another() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let recv = net.recv(B, tagged(1), 3000);
     let fragment = |offset, total, len: u16| MessageHead {
         class: Class::Fragment,
@@ -216,8 +212,7 @@ fn fragment_of_one_message_cannot_write_outside_another() {
 
 #[test]
 fn fragments_with_too_many_holes_are_refused_until_they_are_filled() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let total = 10_000;
     let recv = net.recv(B, tagged(1), total as usize);
     let byte = |at: u32| MessageHead {
@@ -355,8 +350,7 @@ const EARLY: MessageHead = MessageHead {
 
 #[test]
 fn second_copy_of_an_early_record_is_a_duplicate() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let early = EARLY;
     for _ in 0..3 {
         net.forge(A, B, |writer| writer.message(&early), &[7; 4]);
@@ -399,8 +393,7 @@ fn repeated_announcement_without_room_for_its_bytes_is_harmless() {
 
 #[test]
 fn questions_faster_than_answers_are_dropped() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.send(A, B, 50, 8);
     net.log.clear();
     let write = |writer: &mut wire::Writer<'_>| {

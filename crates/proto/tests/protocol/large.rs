@@ -30,8 +30,7 @@ fn data_len(sight: &Sight) -> u64 {
 
 #[test]
 fn announcement_has_the_envelope_and_first_bytes() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.log.clear();
     let spec = SendSpec { immediate: Some(9), ..net.spec(A, B, 1, 100_000) };
     net.post(A, spec);
@@ -172,8 +171,7 @@ fn earlier_request_fills_the_bubble() {
 
 #[test]
 fn lost_grant_is_repeated() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.drop_next(B, Kind::Grant);
     let recv = net.recv(B, tagged(1), 300_000);
     let req = net.send(A, B, 1, 300_000);
@@ -194,8 +192,7 @@ fn each_kind_of_frame_of_a_transfer_may_be_lost() {
         (A, Kind::Ack),
     ] {
         for lost_count in [1, 4] {
-            let mut net = Net::new(2);
-            net.join(A, B);
+            let mut net = Net::joined();
             net.settle();
             for _ in 0..lost_count {
                 net.drop_next(from, kind);
@@ -216,8 +213,7 @@ fn each_kind_of_frame_of_a_transfer_may_come_twice_or_late() {
         [(A, Kind::Rts), (B, Kind::Grant), (A, Kind::Data), (B, Kind::Done), (B, Kind::Ack)]
     {
         for fate in [Fate::Double(10 * MS), Fate::Delay(20 * MS)] {
-            let mut net = Net::new(2);
-            net.join(A, B);
+            let mut net = Net::joined();
             net.settle();
             net.rule(1, move |sight| sight.from == from && sight.has(kind), fate);
             let recv = net.recv(B, tagged(1), 200_000);
@@ -232,8 +228,7 @@ fn each_kind_of_frame_of_a_transfer_may_come_twice_or_late() {
 
 #[test]
 fn granted_range_that_does_not_come_is_granted_again() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let recv = net.recv(B, tagged(1), 300_000);
     net.send(A, B, 1, 300_000);
     net.drop_each(A, Kind::Data); // the grant arrives and is acknowledged, the data does not come
@@ -247,8 +242,7 @@ fn granted_range_that_does_not_come_is_granted_again() {
 
 #[test]
 fn repeated_grants_do_not_multiply() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.drop_each(B, Kind::Grant); // and nothing else: the losses are seen at once
     let recv = net.recv(B, tagged(1), 100_000);
     net.send(A, B, 1, 100_000);
@@ -268,8 +262,7 @@ fn repeated_grants_do_not_multiply() {
 
 #[test]
 fn data_of_a_finished_or_unknown_message_is_acknowledged_and_dropped() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let recv = net.recv(B, tagged(1), 100_000);
     net.send(A, B, 1, 100_000);
     net.settle();
@@ -299,8 +292,7 @@ fn data_that_was_not_granted_is_not_placed() {
 
 #[test]
 fn grant_beyond_the_message_is_cut() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.drop_each(B, Kind::Grant);
     let req = net.send(A, B, 1, 100_000);
     net.run_for(MS);
@@ -319,8 +311,7 @@ fn grant_beyond_the_message_is_cut() {
 
 #[test]
 fn small_message_does_not_wait_for_a_large_one() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.recv(B, tagged(1), 64 << 20);
     net.send(A, B, 1, 64 << 20);
     net.run_for(20 * RTT_NS);
@@ -334,8 +325,7 @@ fn small_message_does_not_wait_for_a_large_one() {
 
 #[test]
 fn equal_messages_of_one_peer_come_one_after_the_other() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let recvs: Vec<Recv> = (0..3).map(|tag| net.recv(B, tagged(tag), 400_000)).collect();
     for tag in 0..3 {
@@ -376,8 +366,7 @@ fn short_message_is_granted_before_a_long_one() {
 #[test]
 fn lengths_have_64_bits() {
     // 5 GiB need not be moved to see it: the announcement and the first grants suffice.
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.log.clear();
     let len = 5 << 30;
     let head = wire_rts(2, 1, len);

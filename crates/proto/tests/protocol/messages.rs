@@ -1,6 +1,6 @@
 //! PROTOCOL §7.1-§7.4, §7.7, §7.8: classes of messages, order, levels, cancel, truncation.
 
-use packhorse_proto::wire::{Class, Record};
+use packhorse_proto::wire::Record;
 use packhorse_proto::*;
 
 use crate::net::*;
@@ -36,8 +36,7 @@ fn messages_of_every_class_arrive_expected_and_unexpected() {
 
 #[test]
 fn small_messages_share_frames() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.run_for(100 * MS);
     net.log.clear();
     for tag in 0..50 {
@@ -51,8 +50,7 @@ fn small_messages_share_frames() {
 
 #[test]
 fn message_that_fits_a_frame_is_not_cut() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.run_for(100 * MS);
     net.log.clear();
     for tag in 0..4 {
@@ -62,45 +60,44 @@ fn message_that_fits_a_frame_is_not_cut() {
     assert_eq!((net.seen(A, Kind::Eager), net.seen(A, Kind::Fragment)), (4, 0));
 }
 
-/// The lengths of all fragments when messages of these lengths are sent at once.
-fn fragment_lens(lens: &[usize]) -> Vec<usize> {
-    let mut net = Net::new(2);
-    net.join(A, B);
+/// The lengths of all pieces, frame by frame, when messages of these lengths are sent at once and nobody receives.
+fn pieces(lens: &[usize]) -> Vec<Vec<usize>> {
+    let mut net = Net::joined();
     net.run_for(100 * MS);
     net.log.clear();
     for (tag, &len) in lens.iter().enumerate() {
         net.send(A, B, tag as u64, len);
     }
     net.run_for(MS);
-    let mut fragments = vec![];
-    for sight in net.sights(A, Kind::Fragment) {
-        let bodies = sight.view().records().filter_map(|(record, body)| match record {
-            Record::Message(head) if head.class == Class::Fragment => Some(body.len()),
-            _ => None,
-        });
-        fragments.extend(bodies);
-    }
-    fragments
+    let lens_of = |sight: &Sight| -> Vec<usize> {
+        let records = sight.view().records();
+        let messages = records.filter(|(record, _)| matches!(record, Record::Message(_)));
+        messages.map(|(_, body)| body.len()).collect()
+    };
+    let frames = net.log.iter().filter(|sight| sight.from == A).map(lens_of);
+    frames.filter(|lens| !lens.is_empty()).collect()
 }
 
 #[test]
 fn last_fragment_shares_its_frame_with_what_is_worth_it() {
     let full = 1472 - 24 - 24;
     let behind = full - 24; // what a fragment of no bytes leaves to one behind it
-    assert_eq!(fragment_lens(&[2000, 900]), [full, 2000 - full], "900 bytes fit a frame: not cut");
-    // 64 bytes of the next are, 63 are not.
-    let first = full + behind - 64;
-    let lens = [full, first - full, 64, full, full, 3000 - 64 - 2 * full];
-    assert_eq!(fragment_lens(&[first, 3000]), lens);
-    let lens = [full, first + 1 - full, full, full, 3000 - 2 * full];
-    assert_eq!(fragment_lens(&[first + 1, 3000]), lens);
+    assert_eq!(pieces(&[2000, 900]), [vec![full], vec![2000 - full], vec![900]], "900 fit a frame");
+    // 64 bytes of the next are worth it, 63 are not.
+    let (last, rest) = (behind - 64, 3000 - 2 * full);
+    let lens = [vec![full], vec![last, 64], vec![full], vec![full], vec![rest - 64]];
+    assert_eq!(pieces(&[full + last, 3000]), lens);
+    let lens = [vec![full], vec![last + 1], vec![full], vec![full], vec![rest]];
+    assert_eq!(pieces(&[full + last + 1, 3000]), lens);
+    // The first bytes of a large message likewise.
+    assert_eq!(pieces(&[full + last, 100_000]), [vec![full], vec![last, 64]]);
+    assert_eq!(pieces(&[full + last + 1, 100_000]), [vec![full], vec![last + 1], vec![full]]);
 }
 
 #[test]
 fn fragments_arrive_in_any_order() {
     for posted in [true, false] {
-        let mut net = Net::new(2);
-        net.join(A, B);
+        let mut net = Net::joined();
         net.settle();
         net.delay_next(A, Kind::Fragment, 3 * US);
         net.delay_next(A, Kind::Fragment, 2 * US);
@@ -117,8 +114,7 @@ fn fragments_arrive_in_any_order() {
 
 #[test]
 fn lost_fragment_is_sent_again_alone() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.log.clear();
     net.drop_next(A, Kind::Fragment);
@@ -132,8 +128,7 @@ fn lost_fragment_is_sent_again_alone() {
 
 #[test]
 fn message_is_matched_when_all_before_it_are_known() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let first = net.recv(B, anything(), 8);
     let second = net.recv(B, anything(), 8);
@@ -154,8 +149,7 @@ fn message_is_matched_when_all_before_it_are_known() {
 
 #[test]
 fn order_holds_over_all_sizes() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let lengths = [100_000, 8, 20_000, 0, 1400, 50_000, 8];
     net.drop_next(A, Kind::Rts);
@@ -173,8 +167,7 @@ fn order_holds_over_all_sizes() {
 fn early_messages_of_every_class_wait_for_their_turn() {
     for len in [0, 8, 5000, 100_000] {
         for posted in [true, false] {
-            let mut net = Net::new(2);
-            net.join(A, B);
+            let mut net = Net::joined();
             net.settle();
             net.hold_next(A, Kind::Eager);
             net.send(A, B, 1, 8);
@@ -194,8 +187,7 @@ fn early_messages_of_every_class_wait_for_their_turn() {
 
 #[test]
 fn record_of_a_taken_message_is_a_duplicate() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let recv = net.recv(B, tagged(1), 8);
     net.hold_next(A, Kind::Eager); // taken for lost, sent again, then it arrives too
@@ -209,8 +201,7 @@ fn record_of_a_taken_message_is_a_duplicate() {
 
 #[test]
 fn record_of_an_early_message_is_a_duplicate_too() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.hold_next(A, Kind::Eager);
     net.send(A, B, 1, 8);
@@ -295,7 +286,7 @@ fn copied(peer: PeerId, tag: u64, bytes: &[u8]) -> SendSpec<'_> {
 fn copied_payload_is_the_callers_again_and_has_no_event() {
     let mut net = Net::new(2);
     let peer = net.peer(A, B);
-    for (tag, len) in [(0, 0), (1, 8), (2, 20_000)] {
+    for (tag, len) in [(0, 0), (1, 8), (2, 32 << 10)] {
         let recv = net.recv(B, tagged(tag), len);
         net.drop_next(A, Kind::Eager); // the pool keeps it for the repeat
         let bytes = pattern(tag, len);
@@ -402,8 +393,7 @@ fn buf_of(spec: &SendSpec<'_>) -> BufId {
 /// Cancels a send `after_ns` its post; a second message follows. The turn must go on.
 fn cancel_send(len: usize, posted: bool, after_ns: u64, lost: Option<(usize, Kind)>) {
     let told = format!("{len} bytes, posted {posted}, after {after_ns} ns, {lost:?} lost");
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     if let Some((from, kind)) = lost {
         net.drop_next(from, kind);
@@ -461,8 +451,7 @@ fn cancel_fills_the_number_of_a_message_that_never_came() {
     for kind in [Kind::Eager, Kind::Fragment, Kind::Rts] {
         let len = [(Kind::Eager, 8), (Kind::Fragment, 5000), (Kind::Rts, 100_000)];
         let len = len.iter().find(|each| each.0 == kind).unwrap().1;
-        let mut net = Net::new(2);
-        net.join(A, B);
+        let mut net = Net::joined();
         net.settle();
         let last = net.recv(B, anything(), 8);
         net.rule(10, move |sight| sight.from == A && sight.has(kind), Fate::Drop);
@@ -480,8 +469,7 @@ fn cancel_fills_the_number_of_a_message_that_never_came() {
 
 #[test]
 fn cancelled_message_that_was_held_whole_stays() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     let spec = SendSpec { until_matched: true, ..net.spec(A, B, 1, 8) };
     let req = net.post(A, spec);
@@ -494,8 +482,7 @@ fn cancelled_message_that_was_held_whole_stays() {
 
 #[test]
 fn cancelled_large_message_vanishes_from_the_unexpected_list() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let spec = net.spec(A, B, 1, 100_000);
     let req = net.post(A, spec);
     net.settle();
@@ -526,8 +513,7 @@ fn request_is_cancelled_once() {
 fn receive_is_cancelled_at_every_stage() {
     for len in [8, 5000, 100_000, 1 << 20] {
         for after_ns in [0, DELAY_NS, DELAY_NS + US, RTT_NS, 2 * RTT_NS, 3 * RTT_NS, 100 * MS] {
-            let mut net = Net::new(2);
-            net.join(A, B);
+            let mut net = Net::joined();
             net.settle();
             let recv = net.recv(B, tagged(1), len);
             let next = net.recv(B, tagged(2), 8);
@@ -587,8 +573,7 @@ fn spaces_do_not_mix() {
 #[test]
 fn lost_records_of_what_was_granted_or_arrived_otherwise_are_not_repeated() {
     // The announcement's packet is taken for lost although it arrived and was granted.
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.log.clear();
     net.rule(usize::MAX, |s| s.from == B && s.says() == [Kind::Ack], Fate::Drop);
@@ -632,8 +617,7 @@ fn longest_message_of_one_frame_fills_it_to_the_byte() {
 
 #[test]
 fn burst_goes_to_the_receives_that_wait_and_the_rest_is_held_in_order() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.run_for(100 * MS);
     net.log.clear();
     let waiting: Vec<(u64, Recv)> =

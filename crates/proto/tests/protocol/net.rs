@@ -164,6 +164,14 @@ impl Net {
         Self::of(&vec![Plan::default(); count])
     }
 
+    /// Two nodes that know each other (`Net::join`).
+    #[track_caller]
+    pub(crate) fn joined() -> Self {
+        let mut net = Self::new(2);
+        net.join(A, B);
+        net
+    }
+
     /// Two nodes with the same plan.
     pub(crate) fn pair(change: impl Fn(&mut Settings, &mut Limits)) -> Self {
         let plan = Plan::with(change);
@@ -393,6 +401,7 @@ impl Node {
         let mut body = vec![];
         for piece in &tx.body {
             let len = piece.len as usize;
+            assert!(len > 0, "a piece of nothing");
             match piece.source {
                 Source::User { buf, offset } => body.extend(self.ram.slice(buf, offset, len)),
                 Source::Pool { slot, offset } => {

@@ -110,8 +110,7 @@ fn message_that_fills_its_frame_goes_before_the_ack_once() {
 
 #[test]
 fn acks_are_not_acknowledged() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.run_for(100 * MS);
     net.log.clear();
     net.send(A, B, 1, 8);
@@ -146,8 +145,7 @@ fn packet_out_of_order_is_acknowledged_at_once_with_its_gap() {
 
 #[test]
 fn loss_is_seen_by_order_without_a_probe() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.run_for(100 * MS);
     net.drop_next(A, Kind::Eager);
     let recvs: Vec<Recv> = (0..4).map(|tag| net.recv(B, tagged(tag), 8)).collect();
@@ -165,8 +163,7 @@ fn loss_is_seen_by_order_without_a_probe() {
 
 #[test]
 fn loss_is_seen_by_time_without_a_probe() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     trickle(&mut net, 20, MS); // a steady round trip: variation is low
     net.drop_next(A, Kind::Eager);
     let recv = net.recv(B, tagged(0), 8);
@@ -180,8 +177,7 @@ fn loss_is_seen_by_time_without_a_probe() {
 
 #[test]
 fn lost_tail_is_probed_for() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.drop_next(A, Kind::Eager);
     net.log.clear();
@@ -196,8 +192,7 @@ fn lost_tail_is_probed_for() {
 
 #[test]
 fn probes_double_their_pause_to_a_second() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.mute(A);
     net.log.clear();
@@ -230,8 +225,7 @@ fn ping_is_acknowledged_at_once() {
 
 #[test]
 fn duplicate_packet_is_dropped_and_acknowledged_again() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.double_next(A, Kind::Eager);
     let recv = net.recv(B, tagged(1), 8);
@@ -245,8 +239,7 @@ fn duplicate_packet_is_dropped_and_acknowledged_again() {
 
 #[test]
 fn lost_ack_costs_a_duplicate_and_nothing_else() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.drop_next(B, Kind::Ack);
     let recv = net.recv(B, tagged(1), 8);
@@ -259,8 +252,7 @@ fn lost_ack_costs_a_duplicate_and_nothing_else() {
 
 #[test]
 fn packet_below_what_is_remembered_counts_as_a_duplicate() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.hold_next(A, Kind::Eager);
     let recv = net.recv(B, tagged(1 << 40), 8);
@@ -282,8 +274,7 @@ fn packet_below_what_is_remembered_counts_as_a_duplicate() {
 
 /// Sends a large message while every `lost_every`th Data frame is lost, `lost_max` in all.
 fn lossy_transfer(lost_every: u32, lost_max: usize) -> Net {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let recv = net.recv(B, tagged(1), 2 << 20);
     let is_lost = move |sight: &Sight| {
         sight.from == A && sight.has(Kind::Data) && sight.packet().is_multiple_of(lost_every)
@@ -328,8 +319,7 @@ fn window_bounds_what_is_in_flight() {
 
 #[test]
 fn silence_shrinks_the_window_to_two_frames() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     let recv = net.recv(B, tagged(1), 4 << 20);
     net.send(A, B, 1, 4 << 20);
     net.run_for(MS);
@@ -403,8 +393,7 @@ fn one_message_travels_whatever_the_credit() {
 
 #[test]
 fn black_hole_shortens_frames_and_they_grow_again() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.drop_where(|sight| sight.from == A && sight.bytes.len() > 1300);
     let recv = net.recv(B, tagged(1), 1 << 20);
@@ -433,8 +422,7 @@ fn black_hole_shortens_frames_and_they_grow_again() {
 
 #[test]
 fn content_is_cut_anew_when_frames_shorten() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.drop_where(|sight| sight.from == A && sight.bytes.len() > 1200);
     let recv = net.recv(B, tagged(1), 30_000);
@@ -446,8 +434,7 @@ fn content_is_cut_anew_when_frames_shorten() {
 
 #[test]
 fn single_eager_of_a_full_frame_becomes_fragments_in_a_black_hole() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.settle();
     net.drop_where(|sight| sight.from == A && sight.bytes.len() > 1200);
     let recvs: Vec<Recv> = (0..6).map(|tag| net.recv(B, tagged(tag), 1400)).collect();
@@ -493,8 +480,7 @@ fn check_is_the_first_record_where_bodies_are_summed() {
 
 #[test]
 fn lone_small_message_costs_forty_bytes() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.run_for(100 * MS);
     net.log.clear();
     net.send(A, B, 1, 8);
@@ -510,8 +496,7 @@ fn lone_small_message_costs_forty_bytes() {
 
 #[test]
 fn idle_row_rests_and_wakes_where_it_was() {
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.run_for(30 * SECOND);
     assert_eq!(net.ep(A).next_timeout(), Instant::NEVER, "an idle endpoint has no timers");
     assert_eq!(net.ep(B).next_timeout(), Instant::NEVER);
@@ -659,8 +644,7 @@ fn credit_is_shared_among_the_peers_that_are_awake() {
 #[test]
 fn notices_are_repeated_however_long_it_takes() {
     // Done: the receiver has nothing else to do with it and could rest.
-    let mut net = Net::new(2);
-    net.join(A, B);
+    let mut net = Net::joined();
     net.drop_each(B, Kind::Done);
     net.recv(B, tagged(1), 8);
     let done = net.send_matched(A, B, 1, 8);

@@ -255,6 +255,21 @@ fn small_messages_and_notices_go_before_a_train() {
 }
 
 #[test]
+fn lone_answers_go_before_a_train() {
+    let mut net = pair();
+    net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 1, 1 << 20);
+    net.run_until(|net| net.arrived.iter().any(|&(_, sight)| net.log[sight].has(Kind::Grant)));
+    let header = Header { to: net.id_used(B, A), packet: 0, path: 0, form: 1 };
+    net.forge_as(B, A, header, |writer| writer.path_challenge(0, 7), &[]);
+    let (now, mut train) = (net.now, TxTrain::default());
+    assert!(!net.ep(A).poll_train(now, 44, 64_000, &mut train), "not before the answer");
+    let mut tx = TxFrame::default();
+    assert!(net.ep(A).poll_transmit(now, &mut tx));
+    assert!(net.ep(A).poll_train(now, 44, 64_000, &mut train));
+}
+
+#[test]
 fn window_bounds_a_train() {
     let mut net = Net::pair(|settings, _| settings.grant_packets = 64);
     net.train_count_max = 1000;
