@@ -668,5 +668,20 @@ impl<S: Deref<Target: Lines>> Consumer<S> {
     }
 }
 
+/// What only a hostile writer does.
+#[cfg(test)]
+impl<S: Deref<Target: Lines>> Producer<S> {
+    /// Writes over the lines, wherever.
+    pub(crate) fn scribble(&mut self, at: usize, bytes: &[u8]) {
+        // SAFETY: a slice is valid for reads. The reader is in the same thread, or in another process.
+        unsafe { self.store.write(at, bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Where the next header will be.
+    pub(crate) fn next_at(&self) -> usize {
+        self.index * LINE_LEN
+    }
+}
+
 #[cfg(test)]
 mod tests;
