@@ -308,21 +308,29 @@ pub const fn record_len_max(line_count: usize) -> usize {
     line_count / 4 * LINE_LEN - HEADER_LEN
 }
 
+/// Lines behind the end that are made ready for headers before they are needed.
+const AHEAD: usize = 3;
+
 /// The writing end.
 #[derive(Debug)]
 pub struct Producer<S> {
     store: S,
     line_count: usize,
-    /// Line of the next record.
+    record_len_max: usize,
+    /// Line of the next record: the end.
     index: usize,
+    /// Lines that a record can have here, in one piece and with one behind it, as far as is known; there may be more.
+    here: usize,
     /// Lines written since the beginning.
     tail: u64,
+    /// Those of them that were published.
+    published: u64,
     /// Lines released by the reader, as last read.
     head: u64,
-    /// Header that publishes the batch: its line and itself. A batch is empty without one.
-    first: Option<(usize, u64)>,
-    /// Lines of the batch.
-    batch_lines: usize,
+    /// The header that publishes the batch, and its line. Zero: the batch is empty.
+    first: (u64, usize),
+    /// Lines from the end on whose first word is zero. At least one: there the reader looks next.
+    blank_lines: usize,
 }
 
 impl<S: Deref<Target: Lines>> Producer<S> {
@@ -333,13 +341,24 @@ impl<S: Deref<Target: Lines>> Producer<S> {
     /// [`Consumer`].
     pub unsafe fn new(store: S) -> Self {
         let line_count = store.line_count();
-        Self { store, line_count, index: 0, tail: 0, head: 0, first: None, batch_lines: 0 }
+        Self {
+            store,
+            line_count,
+            record_len_max: record_len_max(line_count),
+            index: 0,
+            here: line_count - 1,
+            tail: 0,
+            published: 0,
+            head: 0,
+            first: (0, 0),
+            blank_lines: 1,
+        }
     }
 
     /// The longest record.
     #[inline]
     pub fn record_len_max(&self) -> usize {
-        record_len_max(self.line_count)
+        self.record_len_max
     }
 
     /// Where the ring lives.
@@ -354,54 +373,71 @@ impl<S: Deref<Target: Lines>> Producer<S> {
     /// If it is longer than the longest record.
     #[inline]
     pub fn reserve(&mut self, mark: u8, len: usize) -> Result<Option<Slot<'_, S>>, Broken> {
-        assert!(len <= self.record_len_max(), "a record of {len} bytes");
+        assert!(len <= self.record_len_max, "a longer record than fits");
         let line_count = lines_of(len);
+        let pad = if line_count <= self.here { Some(0) } else { self.find_room(line_count)? };
+        let Some(pad) = pad else { return Ok(None) };
+        let start = if pad > 0 { 0 } else { self.index };
+        let at = start * LINE_LEN + HEADER_LEN;
+        let header = header_of(KIND_RECORD, mark, len);
+        Ok(Some(Slot { ring: self, header, start, pad, line_count, at, end: at + len }))
+    }
+
+    /// Lines to fill before a record that does not fit here and now; `None` if there is no room for it.
+    #[cold]
+    fn find_room(&mut self, line_count: usize) -> Result<Option<usize>, Broken> {
         let rest = self.line_count - self.index;
         let pad = if line_count > rest { rest } else { 0 };
         // One line more, for the zero behind it.
-        if !self.has_room(pad + line_count + 1)? {
-            return Ok(None);
-        }
-        let start = if pad > 0 { 0 } else { self.index };
-        let at = start * LINE_LEN + HEADER_LEN;
-        Ok(Some(Slot {
-            end: at + len,
-            at,
-            start,
-            pad,
-            header: header_of(KIND_RECORD, mark, len),
-            ring: self,
-        }))
+        Ok(self.has_room(pad + line_count + 1)?.then_some(pad))
     }
 
-    #[inline]
     fn has_room(&mut self, line_count: usize) -> Result<bool, Broken> {
-        let needed = line_count as u64;
-        let room = |ring: &Self| ring.line_count as u64 - (ring.tail - ring.head);
-        if room(self) >= needed {
-            return Ok(true);
+        if self.room() < line_count {
+            let head = self.store.head();
+            // It goes forward only, and not beyond what was written.
+            if head < self.head || head > self.tail {
+                return Err(Broken);
+            }
+            self.head = head;
+            self.measure();
         }
-        let head = self.store.head();
-        // It goes forward only, and not beyond what was written.
-        if head < self.head || head > self.tail {
-            return Err(Broken);
-        }
-        self.head = head;
-        Ok(room(self) >= needed)
+        Ok(self.room() >= line_count)
+    }
+
+    /// Lines from the end on that are free.
+    fn room(&self) -> usize {
+        self.line_count - (self.tail - self.head) as usize
+    }
+
+    /// Finds out how much there is here.
+    fn measure(&mut self) {
+        self.here = self.room().saturating_sub(1).min(self.line_count - self.index);
     }
 
     /// Bytes written and not yet published, roughly.
     #[inline]
     pub fn batch_len(&self) -> usize {
-        self.batch_lines * LINE_LEN
+        (self.tail - self.published) as usize * LINE_LEN
     }
 
     /// Makes everything that was written visible to the reader.
     #[inline]
     pub fn publish(&mut self) {
-        if let Some((line, header)) = self.first.take() {
-            self.batch_lines = 0;
+        let (header, line) = self.first;
+        if header != 0 {
+            (self.first.0, self.published) = (0, self.tail);
             self.store.publish_header(line, header);
+        }
+    }
+
+    /// Makes lines ready for the next records, when nobody waits: `commit` then finds them ready, and in this core's cache.
+    #[inline]
+    pub fn prepare(&mut self) {
+        // Not around the end, where `commit` does it.
+        while self.blank_lines < AHEAD && AHEAD < self.here {
+            self.store.set_header(self.index + self.blank_lines, 0);
+            self.blank_lines += 1;
         }
     }
 
@@ -438,6 +474,7 @@ pub struct Slot<'a, S> {
     start: usize,
     /// Lines to fill before it.
     pad: usize,
+    line_count: usize,
     at: usize,
     end: usize,
 }
@@ -476,22 +513,27 @@ impl<S: Deref<Target: Lines>> Slot<'_, S> {
     #[inline]
     pub fn commit(self) {
         assert!(self.at == self.end, "{} bytes are missing", self.end - self.at);
-        let Self { ring, header, start, pad, .. } = self;
-        let line_count = lines_of(header as u32 as usize);
-        let mut next = start + line_count;
-        if next == ring.line_count {
-            next = 0;
-        }
-        // The zero is written before the header that leads to it is published. It is in a line of ours: `reserve` took
-        // one more than the record needs.
-        ring.store.set_header(next, 0);
+        let Self { ring, header, start, pad, line_count, .. } = self;
         if pad > 0 {
             ring.note(ring.index, header_of(KIND_PAD, 0, 0));
         }
         ring.note(start, header);
-        ring.index = next;
-        ring.tail += (pad + line_count) as u64;
-        ring.batch_lines += pad + line_count;
+        let all_lines = pad + line_count;
+        ring.index = start + line_count;
+        ring.tail += all_lines as u64;
+        if pad > 0 || ring.index == ring.line_count {
+            ring.turn_around();
+        } else {
+            ring.here -= line_count;
+        }
+        if all_lines < ring.blank_lines {
+            ring.blank_lines -= all_lines;
+        } else {
+            // The zero is written before the header that leads to it is published. It is in a line of ours: `reserve`
+            // took one more than the record needs.
+            ring.store.set_header(ring.index, 0);
+            ring.blank_lines = 1;
+        }
     }
 }
 
@@ -499,21 +541,81 @@ impl<S: Deref<Target: Lines>> Producer<S> {
     /// Writes a header; the batch's first is kept back, for it publishes.
     #[inline]
     fn note(&mut self, line: usize, header: u64) {
-        if self.first.is_none() {
-            self.first = Some((line, header));
+        if self.first.0 == 0 {
+            self.first = (header, line);
         } else {
             self.store.set_header(line, header);
         }
     }
+
+    /// Behind the last line comes the first.
+    #[cold]
+    fn turn_around(&mut self) {
+        if self.index == self.line_count {
+            self.index = 0;
+        }
+        self.measure();
+    }
 }
 
-/// A record that is there to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Its length.
-    pub len: usize,
+/// A record that is there to be read. Dropped without `take`, it is still the next.
+#[derive(Debug)]
+pub struct Record<'a, S> {
     /// The mark its writer gave it.
     pub mark: u8,
+    /// Its length, as its header said when it was looked at: it may say something else by now.
+    len: usize,
+    line_count: usize,
+    ring: &'a mut Consumer<S>,
+}
+
+impl<S: Deref<Target: Lines>> Record<'_, S> {
+    /// Its length.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "it is a record even with no bytes in it")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Copies bytes of it, from `offset` on.
+    ///
+    /// # Panics
+    /// If they are not all in it.
+    #[inline]
+    pub fn copy(&self, offset: usize, out: &mut [u8]) {
+        // SAFETY: a slice is valid for writes.
+        unsafe { self.copy_raw(offset, out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Copies `len` bytes of it, from `offset` on.
+    ///
+    /// # Safety
+    /// `out` must be valid for writes of `len` bytes.
+    ///
+    /// # Panics
+    /// If they are not all in it.
+    #[inline]
+    pub unsafe fn copy_raw(&self, offset: usize, out: *mut u8, len: usize) {
+        assert!(offset <= self.len && len <= self.len - offset, "more bytes than the record has");
+        let at = self.ring.index * LINE_LEN + HEADER_LEN + offset;
+        // SAFETY: `out` is valid, as the caller promised. The bytes are of a published record that was not released: our
+        // producer does not write them.
+        unsafe { self.ring.store.read(at, out, len) };
+    }
+
+    /// Goes on behind it; gives lines back to the writer when they are many. True: the writer waits for room and must be
+    /// woken.
+    #[inline]
+    #[must_use]
+    pub fn take(self) -> bool {
+        let Self { ring, line_count, .. } = self;
+        ring.taken += line_count as u64;
+        ring.index += line_count;
+        if ring.index == ring.line_count {
+            ring.index = 0;
+        }
+        (ring.taken - ring.released) as usize * 4 >= ring.line_count && ring.release()
+    }
 }
 
 /// The reading end.
@@ -527,8 +629,7 @@ pub struct Consumer<S> {
     taken: u64,
     /// Lines the writer knows of.
     released: u64,
-    /// Bytes and lines of the record that was looked at, as its header said then: it may say something else by now.
-    current: (usize, usize),
+    record_len_max: usize,
 }
 
 impl<S: Deref<Target: Lines>> Consumer<S> {
@@ -539,7 +640,8 @@ impl<S: Deref<Target: Lines>> Consumer<S> {
     /// [`Producer`].
     pub unsafe fn new(store: S) -> Self {
         let line_count = store.line_count();
-        Self { store, line_count, index: 0, taken: 0, released: 0, current: (0, 0) }
+        let record_len_max = record_len_max(line_count);
+        Self { store, line_count, index: 0, taken: 0, released: 0, record_len_max }
     }
 
     /// Where the ring lives.
@@ -554,101 +656,47 @@ impl<S: Deref<Target: Lines>> Consumer<S> {
         self.store.header(self.index) == 0
     }
 
-    /// The next record. Until `advance` it stays the next.
+    /// The next record.
     #[inline]
-    pub fn peek(&mut self) -> Result<Option<Record>, Broken> {
-        let header = self.store.header(self.index);
-        if header == 0 {
-            return Ok(None);
+    pub fn peek(&mut self) -> Result<Option<Record<'_, S>>, Broken> {
+        match self.store.header(self.index) {
+            0 => Ok(None),
+            header if header >> 40 == KIND_RECORD => self.check(header).map(Some),
+            header => self.skip_pad(header),
         }
-        if header >> 40 == KIND_PAD {
-            return self.skip_pad();
-        }
-        self.check(header).map(Some)
     }
 
     /// A pad leads to the first line, where there is none.
     #[cold]
-    fn skip_pad(&mut self) -> Result<Option<Record>, Broken> {
+    fn skip_pad(&mut self, header: u64) -> Result<Option<Record<'_, S>>, Broken> {
+        // As long as a record may be, at most: it is there because such a one had no place.
         let rest = self.line_count - self.index;
-        if self.index == 0 || self.goes_beyond(rest) {
+        if header >> 40 != KIND_PAD || self.index == 0 || rest > self.line_count / 4 {
             return Err(Broken);
         }
         (self.index, self.taken) = (0, self.taken + rest as u64);
         match self.store.header(0) {
             0 => Ok(None),
-            header => self.check(header).map(Some),
+            header if header >> 40 == KIND_RECORD => self.check(header).map(Some),
+            _ => Err(Broken),
         }
     }
 
-    /// More than the writer can have had room for: it always leaves one line.
+    /// Whether a record is inside the lines. That it does not reach into lines which the writer was not given back follows: a
+    /// quarter of all is held back at most, a pad and a record are a quarter each.
     #[inline]
-    fn goes_beyond(&self, line_count: usize) -> bool {
-        (self.taken - self.released) as usize + line_count >= self.line_count
-    }
-
-    #[inline]
-    fn check(&mut self, header: u64) -> Result<Record, Broken> {
-        let (kind, mark, len) = (header >> 40, (header >> 32) as u8, header as u32 as usize);
+    fn check(&mut self, header: u64) -> Result<Record<'_, S>, Broken> {
+        let (mark, len) = ((header >> 32) as u8, header as u32 as usize);
         let line_count = lines_of(len);
-        let fits = len <= record_len_max(self.line_count)
-            && line_count <= self.line_count - self.index
-            && !self.goes_beyond(line_count);
-        if kind != KIND_RECORD || !fits {
+        if len > self.record_len_max || line_count > self.line_count - self.index {
             return Err(Broken);
         }
-        self.current = (len, line_count);
-        Ok(Record { len, mark })
+        Ok(Record { mark, len, line_count, ring: self })
     }
 
-    /// Copies bytes of the record that `peek` showed, from `offset` on.
-    ///
-    /// # Panics
-    /// If they are not all in it.
-    #[inline]
-    pub fn copy(&self, offset: usize, out: &mut [u8]) {
-        // SAFETY: a slice is valid for writes.
-        unsafe { self.copy_raw(offset, out.as_mut_ptr(), out.len()) };
-    }
-
-    /// Copies `out_len` bytes of the record that `peek` showed, from `offset` on.
-    ///
-    /// # Safety
-    /// `out` must be valid for writes of `out_len` bytes.
-    ///
-    /// # Panics
-    /// If they are not all in it.
-    #[inline]
-    pub unsafe fn copy_raw(&self, offset: usize, out: *mut u8, out_len: usize) {
-        let (len, _) = self.current;
-        assert!(offset <= len && out_len <= len - offset, "{out_len} bytes at {offset} of {len}");
-        // SAFETY: `out` is valid, as the caller promised. The bytes are of a published record that was not released: our
-        // producer does not write them.
-        unsafe { self.store.read(self.index * LINE_LEN + HEADER_LEN + offset, out, out_len) };
-    }
-
-    /// Goes on behind the record that `peek` showed.
-    #[inline]
-    pub fn advance(&mut self) {
-        let (_, line_count) = std::mem::take(&mut self.current);
-        self.taken += line_count as u64;
-        self.index += line_count;
-        if self.index == self.line_count {
-            self.index = 0;
-        }
-    }
-
-    /// Gives lines that were read back to the writer, if they are many. True: it waits for room and must be woken.
-    #[inline]
+    /// Gives all lines that were read back to the writer. True: it waits for room and must be woken.
+    #[must_use]
     pub fn release(&mut self) -> bool {
-        if (self.taken - self.released) as usize * 4 < self.line_count {
-            return false;
-        }
-        self.release_now()
-    }
-
-    /// The same, however few.
-    pub fn release_now(&mut self) -> bool {
         self.released = self.taken;
         self.store.set_head(self.released);
         // Our head before this load; its word before its last look at the head (`Producer::want_room`).

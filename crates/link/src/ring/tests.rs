@@ -30,18 +30,27 @@ fn put<S: Deref<Target: Lines>>(ring: &mut Producer<S>, mark: u8, bytes: &[u8]) 
     slot.put(a);
     slot.put(b);
     slot.commit();
+    if mark % 3 == 0 {
+        ring.prepare();
+    }
     true
 }
 
 fn take<S: Deref<Target: Lines>>(ring: &mut Consumer<S>) -> Option<(u8, Vec<u8>)> {
+    let (record, must_wake) = take_waking(ring)?;
+    assert!(!must_wake, "nobody waits for room");
+    Some(record)
+}
+
+/// The same, and whether the writer must be woken.
+fn take_waking<S: Deref<Target: Lines>>(ring: &mut Consumer<S>) -> Option<((u8, Vec<u8>), bool)> {
     let record = ring.peek().expect("not broken")?;
-    let mut bytes = vec![0; record.len];
-    let middle = record.len / 3;
+    let mut bytes = vec![0; record.len()];
+    let middle = record.len() / 3;
     let (a, b) = bytes.split_at_mut(middle);
-    ring.copy(middle, b);
-    ring.copy(0, a);
-    ring.advance();
-    Some((record.mark, bytes))
+    record.copy(middle, b);
+    record.copy(0, a);
+    Some(((record.mark, bytes), record.take()))
 }
 
 #[test]
@@ -82,7 +91,6 @@ fn does_what_a_queue_does() {
                 _ => {
                     assert_eq!(reader.is_empty(), published.is_empty(), "{what}");
                     assert_eq!(take(&mut reader), published.pop_front(), "{what}");
-                    reader.release();
                 }
             }
         }
@@ -98,7 +106,6 @@ fn what_the_reader_holds_back_never_stops_the_longest_record() {
             assert!(put(&mut writer, 0, bytes), "{len}");
             writer.publish();
             assert_eq!(take(&mut reader).unwrap().1, bytes);
-            reader.release();
         }
     }
 }
@@ -132,7 +139,7 @@ fn what_looks_like_a_header_in_an_old_payload_is_none() {
         assert_eq!(take(&mut reader), Some((0, bytes)));
         assert_eq!(take(&mut reader), Some((round, vec![])));
         assert_eq!(take(&mut reader), None);
-        reader.release_now();
+        assert!(!reader.release());
     }
 }
 
@@ -152,23 +159,28 @@ fn a_scribbled_header_breaks_the_reader_and_no_more() {
     for header in bad {
         let (writer, mut reader) = channel(16);
         writer.store().set_header(0, header);
-        assert_eq!(reader.peek(), Err(Broken), "{header:#x}");
+        assert_eq!(reader.peek().err(), Some(Broken), "{header:#x}");
     }
-    // Beyond the end, and more than a lap.
-    let (mut writer, mut reader) = channel(16);
+    // Beyond the end; and a pad that no record can have been too long for.
     let bytes = vec![0; max];
-    for _ in 0..3 {
-        assert!(put(&mut writer, 0, &bytes));
-        writer.publish();
-        take(&mut reader);
+    for header in [record(max), header_of(KIND_PAD, 0, 0)] {
+        let (mut writer, mut reader) = channel(16);
+        for bytes in [&bytes[..], &bytes, &bytes, b""] {
+            assert!(put(&mut writer, 0, bytes));
+            writer.publish();
+            take(&mut reader);
+        }
+        assert_eq!(reader.index, 13);
+        writer.store().set_header(13, header);
+        writer.store().set_header(0, header);
+        assert_eq!(reader.peek().err(), Some(Broken), "{header:#x}");
     }
-    writer.store().set_header(12, record(max));
-    assert_eq!(reader.peek(), Err(Broken), "would leave no line");
-    reader.release_now();
-    assert!(reader.peek().is_ok());
-    reader.advance();
-    writer.store().set_header(0, header_of(KIND_PAD, 0, 0));
-    assert_eq!(reader.peek(), Err(Broken), "a pad of a whole lap");
+    let (mut writer, mut reader) = channel(16);
+    assert!(put(&mut writer, 0, &bytes));
+    writer.publish();
+    take(&mut reader);
+    writer.store().set_header(4, header_of(KIND_PAD, 0, 0));
+    assert_eq!(reader.peek().err(), Some(Broken));
 }
 
 #[test]
@@ -185,7 +197,7 @@ fn a_scribbled_head_breaks_the_writer_and_no_more() {
         assert!(put(&mut writer, 0, &[0; 100]));
         writer.publish();
         take(&mut reader);
-        reader.release_now();
+        assert!(!reader.release());
     }
     reader.store().set_head(0);
     let mut broke = false;
@@ -222,11 +234,10 @@ fn random_scribbling_ends_in_an_error_or_in_nonsense() {
                 reader.store().set_head(random.next() >> random.below(64));
             }
             if let Ok(Some(record)) = reader.peek() {
-                let mut out = vec![0; record.len];
-                writer.store().set_header(reader.index, random.next());
-                reader.copy(0, &mut out);
-                reader.advance();
-                reader.release();
+                let mut out = vec![0; record.len()];
+                writer.store().set_header(record.ring.index, random.next());
+                record.copy(0, &mut out);
+                let _ = record.take();
             }
             if let Ok(Some(mut slot)) = writer.reserve(1, 70) {
                 slot.put(&[0; 70]);
@@ -263,11 +274,9 @@ fn a_writer_that_waits_for_room_is_woken() {
     while put(&mut writer, 0, &[0; 100]) {}
     writer.publish();
     assert_eq!(writer.want_room(), Ok(true));
-    take(&mut reader);
-    assert!(!reader.release(), "held back still");
-    take(&mut reader);
-    assert!(reader.release());
-    assert!(!reader.release_now(), "once");
+    let mut woken = (0..4).map(|_| take_waking(&mut reader).unwrap().1);
+    assert!(woken.by_ref().take(2).eq([false, true]), "when a quarter came together");
+    assert!(woken.eq([false, false]), "once");
 }
 
 #[test]
@@ -299,7 +308,6 @@ fn threads_pass_records() {
             };
             assert_eq!((mark, bytes.len()), ((n >> 8) as u8, len_of(n)));
             assert!(bytes.iter().all(|&byte| byte == n as u8), "record {n}");
-            reader.release();
         }
     });
 }
@@ -329,8 +337,8 @@ fn threads_wake_each_other() {
             }
         });
         for n in 0..COUNT {
-            let record = loop {
-                if let Some(record) = take(&mut reader) {
+            let (record, must_wake) = loop {
+                if let Some(record) = take_waking(&mut reader) {
                     break record;
                 }
                 reader.set_sleeping(true);
@@ -341,7 +349,7 @@ fn threads_wake_each_other() {
                 reader.set_sleeping(false);
             };
             assert_eq!(record, (n as u8, vec![n as u8; 90]));
-            if reader.release() {
+            if must_wake {
                 let _ = to_writer.send(());
             }
         }
@@ -470,7 +478,6 @@ mod all_orders {
                     }
                 };
                 assert_eq!(record, (n as u8, vec![n as u8 + 1; len]));
-                reader.release();
             }
             thread.join().unwrap();
         });
@@ -546,8 +553,7 @@ mod all_orders {
                 }
             });
             for _ in 0..4 {
-                take(&mut reader).unwrap();
-                if reader.release() {
+                if take_waking(&mut reader).unwrap().1 {
                     *knock.0.lock().unwrap() += 1;
                     knock.1.notify_one();
                 }

@@ -5,11 +5,12 @@
 
 use std::io;
 
+use super::intake::Intake;
 use super::letters::{MARK_FRAME, MARK_TRAIN, Offer, TrainRecord};
 use super::outputs::{NOTE_CAN_READ, NOTE_CANNOT_READ};
-use super::{FOREIGN_COUNT_MAX, PEER_COUNT_MAX, Shm, Use, config, locate};
+use super::{Counters, FOREIGN_COUNT_MAX, PEER_COUNT_MAX, Shm, Use, config, locate};
 use crate::mem::Table;
-use crate::ring::{Consumer, Lines as _, Record, Word};
+use crate::ring::{Broken, Consumer, Lines as _, Word};
 use crate::sys::region::Region;
 use crate::sys::shm::{Letter, Mapping, Places, Process, Token, own_uid, read_from};
 use crate::{Landing, Locator};
@@ -38,12 +39,40 @@ pub(super) struct Input {
     active_at: u64,
 }
 
-/// What came of reading a ring.
-enum Outcome {
-    /// As much as there was, or as one call takes.
-    Read,
-    /// It cannot be read on.
+/// Why a ring is not read on, for now or for good.
+enum Trouble {
+    /// Its writer wrote what cannot be.
     Broken,
+    /// The memory of its writer cannot be read.
+    Unreadable(io::Error),
+}
+
+/// A train whose payload is in its sender's memory. What cannot be read from there is lost.
+fn read_train(
+    input: &Input,
+    bytes: &[u8],
+    can_read: bool,
+    intake: &mut Intake,
+    counters: &mut Counters,
+    memory: &mut Table,
+) -> Option<Trouble> {
+    let Some(train) = TrainRecord::from_bytes(bytes) else { return Some(Trouble::Broken) };
+    counters.trains_in += 1;
+    let read = match can_read {
+        true => intake.take_train(input.pid, &input.token, &input.from, &train, memory),
+        // Its sender was told so.
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    };
+    let Err(error) = read else {
+        counters.frames_in += train.count as u64;
+        counters.bytes_in += (train.len + train.heads.len()) as u64;
+        return None;
+    };
+    counters.trains_lost += 1;
+    // Memory that is not there any more is the fate of one train; all else will happen again.
+    let is_once =
+        error.raw_os_error() == Some(libc::EFAULT) || error.kind() == io::ErrorKind::UnexpectedEof;
+    (!is_once).then_some(Trouble::Unreadable(error))
 }
 
 impl Input {
@@ -79,39 +108,28 @@ impl Shm {
             self.unspill();
         }
         let count = self.inputs.len();
-        for index in 0..count.min(HOT_COUNT) {
-            if !self.inputs[index].ring.is_empty() {
-                return Ok(self.receive_from(index, memory));
-            }
-        }
-        if count > HOT_COUNT {
-            return Ok(self.look_further(memory));
-        }
-        Ok(0)
-    }
-
-    /// Something is there: takes it, and what the others have.
-    fn receive_from(&mut self, first: usize, memory: &mut Table) -> usize {
-        // From another one each time, so that none is always served when the call has taken as much as it may.
-        let hot_count = self.inputs.len().min(HOT_COUNT);
-        self.input_start = if self.input_start + 1 < hot_count { self.input_start + 1 } else { 0 };
-        let start = if hot_count == 1 { first } else { self.input_start };
-        for step in 0..hot_count {
-            let index =
-                if start + step < hot_count { start + step } else { start + step - hot_count };
+        let hot_count = count.min(HOT_COUNT);
+        let mut index = self.input_start;
+        for _ in 0..hot_count {
+            index = if index < hot_count { index } else { 0 };
             // A peer that is cut off on the way leaves fewer.
-            if index < self.inputs.len() {
+            if self.inputs.get(index).is_some_and(|input| !input.ring.is_empty()) {
                 self.take_from(index, memory);
             }
+            index += 1;
         }
-        if self.inputs.len() > HOT_COUNT {
+        if count > HOT_COUNT {
             self.look_further(memory);
         }
-        self.intake.count()
+        if self.intake.is_full() {
+            // The next call begins with another, so that none is always the one that is left.
+            self.input_start = if self.input_start < hot_count { self.input_start + 1 } else { 0 };
+        }
+        Ok(self.intake.count())
     }
 
     /// A few of the rings that nothing came through lately.
-    fn look_further(&mut self, memory: &mut Table) -> usize {
+    fn look_further(&mut self, memory: &mut Table) {
         for _ in 0..COLD_COUNT {
             let at = self.input_cold + 1;
             self.input_cold = if at < self.inputs.len() { at.max(HOT_COUNT) } else { HOT_COUNT };
@@ -121,7 +139,6 @@ impl Shm {
                 self.take_from(index, memory);
             }
         }
-        self.intake.count()
     }
 
     /// Puts a ring among those that every call looks at, in place of the one that was quiet for longest.
@@ -137,87 +154,78 @@ impl Shm {
         }
     }
 
-    #[inline]
+    /// Takes what a ring has, as much as a call may.
     fn take_from(&mut self, index: usize, memory: &mut Table) {
-        let input = &mut self.inputs[index];
-        if input.ring.is_empty() {
-            return;
-        }
+        let Self { inputs, intake, counters, .. } = self;
+        let input = &mut inputs[index];
         input.active_at = self.turn;
-        if let Outcome::Broken = self.take_records(index, memory) {
-            let name = self.inputs[index].name;
-            self.ban(name);
-            return;
-        }
-        let input = &mut self.inputs[index];
-        if input.ring.release() {
-            let name = input.name;
-            self.knock_at(name);
-        }
-    }
-
-    fn take_records(&mut self, index: usize, memory: &mut Table) -> Outcome {
+        let mut must_wake = false;
         for _ in 0..RECORD_COUNT_MAX {
-            if self.intake.is_full() {
-                break;
-            }
-            let input = &mut self.inputs[index];
             let record = match input.ring.peek() {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
-                Err(_) => return Outcome::Broken,
+                Err(Broken) => return self.look_after(index, Some(Trouble::Broken), false),
             };
-            match record.mark {
-                MARK_FRAME if record.len > 0 => {
-                    self.counters.frames_in += 1;
-                    self.counters.bytes_in += record.len as u64;
-                    self.intake.take_frame(&input.ring, &input.from, record.len, memory);
-                }
-                MARK_TRAIN => {
-                    if let Outcome::Broken = self.take_train(index, record, memory) {
-                        return Outcome::Broken;
-                    }
-                }
-                _ => return Outcome::Broken,
+            let len = record.len();
+            if record.mark != MARK_FRAME || len == 0 {
+                return self.take_train(index, must_wake, memory);
             }
-            self.inputs[index].ring.advance();
+            counters.frames_in += 1;
+            counters.bytes_in += len as u64;
+            let may_land = intake.may_land(len);
+            if !may_land || !intake.land_frame(&record, &input.from, memory) {
+                intake.take_whole(&record, &input.from);
+            }
+            must_wake |= record.take();
+            if input.ring.is_empty() || intake.is_full() {
+                break;
+            }
         }
-        Outcome::Read
+        if must_wake {
+            self.look_after(index, None, must_wake);
+        }
     }
 
-    /// A train whose payload is in its sender's memory. What cannot be read from there is lost, and the sender told so.
-    fn take_train(&mut self, index: usize, record: Record, memory: &mut Table) -> Outcome {
-        let input = &self.inputs[index];
-        let Some(bytes) = self.scratch.get_mut(..record.len) else { return Outcome::Broken };
-        input.ring.copy(0, bytes);
-        let Some(train) = TrainRecord::from_bytes(bytes) else { return Outcome::Broken };
-        self.counters.trains_in += 1;
-        let read = match self.config.cma {
-            Use::Auto => {
-                self.intake.take_train(input.pid, &input.token, &input.from, &train, memory)
-            }
-            // It was told not to.
-            Use::Off => Err(io::ErrorKind::PermissionDenied.into()),
-        };
-        match read {
-            Ok(()) => {
-                self.counters.frames_in += train.count as u64;
-                self.counters.bytes_in += (train.len + train.heads.len()) as u64;
-            }
-            Err(error) => {
-                self.counters.trains_lost += 1;
-                // Memory that is not there any more is the fate of one train; all else will happen again.
-                let is_once = error.raw_os_error() == Some(libc::EFAULT)
-                    || error.kind() == io::ErrorKind::UnexpectedEof;
-                if !is_once {
-                    input.note(false);
-                    let from = input.from;
-                    let show = locate::show(&from);
-                    self.say(|| format!("memory of {show} cannot be read from here any more ({error}): payload goes through the ring"));
-                }
-            }
+    /// The next record is a train. What is behind it is for the next call.
+    #[inline(never)]
+    fn take_train(&mut self, index: usize, must_wake: bool, memory: &mut Table) {
+        let Self { inputs, intake, counters, scratch, .. } = self;
+        let input = &mut inputs[index];
+        let (mut trouble, mut must_wake) = (Some(Trouble::Broken), must_wake);
+        if let Ok(Some(record)) = input.ring.peek()
+            && record.mark == MARK_TRAIN
+            && let Some(bytes) = scratch.get_mut(..record.len())
+        {
+            record.copy(0, bytes);
+            must_wake |= record.take();
+            let can_read = self.config.cma == Use::Auto;
+            trouble = read_train(input, bytes, can_read, intake, counters, memory);
         }
-        Outcome::Read
+        if must_wake || trouble.is_some() {
+            self.look_after(index, trouble, must_wake);
+        }
+    }
+
+    /// What reading a ring gave cause for.
+    #[cold]
+    fn look_after(&mut self, index: usize, trouble: Option<Trouble>, must_wake: bool) {
+        let Input { name, from, .. } = self.inputs[index];
+        match trouble {
+            Some(Trouble::Broken) => return self.ban(name),
+            Some(Trouble::Unreadable(error)) => {
+                self.inputs[index].note(false);
+                self.say(|| {
+                    let show = locate::show(&from);
+                    format!(
+                        "memory of {show} cannot be read ({error}): payload goes through its ring"
+                    )
+                });
+            }
+            None => {}
+        }
+        if must_wake {
+            self.knock_at(name);
+        }
     }
 
     /// A peer offers a ring. What is not as it must be is refused, without a word.

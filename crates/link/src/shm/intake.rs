@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::letters::{RANGE_COUNT_MAX, TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TrainRecord};
 use crate::mem::Table;
-use crate::ring::Consumer;
+use crate::ring::Record;
 use crate::sys::region::Region;
 use crate::sys::shm::{Mapping, Places, Token, land, read_from};
 use crate::{Arrived, Landed, Landing, Locator};
@@ -77,6 +77,7 @@ impl Intake {
         self.landing = landing.filter(|landing| landing.head_len > 0).copied();
     }
 
+    #[inline]
     pub(super) fn count(&self) -> usize {
         self.arrivals.len()
     }
@@ -91,29 +92,28 @@ impl Intake {
         &mut self.room
     }
 
+    #[inline]
     pub(super) fn arrived(&self, index: usize) -> Arrived<'_> {
-        let Arrival { from, stride, landed, start, end } = self.arrivals[index];
-        Arrived { from, bytes: self.room.bytes(start..end), stride, landed }
+        let arrival = &self.arrivals[index];
+        let bytes = self.room.bytes(arrival.start..arrival.end);
+        Arrived { from: arrival.from, bytes, stride: arrival.stride, landed: arrival.landed }
     }
 
-    /// Takes the next record of a ring as a frame.
+    /// Whether a frame of that length may have a place in the application's memory.
     #[inline]
-    pub(super) fn take_frame(
-        &mut self,
-        ring: &Consumer<Mapping>,
-        from: &Locator,
-        len: usize,
-        memory: &mut Table,
-    ) {
-        if self.landing.is_some() && len > LAND_LEN_MIN && self.land_frame(ring, from, len, memory)
-        {
-            return;
-        }
+    pub(super) fn may_land(&self, len: usize) -> bool {
+        self.landing.is_some() && len > LAND_LEN_MIN
+    }
+
+    /// Takes a frame as it is.
+    #[inline]
+    pub(super) fn take_whole(&mut self, record: &Record<'_, Mapping>, from: &Locator) {
+        let stride = record.len();
         let start = self.used.next_multiple_of(16);
-        let end = start + len;
-        ring.copy(0, self.room.bytes_mut(start..end));
+        let end = start + stride;
+        record.copy(0, self.room.bytes_mut(start..end));
         self.used = end;
-        self.arrivals.push(Arrival { from: *from, stride: len, landed: None, start, end });
+        self.arrivals.push(Arrival { from: *from, stride, landed: None, start, end });
     }
 
     /// The landing, unless frames from there were something else before: its memory, where in it, how much is left.
@@ -125,27 +125,27 @@ impl Intake {
     }
 
     /// Puts the payload where it is expected, if it has the expected length. False: it is taken like others.
-    fn land_frame(
+    #[inline(never)]
+    pub(super) fn land_frame(
         &mut self,
-        ring: &Consumer<Mapping>,
+        record: &Record<'_, Mapping>,
         from: &Locator,
-        len: usize,
         memory: &mut Table,
     ) -> bool {
         let Some((landing, offset, rest)) = self.place_for(from) else { return false };
-        let Some(payload_len) = len.checked_sub(landing.head_len) else { return false };
+        let Some(payload_len) = record.len().checked_sub(landing.head_len) else { return false };
         // Full, or all that is missing. Others are rarely what is expected.
         let is_likely = payload_len as u64 == rest.min(landing.payload_len as u64);
         let range = offset..offset + payload_len as u64;
         if !is_likely
             || payload_len == 0
-            || !land(ring, landing.head_len, memory, landing.id, range)
+            || !land(record, landing.head_len, memory, landing.id, range)
         {
             return false;
         }
         let start = self.used;
         self.used += landing.head_len;
-        ring.copy(0, self.room.bytes_mut(start..self.used));
+        record.copy(0, self.room.bytes_mut(start..self.used));
         self.add_landed(from, &landing, start, Landed { offset, count: 1, last_len: payload_len });
         true
     }

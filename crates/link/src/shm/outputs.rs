@@ -367,7 +367,9 @@ impl Shm {
         let output = &mut self.outputs[index];
         output.is_touched = false;
         output.ring.publish();
-        if output.ring.must_wake() {
+        let must_wake = output.ring.must_wake();
+        output.ring.prepare();
+        if must_wake {
             self.knock(index);
         }
     }

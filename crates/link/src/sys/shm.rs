@@ -17,7 +17,7 @@ use super::region::Region;
 use super::socket::each_control;
 use super::{answer, answer_len};
 use crate::mem::Table;
-use crate::ring::{Block, Consumer, Slot};
+use crate::ring::{Block, Consumer, Record, Slot};
 
 /// Memory behind a descriptor cannot shrink under who has mapped it, and nobody can change that.
 pub(crate) const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -395,9 +395,9 @@ where
     })
 }
 
-/// Copies bytes of the next record to the application's memory; false, with nothing copied, if there is no such place.
+/// Copies bytes of a record to the application's memory; false, with nothing copied, if there is no such place.
 pub(crate) fn land(
-    ring: &Consumer<Mapping>,
+    record: &Record<'_, Mapping>,
     at: usize,
     memory: &mut Table,
     id: u64,
@@ -408,7 +408,7 @@ pub(crate) fn land(
     lent.for_each(range.start, range.end - range.start, |part| {
         // SAFETY: `part` is inside memory this table holds and may write (checked above), and the table is borrowed by us
         // alone.
-        unsafe { ring.copy_raw(at, part.ptr(), part.len()) };
+        unsafe { record.copy_raw(at, part.ptr(), part.len()) };
         at += part.len();
     })
 }
