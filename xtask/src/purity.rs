@@ -21,6 +21,7 @@ const UNSAFE_MAY_LIVE_IN: &[&str] = &[
     "crates/link/src/sys.rs",
     "crates/link/src/sys",
     "crates/link/src/ring.rs",
+    "crates/link/src/ring",
     "crates/link/src/umem.rs",
     "crates/link/src/mem.rs",
     // Lends borrowed slices to the engine: the scope waits for their return, however it is left.

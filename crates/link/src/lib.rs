@@ -7,18 +7,21 @@
 //! ```
 //!
 //! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
-//! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`sim`], which
-//! lives in virtual time and misbehaves on demand; and links around a link: [`faults`] and [`capture`].
+//! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`shm`],
+//! between processes of one host; [`sim`], which lives in virtual time and misbehaves on demand; and links
+//! around a link: [`faults`] and [`capture`].
 
-// Unsafe code lives in `mem` and `sys`; xtask's purity check holds it there.
+// Unsafe code lives in `mem`, `ring` and `sys`; xtask's purity check holds it there.
 
 pub mod burst;
 pub mod capture;
 pub mod faults;
 pub mod mem;
 pub mod pcapng;
+pub mod ring;
 #[cfg(test)]
 mod script;
+pub mod shm;
 pub mod sim;
 mod sys;
 pub mod udp;

@@ -7,6 +7,7 @@
 //!   region.rs      memory that exists once it is touched
 //!   outbox.rs      frames of a burst ──▶ one system call
 //!   inbox.rs       one system call ──▶ datagrams, in our memory or scattered into the application's
+//!   shm.rs         memory and letters between processes of one host
 //!   wide.rs        loops with the machine's widest registers
 //! ```
 //!
@@ -18,6 +19,7 @@ pub(crate) mod interfaces;
 pub(crate) mod name;
 pub(crate) mod outbox;
 pub(crate) mod region;
+pub(crate) mod shm;
 pub(crate) mod socket;
 pub mod wide;
 

@@ -32,6 +32,7 @@ impl Region {
     ///
     /// # Panics
     /// If they are not all inside.
+    #[inline]
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.check(&range);
         // SAFETY: the range is inside the mapping (checked above), which is initialised and lives as long as `self`;
@@ -43,6 +44,7 @@ impl Region {
     ///
     /// # Panics
     /// If they are not all inside.
+    #[inline]
     pub(crate) fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         self.check(&range);
         // SAFETY: as for `bytes`, and `&mut self` makes the borrow the only one.
@@ -63,9 +65,18 @@ impl Region {
         self.len
     }
 
+    #[inline]
     fn check(&self, range: &Range<usize>) {
-        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
+        if range.start > range.end || range.end > self.len {
+            outside(range.start, range.end, self.len);
+        }
     }
+}
+
+/// Apart, so that who checks need not keep its words ready.
+#[cold]
+fn outside(start: usize, end: usize, len: usize) -> ! {
+    panic!("{start}..{end} of {len}");
 }
 
 impl Drop for Region {

@@ -1,0 +1,313 @@
+//! Frames between processes of one host, through memory that they share.
+//!
+//! ```text
+//!              offer: the ring's memory, once for each pair and direction
+//!   A  ────────────────────────── socket ──────────────────────────▶  B          knock: when B sleeps
+//!   Burst ─▶ ring A▶B: [frame][frame][train: heads, where the payload is] ─▶ Arrived
+//!                                                        └ B reads A's memory: payload in its place in one copy
+//! ```
+//!
+//! Each endpoint has one abstract Unix datagram socket. Who first sends to another makes a ring (`ring.rs`) in memory that has
+//! no name, sends its descriptor there and closes it: when both processes are gone, nothing is left. While a receiver
+//! spins neither side makes a system call; one that sleeps says so in its rings and is woken by a letter.
+//!
+//! Large payload goes by telling where it is: the receiver reads the sender's memory (`process_vm_readv`), where the system
+//! lets it. Whether it does is tried when a ring is taken, and the answer left in the ring; otherwise payload goes through
+//! the ring. Nobody ever writes another process's memory.
+//!
+//! **Distrust.** Memory is taken only sealed and of the length agreed on; every number in it is checked. A peer that
+//! writes what cannot be is cut off, and nobody else notices: each pair has memory of its own, and of a peer that takes
+//! nothing out of its ring so many frames are kept, then lost.
+
+mod config;
+mod inputs;
+mod intake;
+mod letters;
+mod locate;
+mod outputs;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{Ordering, fence};
+
+pub use config::{ShmConfig, ShmError, Use};
+pub use locate::show;
+
+use crate::mem::Table;
+use crate::sys::region::Region;
+use crate::sys::shm::{Post, random};
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use inputs::Input;
+use intake::Intake;
+use letters::{TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TRAIN_RECORD_LEN_MAX};
+use outputs::Output;
+use watch::Watch;
+
+/// Peers in each direction.
+const PEER_COUNT_MAX: usize = 512;
+/// Of these, such as belong to other users: who may send here, but not keep others from it.
+const FOREIGN_COUNT_MAX: usize = 64;
+/// Peers remembered for having written what cannot be.
+const BANNED_COUNT_MAX: usize = 64;
+/// Notices not fetched yet.
+const NOTICE_COUNT_MAX: usize = 64;
+/// Remarks in its life: what goes on going wrong has been said by then.
+const REMARK_COUNT_MAX: usize = 32;
+/// Nothing is lost for being too much; this only bounds what a receiver grants at once.
+const BACKLOG_LEN: u64 = 64 << 20;
+
+/// What it did so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    frames_out: u64,
+    trains_out: u64,
+    send_blocked: u64,
+    send_failed: u64,
+    send_spilled: u64,
+    void_frames: u64,
+    frames_in: u64,
+    trains_in: u64,
+    trains_lost: u64,
+    bytes_in: u64,
+    offers_out: u64,
+    offers_in: u64,
+    offers_refused: u64,
+    knocks_out: u64,
+    letters_in: u64,
+    peers_dead: u64,
+    peers_broken: u64,
+}
+
+/// A link through shared memory.
+#[derive(Debug)]
+pub struct Shm {
+    post: Post,
+    about: About,
+    locator: Locator,
+    host: u64,
+    config: ShmConfig,
+    /// Read by peers where it lies, to know that they read the right process.
+    token: Box<[u8; 16]>,
+    outputs: Vec<Output>,
+    /// The one used last.
+    output_last: usize,
+    /// Outputs with frames that their ring had no room for.
+    spilling_count: usize,
+    inputs: Vec<Input>,
+    input_start: usize,
+    input_cold: usize,
+    /// Calls of `receive`.
+    turn: u64,
+    intake: Intake,
+    /// Records that are looked into.
+    scratch: Vec<u8>,
+    watch: Watch,
+    banned: VecDeque<u64>,
+    notices: VecDeque<Notice>,
+    remarks: VecDeque<String>,
+    remark_count: usize,
+    counters: Counters,
+}
+
+fn doing(doing: &'static str) -> impl Fn(io::Error) -> ShmError {
+    move |error| ShmError::System { doing, error }
+}
+
+impl Shm {
+    /// Opens a socket of its own.
+    ///
+    /// # Errors
+    /// [`ShmError`] says what to do.
+    pub fn open(config: &ShmConfig) -> Result<Self, ShmError> {
+        let name = u64::from_le_bytes(random().map_err(doing("asking for random numbers"))?).max(1);
+        let post = Post::open(locate::socket_name(name))
+            .map_err(doing("opening a Unix datagram socket"))?;
+        Self::new(post, name, config)
+    }
+
+    /// Takes a socket that somebody else opened: a Unix datagram socket with an abstract name of ours.
+    ///
+    /// # Errors
+    /// As for [`Shm::open`].
+    pub fn from_fd(fd: OwnedFd, config: &ShmConfig) -> Result<Self, ShmError> {
+        let post = Post::from_fd(fd).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => ShmError::NotOurs,
+            _ => ShmError::System { doing: "taking the socket handed in", error },
+        })?;
+        let name = locate::name_of(post.name()).ok_or(ShmError::NotOurs)?;
+        Self::new(post, name, config)
+    }
+
+    fn new(post: Post, name: u64, config: &ShmConfig) -> Result<Self, ShmError> {
+        config.check()?;
+        let host = locate::host().map_err(doing("asking which host this is (/proc)"))?;
+        let token = random().map_err(doing("asking for random numbers"))?;
+        let room = Region::new(intake::ROOM_LEN).map_err(doing("getting memory for frames"))?;
+        let about = About {
+            kind: "shm",
+            frame_len_max: config.frame_len_max(),
+            train_len_max: TRAIN_LEN_MAX,
+            train_count_max: TRAIN_COUNT_MAX,
+            is_reliable: true,
+            is_checked: true,
+            can_land: true,
+            backlog_len_max: BACKLOG_LEN,
+        };
+        Ok(Self {
+            post,
+            about,
+            locator: locate::to_locator(host, name),
+            host,
+            config: config.clone(),
+            token: Box::new(token),
+            outputs: Vec::new(),
+            output_last: 0,
+            spilling_count: 0,
+            inputs: Vec::new(),
+            input_start: 0,
+            input_cold: 0,
+            turn: 0,
+            intake: Intake::new(room),
+            scratch: vec![0; TRAIN_RECORD_LEN_MAX],
+            watch: Watch::default(),
+            banned: VecDeque::new(),
+            notices: VecDeque::new(),
+            remarks: VecDeque::new(),
+            remark_count: 0,
+            counters: Counters::default(),
+        })
+    }
+
+    fn say(&mut self, remark: impl FnOnce() -> String) {
+        if self.remark_count < REMARK_COUNT_MAX {
+            self.remark_count += 1;
+            self.remarks.push_back(remark());
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        if self.notices.len() < NOTICE_COUNT_MAX && self.notices.back() != Some(&notice) {
+            self.notices.push_back(notice);
+        }
+    }
+
+    /// The name in a locator, if it is on this host.
+    fn name_here(&self, to: &Locator) -> Option<u64> {
+        locate::from_locator(to).filter(|&(host, _)| host == self.host).map(|(_, name)| name)
+    }
+
+    /// A peer wrote what cannot be: it is cut off, in both directions and for good.
+    #[cold]
+    fn ban(&mut self, name: u64) {
+        self.counters.peers_broken += 1;
+        self.forget_output(name);
+        self.inputs.retain(|input| input.name != name);
+        if self.banned.len() == BANNED_COUNT_MAX {
+            self.banned.pop_front();
+        }
+        self.banned.push_back(name);
+        let to = locate::to_locator(self.host, name);
+        self.notice(Notice::Unreachable { to });
+        self.say(|| format!("{} wrote nonsense to shared memory and is cut off", show(&to)));
+    }
+}
+
+impl Link<Table> for Shm {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn locator(&self) -> Locator {
+        self.locator
+    }
+
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        let Some(name) = self.name_here(to) else { return false };
+        !self.banned.contains(&name) && self.post.ask(&locate::socket_name(name)).is_ok()
+    }
+
+    #[inline]
+    fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
+        // The lone frame is the one somebody waits for.
+        if let Some((to, bytes)) = burst.lone(first)
+            && self.send_lone(to, bytes)
+        {
+            return Ok(1);
+        }
+        Ok(self.send_all(burst, first, memory))
+    }
+
+    #[inline]
+    fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
+        self.receive_some(landing, memory)
+    }
+
+    #[inline]
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        self.intake.arrived(index)
+    }
+
+    fn lift(&mut self, index: usize, first: usize, memory: &mut Table) {
+        self.intake.lift(index, first, memory);
+    }
+
+    fn set_trains(&mut self, is_on: bool) {
+        self.about.train_count_max = if is_on { TRAIN_COUNT_MAX } else { 0 };
+        self.about.train_len_max = if is_on { TRAIN_LEN_MAX } else { 0 };
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    fn poll_remark(&mut self) -> Option<String> {
+        self.remarks.pop_front()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inputs.iter().for_each(|input| input.ring.set_sleeping(true));
+        // One fence for all rings: the flags before the last look. Each writer has one between its header and its
+        // look at our flag (`Producer::must_wake`).
+        fence(Ordering::SeqCst);
+        let is_quiet = self.inputs.iter().all(|input| input.ring.is_empty());
+        // Frames that wait for room: the reader knocks when there is some.
+        let waits = self.outputs.iter_mut().filter(|output| output.waits_for_room());
+        waits.fold(is_quiet, |is_quiet, output| output.ask_for_room() && is_quiet)
+    }
+
+    fn disarm(&mut self) {
+        self.inputs.iter().for_each(|input| input.ring.set_sleeping(false));
+        self.watch.hurry();
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.post.as_fd())
+    }
+
+    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
+        let c = &self.counters;
+        show("frames_out", c.frames_out);
+        show("trains_out", c.trains_out);
+        show("send_blocked", c.send_blocked);
+        show("send_failed", c.send_failed);
+        show("send_spilled", c.send_spilled);
+        show("void_frames", c.void_frames);
+        show("frames_in", c.frames_in);
+        show("trains_in", c.trains_in);
+        show("trains_lost", c.trains_lost);
+        show("bytes_in", c.bytes_in);
+        show("landed_bytes", self.intake.landed_bytes);
+        show("lifted_bytes", self.intake.lifted_bytes);
+        show("offers_out", c.offers_out);
+        show("offers_in", c.offers_in);
+        show("offers_refused", c.offers_refused);
+        show("knocks_out", c.knocks_out);
+        show("letters_in", c.letters_in);
+        show("peers_dead", c.peers_dead);
+        show("peers_broken", c.peers_broken);
+    }
+}

@@ -1,0 +1,275 @@
+//! Frames out of the rings of peers.
+//!
+//! Each call looks at the rings that something came through lately, and at a few of the others in turn: with tens of peers
+//! nothing there is still a handful of loads.
+
+use std::io;
+
+use super::intake::Intake;
+use super::letters::{MARK_FRAME, MARK_TRAIN, Offer, TrainRecord};
+use super::outputs::{NOTE_CAN_READ, NOTE_CANNOT_READ};
+use super::{Counters, FOREIGN_COUNT_MAX, PEER_COUNT_MAX, Shm, Use, config, locate};
+use crate::mem::Table;
+use crate::ring::{Broken, Consumer, Lines as _, Word};
+use crate::sys::region::Region;
+use crate::sys::shm::{Letter, Mapping, Places, Process, Token, own_uid, read_from};
+use crate::{Landing, Locator};
+
+/// Rings that every call looks at.
+const HOT_COUNT: usize = 8;
+/// Others that a call looks at.
+const COLD_COUNT: usize = 2;
+/// A ring that nothing came through for so many calls makes way for one that something came through.
+const QUIET_TURNS: u64 = 64;
+/// Records of one ring in a call.
+const RECORD_COUNT_MAX: usize = 32;
+
+/// A peer to receive from.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) name: u64,
+    pub(super) from: Locator,
+    pub(super) ring: Consumer<Mapping>,
+    pub(super) pid: libc::pid_t,
+    pub(super) token: Token,
+    is_foreign: bool,
+    /// Its process has ended; what it left is still to be read.
+    pub(super) is_ending: bool,
+    /// The call in which something came last.
+    active_at: u64,
+}
+
+/// Why a ring is not read on, for now or for good.
+enum Trouble {
+    /// Its writer wrote what cannot be.
+    Broken,
+    /// The memory of its writer cannot be read.
+    Unreadable(io::Error),
+}
+
+/// A train whose payload is in its sender's memory. What cannot be read from there is lost.
+fn read_train(
+    input: &Input,
+    bytes: &[u8],
+    can_read: bool,
+    intake: &mut Intake,
+    counters: &mut Counters,
+    memory: &mut Table,
+) -> Option<Trouble> {
+    let Some(train) = TrainRecord::from_bytes(bytes) else { return Some(Trouble::Broken) };
+    counters.trains_in += 1;
+    let read = match can_read {
+        true => intake.take_train(input.pid, &input.token, &input.from, &train, memory),
+        // Its sender was told so.
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    };
+    let Err(error) = read else {
+        counters.frames_in += train.count as u64;
+        counters.bytes_in += (train.len + train.heads.len()) as u64;
+        return None;
+    };
+    counters.trains_lost += 1;
+    // Memory that is not there any more is the fate of one train; all else will happen again.
+    let is_once =
+        error.raw_os_error() == Some(libc::EFAULT) || error.kind() == io::ErrorKind::UnexpectedEof;
+    (!is_once).then_some(Trouble::Unreadable(error))
+}
+
+impl Input {
+    /// Leaves word for the sender whether its memory can be read from here.
+    fn note(&self, can_read: bool) {
+        let note = if can_read { NOTE_CAN_READ } else { NOTE_CANNOT_READ };
+        self.ring.store().set_word(Word::Note, note);
+    }
+
+    /// Tries to read its process's memory: the token is there, and the process, whose number may have been given to another
+    /// meanwhile, is the same before and after.
+    fn can_read(&self, memory: &mut Table, room: &mut Region) -> bool {
+        let Ok(process) = Process::open(self.pid) else { return false };
+        let read = read_from(self.pid, &self.token, &[], &Places::default(), memory, room);
+        read.is_ok() && process.is_alive()
+    }
+}
+
+/// Receiving.
+impl Shm {
+    #[inline]
+    pub(super) fn receive_some(
+        &mut self,
+        landing: Option<&Landing>,
+        memory: &mut Table,
+    ) -> io::Result<usize> {
+        self.turn += 1;
+        self.intake.begin(landing);
+        if self.watch.is_due() {
+            self.attend(memory);
+        }
+        if self.spilling_count > 0 {
+            self.unspill();
+        }
+        let count = self.inputs.len();
+        let hot_count = count.min(HOT_COUNT);
+        let mut index = self.input_start;
+        for _ in 0..hot_count {
+            index = if index < hot_count { index } else { 0 };
+            // A peer that is cut off on the way leaves fewer.
+            if self.inputs.get(index).is_some_and(|input| !input.ring.is_empty()) {
+                self.take_from(index, memory);
+            }
+            index += 1;
+        }
+        if count > HOT_COUNT {
+            self.look_further(memory);
+        }
+        if self.intake.is_full() {
+            // The next call begins with another, so that none is always the one that is left.
+            self.input_start = if self.input_start < hot_count { self.input_start + 1 } else { 0 };
+        }
+        Ok(self.intake.count())
+    }
+
+    /// A few of the rings that nothing came through lately.
+    fn look_further(&mut self, memory: &mut Table) {
+        for _ in 0..COLD_COUNT {
+            let at = self.input_cold + 1;
+            self.input_cold = if at < self.inputs.len() { at.max(HOT_COUNT) } else { HOT_COUNT };
+            let index = self.input_cold;
+            if index < self.inputs.len() && !self.inputs[index].ring.is_empty() {
+                let index = self.promote(index);
+                self.take_from(index, memory);
+            }
+        }
+    }
+
+    /// Puts a ring among those that every call looks at, in place of the one that was quiet for longest.
+    fn promote(&mut self, index: usize) -> usize {
+        let hot = self.inputs[..HOT_COUNT].iter().enumerate();
+        let quietest = hot.min_by_key(|(_, input)| input.active_at);
+        match quietest {
+            Some((at, input)) if self.turn - input.active_at > QUIET_TURNS => {
+                self.inputs.swap(at, index);
+                at
+            }
+            _ => index,
+        }
+    }
+
+    /// Takes what a ring has, as much as a call may.
+    fn take_from(&mut self, index: usize, memory: &mut Table) {
+        let Self { inputs, intake, counters, .. } = self;
+        let input = &mut inputs[index];
+        input.active_at = self.turn;
+        let mut must_wake = false;
+        for _ in 0..RECORD_COUNT_MAX {
+            let record = match input.ring.peek() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(Broken) => return self.look_after(index, Some(Trouble::Broken), false),
+            };
+            let len = record.len();
+            if record.mark != MARK_FRAME || len == 0 {
+                return self.take_train(index, must_wake, memory);
+            }
+            counters.frames_in += 1;
+            counters.bytes_in += len as u64;
+            let may_land = intake.may_land(len);
+            if !may_land || !intake.land_frame(&record, &input.from, memory) {
+                intake.take_whole(&record, &input.from);
+            }
+            must_wake |= record.take();
+            if input.ring.is_empty() || intake.is_full() {
+                break;
+            }
+        }
+        if must_wake {
+            self.look_after(index, None, must_wake);
+        }
+    }
+
+    /// The next record is a train. What is behind it is for the next call.
+    #[inline(never)]
+    fn take_train(&mut self, index: usize, must_wake: bool, memory: &mut Table) {
+        let Self { inputs, intake, counters, scratch, .. } = self;
+        let input = &mut inputs[index];
+        let (mut trouble, mut must_wake) = (Some(Trouble::Broken), must_wake);
+        if let Ok(Some(record)) = input.ring.peek()
+            && record.mark == MARK_TRAIN
+            && let Some(bytes) = scratch.get_mut(..record.len())
+        {
+            record.copy(0, bytes);
+            must_wake |= record.take();
+            let can_read = self.config.cma == Use::Auto;
+            trouble = read_train(input, bytes, can_read, intake, counters, memory);
+        }
+        if must_wake || trouble.is_some() {
+            self.look_after(index, trouble, must_wake);
+        }
+    }
+
+    /// What reading a ring gave cause for.
+    #[cold]
+    fn look_after(&mut self, index: usize, trouble: Option<Trouble>, must_wake: bool) {
+        let Input { name, from, .. } = self.inputs[index];
+        match trouble {
+            Some(Trouble::Broken) => return self.ban(name),
+            Some(Trouble::Unreadable(error)) => {
+                self.inputs[index].note(false);
+                self.say(|| {
+                    let show = locate::show(&from);
+                    format!(
+                        "memory of {show} cannot be read ({error}): payload goes through its ring"
+                    )
+                });
+            }
+            None => {}
+        }
+        if must_wake {
+            self.knock_at(name);
+        }
+    }
+
+    /// A peer offers a ring. What is not as it must be is refused, without a word.
+    pub(super) fn on_offer(&mut self, letter: Letter, bytes: &[u8], memory: &mut Table) {
+        self.counters.offers_in += 1;
+        if self.accept(letter, bytes, memory).is_none() {
+            self.counters.offers_refused += 1;
+        }
+    }
+
+    fn accept(&mut self, letter: Letter, bytes: &[u8], memory: &mut Table) -> Option<()> {
+        let name = letter.from.as_ref().and_then(locate::name_of)?;
+        let offer = Offer::from_bytes(bytes).filter(|offer| config::is_ring_len(offer.ring_len))?;
+        let fd = letter.fd?;
+        let is_foreign = letter.uid != own_uid();
+        // A ring offered anew takes the place of the one before: its owner has forgotten that.
+        self.inputs.retain(|input| input.name != name);
+        let foreign_count = self.inputs.iter().filter(|input| input.is_foreign).count();
+        let is_full = self.inputs.len() >= PEER_COUNT_MAX
+            || (is_foreign && foreign_count >= FOREIGN_COUNT_MAX);
+        if is_full || self.banned.contains(&name) {
+            return None;
+        }
+        let mapping = match Mapping::of_stranger(&fd, offer.ring_len) {
+            Ok(mapping) => mapping,
+            Err(error) => {
+                let show = locate::show(&locate::to_locator(self.host, name));
+                self.say(|| format!("memory offered by {show} is refused: {error}"));
+                return None;
+            }
+        };
+        let input = Input {
+            name,
+            from: locate::to_locator(self.host, name),
+            ring: mapping.into_consumer(),
+            pid: letter.pid,
+            token: offer.token,
+            is_foreign,
+            is_ending: false,
+            active_at: self.turn,
+        };
+        let may_read = self.config.cma == Use::Auto && input.pid > 0;
+        input.note(may_read && input.can_read(memory, self.intake.room()));
+        self.inputs.push(input);
+        Some(())
+    }
+}

@@ -1,0 +1,168 @@
+//! Peers that do what they must not.
+
+use super::*;
+use crate::ring::Lines as _;
+use crate::shm::letters::{KNOCK, OFFER_LEN, Offer};
+use crate::sys::shm::{Mapping, Post, SEALS, Token, new_memory};
+
+const RING_LEN: usize = 64 << 10;
+
+/// A socket like that of a peer.
+fn stranger(name: u64) -> Post {
+    Post::open(locate::socket_name(name)).unwrap()
+}
+
+fn offer(ring_len: usize) -> Offer {
+    Offer { ring_len, token: Token { at: 0x1000, value: [1; 16] } }
+}
+
+/// What `link` does with these bytes and this descriptor: whether it takes the ring.
+fn is_taken(link: &mut Shm, post: &Post, bytes: &[u8], fd: Option<&OwnedFd>) -> bool {
+    let to = locate::socket_name(locate::from_locator(&link.locator()).unwrap().1);
+    post.send(&to, bytes, fd.map(|fd| fd.as_fd())).unwrap();
+    let before = link.inputs.len();
+    attend(link);
+    link.inputs.len() > before
+}
+
+#[test]
+fn memory_that_is_not_as_it_must_be_is_refused() {
+    let (mut link, mut friend) = (open(), open());
+    introduce(&mut link, &mut friend);
+    let post = stranger(0xbad_0001);
+    let good = offer(RING_LEN).to_bytes();
+    let sealed = |len, seals| new_memory(len, seals).unwrap();
+    let whole = sealed(RING_LEN, SEALS);
+    for seals in [0, libc::F_SEAL_SHRINK, libc::F_SEAL_GROW | libc::F_SEAL_SEAL] {
+        assert!(!is_taken(&mut link, &post, &good, Some(&sealed(RING_LEN, seals))), "{seals}");
+    }
+    let read_only = sealed(RING_LEN, SEALS | libc::F_SEAL_WRITE);
+    assert!(!is_taken(&mut link, &post, &good, Some(&read_only)));
+    for len in [0, 4096, RING_LEN - 4096, RING_LEN + 4096] {
+        assert!(!is_taken(&mut link, &post, &good, Some(&sealed(len, SEALS))), "{len}");
+    }
+    for len in [0, 1, 4096, RING_LEN + 1, 2 << 20, usize::MAX] {
+        let bytes = offer(len).to_bytes();
+        assert!(!is_taken(&mut link, &post, &bytes, Some(&whole)), "{len}");
+    }
+    let file = OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
+    assert!(!is_taken(&mut link, &post, &good, Some(&file)));
+    assert!(!is_taken(&mut link, &post, &good, None));
+    assert!(!is_taken(&mut link, &post, &[0; OFFER_LEN], Some(&whole)));
+    assert!(!is_taken(&mut link, &post, &[good.to_vec(), vec![0]].concat(), Some(&whole)));
+    assert!(!is_taken(&mut link, &post, &KNOCK, Some(&whole)));
+    assert!(!is_taken(&mut link, &post, &[], None));
+    let nameless = OwnedFd::from(UnixDatagram::unbound().unwrap());
+    drop(nameless);
+    assert!(link.poll_remark().is_some());
+    // And the same one, done right, is taken.
+    assert!(is_taken(&mut link, &post, &good, Some(&whole)));
+    introduce(&mut link, &mut friend);
+}
+
+#[test]
+fn a_token_that_is_not_there_forbids_reading() {
+    let mut link = open();
+    let post = stranger(0xbad_0002);
+    let (mapping, fd) = Mapping::create(RING_LEN).unwrap();
+    assert!(is_taken(&mut link, &post, &offer(RING_LEN).to_bytes(), Some(&fd)));
+    assert_eq!(mapping.word(crate::ring::Word::Note), outputs::NOTE_CANNOT_READ);
+}
+
+/// A train told of by somebody who was told not to: lost, nothing else.
+#[test]
+fn a_train_from_who_cannot_be_read_is_lost() {
+    let (mut a, mut b) = (open(), open_without_cma());
+    introduce(&mut a, &mut b);
+    a.outputs[0].pretend_can_read();
+    let mut stream = Stream::new(b.locator(), 40_000, false);
+    send_all(&mut a, &stream.burst, &mut stream.sender);
+    assert_eq!(counter(&a, "trains_out"), 1);
+    assert_eq!(b.receive(None, &mut Table::default()).unwrap(), 0);
+    assert_eq!((counter(&b, "trains_lost"), counter(&b, "peers_broken")), (1, 0));
+    assert_eq!(
+        stream.pass(&mut a, &mut b, 40_000),
+        10,
+        "the sender was told, and goes through the ring"
+    );
+}
+
+/// Everything that can be wrong with a ring cuts its writer off, and only that.
+#[test]
+fn a_writer_that_scribbles_is_cut_off_alone() {
+    let scribbles: [fn(&mut Shm); 5] = [
+        |a| a.outputs[0].scribble_header(u64::MAX),
+        |a| a.outputs[0].scribble_header(1 << 40 | 0xffff_ffff),
+        |a| a.outputs[0].scribble_header(1 << 40 | 77 << 32 | 8), // an unknown mark
+        |a| a.outputs[0].scribble_header(1 << 40 | 1 << 32),      // an empty frame
+        |a| a.outputs[0].scribble_header(1 << 40 | 2 << 32 | 30), // a train of nothing
+    ];
+    for scribble in scribbles {
+        let (mut a, mut b, mut friend) = (open(), open(), open());
+        let mut memory = Table::default();
+        introduce(&mut a, &mut b);
+        introduce(&mut friend, &mut b);
+        scribble(&mut a);
+        send_all(&mut friend, &burst_of(b.locator(), [&b"fine"[..]]), &mut memory);
+        assert_eq!(frames(&mut b, 1)[0].1, b"fine");
+        b.receive(None, &mut memory).unwrap();
+        assert_eq!(counter(&b, "peers_broken"), 1);
+        assert_eq!(notices(&mut b), [Notice::Unreachable { to: a.locator() }]);
+        assert!(!b.may_reach(&a.locator()));
+        introduce(&mut friend, &mut b);
+        // It may offer as often as it likes.
+        a.outputs.clear();
+        send_all(&mut a, &burst_of(b.locator(), [&b"again"[..]]), &mut memory);
+        attend(&mut b);
+        assert_eq!(b.inputs.len(), 1);
+    }
+}
+
+#[test]
+fn a_reader_that_scribbles_is_cut_off_alone() {
+    let (mut a, mut b, mut friend, mut memory) = (open(), open(), open(), Table::default());
+    introduce(&mut a, &mut b);
+    introduce(&mut a, &mut friend);
+    b.inputs[0].ring.store().set_head(u64::MAX);
+    let frame = pattern(10_000, 1);
+    let mut burst = burst_of(b.locator(), (0..20).map(|_| &frame[..]));
+    burst.begin(friend.locator());
+    burst.head(b"fine");
+    send_all(&mut a, &burst, &mut memory);
+    assert_eq!(counter(&a, "peers_broken"), 1);
+    assert!(notices(&mut a).contains(&Notice::Unreachable { to: b.locator() }));
+    assert_eq!(frames(&mut friend, 1)[0].1, b"fine");
+}
+
+/// A peer that writes anything anywhere, for a while.
+#[test]
+fn random_scribbling_harms_nobody() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    let (mut b, mut friend) = (open(), open());
+    introduce(&mut b, &mut friend);
+    for _ in 0..60 {
+        let (mut a, mut memory) = (open(), Table::default());
+        introduce(&mut a, &mut b);
+        let mut stream = Stream::new(b.locator(), 30_000, true);
+        for _ in 0..200 {
+            if a.outputs.is_empty() {
+                break;
+            }
+            a.send(&stream.burst, 0, &mut stream.sender).unwrap();
+            let at = (random() % 600) as usize;
+            let value = random() >> (random() % 64);
+            a.outputs[0].scribble(at * 8, &value.to_le_bytes());
+            for index in 0..b.receive(None, &mut memory).unwrap() {
+                assert!(b.arrived(index).whole(0).count() > 0);
+            }
+        }
+        notices(&mut b);
+        introduce(&mut friend, &mut b);
+    }
+}

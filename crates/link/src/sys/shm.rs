@@ -1,0 +1,560 @@
+//! Memory and messages between processes of one host: what the system must do for `shm`.
+//!
+//! ```text
+//!   Post       one abstract Unix datagram socket: letters with a descriptor and the sender's process
+//!   Mapping    a ring's memory, sealed, in this process
+//!   put_user   the application's memory ──▶ ring          land   ring ──▶ the application's memory
+//!   read_from  another process's memory ──▶ the application's, and ours
+//! ```
+
+use std::io;
+use std::mem;
+use std::ops::{Deref, Range};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::ptr::{self, NonNull};
+
+use super::region::Region;
+use super::socket::each_control;
+use super::{answer, answer_len};
+use crate::mem::Table;
+use crate::ring::{Block, Consumer, Record, Slot};
+
+/// Memory behind a descriptor cannot shrink under who has mapped it, and nobody can change that.
+pub(crate) const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+/// Parts of one read, on each side. The kernel takes more (UIO_MAXIOV), but who has so many may have them copied.
+const PART_COUNT_MAX: usize = 160;
+
+/// The longest name of a socket that is of interest.
+pub(crate) const NAME_LEN_MAX: usize = 64;
+
+/// The name of an abstract socket, without the zero in front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SocketName {
+    bytes: [u8; NAME_LEN_MAX],
+    len: usize,
+}
+
+impl SocketName {
+    /// This name; cut off where it is too long.
+    pub(crate) fn new(name: &[u8]) -> Self {
+        let len = name.len().min(NAME_LEN_MAX);
+        let mut bytes = [0; NAME_LEN_MAX];
+        bytes[..len].copy_from_slice(&name[..len]);
+        Self { bytes, len }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn to_raw(self) -> (libc::sockaddr_un, libc::socklen_t) {
+        // SAFETY: plain data; all zeros are a valid value.
+        let mut raw: libc::sockaddr_un = unsafe { mem::zeroed() };
+        raw.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        for (to, &from) in raw.sun_path[1..].iter_mut().zip(self.bytes()) {
+            *to = from as libc::c_char;
+        }
+        (raw, (PATH_AT + 1 + self.len) as libc::socklen_t)
+    }
+
+    fn from_raw(raw: &libc::sockaddr_un, len: libc::socklen_t) -> Option<Self> {
+        let path_len = (len as usize).checked_sub(PATH_AT)?.min(raw.sun_path.len());
+        let is_unix = raw.sun_family == libc::AF_UNIX as libc::sa_family_t;
+        if !is_unix || !(2..=NAME_LEN_MAX).contains(&path_len) || raw.sun_path[0] != 0 {
+            return None;
+        }
+        let mut bytes = [0; NAME_LEN_MAX];
+        for (to, &from) in bytes.iter_mut().zip(&raw.sun_path[1..path_len]) {
+            *to = from as u8;
+        }
+        Some(Self { bytes, len: path_len - 1 })
+    }
+}
+
+/// Where in its struct the name of a socket starts.
+const PATH_AT: usize = mem::offset_of!(libc::sockaddr_un, sun_path);
+
+/// What came by the socket.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    /// From which socket, if that has an abstract name.
+    pub(crate) from: Option<SocketName>,
+    pub(crate) len: usize,
+    /// The first descriptor that came along.
+    pub(crate) fd: Option<OwnedFd>,
+    /// Process and user that sent it; 0 if it is in no process namespace that we see.
+    pub(crate) pid: libc::pid_t,
+    pub(crate) uid: libc::uid_t,
+}
+
+/// A Unix datagram socket with an abstract name.
+#[derive(Debug)]
+pub(crate) struct Post {
+    fd: OwnedFd,
+    name: SocketName,
+    /// Never bound: only to ask whether somebody is there.
+    asker: OwnedFd,
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers.
+    let fd = answer(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+    // SAFETY: the kernel just made it, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+impl Post {
+    /// A new socket with this name.
+    pub(crate) fn open(name: SocketName) -> io::Result<Self> {
+        let fd = new_socket()?;
+        let (raw, len) = name.to_raw();
+        // SAFETY: the kernel reads `len` bytes of `raw`.
+        answer(unsafe { libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), len) })?;
+        Self::new(fd, name)
+    }
+
+    /// Somebody else's socket; an error of kind `InvalidInput` if it is not of this kind.
+    pub(crate) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
+        let kind = option(&fd, libc::SO_TYPE).map_err(|_| wrong())?;
+        // SAFETY: plain data; all zeros are a valid value.
+        let mut raw: libc::sockaddr_un = unsafe { mem::zeroed() };
+        let mut len = size_of_val(&raw) as libc::socklen_t;
+        let at = (&raw mut raw).cast();
+        // SAFETY: the kernel writes at most `len` bytes to `raw`.
+        answer(unsafe { libc::getsockname(fd.as_raw_fd(), at, &raw mut len) })
+            .map_err(|_| wrong())?;
+        let name = SocketName::from_raw(&raw, len).filter(|_| kind == libc::SOCK_DGRAM);
+        let name = name.ok_or_else(wrong)?;
+        // SAFETY: no pointers.
+        let flags = answer(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+        let flags = flags as libc::c_int | libc::O_NONBLOCK;
+        // SAFETY: no pointers.
+        answer(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) })?;
+        // SAFETY: no pointers.
+        answer(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) })?;
+        Self::new(fd, name)
+    }
+
+    fn new(fd: OwnedFd, name: SocketName) -> io::Result<Self> {
+        let on: libc::c_int = 1;
+        let (at, len) = ((&raw const on).cast(), size_of_val(&on) as libc::socklen_t);
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_PASSCRED);
+        // SAFETY: the kernel reads `len` bytes of `on`.
+        answer(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, at, len) })?;
+        Ok(Self { fd, name, asker: new_socket()? })
+    }
+
+    pub(crate) fn name(&self) -> &SocketName {
+        &self.name
+    }
+
+    /// Whether a socket has that name now. `ECONNREFUSED` is the usual error.
+    pub(crate) fn ask(&self, name: &SocketName) -> io::Result<()> {
+        let (raw, len) = name.to_raw();
+        let fd = self.asker.as_raw_fd();
+        // SAFETY: the kernel reads `len` bytes of `raw`.
+        answer(unsafe { libc::connect(fd, (&raw const raw).cast(), len) }).map(drop)
+    }
+
+    /// Sends a letter, with a descriptor if there is one.
+    pub(crate) fn send(
+        &self,
+        to: &SocketName,
+        bytes: &[u8],
+        fd: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        let (mut raw, name_len) = to.to_raw();
+        let mut part = libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
+        // Room for a header and one descriptor, aligned for the header.
+        let mut control = [0_u64; 4];
+        // SAFETY: plain data; all zeros are a valid value.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = (&raw mut raw).cast();
+        message.msg_namelen = name_len;
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        if let Some(fd) = fd {
+            let fd_len = size_of::<libc::c_int>() as libc::c_uint;
+            message.msg_control = control.as_mut_ptr().cast();
+            // SAFETY: computes, touches nothing.
+            message.msg_controllen = unsafe { libc::CMSG_SPACE(fd_len) } as _;
+            // SAFETY: the control buffer is longer than a header and one descriptor, and aligned for it.
+            unsafe {
+                let header = libc::CMSG_FIRSTHDR(&raw const message);
+                (*header).cmsg_level = libc::SOL_SOCKET;
+                (*header).cmsg_type = libc::SCM_RIGHTS;
+                (*header).cmsg_len = libc::CMSG_LEN(fd_len) as _;
+                ptr::write_unaligned(libc::CMSG_DATA(header).cast(), fd.as_raw_fd());
+            }
+        }
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `message` names `raw`, `bytes` and `control` with their true lengths; all outlive the call.
+        answer_len(unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, flags) })
+            .map(drop)
+    }
+
+    /// The next letter, cut off where it is longer than `room`; `None` if there is none.
+    pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<Option<Letter>> {
+        // SAFETY: plain data; all zeros are a valid value.
+        let mut raw: libc::sockaddr_un = unsafe { mem::zeroed() };
+        let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        let mut control = [0_u64; 12];
+        // SAFETY: plain data; all zeros are a valid value.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = (&raw mut raw).cast();
+        message.msg_namelen = size_of_val(&raw) as libc::socklen_t;
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control) as _;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+        // SAFETY: `message` names room that is ours and outlives the call, with its true lengths.
+        let got =
+            answer_len(unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, flags) });
+        let len = match got {
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let from = SocketName::from_raw(&raw, message.msg_namelen);
+        let mut letter = Letter { from, len, fd: None, pid: 0, uid: libc::uid_t::MAX };
+        each_control(&message, |level, kind, value| match (level, kind) {
+            (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                for bytes in value.chunks_exact(size_of::<libc::c_int>()) {
+                    let number = libc::c_int::from_ne_bytes(bytes.try_into().expect("four bytes"));
+                    // SAFETY: the kernel made this descriptor for us in this call. Those we do not keep are closed.
+                    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+                    letter.fd.get_or_insert(fd);
+                }
+            }
+            (libc::SOL_SOCKET, libc::SCM_CREDENTIALS)
+                if value.len() >= size_of::<libc::ucred>() =>
+            {
+                // SAFETY: enough bytes are there, and any bytes make this plain struct.
+                let ucred: libc::ucred = unsafe { ptr::read_unaligned(value.as_ptr().cast()) };
+                (letter.pid, letter.uid) = (ucred.pid, ucred.uid);
+            }
+            _ => {}
+        });
+        Ok(Some(letter))
+    }
+}
+
+impl AsFd for Post {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn option(fd: &OwnedFd, name: libc::c_int) -> io::Result<libc::c_int> {
+    let mut value: libc::c_int = 0;
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    let at = (&raw mut value).cast();
+    // SAFETY: the kernel writes at most `len` bytes to `value`.
+    answer(unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, name, at, &raw mut len) })?;
+    Ok(value)
+}
+
+/// The user this process is.
+pub(crate) fn own_uid() -> u32 {
+    // SAFETY: no pointers; never fails.
+    unsafe { libc::geteuid() }
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
+    const { assert!(N <= 256, "more may be cut off") };
+    let mut bytes = [0; N];
+    // SAFETY: the kernel writes at most `N` bytes to `bytes`.
+    let len = answer_len(unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) })?;
+    if len < N { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+}
+
+/// A ring's memory in this process.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    block: Block,
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a `Mapping` owns its place in the address space, which belongs to no thread.
+unsafe impl Send for Mapping {}
+
+impl Deref for Mapping {
+    type Target = Block;
+
+    #[inline]
+    fn deref(&self) -> &Block {
+        &self.block
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: base and length are those of the mapping made in `new`; blocks are used through `self` only.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Memory without a name, with these seals.
+pub(crate) fn new_memory(len: usize, seals: libc::c_int) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the kernel reads a string that ends with a zero.
+    let fd = answer(unsafe { libc::memfd_create(c"packhorse".as_ptr(), flags) })?;
+    // SAFETY: the kernel just made it, and nobody else has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) };
+    // SAFETY: no pointers.
+    answer(unsafe { libc::ftruncate(fd.as_raw_fd(), len as libc::off_t) })?;
+    // SAFETY: no pointers.
+    answer(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+    Ok(fd)
+}
+
+impl Mapping {
+    /// New memory without a name, sealed, and its descriptor, to be given to whom it is shared with.
+    pub(crate) fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
+        let fd = new_memory(len, SEALS)?;
+        let mapping = Self::new(&fd, len)?;
+        Ok((mapping, fd))
+    }
+
+    /// Memory that another process made. It must be sealed, of this length, and not of a kind that can run out of
+    /// pages when it is touched.
+    pub(crate) fn of_stranger(fd: &OwnedFd, len: usize) -> io::Result<Self> {
+        let refuse = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        // SAFETY: no pointers.
+        let seals = answer(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) })?;
+        if seals as libc::c_int & SEALS != SEALS {
+            return refuse("not sealed");
+        }
+        // SAFETY: plain data; all zeros are a valid value.
+        let mut stat: libc::stat = unsafe { mem::zeroed() };
+        // SAFETY: the kernel writes to `stat`, which is ours.
+        answer(unsafe { libc::fstat(fd.as_raw_fd(), &raw mut stat) })?;
+        if usize::try_from(stat.st_size) != Ok(len) {
+            return refuse("of another length");
+        }
+        // SAFETY: plain data; all zeros are a valid value.
+        let mut system: libc::statfs = unsafe { mem::zeroed() };
+        // SAFETY: the kernel writes to `system`, which is ours.
+        answer(unsafe { libc::fstatfs(fd.as_raw_fd(), &raw mut system) })?;
+        if system.f_type != libc::TMPFS_MAGIC {
+            return refuse("in huge pages");
+        }
+        Self::new(fd, len)
+    }
+
+    fn new(fd: &OwnedFd, len: usize) -> io::Result<Self> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let base =
+            unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, fd.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).expect("a mapping is not at address 0");
+        // SAFETY: `len` bytes from `base` on are mapped until `drop`, initialised (pages of a file are) and aligned to a
+        // page. They cannot shrink: the file is sealed.
+        let block = unsafe { Block::new(base, len) };
+        Ok(Self { block, base, len })
+    }
+
+    /// The writing end of a ring that was just created.
+    pub(crate) fn into_producer(self) -> crate::ring::Producer<Self> {
+        // SAFETY: the memory is new, and this mapping of it, which is consumed, is the only one that is written to as a
+        // producer. The reader has a mapping of its own; where it is in this process, that is another place in memory.
+        unsafe { crate::ring::Producer::new(self) }
+    }
+
+    /// The reading end of a ring of another process.
+    pub(crate) fn into_consumer(self) -> Consumer<Self> {
+        // SAFETY: as for `into_producer`.
+        unsafe { Consumer::new(self) }
+    }
+}
+
+/// Appends the application's memory to a record; false, if name or range is void, with nothing or less than all appended.
+#[inline]
+pub(crate) fn put_user<S>(
+    slot: &mut Slot<'_, S>,
+    memory: &Table,
+    id: u64,
+    offset: u64,
+    len: u32,
+) -> bool
+where
+    S: Deref<Target: crate::ring::Lines>,
+{
+    let Some(lent) = memory.get(id) else { return false };
+    lent.for_each(offset, len.into(), |part| {
+        // SAFETY: `part` is inside memory this table holds, readable as long as it does.
+        unsafe { slot.put_raw(part.ptr(), part.len()) };
+    })
+}
+
+/// Copies bytes of a record to the application's memory; false, with nothing copied, if there is no such place.
+pub(crate) fn land(
+    record: &Record<'_, Mapping>,
+    at: usize,
+    memory: &mut Table,
+    id: u64,
+    range: Range<u64>,
+) -> bool {
+    let Some(lent) = memory.get(id).filter(|lent| lent.is_writable()) else { return false };
+    let mut at = at;
+    lent.for_each(range.start, range.end - range.start, |part| {
+        // SAFETY: `part` is inside memory this table holds and may write (checked above), and the table is borrowed by us
+        // alone.
+        unsafe { record.copy_raw(at, part.ptr(), part.len()) };
+        at += part.len();
+    })
+}
+
+/// Where what is read from another process goes, in this order.
+#[derive(Debug, Default)]
+pub(crate) struct Places<'a> {
+    /// The application's memory: which, and the range in it.
+    pub(crate) user: Option<(u64, Range<u64>)>,
+    /// Ranges of our own; they must not overlap.
+    pub(crate) own: &'a [Range<usize>],
+}
+
+/// A secret at a place in a process's memory: who can read it there, reads the right process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) at: u64,
+    pub(crate) value: [u8; 16],
+}
+
+/// Places for the kernel, without an allocation.
+struct Parts {
+    parts: [libc::iovec; PART_COUNT_MAX],
+    count: usize,
+    /// Bytes in all.
+    len: usize,
+    /// There were more than fit.
+    is_over: bool,
+}
+
+impl Parts {
+    fn new() -> Self {
+        let nothing = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        Self { parts: [nothing; PART_COUNT_MAX], count: 0, len: 0, is_over: false }
+    }
+
+    fn push(&mut self, iov_base: *mut libc::c_void, iov_len: usize) {
+        let len = self.len.checked_add(iov_len);
+        match (self.parts.get_mut(self.count), len) {
+            (Some(part), Some(len)) => {
+                *part = libc::iovec { iov_base, iov_len };
+                (self.count, self.len) = (self.count + 1, len);
+            }
+            _ => self.is_over = true,
+        }
+    }
+}
+
+/// Reads ranges (address, length) of another process's memory, all or nothing, in one call.
+///
+/// The token is read by the same call, which looks the process up once: if it is right, so was the process for all of it,
+/// whatever became of its number before or after. An error of kind `InvalidData` says that it was wrong.
+pub(crate) fn read_from(
+    pid: libc::pid_t,
+    token: &Token,
+    from: &[(u64, u64)],
+    places: &Places<'_>,
+    memory: &mut Table,
+    room: &mut Region,
+) -> io::Result<()> {
+    let mut seen = [0_u8; 16];
+    let (mut local, mut remote) = (Parts::new(), Parts::new());
+    local.push(seen.as_mut_ptr().cast(), seen.len());
+    if let Some((id, range)) = &places.user {
+        let lent = memory.get(*id).filter(|lent| lent.is_writable());
+        let is_inside = lent.is_some_and(|lent| {
+            let len = range.end - range.start;
+            lent.for_each(range.start, len, |part| local.push(part.ptr().cast(), part.len()))
+        });
+        if !is_inside {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+    }
+    for range in places.own {
+        local.push(room.ptr_at(range.start, range.len()), range.len());
+    }
+    remote.push(ptr::without_provenance_mut(token.at as usize), seen.len());
+    for &(at, len) in from {
+        remote.push(ptr::without_provenance_mut(at as usize), len as usize);
+    }
+    if local.is_over || remote.is_over || local.len != remote.len {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let wanted_len = remote.len;
+    let (local_at, local_count) = (local.parts.as_ptr(), local.count as libc::c_ulong);
+    let (remote_at, remote_count) = (remote.parts.as_ptr(), remote.count as libc::c_ulong);
+    // SAFETY: the local parts are `seen`, places in memory of the table, which `memory` borrows and lets us write, and ranges
+    // of `room`, which we borrow alone. The remote parts are addresses in another process, which the kernel checks.
+    let len = answer_len(unsafe {
+        libc::process_vm_readv(pid, local_at, local_count, remote_at, remote_count, 0)
+    })?;
+    if len < seen.len() || seen != token.value {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    if len < wanted_len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+/// A process, whatever becomes of its number.
+#[derive(Debug)]
+pub(crate) struct Process(OwnedFd);
+
+impl Process {
+    pub(crate) fn open(pid: libc::pid_t) -> io::Result<Self> {
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = answer(fd as libc::c_int)?;
+        // SAFETY: the kernel just made it (close-on-exec), and nobody else has it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) }))
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_alive(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: the kernel writes to one `pollfd`, which is ours.
+        let count = unsafe { libc::poll(&raw mut poll, 1, 0) };
+        count == 0
+    }
+}
+
+/// Forbids this thread, and those it starts, to read other processes' memory: what a container's filter does.
+#[cfg(test)]
+pub(crate) fn forbid_reading() {
+    let code =
+        |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let is_equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let end = libc::BPF_RET | libc::BPF_K;
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    let mut filter = [
+        code(load, 0, 0, 0), // the number of the call
+        code(is_equal, libc::SYS_process_vm_readv as u32, 0, 1),
+        code(end, refuse, 0, 0),
+        code(end, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: no pointers.
+    answer(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).unwrap();
+    let at = &raw const program;
+    // SAFETY: the kernel reads `program` and the filter it names, which outlive the call.
+    answer(unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, at) }).unwrap();
+}
+
+/// Whether a descriptor is readable now, or becomes so.
+#[cfg(test)]
+pub(crate) fn is_readable(fd: BorrowedFd<'_>, patience_ms: libc::c_int) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: the kernel writes to one `pollfd`, which is ours.
+    unsafe { libc::poll(&raw mut poll, 1, patience_ms) == 1 }
+}
