@@ -25,6 +25,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 pub use config::{BusyPoll, Mode, Require, XdpConfig, XdpError, XdpState};
 pub use ether::show;
@@ -46,6 +47,9 @@ const ARRIVAL_COUNT_MAX: usize = 64;
 const NOTICE_COUNT_MAX: usize = 64;
 /// Remarks in its life: what goes on going wrong has been said by then.
 const REMARK_COUNT_MAX: usize = 8;
+
+/// A queue that is not free after so long is somebody else's.
+const BIND_WITHIN: Duration = Duration::from_secs(1);
 
 /// What it did so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -184,7 +188,7 @@ fn bind(plan: &mut Plan, socket: &Xsk, queue: u32, is_zerocopy: &mut bool) -> Re
     let (interface, is_scattered) = (plan.index, plan.is_scattered());
     let mut binding = Binding { interface, queue, is_zerocopy: *is_zerocopy, is_scattered };
     if *is_zerocopy {
-        let Err(error) = socket.bind(binding) else { return Ok(()) };
+        let Err(error) = bind_free(socket, binding) else { return Ok(()) };
         let driver = plan.driver.as_deref().unwrap_or("this driver");
         let pieces = if is_scattered { " of packets in several frames" } else { "" };
         let reason = format!("{driver} cannot do it{pieces} in queue {queue} ({error})");
@@ -196,7 +200,23 @@ fn bind(plan: &mut Plan, socket: &Xsk, queue: u32, is_zerocopy: &mut bool) -> Re
         *is_zerocopy = false;
         binding.is_zerocopy = false;
     }
-    socket.bind(binding).map_err(doing("binding an AF_XDP socket"))
+    bind_free(socket, binding).map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY) => XdpError::QueueInUse { interface: plan.interface.clone(), queue },
+        _ => XdpError::System { doing: "binding an AF_XDP socket", error },
+    })
+}
+
+/// The kernel frees the queue of a socket that was closed a little after it was closed.
+fn bind_free(socket: &Xsk, binding: Binding) -> io::Result<()> {
+    let until = Instant::now() + BIND_WITHIN;
+    loop {
+        match socket.bind(binding) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
 }
 
 fn about(plan: &Plan) -> About {

@@ -129,6 +129,13 @@ pub enum XdpError {
         /// Whose it is.
         owner: Owner,
     },
+    /// Somebody else has an AF_XDP socket on a queue of the interface.
+    QueueInUse {
+        /// Its name.
+        interface: String,
+        /// Which queue.
+        queue: u32,
+    },
     /// The system does not let us.
     NotPermitted {
         /// The interface.
@@ -191,6 +198,11 @@ impl fmt::Display for XdpError {
                 f,
                 "{interface} has an XDP program already: {owner}; only one can have it, use `packet` or `udp` on \
                  {interface}, or end the other first"
+            ),
+            Self::QueueInUse { interface, queue } => write!(
+                f,
+                "another AF_XDP socket has queue {queue} of {interface}; use `packet` or `udp` on {interface}, or end \
+                 the other first"
             ),
             Self::NotPermitted { interface, doing, missing, program } => {
                 write!(f, "no permission for xdp on {interface} ({doing}): ")?;
