@@ -132,7 +132,8 @@ fn check_environment(systems: &[String]) -> Result<()> {
 impl Setup {
     /// The plan for these cases; time and repetitions where none were asked for.
     pub fn plan(&self, cases: Vec<Case>, seconds: f64, reps: usize) -> Plan {
-        let all = || SYSTEMS.iter().map(|system| system.name().to_owned()).collect();
+        let usual = SYSTEMS.iter().filter(|system| system.is_usual(self.two_hosts));
+        let all = || usual.map(|system| system.name().to_owned()).collect();
         Plan {
             cases,
             systems: if self.systems.is_empty() { all() } else { self.systems.clone() },

@@ -24,12 +24,12 @@ pub mod sizes;
 pub mod system;
 pub mod table;
 
-use crate::rival::{Bare, Tcp};
+use crate::rival::{Bare, Tcp, XdpBare};
 use ours::Ours;
 use system::System;
 
 /// Everything that can be measured, in the order of the tables.
-pub const SYSTEMS: &[&dyn System] = &[&Bare, &Ours, &Tcp];
+pub const SYSTEMS: &[&dyn System] = &[&Bare, &Ours, &Tcp, &XdpBare];
 
 /// The system of this name.
 pub fn system(name: &str) -> Option<&'static dyn System> {

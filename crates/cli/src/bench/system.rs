@@ -136,6 +136,12 @@ pub trait System: Sync {
     /// As in the rows: `bare`, `tcp`, `packhorse`, …
     fn name(&self) -> &'static str;
 
+    /// Whether it is measured where nobody said what to measure: between two hosts of our own making, or elsewhere.
+    fn is_usual(&self, two_hosts: bool) -> bool {
+        let _ = two_hosts;
+        true
+    }
+
     /// Plays one role of one measurement to its end. The side that measures returns what it saw, the other
     /// [`Outcome::default`].
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome>;
