@@ -7,11 +7,11 @@
 //! ```
 //!
 //! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
-//! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`shm`],
-//! between processes of one host; [`sim`], which lives in virtual time and misbehaves on demand; and links
-//! around a link: [`faults`] and [`capture`].
+//! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`shm`], between
+//! processes of one host; [`xdp`], which has an Ethernet interface to itself; [`sim`], which lives in virtual time
+//! and misbehaves on demand; and links around a link: [`faults`] and [`capture`].
 
-// Unsafe code lives in `mem`, `ring` and `sys`; xtask's purity check holds it there.
+// Unsafe code lives in `mem`, `ring`, `umem` and `sys`; xtask's purity check holds it there.
 
 pub mod burst;
 pub mod capture;
@@ -25,12 +25,14 @@ pub mod shm;
 pub mod sim;
 mod sys;
 pub mod udp;
+mod umem;
+pub mod xdp;
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 pub use burst::Burst;
-pub use sys::wide;
+pub use sys::{handover, wide};
 
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.
 pub type Locator = [u8; 24];

@@ -147,7 +147,7 @@ mod tests {
             example_row(Pattern::Rate, "bare", 0, 1.5e6),
         ];
         let text = tables(&rows);
-        assert!(text.contains("bare            2.20 µs"), "{text}");
+        assert!(text.contains("bare             2.20 µs"), "{text}");
         assert!(text.contains("1.50 (1.50..1.50)"), "{text}");
         assert!(text.contains("1.500 M/s"), "{text}");
         assert!(!text.contains("stream"), "{text}");

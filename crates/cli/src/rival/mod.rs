@@ -1,6 +1,7 @@
 //! The rivals: what Packhorse is measured against, each as good as we can make it.
 //!
-//! [`Bare`] is the socket without a protocol, [`Tcp`] the kernel's own, [`OpenMpi`] what users have today. They share no code with Packhorse, so that a
+//! [`Bare`] is the socket without a protocol, [`XdpBare`] a whole interface without one, [`Tcp`] the kernel's own, [`OpenMpi`]
+//! what users have today. They share no code with Packhorse, so that a
 //! mistake of ours cannot slow them too.
 
 mod bare;
@@ -8,10 +9,14 @@ mod mpi;
 #[allow(unsafe_code)]
 pub(crate) mod sys;
 mod tcp;
+mod xdp;
+#[allow(unsafe_code)]
+mod xdp_sys;
 
 pub use bare::Bare;
 pub use mpi::OpenMpi;
 pub use tcp::Tcp;
+pub use xdp::XdpBare;
 
 /// The largest socket buffer that a user without rights gets on an untuned system.
 const UNPRIVILEGED_BUFFER_LEN: usize = 212_992;

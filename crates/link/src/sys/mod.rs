@@ -8,20 +8,28 @@
 //!   outbox.rs      frames of a burst ──▶ one system call
 //!   inbox.rs       one system call ──▶ datagrams, in our memory or scattered into the application's
 //!   shm.rs         memory and letters between processes of one host
+//!   netdev.rs      a network interface: what it is, its driver, its queues
+//!   bpf.rs         bpf(2): a map, a program, its attachment
+//!   xdp.rs         AF_XDP sockets and the rings they share with the kernel
+//!   handover.rs    descriptors from one process to another
 //!   wide.rs        loops with the machine's widest registers
 //! ```
 //!
 //! Every pointer given to the kernel is made in the call that gives it, from something that call borrows. What the
 //! kernel writes is a number until it was compared with what it was given.
 
+pub(crate) mod bpf;
+pub mod handover;
 pub(crate) mod inbox;
 pub(crate) mod interfaces;
 pub(crate) mod name;
+pub(crate) mod netdev;
 pub(crate) mod outbox;
 pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod socket;
 pub mod wide;
+pub(crate) mod xdp;
 
 use std::io;
 

@@ -1,0 +1,447 @@
+//! Frames on plain Ethernet by AF_XDP: an interface of our own, used only where it was named.
+//!
+//! ```text
+//!                        program (program.rs): ours? ── no ──▶ the system, as if we were not there
+//!   card or veth ──▶ queue n ──┘   └ yes ──▶ socket n ──▶ umem frames ──▶ Arrived
+//!                    queue n ◀── transmit ring ◀── umem frames ◀── copied once ── Burst
+//! ```
+//!
+//! A small program in the driver tells our packets from all others and hands them over in memory that we share with the
+//! kernel; nothing of the system's own traffic is touched. One link has the interface: a second one, or one that finds a
+//! foreign program there, is refused and told whose it is. The program hangs on a descriptor, so it goes when its owner
+//! does. Sockets, one for each queue; rings; frames with one owner each (`umem`).
+//!
+//! Native and zero-copy are tried first, then what is left; [`Xdp::state`] says what was got and why not more.
+
+mod config;
+mod ether;
+mod handing;
+mod opening;
+mod owner;
+mod program;
+mod queue;
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+pub use config::{BusyPoll, Mode, Require, XdpConfig, XdpError, XdpState};
+pub use ether::show;
+pub use opening::XdpParts;
+pub use owner::Owner;
+
+use crate::burst::Frame;
+use crate::mem::Table;
+use crate::sys::xdp::{Binding, Xsk, any_of};
+use crate::umem::{RX_LEN_MAX, Umem};
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use ether::{ETHERNET_LEN, HEAD_LEN, Station};
+use opening::Plan;
+use queue::{Packet, Put, Queue, Received, Stop};
+
+/// Packets that one call receives: as many as a driver takes in one go.
+const ARRIVAL_COUNT_MAX: usize = 64;
+/// Notices not fetched yet.
+const NOTICE_COUNT_MAX: usize = 64;
+/// Remarks in its life: what goes on going wrong has been said by then.
+const REMARK_COUNT_MAX: usize = 8;
+
+/// A queue that is not free after so long is somebody else's.
+const BIND_WITHIN: Duration = Duration::from_secs(1);
+
+/// What it did so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    frames_out: u64,
+    send_blocked: u64,
+    send_failed: u64,
+    void_frames: u64,
+    frames_in: u64,
+    bytes_in: u64,
+    joined_in: u64,
+    void_in: u64,
+}
+
+/// A frame that arrived.
+#[derive(Debug)]
+struct Arrival {
+    from: Station,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// In memory shared with the kernel.
+    Held { queue: usize, index: usize, len: usize },
+    /// In `joined`.
+    Joined(Range<usize>),
+}
+
+/// A link that has an Ethernet interface.
+#[derive(Debug)]
+pub struct Xdp {
+    about: About,
+    state: XdpState,
+    station: Station,
+    queues: Vec<Queue>,
+    /// Of these, so many send.
+    tx_queue_count: usize,
+    /// Where the next receive begins, so that no queue waits for the others.
+    queue_next: usize,
+    arrivals: Vec<Arrival>,
+    joined: Vec<u8>,
+    /// All sockets, where there are several.
+    any: Option<OwnedFd>,
+    /// The interface does not send.
+    is_down: bool,
+    notices: VecDeque<Notice>,
+    remarks: VecDeque<String>,
+    remark_count: usize,
+    counters: Counters,
+    /// Keeps the program attached. Last: it goes after the sockets.
+    _attachment: OwnedFd,
+}
+
+/// Opening.
+impl Xdp {
+    /// Takes the interface.
+    ///
+    /// # Errors
+    /// [`XdpError`] says who has it, what right is missing, or what else to do.
+    pub fn open(config: &XdpConfig) -> Result<Self, XdpError> {
+        Self::from_parts(XdpParts::open(config)?)
+    }
+
+    /// Makes a link of what this process, or another with more rights, has opened. Needs no rights itself.
+    ///
+    /// # Errors
+    /// [`XdpError::Required`] where zero-copy was required, and whatever the system says.
+    pub fn from_parts(parts: XdpParts) -> Result<Self, XdpError> {
+        let XdpParts { mut plan, attachment, memory, sockets } = parts;
+        let mut queues = Vec::new();
+        let mut is_zerocopy = plan.is_native;
+        if !plan.is_native {
+            plan.downgrades.push("no zero-copy: generic mode always copies".to_string());
+        }
+        for (number, fd) in (0_u32..).zip(sockets) {
+            let socket = Xsk::from_fd(fd).map_err(|_| XdpError::BadParts {
+                reason: format!("descriptor of queue {number} is no AF_XDP socket"),
+            })?;
+            let rings = socket.map_rings(plan.ring_sizes()).map_err(doing("mapping the rings"))?;
+            let offset = u64::from(number) * plan.memory_len();
+            let (umem, free) = Umem::new(memory.as_fd(), offset, plan.frame_count(), rings)
+                .map_err(doing("mapping memory for frames"))?;
+            // The kernel has frames to receive into before packets can come.
+            let queue = Queue::new(socket, umem, free, plan.rx_frame_count);
+            bind(&mut plan, queue.socket(), number, &mut is_zerocopy)?;
+            queues.push(queue);
+        }
+        let any = match queues.len() {
+            1 => None,
+            _ => Some(any_of(queues.iter().map(|queue| queue.socket().as_fd())))
+                .transpose()
+                .map_err(doing("joining the sockets"))?,
+        };
+        // What the sockets say counts, where an early queue had what a later one was refused.
+        let is_zerocopy = queues.iter().all(|queue| queue.socket().is_zerocopy().unwrap_or(false));
+        Ok(Self {
+            about: about(&plan),
+            state: XdpState {
+                interface: plan.interface,
+                driver: plan.driver,
+                is_native: plan.is_native,
+                is_zerocopy,
+                is_busy_polled: plan.is_busy_polled,
+                queue_count: queues.len(),
+                downgrades: plan.downgrades,
+            },
+            station: plan.station,
+            tx_queue_count: (plan.tx_queue_count as usize).clamp(1, queues.len()),
+            queues,
+            queue_next: 0,
+            arrivals: Vec::with_capacity(ARRIVAL_COUNT_MAX),
+            joined: Vec::new(),
+            any,
+            is_down: false,
+            notices: VecDeque::new(),
+            remarks: VecDeque::new(),
+            remark_count: 0,
+            counters: Counters::default(),
+            _attachment: attachment,
+        })
+    }
+
+    /// What was got.
+    pub fn state(&self) -> &XdpState {
+        &self.state
+    }
+}
+
+fn doing(doing: &'static str) -> impl Fn(io::Error) -> XdpError {
+    move |error| XdpError::System { doing, error }
+}
+
+/// Binds the socket of a queue, with zero-copy if no other queue was refused it.
+fn bind(plan: &mut Plan, socket: &Xsk, queue: u32, is_zerocopy: &mut bool) -> Result<(), XdpError> {
+    let (interface, is_scattered) = (plan.index, plan.is_scattered());
+    let mut binding = Binding { interface, queue, is_zerocopy: *is_zerocopy, is_scattered };
+    if *is_zerocopy {
+        let Err(error) = bind_free(socket, binding) else { return Ok(()) };
+        let driver = plan.driver.as_deref().unwrap_or("this driver");
+        let pieces = if is_scattered { " of packets in several frames" } else { "" };
+        let reason = format!("{driver} cannot do it{pieces} in queue {queue} ({error})");
+        if plan.require == Require::Zerocopy {
+            let (interface, require) = (plan.interface.clone(), plan.require);
+            return Err(XdpError::Required { interface, require, reason });
+        }
+        plan.downgrades.push(format!("no zero-copy: {reason}"));
+        *is_zerocopy = false;
+        binding.is_zerocopy = false;
+    }
+    bind_free(socket, binding).map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY) => XdpError::QueueInUse { interface: plan.interface.clone(), queue },
+        _ => XdpError::System { doing: "binding an AF_XDP socket", error },
+    })
+}
+
+/// The kernel frees the queue of a socket that was closed a little after it was closed.
+fn bind_free(socket: &Xsk, binding: Binding) -> io::Result<()> {
+    let until = Instant::now() + BIND_WITHIN;
+    loop {
+        match socket.bind(binding) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn about(plan: &Plan) -> About {
+    let frame_len_max = plan.mtu.saturating_sub(HEAD_LEN).min(usize::from(u16::MAX));
+    // The worst is that all arrives in one queue, one packet to a frame or to several.
+    let piece_count = (plan.mtu + ETHERNET_LEN).div_ceil(RX_LEN_MAX).max(1);
+    let waiting_count = plan.rx_frame_count as usize / piece_count;
+    About {
+        kind: "xdp",
+        frame_len_max,
+        train_len_max: 0,
+        train_count_max: 0,
+        is_reliable: false,
+        is_checked: true,
+        can_land: false,
+        backlog_len_max: (waiting_count * frame_len_max) as u64,
+    }
+}
+
+/// Sending.
+impl Xdp {
+    /// Puts a frame into the ring of the queue for its peer, so that frames to one peer keep their order.
+    #[inline]
+    fn put(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> (usize, Put) {
+        let Some(to) = Station::from_locator(&frame.to) else { return (0, Put::Void) };
+        let queue = to.number as usize % self.tx_queue_count;
+        let len = frame.len as usize;
+        if len > self.about.frame_len_max {
+            let notice = Notice::TooLong { to: frame.to, frame_len_max: self.about.frame_len_max };
+            self.notice(notice);
+            return (queue, Put::Void);
+        }
+        let heads = &ether::heads(&to, &self.station, len);
+        let packet = Packet { heads, burst, frame };
+        (queue, self.queues[queue].put(packet, memory))
+    }
+
+    fn send_all(&mut self, burst: &Burst, first: usize, memory: &Table) -> usize {
+        let mut taken = 0;
+        for queue in &mut self.queues[..self.tx_queue_count] {
+            queue.reap();
+        }
+        for frame in burst.frames(first) {
+            let (queue, mut put) = self.put(burst, &frame, memory);
+            if put == Put::Full {
+                self.flush(queue);
+                self.queues[queue].reap();
+                put = self.put(burst, &frame, memory).1;
+            }
+            match put {
+                Put::Done => self.counters.frames_out += 1,
+                Put::Void => self.counters.void_frames += 1,
+                // An interface that is down may be so for long: what is for it is lost, and others are not held up.
+                Put::Full if self.is_down => self.counters.send_failed += 1,
+                Put::Full => {
+                    self.counters.send_blocked += 1;
+                    break;
+                }
+            }
+            taken += 1;
+        }
+        for queue in 0..self.tx_queue_count {
+            self.flush(queue);
+        }
+        taken
+    }
+
+    /// Has the kernel send.
+    #[inline]
+    fn flush(&mut self, queue: usize) {
+        match self.queues[queue].flush() {
+            Ok(false) => {}
+            Ok(true) => self.is_down = false,
+            Err(stop) => self.on_stop(&stop),
+        }
+    }
+
+    #[cold]
+    fn on_stop(&mut self, stop: &Stop) {
+        let was_down = std::mem::replace(&mut self.is_down, !matches!(stop, Stop::Busy));
+        let interface = self.state.interface.clone();
+        match stop {
+            Stop::Down if !was_down => {
+                self.say(|| format!("{interface} is down: frames to it are lost until it is up"));
+            }
+            Stop::Dead(error) if !was_down => {
+                self.say(|| format!("{interface} sends no more: {error}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        if self.notices.len() < NOTICE_COUNT_MAX && self.notices.back() != Some(&notice) {
+            self.notices.push_back(notice);
+        }
+    }
+
+    fn say(&mut self, remark: impl FnOnce() -> String) {
+        if self.remark_count < REMARK_COUNT_MAX {
+            self.remark_count += 1;
+            self.remarks.push_back(remark());
+        }
+    }
+}
+
+/// Receiving.
+impl Xdp {
+    /// Takes what is in a queue, as far as there is room for it.
+    #[inline]
+    fn take_from(&mut self, queue: usize) {
+        while self.arrivals.len() < ARRIVAL_COUNT_MAX {
+            let received = self.queues[queue].receive(self.station.number, &mut self.joined);
+            let (from, place, len) = match received {
+                None => return,
+                Some(Received::Void) => {
+                    self.counters.void_in += 1;
+                    continue;
+                }
+                Some(Received::Whole { from, index, len }) => {
+                    (from, Place::Held { queue, index, len }, len)
+                }
+                Some(Received::Joined { from, range }) => {
+                    self.counters.joined_in += 1;
+                    let len = range.len();
+                    (from, Place::Joined(range), len)
+                }
+            };
+            self.counters.frames_in += 1;
+            self.counters.bytes_in += len as u64;
+            self.arrivals.push(Arrival { from, place });
+        }
+    }
+
+    fn take_from_all(&mut self) {
+        let count = self.queues.len();
+        for turn in 0..count {
+            self.take_from((self.queue_next + turn) % count);
+        }
+    }
+}
+
+impl Link<Table> for Xdp {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn locator(&self) -> Locator {
+        self.station.locator()
+    }
+
+    /// Not ourselves: a card does not receive what it sends.
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        Station::from_locator(to).is_some_and(|to| to.mac != self.station.mac)
+    }
+
+    fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
+        Ok(self.send_all(burst, first, memory))
+    }
+
+    fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {
+        self.arrivals.clear();
+        self.joined.clear();
+        let is_busy_polled = self.state.is_busy_polled;
+        for queue in &mut self.queues {
+            queue.recycle();
+        }
+        for queue in 0..self.tx_queue_count {
+            self.flush(queue); // what the kernel was not done with
+        }
+        self.take_from_all();
+        if self.arrivals.is_empty() {
+            for queue in &mut self.queues {
+                queue.look(is_busy_polled);
+            }
+            if is_busy_polled {
+                self.take_from_all();
+            }
+        } else if self.queues.len() > 1 {
+            self.queue_next = (self.queue_next + 1) % self.queues.len();
+        }
+        Ok(self.arrivals.len())
+    }
+
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        let Arrival { from, place } = &self.arrivals[index];
+        let bytes = match place {
+            Place::Held { queue, index, len } => self.queues[*queue].bytes(*index, *len),
+            Place::Joined(range) => &self.joined[range.clone()],
+        };
+        Arrived { from: from.locator(), bytes, stride: bytes.len(), landed: None }
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    fn poll_remark(&mut self) -> Option<String> {
+        self.remarks.pop_front()
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.any {
+            Some(any) => Some(any.as_fd()),
+            None => self.queues.first().map(|queue| queue.socket().as_fd()),
+        }
+    }
+
+    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
+        let c = &self.counters;
+        show("calls_out", self.queues.iter().map(Queue::calls_out).sum());
+        show("frames_out", c.frames_out);
+        show("send_blocked", c.send_blocked);
+        show("send_failed", c.send_failed);
+        show("void_frames", c.void_frames);
+        show("frames_in", c.frames_in);
+        show("bytes_in", c.bytes_in);
+        show("joined_in", c.joined_in);
+        show("void_in", c.void_in);
+        show("bad_descriptors", self.queues.iter().map(Queue::bad_count).sum());
+        let kernel = self.queues.iter().filter_map(|queue| queue.socket().statistics().ok());
+        let kernel: Vec<_> = kernel.collect();
+        show("kernel_rx_dropped", kernel.iter().map(|k| k.rx_dropped).sum());
+        show("kernel_rx_ring_full", kernel.iter().map(|k| k.rx_ring_full).sum());
+        show("kernel_fill_empty", kernel.iter().map(|k| k.fill_empty).sum());
+        show("kernel_invalid", kernel.iter().map(|k| k.rx_invalid + k.tx_invalid).sum());
+    }
+}
