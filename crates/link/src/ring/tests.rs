@@ -30,7 +30,7 @@ fn put<S: Deref<Target: Lines>>(ring: &mut Producer<S>, mark: u8, bytes: &[u8]) 
     slot.put(a);
     slot.put(b);
     slot.commit();
-    if mark % 3 == 0 {
+    if mark.is_multiple_of(3) {
         ring.prepare();
     }
     true
