@@ -70,10 +70,12 @@ fn open_one(builder: &Builder, number: u8) -> Result<Box<dyn Link>, Error> {
 /// What the links can do decides frame length, check and grants.
 pub(crate) fn fit(config: &mut Config, links: &[Box<dyn Link>], payload_check: Option<bool>) {
     let abouts = || links.iter().map(|link| link.about());
-    let frame_len_max = abouts().map(|about| about.frame_len_max).min().unwrap_or(0);
+    // Each path has a limit of its own; this is what the longest may have.
+    let frame_len_max = abouts().map(|about| about.frame_len_max).max().unwrap_or(0);
     config.settings.frame_len_max = frame_len_max.min(usize::from(u16::MAX)) as u16;
     let is_checked = abouts().all(|about| about.is_checked);
     config.settings.payload_check = payload_check.unwrap_or(!is_checked);
+    config.check_all = payload_check == Some(true);
     // A quarter of what a socket holds is left for control and small messages (DESIGN §5).
     let backlog = abouts().map(|about| about.backlog_len_max).min().unwrap_or(0);
     config.limits.grant_len_max = (backlog / 4 * 3).max(u64::from(config.settings.frame_len_max));

@@ -116,7 +116,10 @@ impl Endpoint {
 
     /// Bytes of Data a frame from this peer holds.
     pub(crate) fn data_len(&self, row: u32) -> u64 {
-        let frame_len = self.rows[row].frame_len_max.min(self.settings.frame_len_max);
+        let frame_len = match self.actives.get(self.rows[row].active) {
+            Some(active) if active.frame_len > 0 => active.frame_len,
+            _ => self.rows[row].frame_len_max.min(self.settings.frame_len_max),
+        };
         let check_len = if self.is_checked(row) { CHECK_HEAD_LEN } else { 0 };
         u64::from(frame_len) - (HEADER_LEN + check_len + DATA_HEAD_LEN) as u64
     }
@@ -243,8 +246,9 @@ impl Endpoint {
             let slot = self.granting[at];
             let row = self.arrivals[slot].row;
             let active = self.activate(row);
-            let patience =
-                REGRANT_PROBES * self.actives[active].paths[0].probe_ns(self.settings.ack_delay_ns);
+            let usable = self.actives[active].paths.iter().filter(|path| path.is_usable());
+            let probe_ns = usable.map(|path| path.probe_ns(self.settings.ack_delay_ns)).max();
+            let patience = REGRANT_PROBES * probe_ns.unwrap_or(self.settings.initial_rtt_ns);
             let progress = &mut self.progress[self.arrivals[slot].progress];
             let due = progress.progressed_at + patience;
             if now < due {

@@ -57,7 +57,7 @@ impl Endpoint {
         }
         let (slot, path) = (active.unsent, &mut active.paths[0]);
         let (serial, send) = self.outgoing.get_with_serial(slot);
-        if send.next != NONE || send.immediate.is_some() || self.settings.payload_check {
+        if send.next != NONE || send.immediate.is_some() || path.payload_check {
             return self.write_plain(now, row, tx);
         }
         if path.ack_pending_count > 0 {
@@ -149,10 +149,10 @@ impl Endpoint {
     #[inline(never)]
     fn write_plain(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let credit_len = self.credit_for_peers();
-        let is_checked = self.settings.payload_check;
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("plain");
         let path = &mut active.paths[0];
+        let is_checked = path.payload_check;
         let ack = match path.ack_pending_count {
             0 => None,
             _ => ack_repr(path.received.ack_without_holes(now), credit_len),
@@ -231,7 +231,7 @@ impl Endpoint {
         let packet = path.flight.next_packet() as u32;
         let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
         let mut writer = Writer::begin(&mut tx.head, header);
-        if self.settings.payload_check {
+        if path.payload_check {
             writer.check();
         }
         writer.ack(&ack, &[]);
@@ -555,8 +555,8 @@ fn hear<'a>(
     // A low half of 0 is an unnumbered frame's.
     if header.packet != packet as u32
         || header.packet == 0
-        || path.locator != *from
-        || path.link != link
+        || path.source != *from
+        || path.source_link != link
     {
         return None;
     }

@@ -75,6 +75,7 @@ impl<'a> Player<'a> {
         for plan in &scenario.nodes {
             world.add_node(Spec {
                 ports: plan.ports,
+                port_specs: plan.port_specs.clone(),
                 name: Some(plan.name.into()),
                 limits: plan.limits.clone(),
                 settings: plan.settings.clone(),
@@ -83,6 +84,12 @@ impl<'a> Player<'a> {
         }
         world.net().set_conditions(Who::Any, Who::Any, scenario.weather);
         world.net().set_all_lines(scenario.line);
+        for (id, plan) in world.node_ids().zip(&scenario.nodes) {
+            for (port, &line) in (0..plan.ports).zip(&plan.port_lines) {
+                world.net().set_egress(id.port(port), line);
+                world.net().set_ingress(id.port(port), line);
+            }
+        }
         if let Some(tracer) = &tracer {
             tracer.borrow_mut().meet(&world, scenario);
             let tracer = Rc::clone(tracer);
