@@ -26,9 +26,14 @@ impl Active {
         !self.control.is_empty() || !self.resend.is_empty() || self.unsent != NONE || self.ping
     }
 
+    /// A link that never loses a frame leads to the peer.
+    pub(crate) fn has_reliable(&self) -> bool {
+        self.paths.iter().any(|path| path.is_usable() && path.is_reliable)
+    }
+
     /// A path was proven, left, moved or measured: which are spare, which is the main one.
     pub(crate) fn weigh_paths(&mut self) {
-        let has_reliable = self.paths.iter().any(|path| path.is_usable() && path.is_reliable);
+        let has_reliable = self.has_reliable();
         for index in 0..self.paths.len() {
             let (before, rest) = self.paths.split_at_mut(index);
             let this = &mut rest[0];

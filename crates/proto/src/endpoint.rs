@@ -15,7 +15,7 @@ use crate::arrival::{Arrival, Progress, Receive};
 use crate::contact::Reply;
 use crate::content::Content;
 use crate::farewell::Closing;
-use crate::grants::Grants;
+use crate::grants::Budgets;
 use crate::input::Origin;
 use crate::landing::Cursor;
 use crate::limits::{Limits, Settings, SettingsError};
@@ -79,7 +79,7 @@ pub struct Endpoint {
     /// Whole messages whose association ended before their turn; keys of `arrivals`.
     pub(crate) orphans: VecDeque<u64>,
 
-    pub(crate) grants: Grants,
+    pub(crate) grants: Budgets,
     /// Arrivals that are granted, for the repeat of lost grants.
     pub(crate) granting: Vec<u32>,
     pub(crate) regrant_at: Instant,
@@ -165,7 +165,7 @@ impl Endpoint {
             held: BytePool::new(limits.held_len_max),
             envelope_count: 0,
             orphans: VecDeque::new(),
-            grants: Grants::new(settings.grant_policy, limits.grant_len_max),
+            grants: Budgets::new(settings.grant_policy, limits.grant_len_max),
             granting: Vec::new(),
             regrant_at: Instant::NEVER,
             cursors: alloc::vec![Cursor::NOWHERE; links].into_boxed_slice(),
