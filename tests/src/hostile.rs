@@ -110,6 +110,7 @@ fn settings(script: &mut Script<'_>) -> Settings {
         versions: script.pick(&[(1, 1), (1, 3)]),
         initial_rtt_ns: MS,
         frame_len_max: script.pick(&[1_200, 1_472, 9_000]),
+        ..Settings::default()
     }
 }
 

@@ -8,13 +8,14 @@ use std::fmt;
 use std::io;
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{Burst, Landing, Link, Notice, wide};
+use packhorse_link::{About, Burst, Landing, Link, Notice, wide};
 use packhorse_proto::{
-    BufId, Endpoint, Instant, Limits, Locator, MS, Memory, Opening, Place, Settings, SettingsError,
-    Source, TxFrame, TxTrain, wire,
+    BufId, Endpoint, Instant, Limits, LinkTraits, Locator, MS, Memory, Opening, PeerId, Place,
+    Settings, SettingsError, Source, TxFrame, TxTrain, wire,
 };
 
 use crate::counters::Counters;
+use crate::pairs::{Pairs, Rejected};
 use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -120,6 +121,7 @@ pub struct Core<L, M> {
     /// Frames and bytes of a train at most.
     train_max: (usize, usize),
     train_watch: TrainWatch,
+    pairs: Pairs,
     /// What a person should know, oldest first.
     remarks: VecDeque<String>,
     turned_at: Instant,
@@ -141,8 +143,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if links.is_empty() {
             return Err(OpenError::NoLink);
         }
+        let payload_check = settings.payload_check;
         let mut endpoint =
             Endpoint::open(opening, limits, settings, now).map_err(OpenError::Settings)?;
+        for (number, link) in links.iter().enumerate() {
+            endpoint.set_link(number as u8, traits_of(link.about(), payload_check));
+        }
         endpoint.set_train_checks(|seed, checks| wide::run(Checks { seed, checks }));
         Ok(Self {
             endpoint,
@@ -155,6 +161,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             lifts: Vec::new(),
             train_max: (TRAIN_COUNT_MAX, TRAIN_LEN_MAX),
             train_watch: TrainWatch::new(now),
+            pairs: Pairs::default(),
             remarks: VecDeque::new(),
             turned_at: now,
             is_armed: false,
@@ -192,6 +199,18 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     fn disarm(&mut self) {
         self.is_armed = false;
         self.links.iter_mut().for_each(Link::disarm);
+    }
+
+    /// Bodies of what leaves by this link are summed, or not. Until told, all are as the settings say.
+    pub fn set_payload_check(&mut self, link: u8, payload_check: bool) {
+        if let Some(about) = self.links.get(usize::from(link)).map(Link::about) {
+            self.endpoint.set_link(link, traits_of(about, payload_check));
+        }
+    }
+
+    /// Pairs of links and locators of a peer that are not tried.
+    pub fn rejected(&self, peer: PeerId) -> impl Iterator<Item = &Rejected> {
+        self.pairs.rejected_of(peer)
     }
 
     /// Closes the links. Nothing is sent or received any more.
@@ -409,6 +428,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Sends what there is to send, as far as the links take it.
     pub fn transmit(&mut self, now: Instant) -> usize {
+        while let Some(new) = self.endpoint.poll_new_locators() {
+            self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
+        }
         while let Some((link, to)) = self.endpoint.poll_new_path() {
             if let Some(path) = self.links.get_mut(usize::from(link)) {
                 let frame_len_max = path.frame_len_to(&to.0);
@@ -562,11 +584,18 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     }
 }
 
+fn traits_of(about: &About, payload_check: bool) -> LinkTraits {
+    LinkTraits {
+        frame_len_max: about.frame_len_max.min(usize::from(u16::MAX)) as u16,
+        payload_check,
+        is_reliable: about.is_reliable,
+    }
+}
+
 fn on_notice(endpoint: &mut Endpoint, now: Instant, link: u8, notice: Notice) {
     match notice {
-        Notice::Unreachable { to } | Notice::Dead { to } => {
-            endpoint.on_unreachable(now, link, &Locator(to));
-        }
+        Notice::Unreachable { to } => endpoint.on_unreachable(now, link, &Locator(to)),
+        Notice::Dead { to } => endpoint.on_dead(now, link, &Locator(to)),
         Notice::TooLong { to, frame_len_max } => {
             endpoint.on_too_long(link, &Locator(to), frame_len_max);
         }

@@ -47,6 +47,8 @@ pub struct Config {
     pub spin_ns: u64,
     /// Who this endpoint is; drawn if not given.
     pub identity: Option<Identity>,
+    /// With `settings.payload_check`: sum bodies on every link, not only on those without a check of their own.
+    pub check_all: bool,
 }
 
 impl Default for Config {
@@ -57,6 +59,7 @@ impl Default for Config {
             placement: Placement::default(),
             spin_ns: 50_000,
             identity: None,
+            check_all: true,
         }
     }
 }
@@ -210,8 +213,16 @@ impl Engine {
         let doze = fds.and_then(Doze::new).map_err(system("making a wake descriptor"))?;
         let opening = draw_opening(config.identity, &links).map_err(system("getrandom"))?;
         let origin_ns = monotonic_ns();
-        let core =
+        let payload_check = settings.payload_check;
+        let mut core =
             Core::open(settings, config.limits, opening, links, Table::default(), Instant(0))?;
+        for number in 0..core.links().len() {
+            let is_checked = core.links()[number].about().is_checked;
+            core.set_payload_check(
+                number as u8,
+                payload_check && (config.check_all || !is_checked),
+            );
+        }
         let address = core.rules().address();
         let inner = Inner {
             core,

@@ -70,28 +70,35 @@ fn open_one(builder: &Builder, number: u8) -> Result<Box<dyn Link>, Error> {
 /// What the links can do decides frame length, check and grants.
 pub(crate) fn fit(config: &mut Config, links: &[Box<dyn Link>], payload_check: Option<bool>) {
     let abouts = || links.iter().map(|link| link.about());
-    let frame_len_max = abouts().map(|about| about.frame_len_max).min().unwrap_or(0);
+    // Each path has a limit of its own; this is what the longest may have.
+    let frame_len_max = abouts().map(|about| about.frame_len_max).max().unwrap_or(0);
     config.settings.frame_len_max = frame_len_max.min(usize::from(u16::MAX)) as u16;
     let is_checked = abouts().all(|about| about.is_checked);
     config.settings.payload_check = payload_check.unwrap_or(!is_checked);
+    config.check_all = payload_check == Some(true);
     // A quarter of what a socket holds is left for control and small messages (DESIGN §5).
-    let backlog = abouts().map(|about| about.backlog_len_max).min().unwrap_or(0);
+    // What never loses a frame has no backlog to overrun.
+    let lossy = abouts().filter(|about| !about.is_reliable);
+    let backlog = lossy.map(|about| about.backlog_len_max).min().unwrap_or(u64::MAX);
     config.limits.grant_len_max = (backlog / 4 * 3).max(u64::from(config.settings.frame_len_max));
     fit_grants(&mut config.settings, config.limits.grant_len_max);
 }
 
-/// Grants of whole trains, as many as are usual, or as fit in what the links can hold.
+/// Grants of some trains, or of what the links can hold: in bytes, for frames may differ in length from path to path; in
+/// frames where somebody asked for frames.
 fn fit_grants(settings: &mut Settings, open_len_max: u64) {
     let frame_len = u64::from(settings.frame_len_max).max(1);
-    let train_count = (TRAIN_LEN / frame_len).max(1);
-    let grant_len = GRANT_LEN.min(open_len_max / (GRANTS_AHEAD + 1));
-    let frame_count = (grant_len / frame_len).max(1);
-    let whole_trains = frame_count / train_count * train_count;
-    let packets = if whole_trains > 0 { whole_trains } else { frame_count } as u32;
+    let len = GRANT_LEN.min(open_len_max / (GRANTS_AHEAD + 1)).max(frame_len);
+    let packets = (len / frame_len).max(1) as u32;
+    if settings.grant_packets == FIT && settings.grant_ahead == FIT {
+        settings.grant_len = len as u32;
+        settings.grant_ahead_len = (len * GRANTS_AHEAD) as u32;
+        settings.grant_train_len = TRAIN_LEN as u32;
+    }
     if settings.grant_packets == FIT {
         settings.grant_packets = packets;
     }
     if settings.grant_ahead == FIT {
-        settings.grant_ahead = packets.saturating_mul(GRANTS_AHEAD as u32);
+        settings.grant_ahead = settings.grant_packets.saturating_mul(GRANTS_AHEAD as u32);
     }
 }

@@ -307,6 +307,80 @@ pub struct Opening {
     pub locators: Vec<Locator>,
 }
 
+/// What an endpoint must know of a local link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkTraits {
+    /// The longest frame it takes, header included.
+    pub frame_len_max: u16,
+    /// Sum the bodies of what leaves by it: it has no check of its own.
+    pub payload_check: bool,
+    /// It never loses, doubles, reorders or damages a frame.
+    pub is_reliable: bool,
+}
+
+/// Where a peer can be reached, as the endpoint has just learned. Whoever drives it says which of its links may lead there:
+/// `Endpoint::set_contact_links` at first contact, `Endpoint::add_path` for each pair later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLocators {
+    /// Who.
+    pub peer: PeerId,
+    /// First contact is about to be made with the one locator of its address; else it has joined, and these are its links'.
+    pub is_contact: bool,
+    /// Where, in the peer's order.
+    pub locators: Vec<Locator>,
+}
+
+/// Why a path was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathError {
+    /// The peer has not joined.
+    NotJoined,
+    /// There is one already by this link to this locator.
+    Known,
+    /// A peer has at most eight.
+    TooMany,
+    /// There is no such link.
+    NoLink,
+}
+
+/// Where a path of ours stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// Asked to prove itself this often, and not answered yet.
+    Unproven {
+        /// Challenges sent.
+        asked_count: u32,
+    },
+    /// In use: for all that is small if `is_main`, for bulk unless `is_spare`.
+    Proven {
+        /// The quickest: small messages and control go here.
+        is_main: bool,
+        /// Both its ends have another path, or a reliable one is there: used when those fail.
+        is_spare: bool,
+    },
+    /// It answered once and is silent now.
+    Left,
+}
+
+/// What is known of one path to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathInfo {
+    /// Its number.
+    pub number: u8,
+    /// By which local link.
+    pub link: u8,
+    /// To which of the peer's locators.
+    pub locator: Locator,
+    /// Where it stands.
+    pub state: PathState,
+    /// Mean round trip, if one was measured.
+    pub rtt_ns: Option<u64>,
+    /// Bytes per second it was seen to carry, if that was measured.
+    pub rate: Option<u64>,
+    /// Longest frame used now.
+    pub frame_len: u16,
+}
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Counts since the endpoint opened.

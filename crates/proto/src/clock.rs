@@ -185,12 +185,10 @@ impl Endpoint {
                 }
             }
         }
-        let unproven = |path: &crate::path::Path| {
-            path.standing != Standing::Proven && path.challenge_at <= now
-        };
         let probing =
             |path: &crate::path::Path| path.is_usable() && path.frame_probe_due(now).is_some();
-        if self.actives[active].paths.iter().any(|path| unproven(path) || probing(path)) {
+        let mut paths = self.actives[active].paths.iter();
+        if paths.any(|path| path.wants_challenge(now) || probing(path)) {
             self.make_ready(row);
         }
         self.tend_silence(now, row);
@@ -252,6 +250,7 @@ impl Endpoint {
             core::mem::replace(&mut path.flight, crate::sent::Flight::new(next_packet));
         let count = flight.abandon(&mut |content| self.on_content_lost(row, content));
         self.counters.packets_lost += u64::from(count);
+        self.refit(row);
     }
 
     fn gone_after_ns(&self, row: &Row) -> u64 {
@@ -296,8 +295,8 @@ impl Endpoint {
         } else if now.since_ns(self.actives[active].idle_since) >= REST_AFTER_NS
             && self.rows[row].phase == Phase::Joined
         {
-            let all_proven = self.actives[active].paths.iter().all(|path| path.is_usable());
-            if all_proven && !self.rows[row].is_ready && !self.is_owed(row) {
+            let has_hope = self.actives[active].paths.iter().any(|path| path.is_hopeful());
+            if !has_hope && !self.rows[row].is_ready && !self.is_owed(row) {
                 self.rest(row);
             }
         }
@@ -316,9 +315,7 @@ impl Endpoint {
             if path.is_usable() && this.phase == Phase::Joined {
                 at = at.min(path.frame_probe_at());
             }
-            if path.standing != Standing::Proven {
-                at = at.min(path.challenge_at.max(now + 1));
-            }
+            at = at.min(path.challenge_deadline().max(now + 1));
         }
         let waiting = active.ping || active.paths.iter().any(|path| !path.flight.is_empty());
         if !waiting && self.is_owed(row) {
@@ -351,22 +348,29 @@ impl Endpoint {
     /// The link says that longer frames do not pass on the way there (PROTOCOL §6.6).
     pub fn on_too_long(&mut self, link: u8, locator: &Locator, frame_len_max: usize) {
         let frame_len_max = frame_len_max.clamp(FRAME_LEN_FLOOR.into(), u16::MAX.into()) as u16;
-        for row in self.rows.ids() {
+        let rows: alloc::vec::Vec<u32> = self.rows.ids().collect();
+        for row in rows {
             let Some(active) = self.actives.get_mut(self.rows[row].active) else { continue };
-            for path in &mut active.paths {
-                if path.link == link && path.locator == *locator {
-                    path.limit_frame_len(frame_len_max);
-                }
+            let mut paths = active.paths.iter_mut();
+            if let Some(path) = paths.find(|path| path.leads_to(link, locator)) {
+                path.limit_frame_len(frame_len_max);
+                self.refit(row);
             }
         }
     }
 
     fn on_row_unreachable(&mut self, now: Instant, row: u32, link: u8, locator: &Locator) {
+        let active = self.rows[row].active;
         if self.rows[row].phase == Phase::Hello {
-            self.end_association(now, row, Some(GoneReason::Unreachable));
+            // There may be other links to try.
+            let contact = &mut self.actives[active].contact;
+            contact.links &= !(1 << link);
+            match contact.links {
+                0 => self.end_association(now, row, Some(GoneReason::Unreachable)),
+                _ => self.make_ready(row),
+            }
             return;
         }
-        let active = self.rows[row].active;
         let hit = |path: &crate::path::Path| {
             path.link == link && path.locator == *locator && !path.flight.is_empty()
         };

@@ -70,15 +70,13 @@ impl Endpoint {
         active.contact.hello_at = now;
         active.contact.hello_count = 0;
         active.contact.nonce = nonce;
-        let frame_len = self.settings.frame_len_max;
-        active.paths.push(Path::new(
-            0,
-            locator,
-            Standing::Proven,
-            frame_len,
-            self.settings.initial_rtt_ns,
-        ));
+        active.contact.links = 1;
+        let rtt_ns = self.settings.initial_rtt_ns;
+        let mut path = Path::new(0, locator, Standing::Proven, &self.links[0], rtt_ns);
+        path.set_source(0, Origin { link: 0, from: locator });
+        active.paths.push(path);
         self.show_path(0, locator);
+        self.show_locators(row, true, alloc::vec![locator]);
         self.make_ready(row);
         self.arm(now, row);
     }
@@ -197,8 +195,7 @@ impl Endpoint {
         }
         let fresh = matches!(echo, Some(Record::Echo { cookie }) if self.is_fresh(now, origin, address, hello, cookie));
         if fresh {
-            let path = &mut self.actives[active].paths[0];
-            (path.link, path.locator) = (origin.link, origin.from);
+            self.actives[active].paths[0].set_way(0, origin);
             self.counters.locators_changed += 1;
         } else {
             let version = self.rows[row].version;
@@ -357,6 +354,7 @@ impl Endpoint {
             .frame_len_max
             .min(known.frame_len_max.max(crate::limits::FRAME_LEN_FLOOR));
         let rtt_ns = self.settings.initial_rtt_ns;
+        let traits = self.traits_of(origin.link, frame_len);
         let this = &mut self.rows[row];
         this.phase = Phase::Joined;
         this.incarnation = known.incarnation;
@@ -371,30 +369,21 @@ impl Endpoint {
         active.contact.nonce = 0;
         match active.paths.first_mut() {
             Some(path) => {
-                (path.link, path.locator) = (origin.link, origin.from);
-                path.limit_frame_len(frame_len);
+                path.set_traits(&traits);
+                path.set_way(0, origin);
             }
-            None => active.paths.push(Path::new(
-                origin.link,
-                origin.from,
-                Standing::Proven,
-                frame_len,
-                rtt_ns,
-            )),
+            None => {
+                let mut path =
+                    Path::new(origin.link, origin.from, Standing::Proven, &traits, rtt_ns);
+                path.set_source(0, origin);
+                active.paths.push(path);
+            }
         }
-        // Further rails: link n here to link n there. Each is proven by a challenge before it carries content.
-        for (link, locator) in locators.enumerate().take(self.locators.len()).skip(1) {
-            active.paths.push(Path::new(
-                link as u8,
-                locator,
-                Standing::Unproven,
-                frame_len,
-                rtt_ns,
-            ));
-        }
-        for index in 0..active.paths.len() {
-            let path = &self.actives[self.rows[row].active].paths[index];
-            self.show_path(path.link, path.locator);
+        self.refit(row);
+        self.show_path(origin.link, origin.from);
+        let locators: alloc::vec::Vec<Locator> = locators.collect();
+        if self.locators.len() > 1 || locators.iter().any(|locator| *locator != origin.from) {
+            self.show_locators(row, false, locators);
         }
         self.counters.joined += 1;
         self.events.push_back(Event::Joined { peer: crate::types::PeerId(row) });
@@ -416,7 +405,7 @@ impl Endpoint {
             .filter(|record| !matches!(record, Record::Check { .. }));
         match records.next()? {
             Record::Challenge { nonce, cookie, incarnation, .. } => {
-                self.on_challenge(now, row, nonce, cookie, incarnation);
+                self.on_challenge(now, origin.link, row, (nonce, cookie, incarnation));
                 None
             }
             Record::Welcome(welcome) => self.on_welcome(now, origin, row, &welcome),
@@ -432,7 +421,13 @@ impl Endpoint {
         }
     }
 
-    fn on_challenge(&mut self, now: Instant, row: u32, nonce: u64, cookie: u64, incarnation: u64) {
+    fn on_challenge(
+        &mut self,
+        now: Instant,
+        link: u8,
+        row: u32,
+        (nonce, cookie, incarnation): (u64, u64, u64),
+    ) {
         let active = self.rows[row].active;
         if nonce != self.actives[active].contact.nonce {
             return;
@@ -448,6 +443,7 @@ impl Endpoint {
         this.phase = Phase::Echo;
         let active = &mut self.actives[active];
         active.contact.cookie = cookie;
+        active.paths[0].link = link; // the cookie is good for what comes from there
         active.ping = true; // say the echo even if there is no message left to carry it
         self.make_ready(row);
         self.arm(now, row);
@@ -659,15 +655,16 @@ impl Endpoint {
             path.candidate = None;
             path.probe_count = 0;
             self.counters.locators_changed += 1;
-        } else if path.standing != Standing::Proven && path.challenge_nonce == nonce && nonce != 0 {
+        } else if path.challenge_deadline() != Instant::NEVER
+            && path.challenge_nonce == nonce
+            && nonce != 0
+        {
             if path.standing == Standing::Left {
                 self.counters.paths_regained += 1;
             }
-            path.standing = Standing::Proven;
-            path.challenge_count = 0;
-            path.probe_count = 0;
-            path.rtt.on_sample(now, now.since_ns(path.challenge_sent_at), 0);
+            path.on_proven(now);
         }
+        self.refit(row);
         self.make_ready(row);
     }
 

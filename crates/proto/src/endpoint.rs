@@ -10,12 +10,13 @@ use core::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use crate::api::{Counters, Event, Opening, PeerError, TxFrame};
+use crate::api::{Counters, Event, LinkTraits, NewLocators, Opening, PeerError, TxFrame};
 use crate::arrival::{Arrival, Progress, Receive};
 use crate::contact::Reply;
 use crate::content::Content;
 use crate::farewell::Closing;
-use crate::grants::Grants;
+use crate::grants::Budgets;
+use crate::input::Origin;
 use crate::landing::Cursor;
 use crate::limits::{Limits, Settings, SettingsError};
 use crate::matching::Matcher;
@@ -41,6 +42,8 @@ pub struct Endpoint {
     pub(crate) identity: Identity,
     pub(crate) incarnation: u64,
     pub(crate) locators: Vec<Locator>,
+    /// What is known of each local link.
+    pub(crate) links: Box<[LinkTraits]>,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
     /// Key of this life: cookies, nonces and ids are drawn from it.
@@ -76,7 +79,7 @@ pub struct Endpoint {
     /// Whole messages whose association ended before their turn; keys of `arrivals`.
     pub(crate) orphans: VecDeque<u64>,
 
-    pub(crate) grants: Grants,
+    pub(crate) grants: Budgets,
     /// Arrivals that are granted, for the repeat of lost grants.
     pub(crate) granting: Vec<u32>,
     pub(crate) regrant_at: Instant,
@@ -99,6 +102,8 @@ pub struct Endpoint {
     pub(crate) accepted: Vec<Content>,
     /// Paths not yet shown by `poll_new_path`.
     pub(crate) new_paths: VecDeque<(u8, Locator)>,
+    /// Peers not yet shown by `poll_new_locators`.
+    pub(crate) new_locators: VecDeque<NewLocators>,
     pub(crate) closing: Option<Closing>,
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
@@ -127,12 +132,18 @@ impl Endpoint {
         }
         let [first, second, third, fourth] = opening.entropy;
         let key = Secret([first, second]);
+        let traits = LinkTraits {
+            frame_len_max: settings.frame_len_max,
+            payload_check: settings.payload_check,
+            is_reliable: false,
+        };
         let _ = now;
         Ok(Self {
             secret: opening.secret,
             identity: opening.identity,
             incarnation: third | 1,
             locators: opening.locators,
+            links: alloc::vec![traits; links].into_boxed_slice(),
             key,
             draw_count: 0,
             forgotten_count: 0,
@@ -154,7 +165,7 @@ impl Endpoint {
             held: BytePool::new(limits.held_len_max),
             envelope_count: 0,
             orphans: VecDeque::new(),
-            grants: Grants::new(settings.grant_policy, limits.grant_len_max),
+            grants: Budgets::new(settings.grant_policy, limits.grant_len_max),
             granting: Vec::new(),
             regrant_at: Instant::NEVER,
             cursors: alloc::vec![Cursor::NOWHERE; links].into_boxed_slice(),
@@ -168,6 +179,7 @@ impl Endpoint {
             wake_at: Instant::NEVER,
             accepted: Vec::new(),
             new_paths: VecDeque::new(),
+            new_locators: VecDeque::new(),
             closing: None,
             closed: false,
             counters: Counters::default(),
@@ -235,10 +247,8 @@ impl Endpoint {
         this.incarnation = incarnation;
         this.frame_len_max = frame_len_max;
         this.phase = Phase::Joined;
-        this.rest = Some(
-            Path::new(0, locator, Standing::Proven, frame_len_max, self.settings.initial_rtt_ns)
-                .rest(),
-        );
+        let frame_len_max = self.links[0].frame_len_max;
+        this.rest = Some(PathRest::new(0, locator, Standing::Proven, frame_len_max));
     }
 
     /// The peer with this identity.
@@ -341,14 +351,20 @@ impl Endpoint {
         let this = &mut self.rows[row];
         let mut active = self.spare.pop().unwrap_or_else(|| Box::new(Active::new(row)));
         active.row = row;
-        let (frame_len, rtt_ns) =
-            (this.frame_len_max.min(self.settings.frame_len_max), self.settings.initial_rtt_ns);
+        let rtt_ns = self.settings.initial_rtt_ns;
         let more = this.more_rest.take();
         for rest in this.rest.take().iter().chain(more.iter().flatten()) {
-            active.paths.push(Path::from_rest(rest, frame_len, rtt_ns));
+            let traits = self.links.get(usize::from(rest.link)).unwrap_or(&self.links[0]);
+            active.paths.push(Path::from_rest(rest, traits, rtt_ns));
+        }
+        if let Some(path) = active.paths.first_mut() {
+            // As a rule both ways of the first path are the same; if not, its next frame tells.
+            let way = Origin { link: path.link, from: path.locator };
+            path.set_source(0, way);
         }
         this.active = self.actives.insert(active);
-        this.active
+        self.refit(row);
+        self.rows[row].active
     }
 
     /// Puts the active record of a quiet row away, keeping what its paths must remember.

@@ -190,7 +190,8 @@ impl Endpoint {
     /// that is no more, and a repeated goodbye gets the same answer (PROTOCOL §3.8).
     fn answer_goodbye(&mut self, row: u32) {
         let this = &self.rows[row];
-        let path = &self.actives[this.active].paths[0];
+        let active = &self.actives[this.active];
+        let path = &active.paths[usize::from(active.main)];
         self.reply(Reply {
             link: path.link,
             locator: path.locator,

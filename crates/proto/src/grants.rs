@@ -275,6 +275,11 @@ impl Grants {
         self.nodes.get(slot as usize).map_or(0, |node| node.remaining)
     }
 
+    #[inline(always)]
+    fn has(&self, slot: u32) -> bool {
+        self.nodes.get(slot as usize).is_some_and(|node| node.started)
+    }
+
     fn node_mut(&mut self, slot: u32) -> Option<&mut Node> {
         self.nodes.get_mut(slot as usize).filter(|node| node.started)
     }
@@ -321,6 +326,73 @@ impl Grants {
         if list.head == NONE {
             self.occupied &= !(1 << class);
         }
+    }
+}
+
+/// The messages that share the budget, and those that need none: what comes by a link that never loses a frame waits at
+/// its sender, not in a socket (PROTOCOL §8.3).
+#[derive(Clone, Debug)]
+pub(crate) struct Budgets {
+    shared: Grants,
+    free: Grants,
+}
+
+impl Budgets {
+    pub(crate) fn new(policy: GrantPolicy, open_len_max: u64) -> Self {
+        Self { shared: Grants::new(policy, open_len_max), free: Grants::new(policy, u64::MAX) }
+    }
+
+    #[inline(always)]
+    fn of(&self, slot: u32) -> &Grants {
+        if self.free.has(slot) { &self.free } else { &self.shared }
+    }
+
+    #[inline(always)]
+    fn of_mut(&mut self, slot: u32) -> &mut Grants {
+        if self.free.has(slot) { &mut self.free } else { &mut self.shared }
+    }
+
+    pub(crate) fn start(&mut self, slot: u32, remaining: u64, is_free: bool) {
+        let budget = if is_free { &mut self.free } else { &mut self.shared };
+        budget.start(slot, remaining);
+    }
+
+    pub(crate) fn set_ready(&mut self, slot: u32, ready: bool) {
+        self.of_mut(slot).set_ready(slot, ready);
+    }
+
+    pub(crate) fn next(&self) -> Option<u32> {
+        self.shared.next().or_else(|| self.free.next())
+    }
+
+    /// Bytes that may be granted to this message now.
+    pub(crate) fn room(&self, slot: u32) -> u64 {
+        self.of(slot).room()
+    }
+
+    pub(crate) fn on_granted(&mut self, slot: u32, len: u64) {
+        self.of_mut(slot).on_granted(slot, len);
+    }
+
+    pub(crate) fn on_arrived(&mut self, slot: u32, len: u64) {
+        self.of_mut(slot).on_arrived(slot, len);
+    }
+
+    pub(crate) fn stop(&mut self, slot: u32) {
+        self.of_mut(slot).stop(slot);
+    }
+
+    pub(crate) fn open_of(&self, slot: u32) -> u64 {
+        self.of(slot).open_of(slot)
+    }
+
+    #[inline]
+    pub(crate) fn is_waiting(&self, slot: u32) -> bool {
+        self.of(slot).is_waiting(slot)
+    }
+
+    pub(crate) fn remaining_of(&self, slot: u32) -> u64 {
+        self.of(slot).remaining_of(slot)
     }
 }
 
@@ -468,6 +540,20 @@ mod tests {
         grants.on_arrived(0, 1000);
         grants.add_remaining(0, 2000);
         assert_eq!((grants.next(), grants.remaining_of(0), grants.open_len()), (Some(0), 2000, 0));
+    }
+
+    #[test]
+    fn a_full_budget_does_not_hold_up_those_that_need_none() {
+        let mut budgets = Budgets::new(GrantPolicy::SmallestFirst, 1000);
+        budgets.start(0, 5000, false);
+        budgets.on_granted(0, 1000);
+        assert_eq!(budgets.next(), None);
+        budgets.start(1, 5000, true);
+        assert_eq!((budgets.next(), budgets.room(0)), (Some(1), 0));
+        budgets.on_granted(1, 5000);
+        assert_eq!((budgets.next(), budgets.open_of(1), budgets.remaining_of(1)), (None, 5000, 0));
+        budgets.stop(1);
+        assert_eq!((budgets.open_of(0), budgets.open_of(1)), (1000, 0));
     }
 
     #[test]

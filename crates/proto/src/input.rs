@@ -7,8 +7,9 @@
 use crate::arrival::Verdict;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
-use crate::path::{AckDue, Candidate, Path};
-use crate::peer::{Phase, row_of_id};
+use crate::pairs::PATH_COUNT_MAX;
+use crate::path::{AckDue, Path};
+use crate::peer::{Active, Phase, row_of_id};
 use crate::post::SendStage;
 use crate::sabotage::Sabotage;
 use crate::sent::{Acked, Flight};
@@ -210,7 +211,13 @@ impl Endpoint {
             self.actives[active].is_checked = Some(view.crc().is_some());
         }
         let path_index = usize::from(header.path);
-        let Some(path) = self.actives[active].paths.get_mut(path_index) else { return };
+        if path_index >= self.actives[active].paths.len() && !self.make_place(row, path_index) {
+            return;
+        }
+        let path = &mut self.actives[active].paths[path_index];
+        if header.to != 0 {
+            path.is_checked_in = Some(view.crc().is_some());
+        }
         let packet = path.received.expand(header.packet);
         if !path.received.is_new(packet) {
             self.counters.packets_duplicate += 1;
@@ -219,8 +226,8 @@ impl Endpoint {
             self.make_ready(row);
             return;
         }
-        if path.locator != origin.from || path.link != origin.link {
-            self.on_new_locator(now, row, path_index, origin);
+        if path.source != origin.from || path.source_link != origin.link {
+            self.on_new_source(now, row, path_index, origin);
         }
         let local_id = self.rows[row].local_id;
         let (verdict, answer, message_count) =
@@ -349,6 +356,10 @@ impl Endpoint {
         let active = &mut **self.actives.get_mut(self.rows[row].active).expect("heard of");
         let path = &mut active.paths[path_index];
         Self::learn_from_ack(now, path, acked, delay_ns, in_flight_before);
+        if active.paths.len() > 1 {
+            active.learn_rate(now, path_index, acked.bytes);
+        }
+        let path = &mut active.paths[path_index];
         if !path.flight.is_empty() {
             if self.rows[row].phase == Phase::Joined
                 && !self.saboteur.makes(Sabotage::LossNeverDetected)
@@ -542,20 +553,27 @@ impl Endpoint {
         self.make_ready(row);
     }
 
-    /// Frames of a path come from somewhere else (PROTOCOL §3.11).
-    fn on_new_locator(&mut self, now: Instant, row: u32, path_index: usize, origin: Origin) {
-        let nonce = self.draw();
-        let active = self.rows[row].active;
-        let path = &mut self.actives[active].paths[path_index];
-        let asked = path.candidate.filter(|candidate| {
-            candidate.locator == origin.from
-                && candidate.link == origin.link
-                && now.since_ns(candidate.asked_at) < path.rtt.smoothed_ns()
-        });
-        if asked.is_none() {
-            path.candidate =
-                Some(Candidate { link: origin.link, locator: origin.from, nonce, asked_at: now });
-            self.challenge_path(row, path_index as u8, origin, nonce);
+    /// The peer has more paths than we; false if it has more than it may.
+    #[cold]
+    fn make_place(&mut self, row: u32, index: usize) -> bool {
+        if index >= PATH_COUNT_MAX {
+            return false;
         }
+        let (traits, rtt_ns) = (self.links[0], self.settings.initial_rtt_ns);
+        let paths = &mut self.actives[self.rows[row].active].paths;
+        while paths.len() <= index {
+            paths.push(Path::absent(&traits, rtt_ns));
+        }
+        true
+    }
+}
+
+impl Active {
+    /// One of several paths was acknowledged something.
+    #[inline(never)]
+    fn learn_rate(&mut self, now: Instant, index: usize, len: u64) {
+        let path = &mut self.paths[index];
+        path.rate.on_acked(now, len, !path.flight.is_empty(), &path.rtt);
+        self.choose_main();
     }
 }

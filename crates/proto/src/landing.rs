@@ -108,11 +108,13 @@ impl Endpoint {
         }
         let end = gap.1.min(progress.granted_to);
         let active = self.actives.get(self.rows[arrival.row].active)?;
-        let comes_here = active.paths.iter().any(|path| path.link == link);
-        if gap.0 >= end || !comes_here || self.is_checked(arrival.row) {
+        let mut paths = active.paths.iter().filter(|path| path.source_link == link);
+        let path = paths.next().filter(|_| gap.0 < end)?;
+        let own_check = || self.links[usize::from(link)].payload_check;
+        if path.is_checked_in.unwrap_or_else(own_check) {
             return None;
         }
-        let payload_len = match active.data_len_in {
+        let payload_len = match path.data_len_in {
             0 => self.data_len(arrival.row) as u32,
             len => len.into(),
         };
@@ -194,7 +196,7 @@ impl Endpoint {
         }
         let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
         let packet = path.received.expand(header.packet);
-        if packet <= path.received.largest() || path.link != link || path.locator != *from {
+        if packet <= path.received.largest() || path.source_link != link || path.source != *from {
             return None;
         }
         let offset = landing.offset.checked_sub(progress.offset)?;
@@ -227,7 +229,7 @@ impl Endpoint {
         self.rows[row].heard_at = now;
         let active = &mut **self.actives.get_mut(self.rows[row].active).expect("expected");
         active.welcome = false; // the peer has joined
-        active.data_len_in = train.payload_len;
+        active.paths[usize::from(train.header.path)].data_len_in = train.payload_len;
         self.cursors[usize::from(link)] = Cursor { slot, serial, offset: end };
         let progress = &mut self.progress[self.arrivals[slot].progress];
         progress.gaps.fill(train.offset, end, &mut |_, _| ());
@@ -275,7 +277,10 @@ impl Endpoint {
             && len >= FULL_LEN_MIN
             && let Some(active) = self.actives.get_mut(self.rows[row].active)
         {
-            active.data_len_in = len as u16;
+            let mut paths = active.paths.iter_mut();
+            if let Some(path) = paths.find(|path| path.source_link == link) {
+                path.data_len_in = len as u16;
+            }
         }
     }
 }

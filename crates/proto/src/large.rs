@@ -53,7 +53,9 @@ impl Endpoint {
         // simpler than granting around it, and its bytes are ignored when they come again.
         progress.granted_to = progress.first_wanted();
         let remaining = progress.cap - progress.granted_to;
-        self.grants.start(slot, remaining);
+        let active = self.actives.get(self.rows[self.arrivals[slot].row].active);
+        let is_free = active.is_some_and(|active| active.has_reliable());
+        self.grants.start(slot, remaining, is_free);
         self.granting.push(slot);
         self.regrant_at = self.regrant_at.min(look_at);
     }
@@ -116,7 +118,10 @@ impl Endpoint {
 
     /// Bytes of Data a frame from this peer holds.
     pub(crate) fn data_len(&self, row: u32) -> u64 {
-        let frame_len = self.rows[row].frame_len_max.min(self.settings.frame_len_max);
+        let frame_len = match self.actives.get(self.rows[row].active) {
+            Some(active) if active.frame_len > 0 => active.frame_len,
+            _ => self.rows[row].frame_len_max.min(self.settings.frame_len_max),
+        };
         let check_len = if self.is_checked(row) { CHECK_HEAD_LEN } else { 0 };
         u64::from(frame_len) - (HEADER_LEN + check_len + DATA_HEAD_LEN) as u64
     }
@@ -132,9 +137,8 @@ impl Endpoint {
         while let Some(slot) = self.grants.next() {
             let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
             let data_len = self.data_len(row);
-            let wanted = (u64::from(self.settings.grant_packets) * data_len)
-                .min(self.grants.remaining_of(slot));
-            let room = self.grants.room();
+            let wanted = self.grant_len(data_len).min(self.grants.remaining_of(slot));
+            let room = self.grants.room(slot);
             if room < wanted.min(data_len) {
                 break; // less than a frame: wait until more has arrived
             }
@@ -163,10 +167,28 @@ impl Endpoint {
         let data_len = self.data_len(self.arrivals[slot].row);
         let open = self.grants.open_of(slot);
         // By products, not quotients: this is asked for every frame.
-        let grant_len = u64::from(self.settings.grant_packets) * data_len;
-        let open_max = (u64::from(self.settings.grant_ahead) * data_len)
-            .min(u64::from(self.settings.grants_in_flight - 1) * grant_len);
+        let settings = &self.settings;
+        let (grant_len, ahead_len) = match settings.grant_len {
+            0 => (
+                u64::from(settings.grant_packets) * data_len,
+                u64::from(settings.grant_ahead) * data_len,
+            ),
+            len => (u64::from(len), u64::from(settings.grant_ahead_len)),
+        };
+        let open_max = ahead_len.min(u64::from(settings.grants_in_flight - 1) * grant_len);
         self.grants.set_ready(slot, open <= open_max);
+    }
+
+    /// Bytes of a grant for frames with this much payload: whole frames, and whole trains of them.
+    fn grant_len(&self, data_len: u64) -> u64 {
+        let settings = &self.settings;
+        if settings.grant_len == 0 {
+            return u64::from(settings.grant_packets) * data_len;
+        }
+        let frame_count = (u64::from(settings.grant_len) / data_len).max(1);
+        let train_count = (u64::from(settings.grant_train_len) / data_len).max(1);
+        let whole_count = frame_count / train_count * train_count;
+        data_len * if whole_count > 0 { whole_count } else { frame_count }
     }
 
     /// Granted bytes.
@@ -243,8 +265,9 @@ impl Endpoint {
             let slot = self.granting[at];
             let row = self.arrivals[slot].row;
             let active = self.activate(row);
-            let patience =
-                REGRANT_PROBES * self.actives[active].paths[0].probe_ns(self.settings.ack_delay_ns);
+            let usable = self.actives[active].paths.iter().filter(|path| path.is_usable());
+            let probe_ns = usable.map(|path| path.probe_ns(self.settings.ack_delay_ns)).max();
+            let patience = REGRANT_PROBES * probe_ns.unwrap_or(self.settings.initial_rtt_ns);
             let progress = &mut self.progress[self.arrivals[slot].progress];
             let due = progress.progressed_at + patience;
             if now < due {

@@ -26,6 +26,7 @@ mod ack;
 mod api;
 mod arrival;
 mod arrive;
+mod choice;
 mod clock;
 mod contact;
 mod content;
@@ -41,11 +42,13 @@ mod limits;
 pub mod matching;
 mod output;
 mod overflow;
+mod pairs;
 mod path;
 mod peer;
 mod pool;
 mod post;
 mod quick;
+mod rate;
 mod ring;
 mod rtt;
 mod sabotage;
@@ -61,13 +64,15 @@ pub mod wire;
 mod wraps;
 
 pub use api::{
-    Claim, Counters, Envelope, Event, Failure, GoneReason, Level, List, Opening, Payload,
-    PeerError, Piece, PostError, RecvSpec, SendSpec, Source, TxFrame, Use,
+    Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
+    Opening, PathError, PathInfo, PathState, Payload, PeerError, Piece, PostError, RecvSpec,
+    SendSpec, Source, TxFrame, Use,
 };
 pub use endpoint::Endpoint;
 pub use gaps::GapSet;
 pub use landing::Landing;
 pub use limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};
+pub use pairs::PATH_COUNT_MAX;
 pub use sabotage::Sabotage;
 pub use train::TxTrain;
 pub use types::{

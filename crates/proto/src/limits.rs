@@ -54,6 +54,12 @@ pub struct Settings {
     pub grant_packets: u32,
     /// How many granted frames are still missing when the next grant goes out: RMPP's 0…15.
     pub grant_ahead: u32,
+    /// Bytes per grant, whatever the length of a frame, which may differ from path to path; 0: `grant_packets` says.
+    pub grant_len: u32,
+    /// With `grant_len`: granted bytes still missing when the next grant goes out.
+    pub grant_ahead_len: u32,
+    /// With `grant_len`: bytes that links send in one go; a grant is whole trains if it can.
+    pub grant_train_len: u32,
     /// Grants open per message: MX's 4.
     pub grants_in_flight: u32,
     /// Who is granted next.
@@ -88,6 +94,9 @@ impl Default for Settings {
             eager_len_max: 32 << 10,
             grant_packets: 16,
             grant_ahead: 32,
+            grant_len: 0,
+            grant_ahead_len: 0,
+            grant_train_len: 0,
             grants_in_flight: 4,
             grant_policy: GrantPolicy::SmallestFirst,
             ack_every: 8,

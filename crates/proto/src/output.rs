@@ -12,8 +12,7 @@ use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
 use crate::limits::FRAME_LEN_FLOOR;
-use crate::path::Standing;
-use crate::peer::{Active, NO_MESSAGE, Notice, Phase};
+use crate::peer::{NO_MESSAGE, Notice, Phase};
 use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
@@ -25,10 +24,13 @@ use crate::wire::{self, AckRepr, Class, FORM_STRANGER, Header, MessageHead, Writ
 const PIECE_LEN_MIN: usize = 64;
 
 impl Endpoint {
-    /// Whether `poll_new_path`, `poll_train` or `poll_transmit` may have something. What a driver that spins asks first.
+    /// Whether `poll_new_locators`, `poll_new_path`, `poll_train` or `poll_transmit` may have something. What a driver that spins asks first.
     #[inline]
     pub fn has_output(&self) -> bool {
-        self.rows.first_ready() != NONE || !self.replies.is_empty() || !self.new_paths.is_empty()
+        self.rows.first_ready() != NONE
+            || !self.replies.is_empty()
+            || !self.new_paths.is_empty()
+            || !self.new_locators.is_empty()
     }
 
     /// The next frame to send, if there is one. The driver gathers `tx.body`, calls `tx.seal`, and sends.
@@ -139,6 +141,7 @@ impl Endpoint {
         contact.hello_count += 1;
         let pause_ns = self.hello_pause_ns(count);
         self.actives[active].contact.hello_at = now + pause_ns;
+        self.turn_contact(row);
         let this = &self.rows[row];
         let path = &self.actives[active].paths[0];
         start(tx, path.link, &path.locator, this.secret);
@@ -157,13 +160,14 @@ impl Endpoint {
         if self.rows[row].phase != Phase::Joined || self.actives[active].paths.len() == 1 {
             return false;
         }
-        let due = |path: &crate::path::Path| {
-            path.standing != Standing::Proven && path.challenge_at <= now
-        };
-        let Some(index) = self.actives[active].paths.iter().position(due) else { return false };
+        let mut paths = self.actives[active].paths.iter();
+        let Some(index) = paths.position(|path| path.wants_challenge(now)) else { return false };
         let nonce = self.draw();
-        let pause_ns = self.hello_pause_ns(self.actives[active].paths[index].challenge_count);
         let path = &mut self.actives[active].paths[index];
+        let pause_ns = path.challenge_pause_ns(2 * self.settings.initial_rtt_ns);
+        // Every other one is as long as frames may be: its answer tells that long frames pass too (PROTOCOL §6.6).
+        let is_long = path.challenge_count.is_multiple_of(2) && path.frame_len > FRAME_LEN_FLOOR;
+        path.challenge_len = if is_long { path.frame_len } else { 0 };
         path.challenge_nonce = nonce;
         path.challenge_sent_at = now;
         path.challenge_count += 1;
@@ -172,7 +176,14 @@ impl Endpoint {
         start(tx, path.link, &path.locator, this.secret);
         let header =
             Header { to: this.remote_id, packet: 0, path: index as u8, form: this.version };
-        Writer::begin(&mut tx.head, header).path_challenge(index as u8, nonce);
+        let mut writer = Writer::begin(&mut tx.head, header);
+        writer.path_challenge(index as u8, nonce);
+        if is_long {
+            let pad_len = usize::from(path.frame_len) - writer.len() - wire::PAD_HEAD_LEN;
+            writer.pad(pad_len as u16);
+            tx.body.push(Piece { source: Source::Zero, len: pad_len as u32 });
+            tx.body_len = pad_len;
+        }
         self.arm(now + pause_ns, row);
         true
     }
@@ -180,7 +191,8 @@ impl Endpoint {
     /// A numbered frame: whatever is waiting and fits.
     fn write_packet(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let active = self.rows[row].active;
-        let Some(index) = self.actives[active].choose_path(now) else { return false };
+        let unsent_len = self.unsent_len(row);
+        let Some(index) = self.actives[active].choose_path(now, unsent_len) else { return false };
         let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
         let joined = this.phase == Phase::Joined;
@@ -196,7 +208,7 @@ impl Endpoint {
         let frame_len = if joined { path.frame_len } else { path.frame_len.min(FRAME_LEN_FLOOR) };
         let frame_len = usize::from(frame_len);
         let mut writer = Writer::begin(&mut tx.head, header);
-        if self.settings.payload_check {
+        if path.payload_check {
             writer.check();
         }
         let bare_len = writer.len();
@@ -542,6 +554,20 @@ impl Endpoint {
         true
     }
 
+    /// What may leave of the granted message whose turn it is. Asked only where there are several paths to share it.
+    pub(crate) fn unsent_len(&self, row: u32) -> u64 {
+        let active = &self.actives[self.rows[row].active];
+        match active.granted.front() {
+            Some(&(slot, serial))
+                if active.paths.len() > 1 && self.outgoing.holds(slot, serial) =>
+            {
+                let send = &self.outgoing[slot];
+                self.parts.get(send.parts).map_or(0, |parts| parts.unsent.missing_len())
+            }
+            _ => 0,
+        }
+    }
+
     /// One piece of granted data; the granted messages take turns.
     fn write_data(&mut self, row: u32, index: usize, frame: &mut Frame<'_>) {
         let active = &mut self.actives[self.rows[row].active];
@@ -570,57 +596,6 @@ impl Endpoint {
             }
             return;
         }
-    }
-}
-
-impl Active {
-    /// Something that elicits an acknowledgement is waiting.
-    #[inline]
-    pub(crate) fn has_content(&self) -> bool {
-        !self.control.is_empty() || !self.resend.is_empty() || self.unsent != NONE || self.ping
-    }
-
-    /// The path for the next frame (PROTOCOL §10.2): one with a probe due; else, if there is something to say,
-    /// the quickest with window; data spreads by free window.
-    fn choose_path(&self, now: Instant) -> Option<usize> {
-        if self.paths.len() == 1 {
-            return Some(0);
-        }
-        if let Some(index) = self.paths.iter().position(|path| path.probe_now && path.is_usable()) {
-            return Some(index);
-        }
-        let wants_longer =
-            |path: &crate::path::Path| path.is_usable() && path.frame_probe_due(now).is_some();
-        if let Some(index) = self.paths.iter().position(wants_longer) {
-            return Some(index);
-        }
-        let usable = || self.paths.iter().enumerate().filter(|(_, path)| path.is_usable());
-        let quickest = |with_window: bool| {
-            usable()
-                .filter(|(_, path)| !with_window || path.has_window())
-                .min_by_key(|(_, path)| path.rtt.smoothed_ns())
-                .map(|(index, _)| index)
-        };
-        if !self.control.is_empty() {
-            return quickest(false);
-        }
-        // An acknowledgement goes back the way the packet came: nothing would tell us that another way is dead.
-        if let Some(index) = self.paths.iter().position(|path| path.ack_at_once) {
-            return if self.paths[index].is_usable() { Some(index) } else { quickest(false) };
-        }
-        if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
-            return self.widest_path();
-        }
-        quickest(true).or_else(|| quickest(false))
-    }
-
-    /// The path with the most free window, if there is one with any.
-    pub(crate) fn widest_path(&self) -> Option<usize> {
-        let usable = self.paths.iter().enumerate().filter(|(_, path)| path.is_usable());
-        usable
-            .filter(|(_, path)| path.has_window())
-            .max_by_key(|(_, path)| path.free_window())
-            .map(|(index, _)| index)
     }
 }
 

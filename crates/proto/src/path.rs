@@ -3,9 +3,19 @@
 //! PROTOCOL §5.1, §6. A path is *proven* by an answered first contact or path challenge; it is *left* when its
 //! probes go unanswered while another path works, and taken back when it answers (§6.5). What a path remembers
 //! while its peer is idle is `PathRest`; the rest is made anew when traffic starts again.
+//!
+//! Path numbers are their sender's, so number n of ours and number n of the peer's are strangers that share a place:
+//!
+//! ```text
+//!   Path n   ours:   link, locator ──▶ flight, rtt, window        what we send on our path n
+//!            theirs: source ──▶ received, acks owed, `back`       what comes on their path n; `back`: ours that leads there
+//! ```
 
 use crate::ack::Received;
+use crate::api::LinkTraits;
+use crate::input::Origin;
 use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND, Settings};
+use crate::rate::Rate;
 use crate::rtt::Rtt;
 use crate::sent::Flight;
 use crate::types::{Instant, Locator};
@@ -24,6 +34,8 @@ const FRAME_PROBE_NS_MAX: u64 = 60 * SECOND;
 /// Whether a path may carry content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
+    /// We have no path of this number; the peer has, or had.
+    Absent,
     /// Never answered yet; challenged with back-off.
     Unproven,
     /// In use.
@@ -58,8 +70,11 @@ pub(crate) struct PathRest {
     next_packet: u64,
     received_floor: u64,
     rtt_ns: u32,
+    /// In units of 2^10 bytes per second; 0: not known.
+    rate: u32,
     frame_len: u16,
-    link: u8,
+    frame_len_max: u16,
+    pub(crate) link: u8,
     pub(crate) standing: Standing,
 }
 
@@ -92,8 +107,28 @@ pub(crate) struct Path {
     pub(crate) challenge_nonce: u64,
     pub(crate) challenge_sent_at: Instant,
     pub(crate) candidate: Option<Candidate>,
+    /// Where frames of the peer's path of this number come from: our link, its locator.
+    pub(crate) source_link: u8,
+    pub(crate) source: Locator,
+    /// Our path that leads there, or `NO_PATH`.
+    pub(crate) back: u8,
+    /// Whether those frames state sums of their bodies, if any came.
+    pub(crate) is_checked_in: Option<bool>,
+    /// Payload of their full Data frames; 0: not known.
+    pub(crate) data_len_in: u16,
+    /// Sum bodies of what we send here.
+    pub(crate) payload_check: bool,
+    /// The link never loses a frame.
+    pub(crate) is_reliable: bool,
+    /// Both its ends have another path (PROTOCOL §10.2).
+    pub(crate) is_spare: bool,
+    /// The latest challenge was as long as this; 0: it was short.
+    pub(crate) challenge_len: u16,
+    pub(crate) rate: Rate,
+    /// The round trip it woke with was measured once.
+    has_old_rtt: bool,
     pub(crate) frame_len: u16,
-    frame_len_max: u16,
+    pub(crate) frame_len_max: u16,
     full_lost_count: u8,
     /// The shortest of the long frames lost since one as long arrived.
     lost_len_min: u16,
@@ -102,31 +137,55 @@ pub(crate) struct Path {
     frame_probe_len: u16,
 }
 
+/// No path of ours.
+pub(crate) const NO_PATH: u8 = u8::MAX;
+/// Challenges without an answer after which a path is no reason to keep its peer's record awake: one that never answered, and
+/// one that did, for which that is about a minute.
+const UNPROVEN_HOPE_COUNT: u32 = 10;
+const LEFT_HOPE_COUNT: u32 = 64;
+
 /// So many messages in a frame count as one more frame to be acknowledged.
 const MESSAGES_PER_FRAME: u32 = 4;
 
-impl Path {
-    pub(crate) fn new(
-        link: u8,
-        locator: Locator,
-        standing: Standing,
-        frame_len: u16,
-        rtt_ns: u64,
-    ) -> Self {
-        let rest = PathRest {
+impl PathRest {
+    pub(crate) fn new(link: u8, locator: Locator, standing: Standing, frame_len: u16) -> Self {
+        Self {
             link,
             locator,
             standing,
             next_packet: 1,
             received_floor: 0,
             rtt_ns: 0,
+            rate: 0,
             frame_len,
-        };
-        Self::from_rest(&rest, frame_len, rtt_ns)
+            frame_len_max: frame_len,
+        }
+    }
+}
+
+impl Path {
+    pub(crate) fn new(
+        link: u8,
+        locator: Locator,
+        standing: Standing,
+        traits: &LinkTraits,
+        rtt_ns: u64,
+    ) -> Self {
+        Self::from_rest(
+            &PathRest::new(link, locator, standing, traits.frame_len_max),
+            traits,
+            rtt_ns,
+        )
     }
 
-    pub(crate) fn from_rest(rest: &PathRest, frame_len_max: u16, initial_rtt_ns: u64) -> Self {
+    /// A place for what comes on the peer's path of this number.
+    pub(crate) fn absent(traits: &LinkTraits, rtt_ns: u64) -> Self {
+        Self::new(u8::MAX, Locator::default(), Standing::Absent, traits, rtt_ns)
+    }
+
+    pub(crate) fn from_rest(rest: &PathRest, traits: &LinkTraits, initial_rtt_ns: u64) -> Self {
         let rtt_ns = if rest.rtt_ns == 0 { initial_rtt_ns } else { u64::from(rest.rtt_ns) };
+        let frame_len_max = rest.frame_len_max;
         let short = rest.frame_len < frame_len_max;
         Self {
             link: rest.link,
@@ -148,6 +207,17 @@ impl Path {
             challenge_nonce: 0,
             challenge_sent_at: Instant(0),
             candidate: None,
+            source_link: u8::MAX,
+            source: Locator::default(),
+            back: NO_PATH,
+            is_checked_in: None,
+            data_len_in: 0,
+            payload_check: traits.payload_check,
+            is_reliable: traits.is_reliable,
+            is_spare: false,
+            challenge_len: 0,
+            rate: Rate::new(u64::from(rest.rate) << 10),
+            has_old_rtt: rest.rtt_ns != 0,
             frame_len: rest.frame_len,
             frame_len_max,
             full_lost_count: 0,
@@ -163,15 +233,110 @@ impl Path {
             locator: self.locator,
             next_packet: self.flight.next_packet(),
             received_floor: self.received.largest().max(self.received.floor()),
-            rtt_ns: if self.rtt.has_sample() {
-                self.rtt.smoothed_ns().min(u64::from(u32::MAX)) as u32
-            } else {
-                0
-            },
+            rtt_ns: self.known_rtt_ns().unwrap_or(0).min(u64::from(u32::MAX)) as u32,
+            rate: (self.rate.measured() >> 10).min(u64::from(u32::MAX)) as u32,
             frame_len: self.frame_len,
+            frame_len_max: self.frame_len_max,
             link: self.link,
             standing: self.standing,
         }
+    }
+
+    /// A place that had only the peer's path gets one of ours, still to be proven.
+    pub(crate) fn become_path(&mut self, link: u8, locator: Locator, traits: &LinkTraits) {
+        debug_assert!(self.standing == Standing::Absent && self.flight.is_empty());
+        (self.link, self.locator, self.standing) = (link, locator, Standing::Unproven);
+        (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
+        (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
+        self.window = Window::new(self.frame_len);
+    }
+
+    /// First contact is tried by this link.
+    pub(crate) fn set_link(&mut self, link: u8, traits: &LinkTraits) {
+        self.link = link;
+        self.source_link = link;
+        (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
+        (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
+        self.window = Window::new(self.frame_len);
+    }
+
+    /// It turns out to leave by another link.
+    pub(crate) fn set_traits(&mut self, traits: &LinkTraits) {
+        (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
+        self.limit_frame_len(traits.frame_len_max);
+    }
+
+    /// It answered the latest challenge.
+    pub(crate) fn on_proven(&mut self, now: Instant) {
+        self.standing = Standing::Proven;
+        self.challenge_count = 0;
+        self.probe_count = 0;
+        self.rtt.on_sample(now, now.since_ns(self.challenge_sent_at), 0);
+        if self.challenge_len < self.frame_len && self.frame_len > FRAME_LEN_FLOOR {
+            // Short frames pass; whether long ones do is asked next.
+            self.frame_len = self.challenge_len.max(FRAME_LEN_FLOOR);
+            (self.frame_probe_at, self.frame_probe_len) = (now, 0);
+        }
+    }
+
+    /// Whether it is this way.
+    pub(crate) fn leads_to(&self, link: u8, locator: &Locator) -> bool {
+        self.standing != Standing::Absent && self.link == link && self.locator == *locator
+    }
+
+    /// Both directions of path number `index` are this way.
+    pub(crate) fn set_way(&mut self, index: u8, way: Origin) {
+        (self.link, self.locator) = (way.link, way.from);
+        self.set_source(index, way);
+    }
+
+    /// The peer's path of this number comes from there.
+    pub(crate) fn set_source(&mut self, back: u8, way: Origin) {
+        (self.source_link, self.source, self.back) = (way.link, way.from, back);
+    }
+
+    /// Must prove itself, and may be asked now.
+    pub(crate) fn wants_challenge(&self, now: Instant) -> bool {
+        self.challenge_deadline() <= now
+    }
+
+    /// When it is to be challenged next.
+    pub(crate) fn challenge_deadline(&self) -> Instant {
+        match self.standing {
+            Standing::Unproven | Standing::Left => self.challenge_at,
+            Standing::Absent | Standing::Proven => Instant::NEVER,
+        }
+    }
+
+    /// Waits for an answer that may well come.
+    pub(crate) fn is_hopeful(&self) -> bool {
+        match self.standing {
+            Standing::Unproven => self.challenge_count < UNPROVEN_HOPE_COUNT,
+            Standing::Left => self.challenge_count < LEFT_HOPE_COUNT,
+            Standing::Absent | Standing::Proven => false,
+        }
+    }
+
+    /// The pause after a challenge. One that never answered is asked ever more seldom; one that did may come back.
+    pub(crate) fn challenge_pause_ns(&self, first_ns: u64) -> u64 {
+        let count = self.challenge_count;
+        let is_asked_for_form = count >= UNPROVEN_HOPE_COUNT && self.standing == Standing::Unproven;
+        let most_ns = if is_asked_for_form { 30 * SECOND } else { SECOND };
+        (first_ns << count.min(16)).min(most_ns)
+    }
+
+    /// The mean round trip, if it was ever measured.
+    pub(crate) fn known_rtt_ns(&self) -> Option<u64> {
+        (self.rtt.has_sample() || self.has_old_rtt).then(|| self.rtt.smoothed_ns())
+    }
+
+    /// Bytes per second it carries: as measured, or as its window would allow.
+    pub(crate) fn rate(&self) -> u64 {
+        match self.rate.measured() {
+            0 => self.window.len() * 1_000_000_000 / self.rtt.smoothed_ns().max(1),
+            measured => measured,
+        }
+        .max(1)
     }
 
     /// The peer takes no longer frames than this.
@@ -329,8 +494,11 @@ impl Path {
 mod tests {
     use super::*;
 
+    const TRAITS: LinkTraits =
+        LinkTraits { frame_len_max: 1472, payload_check: false, is_reliable: false };
+
     fn fresh() -> Path {
-        Path::new(0, Locator::default(), Standing::Proven, 1472, MS)
+        Path::new(0, Locator::default(), Standing::Proven, &TRAITS, MS)
     }
 
     #[test]
@@ -370,7 +538,7 @@ mod tests {
         busy.flight.add(crate::content::Content::Ping);
         assert_eq!(busy.flight.on_sent(Instant(5), 40), 1);
         busy.received.record(9, Instant(5));
-        let again = Path::from_rest(&busy.rest(), 1472, MS);
+        let again = Path::from_rest(&busy.rest(), &TRAITS, MS);
         assert_eq!(again.flight.next_packet(), 2, "numbers are never reused");
         assert!(!again.received.is_new(9) && again.received.is_new(10));
     }

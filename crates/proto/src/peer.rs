@@ -106,6 +106,10 @@ pub(crate) struct Row {
 pub(crate) struct Active {
     pub(crate) row: u32,
     pub(crate) paths: Vec<Path>,
+    /// The path for small messages and control.
+    pub(crate) main: u8,
+    /// The longest frame that paths in use may have; 0: none is.
+    pub(crate) frame_len: u16,
     /// Outgoing messages in order of their numbers: first, last, and the first never sent.
     pub(crate) first: u32,
     pub(crate) last: u32,
@@ -116,8 +120,6 @@ pub(crate) struct Active {
     pub(crate) granted: VecDeque<(u32, u32)>,
     /// Whether the peer's frames state sums of their bodies, if it sent any.
     pub(crate) is_checked: Option<bool>,
-    /// Payload of its full Data frames; 0: not known.
-    pub(crate) data_len_in: u16,
     /// Notices to send.
     pub(crate) control: VecDeque<Notice>,
     /// Cost of eager messages in flight, and what the peer would hold (PROTOCOL §5.5).
@@ -145,6 +147,8 @@ pub(crate) struct Contact {
     pub(crate) hello_count: u32,
     pub(crate) nonce: u64,
     pub(crate) cookie: u64,
+    /// The links that may lead to the peer: bit n for link n.
+    pub(crate) links: u8,
 }
 
 /// Our goodbye to a peer.
@@ -172,13 +176,14 @@ impl Active {
         Self {
             row,
             paths: Vec::new(),
+            main: 0,
+            frame_len: 0,
             first: NONE,
             last: NONE,
             unsent: NONE,
             resend: VecDeque::new(),
             granted: VecDeque::new(),
             is_checked: None,
-            data_len_in: 0,
             control: VecDeque::new(),
             eager_in_flight: 0,
             credit_len: INITIAL_CREDIT,

@@ -46,22 +46,23 @@ impl Endpoint {
 
 /// Out.
 impl Endpoint {
-    /// A frame of whole messages to a joined peer over its only path (`Endpoint::write_packet`).
+    /// A frame of whole messages to a joined peer over its only path, or the main one while no other wants anything
+    /// (`Endpoint::write_packet`).
     #[inline(always)]
     pub(crate) fn write_quick(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let this = &mut self.rows[row];
         let Some(active) = self.actives.get_mut(this.active) else { return false };
         let active = &mut **active;
-        if this.phase != Phase::Joined || !active.is_plain() {
+        let Some(index) = active.plain_path(now).filter(|_| this.phase == Phase::Joined) else {
             return false;
-        }
-        let (slot, path) = (active.unsent, &mut active.paths[0]);
+        };
+        let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
         let (serial, send) = self.outgoing.get_with_serial(slot);
-        if send.next != NONE || send.immediate.is_some() || self.settings.payload_check {
-            return self.write_plain(now, row, tx);
+        if send.next != NONE || send.immediate.is_some() || path.payload_check {
+            return self.write_plain(now, row, index, tx);
         }
         if path.ack_pending_count > 0 {
-            return self.write_answer(now, row, tx);
+            return self.write_answer(now, row, index, tx);
         }
         let Some(cost) = may_go(send, this, active.eager_in_flight, active.credit_len) else {
             return false;
@@ -73,7 +74,7 @@ impl Endpoint {
         }
         start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet() as u32;
-        let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
+        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.secret);
         if len > 0 {
             tx.body.push(Piece { source: send.source(0), len });
@@ -98,11 +99,11 @@ impl Endpoint {
 
     /// The same for one simple message with an acknowledgement that is pending. The row is plain.
     #[inline(never)]
-    fn write_answer(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+    fn write_answer(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
         let credit_len = self.credit_for_peers();
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("plain");
-        let path = &mut active.paths[0];
+        let path = &mut active.paths[usize::from(index)];
         let slot = active.unsent;
         let (serial, send) = self.outgoing.get_with_serial(slot);
         let Some(cost) = may_go(send, this, active.eager_in_flight, active.credit_len) else {
@@ -113,12 +114,12 @@ impl Endpoint {
         if frame_len > usize::from(path.frame_len) || self.saboteur.makes(Sabotage::AckOneTooHigh) {
             return false;
         }
-        let Some(ack) = ack_repr(path.received.ack_without_holes(now), credit_len) else {
+        let Some(ack) = ack_repr(index, path.received.ack_without_holes(now), credit_len) else {
             return false;
         };
         start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet() as u32;
-        let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
+        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.secret);
         if len > 0 {
             tx.body.push(Piece { source: send.source(0), len });
@@ -147,15 +148,15 @@ impl Endpoint {
     /// The same for several messages, or one that is not quite as simple, with or without an acknowledgement. The row is
     /// plain.
     #[inline(never)]
-    fn write_plain(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+    fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
         let credit_len = self.credit_for_peers();
-        let is_checked = self.settings.payload_check;
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("plain");
-        let path = &mut active.paths[0];
+        let path = &mut active.paths[usize::from(index)];
+        let is_checked = path.payload_check;
         let ack = match path.ack_pending_count {
             0 => None,
-            _ => ack_repr(path.received.ack_without_holes(now), credit_len),
+            _ => ack_repr(index, path.received.ack_without_holes(now), credit_len),
         };
         let has_ack = ack.is_some();
         if has_ack != (path.ack_pending_count > 0)
@@ -179,7 +180,7 @@ impl Endpoint {
         }
         start(tx, path.link, &path.locator, this.secret);
         let packet = path.flight.next_packet() as u32;
-        let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
+        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         let mut writer = Writer::begin(&mut tx.head, header);
         if is_checked {
             writer.check();
@@ -189,9 +190,10 @@ impl Endpoint {
         }
         let probe_at = probe_at(now, path, &self.settings);
         let has_granted = !active.granted.is_empty();
-        tx.body_len = write_run(&mut writer, &mut tx.body, this, active, &mut self.outgoing);
+        tx.body_len =
+            write_run(&mut writer, &mut tx.body, this, (active, index), &mut self.outgoing);
         let is_spent = active.unsent == NONE && !has_granted;
-        let path = &mut active.paths[0];
+        let path = &mut active.paths[usize::from(index)];
         path.flight.on_sent(now, (tx.head.len() + tx.body_len) as u16);
         if has_ack {
             forget_timer(&mut self.ack_timers, path.ack_due, row);
@@ -216,22 +218,23 @@ impl Endpoint {
         let Some(active) = self.actives.get_mut(this.active) else { return false };
         let active = &mut **active;
         let is_alone = active.unsent == NONE && active.is_only_messages();
-        let [path] = &mut active.paths[..] else { return false };
+        let Some(index) = active.quick_path(now).filter(|_| is_alone) else { return false };
+        let path = &mut active.paths[usize::from(index)];
         if this.phase != Phase::Joined
-            || !is_alone
             || !path.ack_at_once
+            || path.back != index
             || self.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
         }
-        let Some(ack) = ack_repr(path.received.ack_without_holes(now), credit_len) else {
+        let Some(ack) = ack_repr(index, path.received.ack_without_holes(now), credit_len) else {
             return false;
         };
         start(tx, path.link, &path.locator, this.secret);
         let packet = path.flight.next_packet() as u32;
-        let header = Header { to: this.remote_id, packet, path: 0, form: this.version };
+        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         let mut writer = Writer::begin(&mut tx.head, header);
-        if self.settings.payload_check {
+        if path.payload_check {
             writer.check();
         }
         writer.ack(&ack, &[]);
@@ -262,11 +265,11 @@ fn forget_timer(timers: &mut Ring<(Instant, u32)>, ack_due: Instant, row: u32) {
     }
 }
 
-/// An Ack of path 0.
+/// An Ack of a path.
 #[inline(always)]
-fn ack_repr(head: Option<AckHead>, credit_len: u32) -> Option<AckRepr> {
+fn ack_repr(path: u8, head: Option<AckHead>, credit_len: u32) -> Option<AckRepr> {
     let AckHead { largest, first_len, delay_ns, .. } = head?;
-    Some(AckRepr { path: 0, largest: largest as u32, first_len, delay_ns, credit_len })
+    Some(AckRepr { path, largest: largest as u32, first_len, delay_ns, credit_len })
 }
 
 /// As many whole messages as may go and fit, of which there is one at least; the length of their payload.
@@ -275,10 +278,10 @@ fn write_run(
     writer: &mut Writer<'_>,
     body: &mut Vec<Piece>,
     this: &Row,
-    active: &mut Active,
+    (active, index): (&mut Active, u8),
     outgoing: &mut Slab<Outgoing>,
 ) -> usize {
-    let path = &mut active.paths[0];
+    let path = &mut active.paths[usize::from(index)];
     let frame_len = usize::from(path.frame_len);
     let mut body_len = 0;
     let (mut slot, mut in_flight) = (active.unsent, active.eager_in_flight);
@@ -415,11 +418,12 @@ impl Endpoint {
     #[inline(never)]
     fn on_ack_of_only(&mut self, now: Instant, active_slot: u32, ack: &AckRepr) -> bool {
         let active = &mut **self.actives.get_mut(active_slot).expect("heard of");
-        let [path] = &mut active.paths[..] else { return false };
+        let is_one_of_several = active.paths.len() > 1;
+        let Some(path) = active.paths.get_mut(usize::from(ack.path)) else { return false };
         let in_flight = path.flight.bytes_in_flight();
         let last = expand(ack.largest, path.flight.next_packet());
         let Some((first, last)) = ack.range(last) else { return false };
-        if ack.path != 0 || active.first != active.last || !path.flight.has_only(first, last) {
+        if active.first != active.last || !path.flight.has_only(first, last) {
             return false;
         }
         let Some(Content::Message { slot, serial, len, .. }) = path.flight.only_content() else {
@@ -447,6 +451,9 @@ impl Endpoint {
         }
         path.window.on_acked(now, in_flight, in_flight, &path.rtt);
         path.on_frames_acked(frame_len);
+        if is_one_of_several && !path.is_reliable {
+            active.choose_main();
+        }
         if active.has_content() || !active.granted.is_empty() {
             self.rows.make_ready(send.row); // what waited for window or credit
         }
@@ -555,8 +562,8 @@ fn hear<'a>(
     // A low half of 0 is an unnumbered frame's.
     if header.packet != packet as u32
         || header.packet == 0
-        || path.locator != *from
-        || path.link != link
+        || path.source != *from
+        || path.source_link != link
     {
         return None;
     }
@@ -798,21 +805,40 @@ impl Accepted<'_> {
 }
 
 impl Active {
-    /// One path, open, and nothing waiting but messages and perhaps an acknowledgement.
+    /// The path for messages, if it is open and nothing waits but them and perhaps an acknowledgement.
     #[inline]
-    fn is_plain(&self) -> bool {
-        let [path] = &self.paths[..] else { return false };
-        self.unsent != NONE && self.is_only_messages() && path.has_window()
+    fn plain_path(&self, now: Instant) -> Option<u8> {
+        if self.unsent == NONE || !self.is_only_messages() {
+            return None;
+        }
+        self.quick_path(now).filter(|&index| self.paths[usize::from(index)].has_window())
     }
 
-    /// One path, and nothing waiting but messages and acknowledgements.
+    /// The only path, or the main one if no other wants anything; and neither wants it itself.
+    #[inline]
+    fn quick_path(&self, now: Instant) -> Option<u8> {
+        let index = if self.paths.len() == 1 { 0 } else { self.undisturbed_path(now)? };
+        let path = &self.paths[usize::from(index)];
+        (!path.probe_now && path.frame_probe_at() == Instant::NEVER).then_some(index)
+    }
+
+    #[inline(never)]
+    fn undisturbed_path(&self, now: Instant) -> Option<u8> {
+        let main = usize::from(self.main);
+        let is_calm = |path: &Path| {
+            path.ack_pending_count == 0
+                && !path.probe_now
+                && path.challenge_deadline() > now
+                && (!path.is_usable() || path.frame_probe_due(now).is_none())
+        };
+        let mut others = self.paths.iter().enumerate().filter(|&(index, _)| index != main);
+        others.all(|(_, path)| is_calm(path)).then_some(self.main)
+    }
+
+    /// Nothing waits but messages and acknowledgements.
     #[inline]
     fn is_only_messages(&self) -> bool {
-        let [path] = &self.paths[..] else { return false };
-        self.control.is_empty()
-            && self.resend.is_empty()
-            && !(self.welcome || self.ping || path.probe_now)
-            && path.frame_probe_at() == Instant::NEVER
+        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
     }
 }
 

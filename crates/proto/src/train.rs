@@ -99,7 +99,7 @@ impl Endpoint {
         train: &mut TxTrain,
     ) -> bool {
         let row = self.rows.first_ready();
-        if row == NONE || !self.replies.is_empty() || self.closed || self.settings.payload_check {
+        if row == NONE || !self.replies.is_empty() || self.closed {
             return false;
         }
         let Some(plan) = self.plan_train(now, row, count_max as u64, len_max as u64) else {
@@ -129,8 +129,12 @@ impl Endpoint {
         if !is_last || !active.has_only_data() {
             return None;
         }
-        let path_index = active.path_of_train(now)?;
+        let unsent_len = self.parts.get(self.outgoing[slot].parts)?.unsent.missing_len();
+        let (path_index, share) = active.path_of_train(now, unsent_len)?;
         let path = &active.paths[path_index];
+        if path.payload_check {
+            return None;
+        }
         let send = &mut self.outgoing[slot];
         let Bytes::User(buf) = send.bytes else { return None };
         let unsent = &self.parts[send.parts].unsent;
@@ -146,6 +150,7 @@ impl Endpoint {
             .min(count_max)
             .min(len_max / frame_len)
             .min(RUN_COUNT_MAX)
+            .min(share.div_ceil(frame_len))
             .min(path.free_window().div_ceil(frame_len));
         if count == 0 {
             return None;
@@ -243,18 +248,17 @@ impl Active {
         self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
     }
 
-    /// The path the next data takes, if no path wants anything else first.
-    fn path_of_train(&self, now: Instant) -> Option<usize> {
+    /// The path the next data takes and how many bytes by it, if no path wants anything else first.
+    fn path_of_train(&self, now: Instant, unsent_len: u64) -> Option<(usize, u64)> {
         let is_calm = |path: &Path| {
             !(path.ack_at_once || path.probe_now) && path.frame_probe_due(now).is_none()
         };
         if let [path] = &self.paths[..] {
-            return (is_calm(path) && path.has_window()).then_some(0);
+            return (is_calm(path) && path.has_window()).then_some((0, u64::MAX));
         }
-        let wants_challenge = |path: &Path| !path.is_usable() && path.challenge_at <= now;
-        if !self.paths.iter().all(|path| is_calm(path) && !wants_challenge(path)) {
+        if !self.paths.iter().all(|path| is_calm(path) && !path.wants_challenge(now)) {
             return None;
         }
-        self.widest_path()
+        self.choose_for_data(unsent_len)
     }
 }

@@ -225,7 +225,7 @@ fn land(
 fn train_crosses_the_wrap_of_packet_numbers() {
     let plan = |n| {
         let mut side = open(n, Limits::default());
-        side.ep.settings.payload_check = false;
+        side.ep.links[0].payload_check = false;
         side
     };
     let mut sides = [plan(1), plan(2)];

@@ -3,15 +3,17 @@
 //! ```sh
 //! cargo bench -p packhorse-tests --bench figures             # measure, compare with the bounds and with tests/figures.txt
 //! cargo bench -p packhorse-tests --bench figures -- --write  # and write tests/figures.txt anew
+//! cargo bench -p packhorse-tests --bench figures -- Rails    # only chapters with this in their title
 //! ```
 //!
 //! Virtual time depends on nothing but seed and code, so every machine gets the same table, to the last digit: a change of
 //! the protocol's behaviour is a diff.
 //!
-//! - `speed.rs`: one sender; `crowd.rs`: many; `stubborn.rs`: receivers that do not receive
+//! - `speed.rs`: one sender; `rails.rs`: several ways; `crowd.rs`: many; `stubborn.rs`: receivers that do not receive
 //! - `stage.rs`: the network they all stand on
 
 mod crowd;
+mod rails;
 mod speed;
 mod stage;
 mod stubborn;
@@ -65,6 +67,7 @@ const CHAPTERS: &[Chapter] = &[
     ("64 senders of 1 MB to one receiver", crowd::incast),
     ("64 senders of 1 KB to 10 MB to one receiver: mean completion", crowd::mixed),
     ("Two long flows", crowd::two_flows),
+    ("Rails: 10 µs one way, one message after another", rails::rails),
     ("8 bytes beside a running 1 GB transfer", speed::beside),
     ("A message of 5 GiB", speed::five_gib),
     ("8-byte messages from 64 senders, nothing received for 30 s", stubborn::flood),
@@ -74,16 +77,17 @@ const CHAPTERS: &[Chapter] = &[
 fn main() -> Result<()> {
     // `cargo bench` adds `--bench` to whatever is asked.
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    let write = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => false,
-        ["--write"] => true,
-        _ => bail!("usage: figures [--write]"),
+    let (write, only) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => (false, ""),
+        ["--write"] => (true, ""),
+        [only] if !only.starts_with('-') => (false, only),
+        _ => bail!("usage: figures [--write | PART OF A CHAPTER'S TITLE]"),
     };
     if cfg!(debug_assertions) {
         println!("left out: figures are taken in an optimised build only (cargo bench)");
         return Ok(());
     }
-    let (text, missed) = measure();
+    let (text, missed) = measure(only);
     print!("{text}");
     compare(&text, write)?;
     if !missed.is_empty() {
@@ -93,13 +97,13 @@ fn main() -> Result<()> {
 }
 
 /// The table, and what it misses.
-fn measure() -> (String, Vec<String>) {
+fn measure(only: &str) -> (String, Vec<String>) {
     let mut text = String::from(
         "Figures of simulated networks, by cargo bench -p packhorse-tests --bench figures\n",
     );
     text += "10 Gb/s, 10 µs one way, MTU 1500 unless it says otherwise; virtual time, the same on every machine\n";
     let mut missed = Vec::new();
-    for (title, chapter) in CHAPTERS {
+    for (title, chapter) in CHAPTERS.iter().filter(|(title, _)| title.contains(only)) {
         let began = Instant::now();
         let figures = chapter();
         eprintln!("{title}: {:.1} s", began.elapsed().as_secs_f64());

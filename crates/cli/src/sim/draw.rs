@@ -9,6 +9,7 @@ use packhorse_proto::{GrantPolicy, Limits, MS, SECOND, Settings};
 
 use super::scenario::{Action, Cut, NodePlan, Scenario, Step};
 use super::traffic;
+use super::world::PortSpec;
 
 /// Short for parts per million: percent.
 pub(super) const PERCENT: u32 = 10_000;
@@ -139,6 +140,7 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
     let are_alike = rng.chance(60 * PERCENT);
     let are_open = rng.chance(8 * PERCENT);
     let ports_max = *rng.pick(&[1, 1, 1, 2, 2, 3]);
+    let is_motley = rng.fork("motley").chance(60 * PERCENT);
     (0..count)
         .map(|name| {
             let mut rng = root.fork("node").fork_n(u64::from(name));
@@ -147,11 +149,40 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
             settings.has_helper = rng.chance(80 * PERCENT);
             settings.open_to_strangers = are_open && rng.chance(70 * PERCENT);
             settings.versions.1 = *rng.pick(&[1, 1, 1, 1, 1, 1, 2, 15]);
-            let limits = draw_limits(&mut rng, &settings);
+            let mut limits = draw_limits(&mut rng, &settings);
             let ports = if rng.chance(80 * PERCENT) { ports_max } else { rng.range(1..=ports_max) };
-            NodePlan { name, ports: ports as u8, limits, settings }
+            let ports = ports as u8;
+            let (port_specs, port_lines) = match is_motley && ports > 1 {
+                true => draw_ports(&mut rng.fork("ports"), ports, &mut settings),
+                false => (Vec::new(), Vec::new()),
+            };
+            let frame_len_max = u64::from(settings.frame_len_max);
+            limits.held_len_max = limits.held_len_max.max(frame_len_max);
+            limits.grant_len_max = limits.grant_len_max.max(frame_len_max);
+            NodePlan { name, ports, port_specs, port_lines, limits, settings }
         })
         .collect()
+}
+
+/// Links of different kinds in one endpoint: who reaches whom, how long frames may be, how fast they go.
+fn draw_ports(rng: &mut Rng, count: u8, settings: &mut Settings) -> (Vec<PortSpec>, Vec<Line>) {
+    let knows_networks = rng.chance(70 * PERCENT);
+    let specs: Vec<PortSpec> = (0..count)
+        .map(|port| PortSpec {
+            network: if port == 0 { 0 } else { rng.below(3) as u8 },
+            frame_len_max: *rng.pick(&[1200, 1400, 1472, 1472, 4096, 8972, 16 << 10]),
+            knows_networks,
+            is_reliable: false,
+        })
+        .collect();
+    settings.frame_len_max =
+        specs.iter().map(|port| port.frame_len_max).max().unwrap_or(settings.frame_len_max);
+    let lines = if rng.chance(50 * PERCENT) {
+        (0..count).map(|_| draw_line(rng)).collect()
+    } else {
+        Vec::new()
+    };
+    (specs, lines)
 }
 
 fn draw_settings(rng: &mut Rng, corrupts: bool) -> Settings {

@@ -77,6 +77,7 @@ impl<'a> Player<'a> {
         for plan in &scenario.nodes {
             world.add_node(Spec {
                 ports: plan.ports,
+                port_specs: plan.port_specs.clone(),
                 name: Some(plan.name.into()),
                 limits: plan.limits.clone(),
                 settings: plan.settings.clone(),
@@ -85,6 +86,12 @@ impl<'a> Player<'a> {
         }
         world.net().set_conditions(Who::Any, Who::Any, scenario.weather);
         world.net().set_all_lines(scenario.line);
+        for (id, plan) in world.node_ids().zip(&scenario.nodes) {
+            for (port, &line) in (0..plan.ports).zip(&plan.port_lines) {
+                world.net().set_egress(id.port(port), line);
+                world.net().set_ingress(id.port(port), line);
+            }
+        }
         Self::in_world(scenario, world, tracer)
     }
 
@@ -105,6 +112,7 @@ impl<'a> Player<'a> {
                 limits: plan.limits.clone(),
                 settings,
                 trains: draw_trains(scenario.seed, plan.name),
+                ..Spec::default()
             };
             world.add_real_node(spec, links);
         }

@@ -9,6 +9,8 @@ use std::fmt;
 use packhorse_link::sim::{Conditions, Line};
 use packhorse_proto::{Limits, Settings};
 
+use super::world::PortSpec;
+
 /// Tag bits that number the message where `Scenario::is_named_by_tag`; every criteria ignores them then.
 pub const NAME_SHIFT: u32 = 40;
 /// The bits above `NAME_SHIFT`.
@@ -44,6 +46,10 @@ pub struct NodePlan {
     pub name: u8,
     /// Local links.
     pub ports: u8,
+    /// What they are like, where that is not as usual.
+    pub port_specs: Vec<PortSpec>,
+    /// Their lines, where these are not as everybody's.
+    pub port_lines: Vec<Line>,
     /// What it may hold.
     pub limits: Limits,
     /// Its knobs.
@@ -259,6 +265,7 @@ impl Scenario {
         calm.line = Line::INFINITE;
         for node in &mut calm.nodes {
             node.ports = 1;
+            (node.port_specs, node.port_lines) = (Vec::new(), Vec::new());
             node.settings.payload_check = true;
         }
         calm

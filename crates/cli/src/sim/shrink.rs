@@ -9,7 +9,7 @@ use packhorse_link::sim::{Conditions, Line};
 use super::pattern::NAME_LEN;
 use super::player::Outcome;
 use super::run::{Conduct, play};
-use super::scenario::{Action, Scenario};
+use super::scenario::{Action, NodePlan, Scenario};
 
 /// Tries at most; a shrunk scenario is a help, not a proof.
 const TRY_COUNT_MAX: u32 = 3000;
@@ -121,6 +121,15 @@ impl Shrinker {
         if self.best.nodes.iter().any(|node| node.ports > 1) {
             let mut candidate = self.best.clone();
             one_port(&mut candidate);
+            helped |= self.accept(candidate);
+        }
+        let is_odd = |node: &NodePlan| node.port_specs.len() + node.port_lines.len() > 0;
+        if self.best.nodes.iter().any(is_odd) {
+            let mut candidate = self.best.clone();
+            for node in &mut candidate.nodes {
+                node.port_specs.clear();
+                node.port_lines.clear();
+            }
             helped |= self.accept(candidate);
         }
         helped

@@ -38,11 +38,32 @@ mod turn;
 
 pub use trains::Trains;
 
+/// One of a node's local links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// The network it is on; the first port is always on network 0.
+    pub network: u8,
+    /// The longest frame it sends and receives; no more than the settings say.
+    pub frame_len_max: u16,
+    /// It knows which locators are on other networks.
+    pub knows_networks: bool,
+    /// It says that it never loses a frame.
+    pub is_reliable: bool,
+}
+
+impl Default for PortSpec {
+    fn default() -> Self {
+        Self { network: 0, frame_len_max: u16::MAX, knows_networks: true, is_reliable: false }
+    }
+}
+
 /// What a node is made of.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// Local links.
     pub ports: u8,
+    /// What they are like, where that is not as usual.
+    pub port_specs: Vec<PortSpec>,
     /// Chooses its identity, secret and entropy; the node's number if not given.
     pub name: Option<u64>,
     /// What it may hold.
@@ -57,11 +78,21 @@ impl Default for Spec {
     fn default() -> Self {
         Self {
             ports: 1,
+            port_specs: Vec::new(),
             name: None,
             limits: Limits::default(),
             settings: Settings::default(),
             trains: Trains::default(),
         }
+    }
+}
+
+impl Spec {
+    /// What a port is like.
+    pub fn port(&self, port: u8) -> PortSpec {
+        let own = self.port_specs.get(usize::from(port)).copied().unwrap_or_default();
+        let frame_len_max = own.frame_len_max.min(self.settings.frame_len_max);
+        PortSpec { network: if port == 0 { 0 } else { own.network }, frame_len_max, ..own }
     }
 }
 
@@ -138,6 +169,9 @@ impl World {
     /// If its settings make no sense.
     pub fn add_node(&mut self, spec: Spec) -> NodeId {
         let id = self.net.add_node(spec.ports);
+        for port in 0..spec.ports {
+            self.net.set_network(id.port(port), spec.port(port).network);
+        }
         let name = spec.name.unwrap_or(u64::from(id.0));
         let ports = self.simulated_ports(id, name, 0, &spec);
         self.add(id, spec, ports)
@@ -175,9 +209,12 @@ impl World {
         let (.., seed) = self.draw_life(name, life);
         let ports = (0..spec.ports).map(|port| {
             let seed = seed.fork_n(u64::from(port));
-            let frame_len_max = usize::from(spec.settings.frame_len_max);
-            let locator = self.net.locator(id.port(port));
-            Port::Sim(SimPort::new(locator, frame_len_max, spec.trains.lands, &seed))
+            let at = self.net.locator(id.port(port));
+            let own = spec.port(port);
+            let len_max = usize::from(own.frame_len_max);
+            let link = SimPort::new(at, len_max, spec.trains.lands, &seed);
+            let link = if own.knows_networks { link } else { link.naive() };
+            Port::Sim(if own.is_reliable { link.reliable() } else { link })
         });
         ports.collect()
     }

@@ -2,7 +2,8 @@
 //!
 //! A locator is 24 bytes that only links understand. Ours names node and port and, because a host
 //! can get a new address, a *generation*: [`SimNet::rebind`](super::SimNet::rebind) moves a port to
-//! the next one, and what is sent to the former no longer arrives.
+//! the next one, and what is sent to the former no longer arrives. It shows the *network* the port is on, as the subnet
+//! does in an IP address.
 
 /// An address as the protocol sees it: opaque bytes.
 pub type Locator = [u8; 24];
@@ -61,7 +62,7 @@ impl Port {
 
     /// The port a locator speaks of, of whichever generation; `None` if it is none of ours.
     pub fn from_locator(locator: &Locator) -> Option<Self> {
-        let padding = locator[2..4].iter().chain(&locator[12..]);
+        let padding = locator[3..4].iter().chain(&locator[12..]);
         if locator[0] != MARK || padding.copied().any(|byte| byte != 0) {
             return None;
         }
@@ -73,6 +74,11 @@ impl Port {
         let n = self.node.to_be_bytes();
         [0x02, self.port, n[0], n[1], n[2], n[3]]
     }
+}
+
+/// The network that the port of a locator is on; `None` if it is none of ours.
+pub fn network(locator: &Locator) -> Option<u8> {
+    Port::from_locator(locator).map(|_| locator[2])
 }
 
 /// How often the port had been rebound when this locator was made; `None` if it is none of ours.
@@ -102,7 +108,7 @@ mod tests {
     #[test]
     fn foreign_bytes_are_no_locator() {
         assert_eq!(Port::from_locator(&[0; 24]), None);
-        for at in [0, 2, 3, 12, 23] {
+        for at in [0, 3, 12, 23] {
             let mut locator = NodeId(1).port(1).to_locator();
             locator[at] ^= 0x10;
             assert_eq!((Port::from_locator(&locator), generation(&locator)), (None, None));

@@ -24,6 +24,8 @@ impl SimNet {
         let order = self.pairs[pair].on_send(); // also of frames that never leave: fates must not shift
         let reason = if verdict == Verdict::Drop {
             Some(Reason::Intercepted)
+        } else if self.ports[from_index].network != self.ports[to_index].network {
+            Some(Reason::Nowhere)
         } else if matches!(self.node(from.node_id()).state, NodeState::Dead(_)) {
             Some(Reason::Dead)
         } else {
@@ -228,10 +230,11 @@ impl SimNet {
 
     fn hand_over(&mut self, at_ns: u64, slot: Slot, delivery: &mut Delivery) {
         let info = self.info(at_ns, slot);
+        let from_generation = self.frames.get(slot).from_generation;
+        delivery.from = self.locator_at(info.from, from_generation);
         let frame = self.frames.get_mut(slot);
         std::mem::swap(&mut frame.bytes, &mut delivery.bytes);
         (delivery.at_ns, delivery.to, delivery.number) = (at_ns, info.to, info.number);
-        delivery.from = info.from.to_locator_at(frame.from_generation);
         let (order, pair) = (frame.order, frame.pair);
         if !info.is_copy && self.pairs[pair as usize].on_delivered(order) {
             self.trace.counters.reordered_count += 1;
@@ -259,7 +262,7 @@ impl SimNet {
     fn report(&mut self, at_ns: u64, slot: Slot) {
         let info = self.info(at_ns, slot);
         let frame = self.frames.get(slot);
-        let dead_locator = info.to.to_locator_at(frame.to_generation);
+        let dead_locator = self.locator_at(info.to, frame.to_generation);
         let is_sender_there = self.port_ref(info.from).generation == frame.from_generation
             && !matches!(self.node(info.from.node_id()).state, NodeState::Dead(_));
         if is_sender_there {

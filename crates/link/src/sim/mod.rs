@@ -39,7 +39,7 @@ mod wire;
 
 use std::collections::VecDeque;
 
-pub use address::{Locator, NodeId, Port, generation};
+pub use address::{Locator, NodeId, Port, generation, network};
 pub use conditions::{Burst, Conditions, CutId, Way, Who};
 pub use port::SimPort;
 pub use rng::Rng;
@@ -119,6 +119,7 @@ struct PortState {
     egress: Queue,
     ingress: Queue,
     generation: u32,
+    network: u8,
     sent_count: u64,
     delivered_count: u64,
     /// By index of the other port, the index of the pair; `NO_PAIR` before its first frame.
@@ -181,6 +182,7 @@ impl SimNet {
             egress: Queue::new(Line::INFINITE),
             ingress: Queue::new(Line::INFINITE),
             generation: 0,
+            network: 0,
             sent_count: 0,
             delivered_count: 0,
             pairs: Vec::new(),
@@ -307,7 +309,18 @@ impl SimNet {
 
     /// The address the port has now.
     pub fn locator(&self, port: Port) -> Locator {
-        port.to_locator_at(self.port_ref(port).generation)
+        self.locator_at(port, self.port_ref(port).generation)
+    }
+
+    fn locator_at(&self, port: Port, generation: u32) -> Locator {
+        let mut locator = port.to_locator_at(generation);
+        locator[2] = self.port_ref(port).network;
+        locator
+    }
+
+    /// Puts the port on another network than number 0, on which all begin: only ports of one network reach each other.
+    pub fn set_network(&mut self, port: Port, network: u8) {
+        self.port_mut(port).network = network;
     }
 
     /// Asks this about every frame sent from now on, before the network sees it. Of several intercepts the

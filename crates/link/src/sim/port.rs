@@ -7,7 +7,7 @@
 
 use std::io;
 
-use super::{Delivery, Locator, Rng};
+use super::{Delivery, Locator, Rng, network};
 use crate::mem::UserMemory;
 use crate::{About, Arrived, Burst, Landed, Landing, Link};
 
@@ -75,6 +75,8 @@ impl Batch {
 pub struct SimPort {
     about: About,
     locator: Locator,
+    /// Takes every locator for one that it reaches.
+    is_naive: bool,
     /// Frames to send, with where to.
     pub outbox: Vec<(Locator, Vec<u8>)>,
     inbox: Vec<Delivery>,
@@ -100,12 +102,26 @@ impl SimPort {
         Self {
             about,
             locator,
+            is_naive: false,
             outbox: Vec::new(),
             inbox: Vec::new(),
             arrivals: Vec::new(),
             spare: Vec::new(),
             astray: seed.fork("landing"),
         }
+    }
+
+    /// Knows nothing of networks: finds out by trying.
+    #[must_use]
+    pub fn naive(self) -> Self {
+        Self { is_naive: true, ..self }
+    }
+
+    /// Says that it never loses a frame: for networks that do not.
+    #[must_use]
+    pub fn reliable(mut self) -> Self {
+        self.about.is_reliable = true;
+        self
     }
 
     /// A frame arrived. Its buffer is taken; the delivery keeps another.
@@ -177,6 +193,10 @@ impl<M: UserMemory> Link<M> for SimPort {
 
     fn locator(&self) -> Locator {
         self.locator
+    }
+
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        network(to).is_some_and(|network| self.is_naive || network == self.locator[2])
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {

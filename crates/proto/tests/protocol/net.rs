@@ -29,6 +29,9 @@ pub(crate) const DELAY_NS: u64 = 50_000;
 pub(crate) const RTT_NS: u64 = 2 * DELAY_NS;
 pub(crate) const US: u64 = 1_000;
 
+/// Whether a node's link may lead to a locator, and how long frames may be there.
+pub(crate) type Reach = Box<dyn Fn(usize, u8, &Locator) -> Option<usize>>;
+
 /// How to open a node. Without payload check unless told otherwise: a lone small message is then the frame that has a
 /// quick way of its own through the endpoint, and in company it takes the general one.
 #[derive(Clone)]
@@ -110,6 +113,8 @@ pub(crate) struct Net {
     pub(crate) delay_ns: Vec<u64>,
     /// Frames of a train; 0: data leaves and arrives frame by frame.
     pub(crate) train_count_max: usize,
+    /// Which link of which node may lead to a locator. By default link n to the n-th.
+    pub(crate) reach: Option<Reach>,
     routes: HashMap<Locator, (usize, u8)>,
     rules: Vec<Rule>,
     flying: BTreeMap<(Instant, u64), Flying>,
@@ -184,8 +189,9 @@ impl Net {
             nodes: vec![],
             log: vec![],
             arrived: vec![],
-            delay_ns: vec![DELAY_NS, DELAY_NS, DELAY_NS],
+            delay_ns: vec![DELAY_NS; 8],
             train_count_max: 0,
+            reach: None,
             routes: HashMap::new(),
             rules: vec![],
             flying: BTreeMap::new(),
@@ -277,11 +283,49 @@ impl Net {
 
     // Time.
 
+    /// Answers what a node learned of its peers' locators.
+    fn answer_locators(&mut self, node: usize) {
+        let Node { ep, locators, plan, .. } = &mut self.nodes[node];
+        while let Some(new) = ep.poll_new_locators() {
+            let links = 0..locators.len() as u8;
+            let len_max = usize::from(plan.settings.frame_len_max);
+            if new.is_contact {
+                if let Some(reach) = &self.reach {
+                    let set = links.filter(|&link| reach(node, link, &new.locators[0]).is_some());
+                    let set = set.fold(0, |set, link| set | 1 << link);
+                    ep.set_contact_links(self.now, new.peer, set);
+                }
+                continue;
+            }
+            // Like to like first: these are the rails.
+            for is_like in [true, false] {
+                for (at, locator) in new.locators.iter().enumerate() {
+                    for link in links.clone().filter(|&l| (usize::from(l) == at) == is_like) {
+                        let len_max = match &self.reach {
+                            None => is_like.then_some(len_max),
+                            Some(reach) => reach(node, link, locator),
+                        };
+                        if let Some(len_max) = len_max {
+                            let _ = ep.add_path(self.now, new.peer, link, locator, len_max);
+                        }
+                    }
+                }
+            }
+        }
+        while let Some((link, to)) = ep.poll_new_path() {
+            let len_max = self.reach.as_ref().and_then(|reach| reach(node, link, &to));
+            if let Some(len_max) = len_max {
+                ep.on_too_long(link, &to, len_max);
+            }
+        }
+    }
+
     /// Everything that wants to leave leaves.
     pub(crate) fn pump(&mut self) {
         let mut tx = TxFrame::default();
         for from in 0..self.nodes.len() {
             loop {
+                self.answer_locators(from);
                 let this = &mut self.nodes[from];
                 let awake = !this.is_frozen && !this.is_dead;
                 if awake && self.pump_train(from) {

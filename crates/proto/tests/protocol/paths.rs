@@ -34,7 +34,9 @@ fn further_paths_are_proven_before_they_carry_content() {
     let second = net.log.iter().filter(|sight| sight.link == 1);
     for sight in second {
         let says = sight.says();
-        assert!(says == [Kind::PathChallenge] || says == [Kind::PathResponse], "{says:?}");
+        let is_question =
+            says[0] == Kind::PathChallenge && says[1..].iter().all(|&kind| kind == Kind::Pad);
+        assert!(is_question || says == [Kind::PathResponse], "{says:?}");
     }
 }
 
@@ -190,7 +192,10 @@ fn rows_with_several_paths_rest_and_wake() {
     net.send(A, B, 1, 2 << 20);
     net.settle();
     net.assert_got(B, recv, 1, 2 << 20);
-    assert!((0..3).all(|link| on_link(&net, link, Kind::Data) > 0), "all still proven");
+    let shares: Vec<_> = (0..3).map(|link| on_link(&net, link, Kind::Data)).collect();
+    let peer = net.peer(A, B);
+    let infos = net.ep(A).paths(peer);
+    assert!(shares.iter().all(|&share| share > 0), "all still proven: {shares:?} {infos:#?}");
     assert_eq!(net.seen(A, Kind::PathChallenge), 0);
 }
 
@@ -233,4 +238,243 @@ fn endpoint_has_one_to_eight_links() {
         let opened = Endpoint::open(opening, Limits::default(), Settings::default(), Instant(0));
         assert_eq!(opened.is_ok(), opens, "{count} links");
     }
+}
+
+/// Two nodes with so many links, all paths of which are added as this says.
+fn pairs(links: [usize; 2], reach: impl Fn(usize, u8, u8) -> Option<usize> + 'static) -> Net {
+    let plan = |count: usize| {
+        let mut plan = Plan { more_links: count - 1, ..Plan::default() };
+        plan.settings.frame_len_max = 16 << 10;
+        plan
+    };
+    let mut net = Net::of(&links.map(plan));
+    net.reach = Some(Box::new(move |node, link, to| reach(node, link, to.0[8])));
+    net
+}
+
+fn infos(net: &mut Net, of: usize, peer: usize) -> Vec<PathInfo> {
+    let peer = net.peer(of, peer);
+    net.ep(of).paths(peer)
+}
+
+fn ends(net: &mut Net, of: usize, peer: usize) -> Vec<(u8, u8)> {
+    infos(net, of, peer).iter().map(|path| (path.link, path.locator.0[8])).collect()
+}
+
+#[test]
+fn sides_may_number_their_paths_differently() {
+    // A knows 0-0, 1-2 and 1-1; B knows 0-0, 1-1 and then 2-1.
+    let mut net = pairs([2, 3], |node, link, to| match node {
+        A => matches!((link, to), (0, 0) | (1, 1) | (1, 2)).then_some(1472),
+        _ => matches!((link, to), (0, 0) | (1, 1) | (2, 1)).then_some(1472),
+    });
+    net.join(A, B);
+    net.run_for(100 * MS);
+    assert_eq!(ends(&mut net, A, B), [(0, 0), (1, 1), (1, 2)]);
+    assert_eq!(ends(&mut net, B, A), [(0, 0), (1, 1), (2, 1)]);
+    let there = net.recv(B, tagged(1), 2 << 20);
+    net.send(A, B, 1, 2 << 20);
+    let back = net.recv(A, tagged(2), 2 << 20);
+    net.send(B, A, 2, 2 << 20);
+    net.settle();
+    net.assert_got(B, there, 1, 2 << 20);
+    net.assert_got(A, back, 2, 2 << 20);
+    assert_eq!(net.count(A, "packets_lost") + net.count(B, "packets_lost"), 0);
+    assert!(on_link(&net, 1, Kind::Data) > 0);
+}
+
+#[test]
+fn pair_that_only_one_side_thought_of_serves_both() {
+    let mut net = pairs([2, 2], |node, link, to| (node == A || link + to == 0).then_some(1472));
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.recv(B, tagged(1), 2 << 20);
+    net.send(A, B, 1, 2 << 20);
+    net.settle();
+    assert!(on_link(&net, 1, Kind::Data) > 0);
+    assert!(ends(&mut net, B, A).contains(&(1, 1)), "{:?}", ends(&mut net, B, A));
+    assert_eq!(net.count(A, "packets_lost"), 0);
+}
+
+#[test]
+fn eight_paths_at_most_and_none_twice() {
+    let mut net = pairs([4, 4], |_, _, _| Some(1472));
+    net.join(A, B);
+    net.run_for(100 * MS);
+    assert_eq!(infos(&mut net, A, B).len(), PATH_COUNT_MAX);
+    let (peer, now) = (net.peer(A, B), net.now);
+    let (first, last) = (net.nodes[B].locators[0], net.nodes[B].locators[3]);
+    let add = |net: &mut Net, peer, link, to| net.ep(A).add_path(now, peer, link, to, 1472);
+    assert_eq!(add(&mut net, peer, 0, &first), Err(PathError::Known));
+    assert_eq!(add(&mut net, peer, 2, &last), Err(PathError::TooMany));
+    assert_eq!(add(&mut net, peer, 9, &last), Err(PathError::NoLink));
+    assert_eq!(add(&mut net, PeerId(77), 0, &last), Err(PathError::NotJoined));
+}
+
+#[test]
+fn pair_whose_ends_are_both_served_is_spare_until_they_fail() {
+    let mut net = pairs([2, 2], |_, _, _| Some(1472));
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    let recv = net.recv(B, tagged(1), 2 << 20);
+    net.send(A, B, 1, 2 << 20);
+    net.settle();
+    net.assert_got(B, recv, 1, 2 << 20);
+    let spare = infos(&mut net, A, B)
+        .into_iter()
+        .filter(|path| matches!(path.state, PathState::Proven { is_spare: true, .. }));
+    assert_eq!(spare.count(), 2);
+    let used = net.sights(A, Kind::Data).iter().map(|s| (s.link, s.target)).collect::<Vec<_>>();
+    for link in [0, 1] {
+        let mut targets: Vec<_> =
+            used.iter().filter(|it| it.0 == link).map(|it| it.1.0[8]).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        assert_eq!(targets.len(), 1, "link {link} leads to one place");
+    }
+    // One cable on each side: what is left is a pair that was spare.
+    let (target, at) = (net.nodes[B].locators[1], net.nodes[B].locators[0]);
+    net.drop_where(move |sight| {
+        let is_dead = |link: u8, to: Locator| link == 0 || to == target || to.0[8] == 0 && to != at;
+        if sight.from == A { is_dead(sight.link, sight.target) } else { sight.link == 1 }
+    });
+    let recv = net.recv(B, tagged(2), 1 << 20);
+    net.send(A, B, 2, 1 << 20);
+    net.run_for(20 * SECOND);
+    net.assert_got(B, recv, 2, 1 << 20);
+}
+
+#[test]
+fn what_was_cut_for_a_long_frame_is_cut_anew_for_a_short_one() {
+    for len in [9_000, 30_000, 200_000] {
+        let mut net = pairs([2, 2], |_, link, to| {
+            (link == to).then_some(if link == 0 { 1472 } else { 9_000 })
+        });
+        net.delay_ns[1] = 10 * US;
+        net.join(A, B);
+        net.run_for(100 * MS);
+        net.recv(B, tagged(0), 100_000);
+        net.send(A, B, 0, 100_000);
+        net.settle();
+        net.log.clear();
+        net.drop_where(|sight| sight.link == 1);
+        let recv = net.recv(B, tagged(1), len);
+        net.send(A, B, 1, len);
+        net.run_for(10 * SECOND);
+        net.assert_got(B, recv, 1, len);
+        let longest = |link| {
+            let frames = net.log.iter().filter(|sight| sight.from == A && sight.link == link);
+            frames.map(|sight| sight.bytes.len()).max().unwrap_or(0)
+        };
+        assert!(longest(0) <= 1472 && longest(1) > 1472, "{} and {}", longest(0), longest(1));
+    }
+}
+
+#[test]
+fn first_contact_takes_a_link_that_may_lead_there() {
+    let mut net = pairs([3, 1], |node, link, _| (node == B || link == 2).then_some(1472));
+    let recv = net.recv(B, tagged(1), 8);
+    net.send(A, B, 1, 8);
+    net.settle();
+    net.assert_got(B, recv, 1, 8);
+    let hellos = net.sights(A, Kind::Hello);
+    assert!(!hellos.is_empty() && hellos.iter().all(|sight| sight.link == 2));
+}
+
+#[test]
+fn first_contact_tries_one_link_after_the_other() {
+    let mut net = pairs([3, 1], |_, _, _| Some(1472));
+    net.drop_where(|sight| sight.from == A && sight.link != 2);
+    let recv = net.recv(B, tagged(1), 8);
+    net.send(A, B, 1, 8);
+    net.run_for(SECOND);
+    net.assert_got(B, recv, 1, 8);
+}
+
+#[test]
+fn peer_that_no_link_leads_to_is_unreachable_at_once() {
+    let mut net = pairs([2, 1], |_, _, _| None);
+    let req = net.send(A, B, 1, 8);
+    net.run_for(MS);
+    assert_eq!(net.sent(A, req), Some(Err(Failure::Gone(GoneReason::Unreachable))));
+}
+
+#[test]
+fn dead_process_is_dead_on_all_paths() {
+    for is_resting in [false, true] {
+        let mut net = rails(2);
+        if is_resting {
+            net.run_for(30 * SECOND);
+        }
+        let recv = net.recv_from(A, B, 1, 8);
+        let (now, at) = (net.now, net.nodes[B].locators[1]);
+        net.ep(A).on_dead(now, 0, &at); // not where that leads
+        assert_eq!(net.left(A), []);
+        net.ep(A).on_dead(now, 1, &at);
+        assert_eq!(net.left(A), [Some(GoneReason::Died)]);
+        let failed = net.unlinked(A, recv.req);
+        assert_eq!(failed, Some(Some(Failure::Gone(GoneReason::Died))));
+    }
+}
+
+#[test]
+fn path_that_was_never_proven_tells_nothing_of_its_peer() {
+    let plan = Plan { more_links: 1, ..Plan::default() };
+    let mut net = Net::of(&[plan.clone(), plan]);
+    net.drop_where(|sight| sight.link == 1);
+    net.join(A, B);
+    net.run_for(100 * MS);
+    let (now, at) = (net.now, net.nodes[B].locators[1]);
+    net.ep(A).on_dead(now, 1, &at);
+    assert_eq!(net.left(A), []);
+}
+
+#[test]
+fn reliable_link_takes_everything() {
+    let mut net = Net::of(&[
+        Plan { more_links: 1, ..Plan::default() },
+        Plan { more_links: 1, ..Plan::default() },
+    ]);
+    for node in [A, B] {
+        let traits = LinkTraits { frame_len_max: 1472, payload_check: false, is_reliable: true };
+        net.ep(node).set_link(1, traits);
+    }
+    net.delay_ns[1] = 2 * DELAY_NS;
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    let recv = net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 0, 8);
+    net.send(A, B, 1, 1 << 20);
+    net.settle();
+    net.assert_got(B, recv, 1, 1 << 20);
+    assert!(net.log.iter().all(|sight| sight.link == 1), "slower, but it never loses");
+}
+
+#[test]
+fn pairs_that_lead_nowhere_do_not_keep_anybody_awake() {
+    let plan = Plan { more_links: 1, ..Plan::default() };
+    let mut net = Net::of(&[plan.clone(), plan]);
+    net.drop_where(|sight| sight.link == 1);
+    net.join(A, B);
+    net.run_for(60 * SECOND);
+    assert_eq!(net.ep(A).next_timeout(), Instant::NEVER);
+    let asked = net.seen(A, Kind::PathChallenge);
+    assert!((5..15).contains(&asked), "{asked}");
+}
+
+#[test]
+fn black_hole_on_a_further_path_is_found_before_it_carries_anything() {
+    let mut net = pairs([2, 2], |_, link, to| (link == to).then_some(9_000));
+    net.drop_where(|sight| sight.link == 1 && sight.bytes.len() > 1_500);
+    net.join(A, B);
+    net.run_for(SECOND);
+    let path = infos(&mut net, A, B)[1];
+    assert!(matches!(path.state, PathState::Proven { .. }), "{path:?}");
+    assert!(path.frame_len <= 1_500, "{path:?}");
+    net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 1, 1 << 20);
+    net.settle();
+    assert_eq!(net.count(A, "frame_len_drops"), 0);
 }

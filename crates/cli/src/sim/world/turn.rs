@@ -139,17 +139,32 @@ impl World {
 
     /// Carries what a node's ports sent to the network.
     fn carry(&mut self, index: usize) {
-        let node = &mut self.nodes[index];
-        for (number, port) in node.core.links().iter_mut().enumerate() {
-            let Some(port) = port.sim() else { continue };
-            for (to, frame) in std::mem::take(&mut port.outbox) {
-                self.net.send(self.now.0, node.id.port(number as u8), &to, &frame);
-                if frame.len() > usize::from(node.spec.settings.frame_len_max) {
+        let port_count = self.nodes[index].core.links().len();
+        for number in 0..port_count {
+            let node = &mut self.nodes[index];
+            let Some(port) = node.core.links()[number].sim() else { continue };
+            let outbox = std::mem::take(&mut port.outbox);
+            let (from, len_max) =
+                (node.id.port(number as u8), node.spec.port(number as u8).frame_len_max);
+            for (to, frame) in outbox {
+                if frame.len() > usize::from(len_max) {
                     self.faults.push(format!("node {index} sent a frame of {} bytes", frame.len()));
                 }
-                port.reuse(frame);
+                // What is too long for the other's card vanishes there without a word.
+                if frame.len() <= self.len_max_at(&to) {
+                    self.net.send(self.now.0, from, &to, &frame);
+                }
+                if let Some(port) = self.nodes[index].core.links()[number].sim() {
+                    port.reuse(frame);
+                }
             }
         }
+    }
+
+    fn len_max_at(&self, to: &packhorse_link::Locator) -> usize {
+        let port = Port::from_locator(to);
+        let of = |port: Port| Some(self.nodes.get(port.node as usize)?.spec.port(port.port));
+        port.and_then(of).map_or(usize::MAX, |port| usize::from(port.frame_len_max))
     }
 
     /// Lets so many nanoseconds pass.

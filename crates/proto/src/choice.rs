@@ -1,0 +1,142 @@
+//! Which of several paths the next frame takes.
+//!
+//! PROTOCOL §10.2. Control and small messages take the quickest path (*main*), with some reluctance to change. Data is
+//! shared out so that all that is granted arrives at the same moment:
+//!
+//! ```text
+//!   fast  ████████████████████│   what is in flight and what may still leave, each path by its rate:
+//!   slow  ██                  │   a path gets a frame only if it would arrive before this line
+//! ```
+//!
+//! A path both ends of which have another, earlier one is *spare*: two cards on each side make four pairs, of which two
+//! carry all there is to carry. Where a link never loses a frame, it is used and nothing else.
+
+use crate::path::Path;
+use crate::peer::Active;
+use crate::slab::NONE;
+use crate::types::Instant;
+
+/// A path that is in nobody's way may take so many frames beyond its share.
+const FRAMES_BEYOND: u64 = 8;
+
+impl Active {
+    /// Something that elicits an acknowledgement is waiting.
+    #[inline]
+    pub(crate) fn has_content(&self) -> bool {
+        !self.control.is_empty() || !self.resend.is_empty() || self.unsent != NONE || self.ping
+    }
+
+    /// A link that never loses a frame leads to the peer.
+    pub(crate) fn has_reliable(&self) -> bool {
+        self.paths.iter().any(|path| path.is_usable() && path.is_reliable)
+    }
+
+    /// A path was proven, left, moved or measured: which are spare, which is the main one.
+    pub(crate) fn weigh_paths(&mut self) {
+        let has_reliable = self.has_reliable();
+        for index in 0..self.paths.len() {
+            let (before, rest) = self.paths.split_at_mut(index);
+            let this = &mut rest[0];
+            let serves = |path: &Path| path.is_usable() && !path.is_spare;
+            let has_link = before.iter().any(|path| serves(path) && path.link == this.link);
+            let has_end = before.iter().any(|path| serves(path) && path.locator == this.locator);
+            this.is_spare = has_link && has_end || has_reliable && !this.is_reliable;
+        }
+        self.choose_main();
+    }
+
+    /// The quickest path, unless the main one is nearly as quick: whoever changes for nothing changes back.
+    pub(crate) fn choose_main(&mut self) {
+        let Some((best, best_ns)) = self
+            .in_use()
+            .map(|(index, path)| (index, path.rtt.smoothed_ns()))
+            .min_by_key(|it| it.1)
+        else {
+            return;
+        };
+        let main = &self.paths[usize::from(self.main)];
+        let main_ns = main.rtt.smoothed_ns();
+        if !main.is_usable() || main.is_spare || best_ns * 10 < main_ns * 9 {
+            self.main = best as u8;
+        }
+    }
+
+    /// Paths that carry something as long as all goes well.
+    fn in_use(&self) -> impl Iterator<Item = (usize, &Path)> {
+        self.paths.iter().enumerate().filter(|(_, path)| path.is_usable() && !path.is_spare)
+    }
+
+    /// The path for the next frame: one with a probe due, or a longer frame to try; for control the main one, window or not;
+    /// an acknowledgement that is due goes back the way its packet came; messages take the quickest with window.
+    /// `unsent_len` is what may leave of the data that is granted.
+    pub(crate) fn choose_path(&self, now: Instant, unsent_len: u64) -> Option<usize> {
+        if self.paths.len() == 1 {
+            return Some(0);
+        }
+        let main = usize::from(self.main);
+        let is_asking = |path: &Path| path.is_usable() && path.probe_now;
+        let wants_longer = |path: &Path| path.is_usable() && path.frame_probe_due(now).is_some();
+        if let Some(index) = self.paths.iter().position(is_asking) {
+            return Some(index);
+        }
+        if let Some(index) = self.paths.iter().position(wants_longer) {
+            return Some(index);
+        }
+        if !self.control.is_empty() {
+            return Some(main);
+        }
+        // Nothing would tell us that another way is dead.
+        if let Some(path) = self.paths.iter().find(|path| path.ack_at_once) {
+            let back = self.paths.get(usize::from(path.back)).filter(|back| back.is_usable());
+            return Some(if back.is_some() { usize::from(path.back) } else { main });
+        }
+        if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
+            return self.choose_for_data(unsent_len).map(|(index, _)| index);
+        }
+        if self.paths[main].has_window() {
+            return Some(main);
+        }
+        let open = self.in_use().filter(|(_, path)| path.has_window());
+        let quickest = open.min_by_key(|(_, path)| path.rtt.smoothed_ns());
+        Some(quickest.map_or(main, |(index, _)| index))
+    }
+
+    /// The path for granted data, and how many bytes it should take at most; `None`: better to wait than to go by one that
+    /// has window.
+    pub(crate) fn choose_for_data(&self, unsent_len: u64) -> Option<(usize, u64)> {
+        if let [path] = &self.paths[..] {
+            return path.has_window().then_some((0, u64::MAX));
+        }
+        let (mut len, mut rate, mut count) = (unsent_len, 0_u64, 0);
+        for (_, path) in self.in_use() {
+            len += path.flight.bytes_in_flight();
+            rate = rate.saturating_add(path.rate());
+            count += 1;
+        }
+        let arrival_ns = |path: &Path| {
+            let ahead_len = path.flight.bytes_in_flight() + u64::from(path.frame_len);
+            time_ns(ahead_len, path.rate()) + path.rtt.min_ns() / 2
+        };
+        let soonest = |path: &(usize, &Path)| arrival_ns(path.1);
+        let (index, path) =
+            self.in_use().filter(|(_, path)| path.has_window()).min_by_key(soonest)?;
+        if count == 1 {
+            return Some((index, u64::MAX));
+        }
+        let (best, best_path) = self.in_use().min_by_key(soonest)?;
+        let together_ns = time_ns(len, rate) + best_path.rtt.min_ns() / 2;
+        let frame_len = u64::from(path.frame_len);
+        let share = (u128::from(len) * u128::from(path.rate()) / u128::from(rate)) as u64;
+        let share = share.saturating_sub(path.flight.bytes_in_flight());
+        if index == best {
+            Some((index, share.max(FRAMES_BEYOND * frame_len)))
+        } else {
+            (arrival_ns(path) <= together_ns).then_some((index, share.max(frame_len)))
+        }
+    }
+}
+
+fn time_ns(len: u64, rate: u64) -> u64 {
+    (u128::from(len) * 1_000_000_000 / u128::from(rate.max(1))).min(u128::from(u64::MAX >> 1))
+        as u64
+}

@@ -1,0 +1,255 @@
+//! Which ways lead to a peer.
+//!
+//! PROTOCOL §3.13. An endpoint knows its links by number and its peers' locators as bytes; whether one leads to the other
+//! only links can tell. So it shows what it learned (`poll_new_locators`), and whoever drives it answers with pairs that
+//! may work (`set_contact_links`, `add_path`). What may work is asked to prove it.
+
+use alloc::vec::Vec;
+
+use crate::api::{GoneReason, LinkTraits, NewLocators, PathError, PathInfo, PathState};
+use crate::endpoint::Endpoint;
+use crate::input::Origin;
+use crate::limits::FRAME_LEN_FLOOR;
+use crate::path::{Candidate, NO_PATH, Path, Standing};
+use crate::peer::{Active, Phase};
+use crate::types::{Instant, Locator, PeerId};
+
+/// Paths to one peer, and of one.
+pub const PATH_COUNT_MAX: usize = 8;
+/// Peers kept for `poll_new_locators`.
+const NEW_LOCATORS_COUNT_MAX: usize = 256;
+
+impl Endpoint {
+    /// What the driver knows of a link. Until it says so, a link is as the settings say.
+    pub fn set_link(&mut self, link: u8, traits: LinkTraits) {
+        let frame_len_max =
+            traits.frame_len_max.clamp(FRAME_LEN_FLOOR, self.settings.frame_len_max);
+        if let Some(own) = self.links.get_mut(usize::from(link)) {
+            *own = LinkTraits { frame_len_max, ..traits };
+        }
+    }
+
+    /// The traits of a link towards a peer that takes no longer frames than this.
+    pub(crate) fn traits_of(&self, link: u8, frame_len_max: u16) -> LinkTraits {
+        let own = self.links.get(usize::from(link)).unwrap_or(&self.links[0]);
+        LinkTraits { frame_len_max: own.frame_len_max.min(frame_len_max), ..*own }
+    }
+
+    /// A peer whose locators have become known: to be asked before frames are polled.
+    #[inline]
+    pub fn poll_new_locators(&mut self) -> Option<NewLocators> {
+        self.new_locators.pop_front()
+    }
+
+    pub(crate) fn show_locators(&mut self, row: u32, is_contact: bool, locators: Vec<Locator>) {
+        // A driver who never asks gets along with its first link.
+        if self.new_locators.len() < NEW_LOCATORS_COUNT_MAX {
+            let peer = PeerId(row);
+            self.new_locators.push_back(NewLocators { peer, is_contact, locators });
+        }
+    }
+
+    /// The links (bit n: link n) that may lead to the locator of this peer's address. They are tried in turn; if there is
+    /// none, the peer is unreachable.
+    pub fn set_contact_links(&mut self, now: Instant, peer: PeerId, links: u8) {
+        let Some(this) = self.rows.get(peer.0).filter(|row| row.phase == Phase::Hello) else {
+            return;
+        };
+        let row = peer.0;
+        let known = ((1_u16 << self.links.len()) - 1) as u8;
+        let contact = &mut self.actives[this.active].contact;
+        contact.links = links & known;
+        if contact.links == 0 {
+            self.end_association(now, row, Some(GoneReason::Unreachable));
+        } else {
+            self.turn_contact(row);
+        }
+    }
+
+    /// First contact goes by the link whose turn it is; each is tried twice.
+    pub(crate) fn turn_contact(&mut self, row: u32) {
+        let active = &mut self.actives[self.rows[row].active];
+        let (links, count) = (active.contact.links, active.contact.hello_count);
+        let turn = count.saturating_sub(1) / 2 % links.count_ones().max(1);
+        let mut set = (0..8).filter(|&link| links >> link & 1 == 1);
+        let path = &mut active.paths[0];
+        if let Some(link) = set.nth(turn as usize)
+            && path.link != link
+        {
+            path.set_link(link, &self.links[usize::from(link)]);
+            let locator = path.locator;
+            self.show_path(link, locator);
+        }
+    }
+
+    /// Adds the path by `link` to `locator`, where frames of that length can be sent. It carries nothing until it has
+    /// proven that it leads to this very peer.
+    pub fn add_path(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        link: u8,
+        locator: &Locator,
+        frame_len_max: usize,
+    ) -> Result<u8, PathError> {
+        let row = peer.0;
+        if self.rows.get(row).is_none_or(|this| this.phase != Phase::Joined) {
+            return Err(PathError::NotJoined);
+        }
+        if usize::from(link) >= self.links.len() {
+            return Err(PathError::NoLink);
+        }
+        let frame_len_max = frame_len_max.clamp(FRAME_LEN_FLOOR.into(), u16::MAX.into()) as u16;
+        let traits = self.traits_of(link, frame_len_max.min(self.rows[row].frame_len_max));
+        let rtt_ns = self.settings.initial_rtt_ns;
+        let active = self.activate(row);
+        let active = &mut self.actives[active];
+        let number = active.add_path(link, locator, &traits, rtt_ns)?;
+        self.make_ready(row);
+        self.arm(now, row);
+        Ok(number)
+    }
+
+    /// Frames of the peer's path of this number come from somewhere else, or for the first time (PROTOCOL §3.11). If that is
+    /// where one of our paths leads, it is known who is there; else it must be asked.
+    pub(crate) fn on_new_source(&mut self, now: Instant, row: u32, index: usize, origin: Origin) {
+        let nonce = self.draw();
+        let traits = self.traits_of(origin.link, self.rows[row].frame_len_max);
+        let rtt_ns = self.settings.initial_rtt_ns;
+        let active = &mut self.actives[self.rows[row].active];
+        if let Some(back) = active.path_to(origin.link, &origin.from) {
+            active.paths[index].set_source(back as u8, origin);
+            // It is heard from there: worth asking again, if it was given up.
+            let path = &mut active.paths[back];
+            path.challenge_at = path.challenge_at.min(now + rtt_ns);
+            return;
+        }
+        let (link, source) = (active.paths[index].source_link, active.paths[index].source);
+        if let Some(moved) = active.path_to(link, &source) {
+            let path = &mut active.paths[moved];
+            let is_asked = path.candidate.is_some_and(|candidate| {
+                candidate.locator == origin.from
+                    && candidate.link == origin.link
+                    && now.since_ns(candidate.asked_at) < path.rtt.smoothed_ns()
+            });
+            if !is_asked {
+                let Origin { link, from: locator } = origin;
+                path.candidate = Some(Candidate { link, locator, nonce, asked_at: now });
+                self.challenge_path(row, moved as u8, origin, nonce);
+            }
+            return;
+        }
+        // A pair that only the peer thought of.
+        let back = active.add_path(origin.link, &origin.from, &traits, rtt_ns).unwrap_or(NO_PATH);
+        active.paths[index].set_source(back, origin);
+        if back != NO_PATH {
+            self.show_path(origin.link, origin.from);
+            self.make_ready(row);
+            self.arm(now, row);
+        }
+    }
+
+    /// Standing, place or length of a path changed.
+    pub(crate) fn refit(&mut self, row: u32) {
+        let Some(active) = self.actives.get_mut(self.rows[row].active) else { return };
+        active.weigh_paths();
+        let longest = active.paths.iter().filter(|path| path.is_usable() && !path.is_spare);
+        active.frame_len = longest.map(|path| path.frame_len_max).max().unwrap_or(0);
+    }
+
+    /// The link says that the process there has ended (PROTOCOL §4.2): whatever other paths lead to it.
+    pub fn on_dead(&mut self, now: Instant, link: u8, locator: &Locator) {
+        let dead: Vec<u32> = self
+            .rows
+            .ids()
+            .filter(|&row| {
+                let this = &self.rows[row];
+                let is_it = |path: &Path| path.is_usable() && path.leads_to(link, locator);
+                match self.actives.get(this.active) {
+                    Some(active) => active.paths.iter().any(is_it),
+                    None => this.rest.iter().chain(this.more_rest.iter().flatten()).any(|path| {
+                        path.standing == Standing::Proven
+                            && path.link == link
+                            && path.locator == *locator
+                    }),
+                }
+            })
+            .collect();
+        for row in dead {
+            self.on_peer_died(now, PeerId(row));
+        }
+    }
+
+    /// The paths to a peer, in the order of their numbers.
+    pub fn paths(&self, peer: PeerId) -> Vec<PathInfo> {
+        let Some(this) = self.rows.get(peer.0) else { return Vec::new() };
+        let resting = || this.rest.iter().chain(this.more_rest.iter().flatten());
+        let rtt_ns = self.settings.initial_rtt_ns;
+        let mut awake = Active::new(peer.0);
+        let active = match self.actives.get(this.active) {
+            Some(active) => active,
+            None => {
+                let paths = resting().map(|rest| {
+                    Path::from_rest(rest, &self.traits_of(rest.link, u16::MAX), rtt_ns)
+                });
+                awake.paths.extend(paths);
+                awake.weigh_paths();
+                &awake
+            }
+        };
+        active.infos().collect()
+    }
+}
+
+impl Active {
+    fn path_to(&self, link: u8, locator: &Locator) -> Option<usize> {
+        self.paths.iter().position(|path| path.leads_to(link, locator))
+    }
+
+    fn add_path(
+        &mut self,
+        link: u8,
+        locator: &Locator,
+        traits: &LinkTraits,
+        rtt_ns: u64,
+    ) -> Result<u8, PathError> {
+        if self.path_to(link, locator).is_some() {
+            return Err(PathError::Known);
+        }
+        let absent = self.paths.iter().position(|path| path.standing == Standing::Absent);
+        let index = absent.unwrap_or(self.paths.len());
+        if index >= PATH_COUNT_MAX {
+            return Err(PathError::TooMany);
+        }
+        match self.paths.get_mut(index) {
+            Some(path) => path.become_path(link, *locator, traits),
+            None => self.paths.push(Path::new(link, *locator, Standing::Unproven, traits, rtt_ns)),
+        }
+        Ok(index as u8)
+    }
+
+    fn infos(&self) -> impl Iterator<Item = PathInfo> {
+        let state_of = |number: usize, path: &Path| match path.standing {
+            Standing::Absent => None,
+            Standing::Unproven => Some(PathState::Unproven { asked_count: path.challenge_count }),
+            Standing::Left => Some(PathState::Left),
+            Standing::Proven => {
+                let is_main = number == usize::from(self.main);
+                Some(PathState::Proven { is_main, is_spare: path.is_spare })
+            }
+        };
+        self.paths.iter().enumerate().filter_map(move |(number, path)| {
+            Some(PathInfo {
+                number: number as u8,
+                link: path.link,
+                locator: path.locator,
+                state: state_of(number, path)?,
+                rtt_ns: path.known_rtt_ns(),
+                rate: Some(path.rate.measured()).filter(|&rate| rate > 0),
+                frame_len: path.frame_len,
+            })
+        })
+    }
+}
+
+const _: () = assert!(PATH_COUNT_MAX < NO_PATH as usize);
