@@ -8,6 +8,7 @@ use std::str::FromStr;
 use packhorse_link::Link;
 use packhorse_link::faults::{Faults, Faulty};
 use packhorse_link::mem::Table;
+use packhorse_link::shm::{Shm, ShmConfig};
 use packhorse_link::udp::{Udp, UdpConfig};
 
 /// Each fault happens to so many frames in a million.
@@ -18,6 +19,8 @@ const FAULT_PPM: u32 = 10_000;
 pub enum Over {
     /// UDP on the loopback interface.
     Udp,
+    /// Shared memory.
+    Shm,
 }
 
 impl FromStr for Over {
@@ -26,7 +29,8 @@ impl FromStr for Over {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "udp" => Ok(Self::Udp),
-            other => Err(format!("no link {other:?}; there is: udp")),
+            "shm" => Ok(Self::Shm),
+            other => Err(format!("no link {other:?}; there are: udp, shm")),
         }
     }
 }
@@ -35,6 +39,7 @@ impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Udp => f.write_str("udp"),
+            Self::Shm => f.write_str("shm"),
         }
     }
 }
@@ -51,6 +56,7 @@ impl Over {
                 let config = UdpConfig { bind, ..UdpConfig::default() };
                 Box::new(Udp::open(&config).map_err(io::Error::other)?)
             }
+            Self::Shm => Box::new(Shm::open(&ShmConfig::default()).map_err(io::Error::other)?),
         };
         let faults = Faults {
             seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(node as u64),

@@ -173,11 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn traffic_of_the_scenarios_holds_over_real_sockets() {
-        for seed in 1..=30 {
+    fn traffic_of_the_scenarios_holds_over_real_links() {
+        for (seed, over) in (1..=40).zip([Over::Udp, Over::Shm].iter().cycle()) {
             let scenario = draw(seed).of_applications();
-            let outcome = play_over(&scenario, |node| Over::Udp.open(seed, node)).unwrap();
-            assert!(outcome.violations.is_empty(), "seed {seed}: {:?}", outcome.violations);
+            let outcome = play_over(&scenario, |node| over.open(seed, node)).unwrap();
+            let violations = outcome.violations;
+            assert!(violations.is_empty(), "seed {seed} over {over}: {violations:?}");
             assert!(outcome.stats.moved_count > 0 || scenario.send_count() == 0, "seed {seed}");
         }
     }
