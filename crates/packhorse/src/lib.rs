@@ -50,10 +50,11 @@ mod links;
 mod many;
 mod request;
 mod scope;
+mod select;
 mod wanted;
 
 pub use buffer::Buffer;
-pub use builder::{Builder, LinkChoice};
+pub use builder::Builder;
 pub use endpoint::{Claimed, Endpoint, Peer, SendOptions};
 pub use error::{Error, Failed};
 pub use many::{Many, Piece};
@@ -62,4 +63,5 @@ pub use packhorse_link::faults::Faults;
 pub use packhorse_proto::{Address, AddressError, Limits, Settings};
 pub use request::{Received, Receiving, Sending};
 pub use scope::{Scope, ScopedReceiving, ScopedSending};
+pub use select::LinkChoice;
 pub use wanted::{Envelope, Wanted};
