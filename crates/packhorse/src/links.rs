@@ -12,7 +12,7 @@ use packhorse_proto::Settings;
 
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::select::{Kind, On, Wish};
+use crate::select::{Kind, KindInfo, On, Wish};
 
 /// Where something is, as people write it.
 pub(crate) fn locator_text(locator: &packhorse_link::Locator) -> String {
@@ -43,6 +43,18 @@ pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
         _ => wishes,
     };
     wishes.iter().zip(0..).map(|(wish, number)| open_one(builder, wish, number)).collect()
+}
+
+/// All kinds of links: whether they can be used here, and what it takes if not.
+pub fn kinds() -> Vec<KindInfo> {
+    let info = |kind: Kind| {
+        let (missing, remedy) = match kind {
+            Kind::Udp => (Udp::open(&UdpConfig::default()).err().map(|e| e.to_string()), None),
+            Kind::Packet | Kind::Xdp | Kind::Shm => (Some("not built yet".into()), None),
+        };
+        KindInfo { name: kind.name(), missing, remedy }
+    };
+    Kind::ALL.into_iter().map(info).collect()
 }
 
 /// The one place where kinds of links are opened.

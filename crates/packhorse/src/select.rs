@@ -271,6 +271,18 @@ fn rank_of(ip: &IpAddr) -> u8 {
     }
 }
 
+/// What a kind of link needs here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KindInfo {
+    /// Its name, as in `PACKHORSE_LINK`.
+    pub name: &'static str,
+    /// Why it cannot be used here; `None`: it can.
+    pub missing: Option<String>,
+    /// The one command that would change that, if there is one.
+    pub remedy: Option<String>,
+}
+
 /// The interfaces and kinds, for people.
 pub(crate) fn what_there_is(interfaces: &[Interface]) -> String {
     let show = |interface: &Interface| {
