@@ -10,6 +10,7 @@ pub mod compare;
 pub mod hosts;
 pub mod machine;
 pub mod manual;
+pub mod paths;
 pub mod report;
 pub mod rival;
 pub mod serve;

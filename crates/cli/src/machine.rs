@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::thread;
 
 use anyhow::{Context, Result};
-use packhorse::{Builder, LinkChoice, Placement};
+use packhorse::{Builder, KindInfo, LinkChoice, Placement};
 use packhorse_link::About;
 use serde::{Deserialize, Serialize};
 
@@ -164,6 +164,9 @@ pub fn info(out: &mut impl Write) -> Result<()> {
 fn endpoints(out: &mut impl Write) -> Result<()> {
     let (link, placement) = (LinkChoice::default(), format!("{:?}", Placement::default()));
     writeln!(out, "by default: link {link} (today udp), placement {}", placement.to_lowercase())?;
+    for kind in packhorse::kinds() {
+        writeln!(out, "{}", kind_line(&kind))?;
+    }
     // A look must not write over a capture or leave counters behind.
     let is_recorded = RECORDINGS.iter().any(|name| std::env::var_os(name).is_some());
     let builder = if is_recorded { Builder::plain() } else { Builder::new() };
@@ -172,10 +175,22 @@ fn endpoints(out: &mut impl Write) -> Result<()> {
             for link in endpoint.about_links() {
                 writeln!(out, "{}", about(&link))?;
             }
+            for notice in endpoint.notices() {
+                writeln!(out, "notice: {notice}")?;
+            }
         }
         Err(error) => writeln!(out, "an endpoint cannot be opened here: {error}")?,
     }
     Ok(())
+}
+
+/// Whether a kind of link can be used here, and what would make it so.
+fn kind_line(kind: &KindInfo) -> String {
+    let remedy = kind.remedy.iter().map(|command| format!("; try: {command}")).collect::<String>();
+    match &kind.missing {
+        None => format!("kind of link {}: usable", kind.name),
+        Some(missing) => format!("kind of link {}: not usable: {missing}{remedy}", kind.name),
+    }
 }
 
 /// What a link can do, in a line.

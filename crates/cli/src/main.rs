@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use packhorse_cli::{bench, compare, machine, manual, serve, soak};
+use packhorse_cli::{bench, compare, machine, manual, paths, serve, soak};
 
 mod simulate;
 
@@ -43,6 +43,7 @@ enum Command {
         after_help = "Examples:\n  packhorse info\n  PACKHORSE_PORTS=7000-7009 packhorse info   with a setting"
     )]
     Info,
+    Paths(paths::PathsArgs),
     Sim(simulate::Args),
     Soak(soak::SoakArgs),
     /// Write the manual page to standard output.
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Serve(args) => serve::run(&args).map(|()| true),
         Command::Info => machine::info(&mut io::stdout().lock()).map(|()| true),
+        Command::Paths(args) => paths::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Man => manual::write(Cli::command(), &mut io::stdout().lock()).map(|()| true),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "packhorse", &mut io::stdout());

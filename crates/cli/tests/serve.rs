@@ -244,3 +244,21 @@ fn no_namespaces_for_two_hosts_says_what_to_do() {
     }
     assert!(error.contains("What to do") && error.contains("sudo"), "{error}");
 }
+
+#[test]
+fn paths_to_a_server_are_shown_with_reasons() {
+    let server = Server::start(&[]);
+    for (link, words) in [
+        ("udp:lo", &["in use: small messages, and data; round trip", "frames of"][..]),
+        ("udp", &["in use: small messages", "udp "]),
+    ] {
+        let output = command(&["paths", &server.address, "--link", link]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        for word in words {
+            assert!(text.contains(word), "{link}: {word:?}: {text}");
+        }
+    }
+    fails(&["paths", &server.address, "--link", "udp:nosuch0"], &["matches nothing", "lo 127."], 5);
+    fails(&["paths", "nonsense"], &["nonsense"], 5);
+}

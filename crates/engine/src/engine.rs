@@ -14,14 +14,15 @@ use packhorse_link::Link;
 use packhorse_link::mem::{Memory, Table};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
-    Opening, Payload, PeerError, PeerId, PostError, RecvSpec, Secret, SendSpec, Settings, Space,
-    Tag, Use,
+    Opening, PathInfo, Payload, PeerError, PeerId, PostError, RecvSpec, Secret, SendSpec, Settings,
+    Space, Tag, Use,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::core::{Core, OpenError};
 use crate::doze::Doze;
 use crate::helper::Helper;
+use crate::pairs::Rejected;
 use crate::requests::{Arrival, Outcome, RequestId, Requests};
 
 /// Who turns the engine when no application thread waits.
@@ -508,6 +509,18 @@ impl Engine {
     /// What a person should know, oldest first.
     pub fn remarks(&self) -> Vec<String> {
         self.lock().core.remarks().map(str::to_owned).collect()
+    }
+
+    /// The paths to a peer, and the pairs that are not tried.
+    pub fn paths(&self, peer: PeerId) -> (Vec<PathInfo>, Vec<Rejected>) {
+        let inner = self.lock();
+        (inner.core.rules().paths(peer), inner.core.rejected(peer).copied().collect())
+    }
+
+    /// The links: what they say of themselves, and where they are.
+    pub fn links(&self) -> Vec<(packhorse_link::About, packhorse_link::Locator)> {
+        let mut inner = self.lock();
+        inner.core.links().iter().map(|link| (link.about().clone(), link.locator())).collect()
     }
 
     /// What the links say of themselves.

@@ -32,6 +32,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 pub use burst::Burst;
+pub use sys::interfaces::{Interface, interfaces};
 pub use sys::{handover, wide};
 
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.

@@ -98,7 +98,8 @@ pub struct Udp {
     about: About,
     locator: Locator,
     local_ip: IpAddr,
-    speaks_v4: bool,
+    interface: Option<u32>,
+    span: Span,
     /// Segments the system takes in a train; 0 once a path refused them.
     train_count_max: usize,
     /// Trains out are wanted.
@@ -182,7 +183,12 @@ impl Udp {
         let mut udp = Self {
             locator: to_locator(opening::usable_addr(opened.bound)),
             local_ip: opened.bound.ip(),
-            speaks_v4: opened.socket.speaks_v4(),
+            interface: opened.interface,
+            span: Span {
+                is_v6: opened.socket.is_v6(),
+                speaks_v4: opened.socket.speaks_v4(),
+                scope: scope_of(opened.bound).or(opened.interface).unwrap_or(0),
+            },
             socket: opened.socket,
             about,
             train_count_max: opened.train_count_max,
@@ -280,8 +286,29 @@ fn is_unreachable(errno: i32) -> bool {
 }
 
 /// Where a locator leads from a socket of this family.
-fn place_of(locator: &Locator, is_v6: bool, speaks_v4: bool) -> Option<SocketAddr> {
-    from_locator(locator).filter(|addr| if addr.is_ipv4() { speaks_v4 } else { is_v6 })
+/// What a socket can send to.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    is_v6: bool,
+    speaks_v4: bool,
+    /// The interface that link-local addresses are on; 0: not known.
+    scope: u32,
+}
+
+impl Span {
+    fn place_of(self, locator: &Locator) -> Option<SocketAddr> {
+        let addr = from_locator(locator)?;
+        let is_spoken = if addr.is_ipv4() { self.speaks_v4 } else { self.is_v6 };
+        locate::with_scope(addr, self.scope).filter(|_| is_spoken)
+    }
+}
+
+/// The scope of a link-local address.
+fn scope_of(addr: SocketAddr) -> Option<u32> {
+    match addr {
+        SocketAddr::V6(v6) => Some(v6.scope_id()).filter(|&scope| scope != 0),
+        SocketAddr::V4(_) => None,
+    }
 }
 
 /// What to do about a message that did not go.
@@ -300,12 +327,12 @@ enum Verdict {
 impl Udp {
     fn send_all(&mut self, burst: &Burst, first: usize, memory: &Table) -> io::Result<usize> {
         let count = burst.len();
-        let (is_v6, speaks_v4) = (self.socket.is_v6(), self.speaks_v4);
+        let span = self.span;
         let (mut at, mut retry_count, mut is_apart) = (first, 0, false);
         while at < count {
             let count_max = if is_apart { 1 } else { self.about.train_count_max };
             let rules = Rules { count_max, len_max: self.about.train_len_max };
-            let place = |locator: &Locator| place_of(locator, is_v6, speaks_v4);
+            let place = |locator: &Locator| span.place_of(locator);
             let sent = self.outbox.send(&self.socket, burst, at, memory, rules, place);
             self.counters.calls_out += u64::from(sent.is_called);
             self.counters.frames_out += sent.frame_count as u64;
@@ -380,10 +407,15 @@ impl Udp {
         })
     }
 
+    /// What the system knows of the way there now.
+    fn frame_len_known(&self, to: &Locator) -> Option<usize> {
+        let addr = self.span.place_of(to)?;
+        opening::frame_len_between(self.local_ip, self.interface, addr)
+    }
+
     fn on_too_long(&mut self, to: Locator, len: usize) {
         self.read_troubles(); // the same is told there, and would keep the socket readable
-        let known =
-            from_locator(&to).and_then(|addr| opening::frame_len_between(self.local_ip, addr));
+        let known = self.frame_len_known(&to);
         let frame_len_max = known.unwrap_or(len).min(len.saturating_sub(1));
         self.learn_way(to, frame_len_max);
         self.notice(Notice::TooLong { to, frame_len_max });
@@ -516,15 +548,23 @@ impl Link<Table> for Udp {
     }
 
     fn may_reach(&mut self, to: &Locator) -> bool {
-        place_of(to, self.socket.is_v6(), self.speaks_v4).is_some()
+        let Some(addr) = self.span.place_of(to) else { return false };
+        if self.local_ip.is_unspecified() {
+            return true; // it has all routes there are
+        }
+        // From the loopback interface nobody else is reached.
+        if self.local_ip.is_loopback() && !addr.ip().is_loopback() {
+            let is_it = |&(ip, _): &(IpAddr, u8)| ip == addr.ip();
+            return crate::interfaces().iter().any(|interface| interface.addrs.iter().any(is_it));
+        }
+        opening::frame_len_between(self.local_ip, self.interface, addr).is_some()
     }
 
     fn frame_len_to(&mut self, to: &Locator) -> usize {
         if let Some(way) = self.ways.iter().find(|way| way.0 == *to) {
             return way.1;
         }
-        let known =
-            from_locator(to).and_then(|addr| opening::frame_len_between(self.local_ip, addr));
+        let known = self.frame_len_known(to);
         let len = known.unwrap_or(self.about.frame_len_max).min(self.about.frame_len_max);
         self.learn_way(*to, len);
         len
@@ -532,7 +572,7 @@ impl Link<Table> for Udp {
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
         if let Some((to, bytes)) = burst.lone(first)
-            && let Some(addr) = place_of(to, self.socket.is_v6(), self.speaks_v4)
+            && let Some(addr) = self.span.place_of(to)
         {
             // The lone frame is the one somebody waits for: nothing is set up for it.
             self.counters.calls_out += 1;

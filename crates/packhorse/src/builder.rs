@@ -1,10 +1,8 @@
 //! How an endpoint is opened.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use packhorse_engine::{Config, Engine, Placement};
@@ -14,36 +12,7 @@ use packhorse_proto::{Limits, Settings};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::links;
-
-/// Which link an endpoint uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LinkChoice {
-    /// The best that needs no rights: today that is UDP.
-    #[default]
-    Auto,
-    /// UDP.
-    Udp,
-}
-
-impl FromStr for LinkChoice {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "udp" => Ok(Self::Udp),
-            other => Err(format!("unknown link `{other}`; there are: auto, udp")),
-        }
-    }
-}
-
-impl fmt::Display for LinkChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Udp => "udp",
-        })
-    }
-}
+use crate::select::LinkChoice;
 
 /// Settings of an endpoint. What is not said here is as the environment says (`PACKHORSE_*`, see [`Builder::ENVIRONMENT`]), or by default.
 #[derive(Clone, Debug)]
@@ -68,7 +37,7 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            link: LinkChoice::Auto,
+            link: LinkChoice::default(),
             bind: Ipv4Addr::UNSPECIFIED.into(),
             ports: 0..=0,
             path_count: 1,
@@ -89,7 +58,10 @@ impl Default for Builder {
 impl Builder {
     /// The environment's variables, each with what it says.
     pub const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[
-        ("PACKHORSE_LINK", "auto or udp"),
+        (
+            "PACKHORSE_LINK",
+            "auto, udp, udp:eth0, udp:10.0.0.0/8, … with commas between; !docker* leaves out",
+        ),
         ("PACKHORSE_PLACEMENT", "thread or inline"),
         ("PACKHORSE_BIND", "the local IP address"),
         ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
@@ -180,10 +152,21 @@ impl Builder {
         Ok(())
     }
 
-    /// Chooses the link.
+    /// Chooses the links.
     #[must_use]
     pub fn link(mut self, link: LinkChoice) -> Self {
         self.link = link;
+        self
+    }
+
+    /// Chooses the links by a text such as `udp:eth*,!docker*`, as [`LinkChoice`] explains it. What makes no sense is told by
+    /// [`Builder::open`].
+    #[must_use]
+    pub fn links(mut self, text: &str) -> Self {
+        match text.parse() {
+            Ok(link) => self.link = link,
+            Err(complaint) => self.complaint = Some(complaint),
+        }
         self
     }
 
@@ -365,5 +348,7 @@ mod tests {
         assert!(unknown.contains("did you mean PACKHORSE_PLACEMENT?"), "{unknown}");
         assert!(builder.apply("PACKHORSE_PATHS", "9").is_err());
         assert!(builder.apply("PACKHORSE_LINK", "token-ring").unwrap_err().contains("auto, udp"));
+        let complaint = Builder::plain().links("udp:").complaint;
+        assert!(complaint.is_some_and(|complaint| complaint.contains("no interface")));
     }
 }

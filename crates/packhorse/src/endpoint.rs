@@ -15,6 +15,7 @@ use crate::builder::Builder;
 use crate::error::Error;
 use crate::links;
 use crate::many::Many;
+use crate::paths::Path;
 use crate::request::{Receiving, Sending};
 use crate::wanted::{Envelope, Wanted};
 
@@ -271,6 +272,15 @@ impl Endpoint {
     /// What a person should know of its links: an offload that was switched off, a capture that ended. A bounded log.
     pub fn notices(&self) -> Vec<String> {
         self.shared.engine.remarks()
+    }
+
+    /// The pairs of links and places that lead to a peer, and those that do not, with reasons. Before contact was made there
+    /// are none.
+    pub fn paths(&self, peer: Peer) -> Vec<Path> {
+        let (tried, rejected) = self.shared.engine.paths(peer.id);
+        let links = self.shared.engine.links();
+        let tried = tried.iter().map(|info| Path::tried(info, &links));
+        tried.chain(rejected.iter().map(|it| Path::rejected(it, &links))).collect()
     }
 
     /// What its links say of themselves.

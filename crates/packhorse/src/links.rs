@@ -1,6 +1,6 @@
 //! Opening links, and fitting the protocol's settings to them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use packhorse_engine::Config;
 use packhorse_link::Link;
@@ -12,6 +12,7 @@ use packhorse_proto::Settings;
 
 use crate::builder::Builder;
 use crate::error::Error;
+use crate::select::{Kind, KindInfo, On, Wish};
 
 /// Where something is, as people write it.
 pub(crate) fn locator_text(locator: &packhorse_link::Locator) -> String {
@@ -34,15 +35,52 @@ pub(crate) fn settings() -> Settings {
     Settings { eager_len_max, grant_packets: FIT, grant_ahead: FIT, ..Settings::default() }
 }
 
-/// Opens what the builder asks for: one link for each path.
+/// Opens what the builder asks for: one link for each that was chosen, and of one UDP socket as many as there shall be paths.
 pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
-    (0..builder.path_count).map(|number| open_one(builder, number)).collect()
+    let wishes = builder.link.resolve(&packhorse_link::interfaces()).map_err(Error::Setting)?;
+    let wishes: Vec<Wish> = match &wishes[..] {
+        [one] if one.kind == Kind::Udp => vec![one.clone(); usize::from(builder.path_count)],
+        _ => wishes,
+    };
+    wishes.iter().zip(0..).map(|(wish, number)| open_one(builder, wish, number)).collect()
 }
 
-fn open_one(builder: &Builder, number: u8) -> Result<Box<dyn Link>, Error> {
+/// All kinds of links: whether they can be used here, and what it takes if not.
+pub fn kinds() -> Vec<KindInfo> {
+    let info = |kind: Kind| {
+        let (missing, remedy) = match kind {
+            Kind::Udp => (Udp::open(&UdpConfig::default()).err().map(|e| e.to_string()), None),
+            Kind::Packet | Kind::Xdp | Kind::Shm => (Some("not built yet".into()), None),
+        };
+        KindInfo { name: kind.name(), missing, remedy }
+    };
+    Kind::ALL.into_iter().map(info).collect()
+}
+
+/// The one place where kinds of links are opened.
+fn open_kind(builder: &Builder, wish: &Wish) -> Result<Box<dyn Link>, Error> {
+    match wish.kind {
+        Kind::Udp => open_udp(builder, wish.on.as_ref()),
+        kind @ (Kind::Packet | Kind::Xdp | Kind::Shm) => {
+            let why = format!("links of kind {} are not built yet; there is udp", kind.name());
+            Err(Error::Link(why))
+        }
+    }
+}
+
+fn open_udp(builder: &Builder, on: Option<&On>) -> Result<Box<dyn Link>, Error> {
     let trains = if builder.trains { Use::Auto } else { Use::Off };
+    let bind = match on.and_then(|on| Some((on.ip?, on.index))) {
+        Some((IpAddr::V6(ip), index)) if ip.is_unicast_link_local() => {
+            SocketAddr::V6(SocketAddrV6::new(ip, 0, 0, index))
+        }
+        Some((ip, _)) => SocketAddr::new(ip, 0),
+        None => SocketAddr::new(builder.bind, 0),
+    };
     let config = UdpConfig {
-        bind: SocketAddr::new(builder.bind, 0),
+        bind,
+        // What goes to the host itself does not leave by a card.
+        interface: on.filter(|_| !bind.ip().is_loopback()).map(|on| on.index),
         ports: (*builder.ports.end() > 0).then(|| builder.ports.clone()),
         gso: trains,
         gro: trains,
@@ -50,7 +88,11 @@ fn open_one(builder: &Builder, number: u8) -> Result<Box<dyn Link>, Error> {
         ..UdpConfig::default()
     };
     let udp = Udp::open(&config).map_err(|error| Error::Link(error.to_string()))?;
-    let mut link: Box<dyn Link> = Box::new(udp);
+    Ok(Box::new(udp))
+}
+
+fn open_one(builder: &Builder, wish: &Wish, number: u8) -> Result<Box<dyn Link>, Error> {
+    let mut link = open_kind(builder, wish)?;
     if let Some(faults) = &builder.faults {
         let faults = Faults { seed: faults.seed.wrapping_add(u64::from(number)), ..*faults };
         link = Box::new(Faulty::new::<Table>(link, faults));

@@ -48,7 +48,54 @@ pub(crate) fn addr_beyond_loopback(is_wanted: impl Fn(&IpAddr) -> bool) -> Optio
     found
 }
 
+/// A network interface of this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: u32,
+    /// Its addresses, each with the length of its network's prefix.
+    pub addrs: Vec<(IpAddr, u8)>,
+    /// Switched on.
+    pub is_up: bool,
+    /// Leads to this host itself.
+    pub is_loopback: bool,
+}
+
+/// The interfaces of this host, in the system's order.
+pub fn interfaces() -> Vec<Interface> {
+    let mut found: Vec<Interface> = Vec::new();
+    each_entry(|name, entry| {
+        let text = name.to_string_lossy();
+        let at = found.iter().position(|known| known.name == text).unwrap_or_else(|| {
+            let flags = entry.ifa_flags as libc::c_int;
+            found.push(Interface {
+                name: text.clone().into_owned(),
+                // SAFETY: the name is a string that lives as long as the list.
+                index: unsafe { libc::if_nametoindex(name.as_ptr()) },
+                addrs: Vec::new(),
+                is_up: flags & libc::IFF_UP != 0,
+                is_loopback: flags & libc::IFF_LOOPBACK != 0,
+            });
+            found.len() - 1
+        });
+        if let Some(ip) = ip_of(entry.ifa_addr) {
+            let prefix = ip_of(entry.ifa_netmask).map_or(0, |mask| match mask {
+                IpAddr::V4(mask) => mask.to_bits().count_ones(),
+                IpAddr::V6(mask) => mask.to_bits().count_ones(),
+            });
+            found[at].addrs.push((ip, prefix as u8));
+        }
+    });
+    found
+}
+
 fn each_interface(mut f: impl FnMut(&CStr, Option<IpAddr>, libc::c_int)) {
+    each_entry(|name, entry| f(name, ip_of(entry.ifa_addr), entry.ifa_flags as libc::c_int));
+}
+
+fn each_entry(mut f: impl FnMut(&CStr, &libc::ifaddrs)) {
     let mut list = ptr::null_mut();
     // SAFETY: `list` is ours to be written to; it is freed below.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
@@ -60,7 +107,7 @@ fn each_interface(mut f: impl FnMut(&CStr, Option<IpAddr>, libc::c_int)) {
         let entry = unsafe { &*next };
         // SAFETY: the name of an entry is a string that lives as long as the list.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-        f(name, ip_of(entry.ifa_addr), entry.ifa_flags as libc::c_int);
+        f(name, entry);
         next = entry.ifa_next;
     }
     // SAFETY: the list came from `getifaddrs`, and nothing refers to it any more.
@@ -105,4 +152,18 @@ fn mtu_by_name(name: &CStr, socket: &Socket) -> Option<usize> {
     }
     // SAFETY: SIOCGIFMTU wrote this field.
     usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_among_them() {
+        let all = interfaces();
+        let lo = all.iter().find(|interface| interface.is_loopback).unwrap();
+        assert!(lo.index > 0 && !lo.name.is_empty());
+        let names = all.iter().filter(|interface| interface.name == lo.name);
+        assert_eq!(names.count(), 1, "each once, whatever the number of its addresses");
+    }
 }

@@ -14,6 +14,8 @@ const SO_MEMINFO: libc::c_int = 55;
 const MEMINFO_COUNT: usize = 9;
 const MEMINFO_RMEM_ALLOC: usize = 0;
 const IPV6_MTU: libc::c_int = 24;
+const IP_UNICAST_IF: libc::c_int = 50;
+const IPV6_UNICAST_IF: libc::c_int = 76;
 /// Linux doubles what it is asked for, and doubling must not overflow an int.
 const BUFFER_LEN_MAX: usize = 1 << 29;
 
@@ -128,6 +130,17 @@ impl Socket {
     }
 
     /// Never fragments: what does not pass is reported.
+    /// What is sent leaves by this interface, whatever others the routes know. Needs no rights, and unlike a socket that is
+    /// bound to a device takes what arrives elsewhere.
+    pub(crate) fn leave_by(&self, interface: u32) -> io::Result<()> {
+        let number = interface.to_be() as libc::c_int;
+        if self.is_v6 {
+            self.set_option(libc::IPPROTO_IPV6, IPV6_UNICAST_IF, number)
+        } else {
+            self.set_option(libc::IPPROTO_IP, IP_UNICAST_IF, number)
+        }
+    }
+
     pub(crate) fn forbid_fragments(&self) -> io::Result<()> {
         if self.is_v6 {
             let always = libc::IPV6_PMTUDISC_DO;

@@ -20,6 +20,8 @@ pub enum Use {
 pub struct UdpConfig {
     /// The address to listen on; port 0 is any free one. `[::]` takes IPv4 and IPv6.
     pub bind: SocketAddr,
+    /// Frames leave by the interface of this number (not its address) only: two cards on one subnet are two ways then.
+    pub interface: Option<u32>,
     /// Instead of the port in `bind`: the first free one of these.
     pub ports: Option<RangeInclusive<u16>>,
     /// How much may wait to be received, in bytes as the kernel is asked for them.
@@ -38,6 +40,7 @@ impl Default for UdpConfig {
     fn default() -> Self {
         Self {
             bind: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            interface: None,
             ports: None,
             receive_buffer_len: 8 << 20,
             send_buffer_len: 4 << 20,

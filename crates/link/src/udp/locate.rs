@@ -1,8 +1,11 @@
 //! Locators of UDP: an address and a port in 24 bytes.
 //!
 //! ```text
-//!  0  mark 'U'   1  family 4 or 6   2  port, big-endian   4  address (IPv4: 4 bytes, then zeros)   20  scope u32
+//!  0  mark 'U'   1  family 4 or 6   2  port, big-endian   4  address (IPv4: 4 bytes, then zeros)   20  zeros
 //! ```
+//!
+//! The scope of a link-local IPv6 address is a number of one host's own: it is never told. Whoever sends to such an address
+//! puts in the number of the interface it is on itself.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -24,7 +27,6 @@ pub fn to_locator(addr: SocketAddr) -> Locator {
         SocketAddr::V6(addr) => {
             locator[1] = 6;
             locator[4..20].copy_from_slice(&addr.ip().octets());
-            locator[20..].copy_from_slice(&addr.scope_id().to_le_bytes());
         }
     }
     locator
@@ -41,17 +43,26 @@ pub fn from_locator(locator: &Locator) -> Option<SocketAddr> {
             let octets: [u8; 4] = locator[4..8].try_into().ok()?;
             SocketAddr::from((Ipv4Addr::from(octets), port))
         }
-        6 => {
+        6 if locator[20..].iter().all(|&byte| byte == 0) => {
             let octets: [u8; 16] = locator[4..20].try_into().ok()?;
-            let scope = u32::from_le_bytes(locator[20..].try_into().ok()?);
-            SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::from(octets), port, 0, scope))
+            SocketAddr::from((Ipv6Addr::from(octets), port))
         }
         _ => return None,
     };
     (!addr.ip().is_unspecified()).then_some(addr)
 }
 
-/// What a person is shown: `10.0.0.1:7000`, `[fe80::1%2]:7000`, or the bytes of a locator that is none of ours.
+/// The address with the scope it has here, where it needs one; `None` if that is not known.
+pub(super) fn with_scope(addr: SocketAddr, scope: u32) -> Option<SocketAddr> {
+    match addr {
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => {
+            (scope != 0).then(|| SocketAddr::V6(SocketAddrV6::new(*v6.ip(), v6.port(), 0, scope)))
+        }
+        _ => Some(addr),
+    }
+}
+
+/// What a person is shown: `10.0.0.1:7000`, `[fe80::1]:7000`, or the bytes of a locator that is none of ours.
 pub fn show(locator: &Locator) -> String {
     match from_locator(locator) {
         Some(addr) => addr.to_string(),
@@ -74,8 +85,12 @@ mod tests {
             assert_eq!(show(&to_locator(addr)), text);
         }
         let scoped = SocketAddr::V6(SocketAddrV6::new("fe80::1".parse().unwrap(), 9, 0, 3));
-        assert_eq!(from_locator(&to_locator(scoped)), Some(scoped));
-        assert_eq!(show(&to_locator(scoped)), "[fe80::1%3]:9");
+        let told = from_locator(&to_locator(scoped)).unwrap();
+        assert_eq!(told, "[fe80::1]:9".parse().unwrap(), "the scope is not told");
+        assert_eq!(with_scope(told, 3), Some(scoped), "but put in where it is needed");
+        assert_eq!(with_scope(told, 0), None);
+        let global: SocketAddr = "[2001:db8::1]:9".parse().unwrap();
+        assert_eq!(with_scope(global, 3), Some(global));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(super) struct Opened {
     pub(super) socket: Socket,
     /// As bound: may be a wildcard.
     pub(super) bound: SocketAddr,
+    /// Frames leave by it only.
+    pub(super) interface: Option<u32>,
     /// Segments in a train out; 0 if the system knows none.
     pub(super) train_count_max: usize,
     /// Whether trains may arrive whole.
@@ -50,6 +52,9 @@ pub(super) fn open(config: &UdpConfig) -> Result<Opened, UdpError> {
     if ip.is_ipv6() {
         let is_dual = ip.is_unspecified();
         socket.set_dual(is_dual).map_err(doing("choosing IPv4 beside IPv6"))?;
+    }
+    if let Some(interface) = config.interface {
+        socket.leave_by(interface).map_err(doing("choosing the interface"))?;
     }
     match &config.ports {
         Some(ports) => bind_first_free(&socket, config.bind, ports)?,
@@ -123,6 +128,7 @@ fn prepare(socket: Socket, config: &UdpConfig) -> Result<Opened, UdpError> {
     Ok(Opened {
         socket,
         bound,
+        interface: config.interface,
         train_count_max,
         is_gro,
         frame_len_max,
@@ -201,9 +207,16 @@ pub(super) fn usable_addr(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
-/// The longest frame on the way from `local` to `to`, as the system knows it now.
-pub(super) fn frame_len_between(local: IpAddr, to: SocketAddr) -> Option<usize> {
+/// The longest frame on the way from `local` to `to`, as the system knows it now; `None` if it knows no way.
+pub(super) fn frame_len_between(
+    local: IpAddr,
+    interface: Option<u32>,
+    to: SocketAddr,
+) -> Option<usize> {
     let socket = Socket::open(to.is_ipv6()).ok()?;
+    if let Some(interface) = interface {
+        socket.leave_by(interface).ok()?;
+    }
     let needs_scope = matches!(local, IpAddr::V6(ip) if ip.is_unicast_link_local());
     if !local.is_unspecified() && !needs_scope && local.is_ipv6() == to.is_ipv6() {
         socket.bind(SocketAddr::new(local, 0)).ok()?;
