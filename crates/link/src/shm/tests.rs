@@ -86,6 +86,15 @@ fn attend(link: &mut Shm) {
     assert_eq!(link.receive(None, &mut Table::default()).unwrap(), 0);
 }
 
+/// A process that another test starts has copies of all sockets until it becomes another program.
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until);
+        std::thread::yield_now();
+    }
+}
+
 fn notices(link: &mut Shm) -> Vec<Notice> {
     std::iter::from_fn(|| link.poll_notice()).collect()
 }
@@ -454,6 +463,7 @@ fn only_who_is_here_may_be_reached() {
     let udp = crate::udp::to_locator("127.0.0.1:7".parse().unwrap());
     let to = b.locator();
     drop(b);
+    wait_until(|| !a.may_reach(&to));
     for to in [elsewhere, unknown, udp, to, [0; 24]] {
         assert!(!a.may_reach(&to));
         assert_eq!(a.send(&burst_of(to, [&b"lost"[..]]), 0, &mut Table::default()).unwrap(), 1);
@@ -500,6 +510,7 @@ fn a_knock_at_a_closed_door_tells_that_nobody_is_there() {
     assert!(b.arm());
     let to = b.locator();
     drop(b);
+    wait_until(|| !a.may_reach(&to));
     send_all(&mut a, &burst_of(to, [&b"anybody?"[..]]), &mut memory);
     attend(&mut a);
     assert_eq!(notices(&mut a), [Notice::Dead { to }]);
