@@ -608,6 +608,29 @@ fn many_peers_are_all_heard_and_cost_few_descriptors() {
     }
 }
 
+/// All at once, and as much as they can: a call takes a part, and each gets its turn.
+#[test]
+fn many_peers_that_send_much_are_served_in_turn() {
+    let config = ShmConfig { ring_len: 1 << 20, ..ShmConfig::default() };
+    let mut links: Vec<Shm> = (0..14).map(|_| Shm::open(&config).unwrap()).collect();
+    let mut hub = open();
+    for link in &mut links {
+        introduce(link, &mut hub);
+    }
+    let frame = pattern(links[0].about().frame_len_max, 1);
+    let mut streams: Vec<_> =
+        links.iter().map(|_| Stream::new(hub.locator(), 250_000, false)).collect();
+    let mut count = 0;
+    for (link, stream) in links.iter_mut().zip(&mut streams) {
+        send_all(link, &burst_of(hub.locator(), [&frame[..]]), &mut Table::default());
+        send_all(link, &stream.burst, &mut stream.sender);
+        count += 1 + stream.count;
+    }
+    let mut firsts: Vec<_> = frames(&mut hub, count).into_iter().map(|(from, _)| from).collect();
+    firsts.dedup();
+    assert!(firsts.len() > links.len(), "none had to wait for all of another");
+}
+
 #[test]
 fn an_offer_that_finds_no_room_is_repeated() {
     let mut hub = open();
