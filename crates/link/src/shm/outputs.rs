@@ -99,6 +99,16 @@ impl Output {
         }
     }
 
+    /// Publishes what was put into the ring. True: its reader must be woken.
+    #[inline]
+    fn finish(&mut self) -> bool {
+        self.is_touched = false;
+        self.ring.publish();
+        let must_wake = self.ring.must_wake();
+        self.ring.prepare(); // when the reader has what it waits for
+        must_wake
+    }
+
     fn put_frame(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> Put {
         let mut slot = match self.ring.reserve(MARK_FRAME, frame.len as usize) {
             Ok(Some(slot)) => slot,
@@ -198,7 +208,9 @@ impl Shm {
             return false;
         }
         self.counters.frames_out += 1;
-        self.finish(index);
+        if output.finish() {
+            self.knock(index);
+        }
         true
     }
 
@@ -361,14 +373,8 @@ impl Shm {
     }
 
     /// Publishes what was put into a ring; its reader is woken if it sleeps.
-    #[inline]
     fn finish(&mut self, index: usize) {
-        let output = &mut self.outputs[index];
-        output.is_touched = false;
-        output.ring.publish();
-        let must_wake = output.ring.must_wake();
-        output.ring.prepare();
-        if must_wake {
+        if self.outputs[index].finish() {
             self.knock(index);
         }
     }
