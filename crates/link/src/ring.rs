@@ -45,6 +45,13 @@ const SLEEPING_AT: usize = LINE_LEN;
 const NOTE_AT: usize = LINE_LEN + 4;
 const WANTS_ROOM_AT: usize = 2 * LINE_LEN;
 
+/// For headers and `head` as they are read: bytes written (or read) before that word was written are so afterwards.
+const SEE: Ordering = Ordering::Acquire;
+/// For the header that publishes, and for `head`: everything before it goes along.
+const SHOW: Ordering = Ordering::Release;
+/// For headers that another one publishes, and for words that are hints or ordered by a fence.
+const HINT: Ordering = Ordering::Relaxed;
+
 /// The other side wrote what cannot be: nothing it writes can be relied on any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
@@ -188,37 +195,37 @@ impl Lines for Block {
 
     #[inline]
     fn header(&self, line: usize) -> u64 {
-        self.header_word(line).load(Ordering::Acquire)
+        self.header_word(line).load(SEE)
     }
 
     #[inline]
     fn set_header(&self, line: usize, word: u64) {
-        self.header_word(line).store(word, Ordering::Relaxed);
+        self.header_word(line).store(word, HINT);
     }
 
     #[inline]
     fn publish_header(&self, line: usize, word: u64) {
-        self.header_word(line).store(word, Ordering::Release);
+        self.header_word(line).store(word, SHOW);
     }
 
     #[inline]
     fn head(&self) -> u64 {
-        self.head_word().load(Ordering::Acquire)
+        self.head_word().load(SEE)
     }
 
     #[inline]
     fn set_head(&self, head: u64) {
-        self.head_word().store(head, Ordering::Release);
+        self.head_word().store(head, SHOW);
     }
 
     #[inline]
     fn word(&self, word: Word) -> u32 {
-        self.small_word(word).load(Ordering::Relaxed)
+        self.small_word(word).load(HINT)
     }
 
     #[inline]
     fn set_word(&self, word: Word, value: u32) {
-        self.small_word(word).store(value, Ordering::Relaxed);
+        self.small_word(word).store(value, HINT);
     }
 
     #[inline]

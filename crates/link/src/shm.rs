@@ -98,7 +98,7 @@ pub struct Shm {
     /// Outputs with frames that their ring had no room for.
     spilling_count: usize,
     inputs: Vec<Input>,
-    input_start: usize,
+    /// The one looked at last of those that nothing came through lately.
     input_cold: usize,
     /// Calls of `receive`.
     turn: u64,
@@ -168,7 +168,6 @@ impl Shm {
             output_last: 0,
             spilling_count: 0,
             inputs: Vec::new(),
-            input_start: 0,
             input_cold: 0,
             turn: 0,
             intake: Intake::new(room),

@@ -405,25 +405,25 @@ mod all_orders {
         fn header(&self, line: usize) -> u64 {
             // As payload it must not be written while somebody looks whether it is a header.
             self.firsts[line].with(|_| ());
-            self.headers[line].load(Ordering::Acquire)
+            self.headers[line].load(SEE)
         }
         fn set_header(&self, line: usize, word: u64) {
-            self.headers[line].store(word, Ordering::Relaxed);
+            self.headers[line].store(word, HINT);
         }
         fn publish_header(&self, line: usize, word: u64) {
-            self.headers[line].store(word, Ordering::Release);
+            self.headers[line].store(word, SHOW);
         }
         fn head(&self) -> u64 {
-            self.head.load(Ordering::Acquire)
+            self.head.load(SEE)
         }
         fn set_head(&self, head: u64) {
-            self.head.store(head, Ordering::Release);
+            self.head.store(head, SHOW);
         }
         fn word(&self, word: Word) -> u32 {
-            self.words[word as usize].load(Ordering::Relaxed)
+            self.words[word as usize].load(HINT)
         }
         fn set_word(&self, word: Word, value: u32) {
-            self.words[word as usize].store(value, Ordering::Relaxed);
+            self.words[word as usize].store(value, HINT);
         }
         fn fence(&self) {
             fence(Ordering::SeqCst);

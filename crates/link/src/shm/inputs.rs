@@ -107,25 +107,24 @@ impl Shm {
         if self.spilling_count > 0 {
             self.unspill();
         }
-        let count = self.inputs.len();
-        let hot_count = count.min(HOT_COUNT);
-        let mut index = self.input_start;
-        for _ in 0..hot_count {
-            index = if index < hot_count { index } else { 0 };
-            // A peer that is cut off on the way leaves fewer.
-            if self.inputs.get(index).is_some_and(|input| !input.ring.is_empty()) {
+        let mut index = 0;
+        // One that is cut off on the way leaves fewer, and its place to another, which is looked at next time.
+        while index < self.inputs.len().min(HOT_COUNT) {
+            if !self.inputs[index].ring.is_empty() {
                 self.take_from(index, memory);
             }
             index += 1;
         }
-        if count > HOT_COUNT {
+        if self.inputs.len() > HOT_COUNT {
             self.look_further(memory);
         }
-        if self.intake.is_full() {
+        let count = self.intake.count();
+        if count > 0 && self.intake.is_full() {
             // The next call begins with another, so that none is always the one that is left.
-            self.input_start = if self.input_start < hot_count { self.input_start + 1 } else { 0 };
+            let hot_count = self.inputs.len().min(HOT_COUNT);
+            self.inputs[..hot_count].rotate_left(1.min(hot_count));
         }
-        Ok(self.intake.count())
+        Ok(count)
     }
 
     /// A few of the rings that nothing came through lately.
@@ -157,6 +156,9 @@ impl Shm {
     /// Takes what a ring has, as much as a call may.
     fn take_from(&mut self, index: usize, memory: &mut Table) {
         let Self { inputs, intake, counters, .. } = self;
+        if intake.is_full() {
+            return; // its room is measured for one record more than that, not for one of each
+        }
         let input = &mut inputs[index];
         input.active_at = self.turn;
         let mut must_wake = false;

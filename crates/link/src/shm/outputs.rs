@@ -99,6 +99,16 @@ impl Output {
         }
     }
 
+    /// Publishes what was put into the ring. True: its reader must be woken.
+    #[inline]
+    fn finish(&mut self) -> bool {
+        self.is_touched = false;
+        self.ring.publish();
+        let must_wake = self.ring.must_wake();
+        self.ring.prepare(); // when the reader has what it waits for
+        must_wake
+    }
+
     fn put_frame(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> Put {
         let mut slot = match self.ring.reserve(MARK_FRAME, frame.len as usize) {
             Ok(Some(slot)) => slot,
@@ -191,15 +201,16 @@ impl Shm {
     /// Sends one frame, if nothing stands in its way.
     #[inline]
     pub(super) fn send_lone(&mut self, to: &Locator, bytes: &[u8]) -> bool {
-        let Some(output) = self.outputs.get_mut(self.output_last) else { return false };
-        if output.to != *to || output.waits_for_room() || bytes.len() > self.about.frame_len_max {
-            return false;
-        }
-        if output.put_bytes(bytes) != Put::Done {
+        let Some(index) = self.known_output(to) else { return false };
+        let output = &mut self.outputs[index];
+        let may_go = !output.waits_for_room() && bytes.len() <= self.about.frame_len_max;
+        if !may_go || output.put_bytes(bytes) != Put::Done {
             return false;
         }
         self.counters.frames_out += 1;
-        self.finish(self.output_last);
+        if output.finish() {
+            self.knock(index);
+        }
         true
     }
 
@@ -362,14 +373,8 @@ impl Shm {
     }
 
     /// Publishes what was put into a ring; its reader is woken if it sleeps.
-    #[inline]
     fn finish(&mut self, index: usize) {
-        let output = &mut self.outputs[index];
-        output.is_touched = false;
-        output.ring.publish();
-        let must_wake = output.ring.must_wake();
-        output.ring.prepare();
-        if must_wake {
+        if self.outputs[index].finish() {
             self.knock(index);
         }
     }
@@ -401,14 +406,19 @@ impl Shm {
     /// The output to a place; made, if there is none yet. `None`: nothing can be sent there.
     #[inline]
     fn output_for(&mut self, to: &Locator) -> Option<usize> {
+        self.known_output(to).or_else(|| self.make_output(to))
+    }
+
+    /// The output to a place, if there is one.
+    #[inline]
+    fn known_output(&mut self, to: &Locator) -> Option<usize> {
         let is_same = self.outputs.get(self.output_last).is_some_and(|output| output.to == *to);
         if is_same { Some(self.output_last) } else { self.find_output(to) }
     }
 
+    #[inline(never)]
     fn find_output(&mut self, to: &Locator) -> Option<usize> {
-        // What was put into the ring before this one is published when all is done: see `finish_touched`.
-        let found = self.outputs.iter().position(|output| output.to == *to);
-        let index = found.or_else(|| self.make_output(to))?;
+        let index = self.outputs.iter().position(|output| output.to == *to)?;
         self.output_last = index;
         Some(index)
     }
@@ -443,7 +453,8 @@ impl Shm {
             spill_len: 0,
             is_touched: false,
         });
-        self.offer_again(self.outputs.len() - 1).then_some(self.outputs.len() - 1)
+        self.output_last = self.outputs.len() - 1;
+        self.offer_again(self.output_last).then_some(self.output_last)
     }
 
     /// Tells a peer of its ring. False: it is not there, and forgotten.

@@ -86,6 +86,15 @@ fn attend(link: &mut Shm) {
     assert_eq!(link.receive(None, &mut Table::default()).unwrap(), 0);
 }
 
+/// A process that another test starts has copies of all sockets until it becomes another program.
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until);
+        std::thread::yield_now();
+    }
+}
+
 fn notices(link: &mut Shm) -> Vec<Notice> {
     std::iter::from_fn(|| link.poll_notice()).collect()
 }
@@ -454,6 +463,7 @@ fn only_who_is_here_may_be_reached() {
     let udp = crate::udp::to_locator("127.0.0.1:7".parse().unwrap());
     let to = b.locator();
     drop(b);
+    wait_until(|| !a.may_reach(&to));
     for to in [elsewhere, unknown, udp, to, [0; 24]] {
         assert!(!a.may_reach(&to));
         assert_eq!(a.send(&burst_of(to, [&b"lost"[..]]), 0, &mut Table::default()).unwrap(), 1);
@@ -500,6 +510,7 @@ fn a_knock_at_a_closed_door_tells_that_nobody_is_there() {
     assert!(b.arm());
     let to = b.locator();
     drop(b);
+    wait_until(|| !a.may_reach(&to));
     send_all(&mut a, &burst_of(to, [&b"anybody?"[..]]), &mut memory);
     attend(&mut a);
     assert_eq!(notices(&mut a), [Notice::Dead { to }]);
@@ -595,6 +606,29 @@ fn many_peers_are_all_heard_and_cost_few_descriptors() {
     for _ in 0..100 {
         assert_eq!(hub.receive(None, &mut memory).unwrap(), 0);
     }
+}
+
+/// All at once, and as much as they can: a call takes a part, and each gets its turn.
+#[test]
+fn many_peers_that_send_much_are_served_in_turn() {
+    let config = ShmConfig { ring_len: 1 << 20, ..ShmConfig::default() };
+    let mut links: Vec<Shm> = (0..14).map(|_| Shm::open(&config).unwrap()).collect();
+    let mut hub = open();
+    for link in &mut links {
+        introduce(link, &mut hub);
+    }
+    let frame = pattern(links[0].about().frame_len_max, 1);
+    let mut streams: Vec<_> =
+        links.iter().map(|_| Stream::new(hub.locator(), 250_000, false)).collect();
+    let mut count = 0;
+    for (link, stream) in links.iter_mut().zip(&mut streams) {
+        send_all(link, &burst_of(hub.locator(), [&frame[..]]), &mut Table::default());
+        send_all(link, &stream.burst, &mut stream.sender);
+        count += 1 + stream.count;
+    }
+    let mut firsts: Vec<_> = frames(&mut hub, count).into_iter().map(|(from, _)| from).collect();
+    firsts.dedup();
+    assert!(firsts.len() > links.len(), "none had to wait for all of another");
 }
 
 #[test]
