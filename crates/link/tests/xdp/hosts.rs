@@ -51,9 +51,9 @@ impl Hosts {
         rights: &str,
         pinned_len: Option<u64>,
     ) -> Role {
-        let limit = pinned_len.map_or("unlimited".to_string(), |len| len.to_string());
+        let limit = pinned_len.map_or(String::new(), |len| format!("prlimit --memlock={len} "));
         let words = format!(
-            "prlimit --memlock={limit} setpriv --reuid 65534 --regid 65534 --clear-groups \
+            "{limit}setpriv --reuid 65534 --regid 65534 --clear-groups \
              --inh-caps {rights} --ambient-caps {rights}"
         );
         self.start_as(host, role, &words.split(' ').collect::<Vec<_>>())
