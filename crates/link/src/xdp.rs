@@ -13,6 +13,7 @@
 //!
 //! Native and zero-copy are tried first, then what is left; [`Xdp::state`] says what was got and why not more.
 
+mod binding;
 mod config;
 mod ether;
 mod handing;
@@ -24,7 +25,6 @@ mod queue;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 pub use config::{BusyPoll, Mode, Require, XdpConfig, XdpError, XdpState};
 pub use ether::show;
@@ -33,10 +33,11 @@ pub use owner::Owner;
 
 use crate::burst::Frame;
 use crate::mem::Table;
-use crate::sys::xdp::{Binding, Xsk, any_of};
+use crate::sys::xdp::{Xsk, any_of};
 use crate::umem::{RX_LEN_MAX, Umem};
 use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
-use ether::{ETHERNET_LEN, HEAD_LEN, Station};
+use binding::{WHOLE_LEN_MAX, Way};
+use ether::{HEAD_LEN, HEADS_LEN, Station};
 use opening::Plan;
 use queue::{Arrival, Arrivals, Packet, Place, Put, Queue, Stop};
 
@@ -46,9 +47,6 @@ const ARRIVAL_COUNT_MAX: usize = 64;
 const NOTICE_COUNT_MAX: usize = 64;
 /// Remarks in its life: what goes on going wrong has been said by then.
 const REMARK_COUNT_MAX: usize = 8;
-
-/// A queue that is not free after so long is somebody else's.
-const BIND_WITHIN: Duration = Duration::from_secs(1);
 
 /// What it did so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,7 +100,7 @@ impl Xdp {
     pub fn from_parts(parts: XdpParts) -> Result<Self, XdpError> {
         let XdpParts { mut plan, attachment, memory, sockets } = parts;
         let mut queues = Vec::new();
-        let mut is_zerocopy = plan.is_native;
+        let mut way = Way { is_zerocopy: plan.is_native, is_scattered: plan.is_scattered() };
         if !plan.is_native {
             plan.downgrades.push("no zero-copy: generic mode always copies".to_string());
         }
@@ -116,7 +114,7 @@ impl Xdp {
                 .map_err(doing("mapping memory for frames"))?;
             // The kernel has frames to receive into before packets can come.
             let queue = Queue::new(socket, umem, free, plan.rx_frame_count);
-            bind(&mut plan, queue.socket(), number, &mut is_zerocopy)?;
+            way = binding::bind(&mut plan, queue.socket(), number, way)?;
             queues.push(queue);
         }
         let any = match queues.len() {
@@ -128,7 +126,7 @@ impl Xdp {
         // What the sockets say counts, where an early queue had what a later one was refused.
         let is_zerocopy = queues.iter().all(|queue| queue.socket().is_zerocopy().unwrap_or(false));
         Ok(Self {
-            about: about(&plan),
+            about: about(&plan, way),
             state: XdpState {
                 interface: plan.interface,
                 driver: plan.driver,
@@ -163,46 +161,12 @@ fn doing(doing: &'static str) -> impl Fn(io::Error) -> XdpError {
     move |error| XdpError::System { doing, error }
 }
 
-/// Binds the socket of a queue, with zero-copy if no other queue was refused it.
-fn bind(plan: &mut Plan, socket: &Xsk, queue: u32, is_zerocopy: &mut bool) -> Result<(), XdpError> {
-    let (interface, is_scattered) = (plan.index, plan.is_scattered());
-    let mut binding = Binding { interface, queue, is_zerocopy: *is_zerocopy, is_scattered };
-    if *is_zerocopy {
-        let Err(error) = bind_free(socket, binding) else { return Ok(()) };
-        let driver = plan.driver.as_deref().unwrap_or("this driver");
-        let pieces = if is_scattered { " of packets in several frames" } else { "" };
-        let reason = format!("{driver} cannot do it{pieces} in queue {queue} ({error})");
-        if plan.require == Require::Zerocopy {
-            let (interface, require) = (plan.interface.clone(), plan.require);
-            return Err(XdpError::Required { interface, require, reason });
-        }
-        plan.downgrades.push(format!("no zero-copy: {reason}"));
-        *is_zerocopy = false;
-        binding.is_zerocopy = false;
-    }
-    bind_free(socket, binding).map_err(|error| match error.raw_os_error() {
-        Some(libc::EBUSY) => XdpError::QueueInUse { interface: plan.interface.clone(), queue },
-        _ => XdpError::System { doing: "binding an AF_XDP socket", error },
-    })
-}
-
-/// The kernel frees the queue of a socket that was closed a little after it was closed.
-fn bind_free(socket: &Xsk, binding: Binding) -> io::Result<()> {
-    let until = Instant::now() + BIND_WITHIN;
-    loop {
-        match socket.bind(binding) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            other => return other,
-        }
-    }
-}
-
-fn about(plan: &Plan) -> About {
-    let frame_len_max = plan.mtu.saturating_sub(HEAD_LEN).min(usize::from(u16::MAX));
+fn about(plan: &Plan, way: Way) -> About {
+    let is_whole = plan.is_scattered() && !way.is_scattered;
+    let len_max = if is_whole { WHOLE_LEN_MAX } else { usize::from(u16::MAX) };
+    let frame_len_max = plan.mtu.saturating_sub(HEAD_LEN).min(len_max);
     // The worst is that all arrives in one queue, one packet to a frame or to several.
-    let piece_count = (plan.mtu + ETHERNET_LEN).div_ceil(RX_LEN_MAX).max(1);
+    let piece_count = (frame_len_max + HEADS_LEN).div_ceil(RX_LEN_MAX);
     let waiting_count = plan.rx_frame_count as usize / piece_count;
     About {
         kind: "xdp",
@@ -210,7 +174,7 @@ fn about(plan: &Plan) -> About {
         train_len_max: 0,
         train_count_max: 0,
         is_reliable: false,
-        is_checked: true,
+        is_checked: true, // by Ethernet
         can_land: false,
         backlog_len_max: (waiting_count * frame_len_max) as u64,
     }
