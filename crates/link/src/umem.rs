@@ -142,6 +142,7 @@ impl Umem {
     }
 
     /// Where a frame starts.
+    #[inline]
     fn place_of(&self, frame: &FreeFrame) -> usize {
         assert_eq!(frame.home, self.home, "a frame of another memory");
         frame.number as usize * FRAME_LEN
@@ -176,17 +177,16 @@ impl Umem {
         self.rings.tx.wants_call()
     }
 
-    /// Takes a frame back that was sent, if there is one.
+    /// Takes the frames back that were sent.
     #[inline]
-    pub(crate) fn complete(&mut self) -> Option<FreeFrame> {
+    pub(crate) fn complete(&mut self, free: &mut Vec<FreeFrame>) {
         while let Some(addr) = self.rings.completion.pop() {
-            self.rings.completion.release();
-            if let Some((frame, 0)) = self.take_back(addr, Holder::KernelToSend) {
-                return Some(frame);
+            match self.take_back(addr, Holder::KernelToSend) {
+                Some((frame, 0)) => free.push(frame),
+                _ => self.bad_count += 1,
             }
-            self.bad_count += 1;
         }
-        None
+        self.rings.completion.release();
     }
 
     /// Gives the kernel a frame to receive into; `publish_fill` shows it. Gives it back if there is no room.
@@ -211,11 +211,10 @@ impl Umem {
         self.rings.fill.wants_call()
     }
 
-    /// The next frame that arrived.
+    /// The next frame that arrived; `release_rx` gives the room of its descriptor back.
     #[inline]
     pub(crate) fn receive(&mut self) -> Option<RxFrame> {
         while let Some(descriptor) = self.rings.rx.pop() {
-            self.rings.rx.release();
             if let Some(frame) = self.take_received(descriptor) {
                 return Some(frame);
             }
@@ -224,6 +223,12 @@ impl Umem {
         None
     }
 
+    #[inline]
+    pub(crate) fn release_rx(&mut self) {
+        self.rings.rx.release();
+    }
+
+    #[inline]
     fn take_received(&mut self, descriptor: Descriptor) -> Option<RxFrame> {
         let (start, len) = ((descriptor.addr as usize) % FRAME_LEN, descriptor.len as usize);
         if len > FRAME_LEN - start {
@@ -286,14 +291,17 @@ mod tests {
             let sent = kernel.tx.pop().unwrap();
             kernel.tx.release();
             assert_eq!((sent.len, sent.options), (2, 0));
-            assert!(umem.complete().is_none(), "not done yet");
+            umem.complete(&mut free);
+            assert_eq!(free.len(), 6, "not done yet");
             assert!(kernel.completion.push(sent.addr));
             kernel.completion.publish();
             let addr = kernel.fill.pop().unwrap();
             kernel.fill.release();
             arrives(&mut kernel, addr + 256, 100);
-            free.push(umem.complete().unwrap());
+            umem.complete(&mut free);
+            assert_eq!(free.len(), 7);
             let arrived = umem.receive().unwrap();
+            umem.release_rx();
             assert_eq!((umem.bytes(&arrived).len(), arrived.is_continued()), (100, false));
             free.push(arrived.free());
         }
@@ -315,6 +323,7 @@ mod tests {
         for (addr, len) in hostile {
             arrives(&mut kernel, addr, len);
             assert!(umem.receive().is_none(), "{addr} {len}");
+            umem.release_rx();
         }
         arrives(&mut kernel, 256, 3840);
         let arrived = umem.receive().unwrap();
@@ -322,7 +331,7 @@ mod tests {
         assert!(umem.receive().is_none(), "given twice");
         assert!(kernel.completion.push(0), "received, never sent");
         kernel.completion.publish();
-        assert!(umem.complete().is_none());
+        umem.complete(&mut free);
         assert_eq!(umem.bad_count(), 7);
         free.push(arrived.free());
         assert_eq!(free.len(), 8);

@@ -13,6 +13,7 @@
 //!
 //! Native and zero-copy are tried first, then what is left; [`Xdp::state`] says what was got and why not more.
 
+mod binding;
 mod config;
 mod ether;
 mod handing;
@@ -23,9 +24,7 @@ mod queue;
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 pub use config::{BusyPoll, Mode, Require, XdpConfig, XdpError, XdpState};
 pub use ether::show;
@@ -34,12 +33,13 @@ pub use owner::Owner;
 
 use crate::burst::Frame;
 use crate::mem::Table;
-use crate::sys::xdp::{Binding, Xsk, any_of};
+use crate::sys::xdp::{Xsk, any_of};
 use crate::umem::{RX_LEN_MAX, Umem};
 use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
-use ether::{ETHERNET_LEN, HEAD_LEN, Station};
+use binding::{WHOLE_LEN_MAX, Way};
+use ether::{HEAD_LEN, HEADS_LEN, Station};
 use opening::Plan;
-use queue::{Packet, Put, Queue, Received, Stop};
+use queue::{Arrival, Arrivals, Packet, Place, Put, Queue, Stop};
 
 /// Packets that one call receives: as many as a driver takes in one go.
 const ARRIVAL_COUNT_MAX: usize = 64;
@@ -47,9 +47,6 @@ const ARRIVAL_COUNT_MAX: usize = 64;
 const NOTICE_COUNT_MAX: usize = 64;
 /// Remarks in its life: what goes on going wrong has been said by then.
 const REMARK_COUNT_MAX: usize = 8;
-
-/// A queue that is not free after so long is somebody else's.
-const BIND_WITHIN: Duration = Duration::from_secs(1);
 
 /// What it did so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,23 +57,6 @@ struct Counters {
     void_frames: u64,
     frames_in: u64,
     bytes_in: u64,
-    joined_in: u64,
-    void_in: u64,
-}
-
-/// A frame that arrived.
-#[derive(Debug)]
-struct Arrival {
-    from: Station,
-    place: Place,
-}
-
-#[derive(Debug)]
-enum Place {
-    /// In memory shared with the kernel.
-    Held { queue: usize, index: usize, len: usize },
-    /// In `joined`.
-    Joined(Range<usize>),
 }
 
 /// A link that has an Ethernet interface.
@@ -90,8 +70,7 @@ pub struct Xdp {
     tx_queue_count: usize,
     /// Where the next receive begins, so that no queue waits for the others.
     queue_next: usize,
-    arrivals: Vec<Arrival>,
-    joined: Vec<u8>,
+    arrivals: Arrivals,
     /// All sockets, where there are several.
     any: Option<OwnedFd>,
     /// The interface does not send.
@@ -121,7 +100,7 @@ impl Xdp {
     pub fn from_parts(parts: XdpParts) -> Result<Self, XdpError> {
         let XdpParts { mut plan, attachment, memory, sockets } = parts;
         let mut queues = Vec::new();
-        let mut is_zerocopy = plan.is_native;
+        let mut way = Way { is_zerocopy: plan.is_native, is_scattered: plan.is_scattered() };
         if !plan.is_native {
             plan.downgrades.push("no zero-copy: generic mode always copies".to_string());
         }
@@ -135,7 +114,7 @@ impl Xdp {
                 .map_err(doing("mapping memory for frames"))?;
             // The kernel has frames to receive into before packets can come.
             let queue = Queue::new(socket, umem, free, plan.rx_frame_count);
-            bind(&mut plan, queue.socket(), number, &mut is_zerocopy)?;
+            way = binding::bind(&mut plan, queue.socket(), number, way)?;
             queues.push(queue);
         }
         let any = match queues.len() {
@@ -147,7 +126,7 @@ impl Xdp {
         // What the sockets say counts, where an early queue had what a later one was refused.
         let is_zerocopy = queues.iter().all(|queue| queue.socket().is_zerocopy().unwrap_or(false));
         Ok(Self {
-            about: about(&plan),
+            about: about(&plan, way),
             state: XdpState {
                 interface: plan.interface,
                 driver: plan.driver,
@@ -161,8 +140,7 @@ impl Xdp {
             tx_queue_count: (plan.tx_queue_count as usize).clamp(1, queues.len()),
             queues,
             queue_next: 0,
-            arrivals: Vec::with_capacity(ARRIVAL_COUNT_MAX),
-            joined: Vec::new(),
+            arrivals: Arrivals::default(),
             any,
             is_down: false,
             notices: VecDeque::new(),
@@ -183,46 +161,12 @@ fn doing(doing: &'static str) -> impl Fn(io::Error) -> XdpError {
     move |error| XdpError::System { doing, error }
 }
 
-/// Binds the socket of a queue, with zero-copy if no other queue was refused it.
-fn bind(plan: &mut Plan, socket: &Xsk, queue: u32, is_zerocopy: &mut bool) -> Result<(), XdpError> {
-    let (interface, is_scattered) = (plan.index, plan.is_scattered());
-    let mut binding = Binding { interface, queue, is_zerocopy: *is_zerocopy, is_scattered };
-    if *is_zerocopy {
-        let Err(error) = bind_free(socket, binding) else { return Ok(()) };
-        let driver = plan.driver.as_deref().unwrap_or("this driver");
-        let pieces = if is_scattered { " of packets in several frames" } else { "" };
-        let reason = format!("{driver} cannot do it{pieces} in queue {queue} ({error})");
-        if plan.require == Require::Zerocopy {
-            let (interface, require) = (plan.interface.clone(), plan.require);
-            return Err(XdpError::Required { interface, require, reason });
-        }
-        plan.downgrades.push(format!("no zero-copy: {reason}"));
-        *is_zerocopy = false;
-        binding.is_zerocopy = false;
-    }
-    bind_free(socket, binding).map_err(|error| match error.raw_os_error() {
-        Some(libc::EBUSY) => XdpError::QueueInUse { interface: plan.interface.clone(), queue },
-        _ => XdpError::System { doing: "binding an AF_XDP socket", error },
-    })
-}
-
-/// The kernel frees the queue of a socket that was closed a little after it was closed.
-fn bind_free(socket: &Xsk, binding: Binding) -> io::Result<()> {
-    let until = Instant::now() + BIND_WITHIN;
-    loop {
-        match socket.bind(binding) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            other => return other,
-        }
-    }
-}
-
-fn about(plan: &Plan) -> About {
-    let frame_len_max = plan.mtu.saturating_sub(HEAD_LEN).min(usize::from(u16::MAX));
+fn about(plan: &Plan, way: Way) -> About {
+    let is_whole = plan.is_scattered() && !way.is_scattered;
+    let len_max = if is_whole { WHOLE_LEN_MAX } else { usize::from(u16::MAX) };
+    let frame_len_max = plan.mtu.saturating_sub(HEAD_LEN).min(len_max);
     // The worst is that all arrives in one queue, one packet to a frame or to several.
-    let piece_count = (plan.mtu + ETHERNET_LEN).div_ceil(RX_LEN_MAX).max(1);
+    let piece_count = (frame_len_max + HEADS_LEN).div_ceil(RX_LEN_MAX);
     let waiting_count = plan.rx_frame_count as usize / piece_count;
     About {
         kind: "xdp",
@@ -230,7 +174,7 @@ fn about(plan: &Plan) -> About {
         train_len_max: 0,
         train_count_max: 0,
         is_reliable: false,
-        is_checked: true,
+        is_checked: true, // by Ethernet
         can_land: false,
         backlog_len_max: (waiting_count * frame_len_max) as u64,
     }
@@ -238,11 +182,11 @@ fn about(plan: &Plan) -> About {
 
 /// Sending.
 impl Xdp {
-    /// Puts a frame into the ring of the queue for its peer, so that frames to one peer keep their order.
+    /// Puts a frame into the ring of the queue for its peer.
     #[inline]
     fn put(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> (usize, Put) {
         let Some(to) = Station::from_locator(&frame.to) else { return (0, Put::Void) };
-        let queue = to.number as usize % self.tx_queue_count;
+        let queue = self.queue_to(&to);
         let len = frame.len as usize;
         if len > self.about.frame_len_max {
             let notice = Notice::TooLong { to: frame.to, frame_len_max: self.about.frame_len_max };
@@ -252,6 +196,33 @@ impl Xdp {
         let heads = &ether::heads(&to, &self.station, len);
         let packet = Packet { heads, burst, frame };
         (queue, self.queues[queue].put(packet, memory))
+    }
+
+    /// The lone frame is the one somebody waits for: nothing is set up for it. False if it must go the long way.
+    #[inline]
+    fn send_lone(&mut self, burst: &Burst, first: usize) -> bool {
+        let Some((to, bytes)) = burst.lone(first) else { return false };
+        let Some(to) = Station::from_locator(to) else { return false };
+        if bytes.len() > self.about.frame_len_max {
+            return false;
+        }
+        let queue = self.queue_to(&to);
+        let heads = ether::heads(&to, &self.station, bytes.len());
+        let is_put = self.queues[queue].put_lone(&heads, bytes);
+        if is_put {
+            self.counters.frames_out += 1;
+            self.flush(queue);
+        }
+        is_put
+    }
+
+    /// One queue for each peer, so that frames to it keep their order.
+    #[inline]
+    fn queue_to(&self, to: &Station) -> usize {
+        match self.tx_queue_count {
+            1 => 0,
+            count => to.number as usize % count,
+        }
     }
 
     fn send_all(&mut self, burst: &Burst, first: usize, memory: &Table) -> usize {
@@ -278,10 +249,14 @@ impl Xdp {
             }
             taken += 1;
         }
+        self.flush_all();
+        taken
+    }
+
+    fn flush_all(&mut self) {
         for queue in 0..self.tx_queue_count {
             self.flush(queue);
         }
-        taken
     }
 
     /// Has the kernel send.
@@ -325,37 +300,36 @@ impl Xdp {
 
 /// Receiving.
 impl Xdp {
-    /// Takes what is in a queue, as far as there is room for it.
+    /// Takes what is in the queues, as far as there is room for it.
     #[inline]
-    fn take_from(&mut self, queue: usize) {
-        while self.arrivals.len() < ARRIVAL_COUNT_MAX {
-            let received = self.queues[queue].receive(self.station.number, &mut self.joined);
-            let (from, place, len) = match received {
-                None => return,
-                Some(Received::Void) => {
-                    self.counters.void_in += 1;
-                    continue;
-                }
-                Some(Received::Whole { from, index, len }) => {
-                    (from, Place::Held { queue, index, len }, len)
-                }
-                Some(Received::Joined { from, range }) => {
-                    self.counters.joined_in += 1;
-                    let len = range.len();
-                    (from, Place::Joined(range), len)
-                }
-            };
-            self.counters.frames_in += 1;
-            self.counters.bytes_in += len as u64;
-            self.arrivals.push(Arrival { from, place });
+    fn take(&mut self) {
+        let (to, out) = (self.station.number, &mut self.arrivals);
+        if let [queue] = &mut self.queues[..] {
+            return queue.receive(to, 0, ARRIVAL_COUNT_MAX, out);
+        }
+        for number in (self.queue_next..self.queues.len()).chain(0..self.queue_next) {
+            self.queues[number].receive(to, number as u32, ARRIVAL_COUNT_MAX, out);
         }
     }
 
-    fn take_from_all(&mut self) {
-        let count = self.queues.len();
-        for turn in 0..count {
-            self.take_from((self.queue_next + turn) % count);
+    /// Nothing arrived: has the kernel look, if it must be asked.
+    #[inline]
+    fn look(&mut self) {
+        let is_busy_polled = self.state.is_busy_polled;
+        for queue in &mut self.queues {
+            queue.look(is_busy_polled);
         }
+        if is_busy_polled {
+            self.take();
+        }
+    }
+
+    #[inline]
+    fn count_arrivals(&mut self) -> usize {
+        let list = &self.arrivals.list;
+        self.counters.frames_in += list.len() as u64;
+        self.counters.bytes_in += list.iter().map(|arrival| u64::from(arrival.len)).sum::<u64>();
+        list.len()
     }
 }
 
@@ -374,40 +348,42 @@ impl Link<Table> for Xdp {
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
+        if self.send_lone(burst, first) {
+            return Ok(1);
+        }
         Ok(self.send_all(burst, first, memory))
     }
 
     fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {
-        self.arrivals.clear();
-        self.joined.clear();
-        let is_busy_polled = self.state.is_busy_polled;
+        self.arrivals.list.clear();
+        self.arrivals.joined.clear();
+        let mut is_owed = false;
         for queue in &mut self.queues {
             queue.recycle();
+            is_owed |= queue.is_owed();
         }
-        for queue in 0..self.tx_queue_count {
-            self.flush(queue); // what the kernel was not done with
+        if is_owed {
+            self.flush_all(); // what the kernel was not done with
         }
-        self.take_from_all();
-        if self.arrivals.is_empty() {
-            for queue in &mut self.queues {
-                queue.look(is_busy_polled);
-            }
-            if is_busy_polled {
-                self.take_from_all();
-            }
-        } else if self.queues.len() > 1 {
+        self.take();
+        if self.arrivals.list.is_empty() {
+            self.look();
+        }
+        if self.queues.len() > 1 {
             self.queue_next = (self.queue_next + 1) % self.queues.len();
         }
-        Ok(self.arrivals.len())
+        Ok(self.count_arrivals())
     }
 
+    #[inline]
     fn arrived(&self, index: usize) -> Arrived<'_> {
-        let Arrival { from, place } = &self.arrivals[index];
+        let Arrival { from, place, len } = self.arrivals.list[index];
+        let len = len as usize;
         let bytes = match place {
-            Place::Held { queue, index, len } => self.queues[*queue].bytes(*index, *len),
-            Place::Joined(range) => &self.joined[range.clone()],
+            Place::Held { queue, index } => self.queues[queue as usize].bytes(index, len),
+            Place::Joined { start } => &self.arrivals.joined[start as usize..][..len],
         };
-        Arrived { from: from.locator(), bytes, stride: bytes.len(), landed: None }
+        Arrived { from: from.locator(), bytes, stride: len, landed: None }
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
@@ -434,8 +410,8 @@ impl Link<Table> for Xdp {
         show("void_frames", c.void_frames);
         show("frames_in", c.frames_in);
         show("bytes_in", c.bytes_in);
-        show("joined_in", c.joined_in);
-        show("void_in", c.void_in);
+        show("joined_in", self.queues.iter().map(Queue::joined_count).sum());
+        show("void_in", self.arrivals.void_count);
         show("bad_descriptors", self.queues.iter().map(Queue::bad_count).sum());
         let kernel = self.queues.iter().filter_map(|queue| queue.socket().statistics().ok());
         let kernel: Vec<_> = kernel.collect();

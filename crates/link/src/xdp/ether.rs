@@ -45,12 +45,14 @@ impl Station {
     /// `None` if it is the locator of something else, or of nobody: without a number, or of a group.
     #[inline]
     pub(super) fn from_locator(locator: &Locator) -> Option<Self> {
-        let zeros = locator[1..4].iter().chain(&locator[10..12]).chain(&locator[16..]);
-        let is_zero = zeros.fold(0, |all, byte| all | byte) == 0;
-        let mac: [u8; 6] = locator[4..10].try_into().ok()?;
-        let number = u32::from_le_bytes(locator[12..16].try_into().ok()?);
-        let is_station = mac[0] & 1 == 0 && mac != [0; 6] && number != 0;
-        (locator[0] == MARK && is_zero && is_station).then_some(Self { mac, number })
+        // Word by word: this is done for every frame that is sent.
+        let word = |at: usize| u32::from_le_bytes(*locator[at..].first_chunk().expect("inside"));
+        let (mark, mac_start, mac_end, number) = (word(0), word(4), word(8), word(12));
+        let [a, b, c, d] = mac_start.to_le_bytes();
+        let [e, f, ..] = mac_end.to_le_bytes();
+        let is_ours = mark == u32::from(MARK) && mac_end >> 16 == 0 && word(16) | word(20) == 0;
+        let is_station = a & 1 == 0 && mac_start | mac_end != 0 && number != 0;
+        (is_ours && is_station).then_some(Self { mac: [a, b, c, d, e, f], number })
     }
 }
 

@@ -127,10 +127,10 @@ fn from_text(text: &str) -> Result<Plan, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn example() -> Plan {
+    pub(in crate::xdp) fn example() -> Plan {
         Plan {
             interface: "eth0".into(),
             index: 3,

@@ -1,7 +1,6 @@
 //! One queue of the interface: a socket, its memory, and the way of packets through it.
 
 use std::io;
-use std::ops::Range;
 
 use super::ether::{self, HEADS_LEN, PACKET_LEN_MIN, Station};
 use crate::Burst;
@@ -12,6 +11,8 @@ use crate::umem::{FRAME_LEN, FreeFrame, RxFrame, Umem};
 
 /// Calls in a row to have the kernel send what is in the ring: each sends a part of it.
 const CALL_COUNT_MAX: usize = 64;
+/// Lone packets that may be done before their frames are taken back: few, so that the same ones stay in the cache.
+const LONE_COUNT: usize = 4;
 /// Frames of one packet, more than Linux ever makes.
 const SCATTER_COUNT_MAX: usize = 32;
 
@@ -45,15 +46,31 @@ pub(super) enum Stop {
     Dead(io::Error),
 }
 
-/// A packet that arrived.
-#[derive(Debug)]
-pub(super) enum Received {
-    /// Its frame is `held(index)`, as long as said.
-    Whole { from: Station, index: usize, len: usize },
-    /// It came in several pieces and is here now.
-    Joined { from: Station, range: Range<usize> },
-    /// Not for us, or nonsense.
-    Void,
+/// A frame that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub(super) from: Station,
+    pub(super) place: Place,
+    pub(super) len: u32,
+}
+
+/// Where a frame lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// In memory shared with the kernel: number of the queue, and of what it holds.
+    Held { queue: u32, index: u32 },
+    /// From here on in [`Arrivals::joined`].
+    Joined { start: u32 },
+}
+
+/// What arrived in one call.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    pub(super) list: Vec<Arrival>,
+    /// Frames that came in several pieces.
+    pub(super) joined: Vec<u8>,
+    /// Packets that are not for us, or nonsense, ever.
+    pub(super) void_count: u64,
 }
 
 #[derive(Debug)]
@@ -62,6 +79,8 @@ pub(super) struct Queue {
     umem: Umem,
     /// For packets out.
     free: Vec<FreeFrame>,
+    /// How many there are when none is on its way.
+    tx_count: usize,
     /// What arrived since the last `recycle`.
     held: Vec<RxFrame>,
     /// The start of a packet whose rest is not there yet.
@@ -71,6 +90,7 @@ pub(super) struct Queue {
     /// Something is in the transmit ring for which the kernel was not called, or with which it was not done.
     is_owed: bool,
     calls_out: u64,
+    joined_count: u64,
 }
 
 impl Queue {
@@ -79,8 +99,18 @@ impl Queue {
         let tx_count = free.len().saturating_sub(rx_count as usize);
         let spare = free.split_off(tx_count);
         let (held, partial) = (Vec::new(), Vec::new());
-        let mut queue =
-            Self { socket, umem, free, held, partial, spare, is_owed: false, calls_out: 0 };
+        let mut queue = Self {
+            socket,
+            umem,
+            free,
+            tx_count,
+            held,
+            partial,
+            spare,
+            is_owed: false,
+            calls_out: 0,
+            joined_count: 0,
+        };
         queue.refill();
         queue
     }
@@ -91,6 +121,11 @@ impl Queue {
 
     pub(super) fn calls_out(&self) -> u64 {
         self.calls_out
+    }
+
+    /// Frames that came in several pieces.
+    pub(super) fn joined_count(&self) -> u64 {
+        self.joined_count
     }
 
     /// Descriptors of the kernel that made no sense.
@@ -104,8 +139,42 @@ impl Queue {
     /// Takes frames back that were sent.
     #[inline]
     pub(super) fn reap(&mut self) {
-        while let Some(frame) = self.umem.complete() {
-            self.free.push(frame);
+        self.umem.complete(&mut self.free);
+    }
+
+    /// Puts a packet of one piece into the ring, if it fits a frame and there is one.
+    #[inline]
+    pub(super) fn put_lone(&mut self, heads: &[u8; HEADS_LEN], bytes: &[u8]) -> bool {
+        let len = HEADS_LEN + bytes.len();
+        if len > FRAME_LEN {
+            return false;
+        }
+        if self.free.len() + LONE_COUNT <= self.tx_count {
+            self.reap();
+        }
+        let Some(mut frame) = self.free.pop() else { return false };
+        let room = self.umem.bytes_mut(&mut frame);
+        room[..HEADS_LEN].copy_from_slice(heads);
+        room[HEADS_LEN..len].copy_from_slice(bytes);
+        self.put_frame(frame, len) == Put::Done
+    }
+
+    /// Puts a frame with a whole packet into the ring, made as long as Ethernet wants it.
+    #[inline]
+    fn put_frame(&mut self, mut frame: FreeFrame, len: usize) -> Put {
+        let whole_len = len.max(PACKET_LEN_MIN);
+        if len < whole_len {
+            self.umem.bytes_mut(&mut frame)[len..whole_len].fill(0);
+        }
+        match self.umem.send(frame.into_tx(whole_len, false)) {
+            Ok(()) => {
+                self.is_owed = true;
+                Put::Done
+            }
+            Err(frame) => {
+                self.free.push(frame);
+                Put::Full
+            }
         }
     }
 
@@ -122,18 +191,7 @@ impl Queue {
             self.free.push(frame);
             return Put::Void;
         }
-        let whole_len = len.max(PACKET_LEN_MIN);
-        bytes[len..whole_len].fill(0);
-        match self.umem.send(frame.into_tx(whole_len, false)) {
-            Ok(()) => {
-                self.is_owed = true;
-                Put::Done
-            }
-            Err(frame) => {
-                self.free.push(frame);
-                Put::Full
-            }
-        }
+        self.put_frame(frame, len)
     }
 
     fn put_scattered(&mut self, packet: Packet<'_>, len: usize, memory: &Table) -> Put {
@@ -160,6 +218,12 @@ impl Queue {
         }
         self.is_owed = true;
         Put::Done
+    }
+
+    /// Whether the kernel must be called.
+    #[inline]
+    pub(super) fn is_owed(&self) -> bool {
+        self.is_owed
     }
 
     /// Has the kernel send what is in the ring. Whether there was something.
@@ -247,13 +311,23 @@ impl Queue {
     /// Gives the kernel back what arrived before.
     #[inline]
     pub(super) fn recycle(&mut self) {
-        if !self.held.is_empty() {
-            self.spare.extend(self.held.drain(..).map(RxFrame::free));
+        if self.held.is_empty() {
+            return;
+        }
+        while let Some(frame) = self.held.pop() {
+            // It has room for all frames that are received into; should it say otherwise, they wait.
+            if let Err(frame) = self.umem.fill(frame.free().into_fill()) {
+                self.spare.push(frame);
+            }
+        }
+        self.umem.publish_fill();
+        if !self.spare.is_empty() {
             self.refill();
         }
     }
 
-    /// Gives the kernel all spare frames. It has room for all that are received into; should it say otherwise, they wait.
+    /// Gives the kernel spare frames, as many as it has room for.
+    #[cold]
     fn refill(&mut self) {
         while let Some(frame) = self.spare.pop() {
             if let Err(frame) = self.umem.fill(frame.into_fill()) {
@@ -273,57 +347,54 @@ impl Queue {
         }
     }
 
-    /// The next packet. `to` is our number; what came in pieces is joined behind what `joined` holds.
+    /// Takes what arrived, until there are `count_max` arrivals. `to` is our number, `number` that of this queue.
     #[inline]
-    pub(super) fn receive(&mut self, to: u32, joined: &mut Vec<u8>) -> Option<Received> {
-        loop {
-            let frame = self.umem.receive()?;
+    pub(super) fn receive(&mut self, to: u32, number: u32, count_max: usize, out: &mut Arrivals) {
+        while out.list.len() < count_max {
+            let Some(frame) = self.umem.receive() else { break };
             if frame.is_continued() || !self.partial.is_empty() {
-                match self.receive_piece(frame, to, joined) {
-                    Some(received) => return Some(received),
-                    None => continue,
-                }
+                self.receive_piece(frame, to, out);
+                continue;
             }
             let bytes = self.umem.bytes(&frame);
-            let read = ether::read(bytes, bytes.len(), to);
-            let index = self.held.len();
+            match ether::read(bytes, bytes.len(), to) {
+                Some((from, len)) => {
+                    let place = Place::Held { queue: number, index: self.held.len() as u32 };
+                    out.list.push(Arrival { from, place, len: len as u32 });
+                }
+                None => out.void_count += 1,
+            }
             self.held.push(frame);
-            return Some(match read {
-                Some((from, len)) => Received::Whole { from, index, len },
-                None => Received::Void,
-            });
         }
+        self.umem.release_rx();
     }
 
-    /// A piece of a packet; the packet, if it was the last.
-    fn receive_piece(&mut self, frame: RxFrame, to: u32, joined: &mut Vec<u8>) -> Option<Received> {
+    /// A piece of a packet, which is complete if it was the last.
+    fn receive_piece(&mut self, frame: RxFrame, to: u32, out: &mut Arrivals) {
         let is_last = !frame.is_continued();
         self.partial.push(frame);
         if !is_last && self.partial.len() < SCATTER_COUNT_MAX {
-            return None;
+            return;
         }
         let packet_len = self.partial.iter().map(RxFrame::len).sum();
         let first = self.umem.bytes(&self.partial[0]);
-        let read = ether::read(first, packet_len, to).filter(|_| is_last);
-        let start = joined.len();
-        if read.is_some() {
-            for frame in &self.partial {
-                joined.extend_from_slice(self.umem.bytes(frame));
+        match ether::read(first, packet_len, to).filter(|_| is_last) {
+            Some((from, len)) => {
+                let start = (out.joined.len() + HEADS_LEN) as u32;
+                out.list.push(Arrival { from, place: Place::Joined { start }, len: len as u32 });
+                self.joined_count += 1;
+                for frame in &self.partial {
+                    out.joined.extend_from_slice(self.umem.bytes(frame));
+                }
             }
+            None => out.void_count += 1,
         }
         self.held.append(&mut self.partial);
-        Some(match read {
-            Some((from, len)) => {
-                let start = start + HEADS_LEN;
-                Received::Joined { from, range: start..start + len }
-            }
-            None => Received::Void,
-        })
     }
 
     /// Our frame in a packet that came whole.
     #[inline]
-    pub(super) fn bytes(&self, index: usize, len: usize) -> &[u8] {
-        &self.umem.bytes(&self.held[index])[HEADS_LEN..HEADS_LEN + len]
+    pub(super) fn bytes(&self, index: u32, len: usize) -> &[u8] {
+        &self.umem.bytes(&self.held[index as usize])[HEADS_LEN..HEADS_LEN + len]
     }
 }

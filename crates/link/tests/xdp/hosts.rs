@@ -43,6 +43,22 @@ impl Hosts {
         self.start_as(host, role, &words.split(' ').collect::<Vec<_>>())
     }
 
+    /// The same as a user with these rights, who may pin so much memory.
+    pub(crate) fn start_with(
+        &self,
+        host: usize,
+        role: &str,
+        rights: &str,
+        pinned_len: Option<u64>,
+    ) -> Role {
+        let limit = pinned_len.map_or(String::new(), |len| format!("prlimit --memlock={len} "));
+        let words = format!(
+            "{limit}setpriv --reuid 65534 --regid 65534 --clear-groups \
+             --inh-caps {rights} --ambient-caps {rights}"
+        );
+        self.start_as(host, role, &words.split(' ').collect::<Vec<_>>())
+    }
+
     fn start_as(&self, host: usize, role: &str, before: &[&str]) -> Role {
         let program = std::env::current_exe().unwrap();
         let mut command = Command::new("ip");

@@ -7,6 +7,8 @@ mod hosts;
 mod raw;
 mod roles;
 
+use std::time::Duration;
+
 use hosts::{Hosts, ROLE, Role};
 
 /// What a child does; alone it does nothing.
@@ -231,6 +233,28 @@ fn nothing_is_left_of_an_owner_that_was_killed() {
     echo.end();
 }
 
+/// While it opens, runs, or is about to end: the moments are spread over all of it.
+#[test]
+#[ignore = "needs root and iproute2"]
+fn nothing_is_left_of_an_owner_that_was_killed_at_any_moment() {
+    let hosts = Hosts::new(1500, 2);
+    let mut seen = 0;
+    for moment in 0..100 {
+        let mut echo = hosts.start(1, "echo");
+        std::thread::sleep(Duration::from_micros(moment * 800));
+        let link = hosts.interface(1);
+        seen += usize::from(link.contains("prog/xdp"));
+        echo.child.kill().unwrap(); // SIGKILL
+        echo.child.wait().unwrap();
+        let link = hosts.interface(1);
+        assert!(!link.contains("xdp"), "{moment}: {link}");
+    }
+    println!("{seen} of 100 had the interface when they were looked at");
+    let (echo, locator, _) = echo(&hosts, "");
+    exchange(&hosts, &locator, "short");
+    echo.end();
+}
+
 #[test]
 #[ignore = "needs root and iproute2"]
 fn without_rights_it_says_which() {
@@ -241,6 +265,55 @@ fn without_rights_it_says_which() {
     assert!(text.contains("no permission for xdp on eth0 (opening an AF_XDP socket)"), "{text}");
     assert!(text.contains("lacks CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF"), "{text}");
     assert!(text.contains("`sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep "), "{text}");
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn with_some_rights_it_says_which_are_missing() {
+    let hosts = Hosts::new(1500, 1);
+    let mut role = hosts.start_with(1, "refused", "+net_raw", None);
+    let text = role.wait_for("refused");
+    role.end();
+    assert!(text.contains("(making the map of sockets)"), "{text}");
+    assert!(text.contains("lacks CAP_NET_ADMIN, CAP_BPF"), "{text}");
+    assert!(!hosts.interface(1).contains("xdp"), "nothing is left behind");
+}
+
+/// As with `setcap` on the program, for a user who may not pin much memory.
+#[test]
+#[ignore = "needs root and iproute2"]
+fn with_all_rights_and_little_memory_it_makes_do() {
+    let (hosts, rights) = (Hosts::new(1500, 1), "+net_raw,+net_admin,+bpf");
+    let mut echo = hosts.start_with(1, "echo", rights, Some(3 << 20));
+    let state = echo.wait_for("state");
+    assert!(state.contains(" frames instead of 2048: no more memory may be pinned"), "{state}");
+    let locator = echo.wait_for("ready");
+    exchange(&hosts, &locator, "");
+    echo.end();
+    let mut role = hosts.start_with(1, "refused", rights, Some(64 << 10));
+    let text = role.wait_for("refused");
+    role.end();
+    assert!(
+        text.contains("may not pin 512 KiB of memory; raise the limit (`ulimit -l 512`)"),
+        "{text}"
+    );
+}
+
+/// What a receiver does not take is lost, and nothing else: all frames come back into use.
+#[test]
+#[ignore = "needs root and iproute2"]
+fn a_flood_is_survived() {
+    for mtu in [1500, 9000] {
+        let hosts = Hosts::new(mtu, 1);
+        let mut sleeper = hosts.start(1, "sleeper");
+        let locator = sleeper.wait_for("ready");
+        let mut flood = hosts.start(0, &format!("flood {locator}"));
+        println!("mtu {mtu}: {}", flood.wait_for("flooded"));
+        flood.end();
+        println!("mtu {mtu}: {}", sleeper.wait_for("woke"));
+        exchange(&hosts, &locator, "short");
+        sleeper.end();
+    }
 }
 
 /// A process with rights opens and ends; one without has the link.

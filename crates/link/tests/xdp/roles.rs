@@ -41,6 +41,8 @@ pub(crate) fn play(role: &str) {
         }
         ["opener", name] => opener(name),
         ["user"] => user(),
+        ["flood", to] => flood(to),
+        ["sleeper"] => sleeper(),
         ["down", to, host] => down(to, host),
         _ => panic!("no role {role:?}"),
     }
@@ -146,9 +148,7 @@ fn exchange(to: &str, options: &[&str]) {
         exchange_some(&mut link, to, lens, &mut memory, options);
     }
     assert_eq!((link.poll_remark(), link.poll_notice()), (None, None));
-    let mut report = format!("{} lengths", lens.len());
-    link.each_counter(&mut |name, value| report += &format!(" {name} {value}"));
-    println!("\nexchanged {report} .");
+    println!("\nexchanged {} lengths{} .", lens.len(), counters(&link));
 }
 
 fn exchange_some(
@@ -308,6 +308,53 @@ fn user() {
     echo(Xdp::from_parts(XdpParts::from_fds(&text, fds).unwrap()).unwrap(), &[]);
 }
 
+/// Sends more than any ring holds, faster than anybody takes it.
+fn flood(to: &str) {
+    let mut link = Xdp::open(&config(&[])).unwrap();
+    let (to, mut memory, mut burst) = (from_text(to), Table::default(), Burst::default());
+    let bytes = vec![7; link.about().frame_len_max];
+    for _ in 0..64 {
+        burst.begin(to);
+        burst.head(&bytes);
+    }
+    let until = Instant::now() + Duration::from_secs(1);
+    let mut count = 0;
+    while Instant::now() < until || count < 20_000 {
+        send_all(&mut link, &burst, &mut memory);
+        count += burst.len();
+    }
+    burst.clear();
+    burst.begin(to);
+    burst.head(b"over");
+    for _ in 0..100 {
+        send_all(&mut link, &burst, &mut memory);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    println!("\nflooded {}", counters(&link));
+}
+
+/// Does not receive for a while; then takes all there is and is an echo.
+fn sleeper() {
+    let mut link = Xdp::open(&config(&[])).unwrap();
+    println!("\nready {}", to_text(&link.locator()));
+    std::thread::sleep(Duration::from_millis(700));
+    let (mut memory, until) = (Table::default(), Instant::now() + PATIENCE);
+    let mut is_over = false;
+    while !is_over {
+        assert!(Instant::now() < until, "no end of the flood");
+        let count = link.receive(None, &mut memory).unwrap();
+        is_over = (0..count).any(|index| link.arrived(index).bytes == b"over");
+    }
+    println!("\nwoke {}", counters(&link));
+    echo(link, &[]);
+}
+
+fn counters(link: &Xdp) -> String {
+    let mut report = String::new();
+    link.each_counter(&mut |name, value| report += &format!(" {name} {value}"));
+    report
+}
+
 /// Goes on sending while the interface is down for a while.
 fn down(to: &str, host: &str) {
     let mut link = Xdp::open(&config(&[])).unwrap();
@@ -342,7 +389,5 @@ fn down(to: &str, host: &str) {
     while !is_back(&mut link, &mut memory) {
         assert!(Instant::now() < until, "not back");
     }
-    let mut report = String::new();
-    link.each_counter(&mut |name, value| report += &format!(" {name} {value}"));
-    println!("\nsurvived {report}");
+    println!("\nsurvived {}", counters(&link));
 }
