@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
-//! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`sim`], which
-//! lives in virtual time and misbehaves on demand; and links around a link: [`faults`] and [`capture`].
+//! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`packet`], raw Ethernet; [`sim`],
+//! which lives in virtual time and misbehaves on demand; and links around a link: [`faults`] and [`capture`].
 
 // Unsafe code lives in `mem` and `sys`; xtask's purity check holds it there.
 
@@ -16,6 +16,7 @@ pub mod burst;
 pub mod capture;
 pub mod faults;
 pub mod mem;
+pub mod packet;
 pub mod pcapng;
 #[cfg(test)]
 mod script;
@@ -27,7 +28,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 pub use burst::Burst;
-pub use sys::wide;
+pub use sys::{hand_over, wide};
 
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.
 pub type Locator = [u8; 24];
