@@ -16,7 +16,7 @@ use super::runner::Runner;
 use super::sizes::Sizes;
 use super::system::Pattern;
 use super::{SYSTEMS, remote, table};
-use crate::report;
+use crate::{report, rival};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,7 +91,7 @@ pub struct Setup {
     /// Who moves Packhorse's messages: only the threads that wait for them (inline), or a helper too (thread).
     #[arg(long, value_name = "WHO", default_value = "thread", value_parser = ["inline", "thread"])]
     pub placement: String,
-    /// Systems to measure, by name; all without it.
+    /// Systems to measure, by name; all without it, but packet-bare only with --two-hosts.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system_names())]
     pub systems: Vec<String>,
     /// Write the machine and every single measurement to this file.
@@ -132,7 +132,10 @@ fn check_environment(systems: &[String]) -> Result<()> {
 impl Setup {
     /// The plan for these cases; time and repetitions where none were asked for.
     pub fn plan(&self, cases: Vec<Case>, seconds: f64, reps: usize) -> Plan {
-        let all = || SYSTEMS.iter().map(|system| system.name().to_owned()).collect();
+        // Raw Ethernet is not for the loopback interface, and on other machines not without rights.
+        let is_usual = |name: &&str| self.two_hosts || *name != rival::packet::NAME;
+        let names = || SYSTEMS.iter().map(|system| system.name()).filter(is_usual);
+        let all = || names().map(str::to_owned).collect();
         Plan {
             cases,
             systems: if self.systems.is_empty() { all() } else { self.systems.clone() },

@@ -24,12 +24,12 @@ pub mod sizes;
 pub mod system;
 pub mod table;
 
-use crate::rival::{Bare, Tcp};
+use crate::rival::{Bare, BarePacket, Tcp};
 use ours::Ours;
 use system::System;
 
 /// Everything that can be measured, in the order of the tables.
-pub const SYSTEMS: &[&dyn System] = &[&Bare, &Ours, &Tcp];
+pub const SYSTEMS: &[&dyn System] = &[&Bare, &BarePacket, &Ours, &Tcp];
 
 /// The system of this name.
 pub fn system(name: &str) -> Option<&'static dyn System> {

@@ -104,7 +104,7 @@ fn table(text: &mut String, rows: &[Row], pattern: Pattern, cases: &[Case]) {
     let base = format!("÷ {BASE} (min..max)");
     writeln!(
         text,
-        "{:>8}  {:<10} {:>12} {:>12} {:>12}   {base}",
+        "{:>8}  {:<11} {:>12} {:>12} {:>12}   {base}",
         "bytes", "system", names[0], names[1], names[2]
     )
     .expect("text grows");
@@ -118,7 +118,7 @@ fn table(text: &mut String, rows: &[Row], pattern: Pattern, cases: &[Case]) {
                 .map_or(String::new(), show_ratio);
             let bytes = show_bytes(case.bytes);
             let [a, b, c] = metrics.map(cell);
-            let line = format!("{bytes:>8}  {system:<10} {a:>12} {b:>12} {c:>12}   {ratio}");
+            let line = format!("{bytes:>8}  {system:<11} {a:>12} {b:>12} {c:>12}   {ratio}");
             writeln!(text, "{}", line.trim_end()).expect("text grows");
         }
     }
@@ -147,7 +147,7 @@ mod tests {
             example_row(Pattern::Rate, "bare", 0, 1.5e6),
         ];
         let text = tables(&rows);
-        assert!(text.contains("bare            2.20 µs"), "{text}");
+        assert!(text.contains("bare             2.20 µs"), "{text}");
         assert!(text.contains("1.50 (1.50..1.50)"), "{text}");
         assert!(text.contains("1.500 M/s"), "{text}");
         assert!(!text.contains("stream"), "{text}");
