@@ -142,7 +142,8 @@ impl Packet {
     }
 
     /// Takes a packet socket that somebody else opened and bound; needs no rights. Of the config, the interface is not used; the
-    /// endpoint's number is that of the filter it came with, if it is one of ours. Frames that waited in it are lost.
+    /// endpoint's number is that of the filter it came with, if it is one of ours. Frames that waited in it are lost. Who keeps a
+    /// copy of the descriptor can spoil what arrives, so he must be trusted.
     ///
     /// # Errors
     /// As for [`Packet::open`].

@@ -27,6 +27,8 @@ const WINDOW_LEN_MAX: usize = 512 << 10;
 const CALL_LEN_MAX: usize = 64 << 10;
 /// Longer frames are jumbo frames.
 const USUAL_LEN_MAX: usize = 2000;
+/// The longest that go through a ring.
+const RING_LEN_MAX: usize = 16 << 10;
 /// A credit that says: enough.
 const STOP: u64 = u64::MAX;
 /// Silence after which the sender takes what is on its way for lost.
@@ -84,7 +86,7 @@ impl Wire {
         let (name, _) = name.with_context(|| format!("no interface has {}", job.bind))?;
         let interface = Interface::named(&name)?;
         let segment = job.bytes.min(job.mtu);
-        let is_ring = job.mtu <= USUAL_LEN_MAX || job.bytes <= segment;
+        let is_ring = job.mtu <= USUAL_LEN_MAX || job.bytes <= segment.min(RING_LEN_MAX);
         let ring_frame_len = is_ring.then_some(ETHERNET_LEN + segment.max(64));
         let data = open(&interface, DATA, ring_frame_len)?;
         let credits = open(&interface, CREDITS, Some(128))?;

@@ -423,44 +423,47 @@ pub(crate) const ETHERNET_LEN: usize = 14;
 pub(crate) const FRAME_COUNT_MAX: usize = 64;
 /// A ring is made of blocks, a block of whole slots.
 const BLOCK_LEN: usize = 1 << 16;
-const BLOCK_COUNT: usize = 32;
+const BLOCK_COUNT_MAX: usize = 16;
+/// More slots than needed make each frame slower, for all are used in turn and must be fetched into the cache.
+const SLOT_COUNT: usize = 640;
 /// In a slot before the frame: the kernel's header and address, and room to align.
 const SLOT_HEAD_LEN: usize = 66;
 
 /// Memory in which the kernel puts frames (TPACKET_V2), mapped as long as this lives.
 struct Ring {
     base: *mut u8,
+    len: usize,
     slot_len: usize,
     slot_count: usize,
     next: usize,
 }
 
 impl Ring {
-    const LEN: usize = BLOCK_LEN * BLOCK_COUNT;
-
     fn new(fd: BorrowedFd, frame_len: usize) -> io::Result<Self> {
         let slot_len = (SLOT_HEAD_LEN + frame_len).next_multiple_of(64);
-        let slot_count = BLOCK_LEN / slot_len * BLOCK_COUNT;
+        let per_block = BLOCK_LEN / slot_len;
+        let block_count = SLOT_COUNT.div_ceil(per_block).min(BLOCK_COUNT_MAX);
+        let (slot_count, len) = (per_block * block_count, BLOCK_LEN * block_count);
         let version = libc::tpacket_versions::TPACKET_V2 as c_int;
         set_int(fd, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
         let request = libc::tpacket_req {
             tp_block_size: BLOCK_LEN as c_uint,
-            tp_block_nr: BLOCK_COUNT as c_uint,
+            tp_block_nr: block_count as c_uint,
             tp_frame_size: slot_len as c_uint,
             tp_frame_nr: slot_count as c_uint,
         };
-        let (at, len) = (ptr::from_ref(&request).cast(), size_of_val(&request) as c_uint);
+        let (at, size) = (ptr::from_ref(&request).cast(), size_of_val(&request) as c_uint);
         let (level, name) = (libc::SOL_PACKET, libc::PACKET_RX_RING);
-        // SAFETY: `request` lives through the call and `len` is its size.
-        check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, at, len) } as isize)?;
+        // SAFETY: `request` lives through the call and `size` is its own.
+        check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, at, size) } as isize)?;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         let raw = fd.as_raw_fd();
         // SAFETY: a new mapping where the kernel likes it.
-        let base = unsafe { libc::mmap(ptr::null_mut(), Self::LEN, protection, flags, raw, 0) };
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, raw, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { base: base.cast(), slot_len, slot_count, next: 0 })
+        Ok(Self { base: base.cast(), len, slot_len, slot_count, next: 0 })
     }
 
     /// The next frame, if there is one, is shown and given back.
@@ -490,7 +493,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this length; nothing refers to it any more.
-        unsafe { libc::munmap(self.base.cast(), Self::LEN) };
+        unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }
 

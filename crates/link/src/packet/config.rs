@@ -12,7 +12,8 @@ pub struct PacketConfig {
     pub endpoint: Option<u32>,
     /// Hear what is sent to everybody ([`super::BROADCAST`]), too.
     pub broadcast: bool,
-    /// Memory that the kernel shares with us for frames that arrive. It is there as long as the link.
+    /// Memory that the kernel shares with us for frames that arrive. It is there as long as the link. All of it is used in
+    /// turn: more than fits the cache beside everything else makes each frame slower.
     pub ring_len: usize,
     /// How much of frames too long for the ring may wait to be received, in bytes as the kernel is asked for them.
     pub receive_buffer_len: usize,
@@ -32,7 +33,7 @@ impl Default for PacketConfig {
             interface: String::new(),
             endpoint: None,
             broadcast: false,
-            ring_len: 2 << 20,
+            ring_len: 1 << 20,
             receive_buffer_len: 8 << 20,
             send_buffer_len: 256 << 10,
             buffers_unprivileged: false,
