@@ -76,6 +76,26 @@ fn rivals_stream_between_two_hosts_without_offloads() {
     }
 }
 
+/// All patterns, with short and with jumbo frames: the ring and the queue.
+#[test]
+fn raw_ethernet_is_measured_between_two_hosts_and_nowhere_else() {
+    let raw = ["--systems", "packet-bare", "--two-hosts"];
+    let cases = [("pingpong", Pattern::PingPong, "8,100K"), ("stream", Pattern::Stream, "64,1M")];
+    for mtu in ["1500", "9000"] {
+        for (name, pattern, sizes) in cases.into_iter().chain([("rate", Pattern::Rate, "8,1K")]) {
+            let base = ["bench", name, "--bytes", sizes, "--mtu", mtu];
+            match measure(&format!("raw-{name}"), &[&base[..], &raw].concat()) {
+                Ok(findings) => check(&findings, pattern, 2 * 2),
+                Err(error) => {
+                    assert!(error.contains("What to do") || error.contains("install"), "{error}");
+                }
+            }
+        }
+    }
+    let error = measure("raw", &["bench", "pingpong", "--systems", "packet-bare"]).unwrap_err();
+    assert!(error.contains("--two-hosts"), "{error}");
+}
+
 #[test]
 fn nonsense_gets_a_clear_error_at_once() {
     let start = Instant::now();

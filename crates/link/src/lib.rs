@@ -8,8 +8,8 @@
 //!
 //! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
 //! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`shm`], between
-//! processes of one host; [`xdp`], which has an Ethernet interface to itself; [`sim`], which lives in virtual time
-//! and misbehaves on demand; and links around a link: [`faults`] and [`capture`].
+//! processes of one host; [`packet`], raw Ethernet; [`xdp`], which has an Ethernet interface to itself; [`sim`], which
+//! lives in virtual time and misbehaves on demand; and links around a link: [`faults`] and [`capture`].
 
 // Unsafe code lives in `mem`, `ring`, `umem` and `sys`; xtask's purity check holds it there.
 
@@ -17,6 +17,7 @@ pub mod burst;
 pub mod capture;
 pub mod faults;
 pub mod mem;
+pub mod packet;
 pub mod pcapng;
 pub mod ring;
 #[cfg(test)]

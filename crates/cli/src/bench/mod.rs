@@ -24,12 +24,13 @@ pub mod sizes;
 pub mod system;
 pub mod table;
 
-use crate::rival::{Bare, OpenMpi, Tcp, XdpBare};
+use crate::rival::{Bare, BarePacket, OpenMpi, Tcp, XdpBare};
 use ours::Ours;
 use system::System;
 
 /// Everything that can be measured, in the order of the tables.
-pub const SYSTEMS: &[&dyn System] = &[&Bare, &XdpBare, &Ours, &Tcp, &OpenMpi::SHM, &OpenMpi::TCP];
+pub const SYSTEMS: &[&dyn System] =
+    &[&Bare, &BarePacket, &XdpBare, &Ours, &Tcp, &OpenMpi::SHM, &OpenMpi::TCP];
 
 /// The system of this name.
 pub fn system(name: &str) -> Option<&'static dyn System> {

@@ -21,6 +21,7 @@ pub(super) fn colour(system: &str) -> &'static str {
         OURS => "#d9480f",
         "bare" => "#2b7de9",
         "tcp" => "#2f9e44",
+        "packet-bare" => "#0c8599",
         _ => "#9c36b5",
     }
 }

@@ -9,6 +9,7 @@ use std::mem::{self, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_uint, c_void};
 
@@ -415,3 +416,231 @@ fn text_of(words: &[u32]) -> String {
     let len = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..len]).into_owned()
 }
+
+/// Destination, source, type.
+pub(crate) const ETHERNET_LEN: usize = 14;
+/// Frames in one call.
+pub(crate) const FRAME_COUNT_MAX: usize = 64;
+/// A ring is made of blocks, a block of whole slots.
+const BLOCK_LEN: usize = 1 << 16;
+const BLOCK_COUNT_MAX: usize = 16;
+/// More slots than needed make each frame slower, for all are used in turn and must be fetched into the cache.
+const SLOT_COUNT: usize = 640;
+/// In a slot before the frame: the kernel's header and address, and room to align.
+const SLOT_HEAD_LEN: usize = 66;
+
+/// Memory in which the kernel puts frames (TPACKET_V2), mapped as long as this lives.
+struct Ring {
+    base: *mut u8,
+    len: usize,
+    slot_len: usize,
+    slot_count: usize,
+    next: usize,
+}
+
+impl Ring {
+    fn new(fd: BorrowedFd, frame_len: usize) -> io::Result<Self> {
+        let slot_len = (SLOT_HEAD_LEN + frame_len).next_multiple_of(64);
+        let per_block = BLOCK_LEN / slot_len;
+        let block_count = SLOT_COUNT.div_ceil(per_block).min(BLOCK_COUNT_MAX);
+        let (slot_count, len) = (per_block * block_count, BLOCK_LEN * block_count);
+        let version = libc::tpacket_versions::TPACKET_V2 as c_int;
+        set_int(fd, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
+        let request = libc::tpacket_req {
+            tp_block_size: BLOCK_LEN as c_uint,
+            tp_block_nr: block_count as c_uint,
+            tp_frame_size: slot_len as c_uint,
+            tp_frame_nr: slot_count as c_uint,
+        };
+        let (at, size) = (ptr::from_ref(&request).cast(), size_of_val(&request) as c_uint);
+        let (level, name) = (libc::SOL_PACKET, libc::PACKET_RX_RING);
+        // SAFETY: `request` lives through the call and `size` is its own.
+        check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, at, size) } as isize)?;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        let raw = fd.as_raw_fd();
+        // SAFETY: a new mapping where the kernel likes it.
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, raw, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { base: base.cast(), len, slot_len, slot_count, next: 0 })
+    }
+
+    /// The next frame, if there is one, is shown and given back.
+    #[inline]
+    fn take(&mut self, show: impl FnOnce(&[u8])) -> bool {
+        let per_block = BLOCK_LEN / self.slot_len;
+        let at = self.next / per_block * BLOCK_LEN + self.next % per_block * self.slot_len;
+        // SAFETY: `next` is below `slot_count`, so the slot is inside the mapping; it is aligned to 64 bytes.
+        let slot = unsafe { self.base.add(at) };
+        // SAFETY: a slot begins with its status, which both sides change as a whole.
+        let status = unsafe { &*slot.cast::<AtomicU32>() };
+        if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        // SAFETY: the slot is ours until its status is written, and begins with this header.
+        let header = unsafe { slot.cast::<libc::tpacket2_hdr>().read() };
+        let start = usize::from(header.tp_mac).min(self.slot_len);
+        let len = (header.tp_snaplen as usize).min(self.slot_len - start);
+        // SAFETY: from `start`, `len` bytes are inside the slot (both were bounded), which is ours.
+        show(unsafe { std::slice::from_raw_parts(slot.add(start), len) });
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = if self.next + 1 == self.slot_count { 0 } else { self.next + 1 };
+        true
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length; nothing refers to it any more.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
+    }
+}
+
+/// A packet socket on one interface, for frames of one EtherType.
+pub(crate) struct RawSocket {
+    fd: OwnedFd,
+    /// Address of the interface.
+    pub(crate) mac: [u8; 6],
+    ring: Option<Ring>,
+}
+
+impl RawSocket {
+    /// Frames arrive in a ring if `ring_frame_len` is given, which none may exceed; else in the socket's queue.
+    pub(crate) fn open(
+        interface: &Interface,
+        ethertype: u16,
+        ring_frame_len: Option<usize>,
+    ) -> io::Result<Self> {
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        check(fd as isize)?;
+        // SAFETY: just opened, and owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let borrowed = std::os::fd::AsFd::as_fd(&fd);
+        let ring = ring_frame_len.map(|len| Ring::new(borrowed, len)).transpose()?;
+        let mut request = interface.request();
+        // SAFETY: SIOCGIFHWADDR reads the name and writes the address member of a live ifreq.
+        check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCGIFHWADDR, &mut request) } as isize)?;
+        // SAFETY: the call above wrote this member.
+        let mac = unsafe { request.ifr_ifru.ifru_hwaddr }.sa_data;
+        let mac = [0, 1, 2, 3, 4, 5].map(|at| mac[at] as u8);
+        // SAFETY: as above, for the number of the interface.
+        check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCGIFINDEX, &mut request) } as isize)?;
+        // SAFETY: all zeroes is a valid sockaddr_ll.
+        let mut name: libc::sockaddr_ll = unsafe { mem::zeroed() };
+        name.sll_family = libc::AF_PACKET as u16;
+        name.sll_protocol = ethertype.to_be();
+        // SAFETY: the call above wrote this member.
+        name.sll_ifindex = unsafe { request.ifr_ifru.ifru_ifindex };
+        let (at, len) = (ptr::from_ref(&name).cast(), size_of_val(&name) as c_uint);
+        // SAFETY: `name` lives through the call and `len` is its size.
+        check(unsafe { libc::bind(fd.as_raw_fd(), at, len) } as isize)?;
+        Ok(Self { fd, mac, ring })
+    }
+
+    /// As [`set_buffer`].
+    pub(crate) fn set_buffer(&self, which: Buffer, len: usize, force: bool) -> io::Result<usize> {
+        set_buffer(std::os::fd::AsFd::as_fd(&self.fd), which, len, force)
+    }
+
+    /// Frames that can wait in the ring, if there is one.
+    pub(crate) fn slot_count(&self) -> Option<usize> {
+        self.ring.as_ref().map(|ring| ring.slot_count)
+    }
+
+    /// Sends one frame.
+    pub(crate) fn send(&self, frame: &[u8]) -> io::Result<usize> {
+        // SAFETY: the pointer and length are those of a live slice, which send only reads.
+        check(unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) })
+    }
+
+    /// Sends up to [`FRAME_COUNT_MAX`] frames of `segment` bytes behind the header (the last may be shorter), in one call.
+    /// How many bytes went, without headers.
+    pub(crate) fn send_frames(
+        &self,
+        header: &[u8; ETHERNET_LEN],
+        bytes: &[u8],
+        segment: usize,
+    ) -> io::Result<usize> {
+        let mut iovecs = [[EMPTY; 2]; FRAME_COUNT_MAX];
+        // SAFETY: all zeroes is a valid mmsghdr.
+        let mut headers: [libc::mmsghdr; FRAME_COUNT_MAX] = unsafe { mem::zeroed() };
+        let mut count = 0;
+        for (payload, parts) in bytes.chunks(segment).zip(&mut iovecs) {
+            let part = |bytes: &[u8]| libc::iovec {
+                iov_base: bytes.as_ptr() as *mut c_void,
+                iov_len: bytes.len(),
+            };
+            *parts = [part(header), part(payload)];
+            headers[count].msg_hdr.msg_iov = parts.as_mut_ptr();
+            headers[count].msg_hdr.msg_iovlen = 2;
+            count += 1;
+        }
+        let (fd, at) = (self.fd.as_raw_fd(), headers.as_mut_ptr());
+        // SAFETY: `count` headers are there, and all they point to lives through the call, which only reads it.
+        let count = check(unsafe { libc::sendmmsg(fd, at, count as c_uint, 0) } as isize)?;
+        Ok((count * segment).min(bytes.len()))
+    }
+
+    /// Takes frames, the payload of each behind that of the one before, as far as `bytes` has room for whole segments. How many
+    /// bytes and frames, if any came.
+    pub(crate) fn recv(
+        &mut self,
+        bytes: &mut [u8],
+        segment: usize,
+    ) -> io::Result<Option<(usize, usize)>> {
+        if self.ring.is_none() {
+            return self.recv_queued(bytes, segment);
+        }
+        let Some(ring) = &mut self.ring else { return Ok(None) };
+        let (mut at, mut count) = (0, 0);
+        while at < bytes.len() && count < FRAME_COUNT_MAX {
+            let room = (bytes.len() - at).min(segment);
+            let target = &mut bytes[at..at + room];
+            let mut len = 0;
+            let is_there = ring.take(|frame| {
+                let payload = frame.get(ETHERNET_LEN..).unwrap_or(&[]);
+                len = payload.len().min(room); // what is short was padded
+                target[..len].copy_from_slice(&payload[..len]);
+            });
+            if !is_there {
+                break;
+            }
+            (at, count) = (at + len, count + 1);
+        }
+        Ok((count > 0).then_some((at, count)))
+    }
+
+    fn recv_queued(
+        &mut self,
+        bytes: &mut [u8],
+        segment: usize,
+    ) -> io::Result<Option<(usize, usize)>> {
+        let mut room = [[0_u8; ETHERNET_LEN]; FRAME_COUNT_MAX];
+        let mut iovecs = [[EMPTY; 2]; FRAME_COUNT_MAX];
+        // SAFETY: all zeroes is a valid mmsghdr.
+        let mut headers: [libc::mmsghdr; FRAME_COUNT_MAX] = unsafe { mem::zeroed() };
+        let mut count = 0;
+        for ((payload, parts), header) in bytes.chunks_mut(segment).zip(&mut iovecs).zip(&mut room)
+        {
+            let part = |bytes: &mut [u8]| libc::iovec {
+                iov_base: bytes.as_mut_ptr().cast(),
+                iov_len: bytes.len(),
+            };
+            *parts = [part(header), part(payload)];
+            headers[count].msg_hdr.msg_iov = parts.as_mut_ptr();
+            headers[count].msg_hdr.msg_iovlen = 2;
+            count += 1;
+        }
+        let (fd, at) = (self.fd.as_raw_fd(), headers.as_mut_ptr());
+        let (flags, no_timeout) = (libc::MSG_DONTWAIT, ptr::null_mut());
+        // SAFETY: `count` headers are there, and all they point to lives through the call and is borrowed mutably.
+        let answer = unsafe { libc::recvmmsg(fd, at, count as c_uint, flags, no_timeout) };
+        let Some(count) = unless_would_block(check(answer as isize))? else { return Ok(None) };
+        let len = headers[..count].iter().map(|header| header.msg_len as usize);
+        Ok(Some((len.map(|len| len.saturating_sub(ETHERNET_LEN)).sum(), count)))
+    }
+}
+
+const EMPTY: libc::iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };

@@ -1,18 +1,22 @@
 //! The system, behind functions that are safe to call.
 //!
 //! ```text
-//!   name.rs        socket addresses as the kernel has them
-//!   socket.rs      one UDP socket: options, errors, what it may hold
-//!   interfaces.rs  which interface has an address, and its MTU
-//!   region.rs      memory that exists once it is touched
-//!   outbox.rs      frames of a burst ──▶ one system call
-//!   inbox.rs       one system call ──▶ datagrams, in our memory or scattered into the application's
-//!   shm.rs         memory and letters between processes of one host
-//!   netdev.rs      a network interface: what it is, its driver, its queues
-//!   bpf.rs         bpf(2): a map, a program, its attachment
-//!   xdp.rs         AF_XDP sockets and the rings they share with the kernel
-//!   handover.rs    descriptors from one process to another
-//!   wide.rs        loops with the machine's widest registers
+//!   name.rs         socket addresses as the kernel has them
+//!   socket.rs       one UDP socket: options, errors, what it may hold
+//!   interfaces.rs   which interface has an address, and its MTU
+//!   region.rs       memory that exists once it is touched
+//!   outbox.rs       frames of a burst ──▶ one system call
+//!   inbox.rs        one system call ──▶ datagrams, in our memory or scattered into the application's
+//!   packet.rs       one packet socket: options, its filter, interfaces
+//!   packet_out.rs   frames of a burst behind Ethernet headers ──▶ one system call
+//!   packet_ring.rs  frames that arrive in memory shared with the kernel
+//!   packet_queue.rs frames too long for that, in our memory or scattered into the application's
+//!   shm.rs          memory and letters between processes of one host
+//!   netdev.rs       a network interface: what it is, its driver, its queues
+//!   bpf.rs          bpf(2): a map, a program, its attachment
+//!   xdp.rs          AF_XDP sockets and the rings they share with the kernel
+//!   handover.rs     descriptors from one process to another
+//!   wide.rs         loops with the machine's widest registers
 //! ```
 //!
 //! Every pointer given to the kernel is made in the call that gives it, from something that call borrows. What the
@@ -25,6 +29,10 @@ pub(crate) mod interfaces;
 pub(crate) mod name;
 pub(crate) mod netdev;
 pub(crate) mod outbox;
+pub(crate) mod packet;
+pub(crate) mod packet_out;
+pub(crate) mod packet_queue;
+pub(crate) mod packet_ring;
 pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod socket;

@@ -1,0 +1,854 @@
+//! Raw Ethernet between two hosts that are network namespaces joined by a veth pair, made and removed by each test.
+//!
+//! A namespace is entered by a process, so what must be done inside is done by this test program again, started with `ip
+//! netns exec` and told its role in the environment. Mostly its role is to open a socket and hand it over: the links
+//! themselves are then all in one process. Needs root and iproute2; `cargo xtask test` says where that is missing.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use packhorse_link::handover;
+use packhorse_link::mem::Table;
+use packhorse_link::packet::{self, Packet, PacketConfig, PacketError, wire};
+use packhorse_link::{Burst, Landing, Link, Locator, Notice};
+
+const ROLE: &str = "PACKHORSE_PACKET_ROLE";
+const HEAD_LEN: usize = 40;
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Long enough for anything that is on its way to arrive.
+const A_WHILE: Duration = Duration::from_millis(50);
+const NOBODY: u32 = 65_534;
+
+/// Two namespaces and what joins them; gone when dropped, also by a failing test.
+struct Hosts {
+    names: [String; 2],
+}
+
+impl Hosts {
+    fn new(mtu: usize) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let serial = COUNT.fetch_add(1, Ordering::Relaxed);
+        let stem = format!("pk{}x{serial}", std::process::id());
+        let hosts = Self { names: [format!("{stem}a"), format!("{stem}b")] };
+        for name in &hosts.names {
+            ip(&format!("netns add {name}"));
+        }
+        hosts.join(mtu);
+        hosts
+    }
+
+    fn join(&self, mtu: usize) {
+        let [a, b] = &self.names;
+        ip(&format!("-n {a} link add eth0 type veth peer name eth0 netns {b}"));
+        for (n, name) in self.names.iter().enumerate() {
+            ip(&format!("-n {name} address add 10.98.0.{}/24 dev eth0", n + 1));
+            ip(&format!("-n {name} link set eth0 mtu {mtu} up"));
+            ip(&format!("-n {name} link set lo up"));
+        }
+    }
+
+    fn ip(&self, host: usize, words: &str) {
+        ip(&format!("-n {} {words}", self.names[host]));
+    }
+
+    /// Packets that an interface dropped.
+    fn dropped(&self, host: usize, direction: &str) -> u64 {
+        let path = format!("/sys/class/net/eth0/statistics/{direction}_dropped");
+        let mut line = Command::new("ip");
+        let output = line.args(["netns", "exec", &self.names[host], "cat", &path]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap().trim().parse().unwrap()
+    }
+
+    /// This program again, in a namespace.
+    fn start(&self, host: usize, role: &str, stdin: Stdio) -> Child {
+        let mut child = Command::new("ip");
+        child.args(["netns", "exec", &self.names[host]]);
+        child.arg(std::env::current_exe().unwrap());
+        child.args(["--exact", "role", "--ignored", "--nocapture"]).env(ROLE, role);
+        child.stdin(stdin).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// A socket that was opened in a namespace and handed over.
+    fn socket(&self, host: usize, interface: &str, endpoint: u32, broadcast: bool) -> OwnedFd {
+        let (near, far) = UnixDatagram::pair().unwrap();
+        let role = format!("open {interface} {endpoint} {broadcast}");
+        let child = self.start(host, &role, OwnedFd::from(far).into());
+        let fd = take(&near);
+        finished(child);
+        fd
+    }
+
+    fn open(&self, host: usize, interface: &str, endpoint: u32) -> Packet {
+        self.open_as(host, interface, endpoint, &PacketConfig::default())
+    }
+
+    fn open_as(&self, host: usize, on: &str, endpoint: u32, config: &PacketConfig) -> Packet {
+        let fd = self.socket(host, on, endpoint, config.broadcast);
+        Packet::from_fd(fd, config).unwrap()
+    }
+
+    /// One endpoint on each host.
+    fn two(&self) -> (Packet, Packet) {
+        (self.open(0, "eth0", 1), self.open(1, "eth0", 2))
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+    }
+}
+
+fn ip(words: &str) {
+    let output = Command::new("ip").args(words.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn finished(mut child: Child) -> String {
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success(), "{text}");
+    text
+}
+
+fn counter(link: &Packet, name: &str) -> u64 {
+    let mut found = None;
+    link.each_counter(&mut |known, value| {
+        if known == name {
+            found = Some(value);
+        }
+    });
+    found.unwrap_or_else(|| panic!("no counter {name}"))
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|at| ((at * 31 + seed * 7 + (at >> 8)) & 0xff) as u8).collect()
+}
+
+fn burst_of<'a>(to: Locator, frames: impl IntoIterator<Item = &'a [u8]>) -> Burst {
+    let mut burst = Burst::default();
+    for frame in frames {
+        burst.begin(to);
+        burst.head(frame);
+    }
+    burst
+}
+
+fn send_all(link: &mut Packet, burst: &Burst, memory: &mut Table) {
+    let (mut at, until) = (0, Instant::now() + PATIENCE);
+    while at < burst.len() {
+        assert!(Instant::now() < until, "{at} of {} frames sent", burst.len());
+        at += link.send(burst, at, memory).unwrap();
+    }
+}
+
+fn send(link: &mut Packet, to: Locator, frame: &[u8]) {
+    send_all(link, &burst_of(to, [frame]), &mut Table::default());
+}
+
+/// What arrives until there are so many or it has been long enough, whole, with who sent it.
+fn frames_within(link: &mut Packet, count: usize, within: Duration) -> Vec<(Locator, Vec<u8>)> {
+    let (mut found, until) = (Vec::new(), Instant::now() + within);
+    while found.len() < count && Instant::now() < until {
+        for index in 0..link.receive(None, &mut Table::default()).unwrap() {
+            let arrived = link.arrived(index);
+            assert_eq!(arrived.landed, None);
+            found.extend(arrived.whole(0).map(|frame| (arrived.from, frame.to_vec())));
+        }
+    }
+    found
+}
+
+fn frames(link: &mut Packet, count: usize) -> Vec<(Locator, Vec<u8>)> {
+    let found = frames_within(link, count, PATIENCE);
+    assert_eq!(found.len(), count);
+    found
+}
+
+fn exchange(a: &mut Packet, b: &mut Packet) {
+    for (text, is_back) in [(&b"there"[..], false), (b"and back", true)] {
+        let (from, to) = if is_back { (&mut *b, &mut *a) } else { (&mut *a, &mut *b) };
+        send(from, to.locator(), text);
+        assert_eq!(frames(to, 1), [(from.locator(), text.to_vec())]);
+    }
+}
+
+/// What a child does; alone it does nothing.
+#[test]
+#[ignore = "is a part of the others"]
+fn role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let words: Vec<&str> = role.split_whitespace().collect();
+    match words[..] {
+        ["open", interface, endpoint, broadcast] => hand_over_socket(&PacketConfig {
+            endpoint: Some(endpoint.parse().unwrap()),
+            broadcast: broadcast == "true",
+            ..PacketConfig::on(interface)
+        }),
+        ["echo", interface] => echo(interface),
+        ["broker"] => broker(),
+        ["user", peer] => user(peer),
+        ["refused"] => refused(),
+        ["serve"] => serve(),
+        ["neighbour"] => neighbour(),
+        _ => panic!("no role {role:?}"),
+    }
+}
+
+fn stdin_socket() -> UnixDatagram {
+    std::io::stdin().as_fd().try_clone_to_owned().unwrap().into()
+}
+
+fn give(to: &UnixDatagram, fd: &OwnedFd) {
+    handover::give(to, "a packet socket", &[fd.try_clone().unwrap()]).unwrap();
+}
+
+fn take(from: &UnixDatagram) -> OwnedFd {
+    let (_, mut fds) = handover::take(from).expect("the other process hands a socket over");
+    fds.pop().expect("one descriptor")
+}
+
+fn hand_over_socket(config: &PacketConfig) {
+    let fd = packet::open_fd(config).unwrap();
+    give(&stdin_socket(), &fd);
+}
+
+/// Sends back whatever comes, until that is the word.
+fn echo(interface: &str) {
+    let mut link = Packet::open(&PacketConfig::on(interface)).unwrap();
+    println!("\nlocator {}", hex(&link.locator()));
+    loop {
+        for (from, frame) in frames(&mut link, 1) {
+            send(&mut link, from, &frame);
+            if frame == b"stop" {
+                return;
+            }
+        }
+    }
+}
+
+fn hex(locator: &Locator) -> String {
+    locator.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Locator {
+    let mut locator = [0; 24];
+    for (n, byte) in locator.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).unwrap();
+    }
+    locator
+}
+
+/// The locator a child says it has.
+fn locator_of(child: &mut Child) -> Locator {
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find(|line| line.starts_with("locator ")).expect("the child opens a link");
+    from_hex(&line["locator ".len()..])
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn frames_of_all_sizes_go_both_ways() {
+    for mtu in [1500, 9000] {
+        let hosts = Hosts::new(mtu);
+        let mut far = hosts.start(1, "echo eth0", Stdio::null());
+        let to = locator_of(&mut far);
+        let mut link = hosts.open(0, "eth0", 77);
+        let len_max = link.about().frame_len_max;
+        assert_eq!((len_max, link.frame_len_to(&to)), (mtu - 12, mtu - 12));
+        assert_eq!(packet::from_locator(&link.locator()).unwrap().endpoint, 77);
+        let around = |len: usize| len - 3..len + 4;
+        let lens = (1..70).chain(around(400)).chain(around(1024)).chain(around(1460));
+        for len in lens.chain((100..len_max).step_by(397)).chain(len_max - 3..=len_max) {
+            if len > len_max {
+                continue;
+            }
+            let frame = pattern(len, mtu);
+            send(&mut link, to, &frame);
+            assert!(frames(&mut link, 1) == [(to, frame)], "{len} bytes");
+        }
+        send(&mut link, to, b"stop");
+        frames(&mut link, 1);
+        assert_eq!((counter(&link, "bad_frames"), counter(&link, "overflow_drops")), (0, 0));
+        assert_eq!(counter(&link, "long_in") > 0, mtu > 1500, "the others are in the ring");
+        finished(far);
+    }
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn what_is_too_long_is_noticed_and_a_new_mtu_is_learned() {
+    let hosts = Hosts::new(1500);
+    let (mut a, mut b) = hosts.two();
+    let (to, too_long) = (b.locator(), vec![1; 1489]);
+    let all = [&too_long[..], b"next"];
+    send_all(&mut a, &burst_of(to, all), &mut Table::default());
+    assert_eq!(frames(&mut b, 1)[0].1, b"next");
+    assert_eq!(a.poll_notice(), Some(Notice::TooLong { to, frame_len_max: 1488 }));
+    for host in [0, 1] {
+        hosts.ip(host, "link set eth0 mtu 1400");
+    }
+    send(&mut a, to, &[1; 1488]);
+    assert_eq!(a.poll_notice(), Some(Notice::TooLong { to, frame_len_max: 1388 }));
+    assert_eq!((a.about().frame_len_max, counter(&a, "send_failed")), (1388, 2));
+    // Longer than the slots of the ring: it comes another way.
+    for host in [0, 1] {
+        hosts.ip(host, "link set eth0 mtu 9000");
+    }
+    assert_eq!(a.frame_len_to(&to), 8988);
+    let jumbo = pattern(8988, 3);
+    send(&mut a, to, &jumbo);
+    assert!(frames(&mut b, 1)[0].1 == jumbo);
+    send(&mut a, to, &vec![1; 70_000]);
+    assert_eq!(a.poll_notice(), Some(Notice::TooLong { to, frame_len_max: 8988 }));
+    assert_eq!(a.poll_notice(), None);
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn each_endpoint_of_an_interface_gets_its_own_frames() {
+    let hosts = Hosts::new(1500);
+    let (mut a, mut b) = hosts.two();
+    let mut c = hosts.open(1, "eth0", 3);
+    for n in 0..100 {
+        send(&mut a, b.locator(), &pattern(8, n));
+        send(&mut a, c.locator(), &pattern(9, n));
+    }
+    assert!(frames(&mut b, 100).iter().all(|(_, frame)| frame.len() == 8));
+    assert!(frames(&mut c, 100).iter().all(|(_, frame)| frame.len() == 9));
+    for link in [&mut a, &mut b, &mut c] {
+        assert_eq!(frames_within(link, 1, A_WHILE), []);
+        assert_eq!((counter(link, "bad_frames"), counter(link, "overflow_drops")), (0, 0));
+    }
+    assert!(a.may_reach(&b.locator()) && !b.may_reach(&c.locator()), "not over its own interface");
+    assert!(!a.may_reach(&[b'U'; 24]));
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn everybody_is_heard_by_who_asked_for_it() {
+    let hosts = Hosts::new(1500);
+    let (mut a, mut deaf) = hosts.two();
+    let hears = PacketConfig { broadcast: true, ..PacketConfig::default() };
+    let mut first = hosts.open_as(1, "eth0", 3, &hears);
+    let mut second = hosts.open_as(1, "eth0", 4, &hears);
+    send(&mut a, packet::BROADCAST, b"anybody?");
+    for link in [&mut first, &mut second] {
+        assert_eq!(frames(link, 1), [(a.locator(), b"anybody?".to_vec())]);
+        send(link, a.locator(), b"me");
+    }
+    assert_eq!(frames(&mut a, 2).len(), 2);
+    assert_eq!(frames_within(&mut deaf, 1, A_WHILE), []);
+    exchange(&mut a, &mut first);
+}
+
+type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+
+/// A frame as anybody may put it on the wire.
+fn forged(to: &Locator, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let place = packet::from_locator(to).unwrap();
+    let mut bytes = [&place.mac[..], &[2, 0, 0, 0, 0, 9], &[0x88, 0xb5]].concat();
+    bytes.extend_from_slice(&place.endpoint.to_le_bytes());
+    bytes.extend_from_slice(&[5, 0, 0, 0, 100, 0, 0, 0]);
+    bytes.resize(wire::HEADER_LEN + 100, 1);
+    change(&mut bytes);
+    bytes
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn foreign_and_broken_frames_are_not_received() {
+    let hosts = Hosts::new(1500);
+    let (mut a, mut b) = hosts.two();
+    let mut raw = File::from(hosts.socket(0, "eth0", 9, false));
+    let mut put = |change: Change<'_>| {
+        raw.write_all(&forged(&b.locator(), change)).unwrap();
+    };
+    put(&|_| {});
+    let lies: [Change; 4] = [
+        &|bytes| bytes[22] = 99,        // shorter than it is
+        &|bytes| bytes[23] = 1,         // longer
+        &|bytes| bytes[24] = 1,         // of a later version
+        &|bytes| bytes[18..22].fill(0), // from nobody
+    ];
+    lies.iter().for_each(|lie| put(lie));
+    let others: [Change; 4] = [
+        &|bytes| bytes[12] = 0x08,   // another EtherType
+        &|bytes| bytes[14] ^= 1,     // another endpoint
+        &|bytes| bytes[5] ^= 1,      // another interface
+        &|bytes| bytes.truncate(16), // too short to tell
+    ];
+    others.iter().for_each(|other| put(other));
+    // With a tag of a VLAN that this host is not on; with one that only gives a priority it is ours.
+    put(&|bytes| _ = bytes.splice(12..12, [0x81, 0, 0, 6]));
+    put(&|bytes| {
+        bytes[26] = 2;
+        bytes.splice(12..12, [0x81, 0, 0xe0, 0]);
+    });
+    let found = frames(&mut b, 2);
+    assert_eq!((found[0].1[0], found[1].1[0], found[0].1.len()), (1, 2, 100));
+    assert_eq!(packet::show(&found[0].0), "02:00:00:00:00:09#00000005");
+    assert_eq!(frames_within(&mut b, 1, A_WHILE), []);
+    assert_eq!(counter(&b, "bad_frames"), 4, "the others stayed in the kernel");
+    exchange(&mut a, &mut b);
+}
+
+/// Not every kernel knows VLANs.
+fn knows_vlans(hosts: &Hosts) -> bool {
+    let mut line = Command::new("ip");
+    line.args(["-n", &hosts.names[0]]);
+    let words = "link add link eth0 name eth0.4 type vlan id 4";
+    line.args(words.split_whitespace()).stderr(Stdio::null()).status().unwrap().success()
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn interfaces_of_a_vlan_are_interfaces() {
+    let hosts = Hosts::new(1500);
+    if !knows_vlans(&hosts) {
+        println!("left out: this kernel has no VLAN interfaces (8021q)");
+        return;
+    }
+    for host in [0, 1] {
+        hosts.ip(host, "link add link eth0 name eth0.5 type vlan id 5");
+        hosts.ip(host, "link set eth0.5 up");
+    }
+    let mut plain = hosts.open(1, "eth0", 2);
+    let (mut a, mut b) = (hosts.open(0, "eth0.5", 1), hosts.open(1, "eth0.5", 2));
+    assert_eq!(a.interface(), "eth0.5");
+    exchange(&mut a, &mut b);
+    let len = a.about().frame_len_max;
+    let longest = pattern(len, 5);
+    send(&mut a, b.locator(), &longest);
+    assert!(frames(&mut b, 1)[0].1 == longest, "{len} bytes and a tag");
+    // Tagged for a VLAN that the other host is not on: not for the interface without a tag either.
+    hosts.ip(0, "link add link eth0 name eth0.6 type vlan id 6");
+    hosts.ip(0, "link set eth0.6 up");
+    let mut stray = hosts.open(0, "eth0.6", 1);
+    send(&mut stray, b.locator(), b"wrong VLAN");
+    for link in [&mut plain, &mut b] {
+        assert_eq!(frames_within(link, 1, A_WHILE), []);
+    }
+    let mut a = hosts.open(0, "eth0", 4);
+    exchange(&mut a, &mut plain);
+    assert_eq!(frames_within(&mut b, 1, A_WHILE), []);
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn an_interface_that_was_down_is_used_again() {
+    let hosts = Hosts::new(1500);
+    let (mut a, mut b) = hosts.two();
+    exchange(&mut a, &mut b);
+    for round in 0..3 {
+        hosts.ip(0, "link set eth0 down");
+        if round > 0 {
+            assert!(a.arm(), "nothing arrived");
+            assert_eq!(a.poll_remark().as_deref(), Some(DOWN), "known before anything is sent");
+        }
+        let to = b.locator();
+        send_all(&mut a, &burst_of(to, [&b"lost"[..]; 10]), &mut Table::default());
+        assert_eq!((a.poll_notice(), a.poll_notice()), (Some(Notice::Unreachable { to }), None));
+        assert_eq!(a.poll_remark().as_deref(), (round == 0).then_some(DOWN));
+        assert_eq!(a.poll_remark(), None);
+        hosts.ip(0, "link set eth0 up");
+        exchange(&mut a, &mut b);
+        assert_eq!(a.poll_remark().as_deref(), Some("eth0 is up again"));
+    }
+    assert_eq!((counter(&a, "downs"), counter(&a, "send_failed")), (3, 30));
+    // Down and up while nobody looked: nothing is lost.
+    hosts.ip(0, "link set eth0 down");
+    hosts.ip(0, "link set eth0 up");
+    exchange(&mut a, &mut b);
+}
+
+const DOWN: &str = "eth0 is down: what is sent over it is lost until it is up";
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn an_interface_that_is_made_anew_is_found_again() {
+    let hosts = Hosts::new(1500);
+    let (mut a, mut b) = hosts.two();
+    exchange(&mut a, &mut b);
+    let before = (a.locator(), b.locator());
+    hosts.ip(0, "link del eth0");
+    send(&mut a, b.locator(), b"lost");
+    hosts.join(1500);
+    for link in [&mut a, &mut b] {
+        send(link, packet::BROADCAST, b"lost, but the interface is found"); // by who sends
+    }
+    assert!(a.locator() != before.0 && b.locator() != before.1, "another address");
+    exchange(&mut a, &mut b);
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn what_was_opened_while_down_works_once_it_is_up() {
+    let hosts = Hosts::new(1500);
+    hosts.ip(0, "link set eth0 down");
+    let (mut a, mut b) = hosts.two();
+    assert_eq!(a.poll_remark().as_deref(), Some(DOWN));
+    hosts.ip(0, "link set eth0 up");
+    exchange(&mut a, &mut b);
+}
+
+/// Frames of a message, from `at` on, each behind a head that names its place.
+fn stream_burst(to: Locator, id: u64, at: usize, len: usize, payload_len: usize) -> Burst {
+    let mut burst = Burst::default();
+    for at in (at..at + len).step_by(payload_len) {
+        burst.begin(to);
+        burst.head(&(at as u64).to_le_bytes());
+        burst.head(&[0xee; HEAD_LEN - 8]);
+        burst.user(id, at as u64, payload_len.min(len) as u32);
+    }
+    burst
+}
+
+/// A message in frames of the longest kind, received as the engine does: checks heads, lifts what is wrong, then reads. With
+/// `is_repeated` each burst is followed by a frame that was sent before. How much landed.
+fn stream(a: &mut Packet, b: &mut Packet, len: usize, is_repeated: bool, crumb: usize) -> usize {
+    let payload_len = a.about().frame_len_max - HEAD_LEN;
+    let (data, mut memory) = (pattern(len, 1), Table::default());
+    let id = memory.insert(data.clone().into());
+    let to = b.locator();
+    let mut table = Table::default();
+    let crumbs: Vec<Vec<u8>> = data.chunks(crumb).map(|chunk| vec![0; chunk.len()]).collect();
+    let place = table.insert(crumbs.into());
+    let (mut at, mut next, mut received, mut landed_len) = (0, 0, 0, 0);
+    let until = Instant::now() + PATIENCE;
+    while next < len {
+        assert!(Instant::now() < until, "{next} of {len} bytes");
+        if at < len && at < next + b.about().backlog_len_max as usize / 4 {
+            let more = (16 * payload_len).min(len - at);
+            let whole = more / payload_len * payload_len;
+            send_all(a, &stream_burst(to, id, at, whole, payload_len), &mut memory);
+            if is_repeated {
+                send_all(a, &stream_burst(to, id, 0, payload_len, payload_len), &mut memory);
+            }
+            if whole < more {
+                let last = stream_burst(to, id, at + whole, more - whole, payload_len);
+                send_all(a, &last, &mut memory);
+            }
+            at += more;
+        }
+        let (offset, rest) = (next as u64, (len - next) as u64);
+        let landing = Landing { id: place, offset, len: rest, head_len: HEAD_LEN, payload_len };
+        let count = b.receive(Some(&landing), &mut table).unwrap();
+        for index in 0..count {
+            let arrived = b.arrived(index);
+            let Some(landed) = arrived.landed else { continue };
+            if arrived.bytes[..8] != landed.offset.to_le_bytes() {
+                b.lift(index, 0, &mut table);
+                assert_eq!(b.arrived(index).landed, None);
+            }
+        }
+        for index in 0..count {
+            let arrived = b.arrived(index);
+            if let Some(landed) = arrived.landed {
+                assert_eq!((landed.count, arrived.bytes.len()), (1, HEAD_LEN));
+                next = next.max(landed.offset as usize + landed.last_len);
+                landed_len += landed.last_len;
+                received += landed.last_len;
+            }
+            for frame in arrived.whole(payload_len) {
+                let offset = u64::from_le_bytes(frame[..8].try_into().unwrap());
+                assert!(table.copy_in(place, offset, &frame[HEAD_LEN..]));
+                next = next.max(offset as usize + frame.len() - HEAD_LEN);
+                received += frame.len() - HEAD_LEN;
+            }
+        }
+    }
+    assert!(received >= len);
+    assert!(table.remove(place).unwrap().into_vecs().concat() == data, "every byte in its place");
+    landed_len
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn long_frames_land_in_their_place() {
+    let hosts = Hosts::new(9000);
+    let (mut a, mut b) = hosts.two();
+    assert!(b.about().can_land);
+    let len = 10_000_123;
+    let landed = stream(&mut a, &mut b, len, false, len);
+    assert!(landed > len * 9 / 10, "{landed} of {len} landed");
+    let landed = stream(&mut a, &mut b, len, true, 1000);
+    assert!(landed > len / 4, "{landed} of {len} landed");
+    assert!(counter(&b, "lifted_bytes") > 0);
+    assert_eq!(stream(&mut a, &mut b, 100_000, false, 1), 0, "more crumbs than are taken");
+    assert_eq!((counter(&b, "bad_frames"), counter(&b, "overflow_drops")), (0, 0));
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn usual_frames_arrive_in_the_ring() {
+    let hosts = Hosts::new(1500);
+    let (mut a, mut b) = hosts.two();
+    assert!(!b.about().can_land);
+    assert_eq!(stream(&mut a, &mut b, 10_000_123, true, 1000), 0);
+    assert_eq!((counter(&b, "calls_in"), counter(&b, "overflow_drops")), (0, 0));
+    assert!(counter(&a, "calls_out") < counter(&a, "frames_out") / 4, "many in a call");
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn the_backlog_is_held_and_what_is_more_is_counted() {
+    for mtu in [1500, 9000] {
+        let hosts = Hosts::new(mtu);
+        let (mut a, mut b) = hosts.two();
+        let frame = pattern(b.about().frame_len_max, 1);
+        let held = b.about().backlog_len_max as usize / frame.len();
+        assert!(held > 100, "{held}");
+        let to = b.locator();
+        send_all(&mut a, &burst_of(to, vec![&frame[..]; held]), &mut Table::default());
+        assert_eq!(frames(&mut b, held).len(), held);
+        assert_eq!(counter(&b, "overflow_drops"), 0);
+        let many = 3 * held;
+        send_all(&mut a, &burst_of(to, vec![&frame[..]; many]), &mut Table::default());
+        let kept = frames_within(&mut b, many, A_WHILE * 4).len();
+        exchange(&mut a, &mut b);
+        assert!(kept < many, "{kept} of {many}");
+        assert_eq!(kept as u64 + counter(&b, "overflow_drops"), many as u64, "MTU {mtu}");
+        assert_eq!(counter(&b, "bad_frames"), 0);
+    }
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn memory_given_back_before_the_send_makes_a_lost_frame() {
+    let hosts = Hosts::new(1500);
+    let (mut a, mut b) = hosts.two();
+    let mut memory = Table::default();
+    let id = memory.insert(vec![vec![1]; 1400].into());
+    let mut burst = Burst::default();
+    for n in 0..3 {
+        burst.begin(b.locator());
+        burst.head(&[n; 4]);
+        burst.user(if n == 1 { id + (1 << 32) } else { id }, 0, 1400); // more pieces than a call takes
+    }
+    burst.begin([7; 24]);
+    burst.head(b"nowhere");
+    send_all(&mut a, &burst, &mut memory);
+    let found = frames(&mut b, 2);
+    assert_eq!((found[0].1[0], found[1].1[0], found[1].1.len()), (0, 2, 1404));
+    assert!(found[0].1[4..].iter().all(|byte| *byte == 1));
+    assert_eq!((counter(&a, "void_frames"), counter(&a, "send_failed")), (1, 1));
+    assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: [7; 24] }));
+    assert!(a.poll_remark().unwrap().starts_with("locator 0707"));
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn the_socket_wakes_who_waits() {
+    let hosts = Hosts::new(1500);
+    let (mut a, mut b) = hosts.two();
+    exchange(&mut a, &mut b);
+    let asleep = |link: &mut Packet| {
+        assert!(link.arm(), "nothing is there");
+        let fd = link.wake_fd().unwrap().try_clone_to_owned().unwrap();
+        std::thread::spawn(move || is_readable(&fd, PATIENCE))
+    };
+    assert!(b.arm() && !is_readable(&b.wake_fd().unwrap().try_clone_to_owned().unwrap(), A_WHILE));
+    let waiting = asleep(&mut b);
+    send(&mut a, b.locator(), b"wake");
+    assert!(waiting.join().unwrap());
+    assert!(!b.arm(), "something is there");
+    b.disarm();
+    assert_eq!(frames(&mut b, 1)[0].1, b"wake");
+    // Down wakes, too, but only once.
+    let waiting = asleep(&mut b);
+    hosts.ip(1, "link set eth0 down");
+    assert!(waiting.join().unwrap());
+    assert!(b.arm() && !is_readable(&b.wake_fd().unwrap().try_clone_to_owned().unwrap(), A_WHILE));
+}
+
+/// Asked of bash, for to ask poll(2) oneself is for those who may say `unsafe`.
+fn is_readable(fd: &OwnedFd, within: Duration) -> bool {
+    let until = Instant::now() + within;
+    loop {
+        let mut child = Command::new("bash");
+        child.args(["-c", "read -t 0"]).stdin(fd.try_clone().unwrap());
+        if child.status().expect("bash is installed").success() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+    }
+}
+
+/// Opens a socket with root's rights and hands it to a child without any.
+fn broker() {
+    let fd = packet::open_fd(&PacketConfig::on("eth0")).unwrap();
+    let (near, far) = UnixDatagram::pair().unwrap();
+    let mut peer = String::new();
+    std::io::stdin().read_line(&mut peer).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "role", "--ignored", "--nocapture"]);
+    child.env(ROLE, format!("user {}", peer.trim())).stdin(OwnedFd::from(far));
+    let mut child = child.uid(NOBODY).gid(NOBODY).spawn().unwrap();
+    give(&near, &fd);
+    give(&near, &fd);
+    assert!(child.wait().unwrap().success(), "the user without rights failed");
+}
+
+/// Without rights: cannot open a link, but use one that is handed in.
+fn user(peer: &str) {
+    let error = Packet::open(&PacketConfig::on("eth0")).map(drop).unwrap_err();
+    assert!(matches!(error, PacketError::NoRight { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("CAP_NET_RAW") && text.contains("sudo setcap cap_net_raw+ep /"),
+        "{text}"
+    );
+    let socket = stdin_socket();
+    let other = PacketConfig { endpoint: Some(5), ..PacketConfig::default() };
+    let refused = Packet::from_fd(take(&socket), &other);
+    assert!(matches!(refused, Err(PacketError::Filtered)), "the filter is locked");
+    let mut link = Packet::from_fd(take(&socket), &PacketConfig::default()).unwrap();
+    let to = from_hex(peer);
+    for n in 0..100 {
+        let frame = pattern(1 + n * 14, n);
+        send(&mut link, to, &frame);
+        assert_eq!(frames(&mut link, 1), [(to, frame)]);
+    }
+    send(&mut link, to, b"stop");
+    frames(&mut link, 1);
+    println!("\nuser done");
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn a_user_without_rights_uses_a_socket_that_is_handed_in() {
+    let hosts = Hosts::new(1500);
+    let mut far = hosts.start(1, "echo eth0", Stdio::null());
+    let to = locator_of(&mut far);
+    let mut broker = hosts.start(0, "broker", Stdio::piped());
+    writeln!(broker.stdin.as_mut().unwrap(), "{}", hex(&to)).unwrap();
+    assert!(finished(broker).contains("user done"));
+    finished(far);
+}
+
+/// Interfaces that cannot be used.
+fn refused() {
+    let error = |name: &str| Packet::open(&PacketConfig::on(name)).map(drop).unwrap_err();
+    let text = error("eth7").to_string();
+    assert!(text.contains("\"eth7\"") && text.contains("lo") && text.contains("eth0"), "{text}");
+    for name in ["", "a name much longer than any", "eth0\0"] {
+        assert!(matches!(error(name), PacketError::NoInterface { .. }), "{name:?}");
+    }
+    assert!(matches!(error("lo"), PacketError::Loopback { .. }));
+    ip("tuntap add dev tun0 mode tun");
+    assert!(matches!(error("tun0"), PacketError::NotEthernet { .. }), "{}", error("tun0"));
+    for endpoint in [0, u32::MAX] {
+        let config = PacketConfig { endpoint: Some(endpoint), ..PacketConfig::on("eth0") };
+        let error = Packet::open(&config).map(drop).unwrap_err();
+        assert!(matches!(error, PacketError::BadEndpoint { .. }));
+    }
+    let from_fd = |fd: OwnedFd| Packet::from_fd(fd, &PacketConfig::default()).map(drop);
+    let file = File::open("/dev/null").unwrap();
+    assert!(matches!(from_fd(file.into()), Err(PacketError::NotPacket)));
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    assert!(matches!(from_fd(udp.into()), Err(PacketError::NotPacket)));
+    let fd = packet::open_fd(&PacketConfig::on("eth0")).unwrap();
+    ip("link del eth0");
+    assert!(matches!(from_fd(fd), Err(PacketError::NotBound)));
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn interfaces_that_cannot_be_used_are_refused_with_a_reason() {
+    let hosts = Hosts::new(1500);
+    finished(hosts.start(0, "refused", Stdio::null()));
+}
+
+/// Echoes what comes by TCP, and takes a bulk flow beside it.
+fn serve() {
+    let listener = TcpListener::bind("10.98.0.2:7001").unwrap();
+    println!("\nlocator {}", hex(&[0; 24]));
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let (mut stream, _) = listener.accept().unwrap();
+        all.push(std::thread::spawn(move || {
+            let mut kind = [0];
+            stream.read_exact(&mut kind).unwrap();
+            let mut bytes = vec![0; 1 << 16];
+            while let Ok(len @ 1..) = stream.read(&mut bytes) {
+                if kind[0] == b'e' {
+                    stream.write_all(&bytes[..len]).unwrap();
+                }
+            }
+        }));
+    }
+    all.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// A session that types and waits, and a bulk flow, until told to end.
+fn neighbour() {
+    let connect = |kind: u8| {
+        let mut stream = TcpStream::connect("10.98.0.2:7001").unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&[kind]).unwrap();
+        stream
+    };
+    let (mut session, mut bulk) = (connect(b'e'), connect(b'b'));
+    println!("\nlocator {}", hex(&[0; 24]));
+    let end = std::thread::spawn(|| std::io::stdin().read_line(&mut String::new()));
+    let (mut keys, mut bulk_len, block) = (0_u64, 0, vec![7; 1 << 16]);
+    let (mut worst, mut last) = (Duration::ZERO, Instant::now());
+    while !end.is_finished() {
+        bulk.write_all(&block).unwrap();
+        bulk_len += block.len();
+        session.write_all(&keys.to_le_bytes()).unwrap();
+        let mut back = [0; 8];
+        session.read_exact(&mut back).unwrap();
+        assert_eq!(back, keys.to_le_bytes());
+        keys += 1;
+        worst = worst.max(last.elapsed());
+        last = Instant::now();
+    }
+    assert!(worst < Duration::from_secs(1), "the session waited {worst:?}");
+    println!("\nneighbour keys {keys} bulk {bulk_len} worst {worst:?}");
+}
+
+/// TCP beside us: opening, traffic, the end of our process by force. Nothing of it may be lost or wait.
+#[test]
+#[ignore = "needs root and iproute2"]
+fn neighbours_are_not_disturbed() {
+    let hosts = Hosts::new(1500);
+    let mut server = hosts.start(1, "serve", Stdio::null());
+    locator_of(&mut server);
+    let mut near = hosts.start(0, "neighbour", Stdio::piped());
+    locator_of(&mut near);
+    for _ in 0..3 {
+        let mut far = hosts.start(1, "echo eth0", Stdio::null());
+        let to = locator_of(&mut far);
+        let mut link = hosts.open(0, "eth0", 1);
+        for n in 0..2000 {
+            send(&mut link, to, &pattern(1 + n % 1488, n));
+            frames(&mut link, 1);
+        }
+        far.kill().unwrap(); // SIGKILL
+        far.wait().unwrap();
+        send(&mut link, to, b"to nobody");
+    }
+    // Frames of ours for nobody are counted as dropped by the host that got them; there is nothing else.
+    for (host, name, count) in [(0, "tx", 0), (0, "rx", 0), (1, "tx", 0), (1, "rx", 3)] {
+        assert_eq!(hosts.dropped(host, name), count, "{name} on host {host}");
+    }
+    writeln!(near.stdin.as_mut().unwrap()).unwrap();
+    let report = finished(near);
+    let line = report.lines().find(|line| line.starts_with("neighbour")).unwrap();
+    println!("{line}");
+    finished(server);
+}
