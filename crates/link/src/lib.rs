@@ -39,6 +39,15 @@ pub use sys::{handover, wide};
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.
 pub type Locator = [u8; 24];
 
+/// A locator as a person is shown it.
+pub fn show(locator: &Locator) -> String {
+    match locator[0] {
+        b'E' => packet::show(locator),
+        b'S' => shm::show(locator),
+        _ => udp::show(locator),
+    }
+}
+
 /// What a link is and can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {

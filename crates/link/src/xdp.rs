@@ -29,7 +29,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 pub use config::{BusyPoll, Mode, Require, XdpConfig, XdpError, XdpState};
 pub use ether::show;
 pub use opening::XdpParts;
-pub use owner::Owner;
+pub use owner::{Owner, missing_capabilities};
 
 use crate::burst::Frame;
 use crate::mem::Table;

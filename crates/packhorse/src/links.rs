@@ -7,7 +7,10 @@ use packhorse_link::Link;
 use packhorse_link::capture::Captured;
 use packhorse_link::faults::{Faults, Faulty};
 use packhorse_link::mem::Table;
-use packhorse_link::udp::{self, Udp, UdpConfig, Use};
+use packhorse_link::packet::{Packet, PacketConfig, PacketError};
+use packhorse_link::shm::{Shm, ShmConfig};
+use packhorse_link::udp::{Udp, UdpConfig, Use};
+use packhorse_link::xdp::{self, Xdp, XdpConfig};
 use packhorse_proto::Settings;
 
 use crate::builder::Builder;
@@ -16,7 +19,7 @@ use crate::select::{Kind, KindInfo, On, Wish};
 
 /// Where something is, as people write it.
 pub(crate) fn locator_text(locator: &packhorse_link::Locator) -> String {
-    udp::show(locator)
+    packhorse_link::show(locator)
 }
 
 /// Grants nobody asked for in numbers: [`fit`] sizes them for the links.
@@ -37,12 +40,22 @@ pub(crate) fn settings() -> Settings {
 
 /// Opens what the builder asks for: one link for each that was chosen, and of one UDP socket as many as there shall be paths.
 pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
-    let wishes = builder.link.resolve(&packhorse_link::interfaces()).map_err(Error::Setting)?;
-    let wishes: Vec<Wish> = match &wishes[..] {
-        [one] if one.kind == Kind::Udp => vec![one.clone(); usize::from(builder.path_count)],
-        _ => wishes,
-    };
-    wishes.iter().zip(0..).map(|(wish, number)| open_one(builder, wish, number)).collect()
+    let mut wishes = builder.link.resolve(&packhorse_link::interfaces()).map_err(Error::Setting)?;
+    let udp: Vec<usize> =
+        (0..wishes.len()).filter(|&index| wishes[index].kind == Kind::Udp).collect();
+    if let [only] = udp[..] {
+        let more = vec![wishes[only].clone(); usize::from(builder.path_count).saturating_sub(1)];
+        wishes.splice(only..only, more);
+    }
+    let mut links = Vec::new();
+    for (wish, number) in wishes.iter().zip(0..) {
+        match open_one(builder, wish, number) {
+            Ok(link) => links.push(link),
+            Err(_) if wish.is_optional && !links.is_empty() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(links)
 }
 
 /// All kinds of links: whether they can be used here, and what it takes if not.
@@ -50,22 +63,60 @@ pub fn kinds() -> Vec<KindInfo> {
     let info = |kind: Kind| {
         let (missing, remedy) = match kind {
             Kind::Udp => (Udp::open(&UdpConfig::default()).err().map(|e| e.to_string()), None),
-            Kind::Packet | Kind::Xdp | Kind::Shm => (Some("not built yet".into()), None),
+            Kind::Shm => (Shm::open(&ShmConfig::default()).err().map(|e| e.to_string()), None),
+            Kind::Packet => packet_missing(),
+            Kind::Xdp => xdp_missing(),
         };
         KindInfo { name: kind.name(), missing, remedy }
     };
     Kind::ALL.into_iter().map(info).collect()
 }
 
+/// The command that gives this program the right, if the right is all that is missing.
+fn setcap(capabilities: &str) -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    Some(format!("sudo setcap {capabilities}+ep {}", program.display()))
+}
+
+fn packet_missing() -> (Option<String>, Option<String>) {
+    let is_card = |interface: &packhorse_link::Interface| interface.is_up && !interface.is_loopback;
+    let Some(card) = packhorse_link::interfaces().into_iter().find(is_card) else {
+        return (Some("there is no Ethernet interface that is up".into()), None);
+    };
+    match Packet::open(&PacketConfig::on(&card.name)) {
+        Ok(_) => (None, None),
+        Err(PacketError::NoRight { .. }) => {
+            (Some("needs CAP_NET_RAW".into()), setcap("cap_net_raw"))
+        }
+        Err(error) => (Some(error.to_string()), None),
+    }
+}
+
+/// Nothing is attached to find out: only rights are looked at.
+fn xdp_missing() -> (Option<String>, Option<String>) {
+    let missing = xdp::missing_capabilities();
+    if missing.is_empty() {
+        return (None, None);
+    }
+    let all = missing.join(", ");
+    (Some(format!("needs {all}")), setcap(&missing.join(",").to_lowercase()))
+}
+
 /// The one place where kinds of links are opened.
 fn open_kind(builder: &Builder, wish: &Wish) -> Result<Box<dyn Link>, Error> {
-    match wish.kind {
-        Kind::Udp => open_udp(builder, wish.on.as_ref()),
-        kind @ (Kind::Packet | Kind::Xdp | Kind::Shm) => {
-            let why = format!("links of kind {} are not built yet; there is udp", kind.name());
-            Err(Error::Link(why))
+    let on = wish.on.as_ref();
+    let name = on.map_or("", |on| on.name.as_str());
+    let refused = |error: &dyn std::fmt::Display| Error::Link(error.to_string());
+    Ok(match wish.kind {
+        Kind::Udp => return open_udp(builder, on),
+        Kind::Shm => Box::new(Shm::open(&ShmConfig::default()).map_err(|error| refused(&error))?),
+        Kind::Packet => {
+            let buffers_unprivileged = builder.small_socket_buffers;
+            let config = PacketConfig { buffers_unprivileged, ..PacketConfig::on(name) };
+            Box::new(Packet::open(&config).map_err(|error| refused(&error))?)
         }
-    }
+        Kind::Xdp => Box::new(Xdp::open(&XdpConfig::on(name)).map_err(|error| refused(&error))?),
+    })
 }
 
 fn open_udp(builder: &Builder, on: Option<&On>) -> Result<Box<dyn Link>, Error> {

@@ -182,6 +182,8 @@ pub(crate) struct Wish {
     pub(crate) kind: Kind,
     /// On which interface, where that was chosen.
     pub(crate) on: Option<On>,
+    /// Nobody asked for it by name: without it the endpoint opens all the same.
+    pub(crate) is_optional: bool,
 }
 
 /// An interface, and the address it was chosen by.
@@ -222,18 +224,28 @@ impl LinkChoice {
     }
 
     fn resolve_part(&self, part: &Part, interfaces: &[Interface]) -> Vec<Wish> {
-        // What `auto` is, today: one socket that uses all routes.
-        let kind = part.kind.unwrap_or(Kind::Udp);
+        // What `auto` is: a socket that uses all routes, whose locator goes into the address, and shared memory.
+        let Some(kind) = part.kind else {
+            let mut wishes = self.resolve_kind(part, Kind::Udp, interfaces);
+            let shm = self.resolve_kind(part, Kind::Shm, interfaces);
+            wishes.extend(shm.into_iter().map(|wish| Wish { is_optional: true, ..wish }));
+            return wishes;
+        };
+        self.resolve_kind(part, kind, interfaces)
+    }
+
+    fn resolve_kind(&self, part: &Part, kind: Kind, interfaces: &[Interface]) -> Vec<Wish> {
+        let wish = |on| Wish { kind, on, is_optional: false };
         if kind == Kind::Shm {
             let is_out = self.excludes(kind).any(|excluded| excluded.place == Place::Anywhere);
-            return if is_out { Vec::new() } else { vec![Wish { kind, on: None }] };
+            return if is_out { Vec::new() } else { vec![wish(None)] };
         }
         let has_limits = part.place != Place::Anywhere || self.excludes(kind).next().is_some();
         if kind == Kind::Udp && !has_limits {
-            return vec![Wish { kind, on: None }];
+            return vec![wish(None)];
         }
         let on = interfaces.iter().filter_map(|interface| self.on(part, kind, interface));
-        on.map(|on| Wish { kind, on: Some(on) }).collect()
+        on.map(|on| wish(Some(on))).collect()
     }
 
     /// The interface with the first of its addresses that is meant, IPv4 before IPv6.
@@ -375,7 +387,8 @@ mod tests {
     #[test]
     fn selections_mean_what_they_say() {
         for (text, meaning) in [
-            ("auto", "udp"),
+            ("auto", "udp shm"),
+            ("auto,!shm", "udp"),
             ("udp", "udp"),
             ("udp,shm", "udp shm"),
             ("udp, udp ,udp", "udp"),
@@ -390,13 +403,13 @@ mod tests {
             ("udp:fe80::/10", "udp@eth0=fe80::1 udp@wan=fe80::7"),
             ("udp:lo", "udp@lo=127.0.0.1"),
             ("udp:127.0.0.0/8", "udp@lo=127.0.0.1"),
-            ("!docker*", "udp@eth0=10.0.0.5 udp@eth1=10.0.1.5 udp@wan=2001:db8:1::5"),
+            ("!docker*", "udp@eth0=10.0.0.5 udp@eth1=10.0.1.5 udp@wan=2001:db8:1::5 shm"),
             ("udp:e*,!udp:10.0.1.0/24", "udp@eth0=10.0.0.5"),
             ("udp:eth0,!10.0.0.0/8", "udp@eth0=2001:db8::5"),
             ("udp:eth0,!packet", "udp@eth0=10.0.0.5"),
             ("packet:eth*", "packet@eth0=10.0.0.5 packet@eth1=10.0.1.5 packet@eth3"),
             ("xdp:eth1", "xdp@eth1=10.0.1.5"),
-            ("auto,packet:eth0", "udp packet@eth0=10.0.0.5"),
+            ("auto,packet:eth0", "udp shm packet@eth0=10.0.0.5"),
         ] {
             assert_eq!(resolved(text).as_deref(), Ok(meaning), "{text}");
         }

@@ -26,7 +26,11 @@ fn open(seed: u64, placement: Placement, paths: u8) -> Endpoint {
         corrupt_ppm: 5_000,
         ..Faults::default()
     };
-    let builder = Builder::plain().bind([127, 0, 0, 1]).faults(faults).placement(placement);
+    let builder = Builder::plain()
+        .link("udp".parse().unwrap())
+        .bind([127, 0, 0, 1])
+        .faults(faults)
+        .placement(placement);
     builder.paths(paths).linger(Duration::from_secs(2)).open().unwrap()
 }
 

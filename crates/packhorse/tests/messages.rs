@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use packhorse::{Builder, Endpoint, Error, Peer, Placement, SendOptions, Wanted};
 
-/// Both placements.
+/// Both placements, over sockets, over shared memory, and over what is found best.
 fn pairs() -> impl Iterator<Item = (Endpoint, Endpoint, Peer)> {
-    [Placement::Inline, Placement::Thread].into_iter().map(|placement| {
+    let placements = [Placement::Inline, Placement::Thread].into_iter();
+    let all = placements.flat_map(|placement| ["udp", "shm", "auto"].map(|link| (placement, link)));
+    all.map(|(placement, link)| {
         let open = || {
             let builder = Builder::plain().bind([127, 0, 0, 1]).placement(placement);
+            let builder = builder.link(link.parse().unwrap());
             builder.linger(Duration::from_millis(200)).open().unwrap()
         };
         let (a, b) = (open(), open());

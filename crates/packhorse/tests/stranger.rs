@@ -36,7 +36,8 @@ impl Rng {
 }
 
 fn builder(placement: Placement) -> Builder {
-    let builder = Builder::plain().bind([127, 0, 0, 1]).placement(placement);
+    let builder =
+        Builder::plain().link("udp".parse().unwrap()).bind([127, 0, 0, 1]).placement(placement);
     builder.linger(Duration::from_secs(1))
 }
 

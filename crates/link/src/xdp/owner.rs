@@ -72,7 +72,7 @@ const NEEDED: [(u32, &str); 3] = [(13, "CAP_NET_RAW"), (12, "CAP_NET_ADMIN"), (3
 const SYS_ADMIN_BIT: u32 = 21;
 
 /// What this process lacks of the capabilities a link needs.
-pub(super) fn missing_capabilities() -> Vec<&'static str> {
+pub fn missing_capabilities() -> Vec<&'static str> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     missing_of(effective_of(&status).unwrap_or(0))
 }
