@@ -85,8 +85,8 @@ pub struct Setup {
     /// Keep each of the two processes on a core of its own.
     #[arg(long)]
     pub pin: bool,
-    /// Kind of network that Packhorse uses.
-    #[arg(long, default_value = "udp", value_parser = ["udp"])]
+    /// Links that Packhorse uses: udp, shm, packet, xdp, auto, on interfaces if wanted (packet:eth*), several with commas.
+    #[arg(long, default_value = "udp", value_parser = link_choice)]
     pub link: String,
     /// Who moves Packhorse's messages: only the threads that wait for them (inline), or a helper too (thread).
     #[arg(long, value_name = "WHO", default_value = "thread", value_parser = ["inline", "thread"])]
@@ -120,6 +120,11 @@ fn parse_address(text: &str) -> Result<Address, String> {
 }
 
 /// Settings in the environment that make no sense shall be known before the wait.
+/// The text as it is, if it makes sense.
+fn link_choice(text: &str) -> Result<String, String> {
+    text.parse::<packhorse::LinkChoice>().map(|_| text.to_owned())
+}
+
 fn check_environment(systems: &[String]) -> Result<()> {
     let has_settings =
         std::env::vars_os().any(|(name, _)| name.to_string_lossy().starts_with("PACKHORSE_"));
