@@ -284,6 +284,7 @@ impl Net {
             loop {
                 let this = &mut self.nodes[from];
                 let awake = !this.is_frozen && !this.is_dead;
+                let has_output = this.ep.has_output();
                 if awake && self.pump_train(from) {
                     continue;
                 }
@@ -291,6 +292,7 @@ impl Net {
                 if !awake || !this.ep.poll_transmit(self.now, &mut tx) {
                     break;
                 }
+                assert!(has_output, "a driver that asked would have sent nothing");
                 let bytes = this.gather(&mut tx);
                 self.transmit(from, &tx, bytes);
             }
