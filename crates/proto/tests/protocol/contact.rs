@@ -452,7 +452,7 @@ fn frame_for_what_is_over_is_answered_unless_it_is_an_answer_itself() {
         net.settle();
         let (id, row, now) = (net.id_used(A, B), net.peer(B, A), net.now);
         net.ep(B).on_peer_died(now, row);
-        let header = wire::Header { to: id, packet: 9, path: 0, form: 1 };
+        let header = Header { to: id, packet: 9, path: 0, form: 1 };
         let write = |writer: &mut wire::Writer<'_>| match is_answer {
             true => writer.reset(id),
             false => writer.ping(),
