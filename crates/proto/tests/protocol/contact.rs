@@ -446,6 +446,24 @@ fn answers_are_never_more_than_three_times_the_question() {
 }
 
 #[test]
+fn frame_for_what_is_over_is_answered_unless_it_is_an_answer_itself() {
+    for (is_answer, answers) in [(true, 0), (false, 1)] {
+        let mut net = Net::joined();
+        net.settle();
+        let (id, row, now) = (net.id_used(A, B), net.peer(B, A), net.now);
+        net.ep(B).on_peer_died(now, row);
+        let header = Header { to: id, packet: 9, path: 0, form: 1 };
+        let write = |writer: &mut wire::Writer<'_>| match is_answer {
+            true => writer.reset(id),
+            false => writer.ping(),
+        };
+        net.forge_as(A, B, header, write, &[]);
+        net.pump();
+        assert_eq!(net.seen(B, Kind::Reset), answers);
+    }
+}
+
+#[test]
 fn new_source_address_is_used_only_after_its_echo() {
     let mut net = Net::joined();
     let old = net.nodes[A].locators[0];

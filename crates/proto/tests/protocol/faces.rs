@@ -306,6 +306,25 @@ fn overflow_memory_holds_messages_until_a_receive_matches() {
 }
 
 #[test]
+fn message_whole_in_overflow_memory_stays_though_its_sender_cancels() {
+    for len in [8, 5000] {
+        let mut net = Net::joined();
+        let over = overflow(&mut net, 200_000, Use::Many { free_len_min: 1 });
+        let spec = SendSpec { until_matched: true, ..net.spec(A, B, 1, len) };
+        let Payload::InPlace { buf, .. } = spec.payload else { panic!("in place") };
+        let req = net.post(A, spec);
+        net.settle();
+        assert!(net.cancel(A, req, buf));
+        net.settle();
+        let recv = net.recv(B, tagged(1), 0);
+        let (_, _, offset, placed_len) = overflowed(&mut net, recv.req).expect("still there");
+        let at = offset as usize;
+        assert_eq!(placed_len, len as u64);
+        assert!(net.bytes(B, over.buf)[at..at + len] == pattern(1, len));
+    }
+}
+
+#[test]
 fn receive_posted_while_the_message_arrives_in_overflow_waits_for_it() {
     for len in [10_000, 100_000] {
         let mut net = Net::joined();

@@ -290,6 +290,15 @@ fn close_is_clean_when_everybody_heard_it() {
 }
 
 #[test]
+fn goodbye_is_answered_at_once() {
+    let mut net = Net::joined();
+    net.settle();
+    close(&mut net, A);
+    net.run_for(RTT_NS);
+    assert_eq!(net.closed(A), Some(true));
+}
+
+#[test]
 fn endpoint_without_peers_closes_at_once() {
     let mut net = Net::new(1);
     close(&mut net, A);

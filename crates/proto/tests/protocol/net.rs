@@ -328,6 +328,7 @@ impl Net {
                 self.answer_locators(from);
                 let this = &mut self.nodes[from];
                 let awake = !this.is_frozen && !this.is_dead;
+                let has_output = this.ep.has_output();
                 if awake && self.pump_train(from) {
                     continue;
                 }
@@ -335,6 +336,7 @@ impl Net {
                 if !awake || !this.ep.poll_transmit(self.now, &mut tx) {
                     break;
                 }
+                assert!(has_output, "a driver that asked would have sent nothing");
                 let bytes = this.gather(&mut tx);
                 self.transmit(from, &tx, bytes);
             }
