@@ -59,6 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     take_if_here(&mut steps, args, "raw Ethernet between two namespaces", &NAMESPACES, || {
         run_command(cargo("test --quiet --package packhorse-link --test packet -- --ignored"))
     });
+    take_if_here(&mut steps, args, "rails between two network namespaces", &NAMESPACES, || {
+        run_command(cargo(
+            "test --quiet --package packhorse --test rails -- --ignored --test-threads 1",
+        ))
+    });
     take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
         run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
     });

@@ -102,6 +102,8 @@ pub struct Endpoint {
     pub(crate) accepted: Vec<Content>,
     /// Paths not yet shown by `poll_new_path`.
     pub(crate) new_paths: VecDeque<(u8, Locator)>,
+    /// One of these two may not be empty.
+    pub(crate) has_news: bool,
     /// Peers not yet shown by `poll_new_locators`.
     pub(crate) new_locators: VecDeque<NewLocators>,
     pub(crate) closing: Option<Closing>,
@@ -179,6 +181,7 @@ impl Endpoint {
             wake_at: Instant::NEVER,
             accepted: Vec::new(),
             new_paths: VecDeque::new(),
+            has_news: false,
             new_locators: VecDeque::new(),
             closing: None,
             closed: false,
@@ -270,13 +273,16 @@ impl Endpoint {
     /// (`on_too_long`) before the first is sent.
     #[inline]
     pub fn poll_new_path(&mut self) -> Option<(u8, Locator)> {
-        self.new_paths.pop_front()
+        let new = self.new_paths.pop_front();
+        self.has_news = !self.new_paths.is_empty() || !self.new_locators.is_empty();
+        new
     }
 
     pub(crate) fn show_path(&mut self, link: u8, locator: Locator) {
         // A driver who never asks has nothing to say either.
         if self.new_paths.len() < NEW_PATH_COUNT_MAX {
             self.new_paths.push_back((link, locator));
+            self.has_news = true;
         }
     }
 

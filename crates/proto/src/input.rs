@@ -356,11 +356,11 @@ impl Endpoint {
         let active = &mut **self.actives.get_mut(self.rows[row].active).expect("heard of");
         let path = &mut active.paths[path_index];
         Self::learn_from_ack(now, path, acked, delay_ns, in_flight_before);
+        let is_done = path.flight.is_empty();
         if active.paths.len() > 1 {
             active.learn_rate(now, path_index, acked.bytes);
         }
-        let path = &mut active.paths[path_index];
-        if !path.flight.is_empty() {
+        if !is_done {
             if self.rows[row].phase == Phase::Joined
                 && !self.saboteur.makes(Sabotage::LossNeverDetected)
             {

@@ -27,10 +27,7 @@ impl Endpoint {
     /// Whether `poll_new_locators`, `poll_new_path`, `poll_train` or `poll_transmit` may have something. What a driver that spins asks first.
     #[inline]
     pub fn has_output(&self) -> bool {
-        self.rows.first_ready() != NONE
-            || !self.replies.is_empty()
-            || !self.new_paths.is_empty()
-            || !self.new_locators.is_empty()
+        self.rows.first_ready() != NONE || !self.replies.is_empty() || self.has_news
     }
 
     /// The next frame to send, if there is one. The driver gathers `tx.body`, calls `tx.seal`, and sends.

@@ -46,6 +46,7 @@ impl Endpoint {
         if self.new_locators.len() < NEW_LOCATORS_COUNT_MAX {
             let peer = PeerId(row);
             self.new_locators.push_back(NewLocators { peer, is_contact, locators });
+            self.has_news = true;
         }
     }
 

@@ -471,6 +471,12 @@ impl Path {
         Some(if whole_failed { halfway } else { self.frame_len_max })
     }
 
+    /// A probe is due, or longer frames are to be tried some day.
+    #[inline(always)]
+    pub(crate) fn wants_ping(&self) -> bool {
+        self.probe_now || self.frame_probe_at != Instant::NEVER
+    }
+
     pub(crate) fn frame_probe_at(&self) -> Instant {
         self.frame_probe_at
     }

@@ -50,12 +50,31 @@ impl Endpoint {
     /// (`Endpoint::write_packet`).
     #[inline(always)]
     pub(crate) fn write_quick(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        self.write_lone(now, row, None, tx)
+    }
+
+    /// The same for a peer with several paths. Apart, so that the only path of the others is a constant.
+    #[inline(never)]
+    fn write_quick_main(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let active = &self.actives[self.rows[row].active];
+        let Some(main) = active.undisturbed_path(now) else { return false };
+        self.write_lone(now, row, Some(main), tx)
+    }
+
+    /// On this path, or if there is only one on that.
+    #[inline(always)]
+    fn write_lone(&mut self, now: Instant, row: u32, main: Option<u8>, tx: &mut TxFrame) -> bool {
         let this = &mut self.rows[row];
         let Some(active) = self.actives.get_mut(this.active) else { return false };
         let active = &mut **active;
-        let Some(index) = active.plain_path(now).filter(|_| this.phase == Phase::Joined) else {
-            return false;
+        let index = match main {
+            Some(main) => main,
+            None if active.paths.len() == 1 => 0,
+            None => return self.write_quick_main(now, row, tx),
         };
+        if this.phase != Phase::Joined || !active.is_plain(usize::from(index)) {
+            return false;
+        }
         let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
         let (serial, send) = self.outgoing.get_with_serial(slot);
         if send.next != NONE || send.immediate.is_some() || path.payload_check {
@@ -805,23 +824,21 @@ impl Accepted<'_> {
 }
 
 impl Active {
-    /// The path for messages, if it is open and nothing waits but them and perhaps an acknowledgement.
-    #[inline]
-    fn plain_path(&self, now: Instant) -> Option<u8> {
-        if self.unsent == NONE || !self.is_only_messages() {
-            return None;
-        }
-        self.quick_path(now).filter(|&index| self.paths[usize::from(index)].has_window())
+    /// The path is open, and nothing waits but messages and perhaps an acknowledgement.
+    #[inline(always)]
+    fn is_plain(&self, index: usize) -> bool {
+        let path = &self.paths[index];
+        self.unsent != NONE && self.is_only_messages() && !path.wants_ping() && path.has_window()
     }
 
     /// The only path, or the main one if no other wants anything; and neither wants it itself.
     #[inline]
     fn quick_path(&self, now: Instant) -> Option<u8> {
         let index = if self.paths.len() == 1 { 0 } else { self.undisturbed_path(now)? };
-        let path = &self.paths[usize::from(index)];
-        (!path.probe_now && path.frame_probe_at() == Instant::NEVER).then_some(index)
+        (!self.paths[usize::from(index)].wants_ping()).then_some(index)
     }
 
+    /// The main path, if no other wants anything.
     #[inline(never)]
     fn undisturbed_path(&self, now: Instant) -> Option<u8> {
         let main = usize::from(self.main);
