@@ -22,6 +22,9 @@ const BATCH_COUNT: usize = 301;
 const ROUND_COUNT: usize = 200;
 /// Frames counted.
 const COUNTED: usize = 1000;
+/// Frames that begin so are answered together.
+const COUNTED_MARK: u8 = b'w';
+const WINDOW_COUNT: usize = 64;
 const HEAD_LEN: usize = 48;
 const PAYLOAD_LEN: usize = 16_000;
 /// Frames of a train.
@@ -78,19 +81,20 @@ fn run() -> Result<()> {
     let mut link = Shm::open(&ShmConfig::default())?;
     println!("{:?}", link.about());
     let (_other, to) = start()?;
-    for len in [8, 64, 1024] {
+    for len in [8, 48, 64, 1024] {
         let times = ping_pong(&mut link, to, len)?;
         show(&format!("half round trip of {len} bytes"), times, None);
     }
+    show("one of 64 frames of 64 bytes, sent together", many(&mut link, to)?, None);
     for (cma, what) in [(Use::Auto, "read from the sender's memory"), (Use::Off, "by the ring")] {
         let mut link = Shm::open(&ShmConfig { cma, ..ShmConfig::default() })?;
         let times = stream(&mut link, to)?;
         show(&format!("messages of {MESSAGE_LEN} bytes, {what}"), times, Some(MESSAGE_LEN));
     }
-    let mut idle = Shm::open(&ShmConfig::default())?;
+    let (mut idle, mut memory) = (Shm::open(&ShmConfig::default())?, Table::default());
     let start = Instant::now();
     for _ in 0..1_000_000 {
-        idle.receive(None, &mut Table::default())?;
+        idle.receive(None, &mut memory)?;
     }
     println!("receive with nothing there: {:.1} ns", start.elapsed().as_secs_f64() * 1e3);
     Ok(())
@@ -131,6 +135,33 @@ fn ping_pong(link: &mut Shm, to: Locator, len: usize) -> Result<Vec<f64>> {
             }
         }
         times.push(start.elapsed().as_nanos() as f64 / ROUND_COUNT as f64 / 2.0);
+    }
+    Ok(times)
+}
+
+/// Bursts of short frames, each when the other end has said that it has the one before.
+fn many(link: &mut Shm, to: Locator) -> Result<Vec<f64>> {
+    let (mut burst, mut memory) = (Burst::default(), Table::default());
+    for _ in 0..WINDOW_COUNT {
+        burst.begin(to);
+        burst.head(&[COUNTED_MARK; 64]);
+    }
+    let mut times = Vec::new();
+    for _ in 0..BATCH_COUNT {
+        let start = Instant::now();
+        for _ in 0..ROUND_COUNT / 10 {
+            let mut sent = 0;
+            while sent < burst.len() {
+                sent += link.send(&burst, sent, &mut memory)?;
+            }
+            while link.receive(None, &mut memory)? == 0 {
+                std::hint::spin_loop();
+            }
+            if start.elapsed() > PATIENCE {
+                return Err("no answer".into());
+            }
+        }
+        times.push(start.elapsed().as_nanos() as f64 / (ROUND_COUNT / 10 * WINDOW_COUNT) as f64);
     }
     Ok(times)
 }
@@ -179,6 +210,7 @@ fn echo() -> Result<()> {
     let mut memory = Table::default();
     let id = memory.insert(vec![0; MESSAGE_LEN].into());
     let (mut got, mut is_streaming, mut burst) = (0, false, Burst::default());
+    let mut counted = 0;
     loop {
         let landing = Landing {
             id,
@@ -195,6 +227,13 @@ fn echo() -> Result<()> {
                 match frame {
                     b"again" => (is_streaming, got) = (true, 0),
                     frame if is_streaming => got += frame.len() - HEAD_LEN,
+                    [COUNTED_MARK, ..] => {
+                        counted += 1;
+                        if counted % WINDOW_COUNT == 0 {
+                            burst.begin(arrived.from);
+                            burst.head(frame);
+                        }
+                    }
                     frame => {
                         burst.begin(arrived.from);
                         burst.head(frame);

@@ -119,12 +119,17 @@ impl Shm {
             self.look_further(memory);
         }
         let count = self.intake.count();
-        if count > 0 && self.intake.is_full() {
-            // The next call begins with another, so that none is always the one that is left.
-            let hot_count = self.inputs.len().min(HOT_COUNT);
-            self.inputs[..hot_count].rotate_left(1.min(hot_count));
+        if self.intake.is_full() {
+            self.turn_inputs();
         }
         Ok(count)
+    }
+
+    /// The next call begins with another, so that none is always the one that is left.
+    #[cold]
+    fn turn_inputs(&mut self) {
+        let hot_count = self.inputs.len().min(HOT_COUNT);
+        self.inputs[..hot_count].rotate_left(1.min(hot_count));
     }
 
     /// A few of the rings that nothing came through lately.

@@ -17,12 +17,14 @@ use crate::{Arrived, Landed, Landing, Locator};
 
 /// When so many bytes were taken, a call takes no more.
 const CALL_LEN_MAX: usize = 128 << 10;
+/// What shows as an arrival counts as so many at least.
+const WEIGHT_MIN: usize = 512;
 /// The most that one record or train adds, with its heads.
 const STEP_LEN_MAX: usize = TRAIN_LEN_MAX + (64 << 10);
 /// All that a call takes, and all of it lifted.
 pub(super) const ROOM_LEN: usize = 2 * (CALL_LEN_MAX + STEP_LEN_MAX) + (64 << 10);
-/// Arrivals of a call, roughly.
-const ARRIVAL_COUNT_MAX: usize = 256;
+/// Arrivals of a call: the last may show as two.
+const ARRIVAL_COUNT_MAX: usize = CALL_LEN_MAX / WEIGHT_MIN + 1;
 /// Shorter payload is not worth a landing that may be wrong.
 const LAND_LEN_MIN: usize = 512;
 /// Landings that were wrong and are remembered.
@@ -43,6 +45,8 @@ struct Arrival {
 pub(super) struct Intake {
     room: Region,
     used: usize,
+    /// Bytes that were taken, roughly; not less than what is used and what landed.
+    weight: usize,
     arrivals: Vec<Arrival>,
     landing: Option<Landing>,
     /// Bytes of the landing that are filled.
@@ -59,6 +63,7 @@ impl Intake {
         Self {
             room,
             used: 0,
+            weight: 0,
             arrivals: Vec::with_capacity(ARRIVAL_COUNT_MAX),
             landing: None,
             landed_len: 0,
@@ -73,7 +78,7 @@ impl Intake {
     #[inline]
     pub(super) fn begin(&mut self, landing: Option<&Landing>) {
         self.arrivals.clear();
-        (self.used, self.landed_len) = (0, 0);
+        (self.used, self.weight, self.landed_len) = (0, 0, 0);
         self.landing = landing.filter(|landing| landing.head_len > 0).copied();
     }
 
@@ -84,8 +89,12 @@ impl Intake {
 
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.used + self.landed_len as usize >= CALL_LEN_MAX
-            || self.arrivals.len() >= ARRIVAL_COUNT_MAX
+        self.weight >= CALL_LEN_MAX
+    }
+
+    #[inline]
+    fn weigh(&mut self, len: usize) {
+        self.weight += (len + 16).max(WEIGHT_MIN);
     }
 
     pub(super) fn room(&mut self) -> &mut Region {
@@ -109,6 +118,7 @@ impl Intake {
     #[inline]
     pub(super) fn take_whole(&mut self, record: &Record<'_, Mapping>, from: &Locator) {
         let stride = record.len();
+        self.weigh(stride);
         let start = self.used.next_multiple_of(16);
         let end = start + stride;
         record.copy(0, self.room.bytes_mut(start..end));
@@ -143,6 +153,7 @@ impl Intake {
         {
             return false;
         }
+        self.weigh(record.len());
         let start = self.used;
         self.used += landing.head_len;
         record.copy(0, self.room.bytes_mut(start..self.used));
@@ -244,6 +255,7 @@ impl Intake {
         }
         let places = Places { user: place, own: &own[fit..train.count] };
         read_from(pid, token, &ranges[..range_count], &places, memory, &mut self.room)?;
+        self.weigh(train.len + train.heads.len());
         let (landed_heads, heads) = train.heads.split_at(fit * train.head_len);
         if let Some(landing) = self.landing.filter(|_| fit > 0) {
             self.room.bytes_mut(heads_at..heads_end).copy_from_slice(landed_heads);

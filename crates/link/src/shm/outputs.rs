@@ -25,13 +25,13 @@ const PENDING_COUNT_MAX: usize = 4;
 /// A batch of this many bytes is published before it is complete, so that the receiver can begin.
 const BATCH_LEN_MAX: usize = 8 << 10;
 /// Payload below this goes through the ring: a read from another process costs as much as copying so much twice.
-const TELL_LEN_MIN: u64 = 12 << 10;
+const TELL_LEN_MIN: u64 = 32 << 10;
 /// When nothing was taken out of a full ring for so long, frames are kept.
 const SPILL_AFTER: Duration = Duration::from_micros(300);
 /// So many bytes of them.
 const SPILL_LEN_MAX: usize = 1 << 20;
-/// When nothing was taken out for so long, those beyond are lost: longer than who shares a core waits for his turn.
-const LOSE_AFTER: Duration = Duration::from_millis(100);
+/// When nothing was taken out for so long, those beyond are lost: longer than who shares a core waits for its turn.
+const LOSE_AFTER: Duration = Duration::from_secs(1);
 
 /// What the reader left in the ring about reading our memory.
 pub(super) const NOTE_CAN_READ: u32 = 1;
@@ -216,6 +216,9 @@ impl Shm {
 
     /// Sends as much as there is room for: how many frames were taken.
     pub(super) fn send_all(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> usize {
+        if self.spilling_count > 0 {
+            self.unspill();
+        }
         let (count, mut at) = (burst.len(), first);
         while at < count {
             let taken = match burst.train_at(at) {

@@ -149,7 +149,7 @@ struct Stream {
 }
 
 impl Stream {
-    const PAYLOAD_LEN: usize = 4000;
+    const PAYLOAD_LEN: usize = 10_000;
 
     fn new(to: Locator, len: usize, is_split: bool) -> Self {
         let payload = pattern(len, 5);
@@ -230,14 +230,14 @@ impl Stream {
 
 #[test]
 fn trains_are_read_from_their_senders_memory() {
-    for (is_split, len) in [(false, 200_000), (true, 40_001), (true, 24_000)] {
+    for (is_split, len) in [(false, 200_000), (true, 40_001), (true, 36_000)] {
         let (mut a, mut b) = (open(), open());
         introduce(&mut a, &mut b);
         let mut stream = Stream::new(b.locator(), len, is_split);
         assert_eq!(stream.pass(&mut a, &mut b, len), stream.count);
         assert_eq!(counter(&a, "trains_out"), 1);
         assert_eq!(counter(&b, "landed_bytes"), len as u64);
-        assert_eq!(stream.pass(&mut a, &mut b, 10_000), 2, "as many as have a place");
+        assert_eq!(stream.pass(&mut a, &mut b, 25_000), 2, "as many as have a place");
         assert_eq!(stream.pass(&mut a, &mut b, 10), 0);
         assert_eq!((counter(&b, "trains_in"), counter(&b, "lifted_bytes")), (3, 0));
     }
@@ -251,7 +251,7 @@ fn trains_go_through_the_ring_where_either_side_forbids_reading() {
         introduce(&mut a, &mut b);
         let mut stream = Stream::new(b.locator(), 200_700, true);
         assert_eq!(stream.pass(&mut a, &mut b, 200_700), stream.count);
-        assert_eq!(stream.pass(&mut a, &mut b, 100_000), 25);
+        assert_eq!(stream.pass(&mut a, &mut b, 100_000), 10);
         assert_eq!(stream.pass(&mut a, &mut b, 0), 0);
         assert_eq!(counter(&a, "trains_out"), 0);
         assert!(counter(&a, "send_blocked") > 0, "it is more than the ring holds");
@@ -262,12 +262,12 @@ fn trains_go_through_the_ring_where_either_side_forbids_reading() {
 fn short_trains_and_switched_off_ones_go_through_the_ring() {
     let (mut a, mut b) = (open(), open());
     introduce(&mut a, &mut b);
-    let mut short = Stream::new(b.locator(), 5000, false);
-    assert_eq!(short.pass(&mut a, &mut b, 5000), 2);
+    let mut short = Stream::new(b.locator(), 15_000, false);
+    assert_eq!(short.pass(&mut a, &mut b, 15_000), 2);
     a.set_trains(false);
     assert_eq!((a.about().train_len_max, a.about().train_count_max), (0, 0));
     let mut long = Stream::new(b.locator(), 50_000, false);
-    assert_eq!(long.pass(&mut a, &mut b, 50_000), 13);
+    assert_eq!(long.pass(&mut a, &mut b, 50_000), 5);
     assert_eq!(counter(&a, "trains_out"), 0);
 }
 
@@ -275,7 +275,7 @@ fn short_trains_and_switched_off_ones_go_through_the_ring() {
 fn longer_trains_than_can_be_told_of_are_cut() {
     let (mut a, mut b) = (open(), open());
     introduce(&mut a, &mut b);
-    let len = 2 * TRAIN_LEN_MAX + 4000;
+    let len = 2 * TRAIN_LEN_MAX + 40_000;
     let mut stream = Stream::new(b.locator(), len, false);
     assert_eq!(stream.pass(&mut a, &mut b, len), stream.count);
     assert!(counter(&a, "trains_out") >= 3);
@@ -288,11 +288,11 @@ fn what_landed_wrong_is_lifted() {
         let (mut a, mut b) = (Shm::open(&config).unwrap(), Shm::open(&config).unwrap());
         introduce(&mut a, &mut b);
         for first in [2, 0] {
-            let mut stream = Stream::new(b.locator(), 14_000, false);
+            let mut stream = Stream::new(b.locator(), 34_000, false);
             let mut memory = Table::default();
-            let id = memory.insert(vec![0; 15_000].into());
+            let id = memory.insert(vec![0; 35_000].into());
             send_all(&mut a, &stream.burst, &mut stream.sender);
-            let landing = stream.landing(id, 14_000);
+            let landing = stream.landing(id, 34_000);
             assert_eq!(b.receive(Some(&landing), &mut memory).unwrap(), 1);
             assert_eq!(b.arrived(0).landed.unwrap().count, 4);
             b.lift(0, first, &mut memory);
@@ -327,9 +327,9 @@ fn a_landing_that_was_given_back_is_no_landing() {
         let config = ShmConfig { cma, ..ShmConfig::default() };
         let (mut a, mut b) = (Shm::open(&config).unwrap(), Shm::open(&config).unwrap());
         introduce(&mut a, &mut b);
-        let mut stream = Stream::new(b.locator(), 14_000, false);
+        let mut stream = Stream::new(b.locator(), 34_000, false);
         send_all(&mut a, &stream.burst, &mut stream.sender);
-        let landing = stream.landing(12345, 14_000);
+        let landing = stream.landing(12345, 34_000);
         let mut memory = Table::default();
         let mut seen = 0;
         for index in 0..b.receive(Some(&landing), &mut memory).unwrap() {
@@ -354,7 +354,7 @@ fn memory_that_is_gone_costs_one_train() {
     a.outputs[0].scribble(ranges_at, &bytes);
     assert_eq!(b.receive(None, &mut Table::default()).unwrap(), 0);
     assert_eq!(counter(&b, "trains_lost"), 1);
-    assert_eq!(stream.pass(&mut a, &mut b, 40_000), 10);
+    assert_eq!(stream.pass(&mut a, &mut b, 40_000), 4);
     assert_eq!(counter(&b, "trains_lost"), 1);
 }
 
@@ -572,12 +572,15 @@ fn attend_all(hub: &mut Shm, others: &mut [Shm]) {
 
 #[test]
 fn many_peers_are_all_heard_and_cost_few_descriptors() {
-    let fd_count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let ring_fd_count = || {
+        let fds = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let names = fds.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        names.filter(|name| name.to_string_lossy().contains("memfd:packhorse")).count()
+    };
     let mut links: Vec<Shm> = (0..33).map(|_| open()).collect();
     let mut memory = Table::default();
     let mut all: Vec<Locator> = links.iter().map(Shm::locator).collect();
     let to = all.remove(0);
-    let before = fd_count();
     for round in 0..40_u8 {
         for link in &mut links[1..] {
             send_all(link, &burst_of(to, [&[round][..]]), &mut memory);
@@ -599,8 +602,8 @@ fn many_peers_are_all_heard_and_cost_few_descriptors() {
             assert_eq!(frames(link, 1), [(to, vec![round])]);
         }
     }
-    // Other tests run beside this one; 32 pairs would be seen.
-    assert!(fd_count() < before + 30, "descriptors of rings are closed");
+    // Other tests run beside this one, with a few of them; 32 pairs would be seen.
+    assert!(ring_fd_count() < 40, "descriptors of rings are closed");
     let hub = &mut links[0];
     assert_eq!(hub.inputs.len(), 32);
     for _ in 0..100 {
@@ -667,7 +670,7 @@ fn threads_stream_both_ways() {
             sent += link.send(&burst, 0, &mut memory).unwrap();
             for index in 0..link.receive(None, &mut memory).unwrap() {
                 for frame in link.arrived(index).whole(0) {
-                    assert_eq!(frame[..8], seen.to_le_bytes());
+                    assert_eq!(frame[..8], seen.to_le_bytes(), "{:?}", link.counters);
                     assert_eq!(frame.len(), 8 + seen * 13 % 500);
                     seen += 1;
                     done.fetch_add(usize::from(seen == COUNT), Ordering::Relaxed);

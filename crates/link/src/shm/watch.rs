@@ -13,7 +13,7 @@ const CALLS_PER_LOOK: u32 = 512;
 /// Letters of one look.
 const LETTER_COUNT_MAX: usize = 64;
 /// Between two looks whether peers are still there.
-const PEERS_EVERY: Duration = Duration::from_millis(1);
+const PEERS_EVERY: Duration = Duration::from_millis(2);
 /// Peers of one such look.
 const PEERS_PER_LOOK: usize = 4;
 

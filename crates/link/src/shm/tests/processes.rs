@@ -77,6 +77,11 @@ fn role() {
                     b"die" => std::process::abort(),
                     b"filter" => forbid_reading(),
                     b"stream" => stream = Some((arrived.from, 0)),
+                    b"hi" => {}
+                    [b'm', b'e', b'e', b't', other @ ..] => {
+                        burst.begin(other.try_into().unwrap());
+                        burst.head(b"hi");
+                    }
                     frame => {
                         burst.begin(arrived.from);
                         burst.head(frame);
@@ -93,7 +98,7 @@ fn role() {
             stream = (sent < burst.len()).then_some((to, sent));
         }
         if role.contains("sleepy") && link.arm() {
-            is_readable(link.wake_fd().unwrap(), 1000);
+            is_readable(link.wake_fd().unwrap(), 20);
             link.disarm();
         }
     }
@@ -250,4 +255,47 @@ fn a_killed_process_is_reported_once_and_nothing_is_left() {
         assert_eq!(notices(&mut link), []);
         assert!(!link.may_reach(&other.locator));
     }
+}
+
+/// Rings in a process's memory.
+fn rings_of(child: &Child) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+    maps.lines().filter(|line| line.contains("memfd:packhorse")).count()
+}
+
+#[test]
+fn processes_all_to_all_keep_few_descriptors_and_outlive_each_other() {
+    const COUNT: usize = 8;
+    let mut link = open();
+    let mut others: Vec<Other> = (0..COUNT).map(|_| Other::start("sleepy")).collect();
+    for other in &others {
+        echo(&mut link, other, 8);
+        for third in others.iter().filter(|third| third.locator != other.locator) {
+            let meet = [b"meet", &third.locator[..]].concat();
+            send_all(&mut link, &burst_of(other.locator, [&meet[..]]), &mut Table::default());
+        }
+    }
+    // To and from each of the others, and us.
+    wait_until(|| others.iter().all(|other| rings_of(&other.child) == 2 * COUNT));
+    for other in &others {
+        let fds = std::fs::read_dir(format!("/proc/{}/fd", other.child.id())).unwrap().count();
+        assert!(fds < 16, "{fds} descriptors");
+    }
+    let mut killed = others.split_off(COUNT / 2);
+    killed.iter_mut().for_each(Other::kill);
+    let mut dead = Vec::new();
+    wait_until(|| {
+        link.receive(None, &mut Table::default()).unwrap();
+        dead.extend(notices(&mut link));
+        dead.len() == killed.len()
+    });
+    assert!(killed.iter().all(|other| dead.contains(&Notice::Dead { to: other.locator })));
+    wait_until(|| others.iter().all(|other| rings_of(&other.child) == COUNT));
+    others.iter().for_each(|other| echo(&mut link, other, 100));
+    let names = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let is_left = |other: &Other| {
+        let (_, name) = locate::from_locator(&other.locator).unwrap();
+        names.contains(&format!("{name:016x}"))
+    };
+    assert!(others.iter().all(is_left) && !killed.iter().any(is_left));
 }
