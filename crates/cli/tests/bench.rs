@@ -96,6 +96,28 @@ fn raw_ethernet_is_measured_between_two_hosts_and_nowhere_else() {
     assert!(error.contains("--two-hosts"), "{error}");
 }
 
+/// Where the rights are missing, it must say so.
+#[test]
+fn bare_xdp_is_measured_between_two_hosts() {
+    for (pattern, name, sizes, mtu) in [
+        (Pattern::PingPong, "pingpong", "8,1M", "1500"),
+        (Pattern::Stream, "stream", "64K", "9000"),
+        (Pattern::Rate, "rate", "8", "1500"),
+    ] {
+        let base = ["bench", name, "--bytes", sizes, "--two-hosts", "--mtu", mtu];
+        let rest = ["--systems", "xdp-bare"];
+        match measure(&format!("xdp-{name}"), &[&base[..], &rest].concat()) {
+            Ok(findings) => check(&findings, pattern, 2 * sizes.split(',').count()),
+            Err(error) => assert!(
+                ["What to do", "install", "it needs root"]
+                    .iter()
+                    .any(|words| error.contains(words)),
+                "{error}"
+            ),
+        }
+    }
+}
+
 #[test]
 fn nonsense_gets_a_clear_error_at_once() {
     let start = Instant::now();

@@ -79,7 +79,9 @@ impl Wire {
             bail!("xdp-bare needs an Ethernet interface: measure it with --two-hosts");
         }
         let port = Port::open(&interface, job.mtu).with_context(|| {
-            format!("cannot open AF_XDP on {interface} (it needs root, outside of user namespaces)")
+            let is_allowed = xdp_sys::is_allowed();
+            let why = if is_allowed { "" } else { "; it needs root, outside of user namespaces" };
+            format!("cannot open AF_XDP on {interface}{why}")
         })?;
         let mine = xdp_sys::mac_of(&interface)?;
         let text = mine.map(|byte| format!("{byte:02x}")).join(":");

@@ -21,8 +21,8 @@ pub(crate) const RX_COUNT: usize = 4096;
 pub(crate) const TX_COUNT: usize = 1024;
 /// What fits a frame on its way in: the kernel keeps 256 bytes for itself.
 const RX_LEN_MAX: usize = CHUNK_LEN - 256;
-/// The kernel frees the queue of a socket that was closed a little later.
-const BIND_WITHIN: Duration = Duration::from_secs(2);
+/// The kernel frees the interface and the queue of a port that was closed a little later.
+const FREE_WITHIN: Duration = Duration::from_secs(2);
 
 fn check(answer: c_long) -> io::Result<c_int> {
     c_int::try_from(answer).ok().filter(|&answer| answer >= 0).ok_or_else(io::Error::last_os_error)
@@ -121,7 +121,20 @@ fn attach(map: &OwnedFd, interface: u32) -> io::Result<OwnedFd> {
     let program = unsafe { bpf(PROG_LOAD, &words) }?;
     let words = [program.as_raw_fd() as u32, interface, ATTACH_XDP, DRIVER_MODE];
     // SAFETY: no pointers.
-    unsafe { bpf(LINK_CREATE, &words) }
+    when_free(|| unsafe { bpf(LINK_CREATE, &words) })
+}
+
+/// Tries again for a while where something is busy.
+fn when_free<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let until = Instant::now() + FREE_WITHIN;
+    loop {
+        match attempt() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
 }
 
 /// Pages that the kernel shares with us.
@@ -286,29 +299,20 @@ impl Port {
 
     fn bind(&self, index: u32, mtu: usize) -> io::Result<()> {
         let scattered = if mtu + 18 > RX_LEN_MAX { libc::XDP_USE_SG } else { 0 };
-        let until = Instant::now() + BIND_WITHIN;
-        loop {
-            // Without a word about copies the kernel does without them where it can.
-            let name = libc::sockaddr_xdp {
-                sxdp_family: libc::AF_XDP as u16,
-                sxdp_flags: scattered | libc::XDP_USE_NEED_WAKEUP,
-                sxdp_ifindex: index,
-                sxdp_queue_id: 0,
-                sxdp_shared_umem_fd: 0,
-            };
-            let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
+        // Without a word about copies the kernel does without them where it can.
+        let name = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags: scattered | libc::XDP_USE_NEED_WAKEUP,
+            sxdp_ifindex: index,
+            sxdp_queue_id: 0,
+            sxdp_shared_umem_fd: 0,
+        };
+        let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
+        when_free(|| {
+            let (fd, at) = (self.socket.as_raw_fd(), ptr::from_ref(&name).cast());
             // SAFETY: pointer and length are those of a live struct.
-            let answer =
-                unsafe { libc::bind(self.socket.as_raw_fd(), ptr::from_ref(&name).cast(), len) };
-            match check(answer.into()) {
-                Err(error)
-                    if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until =>
-                {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                other => return other.map(drop),
-            }
-        }
+            check(unsafe { libc::bind(fd, at, len) }.into()).map(drop)
+        })
     }
 
     /// Bytes of the shared memory.

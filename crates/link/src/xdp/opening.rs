@@ -11,6 +11,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
 
 use super::config::{FRAME_COUNT_MAX, FRAME_COUNT_MIN, Mode, Require, XdpConfig, XdpError};
 use super::ether::{ETHERNET_LEN, Station};
@@ -25,6 +26,9 @@ use crate::umem::{FRAME_LEN, RX_LEN_MAX};
 const TX_FRAME_COUNT: u32 = 512;
 /// What may be on its way out as the kernel counts it, which is about twice the bytes.
 const SEND_BUFFER_LEN: usize = 8 << 20;
+/// How long, at most, the program of an owner that has ended is on its interface, and how often to look.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// More sockets than this would be polled in vain.
 const QUEUE_COUNT_MAX: u32 = 64;
 
@@ -91,6 +95,7 @@ impl XdpParts {
             return Err(XdpError::FrameCount { count: config.frame_count });
         }
         let netdev = look_at(interface)?;
+        wait_until_free(interface)?;
         let number = config.number.filter(|&number| number != 0).unwrap_or_else(random_number);
         let station = Station { mac: netdev.mac, number };
         let (rx_queue_count, tx_queue_count) = netdev.queue_counts(interface);
@@ -117,7 +122,7 @@ impl XdpParts {
     }
 }
 
-/// The interface, if it can be used at all and nobody else has it.
+/// The interface, if it can be used at all.
 fn look_at(interface: &str) -> Result<Netdev, XdpError> {
     let netdev = netdev::describe(interface).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
@@ -131,14 +136,23 @@ fn look_at(interface: &str) -> Result<Netdev, XdpError> {
     if !netdev.is_up {
         return Err(XdpError::Down { interface: interface.to_string() });
     }
-    match netdev.program_id {
-        Some(id) => Err(owned_by(interface, id)),
-        None => Ok(netdev),
-    }
+    Ok(netdev)
 }
 
-fn owned_by(interface: &str, id: u32) -> XdpError {
-    XdpError::Owned { interface: interface.to_string(), owner: Owner::find(id) }
+/// Waits until no program is on the interface that is about to go: one of ours that nobody holds any more, because its
+/// owner has just ended. Any other is an error at once.
+fn wait_until_free(interface: &str) -> Result<(), XdpError> {
+    let until = Instant::now() + FREE_WITHIN;
+    loop {
+        let netdev = netdev::describe(interface);
+        let Some(id) = netdev.ok().and_then(|netdev| netdev.program_id) else { return Ok(()) };
+        let owner = Owner::find(id);
+        let is_going = owner.is_packhorse() && owner.holders.is_empty();
+        if !is_going || Instant::now() >= until {
+            return Err(XdpError::Owned { interface: interface.to_string(), owner });
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// Never 0, which is no number.
@@ -234,9 +248,8 @@ fn attach(plan: &mut Plan, sockets: &[Xsk], config: &XdpConfig) -> Result<OwnedF
     let program = Program::load(PROGRAM_NAME, &code).map_err(doing("loading the program", plan))?;
     let reason = match config.mode {
         Mode::Generic => "generic mode was asked for".to_string(),
-        Mode::Auto => match program.attach(plan.index, bpf::Mode::Native) {
+        Mode::Auto => match attach_free(plan, &program, bpf::Mode::Native)? {
             Ok(attachment) => return Ok(attachment),
-            Err(error) if is_taken(&error) => return Err(taken(plan, error)),
             Err(error) => {
                 let driver = plan.driver.as_deref().unwrap_or("this driver");
                 format!("{driver} does not take the program ({error})")
@@ -249,21 +262,27 @@ fn attach(plan: &mut Plan, sockets: &[Xsk], config: &XdpConfig) -> Result<OwnedF
     }
     plan.is_native = false;
     plan.downgrades.push(format!("not native: {reason}"));
-    program.attach(plan.index, bpf::Mode::Generic).map_err(|error| {
-        let is_taken = is_taken(&error);
-        if is_taken { taken(plan, error) } else { doing("attaching the program", plan)(error) }
-    })
+    attach_free(plan, &program, bpf::Mode::Generic)?.map_err(doing("attaching the program", plan))
+}
+
+/// Attaches the program; the outer error if somebody was quicker, the inner one if it cannot be.
+fn attach_free(
+    plan: &Plan,
+    program: &Program,
+    mode: bpf::Mode,
+) -> Result<io::Result<OwnedFd>, XdpError> {
+    let until = Instant::now() + FREE_WITHIN;
+    loop {
+        match program.attach(plan.index, mode) {
+            Err(error) if is_taken(&error) && Instant::now() < until => {
+                wait_until_free(&plan.interface)?;
+                std::thread::sleep(LOOK_EVERY);
+            }
+            other => return Ok(other),
+        }
+    }
 }
 
 fn is_taken(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
-}
-
-/// Somebody was quicker.
-fn taken(plan: &Plan, error: io::Error) -> XdpError {
-    let id = netdev::describe(&plan.interface).ok().and_then(|netdev| netdev.program_id);
-    match id {
-        Some(id) => owned_by(&plan.interface, id),
-        None => XdpError::System { doing: "attaching the program", error },
-    }
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// Says to this program what it is to do in a namespace.
 pub(crate) const ROLE: &str = "PACKHORSE_XDP_ROLE";
@@ -80,6 +81,22 @@ impl Hosts {
     /// What `ip link` says of the interface.
     pub(crate) fn interface(&self, host: usize) -> String {
         String::from_utf8(self.run(host, "ip -details link show eth0").stdout).unwrap()
+    }
+}
+
+impl Hosts {
+    /// No program is on the interface. Whoever looks into `/proc` at that moment, as other tests do, may hold the
+    /// descriptors of a process a little longer than it lives.
+    pub(crate) fn assert_free(&self, host: usize) {
+        let until = Instant::now() + Duration::from_secs(1);
+        loop {
+            let link = self.interface(host);
+            if !link.contains("xdp") {
+                return;
+            }
+            assert!(Instant::now() < until, "{link}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

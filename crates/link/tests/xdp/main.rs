@@ -206,7 +206,7 @@ fn what_is_required_and_cannot_be_had_is_an_error() {
         let text = role.wait_for("refused");
         assert!(text.contains(words), "{text}");
         role.end();
-        assert!(!hosts.interface(1).contains("prog/xdp"), "nothing is left behind");
+        hosts.assert_free(1);
     }
     hosts::ip(&format!("-n {} link set eth0 down", hosts.names[1]));
     let mut role = hosts.start(1, "refused");
@@ -225,8 +225,7 @@ fn nothing_is_left_of_an_owner_that_was_killed() {
         assert!(link.contains("prog/xdp") && link.contains("packhorse"), "{link}");
         echo.child.kill().unwrap(); // SIGKILL
         echo.child.wait().unwrap();
-        let link = hosts.interface(1);
-        assert!(!link.contains("xdp"), "{link}");
+        hosts.assert_free(1);
     }
     let (echo, locator, _) = echo(&hosts, "");
     exchange(&hosts, &locator, "short");
@@ -246,8 +245,7 @@ fn nothing_is_left_of_an_owner_that_was_killed_at_any_moment() {
         seen += usize::from(link.contains("prog/xdp"));
         echo.child.kill().unwrap(); // SIGKILL
         echo.child.wait().unwrap();
-        let link = hosts.interface(1);
-        assert!(!link.contains("xdp"), "{moment}: {link}");
+        hosts.assert_free(1);
     }
     println!("{seen} of 100 had the interface when they were looked at");
     let (echo, locator, _) = echo(&hosts, "");
@@ -276,7 +274,7 @@ fn with_some_rights_it_says_which_are_missing() {
     role.end();
     assert!(text.contains("(making the map of sockets)"), "{text}");
     assert!(text.contains("lacks CAP_NET_ADMIN, CAP_BPF"), "{text}");
-    assert!(!hosts.interface(1).contains("xdp"), "nothing is left behind");
+    hosts.assert_free(1);
 }
 
 /// As with `setcap` on the program, for a user who may not pin much memory.
@@ -333,7 +331,7 @@ fn an_opener_with_rights_hands_the_link_to_a_user_without() {
         println!("mtu {mtu}, {queue_count} queues: {report}");
         user.child.kill().unwrap();
         user.child.wait().unwrap();
-        assert!(!hosts.interface(1).contains("xdp"), "gone with the user");
+        hosts.assert_free(1);
     }
 }
 
