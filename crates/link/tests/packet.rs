@@ -579,6 +579,32 @@ fn long_frames_land_in_their_place() {
     assert_eq!((counter(&b, "bad_frames"), counter(&b, "overflow_drops")), (0, 0));
 }
 
+/// Ring and queue tell of the same frames, unless somebody takes some off the queue.
+#[test]
+#[ignore = "needs root and iproute2"]
+fn who_else_reads_the_socket_costs_frames_and_nothing_else() {
+    let hosts = Hosts::new(9000);
+    let mut a = hosts.open(0, "eth0", 1);
+    let fd = hosts.socket(1, "eth0", 2, false);
+    let mut thief = File::from(fd.try_clone().unwrap());
+    let mut b = Packet::from_fd(fd, &PacketConfig::default()).unwrap();
+    let lens = [[3000, 3000, 3000, 3000], [3000, 4000, 5000, 50], [50, 50, 50, 3000]];
+    for (round, lens) in lens.iter().enumerate() {
+        let all: Vec<Vec<u8>> =
+            lens.iter().enumerate().map(|(n, &len)| pattern(len, 10 * round + n)).collect();
+        let burst = burst_of(b.locator(), all.iter().map(|frame| &frame[..]));
+        send_all(&mut a, &burst, &mut Table::default());
+        assert!(thief.read(&mut [0; 9000]).unwrap() > 3000);
+        let found = frames_within(&mut b, 4, A_WHILE);
+        assert!(found.len() < 4, "one was taken");
+        assert!(found.iter().all(|(from, frame)| *from == a.locator() && all.contains(frame)));
+        exchange(&mut a, &mut b);
+        let long = pattern(8000, 1);
+        send(&mut a, b.locator(), &long);
+        assert!(frames(&mut b, 1)[0].1 == long, "round {round}");
+    }
+}
+
 #[test]
 #[ignore = "needs root and iproute2"]
 fn usual_frames_arrive_in_the_ring() {
