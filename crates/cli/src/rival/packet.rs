@@ -1,6 +1,6 @@
 //! The bare packet socket: raw Ethernet with the system calls that our own link uses, and no protocol.
 //!
-//! As in [`super::bare`], nothing is checked, ordered, matched or repeated, and only credits are added: eight bytes, under an
+//! As in `bare`, nothing is checked, ordered, matched or repeated, and only credits are added: eight bytes, under an
 //! EtherType of their own. Frames are as long as the interface takes them. Those of usual Ethernet are taken from a ring,
 //! which is quickest; so are jumbo frames of a message that fits one, while many of them are taken by recvmmsg, which spares
 //! a copy.

@@ -4,20 +4,25 @@
 //! netns exec` and told its role in the environment. Mostly its role is to open a socket and hand it over: the links
 //! themselves are then all in one process. Needs root and iproute2; `cargo xtask test` says where that is missing.
 
+mod frames;
+mod hosts;
+mod neighbours;
+
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use packhorse_link::handover;
 use packhorse_link::mem::Table;
 use packhorse_link::packet::{self, Packet, PacketConfig, PacketError, wire};
 use packhorse_link::{Burst, Landing, Link, Locator, Notice};
+
+use frames::*;
+use hosts::{Hosts, finished, give, ip, take};
 
 const ROLE: &str = "PACKHORSE_PACKET_ROLE";
 const HEAD_LEN: usize = 40;
@@ -25,162 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Long enough for anything that is on its way to arrive.
 const A_WHILE: Duration = Duration::from_millis(50);
 const NOBODY: u32 = 65_534;
-
-/// Two namespaces and what joins them; gone when dropped, also by a failing test.
-struct Hosts {
-    names: [String; 2],
-}
-
-impl Hosts {
-    fn new(mtu: usize) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let serial = COUNT.fetch_add(1, Ordering::Relaxed);
-        let stem = format!("pk{}x{serial}", std::process::id());
-        let hosts = Self { names: [format!("{stem}a"), format!("{stem}b")] };
-        for name in &hosts.names {
-            ip(&format!("netns add {name}"));
-        }
-        hosts.join(mtu);
-        hosts
-    }
-
-    fn join(&self, mtu: usize) {
-        let [a, b] = &self.names;
-        ip(&format!("-n {a} link add eth0 type veth peer name eth0 netns {b}"));
-        for (n, name) in self.names.iter().enumerate() {
-            ip(&format!("-n {name} address add 10.98.0.{}/24 dev eth0", n + 1));
-            ip(&format!("-n {name} link set eth0 mtu {mtu} up"));
-            ip(&format!("-n {name} link set lo up"));
-        }
-    }
-
-    fn ip(&self, host: usize, words: &str) {
-        ip(&format!("-n {} {words}", self.names[host]));
-    }
-
-    /// Packets that an interface dropped.
-    fn dropped(&self, host: usize, direction: &str) -> u64 {
-        let path = format!("/sys/class/net/eth0/statistics/{direction}_dropped");
-        let mut line = Command::new("ip");
-        let output = line.args(["netns", "exec", &self.names[host], "cat", &path]).output();
-        String::from_utf8(output.unwrap().stdout).unwrap().trim().parse().unwrap()
-    }
-
-    /// This program again, in a namespace.
-    fn start(&self, host: usize, role: &str, stdin: Stdio) -> Child {
-        let mut child = Command::new("ip");
-        child.args(["netns", "exec", &self.names[host]]);
-        child.arg(std::env::current_exe().unwrap());
-        child.args(["--exact", "role", "--ignored", "--nocapture"]).env(ROLE, role);
-        child.stdin(stdin).stdout(Stdio::piped()).spawn().unwrap()
-    }
-
-    /// A socket that was opened in a namespace and handed over.
-    fn socket(&self, host: usize, interface: &str, endpoint: u32, broadcast: bool) -> OwnedFd {
-        let (near, far) = UnixDatagram::pair().unwrap();
-        let role = format!("open {interface} {endpoint} {broadcast}");
-        let child = self.start(host, &role, OwnedFd::from(far).into());
-        let fd = take(&near);
-        finished(child);
-        fd
-    }
-
-    fn open(&self, host: usize, interface: &str, endpoint: u32) -> Packet {
-        self.open_as(host, interface, endpoint, &PacketConfig::default())
-    }
-
-    fn open_as(&self, host: usize, on: &str, endpoint: u32, config: &PacketConfig) -> Packet {
-        let fd = self.socket(host, on, endpoint, config.broadcast);
-        Packet::from_fd(fd, config).unwrap()
-    }
-
-    /// One endpoint on each host.
-    fn two(&self) -> (Packet, Packet) {
-        (self.open(0, "eth0", 1), self.open(1, "eth0", 2))
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).status();
-        }
-    }
-}
-
-fn ip(words: &str) {
-    let output = Command::new("ip").args(words.split_whitespace()).output().unwrap();
-    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn finished(mut child: Child) -> String {
-    let mut text = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    assert!(child.wait().unwrap().success(), "{text}");
-    text
-}
-
-fn counter(link: &Packet, name: &str) -> u64 {
-    let mut found = None;
-    link.each_counter(&mut |known, value| {
-        if known == name {
-            found = Some(value);
-        }
-    });
-    found.unwrap_or_else(|| panic!("no counter {name}"))
-}
-
-fn pattern(len: usize, seed: usize) -> Vec<u8> {
-    (0..len).map(|at| ((at * 31 + seed * 7 + (at >> 8)) & 0xff) as u8).collect()
-}
-
-fn burst_of<'a>(to: Locator, frames: impl IntoIterator<Item = &'a [u8]>) -> Burst {
-    let mut burst = Burst::default();
-    for frame in frames {
-        burst.begin(to);
-        burst.head(frame);
-    }
-    burst
-}
-
-fn send_all(link: &mut Packet, burst: &Burst, memory: &mut Table) {
-    let (mut at, until) = (0, Instant::now() + PATIENCE);
-    while at < burst.len() {
-        assert!(Instant::now() < until, "{at} of {} frames sent", burst.len());
-        at += link.send(burst, at, memory).unwrap();
-    }
-}
-
-fn send(link: &mut Packet, to: Locator, frame: &[u8]) {
-    send_all(link, &burst_of(to, [frame]), &mut Table::default());
-}
-
-/// What arrives until there are so many or it has been long enough, whole, with who sent it.
-fn frames_within(link: &mut Packet, count: usize, within: Duration) -> Vec<(Locator, Vec<u8>)> {
-    let (mut found, until) = (Vec::new(), Instant::now() + within);
-    while found.len() < count && Instant::now() < until {
-        for index in 0..link.receive(None, &mut Table::default()).unwrap() {
-            let arrived = link.arrived(index);
-            assert_eq!(arrived.landed, None);
-            found.extend(arrived.whole(0).map(|frame| (arrived.from, frame.to_vec())));
-        }
-    }
-    found
-}
-
-fn frames(link: &mut Packet, count: usize) -> Vec<(Locator, Vec<u8>)> {
-    let found = frames_within(link, count, PATIENCE);
-    assert_eq!(found.len(), count);
-    found
-}
-
-fn exchange(a: &mut Packet, b: &mut Packet) {
-    for (text, is_back) in [(&b"there"[..], false), (b"and back", true)] {
-        let (from, to) = if is_back { (&mut *b, &mut *a) } else { (&mut *a, &mut *b) };
-        send(from, to.locator(), text);
-        assert_eq!(frames(to, 1), [(from.locator(), text.to_vec())]);
-    }
-}
 
 /// What a child does; alone it does nothing.
 #[test]
@@ -198,23 +47,14 @@ fn role() {
         ["broker"] => broker(),
         ["user", peer] => user(peer),
         ["refused"] => refused(),
-        ["serve"] => serve(),
-        ["neighbour"] => neighbour(),
+        ["serve"] => neighbours::serve(),
+        ["neighbour"] => neighbours::neighbour(),
         _ => panic!("no role {role:?}"),
     }
 }
 
 fn stdin_socket() -> UnixDatagram {
     std::io::stdin().as_fd().try_clone_to_owned().unwrap().into()
-}
-
-fn give(to: &UnixDatagram, fd: &OwnedFd) {
-    handover::give(to, "a packet socket", &[fd.try_clone().unwrap()]).unwrap();
-}
-
-fn take(from: &UnixDatagram) -> OwnedFd {
-    let (_, mut fds) = handover::take(from).expect("the other process hands a socket over");
-    fds.pop().expect("one descriptor")
 }
 
 fn hand_over_socket(config: &PacketConfig) {
@@ -272,12 +112,9 @@ fn frames_of_all_sizes_go_both_ways() {
             if len > len_max {
                 continue;
             }
-            let frame = pattern(len, mtu);
-            send(&mut link, to, &frame);
-            assert!(frames(&mut link, 1) == [(to, frame)], "{len} bytes");
+            echoed(&mut link, to, &pattern(len, mtu));
         }
-        send(&mut link, to, b"stop");
-        frames(&mut link, 1);
+        echoed(&mut link, to, b"stop");
         assert_eq!((counter(&link, "bad_frames"), counter(&link, "overflow_drops")), (0, 0));
         assert_eq!(counter(&link, "long_in") > 0, mtu > 1500, "the others are in the ring");
         finished(far);
@@ -588,6 +425,32 @@ fn long_frames_land_in_their_place() {
     assert_eq!((counter(&b, "bad_frames"), counter(&b, "overflow_drops")), (0, 0));
 }
 
+/// Ring and queue tell of the same frames, unless somebody takes some off the queue.
+#[test]
+#[ignore = "needs root and iproute2"]
+fn who_else_reads_the_socket_costs_frames_and_nothing_else() {
+    let hosts = Hosts::new(9000);
+    let mut a = hosts.open(0, "eth0", 1);
+    let fd = hosts.socket(1, "eth0", 2, false);
+    let mut thief = File::from(fd.try_clone().unwrap());
+    let mut b = Packet::from_fd(fd, &PacketConfig::default()).unwrap();
+    let lens = [[3000, 3000, 3000, 3000], [3000, 4000, 5000, 50], [50, 50, 50, 3000]];
+    for (round, lens) in lens.iter().enumerate() {
+        let all: Vec<Vec<u8>> =
+            lens.iter().enumerate().map(|(n, &len)| pattern(len, 10 * round + n)).collect();
+        let burst = burst_of(b.locator(), all.iter().map(|frame| &frame[..]));
+        send_all(&mut a, &burst, &mut Table::default());
+        assert!(thief.read(&mut [0; 9000]).unwrap() > 3000);
+        let found = frames_within(&mut b, 4, A_WHILE);
+        assert!(found.len() < 4, "one was taken");
+        assert!(found.iter().all(|(from, frame)| *from == a.locator() && all.contains(frame)));
+        exchange(&mut a, &mut b);
+        let long = pattern(8000, 1);
+        send(&mut a, b.locator(), &long);
+        assert!(frames(&mut b, 1)[0].1 == long, "round {round}");
+    }
+}
+
 #[test]
 #[ignore = "needs root and iproute2"]
 fn usual_frames_arrive_in_the_ring() {
@@ -608,16 +471,23 @@ fn the_backlog_is_held_and_what_is_more_is_counted() {
         let frame = pattern(b.about().frame_len_max, 1);
         let held = b.about().backlog_len_max as usize / frame.len();
         assert!(held > 100, "{held}");
-        let to = b.locator();
-        send_all(&mut a, &burst_of(to, vec![&frame[..]; held]), &mut Table::default());
-        assert_eq!(frames(&mut b, held).len(), held);
-        assert_eq!(counter(&b, "overflow_drops"), 0);
+        let pour = |a: &mut Packet, b: &mut Packet, count: usize| -> (usize, usize) {
+            let before = counter(b, "overflow_drops");
+            let burst = burst_of(b.locator(), vec![&frame[..]; count]);
+            send_all(a, &burst, &mut Table::default());
+            let kept = frames_within(b, count, 4 * A_WHILE).len();
+            exchange(a, b); // what was lost is told by the next frame
+            (kept, (counter(b, "overflow_drops") - before) as usize)
+        };
+        // Again, where a crowded machine lost some on the way.
+        assert!((0..5).any(|_| pour(&mut a, &mut b, held) == (held, 0)), "{held} are held");
         let many = 3 * held;
-        send_all(&mut a, &burst_of(to, vec![&frame[..]; many]), &mut Table::default());
-        let kept = frames_within(&mut b, many, A_WHILE * 4).len();
-        exchange(&mut a, &mut b);
-        assert!(kept < many, "{kept} of {many}");
-        assert_eq!(kept as u64 + counter(&b, "overflow_drops"), many as u64, "MTU {mtu}");
+        let is_counted = (0..5).any(|_| {
+            let (kept, lost) = pour(&mut a, &mut b, many);
+            assert!(kept < many && lost > 0, "{kept} of {many}");
+            kept + lost == many
+        });
+        assert!(is_counted, "MTU {mtu}");
         assert_eq!(counter(&b, "bad_frames"), 0);
     }
 }
@@ -717,12 +587,9 @@ fn user(peer: &str) {
     let mut link = Packet::from_fd(take(&socket), &PacketConfig::default()).unwrap();
     let to = from_hex(peer);
     for n in 0..100 {
-        let frame = pattern(1 + n * 14, n);
-        send(&mut link, to, &frame);
-        assert_eq!(frames(&mut link, 1), [(to, frame)]);
+        echoed(&mut link, to, &pattern(1 + n * 14, n));
     }
-    send(&mut link, to, b"stop");
-    frames(&mut link, 1);
+    echoed(&mut link, to, b"stop");
     println!("\nuser done");
 }
 
@@ -769,86 +636,4 @@ fn refused() {
 fn interfaces_that_cannot_be_used_are_refused_with_a_reason() {
     let hosts = Hosts::new(1500);
     finished(hosts.start(0, "refused", Stdio::null()));
-}
-
-/// Echoes what comes by TCP, and takes a bulk flow beside it.
-fn serve() {
-    let listener = TcpListener::bind("10.98.0.2:7001").unwrap();
-    println!("\nlocator {}", hex(&[0; 24]));
-    let mut all = Vec::new();
-    for _ in 0..2 {
-        let (mut stream, _) = listener.accept().unwrap();
-        all.push(std::thread::spawn(move || {
-            let mut kind = [0];
-            stream.read_exact(&mut kind).unwrap();
-            let mut bytes = vec![0; 1 << 16];
-            while let Ok(len @ 1..) = stream.read(&mut bytes) {
-                if kind[0] == b'e' {
-                    stream.write_all(&bytes[..len]).unwrap();
-                }
-            }
-        }));
-    }
-    all.into_iter().for_each(|thread| thread.join().unwrap());
-}
-
-/// A session that types and waits, and a bulk flow, until told to end.
-fn neighbour() {
-    let connect = |kind: u8| {
-        let mut stream = TcpStream::connect("10.98.0.2:7001").unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(&[kind]).unwrap();
-        stream
-    };
-    let (mut session, mut bulk) = (connect(b'e'), connect(b'b'));
-    println!("\nlocator {}", hex(&[0; 24]));
-    let end = std::thread::spawn(|| std::io::stdin().read_line(&mut String::new()));
-    let (mut keys, mut bulk_len, block) = (0_u64, 0, vec![7; 1 << 16]);
-    let (mut worst, mut last) = (Duration::ZERO, Instant::now());
-    while !end.is_finished() {
-        bulk.write_all(&block).unwrap();
-        bulk_len += block.len();
-        session.write_all(&keys.to_le_bytes()).unwrap();
-        let mut back = [0; 8];
-        session.read_exact(&mut back).unwrap();
-        assert_eq!(back, keys.to_le_bytes());
-        keys += 1;
-        worst = worst.max(last.elapsed());
-        last = Instant::now();
-    }
-    assert!(worst < Duration::from_secs(1), "the session waited {worst:?}");
-    println!("\nneighbour keys {keys} bulk {bulk_len} worst {worst:?}");
-}
-
-/// TCP beside us: opening, traffic, the end of our process by force. Nothing of it may be lost or wait.
-#[test]
-#[ignore = "needs root and iproute2"]
-fn neighbours_are_not_disturbed() {
-    let hosts = Hosts::new(1500);
-    let mut server = hosts.start(1, "serve", Stdio::null());
-    locator_of(&mut server);
-    let mut near = hosts.start(0, "neighbour", Stdio::piped());
-    locator_of(&mut near);
-    for _ in 0..3 {
-        let mut far = hosts.start(1, "echo eth0", Stdio::null());
-        let to = locator_of(&mut far);
-        let mut link = hosts.open(0, "eth0", 1);
-        for n in 0..2000 {
-            send(&mut link, to, &pattern(1 + n % 1488, n));
-            frames(&mut link, 1);
-        }
-        far.kill().unwrap(); // SIGKILL
-        far.wait().unwrap();
-        send(&mut link, to, b"to nobody");
-    }
-    // Frames of ours for nobody are counted as dropped by the host that got them; there is nothing else.
-    for (host, name, count) in [(0, "tx", 0), (0, "rx", 0), (1, "tx", 0), (1, "rx", 3)] {
-        assert_eq!(hosts.dropped(host, name), count, "{name} on host {host}");
-    }
-    writeln!(near.stdin.as_mut().unwrap()).unwrap();
-    let report = finished(near);
-    let line = report.lines().find(|line| line.starts_with("neighbour")).unwrap();
-    println!("{line}");
-    finished(server);
 }
