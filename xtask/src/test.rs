@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
-use crate::steps::{Steps, cargo, run as run_command};
+use crate::steps::{Steps, cargo, command, root, run as run_command};
 use crate::tools::{NAMESPACES, NEXTEST, TSHARK, Tool, VALGRIND, install_packages};
 use crate::{check, sanitize};
 
@@ -53,16 +53,36 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         run_command(cargo("bench --quiet --package packhorse-tests --bench figures"))
     });
     steps.take("real processes, every byte verified", soak);
+    steps.take("the scenarios over sockets and shared memory", || {
+        for link in ["udp", "shm"] {
+            run_command(cargo(&format!(
+                "run --release --quiet --package packhorse-cli -- sim --over {link} --runs 60"
+            )))?;
+        }
+        Ok(())
+    });
+    take_if_here(&mut steps, args, "the scenarios over raw Ethernet", &NAMESPACES, || {
+        ["packet", "xdp"].into_iter().try_for_each(simulate_on_segment)
+    });
     take_if_here(&mut steps, args, "UDP between two network namespaces", &NAMESPACES, || {
         run_command(cargo("test --quiet --package packhorse-link --test netns -- --ignored"))
     });
     take_if_here(&mut steps, args, "raw Ethernet between two namespaces", &NAMESPACES, || {
         run_command(cargo("test --quiet --package packhorse-link --test packet -- --ignored"))
     });
+    take_if_here(&mut steps, args, "XDP between two namespaces", &NAMESPACES, || {
+        run_command(cargo("test --quiet --package packhorse-link --test xdp -- --ignored"))
+    });
     take_if_here(&mut steps, args, "rails between two network namespaces", &NAMESPACES, || {
         run_command(cargo(
             "test --quiet --package packhorse --test rails -- --ignored --test-threads 1",
         ))
+    });
+    steps.take("the ring in every order of two threads", || {
+        let mut tests = cargo("test --quiet --release --package packhorse-link --lib ring");
+        // Another configuration of everything: in a folder of its own, so that nothing else is built anew.
+        tests.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
+        run_command(tests)
     });
     take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
         run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
@@ -133,6 +153,20 @@ fn simulate(args: &Args) -> Result<()> {
         "run --release --quiet --package packhorse-cli -- sim --runs {} --from {seed}",
         args.runs
     )))
+}
+
+/// Scenarios on a segment of as many interfaces as any scenario has nodes.
+fn simulate_on_segment(link: &str) -> Result<()> {
+    const INTERFACE_COUNT: usize = 24;
+    let names: Vec<String> = (0..INTERFACE_COUNT).map(|number| format!("v{number}")).collect();
+    let sim = format!(
+        "run --offline --release --quiet --package packhorse-cli -- sim --over {link}:{} --runs 40",
+        names.join(",")
+    );
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let count = INTERFACE_COUNT.to_string();
+    let words = ["--net", "sh", "tools/segment.sh", &count, &cargo];
+    run_command(command("unshare", words.into_iter().chain(sim.split_whitespace())))
 }
 
 /// Seconds since 1970, a million seeds apart: two runs share none.

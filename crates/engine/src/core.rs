@@ -15,6 +15,7 @@ use packhorse_proto::{
 };
 
 use crate::counters::Counters;
+use crate::home::Home;
 use crate::pairs::{Pairs, Rejected};
 use crate::watch::{Advice, TrainWatch};
 
@@ -122,6 +123,7 @@ pub struct Core<L, M> {
     train_max: (usize, usize),
     train_watch: TrainWatch,
     pairs: Pairs,
+    home: Home,
     /// What a person should know, oldest first.
     remarks: VecDeque<String>,
     turned_at: Instant,
@@ -136,7 +138,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         settings: Settings,
         limits: Limits,
         opening: Opening,
-        links: Vec<L>,
+        mut links: Vec<L>,
         memory: M,
         now: Instant,
     ) -> Result<Self, OpenError> {
@@ -153,6 +155,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         Ok(Self {
             endpoint,
             outboxes: links.iter().map(|_| Outbox::default()).collect(),
+            home: Home::new(&mut links),
             links,
             memory,
             tx: TxFrame::default(),
@@ -192,7 +195,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Somebody is about to sleep on the links' descriptors; the next turn ends that. False: something has arrived meanwhile.
     pub fn arm(&mut self) -> bool {
         self.is_armed = true;
-        self.links.iter_mut().all(Link::arm)
+        self.home.is_empty() && self.links.iter_mut().all(Link::arm)
     }
 
     #[cold]
@@ -311,7 +314,22 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Asks each link once.
     pub fn receive(&mut self, now: Instant) -> usize {
-        (0..self.links.len()).map(|link| self.receive_from(now, link)).sum()
+        let came_home = if self.home.is_empty() { 0 } else { self.receive_home(now) };
+        came_home + (0..self.links.len()).map(|link| self.receive_from(now, link)).sum::<usize>()
+    }
+
+    /// What was sent to the endpoint itself.
+    #[cold]
+    fn receive_home(&mut self, now: Instant) -> usize {
+        let mut count = 0;
+        while let Some((link, from, bytes)) = self.home.next() {
+            let copied = &mut self.counters.bytes_copied_in;
+            let mut lent = Lent { memory: &mut self.memory, copied };
+            self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
+            self.home.reuse(bytes);
+            count += 1;
+        }
+        count
     }
 
     /// Asks a link once; while granted data is expected, again behind each lone frame: announcements and ends of messages
@@ -494,14 +512,20 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             id: train.buf.0,
             offset: train.offset,
         };
-        let burst = &mut self.outboxes[usize::from(train.link)].burst;
+        let burst = match self.home.takes(train.link, &train.to.0) {
+            true => &mut self.home.burst,
+            false => &mut self.outboxes[usize::from(train.link)].burst,
+        };
         burst.train(train.to.0, &train.heads, same);
     }
 
     /// Adds the frame in `tx` to its link's burst.
     fn put_frame(&mut self) {
         let tx = &mut self.tx;
-        let burst = &mut self.outboxes[usize::from(tx.link)].burst;
+        let burst = match self.home.takes(tx.link, &tx.to.0) {
+            true => &mut self.home.burst,
+            false => &mut self.outboxes[usize::from(tx.link)].burst,
+        };
         burst.begin(tx.to.0);
         if tx.wants_crc() {
             // The sum goes into the head, so the body is read first; and what was read is what is sent.
@@ -548,6 +572,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Hands the bursts to their links.
     fn flush(&mut self) -> usize {
         let mut sent = 0;
+        if !self.home.burst.is_empty() {
+            sent += self.home.turn_around(&mut self.memory);
+        }
         for (link, outbox) in self.links.iter_mut().zip(&mut self.outboxes) {
             if outbox.burst.is_empty() {
                 continue;

@@ -16,6 +16,7 @@ mod counters;
 mod doze;
 mod engine;
 mod helper;
+mod home;
 mod pairs;
 mod requests;
 mod waiting;
