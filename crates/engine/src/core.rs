@@ -34,6 +34,10 @@ const BURSTS_PER_TURN: usize = 8;
 const LATE_NS: u64 = 2 * MS;
 /// Links that have nothing to receive are asked for notices every so many turns: within microseconds, where it spins.
 const TURNS_PER_NOTICE: u64 = 32;
+/// Beside links in memory, those that cost a system call are asked once in this time...
+const COSTLY_EVERY_NS: u64 = 700;
+/// ... unless something came by them within this.
+const COSTLY_BUSY_NS: u64 = 20_000;
 /// Remarks kept.
 const REMARK_COUNT_MAX: usize = 64;
 /// How often they are asked then.
@@ -100,6 +104,47 @@ impl wide::Work for Checks<'_> {
     }
 }
 
+/// The links that cost a system call to ask, and when they were asked.
+#[derive(Clone, Copy, Debug)]
+struct Costly {
+    /// Bit n: link n.
+    set: u8,
+    /// There are no others, and no two of them: nothing to choose.
+    are_all_asked: bool,
+    has_others: bool,
+    last: u8,
+    asked_at: Instant,
+    heard_at: Instant,
+}
+
+impl Costly {
+    fn new<L: Link<M>, M: UserMemory>(links: &[L], now: Instant) -> Self {
+        let costly = links.iter().enumerate().filter(|(_, link)| link.is_costly_to_ask());
+        let set = costly.fold(0_u8, |set, (number, _)| set | 1 << number);
+        let has_others = (set.count_ones() as usize) < links.len();
+        let are_all_asked = set == 0 || links.len() == 1;
+        Self { set, are_all_asked, has_others, last: 0, asked_at: now, heard_at: now }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = !self.has_others
+            || now.since_ns(self.asked_at) >= COSTLY_EVERY_NS
+            || now.since_ns(self.heard_at) < COSTLY_BUSY_NS;
+        if is_due {
+            self.asked_at = now;
+        }
+        is_due
+    }
+
+    /// The one whose turn it is.
+    fn next(&mut self) -> Option<usize> {
+        let mut behind = (1..=8).map(|step| (self.last + step) % 8);
+        let next = behind.find(|&link| self.set >> link & 1 == 1)?;
+        self.last = next;
+        Some(usize::from(next))
+    }
+}
+
 /// Frames on their way to one link.
 #[derive(Debug, Default)]
 struct Outbox {
@@ -127,6 +172,7 @@ pub struct Core<L, M> {
     /// What a person should know, oldest first.
     remarks: VecDeque<String>,
     turned_at: Instant,
+    costly: Costly,
     /// Links were asked to wake a sleeper.
     is_armed: bool,
     counters: Counters,
@@ -151,6 +197,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         for (number, link) in links.iter().enumerate() {
             endpoint.set_link(number as u8, traits_of(link.about(), payload_check));
         }
+        let costly = Costly::new(&links, now);
         endpoint.set_train_checks(|seed, checks| wide::run(Checks { seed, checks }));
         Ok(Self {
             endpoint,
@@ -167,6 +214,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             pairs: Pairs::default(),
             remarks: VecDeque::new(),
             turned_at: now,
+            costly,
             is_armed: false,
             counters: Counters::default(),
         })
@@ -244,10 +292,14 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
     pub fn turn(&mut self, now: Instant) -> usize {
         self.counters.turns += 1;
-        if self.is_armed {
+        let mut work = if self.is_armed {
             self.disarm();
-        }
-        let mut work = self.receive(now);
+            self.receive(now)
+        } else if self.costly.are_all_asked || now - self.turned_at > COSTLY_BUSY_NS {
+            self.receive(now) // nothing to choose; or it does not spin, and this is the look there is
+        } else {
+            self.receive_some(now)
+        };
         let timeout = self.endpoint.next_timeout();
         if timeout <= now {
             if now - self.turned_at > LATE_NS {
@@ -330,6 +382,32 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             count += 1;
         }
         count
+    }
+
+    /// Asks the links in memory, and of the others one after the other until one has nothing: a turn that finds nothing
+    /// costs one system call at most, and none if one was made a moment ago (DESIGN §7).
+    fn receive_some(&mut self, now: Instant) -> usize {
+        let mut work = 0;
+        for link in 0..self.links.len() {
+            if self.costly.set >> link & 1 == 0 {
+                work += self.receive_from(now, link);
+            }
+        }
+        if !self.costly.is_due(now) {
+            return work;
+        }
+        for _ in 0..self.costly.set.count_ones() {
+            let got = match self.costly.next() {
+                Some(link) => self.receive_from(now, link),
+                None => 0,
+            };
+            if got == 0 {
+                break;
+            }
+            self.costly.heard_at = now;
+            work += got;
+        }
+        work
     }
 
     /// Asks a link once; while granted data is expected, again behind each lone frame: announcements and ends of messages
@@ -626,5 +704,33 @@ fn on_notice(endpoint: &mut Endpoint, now: Instant, link: u8, notice: Notice) {
         Notice::TooLong { to, frame_len_max } => {
             endpoint.on_too_long(link, &Locator(to), frame_len_max);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costly_links_take_turns_and_wait_beside_others() {
+        let all = Costly {
+            set: 0b1010_0010,
+            are_all_asked: false,
+            has_others: true,
+            last: 0,
+            asked_at: Instant(0),
+            heard_at: Instant(0),
+        };
+        let mut turns = all;
+        assert_eq!([(); 4].map(|()| turns.next()), [Some(1), Some(5), Some(7), Some(1)]);
+        let mut quiet = all;
+        let start = COSTLY_BUSY_NS;
+        assert!(quiet.is_due(Instant(start)));
+        assert!(!quiet.is_due(Instant(start + COSTLY_EVERY_NS - 1)));
+        assert!(quiet.is_due(Instant(start + COSTLY_EVERY_NS)));
+        quiet.heard_at = Instant(start + COSTLY_EVERY_NS);
+        assert!(quiet.is_due(Instant(start + COSTLY_EVERY_NS + 1)), "something came just now");
+        let mut alone = Costly { has_others: false, ..all };
+        assert!(alone.is_due(Instant(start)) && alone.is_due(Instant(start)));
     }
 }

@@ -259,6 +259,10 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Captured<L> {
         self.inner.may_reach(to)
     }
 
+    fn is_costly_to_ask(&self) -> bool {
+        self.inner.is_costly_to_ask()
+    }
+
     fn frame_len_to(&mut self, to: &Locator) -> usize {
         self.inner.frame_len_to(to)
     }

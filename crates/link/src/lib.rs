@@ -181,6 +181,11 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
     /// Arrival number `index` of the last `receive`.
     fn arrived(&self, index: usize) -> Arrived<'_>;
 
+    /// Whether `receive` is a system call even if there is nothing: then it is asked less often where others are not.
+    fn is_costly_to_ask(&self) -> bool {
+        false
+    }
+
     /// Moves the payload of an arrival that landed, from frame `first` on, out of the application's memory:
     /// `arrived(index)` then shows these frames whole, behind the heads of those before `first` ([`Arrived::heads`],
     /// [`Arrived::whole`]); with `first` 0 it is as if nothing had landed. To be done for all wrong landings before any
@@ -245,6 +250,9 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Link<M> for Box<L> {
     }
     fn arrived(&self, index: usize) -> Arrived<'_> {
         (**self).arrived(index)
+    }
+    fn is_costly_to_ask(&self) -> bool {
+        (**self).is_costly_to_ask()
     }
     fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
         (**self).lift(index, first, memory);

@@ -547,6 +547,10 @@ impl Link<Table> for Udp {
         self.locator
     }
 
+    fn is_costly_to_ask(&self) -> bool {
+        true
+    }
+
     fn may_reach(&mut self, to: &Locator) -> bool {
         let Some(addr) = self.span.place_of(to) else { return false };
         if self.local_ip.is_unspecified() {

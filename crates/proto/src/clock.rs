@@ -9,7 +9,6 @@ use core::cmp::Reverse;
 use crate::api::GoneReason;
 use crate::endpoint::Endpoint;
 use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND};
-use crate::path::Standing;
 use crate::peer::{Farewell, Phase, Row};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
@@ -239,15 +238,9 @@ impl Endpoint {
     /// A silent path is left while others work; what it carried goes elsewhere (PROTOCOL §6.5).
     fn leave_path(&mut self, now: Instant, row: u32, index: usize) {
         let active = self.rows[row].active;
-        let path = &mut self.actives[active].paths[index];
-        path.standing = Standing::Left;
-        path.probe_now = false;
-        path.challenge_at = now;
-        path.challenge_count = 0;
+        let pause_ns = 2 * self.settings.initial_rtt_ns;
+        let mut flight = self.actives[active].paths[index].leave(now, pause_ns);
         self.counters.paths_lost += 1;
-        let next_packet = path.flight.next_packet();
-        let mut flight =
-            core::mem::replace(&mut path.flight, crate::sent::Flight::new(next_packet));
         let count = flight.abandon(&mut |content| self.on_content_lost(row, content));
         self.counters.packets_lost += u64::from(count);
         self.refit(row);

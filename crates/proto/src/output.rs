@@ -215,7 +215,9 @@ impl Endpoint {
         let mut acked = None;
         if joined {
             if !self.lets_message_go_first(row, index, &frame) {
+                let is_blind = self.acks_blindly(row, index);
                 acked = self.write_acks(now, row, &mut frame);
+                self.actives[active].ping |= is_blind && frame.writer.len() > introduced_len;
             }
             self.write_notices(row, index, &mut frame);
         }
@@ -328,6 +330,18 @@ impl Endpoint {
             path.on_ack_sent();
         }
         acked
+    }
+
+    /// An acknowledgement that is pending cannot go back the way its packet came, and nothing in flight would tell that this
+    /// other way is dead: then it must ask.
+    fn acks_blindly(&self, row: u32, index: usize) -> bool {
+        let active = &self.actives[self.rows[row].active];
+        active.paths.len() > 1
+            && active.paths[index].flight.is_empty()
+            && active.paths.iter().any(|path| {
+                let back = active.paths.get(usize::from(path.back));
+                path.ack_pending_count > 0 && back.is_none_or(|back| !back.is_usable())
+            })
     }
 
     /// What we would hold for one more active peer (PROTOCOL §5.5).

@@ -218,7 +218,9 @@ impl Active {
             return Err(PathError::Known);
         }
         let absent = self.paths.iter().position(|path| path.standing == Standing::Absent);
-        let index = absent.unwrap_or(self.paths.len());
+        let is_full = self.paths.len() >= PATH_COUNT_MAX;
+        let hopeless = self.paths.iter().position(|path| is_full && path.is_hopeless());
+        let index = absent.or(hopeless).unwrap_or(self.paths.len());
         if index >= PATH_COUNT_MAX {
             return Err(PathError::TooMany);
         }

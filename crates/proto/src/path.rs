@@ -244,7 +244,8 @@ impl Path {
 
     /// A place that had only the peer's path gets one of ours, still to be proven.
     pub(crate) fn become_path(&mut self, link: u8, locator: Locator, traits: &LinkTraits) {
-        debug_assert!(self.standing == Standing::Absent && self.flight.is_empty());
+        debug_assert!(!self.is_usable() && self.flight.is_empty());
+        (self.challenge_at, self.challenge_count, self.candidate) = (Instant(0), 0, None);
         (self.link, self.locator, self.standing) = (link, locator, Standing::Unproven);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
@@ -268,8 +269,10 @@ impl Path {
 
     /// It answered the latest challenge.
     pub(crate) fn on_proven(&mut self, now: Instant) {
+        if self.standing == Standing::Unproven {
+            self.challenge_count = 0; // one that was left shall show first that it is of use
+        }
         self.standing = Standing::Proven;
-        self.challenge_count = 0;
         self.probe_count = 0;
         self.rtt.on_sample(now, now.since_ns(self.challenge_sent_at), 0);
         if self.challenge_len < self.frame_len && self.frame_len > FRAME_LEN_FLOOR {
@@ -277,6 +280,27 @@ impl Path {
             self.frame_len = self.challenge_len.max(FRAME_LEN_FLOOR);
             (self.frame_probe_at, self.frame_probe_len) = (now, 0);
         }
+    }
+
+    /// Its probes went unanswered while others work: it is asked again, at once if it was of use until now.
+    pub(crate) fn leave(&mut self, now: Instant, first_pause_ns: u64) -> Flight {
+        if self.flight.has_acked() {
+            self.challenge_count = 0;
+        }
+        let pause_ns = match self.challenge_count {
+            0 => 0,
+            _ => self.challenge_pause_ns(first_pause_ns),
+        };
+        self.standing = Standing::Left;
+        self.probe_now = false;
+        self.challenge_at = now + pause_ns;
+        let next_packet = self.flight.next_packet();
+        core::mem::replace(&mut self.flight, Flight::new(next_packet))
+    }
+
+    /// Never answered, however often it was asked.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.standing == Standing::Unproven && !self.is_hopeful()
     }
 
     /// Whether it is this way.

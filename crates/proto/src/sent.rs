@@ -219,6 +219,11 @@ impl Flight {
         if self.is_empty() { Instant::NEVER } else { self.last_sent_at }
     }
 
+    /// Whether any packet was acknowledged yet.
+    pub(crate) fn has_acked(&self) -> bool {
+        self.largest_acked > 0
+    }
+
     /// When the oldest packet outstanding was sent; `NEVER` if there is none.
     pub(crate) fn oldest_sent_at(&self) -> Instant {
         self.packets.front().map_or(Instant::NEVER, |packet| packet.sent_at)
