@@ -115,21 +115,19 @@ impl Shm {
             }
             index += 1;
         }
-        if self.inputs.len() > HOT_COUNT {
-            self.look_further(memory);
-        }
-        let count = self.intake.count();
         if self.intake.is_full() {
             self.turn_inputs();
+        } else if self.inputs.len() > HOT_COUNT {
+            self.look_further(memory);
         }
-        Ok(count)
+        Ok(self.intake.count())
     }
 
-    /// The next call begins with another, so that none is always the one that is left.
+    /// A call took as much as it may: the next begins with another ring, so that none is always the one that is left.
     #[cold]
     fn turn_inputs(&mut self) {
-        let hot_count = self.inputs.len().min(HOT_COUNT);
-        self.inputs[..hot_count].rotate_left(1.min(hot_count));
+        let count = 1.min(self.inputs.len());
+        self.inputs.rotate_left(count);
     }
 
     /// A few of the rings that nothing came through lately.
