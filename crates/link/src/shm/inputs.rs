@@ -16,7 +16,7 @@ use crate::sys::shm::{Letter, Mapping, Places, Process, Token, own_uid, read_fro
 use crate::{Landing, Locator};
 
 /// Rings that every call looks at.
-const HOT_COUNT: usize = 8;
+const HOT_COUNT: usize = 4;
 /// Others that a call looks at.
 const COLD_COUNT: usize = 2;
 /// A ring that nothing came through for so many calls makes way for one that something came through.
@@ -133,13 +133,16 @@ impl Shm {
     /// A few of the rings that nothing came through lately.
     fn look_further(&mut self, memory: &mut Table) {
         for _ in 0..COLD_COUNT {
-            let at = self.input_cold + 1;
-            self.input_cold = if at < self.inputs.len() { at.max(HOT_COUNT) } else { HOT_COUNT };
-            let index = self.input_cold;
-            if index < self.inputs.len() && !self.inputs[index].ring.is_empty() {
-                let index = self.promote(index);
-                self.take_from(index, memory);
-            }
+            self.input_cold += 1;
+            let index = match self.inputs.get(self.input_cold) {
+                Some(input) if input.ring.is_empty() => continue,
+                Some(_) => self.promote(self.input_cold),
+                None => {
+                    self.input_cold = HOT_COUNT - 1;
+                    continue;
+                }
+            };
+            self.take_from(index, memory);
         }
     }
 
