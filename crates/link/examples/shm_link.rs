@@ -3,7 +3,7 @@
 //! The other end is a second process. Each spins, so each wants a core of its own: the second is started by `taskset` on core 1,
 //! the first is best started by `taskset -c 0`. Times are of short batches, of which the quickest and the middle one are shown.
 //!
-//! With `count` one process plays both ends, for a tool that counts instructions in `send_one` and `receive_one`:
+//! With `count` one process plays both ends, for a tool that counts instructions in `send_one`, `receive_one`, …:
 //! `valgrind --tool=callgrind --toggle-collect='shm_link::send_one' …/shm_link count`.
 
 use std::error::Error;
@@ -22,6 +22,8 @@ const BATCH_COUNT: usize = 301;
 const ROUND_COUNT: usize = 200;
 /// Frames counted.
 const COUNTED: usize = 1000;
+/// Peers of an endpoint that is asked for nothing.
+const CROWD_COUNT: usize = 31;
 /// Frames that begin so are answered together.
 const COUNTED_MARK: u8 = b'w';
 const WINDOW_COUNT: usize = 64;
@@ -275,6 +277,12 @@ fn receive_none(link: &mut Shm, memory: &mut Table) -> usize {
     link.receive(None, memory).unwrap_or(0)
 }
 
+/// The same with many peers, of whom none has anything to say.
+#[inline(never)]
+fn receive_crowd(link: &mut Shm, memory: &mut Table) -> bool {
+    link.receive(None, memory).is_ok_and(|count| count == 0)
+}
+
 /// Both ends in one process, one frame at a time.
 fn count() -> Result<()> {
     let (mut a, mut b) = (Shm::open(&ShmConfig::default())?, Shm::open(&ShmConfig::default())?);
@@ -289,5 +297,14 @@ fn count() -> Result<()> {
         receive_none(&mut b, &mut memory);
     }
     println!("{COUNTED} frames, {len} bytes");
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD_COUNT {
+        let mut peer = Shm::open(&ShmConfig::default())?;
+        peer.send(&burst, 0, &mut memory)?;
+        while b.receive(None, &mut memory)? == 0 {}
+        crowd.push(peer);
+    }
+    let quiet = (0..COUNTED).filter(|_| receive_crowd(&mut b, &mut memory)).count();
+    println!("nothing {quiet} times from {} peers", crowd.len() + 1);
     Ok(())
 }

@@ -168,7 +168,7 @@ impl Shm {
             output_last: 0,
             spilling_count: 0,
             inputs: Vec::new(),
-            input_cold: 0,
+            input_cold: PEER_COUNT_MAX,
             turn: 0,
             intake: Intake::new(room),
             scratch: vec![0; TRAIN_RECORD_LEN_MAX],

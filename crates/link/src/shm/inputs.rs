@@ -16,7 +16,7 @@ use crate::sys::shm::{Letter, Mapping, Places, Process, Token, own_uid, read_fro
 use crate::{Landing, Locator};
 
 /// Rings that every call looks at.
-const HOT_COUNT: usize = 8;
+const HOT_COUNT: usize = 4;
 /// Others that a call looks at.
 const COLD_COUNT: usize = 2;
 /// A ring that nothing came through for so many calls makes way for one that something came through.
@@ -115,33 +115,34 @@ impl Shm {
             }
             index += 1;
         }
-        if self.inputs.len() > HOT_COUNT {
-            self.look_further(memory);
-        }
-        let count = self.intake.count();
         if self.intake.is_full() {
             self.turn_inputs();
+        } else if self.inputs.len() > HOT_COUNT {
+            self.look_further(memory);
         }
-        Ok(count)
+        Ok(self.intake.count())
     }
 
-    /// The next call begins with another, so that none is always the one that is left.
+    /// A call took as much as it may: the next begins with another ring, so that none is always the one that is left.
     #[cold]
     fn turn_inputs(&mut self) {
-        let hot_count = self.inputs.len().min(HOT_COUNT);
-        self.inputs[..hot_count].rotate_left(1.min(hot_count));
+        let count = 1.min(self.inputs.len());
+        self.inputs.rotate_left(count);
     }
 
     /// A few of the rings that nothing came through lately.
     fn look_further(&mut self, memory: &mut Table) {
         for _ in 0..COLD_COUNT {
-            let at = self.input_cold + 1;
-            self.input_cold = if at < self.inputs.len() { at.max(HOT_COUNT) } else { HOT_COUNT };
-            let index = self.input_cold;
-            if index < self.inputs.len() && !self.inputs[index].ring.is_empty() {
-                let index = self.promote(index);
-                self.take_from(index, memory);
-            }
+            self.input_cold += 1;
+            let index = match self.inputs.get(self.input_cold) {
+                Some(input) if input.ring.is_empty() => continue,
+                Some(_) => self.promote(self.input_cold),
+                None => {
+                    self.input_cold = HOT_COUNT - 1;
+                    continue;
+                }
+            };
+            self.take_from(index, memory);
         }
     }
 

@@ -634,6 +634,32 @@ fn many_peers_that_send_much_are_served_in_turn() {
     assert!(firsts.len() > links.len(), "none had to wait for all of another");
 }
 
+/// Ten that never stop, and one with a single frame, which was not heard of lately.
+#[test]
+fn who_says_little_is_heard_among_those_who_say_much() {
+    let mut links: Vec<Shm> = (0..11).map(|_| open_without_cma()).collect();
+    let (mut hub, mut memory) = (open(), Table::default());
+    for link in &mut links {
+        introduce(link, &mut hub);
+    }
+    let frame = pattern(16_000, 1);
+    let much = burst_of(hub.locator(), (0..4).map(|_| &frame[..]));
+    let (quiet, loud) = links.split_last_mut().unwrap();
+    let mut is_heard = false;
+    for round in 0..200 {
+        for link in loud.iter_mut() {
+            link.send(&much, 0, &mut memory).unwrap();
+        }
+        if round == 100 {
+            send_all(quiet, &burst_of(hub.locator(), [&b"psst"[..]]), &mut memory);
+        }
+        for index in 0..hub.receive(None, &mut memory).unwrap() {
+            is_heard |= hub.arrived(index).bytes == b"psst";
+        }
+    }
+    assert!(is_heard);
+}
+
 #[test]
 fn an_offer_that_finds_no_room_is_repeated() {
     let mut hub = open();
