@@ -35,7 +35,7 @@ impl Default for PacketConfig {
             broadcast: false,
             ring_len: 1 << 20,
             receive_buffer_len: 8 << 20,
-            send_buffer_len: 256 << 10,
+            send_buffer_len: 128 << 10,
             buffers_unprivileged: false,
             bypass_queue: false,
         }
