@@ -219,6 +219,24 @@ local function is_ours(tvb, pinfo, tree)
 end
 
 packhorse:register_heuristic("udp", is_ours)
-DissectorTable.get("ethertype"):add(0x88B5, packhorse)
+-- On raw Ethernet 12 bytes stand before the frame: numbers of both endpoints, the frame's length, zero. What is behind it is padding.
+local ether = Proto("packhorse_ether", "Packhorse on Ethernet")
+local to_endpoint = ProtoField.uint32("packhorse_ether.to", "To endpoint", base.HEX)
+local from_endpoint = ProtoField.uint32("packhorse_ether.from", "From endpoint", base.HEX)
+local frame_len = ProtoField.uint16("packhorse_ether.len", "Length of the frame")
+ether.fields = { to_endpoint, from_endpoint, frame_len }
+
+function ether.dissector(tvb, pinfo, tree)
+    if tvb:len() < 12 then return 0 end
+    local top = tree:add(ether, tvb(0, 12))
+    top:add_le(to_endpoint, tvb(0, 4))
+    top:add_le(from_endpoint, tvb(4, 4))
+    top:add_le(frame_len, tvb(8, 2))
+    local len = math.min(tvb(8, 2):le_uint(), tvb:len() - 12)
+    if len > 0 then packhorse.dissector(tvb(12, len):tvb(), pinfo, tree) end
+    return tvb:len()
+end
+
+DissectorTable.get("ethertype"):add(0x88B5, ether)
 DissectorTable.get("udp.port"):add_for_decode_as(packhorse)
 DissectorTable.get("wtap_encap"):add(wtap.USER0, packhorse)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   frame between UDP locators   Ethernet │ IPv4 or IPv6 │ UDP │ frame      headers made up, addresses and ports true
-//!   any other                    Ethernet, EtherType 0x88B5    │ frame      addresses made up from the locators
+//!   any other                    Ethernet, EtherType 0x88B5, 12 bytes (`packet::wire`) │ frame      addresses made up, if need be, from the locators
 //! ```
 //!
 //! Wireshark reads both with our dissector (tools/wireshark/packhorse.lua). Frames whose payload landed in the
@@ -17,7 +17,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::mem::UserMemory;
-use crate::pcapng::{ETHERTYPE, LinkType, Writer};
+use crate::packet::wire::{self, Place};
+use crate::pcapng::{LinkType, Writer, number_of};
 use crate::sim::Port;
 use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, udp};
 
@@ -62,12 +63,19 @@ impl Sink {
 
 /// The headers a frame has, or might have, on the wire.
 fn put_headers(out: &mut Vec<u8>, from: &Locator, to: &Locator, frame_len: usize) {
+    let start = out.len();
     out.extend_from_slice(&mac_of(to));
     out.extend_from_slice(&mac_of(from));
     let udp_len = u16::try_from(frame_len + 8);
     let both = udp::from_locator(from).zip(udp::from_locator(to));
     let (Some((from, to)), Ok(udp_len)) = (both, udp_len) else {
-        out.extend_from_slice(&ETHERTYPE.to_be_bytes());
+        // As raw Ethernet; places that are none get addresses and numbers that are made up.
+        let place = |locator: &Locator| {
+            let mac = mac_of(locator);
+            crate::packet::from_locator(locator).unwrap_or(Place { mac, endpoint: number_of(mac) })
+        };
+        out.truncate(start);
+        out.extend_from_slice(&wire::header(&place(to), &place(from), frame_len));
         return;
     };
     match (from.ip(), to.ip()) {
@@ -424,7 +432,7 @@ mod tests {
         assert_eq!(out[18..20], [0, 108]);
         out.clear();
         put_headers(&mut out, &[1; 24], &addr("10.0.0.1:1"), 100);
-        assert_eq!((out.len(), &out[12..14]), (14, &[0x88, 0xb5][..]));
+        assert_eq!((out.len(), &out[12..14]), (26, &[0x88, 0xb5][..]));
         out.clear();
         put_headers(&mut out, &addr("10.0.0.1:1"), &addr("10.0.0.2:1"), 65_507);
         assert_eq!((out.len(), &out[16..18]), (42, &[0xff, 0xff][..]), "the longest there is");

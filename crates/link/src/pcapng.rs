@@ -10,6 +10,8 @@
 
 use std::io;
 
+use crate::packet::wire::{self, Place};
+
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -20,8 +22,10 @@ const OPTION_COMMENT: u16 = 1;
 const SECTION_APPLICATION: u16 = 4;
 const INTERFACE_TIME_RESOLUTION: u16 = 9;
 
-/// IEEE 802, Local Experimental EtherType 1.
-pub const ETHERTYPE: u16 = 0x88b5;
+/// The number of an endpoint that has none of its own.
+pub(crate) fn number_of([.., a, b, c, d]: [u8; 6]) -> u32 {
+    u32::from_be_bytes([a, b, c, d])
+}
 
 /// What a packet's bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +90,8 @@ impl<W: io::Write> Writer<W> {
         self.end()
     }
 
-    /// A frame behind an Ethernet header made up for it.
+    /// A frame behind an Ethernet header made up for it, as raw links write it ([`wire`]); the endpoints' numbers are made
+    /// of the addresses.
     ///
     /// # Errors
     /// As for [`Writer::packet`].
@@ -98,7 +103,9 @@ impl<W: io::Write> Writer<W> {
         frame: &[u8],
         comment: &str,
     ) -> io::Result<()> {
-        self.packet(at_ns, &[&to, &from, &ETHERTYPE.to_be_bytes(), frame], comment)
+        let place = |mac: [u8; 6]| Place { mac, endpoint: number_of(mac) };
+        let header = wire::header(&place(to), &place(from), frame.len());
+        self.packet(at_ns, &[&header, frame], comment)
     }
 
     /// Passes on what is buffered below.
@@ -248,8 +255,10 @@ mod tests {
         assert_eq!(packets.len(), 100);
         for (len, packet) in packets.iter().enumerate() {
             assert_eq!(packet.at_ns, (1 << 40) + len as u64);
+            let numbers_and_len = [9, 0, 0, 0, 1, 0, 0, 0, len as u8, 0, 0, 0];
+            assert_eq!(packet.bytes[14..26], numbers_and_len);
             assert_eq!(packet.bytes[..14], [2, 1, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
-            assert_eq!(packet.bytes[14..], frame[..len]);
+            assert_eq!(packet.bytes[26..], frame[..len]);
             assert_eq!(packet.comment.clone().unwrap_or_default(), comment(len));
         }
     }
