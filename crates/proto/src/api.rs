@@ -316,6 +316,8 @@ pub struct LinkTraits {
     pub payload_check: bool,
     /// It never loses, doubles, reorders or damages a frame.
     pub is_reliable: bool,
+    /// Bytes of a train it takes in one go, where that is more than the driver's own bound.
+    pub train_len_max: u32,
 }
 
 /// Where a peer can be reached, as the endpoint has just learned. Whoever drives it says which of its links may lead there:

@@ -524,8 +524,12 @@ impl Path {
 mod tests {
     use super::*;
 
-    const TRAITS: LinkTraits =
-        LinkTraits { frame_len_max: 1472, payload_check: false, is_reliable: false };
+    const TRAITS: LinkTraits = LinkTraits {
+        frame_len_max: 1472,
+        payload_check: false,
+        is_reliable: false,
+        train_len_max: 0,
+    };
 
     fn fresh() -> Path {
         Path::new(0, Locator::default(), Standing::Proven, &TRAITS, MS)

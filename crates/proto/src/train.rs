@@ -77,7 +77,7 @@ struct Plan {
 
 impl Endpoint {
     /// The next frames to send, if these are granted data of one message: at most `count_max` of them, heads and payload
-    /// at most `len_max` bytes in all. False whenever something else goes first, or nothing does: `poll_transmit` tells
+    /// at most `len_max` bytes in all, or what their link takes in one go if that is more ([`LinkTraits`](crate::LinkTraits)). False whenever something else goes first, or nothing does: `poll_transmit` tells
     /// which.
     #[inline]
     pub fn poll_train(
@@ -143,6 +143,7 @@ impl Endpoint {
             active.granted.pop_front();
             return None; // the next poll finds the next one
         };
+        let len_max = len_max.max(self.links[usize::from(path.link)].train_len_max.into());
         let frame_len = u64::from(path.frame_len);
         let payload_len = frame_len - DATA_FRAME_HEAD_LEN as u64;
         let count = (end - start)

@@ -437,7 +437,12 @@ fn reliable_link_takes_everything() {
         Plan { more_links: 1, ..Plan::default() },
     ]);
     for node in [A, B] {
-        let traits = LinkTraits { frame_len_max: 1472, payload_check: false, is_reliable: true };
+        let traits = LinkTraits {
+            frame_len_max: 1472,
+            payload_check: false,
+            is_reliable: true,
+            train_len_max: 0,
+        };
         net.ep(node).set_link(1, traits);
     }
     net.delay_ns[1] = 2 * DELAY_NS;
