@@ -158,7 +158,8 @@ pub enum Event {
         user: u64,
         /// What came.
         envelope: Envelope,
-        /// Where in the posted memory it starts (0 but for entries used many times).
+        /// Where in the posted memory it starts (0 but for entries used many times; 0 too for a message that failed
+        /// while it lay in an overflow entry).
         offset: u64,
         /// Bytes placed: less than `envelope.len` if truncated.
         placed_len: u64,

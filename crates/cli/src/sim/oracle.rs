@@ -52,7 +52,7 @@ pub(super) struct Message {
 pub(super) struct Taken {
     /// By which receive or claim.
     pub(super) receive: u32,
-    /// Where in its memory.
+    /// Where in its memory, as the event says: 0 too where it broke off in an overflow entry.
     pub(super) offset: u64,
     /// In which life of the receiver.
     pub(super) life: u32,

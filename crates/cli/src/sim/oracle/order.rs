@@ -33,8 +33,12 @@ fn is_behind(a: Place, b: Place) -> bool {
     a > b && !unknown
 }
 
+/// A message that broke off may have lain in an overflow entry when an entry for many matched it: then it had no place in
+/// that one's memory, and its event says 0 as if it were the first.
 fn place(receive: &Receive, taken: &Taken) -> Place {
-    (receive.is_overflow, receive.posted, taken.offset)
+    let may_be_elsewhere = receive.is_many && !taken.is_whole && taken.offset == 0;
+    let offset = if may_be_elsewhere { Taken::NO_OFFSET } else { taken.offset };
+    (receive.is_overflow, receive.posted, offset)
 }
 
 /// Sentences about each breach.
@@ -78,7 +82,10 @@ fn check_message(
     }
     let tag = message.tag & !NAME_MASK;
     match kinds.iter_mut().find(|kind| (kind.space, kind.tag) == (message.space, tag)) {
-        Some(kind) if kind.highest < here => (kind.highest, kind.label) = (here, message.label),
+        // An offset that is known is not given up for one that is not.
+        Some(kind) if is_behind(here, kind.highest) => {
+            (kind.highest, kind.label) = (here, message.label);
+        }
         Some(_) => {}
         None => kinds.push(Kind { space: message.space, tag, highest: here, label: message.label }),
     }
@@ -208,6 +215,24 @@ mod tests {
         assert!(check(&oracle).is_empty());
         take(&mut oracle, 0, 10, 16);
         assert_eq!(check(&oracle).len(), 1);
+    }
+
+    #[test]
+    fn a_message_that_broke_off_in_an_overflow_entry_has_no_offset() {
+        let mut oracle = books();
+        post(&mut oracle, 10, Wanted::anything(0), true);
+        for label in 0..3 {
+            send(&mut oracle, label, 1);
+        }
+        take(&mut oracle, 0, 10, 193);
+        take(&mut oracle, 1, 10, 0);
+        take(&mut oracle, 2, 10, 445);
+        assert!(check(&oracle)[0].contains("message #1 overtook #0"));
+        oracle.messages[1].as_mut().unwrap().taken.as_mut().unwrap().is_whole = false;
+        assert_eq!(check(&oracle), Vec::<String>::new());
+        // The others are still held against each other.
+        take(&mut oracle, 2, 10, 100);
+        assert!(check(&oracle)[0].contains("message #2 overtook #0"));
     }
 
     #[test]
