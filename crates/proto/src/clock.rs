@@ -155,7 +155,7 @@ impl Endpoint {
     fn tend_contact(&mut self, now: Instant, row: u32) {
         let contact = &self.actives[self.rows[row].active].contact;
         if now.since_ns(self.rows[row].heard_at) >= self.settings.gone_after_ns
-            && contact.hello_count >= GONE_PROBE_COUNT
+            && contact.hello_count >= GONE_PROBE_COUNT * contact.way_count()
         {
             self.end_association(now, row, Some(GoneReason::Silent));
         } else {

@@ -443,7 +443,10 @@ impl Endpoint {
         this.phase = Phase::Echo;
         let active = &mut self.actives[active];
         active.contact.cookie = cookie;
-        active.paths[0].link = link; // the cookie is good for what comes from there
+        // The cookie is good for what comes from there.
+        if active.paths[0].link != link {
+            active.paths[0].set_link(link, &self.links[usize::from(link)]);
+        }
         active.ping = true; // say the echo even if there is no message left to carry it
         self.make_ready(row);
         self.arm(now, row);

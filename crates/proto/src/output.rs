@@ -134,9 +134,10 @@ impl Endpoint {
         if now < contact.hello_at {
             return false;
         }
-        let (nonce, count) = (contact.nonce, contact.hello_count);
+        let (nonce, count, ways) = (contact.nonce, contact.hello_count, contact.way_count());
         contact.hello_count += 1;
-        let pause_ns = self.hello_pause_ns(count);
+        // All ways within the time that one would have: none waits longer because there are others.
+        let pause_ns = self.hello_pause_ns(count / ways) / u64::from(ways);
         self.actives[active].contact.hello_at = now + pause_ns;
         self.turn_contact(row);
         let this = &self.rows[row];

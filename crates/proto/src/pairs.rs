@@ -67,11 +67,11 @@ impl Endpoint {
         }
     }
 
-    /// First contact goes by the link whose turn it is; each is tried twice.
+    /// First contact goes by the link whose turn it is.
     pub(crate) fn turn_contact(&mut self, row: u32) {
         let active = &mut self.actives[self.rows[row].active];
         let (links, count) = (active.contact.links, active.contact.hello_count);
-        let turn = count.saturating_sub(1) / 2 % links.count_ones().max(1);
+        let turn = count.saturating_sub(1) % active.contact.way_count();
         let mut set = (0..8).filter(|&link| links >> link & 1 == 1);
         let path = &mut active.paths[0];
         if let Some(link) = set.nth(turn as usize)

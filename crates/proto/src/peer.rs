@@ -151,6 +151,13 @@ pub(crate) struct Contact {
     pub(crate) links: u8,
 }
 
+impl Contact {
+    /// Links that take turns; at least one.
+    pub(crate) fn way_count(&self) -> u32 {
+        self.links.count_ones().max(1)
+    }
+}
+
 /// Our goodbye to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Farewell {

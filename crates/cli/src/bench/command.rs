@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, value_parser};
 use packhorse::{Address, AddressError, Endpoint};
 
@@ -14,8 +14,8 @@ use super::plan::{Case, Plan};
 use super::row::{Findings, OURS};
 use super::runner::Runner;
 use super::sizes::Sizes;
-use super::system::Pattern;
-use super::{SYSTEMS, remote, table};
+use super::system::{Pattern, System};
+use super::{SYSTEMS, remote, system, table};
 use crate::report;
 
 const EXAMPLES: &str = "\
@@ -137,7 +137,11 @@ fn check_environment(systems: &[String]) -> Result<()> {
 impl Setup {
     /// The plan for these cases; time and repetitions where none were asked for.
     pub fn plan(&self, cases: Vec<Case>, seconds: f64, reps: usize) -> Plan {
-        let usual = || SYSTEMS.iter().filter(|system| system.is_usual(self.two_hosts));
+        let is_near = self.peer.is_none();
+        let usual = || {
+            let suits = |system: &&&dyn System| is_near || system.can_be_apart();
+            SYSTEMS.iter().filter(|system| system.is_usual(self.two_hosts)).filter(suits)
+        };
         let all = || usual().map(|system| system.name().to_owned()).collect();
         Plan {
             cases,
@@ -163,6 +167,13 @@ impl Setup {
         let json = self.json.as_deref().map(Output::open).transpose()?;
         let html = self.html.as_deref().map(Output::open).transpose()?;
         check_environment(&plan.systems)?;
+        let is_apart = self.peer.is_some() || self.two_hosts;
+        let is_out = |name: &&String| system(name).is_some_and(|system| !system.can_be_apart());
+        if let Some(name) = plan.systems.iter().find(is_out).filter(|_| is_apart) {
+            bail!(
+                "{name} is measured on one host only: leave out --peer and --two-hosts, or choose other --systems"
+            );
+        }
         let runner = Runner::new(plan)?;
         runner.machine().lines().iter().for_each(|line| println!("{line}"));
         let plan = runner.plan();

@@ -142,6 +142,11 @@ pub trait System: Sync {
         true
     }
 
+    /// Whether its two sides need not be on one host.
+    fn can_be_apart(&self) -> bool {
+        true
+    }
+
     /// Plays one role of one measurement to its end. The side that measures returns what it saw, the other
     /// [`Outcome::default`].
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome>;

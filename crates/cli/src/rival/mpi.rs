@@ -127,6 +127,10 @@ impl System for OpenMpi {
         !is_two_hosts && is_installed("mpicc") && is_installed("mpirun")
     }
 
+    fn can_be_apart(&self) -> bool {
+        false
+    }
+
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
         let measures_here = (job.pattern == Pattern::PingPong) == (job.role == Role::Active);
         // The line the two exchange is the figures: the passive side hears them when they are there.
