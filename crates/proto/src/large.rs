@@ -280,6 +280,11 @@ impl Endpoint {
             if progress.grant_count == 0 && !self.saboteur.makes(Sabotage::GrantLostForGood) {
                 self.regrant_one(slot, active);
             }
+            // All that was granted may have come by another way than as data: with a repeated announcement, whose frame was
+            // longer than that of the first.
+            if self.grants.is_waiting(slot) {
+                self.judge_readiness(slot);
+            }
         }
         self.pump_grants(now);
     }
