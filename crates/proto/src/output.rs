@@ -218,7 +218,9 @@ impl Endpoint {
             if !self.lets_message_go_first(row, index, &frame) {
                 let is_blind = self.acks_blindly(row, index);
                 acked = self.write_acks(now, row, &mut frame);
-                self.actives[active].ping |= is_blind && frame.writer.len() > introduced_len;
+                if is_blind && frame.writer.len() > introduced_len {
+                    self.ask_blindly(now, active, index);
+                }
             }
             self.write_notices(row, index, &mut frame);
         }
@@ -268,6 +270,16 @@ impl Endpoint {
             let nonce = active.peer_nonce;
             let welcome = self.welcome_repr(row, nonce);
             frame.writer.welcome(&welcome, self.rows[row].secret);
+        }
+    }
+
+    /// Whether the way of an acknowledgement lives is asked once in a while: two who answer each other's questions blindly
+    /// would do so without end.
+    fn ask_blindly(&mut self, now: Instant, active: u32, index: usize) {
+        let active = &mut self.actives[active];
+        if now >= active.blind_ping_at {
+            active.ping = true;
+            active.blind_ping_at = now + active.paths[index].probe_ns(self.settings.ack_delay_ns);
         }
     }
 

@@ -138,6 +138,8 @@ pub(crate) struct Active {
     /// Refused: this much room is needed before a recall makes sense.
     pub(crate) refused_need: u64,
     pub(crate) idle_since: Instant,
+    /// When an acknowledgement that goes another way than its packet came may ask again whether its own way lives.
+    pub(crate) blind_ping_at: Instant,
 }
 
 /// First contact under way.
@@ -202,6 +204,7 @@ impl Active {
             goodbye: Farewell::Unsaid,
             refused_need: 0,
             idle_since: Instant(0),
+            blind_ping_at: Instant(0),
         }
     }
 
