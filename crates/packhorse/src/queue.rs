@@ -12,8 +12,8 @@
 //! a.send(to_b, 7, b"first".to_vec()).wait()?;
 //! let ended = queue.wait(None).expect("without a limit there is an end");
 //! assert_eq!((ended.context, ended.placed_len), (0, 5));
-//! ended.result?;
 //! let buffer: Vec<u8> = queue.buffer(&ended).expect("given back once");
+//! ended.result?;
 //! assert_eq!(buffer, b"first");
 //! # Ok(())
 //! # }
