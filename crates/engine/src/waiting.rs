@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use packhorse_proto::Instant;
 
+use crate::crowd::Crowd;
 use crate::engine::{Engine, Inner, Placement};
 use crate::requests::{Arrival, Completion, RequestId};
 
@@ -18,6 +19,10 @@ use crate::requests::{Arrival, Completion, RequestId};
 const SLEEP_NS_MAX: u64 = 100_000_000;
 /// A sleeper behind a driver looks this often.
 const BEHIND_NS_MAX: u64 = 10_000_000;
+/// Who asks again within this is waiting, in its own way.
+const ASKS_OFTEN_NS: u64 = 20_000;
+/// Beside a wait of this length it costs little to wake the helper.
+const LONG_STAY_NS: u64 = 500_000;
 /// Frames a link did not take are offered again after this.
 const BLOCKED_NS: u64 = 20_000;
 
@@ -34,37 +39,67 @@ impl Engine {
 
     /// One turn, for applications that want to give time to the engine. Returns how much was done.
     pub fn turn(&self) -> usize {
-        self.helper.on_drive(&self.doze);
+        let now = self.now();
+        if self.is_in_good_hands(now) {
+            return 0;
+        }
         let mut inner = self.lock();
-        let work = inner.turn(self.now());
-        let is_pending = inner.requests.pending_count() > 0;
-        self.release(inner);
-        self.helper.on_leave(is_pending);
+        let work = inner.turn(now);
+        self.leave(inner, now);
         work
     }
 
     /// One turn, unless somebody else is making one.
     pub(crate) fn turn_if_free(&self) {
-        let Ok(mut inner) = self.inner.try_lock() else { return };
-        self.helper.on_drive(&self.doze);
-        inner.turn(self.now());
-        let is_pending = inner.requests.pending_count() > 0;
-        self.release(inner);
-        self.helper.on_leave(is_pending);
+        let now = self.now();
+        if !self.is_in_good_hands(now)
+            && let Ok(mut inner) = self.inner.try_lock()
+        {
+            inner.turn(now);
+            self.leave(inner, now);
+        }
     }
 
     fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
-        if let Some(result) = ready(&mut inner) {
-            return Some(result);
-        }
-        self.helper.on_drive(&self.doze);
-        inner.turn(self.now());
         let result = ready(&mut inner);
+        let now = self.now();
+        if result.is_some() || self.is_in_good_hands(now) {
+            return result;
+        }
+        inner.turn(now);
+        let result = ready(&mut inner);
+        self.leave(inner, now);
+        result
+    }
+
+    /// The helper drives, and the application, which asks now and then, need not turn: if it did, the helper would be sent
+    /// away, and be back a moment later. One that asks again and again waits in its own way, and drives.
+    fn is_in_good_hands(&self, now: Instant) -> bool {
+        if !self.helper.baton.is_driving() {
+            return false;
+        }
+        let asked_at = self.asked_at_ns.swap(now.0, Ordering::Relaxed);
+        now - Instant(asked_at) > ASKS_OFTEN_NS
+    }
+
+    /// A turn of an application's thread: the helper, if it drives, stands aside.
+    pub(crate) fn turn_as_application<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        now: Instant,
+    ) -> MutexGuard<'a, Inner> {
+        inner.turn(now);
+        let is_pending = inner.requests.pending_count() > 0;
+        self.run_errand(self.helper.baton.on_turn(now, is_pending));
+        inner
+    }
+
+    /// A thread that made a turn leaves the engine to itself.
+    fn leave(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
         let is_pending = inner.requests.pending_count() > 0;
         self.release(inner);
-        self.helper.on_leave(is_pending);
-        result
+        self.run_errand(self.helper.baton.on_turn(now, is_pending));
     }
 
     /// Waits for the end of a request; `None` if the time is over first.
@@ -116,7 +151,7 @@ impl Engine {
         if let Some(result) = ready(&mut inner) {
             return Poll::Ready(result);
         }
-        if self.placement == Placement::Inline {
+        if self.placement() == Placement::Inline {
             // Nobody else will: this future drives, each time it is polled, and asks to be polled again.
             inner.turn(self.now());
             let result = ready(&mut inner);
@@ -136,14 +171,14 @@ impl Engine {
             }
         }
         drop(inner);
-        self.helper.on_leave(true);
+        self.run_errand(self.helper.baton.on_pending(true));
         Poll::Pending
     }
 
     /// Whether somebody will turn the core within tens of microseconds. Without a helper nobody promises that: the
     /// application may go and wait for something else, for what its own message is to bring about.
     pub(crate) fn is_driven_soon(&self, inner: &Inner) -> bool {
-        !inner.is_dozing && self.helper.is_near()
+        !inner.is_dozing && self.helper.baton.is_near()
     }
 
     /// Turns the core until `ready`, or until the time is over.
@@ -156,28 +191,36 @@ impl Engine {
         if let Some(result) = ready(&mut inner) {
             return Some(result);
         }
-        self.helper.on_enter(&self.doze);
+        self.run_errand(self.helper.baton.on_enter());
+        let entered_at = self.now();
         let until = longest.map_or(Instant::NEVER, |longest| {
-            self.now() + longest.as_nanos().min(u64::MAX.into()) as u64
+            entered_at + longest.as_nanos().min(u64::MAX.into()) as u64
         });
-        let mut idle_since = None;
-        let result = loop {
+        let mut spin_ns = if self.crowd.may_spin() { self.spin_ns } else { 0 };
+        let (mut idle_since, mut stepped_at) = (None, entered_at);
+        let (result, left_at) = loop {
             let now = self.now();
             if inner.is_dozing {
                 inner = self.sleep_behind(inner, now, until);
             } else if inner.turn(now) > 0 {
                 idle_since = None;
-            } else if now - *idle_since.get_or_insert(now) > self.spin_ns {
-                inner = self.sleep_on_links(inner, now, until);
-                idle_since = None;
             } else {
-                std::hint::spin_loop();
+                let idle_ns = now - *idle_since.get_or_insert(now);
+                if idle_ns > spin_ns {
+                    inner = self.sleep_on_links(inner, now, until);
+                    idle_since = None;
+                } else if Crowd::is_due(idle_ns, now - stepped_at) {
+                    inner = self.step_aside(inner, now, &mut spin_ns);
+                    stepped_at = now;
+                } else {
+                    std::hint::spin_loop();
+                }
             }
             if let Some(result) = ready(&mut inner) {
-                break Some(result);
+                break (Some(result), now);
             }
             if now >= until {
-                break None;
+                break (None, now);
             }
             inner = self.let_others_in(inner);
         };
@@ -185,8 +228,24 @@ impl Engine {
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
         self.release(inner);
-        self.helper.on_exit(is_pending);
+        let was_long = left_at - entered_at > LONG_STAY_NS;
+        self.run_errand(self.helper.baton.on_exit(left_at, is_pending, was_long));
         result
+    }
+
+    /// Gives the core to whoever waits for it; if somebody did, this wait spins no longer.
+    fn step_aside<'a>(
+        &'a self,
+        inner: MutexGuard<'a, Inner>,
+        now: Instant,
+        spin_ns: &mut u64,
+    ) -> MutexGuard<'a, Inner> {
+        self.release(inner);
+        std::thread::yield_now();
+        if !self.crowd.on_back(self.now() - now) {
+            *spin_ns = 0;
+        }
+        self.lock()
     }
 
     /// If somebody stands at the lock or must be woken, the lock is free for a moment.
