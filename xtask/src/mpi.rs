@@ -92,14 +92,15 @@ impl Stage {
 
 /// The bytes that came in over links of a kind, for each endpoint that left its counters.
 fn bytes_in(folder: &Path, kind: &str) -> Result<Vec<u64>> {
-    let mut all = Vec::new();
+    let mut all: Vec<u64> = Vec::new();
     for file in fs::read_dir(folder)? {
         let json = fs::read_to_string(file?.path())?;
         let pairs = json.trim_matches(['{', '}']).split(',');
         let bytes = pairs.filter_map(|pair| {
             let (name, value) = pair.split_once(':')?;
             let name = name.trim_matches('"');
-            (name.starts_with(kind) && name.ends_with("_bytes_in")).then(|| value.parse().ok())?
+            let is_it = name.starts_with(kind) && name.ends_with("_bytes_in");
+            if is_it { value.parse::<u64>().ok() } else { None }
         });
         all.push(bytes.sum());
     }
