@@ -25,6 +25,30 @@ const ASKS_OFTEN_NS: u64 = 20_000;
 const LONG_STAY_NS: u64 = 500_000;
 /// Frames a link did not take are offered again after this.
 const BLOCKED_NS: u64 = 20_000;
+/// A thread that spins reads the clock once in so many looks.
+const LOOKS_PER_TIME: u32 = 4;
+
+/// How a thread that waits has fared since something happened.
+struct Spin {
+    idle_since: Option<Instant>,
+    /// Looks since the clock was read, or since something happened.
+    look_count: u32,
+    /// When it last gave its core to others.
+    stepped_at: Instant,
+    /// It sleeps after this.
+    longest_ns: u64,
+}
+
+impl Spin {
+    /// One that has just read the clock.
+    fn new(now: Instant, longest_ns: u64) -> Self {
+        Self { idle_since: None, look_count: 1, stepped_at: now, longest_ns }
+    }
+
+    fn begin_anew(&mut self) {
+        (self.idle_since, self.look_count) = (None, 0);
+    }
+}
 
 impl Engine {
     /// What came of the request, if it ended; a turn is made first if it did not.
@@ -192,73 +216,84 @@ impl Engine {
             return Some(result);
         }
         self.run_errand(self.helper.baton.on_enter());
-        let entered_at = self.now();
-        let until = longest.map_or(Instant::NEVER, |longest| {
-            entered_at + longest.as_nanos().min(u64::MAX.into()) as u64
-        });
-        let mut spin_ns = if self.crowd.may_spin() { self.spin_ns } else { 0 };
-        let (mut idle_since, mut stepped_at) = (None, entered_at);
-        let (result, left_at) = loop {
-            let now = self.now();
+        let mut now = self.now();
+        let entered_at = now;
+        let until = longest
+            .map_or(Instant::NEVER, |longest| now + longest.as_nanos().min(u64::MAX.into()) as u64);
+        let mut spin = Spin::new(now, if self.crowd.may_spin() { self.spin_ns } else { 0 });
+        let result = loop {
+            // Reading the clock takes as long as a look at a link in memory: while nothing happens every few looks will do.
+            if spin.look_count.is_multiple_of(LOOKS_PER_TIME) {
+                now = self.now();
+            }
+            spin.look_count = spin.look_count.wrapping_add(1);
             if inner.is_dozing {
                 inner = self.sleep_behind(inner, now, until);
+                spin.look_count = 0;
             } else if inner.turn(now) > 0 {
-                idle_since = None;
+                spin.begin_anew();
             } else {
-                let idle_ns = now - *idle_since.get_or_insert(now);
-                if idle_ns > spin_ns {
-                    inner = self.sleep_on_links(inner, now, until);
-                    idle_since = None;
-                } else if Crowd::is_due(idle_ns, now - stepped_at) {
-                    inner = self.step_aside(inner, now, &mut spin_ns);
-                    stepped_at = now;
-                } else {
-                    std::hint::spin_loop();
-                }
+                inner = self.idle(inner, now, until, &mut spin);
             }
             if let Some(result) = ready(&mut inner) {
-                break (Some(result), now);
+                break Some(result);
             }
             if now >= until {
-                break (None, now);
+                break None;
             }
-            inner = self.let_others_in(inner);
+            let has_been_alone;
+            (inner, has_been_alone) = self.let_others_in(inner);
+            if !has_been_alone {
+                spin.look_count = 0; // who was let in may have told the rules a later time
+            }
         };
         let is_pending = inner.requests.pending_count() > 0;
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
         self.release(inner);
-        let was_long = left_at - entered_at > LONG_STAY_NS;
-        self.run_errand(self.helper.baton.on_exit(left_at, is_pending, was_long));
+        let was_long = now - entered_at > LONG_STAY_NS;
+        self.run_errand(self.helper.baton.on_exit(now, is_pending, was_long));
         result
     }
 
-    /// Gives the core to whoever waits for it; if somebody did, this wait spins no longer.
-    fn step_aside<'a>(
+    /// A turn found nothing: spins on, steps aside, or sleeps.
+    fn idle<'a>(
         &'a self,
         inner: MutexGuard<'a, Inner>,
         now: Instant,
-        spin_ns: &mut u64,
+        until: Instant,
+        spin: &mut Spin,
     ) -> MutexGuard<'a, Inner> {
+        let idle_ns = now - *spin.idle_since.get_or_insert(now);
+        if idle_ns > spin.longest_ns {
+            spin.begin_anew();
+            return self.sleep_on_links(inner, now, until);
+        }
+        if !Crowd::is_due(idle_ns, now - spin.stepped_at) {
+            std::hint::spin_loop();
+            return inner;
+        }
+        // The core is for whoever waits for it; if somebody did, this wait spins no longer.
         self.release(inner);
         std::thread::yield_now();
+        (spin.stepped_at, spin.look_count) = (now, 0);
         if !self.crowd.on_back(self.now() - now) {
-            *spin_ns = 0;
+            spin.longest_ns = 0;
         }
         self.lock()
     }
 
-    /// If somebody stands at the lock or must be woken, the lock is free for a moment.
-    fn let_others_in<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+    /// If somebody stands at the lock or must be woken, the lock is free for a moment. False: it was.
+    fn let_others_in<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> (MutexGuard<'a, Inner>, bool) {
         let is_wanted = self.wanted.load(Ordering::Relaxed) > 0;
         if !is_wanted && inner.wakers.is_empty() && !(inner.has_news && inner.sleeper_count > 0) {
-            return inner;
+            return (inner, true);
         }
         self.release(inner);
         while self.wanted.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
-        self.lock()
+        (self.lock(), false)
     }
 
     fn sleep_on_links<'a>(
