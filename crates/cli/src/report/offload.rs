@@ -271,3 +271,64 @@ fn posts_charts(rows: &[Row]) -> Vec<(String, Chart)> {
     }
     charts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::Figures;
+    use crate::bench::row::tests::example_row;
+    use crate::bench::variant::Variant;
+
+    fn rows() -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (index, slice) in [10, 1_000, 100_000].into_iter().enumerate() {
+            for (system, placement) in
+                [("packhorse", Some("thread")), ("packhorse", Some("inline")), ("tcp", None)]
+            {
+                let variant = Variant { slice: Some(slice), ..Variant::default() };
+                let share = 0.2 + 0.3 * index as f64;
+                let figures = Figures::of([
+                    (Figure::Availability, share),
+                    (Figure::SliceNs, slice as f64 * 1.5),
+                ]);
+                let row = example_row(Pattern::Availability, system, 0, 1e6);
+                let bytes_per_s = Some(1e9 * (1.0 - share / 2.0));
+                let placement = placement.map(str::to_owned);
+                rows.push(Row { variant, figures, placement, bytes_per_s, bytes: 32 << 10, ..row });
+            }
+        }
+        let variant = Variant { computing: Some(Computing::Sender), ..Variant::default() };
+        let figures = Figures::of([(Figure::Overlap, -7.0), (Figure::CommNs, 1e6)]);
+        rows.push(Row { variant, figures, ..example_row(Pattern::Overlap, "tcp", 0, 1.0) });
+        rows
+    }
+
+    #[test]
+    fn sections_have_plots_legends_and_sheets() {
+        let text = sections(&rows()).unwrap();
+        // Bandwidth, availability and effective bandwidth; overlap of the sender.
+        assert_eq!(text.matches("<svg").count(), 4, "{text}");
+        for words in [
+            "packhorse inline",
+            "32K: effective bandwidth",
+            "units of work between polls",
+            "peak effective bandwidth",
+            "availability at equal bandwidth",
+            "sender computes",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+        assert!(!text.contains("<h2>Idle"), "{text}");
+    }
+
+    #[test]
+    fn what_has_no_bound_is_drawn_within_one() {
+        let charts = overlap_charts(&rows());
+        let points =
+            charts.iter().flat_map(|(_, chart)| &chart.lines).flat_map(|line| &line.points);
+        assert!(
+            points.clone().count() == 1
+                && points.clone().all(|point| point.1.min >= OVERLAP_DRAWN_MIN)
+        );
+    }
+}

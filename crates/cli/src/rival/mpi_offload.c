@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TAG = 1, TABLE_LEN = 1024, GO_COUNT = 20, GO_UNITS = 500000, BATCH = 5, ROUNDS_PER_WORD = 32 };
+enum { TAG = 1, TABLE_LEN = 1024, GO_COUNT = 20, GO_UNITS = 500000, BATCH = 5, ROUND_COUNT_MAX = 32, ROUND_BITS = 8 };
 enum { END = 0, AGAIN = 1, DEPTH_MAX = 64, SAMPLE_COUNT_MAX = 1 << 16 };
 static const uint64_t LAST = UINT64_MAX;
 
@@ -439,14 +439,15 @@ struct spent {
     long rounds;
 };
 
-static void rounds(uint64_t count, struct spent *spent) {
+/* As many rounds as the low bits of the word say, each with as many units of work as the others. */
+static void rounds(uint64_t word, struct spent *spent) {
     static char *outs, *backs;
     MPI_Request requests[2 * BATCH];
     if (!outs) {
         outs = room((size_t)bytes * BATCH);
         backs = room((size_t)bytes * BATCH);
     }
-    for (int round = 0; round < ROUNDS_PER_WORD; round++) {
+    for (uint64_t round = 0; round < word % (1 << ROUND_BITS); round++) {
         double t0 = now_ns();
         for (int i = 0; i < BATCH; i++)
             MPI_Irecv(backs + (size_t)bytes * i, bytes, MPI_BYTE, other, TAG, MPI_COMM_WORLD, &requests[i]);
@@ -454,7 +455,7 @@ static void rounds(uint64_t count, struct spent *spent) {
         for (int i = 0; i < BATCH; i++)
             MPI_Isend(outs + (size_t)bytes * i, bytes, MPI_BYTE, other, TAG, MPI_COMM_WORLD, &requests[BATCH + i]);
         double t2 = now_ns();
-        units(&work, count);
+        units(&work, word >> ROUND_BITS);
         double t3 = now_ns();
         MPI_Waitall(2 * BATCH, requests, MPI_STATUSES_IGNORE);
         double t4 = now_ns();
@@ -471,9 +472,11 @@ static double total_ns(const struct spent *s) { return s->recv_ns + s->send_ns +
 static void rounds_for(double time_ns, uint64_t count, struct spent *spent) {
     double start = now_ns();
     while (now_ns() - start < time_ns || spent->rounds == 0) {
-        tell(AGAIN + count);
+        double fit = spent->rounds ? 1e6 / (total_ns(spent) / spent->rounds) : 1;
+        uint64_t n = fit < 1 ? 1 : fit > ROUND_COUNT_MAX ? ROUND_COUNT_MAX : (uint64_t)fit, word = count << ROUND_BITS | n;
+        tell(word);
         hear();
-        rounds(count, spent);
+        rounds(word, spent);
     }
 }
 
@@ -482,7 +485,7 @@ static void posts(double share) {
     if (rank == 1) {
         for (uint64_t word; (word = hear()) != END;) {
             tell(AGAIN);
-            rounds(word - AGAIN, &spent);
+            rounds(word, &spent);
         }
         return;
     }

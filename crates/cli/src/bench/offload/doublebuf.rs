@@ -16,7 +16,7 @@ use super::super::figures::{Figure, Figures};
 use super::super::system::{Control, Job, Outcome, Role, warm_time};
 use super::super::variant::Bound;
 use super::super::work::{Work, median, timed};
-use super::{AGAIN, WORD_LEN, greet, hear, in_turn, put_word, word_of};
+use super::{AGAIN, END, WORD_LEN, greet, hear, in_turn, put_word, word_of};
 
 /// Rate of the slow side where none is given, bytes a second.
 pub(crate) const SLOW_RATE: u64 = 1_000_000_000;
@@ -134,6 +134,8 @@ fn produce(job: &Job, courier: &mut dyn Courier, mut handling: Handling) -> Resu
     for _ in 0..number.min(2) {
         courier.wait_sent()?;
     }
+    // Who leaves before the other has everything may take it along. Words about free buffers come first.
+    while hear(courier)? != END {}
     let figures = Figures::of([
         (Figure::ProducerAloneBytesPerS, handling.alone),
         (Figure::ProducerBytesPerS, number as f64 * job.bytes as f64 * 1e9 / busy_ns),
@@ -196,6 +198,10 @@ fn consume(job: &Job, courier: &mut dyn Courier, mut handling: Handling) -> Resu
             }
             Some(_) => {}
         }
+    }
+    courier.send(END.to_le_bytes().to_vec())?;
+    for _ in 0..=words {
+        courier.wait_sent()?;
     }
     outcome.context("the producer stopped before the time was over")
 }

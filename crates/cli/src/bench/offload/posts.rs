@@ -17,8 +17,12 @@ use super::{AGAIN, END, hear, tell};
 
 /// Messages of a batch, as in the paper.
 const BATCH: usize = 5;
-/// Rounds between two words about whether there are more.
-const ROUNDS_PER_WORD: usize = 32;
+/// Rounds between two words about whether there are more: as many as fit this time, so that a machine with much else to do
+/// comes to an end too.
+const ROUND_COUNT_MAX: u64 = 32;
+const NS_PER_WORD: f64 = 1e6;
+/// A word tells the number of rounds in its low bits and the units of work above; no rounds is the end.
+const ROUND_BITS: u32 = 8;
 
 /// Where the time went, in ns.
 #[derive(Default)]
@@ -44,9 +48,10 @@ impl<'a> Batch<'a> {
         Self { courier, work, out: buffers(), back: buffers() }
     }
 
-    fn rounds(&mut self, units: u64, spent: &mut Spent) -> Result<()> {
-        for _ in 0..ROUNDS_PER_WORD {
-            self.round(units, spent)?;
+    /// As many rounds as the word says.
+    fn rounds(&mut self, word: u64, spent: &mut Spent) -> Result<()> {
+        for _ in 0..word % (1 << ROUND_BITS) {
+            self.round(word >> ROUND_BITS, spent)?;
         }
         Ok(())
     }
@@ -121,9 +126,12 @@ pub(super) fn measure(job: &Job, courier: &mut dyn Courier, work: Work) -> Resul
 fn run_for(batch: &mut Batch<'_>, time: Duration, units: u64, spent: &mut Spent) -> Result<()> {
     let start = Instant::now();
     while !is_over(start, time) || spent.rounds == 0 {
-        tell(batch.courier, AGAIN + units)?;
+        let round_ns = spent.total_ns() / spent.rounds.max(1) as f64;
+        let rounds = if spent.rounds == 0 { 1 } else { (NS_PER_WORD / round_ns) as u64 };
+        let word = units << ROUND_BITS | rounds.clamp(1, ROUND_COUNT_MAX);
+        tell(batch.courier, word)?;
         hear(batch.courier)?;
-        batch.rounds(units, spent)?;
+        batch.rounds(word, spent)?;
     }
     Ok(())
 }
@@ -137,6 +145,6 @@ pub(super) fn attend(job: &Job, courier: &mut dyn Courier, work: Work) -> Result
             return Ok(Outcome::default());
         }
         tell(batch.courier, AGAIN)?;
-        batch.rounds(word - AGAIN, &mut Spent::default())?;
+        batch.rounds(word, &mut Spent::default())?;
     }
 }

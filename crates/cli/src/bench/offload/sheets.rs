@@ -283,3 +283,42 @@ pub(super) fn show_slice(rows: &[Row], slice: u64) -> String {
     let time = Spread::of(times).map_or(String::new(), |s| format!(" ({})", show_ns(s.median)));
     format!("{slice}{time}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::Figures;
+    use crate::bench::row::tests::example_row;
+    use crate::bench::variant::{Bound, Variant};
+
+    #[test]
+    fn sheets_line_up_and_divide_by_the_limit() {
+        let variant = Variant { bound: Some(Bound::Consumer), ..Variant::default() };
+        let figures = Figures::of([(Figure::LimitBytesPerS, 2e9)]);
+        let row = Row { variant, figures, ..example_row(Pattern::DoubleBuf, "tcp", 0, 1.0) };
+        let rows = [Row { bytes_per_s: Some(1.5e9), ..row }];
+        let sheets = sheets(&rows, Pattern::DoubleBuf);
+        let line = &sheets[0].lines[0];
+        assert_eq!(
+            line[..6],
+            ["8", "consumer-bound", "tcp", "1.50 GB/s", "2.00 GB/s", "0.75 (0.75..0.75)"]
+        );
+        let text = sheets[0].text();
+        let ends: Vec<_> =
+            text.lines().filter_map(|line| line.find(" tcp").or(line.find(" contender"))).collect();
+        assert_eq!(ends.len(), 2, "{text}");
+        assert_eq!(ends[0], ends[1], "{text}");
+    }
+
+    #[test]
+    fn contenders_come_in_the_order_of_systems() {
+        let of = |system, placement: Option<&str>| Row {
+            placement: placement.map(str::to_owned),
+            ..example_row(Pattern::Posts, system, 0, 1.0)
+        };
+        let rows =
+            [of("tcp", None), of(OURS, Some("thread")), of("bare", None), of(OURS, Some("inline"))];
+        let labels = contenders_of(&rows, Pattern::Posts);
+        assert_eq!(labels, ["bare", "packhorse thread", "packhorse inline", "tcp"]);
+    }
+}
