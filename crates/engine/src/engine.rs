@@ -23,6 +23,7 @@ use crate::bell::Bell;
 use crate::core::{Core, OpenError};
 use crate::crowd::Crowd;
 use crate::doze::Doze;
+use crate::duties::Offload;
 use crate::entry::Kind;
 use crate::helper::{Helper, HelperCpus};
 use crate::pairs::Rejected;
@@ -48,6 +49,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who turns it.
     pub placement: Placement,
+    /// What the helper may do.
+    pub offload: Offload,
     /// On which cores the helper may run.
     pub helper_cpus: HelperCpus,
     /// A thread that waits spins so long before it sleeps.
@@ -64,6 +67,7 @@ impl Default for Config {
             settings: Settings::default(),
             limits: Limits::default(),
             placement: Placement::default(),
+            offload: Offload::default(),
             helper_cpus: HelperCpus::default(),
             spin_ns: 50_000,
             identity: None,
@@ -139,6 +143,13 @@ impl Inner {
     /// Turns the core and hands out what came of it.
     pub(crate) fn turn(&mut self, now: Instant) -> usize {
         let work = self.core.turn(now);
+        self.settle(now);
+        work
+    }
+
+    /// The same for a helper that may not do everything.
+    pub(crate) fn turn_with(&mut self, now: Instant, duties: Offload) -> usize {
+        let work = self.core.turn_with(now, duties);
         self.settle(now);
         work
     }
@@ -227,6 +238,7 @@ pub struct Engine {
     pub(crate) bell: Bell,
     pub(crate) helper: Helper,
     pub(crate) helper_cpus: HelperCpus,
+    pub(crate) offload: Offload,
     pub(crate) crowd: Crowd,
     pub(crate) spin_ns: u64,
     /// When an application thread last asked without waiting.
@@ -246,7 +258,8 @@ impl Engine {
     pub fn open(config: Config, links: Vec<Box<dyn Link>>) -> Result<Arc<Self>, OpenError> {
         let system = |what| move |error: io::Error| OpenError::System { what, error };
         let mut settings = config.settings;
-        settings.has_helper = config.placement == Placement::Thread;
+        let has_helper = config.placement == Placement::Thread && config.offload != Offload::None;
+        settings.has_helper = has_helper;
         let fds = links.iter().filter_map(|link| link.wake_fd()).map(|fd| fd.try_clone_to_owned());
         let fds = fds.collect::<io::Result<Vec<OwnedFd>>>();
         let doze = fds.and_then(Doze::new).map_err(system("making a wake descriptor"))?;
@@ -286,13 +299,14 @@ impl Engine {
             bell,
             helper: Helper::default(),
             helper_cpus: config.helper_cpus,
+            offload: config.offload,
             crowd: Crowd::default(),
             spin_ns: config.spin_ns,
             asked_at_ns: AtomicU64::new(0),
             origin_ns,
             address,
         });
-        if config.placement == Placement::Thread {
+        if has_helper {
             Helper::start(&engine).map_err(system("starting the helper thread"))?;
         }
         Ok(engine)
@@ -318,6 +332,7 @@ impl Engine {
     /// give one that was opened with a helper less time to answer, so a long pause is better opened without.
     pub fn set_placement(self: &Arc<Self>, placement: Placement) -> io::Result<()> {
         match placement {
+            Placement::Thread if self.offload == Offload::None => Ok(()),
             Placement::Thread => Helper::start(self),
             Placement::Inline => {
                 self.run_errand(self.helper.baton.pause());

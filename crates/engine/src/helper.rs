@@ -14,6 +14,7 @@ use packhorse_link::with_signals_blocked;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::baton::{Baton, Errand, Look, Notes};
+use crate::duties::Offload;
 use crate::engine::Engine;
 use crate::waiting::sleep_ns;
 
@@ -115,6 +116,8 @@ fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
     }
 }
 
+/// With frames of the application's in hand the helper looks this often even if none arrives.
+const KEEPS_NS: u64 = 1_000_000;
 /// A paused helper looks this often whether its engine still lives.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -140,9 +143,18 @@ impl Engine {
             return;
         }
         let now = self.now();
-        let work = inner.turn(now);
+        let work = match self.offload {
+            Offload::Both => inner.turn(now),
+            some => inner.turn_with(now, some),
+        };
         inner.core.counters_mut().turns_of_helper += 1;
-        let pause_ns = if work > 0 || !inner.core.arm() { 0 } else { sleep_ns(&inner, now) };
+        let pause_ns = if work > 0 || !inner.core.arm() {
+            0
+        } else if inner.core.keeps_frames() {
+            KEEPS_NS // timers that are due wait with them
+        } else {
+            sleep_ns(&inner, now)
+        };
         self.helper_doze.announce(now, pause_ns);
         self.release(inner);
         if pause_ns > 0 {

@@ -17,6 +17,7 @@ mod core;
 mod counters;
 mod crowd;
 mod doze;
+mod duties;
 mod engine;
 mod entry;
 mod helper;
@@ -29,6 +30,7 @@ mod watch;
 
 pub use core::{Core, Lent, OpenError};
 pub use counters::Counters;
+pub use duties::Offload;
 pub use engine::{Config, Engine, Placement, Recv, Refused, Send};
 pub use entry::{Entry, Kind, Trouble};
 pub use helper::HelperCpus;
