@@ -14,7 +14,6 @@ use packhorse_link::with_signals_blocked;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::baton::{Baton, Errand, Look, Notes};
-use crate::duties::Offload;
 use crate::engine::Engine;
 use crate::waiting::sleep_ns;
 
@@ -143,10 +142,7 @@ impl Engine {
             return;
         }
         let now = self.now();
-        let work = match self.offload {
-            Offload::Both => inner.turn(now),
-            some => inner.turn_with(now, some),
-        };
+        let work = inner.turn_with(now, self.offload);
         inner.core.counters_mut().turns_of_helper += 1;
         let pause_ns = if work > 0 || !inner.core.arm() {
             0

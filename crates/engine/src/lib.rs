@@ -13,6 +13,7 @@
 
 mod baton;
 mod bell;
+mod commands;
 mod core;
 mod counters;
 mod crowd;
