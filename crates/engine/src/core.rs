@@ -16,7 +16,7 @@ use packhorse_proto::{
 
 use crate::counters::Counters;
 use crate::home::Home;
-use crate::pairs::{Pairs, Rejected};
+use crate::pairs::{Pairs, Rejected, way_by};
 use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -527,10 +527,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
         }
+        while let Some(peer) = self.endpoint.poll_path_news() {
+            self.pairs.remember(peer, &self.endpoint, &mut self.links);
+        }
         while let Some((link, to)) = self.endpoint.poll_new_path() {
             if let Some(path) = self.links.get_mut(usize::from(link)) {
-                let frame_len_max = path.frame_len_to(&to.0);
-                self.endpoint.on_too_long(link, &to, frame_len_max);
+                self.endpoint.set_way(link, &to, &way_by(path, &to.0));
             }
         }
         let mut sent = 0;

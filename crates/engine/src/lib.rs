@@ -17,6 +17,7 @@ mod doze;
 mod engine;
 mod helper;
 mod home;
+mod known;
 mod pairs;
 mod requests;
 mod waiting;

@@ -333,6 +333,17 @@ pub struct NewLocators {
     pub locators: Vec<Locator>,
 }
 
+/// What the driver knows of a pair (own link, peer's locator) before anything was sent by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The longest frame that can be sent there, header included.
+    pub frame_len_max: usize,
+    /// The card it leaves by, as the driver counts them; 0: not known. Links over one card are not striped (PROTOCOL §10.4).
+    pub card: u16,
+    /// Bytes per second it carried for others, where several links over one card were compared; 0: not known.
+    pub rate: u64,
+}
+
 /// Why a path was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
@@ -354,12 +365,14 @@ pub enum PathState {
         /// Challenges sent.
         asked_count: u32,
     },
-    /// In use: for all that is small if `is_main`, for bulk unless `is_spare`.
+    /// In use: for all that is small if `is_main`, for bulk unless `is_spare` or `is_aside`.
     Proven {
         /// The quickest: small messages and control go here.
         is_main: bool,
         /// Both its ends have another path, or a reliable one is there: used when those fail.
         is_spare: bool,
+        /// Another link over the same card carries bulk: it is wider, or was not compared yet.
+        is_aside: bool,
     },
     /// It answered once and is silent now.
     Left,
@@ -380,6 +393,8 @@ pub struct PathInfo {
     pub rtt_ns: Option<u64>,
     /// Bytes per second it was seen to carry, if that was measured.
     pub rate: Option<u64>,
+    /// The card it leaves by; 0: not known.
+    pub card: u16,
     /// Longest frame used now.
     pub frame_len: u16,
 }

@@ -102,6 +102,7 @@ pub struct Endpoint {
     pub(crate) accepted: Vec<Content>,
     /// Paths not yet shown by `poll_new_path`.
     pub(crate) new_paths: VecDeque<(u8, Locator)>,
+    pub(crate) path_news: VecDeque<PeerId>,
     /// One of these two may not be empty.
     pub(crate) has_news: bool,
     /// Peers not yet shown by `poll_new_locators`.
@@ -182,6 +183,7 @@ impl Endpoint {
             wake_at: Instant::NEVER,
             accepted: Vec::new(),
             new_paths: VecDeque::new(),
+            path_news: VecDeque::new(),
             has_news: false,
             new_locators: VecDeque::new(),
             closing: None,

@@ -30,6 +30,7 @@ mod choice;
 mod clock;
 mod contact;
 mod content;
+mod contest;
 mod endpoint;
 mod farewell;
 mod fill;
@@ -66,7 +67,7 @@ mod wraps;
 pub use api::{
     Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
     Opening, PathError, PathInfo, PathState, Payload, PeerError, Piece, PostError, RecvSpec,
-    SendSpec, Source, TxFrame, Use,
+    SendSpec, Source, TxFrame, Use, Way,
 };
 pub use endpoint::Endpoint;
 pub use gaps::GapSet;
