@@ -528,9 +528,12 @@ impl Process {
     }
 }
 
-/// Forbids this thread, and those it starts, to read other processes' memory: what a container's filter does.
-#[cfg(test)]
-pub(crate) fn forbid_reading() {
+/// Forbids this thread for good, and the threads and programs it starts, to read other processes' memory, as the filters of
+/// containers do: for tests and measurements.
+///
+/// # Errors
+/// What the system says; there are kernels without filters.
+pub fn forbid_reading() -> io::Result<()> {
     let code =
         |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -545,10 +548,10 @@ pub(crate) fn forbid_reading() {
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: no pointers.
-    answer(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).unwrap();
+    answer(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     let at = &raw const program;
     // SAFETY: the kernel reads `program` and the filter it names, which outlive the call.
-    answer(unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, at) }).unwrap();
+    answer(unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, at) }).map(drop)
 }
 
 /// Whether a descriptor is readable now, or becomes so.
