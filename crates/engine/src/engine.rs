@@ -155,8 +155,8 @@ impl Inner {
                     let arrival = Arrival { envelope, offset, placed_len, result: Ok(()) };
                     self.on_received(user, arrival, Some(RequestId(overflow_user)), now);
                 }
-                Event::Unlinked { user, failure, .. } => {
-                    self.end(user, Outcome::Unlinked { failure }, now);
+                Event::Unlinked { user, source, failure, .. } => {
+                    self.end(user, Outcome::Unlinked { source, failure }, now);
                 }
                 Event::Closed { clean } => {
                     self.closed = Some(clean);
@@ -539,6 +539,11 @@ impl Engine {
         self.lock().core.rules().identity_of(peer)
     }
 
+    /// Where a peer said it is, in its address.
+    pub fn first_locator_of(&self, peer: PeerId) -> Option<packhorse_proto::Locator> {
+        self.lock().core.rules().first_locator_of(peer)
+    }
+
     /// Ends what there is with a peer and forgets it.
     pub fn forget_peer(&self, peer: PeerId) {
         let mut inner = self.lock();
@@ -606,7 +611,11 @@ impl Engine {
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
         let now = self.now();
         for id in inner.requests.all_pending() {
-            inner.end(id.0, Outcome::Unlinked { failure: Some(Failure::Closing) }, now);
+            inner.end(
+                id.0,
+                Outcome::Unlinked { source: None, failure: Some(Failure::Closing) },
+                now,
+            );
         }
         inner.queues.publish();
         self.release(inner);

@@ -202,7 +202,9 @@ impl Inner {
             Outcome::Received { envelope, result, .. } => {
                 (Kind::Received, Some(envelope.source), result)
             }
-            Outcome::Unlinked { failure } => (Kind::Unlinked, None, failure.map_or(Ok(()), Err)),
+            Outcome::Unlinked { source, failure } => {
+                (Kind::Unlinked, source, failure.map_or(Ok(()), Err))
+            }
         };
         let entry = Entry { kind, peer, ..blank(&notify, id, result.map_err(Trouble::Failed), at) };
         self.finish_queued(id, &notify, entry);

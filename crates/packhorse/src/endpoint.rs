@@ -40,7 +40,10 @@ impl Shared {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         match (names.get(&peer), self.engine.identity_of(peer)) {
             (Some(name), _) => name.clone(),
-            (None, Some(identity)) => format!("peer {:016x}", identity.endpoint),
+            (None, Some(identity)) => {
+                let locator = self.engine.first_locator_of(peer).unwrap_or_default();
+                format!("peer {:016x} at {}", identity.endpoint, links::locator_text(&locator.0))
+            }
             (None, None) => format!("peer number {}", peer.0),
         }
     }

@@ -206,7 +206,7 @@ impl<B: Buffer> Sending<B> {
                 let error = Error::from_failure(failure, || name(shared, peer));
                 return Err(Failed { error, buffer });
             }
-            (Outcome::Unlinked { failure: Some(failure) }, buffer) => {
+            (Outcome::Unlinked { failure: Some(failure), .. }, buffer) => {
                 let error = Error::from_failure(failure, String::new);
                 return Err(Failed { error, buffer });
             }
@@ -243,8 +243,10 @@ impl<B: Buffer> Receiving<B> {
                     }
                 }
             }
-            Outcome::Unlinked { failure: Some(failure) } => {
-                Error::from_failure(failure, || "the peer it was to come from".into())
+            Outcome::Unlinked { source, failure: Some(failure) } => {
+                Error::from_failure(failure, || {
+                    source.map_or_else(String::new, |peer| name(shared, peer))
+                })
             }
             _ => Error::Closed,
         };

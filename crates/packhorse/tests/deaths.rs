@@ -201,7 +201,8 @@ fn kill_many(links: &str, namespaces: [Option<&str>; 2], look: impl Fn(Option<&s
             let error = survivor.hear("lost ");
             assert!(error.starts_with(met), "victim {number}: {error:?} does not name {met:?}");
             let name = name.expect("who was met has said its name");
-            assert!(links == "udp" || error.contains(name), "{error:?} does not name {name:?}");
+            assert!(error.contains(name), "{error:?} does not name {name:?}");
+            assert!(links != "shm" || error.contains("process died"), "{error:?}");
             met_count += 1;
         }
     }

@@ -430,9 +430,13 @@ impl Shm {
     #[cold]
     fn make_output(&mut self, to: &Locator) -> Option<usize> {
         let name = self.name_here(to).filter(|name| !self.banned.contains(name));
-        let is_there = |name: &u64| self.post.ask(&locate::socket_name(*name)).is_ok();
-        let Some(name) = name.filter(is_there) else {
-            self.notice(Notice::Unreachable { to: *to });
+        let is_there = |name: u64| self.post.ask(&locate::socket_name(name)).is_ok();
+        let Some(name) = name.filter(|&name| is_there(name)) else {
+            match name.filter(|&name| self.inputs.iter().any(|input| input.name == name)) {
+                // It was there: it has died, which is told when all it left behind was read.
+                Some(name) => self.on_nobody(name),
+                None => self.notice(Notice::Unreachable { to: *to }),
+            }
             return None;
         };
         let pending_count = self.outputs.iter().filter(|output| output.pending.is_some()).count();
