@@ -161,8 +161,10 @@ fn talk(endpoint: &Endpoint, peer: Peer) {
             break failed.error;
         }
     };
+    // Either of what was under way, or of an attempt to begin anew; this one is as old as the acquaintance.
     assert!(matches!(error, Error::Gone { .. }), "{error}");
-    assert!(matches!(never.wait().unwrap_err().error, Error::Gone { .. }));
+    let error = never.wait().unwrap_err().error;
+    assert!(matches!(error, Error::Gone { .. }), "{error}");
     println!("lost {error}");
 }
 
@@ -187,7 +189,8 @@ fn kill_many(links: &str, namespaces: [Option<&str>; 2], look: impl Fn(Option<&s
     let mut dice = Dice::new();
     let survivor = Process::start(namespaces[0], &format!("survivor {links}"));
     let address = survivor.hear("address ");
-    let fd_count = survivor.fd_count();
+    let kept = |survivor: &Process| (survivor.count_in("maps", "memfd:"), survivor.fd_count());
+    let before = kept(&survivor);
     let mut met_count = 0;
     for number in 0..kill_count() {
         let victim = Process::start(namespaces[1], &format!("victim {links} {address}"));
@@ -208,8 +211,9 @@ fn kill_many(links: &str, namespaces: [Option<&str>; 2], look: impl Fn(Option<&s
     }
     // What it kept for them is gone as well.
     let until = Instant::now() + PATIENCE;
-    while survivor.count_in("maps", "memfd:packhorse") > 0 || survivor.fd_count() > fd_count {
-        assert!(Instant::now() < until, "{} descriptors, {fd_count} before", survivor.fd_count());
+    while kept(&survivor) != before {
+        let now = kept(&survivor);
+        assert!(Instant::now() < until, "mappings and descriptors: {now:?}, before {before:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
     println!("{links}: {} killed, {met_count} of them had met the survivor", kill_count());
