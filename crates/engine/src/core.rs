@@ -10,8 +10,8 @@ use std::io;
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{About, Burst, Landing, Link, Notice, wide};
 use packhorse_proto::{
-    BufId, Endpoint, Instant, Limits, LinkTraits, Locator, MS, Memory, Opening, PeerId, Place,
-    Settings, SettingsError, Source, TxFrame, TxTrain, wire,
+    BufId, Endpoint, Instant, Limits, LinkTraits, Locator, MS, Memory, Opening, Payload, PeerId,
+    Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, TxFrame, TxTrain, wire,
 };
 
 use crate::counters::Counters;
@@ -525,6 +525,40 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         work
+    }
+
+    /// Posts a send; a small one leaves at once where nothing waits before it. Others leave with `transmit`.
+    #[inline]
+    pub fn post_send(&mut self, now: Instant, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
+        match self.send_lone(now, &spec) {
+            Some(req) => Ok(req),
+            None => self.endpoint.post_send(now, spec),
+        }
+    }
+
+    fn send_lone(&mut self, now: Instant, spec: &SendSpec<'_>) -> Option<ReqId> {
+        let Payload::InPlace { buf, len } = spec.payload else { return None };
+        if len > u64::from(COPY_LEN_MAX) || self.is_blocked() {
+            return None;
+        }
+        let mut head = [0; wire::LONE_HEAD_LEN_MAX];
+        let lone = self.endpoint.post_lone(now, spec, &mut head)?;
+        let frame = &mut self.scratch;
+        frame.clear();
+        frame.extend_from_slice(&head[..lone.head_len]);
+        self.memory.gather(buf.0, 0, len as usize, frame);
+        self.counters.bytes_copied_out += len;
+        let (to, link) = (&lone.to.0, usize::from(lone.link));
+        if self.home.takes(lone.link, to) {
+            self.home.burst.begin(*to);
+            self.home.burst.head(frame);
+            self.flush();
+        } else if !self.links[link].send_lone(to, frame) {
+            self.outboxes[link].burst.begin(*to);
+            self.outboxes[link].burst.head(frame);
+            self.flush();
+        }
+        Some(lone.req)
     }
 
     /// Sends what there is to send, as far as the links take it.
