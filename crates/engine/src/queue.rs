@@ -338,6 +338,9 @@ impl Completions {
 /// What is still pending goes on without being told of; receives are cancelled.
 impl Drop for Completions {
     fn drop(&mut self) {
+        if !self.engine.is_here() {
+            return;
+        }
         let mut inner = self.engine.lock();
         let now = self.engine.now();
         if let Some(writer) = inner.queues.writers.get_mut(self.id.0 as usize) {

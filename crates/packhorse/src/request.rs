@@ -58,8 +58,14 @@ impl Request {
     }
 
     fn take_refusal<B: Buffer>(&mut self) -> Option<Failed<B>> {
-        if !matches!(self.state, State::Refused(..)) {
-            return None;
+        match &self.state {
+            State::Open { shared, .. } if shared.engine.is_here() => return None,
+            State::Open { .. } => {
+                std::mem::forget(self.finish()); // it is the parent's
+                return Some(Failed { error: Error::Inherited, buffer: None });
+            }
+            State::Over => return None,
+            State::Refused(..) => {}
         }
         match std::mem::replace(&mut self.state, State::Over) {
             State::Refused(error, memory) => {
