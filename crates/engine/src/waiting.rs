@@ -164,13 +164,13 @@ impl Engine {
         });
         let mut idle_since = None;
         let mut idle_count = 0_u32;
-        let mut now = self.now();
+        let mut now = Instant(0);
         let result = loop {
             // Reading the clock takes as long as a look at a link in memory: while nothing happens every few looks will do.
             if idle_count.is_multiple_of(LOOKS_PER_TIME) {
                 now = self.now();
             }
-            idle_count += 1;
+            idle_count = idle_count.wrapping_add(1);
             if inner.is_dozing {
                 inner = self.sleep_behind(inner, now, until);
                 idle_count = 0;
