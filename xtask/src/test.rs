@@ -83,6 +83,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "test --quiet --package packhorse --test rails -- --ignored --test-threads 1",
         ))
     });
+    take_if_here(&mut steps, args, "kill -9 over raw Ethernet", &NAMESPACES, || {
+        run_command(cargo("test --quiet --package packhorse --test deaths -- --ignored"))
+    });
     steps.take("the ring in every order of two threads", || {
         let mut tests = cargo("test --quiet --release --package packhorse-link --lib ring");
         // Another configuration of everything: in a folder of its own, so that nothing else is built anew.

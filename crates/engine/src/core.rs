@@ -26,6 +26,8 @@ const BURST_COUNT_MAX: usize = 64;
 /// Frames and bytes of a train at most: what one system call takes.
 const TRAIN_COUNT_MAX: usize = 64;
 const TRAIN_LEN_MAX: usize = 65_000;
+/// A longer train is read by its receiver from our memory, this fast at least: it will not be heard of before.
+const LARGE_BYTES_PER_NS: u64 = 4;
 /// Lone frames received in one turn while granted data is expected.
 const LONE_COUNT_MAX: usize = 8;
 /// Bursts per turn: a turn is bounded work.
@@ -188,6 +190,8 @@ pub struct Core<L, M> {
     costly: Costly,
     /// Links were asked to wake a sleeper.
     is_armed: bool,
+    /// When the receiver of large data will be through with it.
+    answer_by: Instant,
     counters: Counters,
 }
 
@@ -229,6 +233,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             turned_at: now,
             costly,
             is_armed: false,
+            answer_by: now,
             counters: Counters::default(),
         })
     }
@@ -618,6 +623,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 if self.train.count > 1 {
                     self.counters.frames_in_trains += self.train.count as u64;
                 }
+                let train_len = self.train.count * self.train.payload_len as usize;
+                if train_len > len_max {
+                    let copy_ns = train_len as u64 / LARGE_BYTES_PER_NS;
+                    self.answer_by = Instant(self.answer_by.0.max(now.0)) + copy_ns;
+                    return true; // its receiver has enough to begin with
+                }
             } else if self.endpoint.poll_transmit(now, &mut self.tx) {
                 self.put_frame();
                 count += 1;
@@ -725,6 +736,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         sent
+    }
+
+    /// Large data went to a receiver that will take until then to read it: who waits for its answer had better not sleep.
+    #[inline]
+    pub fn answer_by(&self) -> Instant {
+        self.answer_by
     }
 
     /// The time of the last turn.

@@ -11,6 +11,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use packhorse_link::Link;
+use packhorse_link::fork::Mark;
 use packhorse_link::mem::{Memory, Table};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
@@ -155,8 +156,8 @@ impl Inner {
                     let arrival = Arrival { envelope, offset, placed_len, result: Ok(()) };
                     self.on_received(user, arrival, Some(RequestId(overflow_user)), now);
                 }
-                Event::Unlinked { user, failure, .. } => {
-                    self.end(user, Outcome::Unlinked { failure }, now);
+                Event::Unlinked { user, source, failure, .. } => {
+                    self.end(user, Outcome::Unlinked { source, failure }, now);
                 }
                 Event::Closed { clean } => {
                     self.closed = Some(clean);
@@ -211,6 +212,8 @@ impl Inner {
 
 /// An endpoint that many threads may use. Always behind an `Arc`.
 pub struct Engine {
+    /// Of the process that opened it.
+    mark: Mark,
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
     pub(crate) changed: Condvar,
@@ -262,6 +265,7 @@ impl Engine {
             peer_events: std::collections::VecDeque::new(),
         };
         let engine = Arc::new(Self {
+            mark: Mark::new().map_err(system("getting memory that a fork wipes"))?,
             inner: Mutex::new(inner),
             wanted: AtomicU32::new(0),
             changed: Condvar::new(),
@@ -294,7 +298,20 @@ impl Engine {
         self.placement
     }
 
+    /// Whether this is the process that opened it. In one that was forked from that, nothing of it may be used: its threads are
+    /// not there, its lock may be held by one of them, and its links are the parent's.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.mark.is_here()
+    }
+
+    /// # Panics
+    /// In a process that was forked from the one that opened it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        assert!(
+            self.is_here(),
+            "this endpoint belongs to the process that this one was forked from; open another here"
+        );
         if let Ok(inner) = self.inner.try_lock() {
             return inner;
         }
@@ -495,6 +512,9 @@ impl Engine {
 
     /// Throws a claimed message away.
     pub fn discard(&self, claim: Claim) -> Result<(), PostError> {
+        if !self.is_here() {
+            return Err(PostError::Closing);
+        }
         let mut inner = self.lock();
         let now = self.now();
         inner.core.endpoint().discard(now, claim)?;
@@ -514,6 +534,9 @@ impl Engine {
 
     /// Nobody will ask for this request any more; a receive is cancelled, a send goes on.
     pub fn abandon(&self, id: RequestId, is_receive: bool) {
+        if !self.is_here() {
+            return; // the parent goes on with it
+        }
         let mut inner = self.lock();
         let req = inner.requests.pending(id).map(|pending| pending.req);
         inner.requests.detach(id);
@@ -541,6 +564,11 @@ impl Engine {
     /// Who a peer is.
     pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
         self.lock().core.rules().identity_of(peer)
+    }
+
+    /// Where a peer said it is, in its address.
+    pub fn first_locator_of(&self, peer: PeerId) -> Option<packhorse_proto::Locator> {
+        self.lock().core.rules().first_locator_of(peer)
     }
 
     /// Ends what there is with a peer and forgets it.
@@ -610,7 +638,11 @@ impl Engine {
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
         let now = self.now();
         for id in inner.requests.all_pending() {
-            inner.end(id.0, Outcome::Unlinked { failure: Some(Failure::Closing) }, now);
+            inner.end(
+                id.0,
+                Outcome::Unlinked { source: None, failure: Some(Failure::Closing) },
+                now,
+            );
         }
         inner.queues.publish();
         self.release(inner);

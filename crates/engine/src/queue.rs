@@ -202,7 +202,9 @@ impl Inner {
             Outcome::Received { envelope, result, .. } => {
                 (Kind::Received, Some(envelope.source), result)
             }
-            Outcome::Unlinked { failure } => (Kind::Unlinked, None, failure.map_or(Ok(()), Err)),
+            Outcome::Unlinked { source, failure } => {
+                (Kind::Unlinked, source, failure.map_or(Ok(()), Err))
+            }
         };
         let entry = Entry { kind, peer, ..blank(&notify, id, result.map_err(Trouble::Failed), at) };
         self.finish_queued(id, &notify, entry);
@@ -336,6 +338,9 @@ impl Completions {
 /// What is still pending goes on without being told of; receives are cancelled.
 impl Drop for Completions {
     fn drop(&mut self) {
+        if !self.engine.is_here() {
+            return;
+        }
         let mut inner = self.engine.lock();
         let now = self.engine.now();
         if let Some(writer) = inner.queues.writers.get_mut(self.id.0 as usize) {

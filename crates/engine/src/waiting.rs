@@ -177,7 +177,9 @@ impl Engine {
             } else if inner.turn(now) > 0 {
                 idle_since = None;
                 idle_count = 0;
-            } else if now - *idle_since.get_or_insert(now) > self.spin_ns {
+            } else if now - *idle_since.get_or_insert(now) > self.spin_ns
+                && now > inner.core.answer_by()
+            {
                 inner = self.sleep_on_links(inner, now, until);
                 idle_since = None;
                 idle_count = 0;

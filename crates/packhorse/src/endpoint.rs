@@ -40,9 +40,18 @@ impl Shared {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         match (names.get(&peer), self.engine.identity_of(peer)) {
             (Some(name), _) => name.clone(),
-            (None, Some(identity)) => format!("peer {:016x}", identity.endpoint),
+            (None, Some(identity)) => {
+                let locator = self.engine.first_locator_of(peer).unwrap_or_default();
+                format!("peer {:016x} at {}", identity.endpoint, links::locator_text(&locator.0))
+            }
             (None, None) => format!("peer number {}", peer.0),
         }
+    }
+
+    /// In a process that was forked from the one that opened the endpoint, nothing can be done with it.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.engine.is_here() { Ok(()) } else { Err(Error::Inherited) }
     }
 
     fn counters_json(&self) -> String {
@@ -64,6 +73,11 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if !self.shared.engine.is_here() {
+            // A copy in a forked process is left as it is: another thread of the parent may have been about to change it.
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
         if self.log {
             for notice in self.shared.engine.remarks() {
                 eprintln!("packhorse: {notice}");
@@ -144,6 +158,7 @@ impl Endpoint {
 
     /// A peer by its address. Asking twice gives the same peer.
     pub fn peer(&self, address: &Address) -> Result<Peer, Error> {
+        self.shared.check_process()?;
         let id = self.shared.engine.add_peer(address)?;
         let (there, here) = (address.locator.0, self.address().locator.0);
         let (there, here) = (links::locator_text(&there), links::locator_text(&here));
@@ -177,7 +192,7 @@ impl Endpoint {
         options: SendOptions,
     ) -> Sending<B> {
         let memory = buffer.into_memory();
-        if let Err(error) = check_segments(&memory) {
+        if let Err(error) = self.shared.check_process().and_then(|()| check_segments(&memory)) {
             return Sending::refused(error, Some(memory));
         }
         match self.shared.engine.send(spec(peer, tag, options), memory) {
@@ -200,6 +215,7 @@ impl Endpoint {
         bytes: &[u8],
         options: SendOptions,
     ) -> Result<(), Error> {
+        self.shared.check_process()?;
         loop {
             match self.shared.engine.send_copied(spec(peer, tag, options), bytes) {
                 Ok(()) => return Ok(()),
@@ -217,7 +233,8 @@ impl Endpoint {
     /// Receives a message into this buffer. One that is longer ends with [`Error::Truncated`].
     pub fn recv<B: Buffer>(&self, wanted: Wanted, buffer: B) -> Receiving<B> {
         let memory = buffer.into_memory();
-        if let Err(error) = check_segments(&memory).and_then(|()| check_writable(&memory)) {
+        let checked = self.shared.check_process().and_then(|()| check_segments(&memory));
+        if let Err(error) = checked.and_then(|()| check_writable(&memory)) {
             return Receiving::refused(error, Some(memory));
         }
         match self.shared.engine.recv(once(wanted), memory) {
@@ -233,6 +250,7 @@ impl Endpoint {
         buffer: Vec<u8>,
         free_len_min: u64,
     ) -> Result<Many, Error> {
+        self.shared.check_process()?;
         let recv = Recv { uses: Use::Many { free_len_min }, ..once(wanted) };
         match self.shared.engine.recv(recv, buffer.into()) {
             Ok(id) => Ok(Many::new(&self.shared, id)),

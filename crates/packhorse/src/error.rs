@@ -30,6 +30,8 @@ pub enum Error {
     UnknownPeer,
     /// The endpoint is closing or closed.
     Closed,
+    /// This process was forked from the one that opened the endpoint. Open another here.
+    Inherited,
     /// The request was cancelled here.
     Cancelled,
     /// The peer withdrew its side of the message.
@@ -90,6 +92,9 @@ impl fmt::Display for Error {
             ),
             Self::UnknownPeer => f.write_str("no such peer: it was forgotten, or belongs to another endpoint"),
             Self::Closed => f.write_str("this endpoint is closed"),
+            Self::Inherited => f.write_str(
+                "this endpoint belongs to the process that this one was forked from; open another here",
+            ),
             Self::Cancelled => f.write_str("cancelled"),
             Self::CancelledByPeer { peer } => write!(f, "{peer} cancelled its side of the message"),
             Self::Gone { peer, reason } => write!(f, "{peer} is gone: {}", why(*reason)),

@@ -187,6 +187,8 @@ pub enum Event {
         req: ReqId,
         /// As posted.
         user: u64,
+        /// Whom it was to receive from, if from one peer only.
+        source: Option<PeerId>,
         /// `None`: full.
         failure: Option<Failure>,
     },

@@ -267,6 +267,11 @@ impl Endpoint {
         self.rows.get(peer.0).map(|row| row.identity)
     }
 
+    /// Where the peer said it is, in its address: known also when no path leads there any more.
+    pub fn first_locator_of(&self, peer: PeerId) -> Option<Locator> {
+        self.rows.get(peer.0).map(|row| row.first_locator)
+    }
+
     /// Whether the peer has verified itself and its association lives.
     pub fn is_joined(&self, peer: PeerId) -> bool {
         self.rows.get(peer.0).is_some_and(|row| row.phase == Phase::Joined)

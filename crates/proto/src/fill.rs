@@ -412,7 +412,8 @@ impl Endpoint {
         if receive.entry.is_none() && receive.in_use_count == 0 && receive.is_full() {
             let req = ReqId(self.receives.key(slot));
             let receive = self.receives.remove(slot);
-            self.events.push_back(Event::Unlinked { req, user: receive.user, failure: None });
+            let (user, source) = (receive.user, receive.source);
+            self.events.push_back(Event::Unlinked { req, user, source, failure: None });
         }
     }
 

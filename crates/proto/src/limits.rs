@@ -60,6 +60,8 @@ pub struct Settings {
     pub grant_ahead_len: u32,
     /// With `grant_len`: bytes that links send in one go; a grant is whole trains if it can.
     pub grant_train_len: u32,
+    /// Bytes per grant where a link that never loses a frame leads to the sender, and as many again ahead; 0: as elsewhere.
+    pub grant_free_len: u32,
     /// Grants open per message: MX's 4.
     pub grants_in_flight: u32,
     /// Who is granted next.
@@ -97,6 +99,7 @@ impl Default for Settings {
             grant_len: 0,
             grant_ahead_len: 0,
             grant_train_len: 0,
+            grant_free_len: 0,
             grants_in_flight: 4,
             grant_policy: GrantPolicy::SmallestFirst,
             ack_every: 8,

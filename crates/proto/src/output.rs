@@ -535,7 +535,9 @@ impl Endpoint {
             if room < PIECE_LEN_MIN && !frame.is_fresh() {
                 return false;
             }
-            (0, (room as u64).min(send.total))
+            // Where nothing is lost a grant comes soon, and what it asks for is not copied on its way (PROTOCOL §8.1).
+            let len = if active.paths[index].is_reliable { 0 } else { room as u64 };
+            (0, len.min(send.total))
         } else {
             head.class = Class::Fragment;
             let Some(room) = room.checked_sub(wire::fragment_head_len(has_immediate)) else {

@@ -428,7 +428,7 @@ impl Endpoint {
                 placed_len: 0,
                 result: Err(failure),
             },
-            _ => Event::Unlinked { req, user, failure: Some(failure) },
+            _ => Event::Unlinked { req, user, source: receive.source, failure: Some(failure) },
         });
     }
 

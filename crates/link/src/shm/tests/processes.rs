@@ -59,7 +59,7 @@ impl Drop for Other {
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     if role.contains("filtered") {
-        forbid_reading();
+        forbid_reading().unwrap();
     }
     let mut link = open();
     let hex: String = link.locator().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -75,7 +75,7 @@ fn role() {
             for frame in arrived.whole(0) {
                 match frame {
                     b"die" => std::process::abort(),
-                    b"filter" => forbid_reading(),
+                    b"filter" => forbid_reading().unwrap(),
                     b"stream" => stream = Some((arrived.from, 0)),
                     b"hi" => {}
                     [b'm', b'e', b'e', b't', other @ ..] => {
