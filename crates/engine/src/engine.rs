@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -20,10 +20,12 @@ use packhorse_proto::{
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::bell::Bell;
 use crate::core::{Core, OpenError};
+use crate::crowd::Crowd;
 use crate::doze::Doze;
 use crate::entry::Kind;
-use crate::helper::Helper;
+use crate::helper::{Helper, HelperCpus};
 use crate::pairs::Rejected;
 use crate::queue::{Notify, Queues};
 use crate::requests::{Arrival, Outcome, RequestId, Requests};
@@ -47,6 +49,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who turns it.
     pub placement: Placement,
+    /// On which cores the helper may run.
+    pub helper_cpus: HelperCpus,
     /// A thread that waits spins so long before it sleeps.
     pub spin_ns: u64,
     /// Who this endpoint is; drawn if not given.
@@ -61,6 +65,7 @@ impl Default for Config {
             settings: Settings::default(),
             limits: Limits::default(),
             placement: Placement::default(),
+            helper_cpus: HelperCpus::default(),
             spin_ns: 50_000,
             identity: None,
             check_all: true,
@@ -116,6 +121,8 @@ pub(crate) struct Inner {
     pub(crate) wakers: Vec<Waker>,
     /// An application thread drives, and dozes at the moment.
     pub(crate) is_dozing: bool,
+    /// Somebody sleeps, or is about to, in a loop of its own.
+    pub(crate) is_bell_armed: bool,
     /// Threads that wait for another's driving.
     pub(crate) sleeper_count: u32,
     /// Requests ended since the sleepers were told.
@@ -217,17 +224,23 @@ pub struct Engine {
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
     pub(crate) changed: Condvar,
+    /// Where application threads sleep, and where the helper does.
     pub(crate) doze: Doze,
+    pub(crate) helper_doze: Doze,
+    pub(crate) bell: Bell,
     pub(crate) helper: Helper,
+    pub(crate) helper_cpus: HelperCpus,
+    pub(crate) crowd: Crowd,
     pub(crate) spin_ns: u64,
-    pub(crate) placement: Placement,
+    /// When an application thread last asked without waiting.
+    pub(crate) asked_at_ns: AtomicU64,
     origin_ns: u64,
     address: Address,
 }
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("placement", &self.placement).finish_non_exhaustive()
+        f.debug_struct("Engine").field("placement", &self.placement()).finish_non_exhaustive()
     }
 }
 
@@ -240,6 +253,8 @@ impl Engine {
         let fds = links.iter().filter_map(|link| link.wake_fd()).map(|fd| fd.try_clone_to_owned());
         let fds = fds.collect::<io::Result<Vec<OwnedFd>>>();
         let doze = fds.and_then(Doze::new).map_err(system("making a wake descriptor"))?;
+        let helper_doze = doze.twin().map_err(system("making a wake descriptor"))?;
+        let bell = doze.with_links(Bell::new).map_err(system("making a wake descriptor"))?;
         let opening = draw_opening(config.identity, &links).map_err(system("getrandom"))?;
         let origin_ns = monotonic_ns();
         let payload_check = settings.payload_check;
@@ -259,6 +274,7 @@ impl Engine {
             queues: Queues::default(),
             wakers: Vec::new(),
             is_dozing: false,
+            is_bell_armed: false,
             sleeper_count: 0,
             has_news: false,
             closed: None,
@@ -270,9 +286,13 @@ impl Engine {
             wanted: AtomicU32::new(0),
             changed: Condvar::new(),
             doze,
+            helper_doze,
+            bell,
             helper: Helper::default(),
+            helper_cpus: config.helper_cpus,
+            crowd: Crowd::default(),
             spin_ns: config.spin_ns,
-            placement: config.placement,
+            asked_at_ns: AtomicU64::new(0),
             origin_ns,
             address,
         });
@@ -295,7 +315,19 @@ impl Engine {
 
     /// Who turns it.
     pub fn placement(&self) -> Placement {
-        self.placement
+        if self.helper.baton.is_present() { Placement::Thread } else { Placement::Inline }
+    }
+
+    /// Changes who turns it: starts or resumes the helper, or lets it pause. What peers were told at first contact stays: they
+    /// give one that was opened with a helper less time to answer, so a long pause is better opened without.
+    pub fn set_placement(self: &Arc<Self>, placement: Placement) -> io::Result<()> {
+        match placement {
+            Placement::Thread => Helper::start(self),
+            Placement::Inline => {
+                self.run_errand(self.helper.baton.pause());
+                Ok(())
+            }
+        }
     }
 
     /// Whether this is the process that opened it. In one that was forked from that, nothing of it may be used: its threads are
@@ -325,6 +357,9 @@ impl Engine {
     pub(crate) fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         let has_news = std::mem::take(&mut inner.has_news);
         let (is_dozing, sleeper_count) = (inner.is_dozing, inner.sleeper_count);
+        if inner.is_bell_armed {
+            self.keep_bell(&mut inner, has_news);
+        }
         if inner.wakers.is_empty() {
             drop(inner);
         } else {
@@ -351,9 +386,15 @@ impl Engine {
             inner.core.transmit(now);
         }
         inner.settle(now);
-        let timeout = inner.core.next_timeout();
+        // What could not leave now is due now, for whoever sleeps.
+        let is_left = !may_wait && inner.core.has_output();
+        let due = if is_left { Instant(0) } else { inner.core.next_timeout() };
+        // Whoever sleeps in a loop of its own and has nobody to drive for it does not know of new timers.
+        inner.has_news |= inner.is_bell_armed && !self.helper.baton.is_present();
         self.release(inner);
-        self.doze.wake_before(timeout);
+        self.doze.wake_before(due);
+        self.helper_doze.wake_before(due);
+        self.run_errand(self.helper.baton.on_pending(true));
     }
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
@@ -490,7 +531,7 @@ impl Engine {
         if found.is_some() {
             return found;
         }
-        inner.turn(self.now());
+        let mut inner = self.turn_as_application(inner, self.now());
         let found = inner.core.endpoint().probe(criteria);
         self.release(inner);
         found
@@ -504,7 +545,7 @@ impl Engine {
         if found.is_some() {
             return found;
         }
-        inner.turn(now);
+        let mut inner = self.turn_as_application(inner, now);
         let found = inner.core.endpoint().claim(now, criteria);
         self.release(inner);
         found
@@ -632,7 +673,7 @@ impl Engine {
 
     /// Ends the helper and closes the links, whoever still holds requests. For the last owner, after closing.
     pub fn stop(&self) {
-        self.helper.end(&self.doze);
+        self.helper.end(self);
         let mut inner = self.lock();
         inner.core.drop_links();
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.

@@ -325,6 +325,12 @@ impl Completions {
         self.engine.drive_until(longest, |_| (!ring.is_empty()).then_some(())).is_some()
     }
 
+    /// Before sleeping on [`Engine::wake_fd`]: as [`Engine::arm`], and false also if there is something to read.
+    pub fn arm(&mut self) -> bool {
+        let ring = &self.ring;
+        self.engine.arm_if(|_| ring.is_empty())
+    }
+
     #[cold]
     fn fetch_spilled(&mut self) {
         let mut inner = self.engine.lock();

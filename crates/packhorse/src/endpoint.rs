@@ -1,12 +1,13 @@
 //! The endpoint.
 
 use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use packhorse_engine::{Engine, Recv, Send};
+use packhorse_engine::{Engine, Placement, Recv, Send};
 use packhorse_link::mem::Memory;
 use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Use};
 
@@ -270,9 +271,53 @@ impl Endpoint {
         Some(Claimed { shared, claim: Some(claim), envelope: envelope.into() })
     }
 
-    /// Gives the endpoint some time: for [`Placement::Inline`](crate::Placement::Inline) while computing. Returns how much it did.
+    /// Gives the endpoint some time: for [`Placement::Inline`] while computing. Returns how much it did.
     pub fn turn(&self) -> usize {
         self.shared.engine.turn()
+    }
+
+    /// Who turns it when nobody waits.
+    pub fn placement(&self) -> Placement {
+        self.shared.engine.placement()
+    }
+
+    /// Changes that: starts or resumes the helper thread, or lets it pause. Peers were told at first contact whether there was
+    /// one, and give an endpoint that had less time to answer ([`Builder::gone_after`]): do not pause it for long.
+    pub fn set_placement(&self, placement: Placement) -> Result<(), Error> {
+        let what = "starting the helper thread";
+        self.shared.engine.set_placement(placement).map_err(|error| Error::System { what, error })
+    }
+
+    /// For event loops (`poll`, `epoll`): readable when a request has ended; without a helper also when the endpoint should be
+    /// turned. Only after [`arm`](Self::arm), once for each time.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.shared.engine.wake_fd()
+    }
+
+    /// Before each sleep on [`wake_fd`](Self::wake_fd). False: something may have happened already, so test first. Requests must
+    /// be tested *after* it said true, too, for one may have ended just before:
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use packhorse::{Endpoint, Wanted};
+    /// # let (a, b) = (Endpoint::local()?, Endpoint::local()?);
+    /// # let to_b = a.peer(&b.address())?;
+    /// # a.send_copy(to_b, 1, b"hello")?;
+    /// let mut coming = b.recv(Wanted::tag(1), vec![0; 10]);
+    /// let message = loop {
+    ///     let is_armed = b.arm();
+    ///     match coming.test() {
+    ///         Some(message) => break message?,
+    ///         None if is_armed => { /* sleep until b.wake_fd() is readable */ }
+    ///         None => {}
+    ///     }
+    /// };
+    /// # assert_eq!(message.buffer, b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn arm(&self) -> bool {
+        self.shared.engine.arm()
     }
 
     /// Counters by name: the protocol's, the engine's, the links'.

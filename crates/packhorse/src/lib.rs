@@ -64,7 +64,7 @@ pub use endpoint::{Claimed, Endpoint, Peer, SendOptions};
 pub use error::{Error, Failed};
 pub use links::kinds;
 pub use many::{Many, Piece};
-pub use packhorse_engine::Placement;
+pub use packhorse_engine::{HelperCpus, Placement};
 pub use packhorse_link::faults::Faults;
 pub use packhorse_proto::{Address, AddressError, Limits, Settings};
 pub use paths::{Path, State as PathState};
