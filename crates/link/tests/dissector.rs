@@ -11,7 +11,7 @@ use packhorse_link::pcapng::{LinkType, Writer as Capture};
 use packhorse_link::udp::{Udp, UdpConfig};
 use packhorse_link::{Burst, Link};
 use packhorse_proto::wire::{
-    AckRepr, Class, FoundRepr, Header, HelloRepr, MessageHead, WelcomeRepr, Writer, seal,
+    AckRepr, Class, FoundRepr, Header, HelloRepr, Lane, MessageHead, WelcomeRepr, Writer, seal,
 };
 use packhorse_proto::{Address, Identity, Locator, Secret, Space, Tag};
 
@@ -100,7 +100,7 @@ fn messages() -> Vec<Case> {
         case(
             4,
             b"0123456789",
-            |w| w.data(5, 10, 1 << 40),
+            |w| w.data(Lane::Message, 5, 10, 1 << 40),
             &[
                 ("packhorse.record", "Data"),
                 ("packhorse.data.offset", "1099511627776"),
@@ -127,7 +127,7 @@ fn control() -> Case {
         &[0; 12],
         |w| {
             w.ack(&ack, &[(3, 4), (5, 6)]);
-            w.grant(9, 8192, 65_536);
+            w.grant(Lane::Message, 9, 8192, 65_536);
             w.done(10, 1);
             w.cancel(11);
             w.refuse(12, 500);

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::region::{Denial, RegionId};
 use crate::types::{BufId, Criteria, Identity, Locator, PeerId, ReqId, Space, Tag};
 
 /// When a send is complete (PROTOCOL §7.3).
@@ -102,6 +103,8 @@ pub enum Failure {
     Closed,
     /// This endpoint was closed.
     Closing,
+    /// The peer did not do it (one-sided operations).
+    Denied(Denial),
 }
 
 /// On what evidence a peer is gone (PROTOCOL §4.2).
@@ -190,6 +193,32 @@ pub enum Event {
         /// `None`: full.
         failure: Option<Failure>,
     },
+    /// A one-sided operation ended.
+    Operated {
+        /// The request.
+        req: ReqId,
+        /// As posted.
+        user: u64,
+        /// With whose memory.
+        peer: PeerId,
+        /// How. If well, its bytes are in their place.
+        result: Result<(), Failure>,
+    },
+    /// A peer put something into a region, with an immediate; it is there.
+    Written {
+        /// Which region.
+        region: RegionId,
+        /// As exposed.
+        user: u64,
+        /// Who.
+        peer: PeerId,
+        /// Where in the region.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+        /// 64 bits beside them.
+        immediate: u64,
+    },
     /// A peer verified itself: a new association.
     Joined {
         /// Who.
@@ -225,6 +254,8 @@ pub enum PostError {
     },
     /// The handle names nothing (any more).
     UnknownHandle,
+    /// There is no such atomic operation on such elements, they are too many, or operands are missing.
+    BadAtomic,
 }
 
 /// Why a peer could not be added.
@@ -477,6 +508,12 @@ counters! {
     bytes_placed,
     /// Of these, bytes that had landed in place before their frame was looked at.
     bytes_landed,
+    /// One-sided operations posted.
+    operations_out,
+    /// Requests of peers' one-sided operations whose turn came.
+    requests_in,
+    /// Of these, requests that were not permitted.
+    requests_denied,
     /// Most payload held at once.
     held_len_peak,
     /// Most envelopes held at once.

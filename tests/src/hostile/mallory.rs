@@ -4,7 +4,7 @@
 //! them, or numbers near them, where the protocol would believe them most.
 
 use packhorse_proto::wire::{
-    AckRepr, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr,
+    AckRepr, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr, Lane,
     MessageHead, Record, VERSION, WelcomeRepr, Writer, seal, wants_crc,
 };
 use packhorse_proto::{Address, Locator, Secret, Space, Tag};
@@ -170,11 +170,16 @@ impl Mallory {
         match kind {
             0..=2 => write_ack(writer, script),
             3..=6 => write_message(writer, body, script),
-            7..=8 => writer.grant(message(script), script.wide(), script.wide().min(1 << 40)),
+            7..=8 => writer.grant(
+                lane(script),
+                message(script),
+                script.wide(),
+                script.wide().min(1 << 40),
+            ),
             9..=10 => {
                 let len = script.half() % 1_000;
                 body.resize(body.len() + usize::from(len), 0xEE);
-                writer.data(message(script), len, script.wide());
+                writer.data(lane(script), message(script), len, script.wide());
             }
             11 => writer.done(message(script), script.byte() & 3),
             12 => writer.cancel(message(script)),
