@@ -108,6 +108,12 @@ impl Ledger {
                 entry.state = if collects { State::Full } else { State::Ended };
             }
             Event::Unlinked { user, .. } => self.end(user, event),
+            Event::Operated { user, .. } => self.end(user, event),
+            Event::Written { user, offset, len, .. } => {
+                let entry = self.entries[user as usize];
+                let end = offset.checked_add(len).expect("an offset within memory");
+                assert!(end <= entry.len, "written beyond {} bytes: {event:?}", entry.len);
+            }
             Event::Joined { .. } | Event::Left { .. } | Event::Closed { .. } => {}
         }
     }

@@ -37,7 +37,7 @@ impl Engine {
         self.helper.on_drive(&self.doze);
         let mut inner = self.lock();
         let work = inner.turn(self.now());
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         self.release(inner);
         self.helper.on_leave(is_pending);
         work
@@ -48,12 +48,12 @@ impl Engine {
         let Ok(mut inner) = self.inner.try_lock() else { return };
         self.helper.on_drive(&self.doze);
         inner.turn(self.now());
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         self.release(inner);
         self.helper.on_leave(is_pending);
     }
 
-    fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
+    pub(crate) fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
         if let Some(result) = ready(&mut inner) {
             return Some(result);
@@ -61,7 +61,7 @@ impl Engine {
         self.helper.on_drive(&self.doze);
         inner.turn(self.now());
         let result = ready(&mut inner);
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         self.release(inner);
         self.helper.on_leave(is_pending);
         result
@@ -181,7 +181,7 @@ impl Engine {
             }
             inner = self.let_others_in(inner);
         };
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
         self.release(inner);

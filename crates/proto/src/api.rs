@@ -139,6 +139,17 @@ pub struct Envelope {
     pub len: u64,
 }
 
+/// The one-sided operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationKind {
+    /// Bytes went into a peer's memory.
+    Put,
+    /// Bytes came out of a peer's memory.
+    Get,
+    /// A peer's memory was computed with.
+    Atomic,
+}
+
 /// Something the application waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -201,6 +212,10 @@ pub enum Event {
         user: u64,
         /// With whose memory.
         peer: PeerId,
+        /// What it was.
+        kind: OperationKind,
+        /// Bytes it was about.
+        len: u64,
         /// How. If well, its bytes are in their place.
         result: Result<(), Failure>,
     },

@@ -107,7 +107,7 @@ impl Datatype {
     }
 
     /// Bytes of an element.
-    pub const fn len(self) -> usize {
+    pub const fn width(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
             Self::I16 | Self::U16 => 2,

@@ -342,6 +342,11 @@ impl Endpoint {
         (self.held.used_len(), self.envelope_count)
     }
 
+    /// What peers' one-sided operations make us hold now: requests, bytes of answers.
+    pub fn served(&self) -> (u32, u64) {
+        (self.served_count, self.results.used_len())
+    }
+
     /// The bytes of a pooled piece of a frame's body.
     pub fn pooled(&self, slot: u32) -> &[u8] {
         match slot & RESULT_BIT {

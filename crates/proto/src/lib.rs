@@ -71,8 +71,8 @@ mod wraps;
 
 pub use api::{
     Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
-    Opening, PathError, PathInfo, PathState, Payload, PeerError, Piece, PostError, RecvSpec,
-    SendSpec, Source, TxFrame, Use,
+    Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece, PostError,
+    RecvSpec, SendSpec, Source, TxFrame, Use,
 };
 pub use atomic::{AtomicOp, Datatype};
 pub use endpoint::Endpoint;

@@ -14,7 +14,7 @@
 
 use alloc::vec::Vec;
 
-use crate::api::{Event, Failure, Payload, PostError, Source};
+use crate::api::{Event, Failure, OperationKind, Payload, PostError, Source};
 use crate::arrival::number_key;
 use crate::atomic::{AtomicOp, Datatype};
 use crate::content::Content;
@@ -187,7 +187,7 @@ impl Endpoint {
         let wanted = |is_wanted: bool| if is_wanted { len as usize } else { 0 };
         let makes_sense = op.takes(datatype)
             && len > 0
-            && (len as usize).is_multiple_of(datatype.len())
+            && (len as usize).is_multiple_of(datatype.width())
             && len as usize <= atomic_len_max(op)
             && operand.len() == wanted(op.writes())
             && compare.len() == wanted(op.compares());
@@ -495,14 +495,19 @@ impl Endpoint {
 
     fn end_operation(&mut self, slot: u32) {
         let req = ReqId(self.operations.key(slot) | OPERATION_BIT);
-        let Operation { deed, to, user, failure, .. } = self.operations.remove(slot);
+        let Operation { deed, to, total, user, failure, .. } = self.operations.remove(slot);
         if let Deed::Atomic { pool, .. } | Deed::Put { bytes: Bytes::Pool(pool), .. } = deed {
             self.copied.release(pool);
         }
         let active = self.rows[to.peer.0].active;
         self.actives[active].side_mut().operation_count -= 1;
-        let result = failure.map_or(Ok(()), Err);
-        self.events.push_back(Event::Operated { req, user, peer: to.peer, result });
+        let kind = match deed {
+            Deed::Put { .. } => OperationKind::Put,
+            Deed::Get { .. } => OperationKind::Get,
+            Deed::Atomic { .. } => OperationKind::Atomic,
+        };
+        let (peer, len, result) = (to.peer, total, failure.map_or(Ok(()), Err));
+        self.events.push_back(Event::Operated { req, user, peer, kind, len, result });
     }
 
     /// Cancels an operation. What the peer has heard of it may be done or not.

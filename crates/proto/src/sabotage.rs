@@ -52,8 +52,6 @@ impl Sabotage {
         Self::GoodbyeBeforeAcceptance,
         Self::LossNeverDetected,
         Self::DoneTooEarly,
-        Self::RequestCarriedOutAgain,
-        Self::PermissionNotAsked,
     ];
 }
 

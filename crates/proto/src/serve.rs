@@ -308,7 +308,7 @@ impl Endpoint {
         let len = total as usize;
         let (given, compare) = body.split_at(len.min(body.len()));
         let mut out = (result != NONE).then(|| self.results.bytes_mut(result));
-        memory.update(at, len, datatype.len(), &mut |there| {
+        memory.update(at, len, datatype.width(), &mut |there| {
             if let Some(out) = &mut out {
                 out.copy_from_slice(there);
             }
@@ -462,7 +462,7 @@ fn check_atomic(op: u8, datatype: u8, total: u32, body_len: u16) -> Option<Atomi
     let operand_count = usize::from(op.writes()) + usize::from(op.compares());
     let makes_sense = op.takes(datatype)
         && (1..=atomic_len_max(op)).contains(&total)
-        && total.is_multiple_of(datatype.len())
+        && total.is_multiple_of(datatype.width())
         && usize::from(body_len) == operand_count * total;
     makes_sense.then_some(op)
 }

@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use packhorse_link::pcapng;
 use packhorse_link::sim::{Event, Port, What};
 use packhorse_proto::wire::{
-    Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, FrameView, MessageHead, Record,
+    Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, FrameView, MessageHead, Record, RequestHead,
 };
 use packhorse_proto::{Instant, Secret};
 

@@ -81,7 +81,7 @@ impl RequestHead {
     }
 }
 
-/// Atomic: what was there is wanted.
+/// Atomic: what was there is wanted. Stands behind the datatype.
 const FETCH: u64 = 1;
 
 /// The record of a one-sided operation from its words. `None` only if there are too few, which the shapes exclude.
@@ -134,7 +134,7 @@ impl Writer<'_> {
     pub fn request(&mut self, head: &RequestHead) {
         let RequestHead { number, key, target, action } = *head;
         let with = |kind: u8, immediate: Option<u64>| {
-            kind | u8::from(immediate.is_some()) * kind::WITH_IMMEDIATE
+            kind | (u8::from(immediate.is_some()) * kind::WITH_IMMEDIATE)
         };
         match action {
             Action::Put { immediate, len } => {
