@@ -299,18 +299,13 @@ impl Endpoint {
             }
             Deed::Put { immediate, .. } => immediate.is_some(),
         };
-        let whole_len = (wire::put_head_len(immediate) as u64).saturating_add(left);
-        if operation.cut_len == 0 {
-            if whole_len <= room as u64 {
-                return Some((Form::Whole, left as u32));
-            }
-            if left > u64::from(self.settings.eager_len_max) {
-                let is_room = wire::put_ask_head_len(immediate) <= room;
-                return is_room.then_some((Form::Ask, 0));
-            }
-            if whole_len <= frame.fresh_room() as u64 {
-                return None; // not cut for want of a frame of its own
-            }
+        if operation.total <= REQUEST_LEN_MAX as u64 {
+            let len = wire::put_head_len(immediate) + left as usize;
+            return (len <= room).then_some((Form::Whole, left as u32));
+        }
+        if operation.total > u64::from(self.settings.eager_len_max) {
+            let len = wire::put_ask_head_len(immediate);
+            return (len <= room).then_some((Form::Ask, 0));
         }
         let room = room.checked_sub(wire::put_part_head_len(immediate))?.min(REQUEST_LEN_MAX);
         let len = left.min(room as u64);
@@ -338,12 +333,6 @@ impl Endpoint {
         let (head, body) = self.request_head(slot);
         let len = body.map_or(0, |(_, len)| len);
         if head.head_len() + len > frame.room() {
-            let is_hopeless = head.head_len() + len > frame.fresh_room();
-            if self.requests[slot].form == Form::Whole && is_hopeless {
-                // Frames have become shorter since it was first sent: its bytes must come in several.
-                self.requests[slot].form = Form::Ask;
-                return self.write_request(row, index, slot, frame);
-            }
             return false;
         }
         frame.writer.request(&head);

@@ -682,7 +682,7 @@ impl Frame<'_> {
     }
 
     /// Room of a frame that holds nothing yet.
-    pub(crate) fn fresh_room(&self) -> usize {
+    fn fresh_room(&self) -> usize {
         self.frame_len.saturating_sub(self.bare_len)
     }
 

@@ -470,7 +470,7 @@ fn many_operations_take_turns_within_their_bound() {
 }
 
 #[test]
-fn a_put_that_fits_no_frame_any_more_is_granted() {
+fn a_put_fits_the_shortest_frames() {
     let mut net = Net::joined();
     let (_, buf) = net.expose(B, KEY, 4096);
     net.drop_where(|sight| sight.bytes.len() > 1300); // long frames do not pass from now on
