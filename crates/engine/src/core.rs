@@ -89,6 +89,16 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
         self.memory.place(to.buf.0, to.offset, bytes);
     }
 
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        self.memory.update(at.buf.0, at.offset, len, width, change);
+    }
+
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         crc32c::crc32c_append(crc, bytes)
     }

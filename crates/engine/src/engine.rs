@@ -26,6 +26,7 @@ use crate::crowd::Crowd;
 use crate::doze::Doze;
 use crate::entry::Kind;
 use crate::helper::{Helper, HelperCpus};
+use crate::onesided::{Regions, Written};
 use crate::pairs::Rejected;
 use crate::queue::{Notify, Queues};
 use crate::requests::{Arrival, Outcome, RequestId, Requests};
@@ -117,6 +118,8 @@ pub(crate) struct Inner {
     pub(crate) core: DynCore,
     pub(crate) requests: Requests,
     pub(crate) queues: Queues,
+    /// Memory exposed to peers.
+    pub(crate) regions: Regions,
     /// To be woken when the lock is free.
     pub(crate) wakers: Vec<Waker>,
     /// An application thread drives, and dozes at the moment.
@@ -165,6 +168,13 @@ impl Inner {
                 }
                 Event::Unlinked { user, source, failure, .. } => {
                     self.end(user, Outcome::Unlinked { source, failure }, now);
+                }
+                Event::Operated { user, peer, kind, len, result, .. } => {
+                    self.end(user, Outcome::Operated { peer, kind, len, result }, now);
+                }
+                Event::Written { region, peer, offset, len, immediate, .. } => {
+                    let written = Written { peer, offset, len, immediate };
+                    self.on_written(region, written, now);
                 }
                 Event::Closed { clean } => {
                     self.closed = Some(clean);
@@ -272,6 +282,7 @@ impl Engine {
             core,
             requests: Requests::default(),
             queues: Queues::default(),
+            regions: Regions::default(),
             wakers: Vec::new(),
             is_dozing: false,
             is_bell_armed: false,
@@ -399,7 +410,7 @@ impl Engine {
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
     /// comes by soon. Then the time of the last turn will do: reading the clock costs as much as the post.
-    fn send_time(&self, inner: &Inner, peer: PeerId) -> (Instant, bool) {
+    pub(crate) fn send_time(&self, inner: &Inner, peer: PeerId) -> (Instant, bool) {
         if inner.core.rules().is_busy(peer) && self.is_driven_soon(inner) {
             (inner.core.turned_at(), true)
         } else {
@@ -678,6 +689,7 @@ impl Engine {
         inner.core.drop_links();
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
         let now = self.now();
+        inner.drop_regions();
         for id in inner.requests.all_pending() {
             inner.end(
                 id.0,

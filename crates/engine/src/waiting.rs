@@ -84,7 +84,7 @@ impl Engine {
         }
     }
 
-    fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
+    pub(crate) fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
         let result = ready(&mut inner);
         let now = self.now();
@@ -114,14 +114,14 @@ impl Engine {
         now: Instant,
     ) -> MutexGuard<'a, Inner> {
         inner.turn(now);
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
         inner
     }
 
     /// A thread that made a turn leaves the engine to itself.
     fn leave(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         self.release(inner);
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
     }
@@ -247,7 +247,7 @@ impl Engine {
                 spin.look_count = 0; // who was let in may have told the rules a later time
             }
         };
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
         self.release(inner);

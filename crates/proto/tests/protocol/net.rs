@@ -85,6 +85,22 @@ impl Memory for Ram {
         self.placed_len += bytes.len() as u64;
     }
 
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        _width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        let buffer =
+            self.buffers[at.buf.0 as usize].as_mut().expect("used after it was given back");
+        let bytes = &mut buffer[at.offset as usize..at.offset as usize + len];
+        let mut copy = bytes.to_vec();
+        if change(&mut copy) {
+            bytes.copy_from_slice(&copy);
+        }
+    }
+
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         bytes.iter().fold(crc, |crc, &byte| crc.rotate_left(5) ^ u32::from(byte))
     }
