@@ -477,6 +477,12 @@ counters! {
     bytes_placed,
     /// Of these, bytes that had landed in place before their frame was looked at.
     bytes_landed,
+    /// Bytes of streams lent to their reader straight from a frame.
+    stream_bytes_lent,
+    /// Bytes of streams that came before they were wanted, and were held.
+    stream_bytes_held,
+    /// Chunks of streams posted.
+    stream_chunks_out,
     /// Most payload held at once.
     held_len_peak,
     /// Most envelopes held at once.

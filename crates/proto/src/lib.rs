@@ -55,6 +55,8 @@ mod sabotage;
 mod sent;
 mod siphash;
 mod slab;
+mod streams;
+mod streams_out;
 mod train;
 mod turns;
 mod types;
@@ -74,8 +76,10 @@ pub use landing::Landing;
 pub use limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};
 pub use pairs::PATH_COUNT_MAX;
 pub use sabotage::Sabotage;
+pub use streams::{StreamBreak, StreamFront, StreamInfo};
+pub use streams_out::StreamError;
 pub use train::TxTrain;
 pub use types::{
-    ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Locator, Memory,
-    PeerId, Place, ReqId, Secret, Space, Tag,
+    ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Lending, Locator,
+    Memory, OutStreamId, PeerId, Place, ReqId, Secret, Space, StreamId, Tag,
 };

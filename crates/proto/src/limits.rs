@@ -22,6 +22,8 @@ pub struct Limits {
     pub copied_len_max: u64,
     /// Granted bytes not yet arrived, all senders together (PROTOCOL §8.3).
     pub grant_len_max: u64,
+    /// Bytes of streams that were sent here and not read yet, of one sender (PROTOCOL §12.3).
+    pub stream_len_max: u64,
 }
 
 impl Default for Limits {
@@ -32,6 +34,7 @@ impl Default for Limits {
             peer_count_max: 1 << 20,
             copied_len_max: 16 << 20,
             grant_len_max: 160 << 10,
+            stream_len_max: 256 << 10,
         }
     }
 }
@@ -166,7 +169,7 @@ impl Limits {
     /// Checks what the rest of the code relies on: progress must be possible within the limits.
     pub fn check(&self, settings: &Settings) -> Result<(), SettingsError> {
         let frame = u64::from(settings.frame_len_max);
-        let rules: [(&'static str, bool, &'static str); 4] = [
+        let rules: [(&'static str, bool, &'static str); 5] = [
             (
                 "held_len_max",
                 self.held_len_max >= u64::from(settings.eager_len_max).max(frame),
@@ -175,6 +178,7 @@ impl Limits {
             ("envelope_count_max", self.envelope_count_max >= 4, "at least 4"),
             ("peer_count_max", (1..1 << 24).contains(&self.peer_count_max), "1 to 16777215"),
             ("grant_len_max", self.grant_len_max >= frame, "at least a frame"),
+            ("stream_len_max", self.stream_len_max >= 1024, "at least 1024"),
         ];
         match rules.iter().find(|(_, holds, _)| !holds) {
             Some(&(name, _, must)) => Err(SettingsError { name, must }),

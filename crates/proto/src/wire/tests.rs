@@ -113,6 +113,7 @@ fn plain_head_len(record: &Record<'_>) -> usize {
         Record::Cancel { .. } => CANCEL_HEAD_LEN,
         Record::Refuse { .. } | Record::Recall { .. } => TURN_HEAD_LEN,
         Record::Query { .. } => QUERY_HEAD_LEN,
+        Record::StreamCredit { .. } => STREAM_CREDIT_HEAD_LEN,
         Record::Found(_) => FOUND_HEAD_LEN,
         Record::Challenge { .. } => CHALLENGE_HEAD_LEN,
         Record::Echo { .. } => ECHO_HEAD_LEN,
@@ -157,7 +158,7 @@ fn any_message() -> impl Strategy<Value = Sample> {
 
 fn any_control() -> impl Strategy<Value = Sample> {
     let numbers = (any::<u8>(), any::<u16>(), any::<u32>(), any::<u32>(), any::<[u64; 3]>());
-    (0..13_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
+    (0..14_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
         |(which, (a, order, message, query, [x, y, z]), immediate, none, len)| {
             let (space, tag) = (Space(a), Tag(x));
             let record = match which {
@@ -180,7 +181,8 @@ fn any_control() -> impl Strategy<Value = Sample> {
                     none,
                 }),
                 10 => Record::Goodbye { message },
-                11 => Record::PathChallenge { path: a, nonce: x },
+                11 => Record::StreamCredit { limit: x },
+                12 => Record::PathChallenge { path: a, nonce: x },
                 _ => Record::PathResponse { path: a, nonce: x },
             };
             let has_body = matches!(record, Record::Pad | Record::Data { .. });

@@ -13,5 +13,6 @@ mod net;
 mod one_by_one;
 mod paths;
 mod reliability;
+mod streams;
 mod trains;
 mod turns;
