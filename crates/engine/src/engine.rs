@@ -21,8 +21,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::core::{Core, OpenError};
 use crate::doze::Doze;
+use crate::entry::Kind;
 use crate::helper::Helper;
 use crate::pairs::Rejected;
+use crate::queue::{Notify, Queues};
 use crate::requests::{Arrival, Outcome, RequestId, Requests};
 
 /// Who turns the engine when no application thread waits.
@@ -108,6 +110,7 @@ pub(crate) type DynCore = Core<Box<dyn Link>, Table>;
 pub(crate) struct Inner {
     pub(crate) core: DynCore,
     pub(crate) requests: Requests,
+    pub(crate) queues: Queues,
     /// To be woken when the lock is free.
     pub(crate) wakers: Vec<Waker>,
     /// An application thread drives, and dozes at the moment.
@@ -129,26 +132,31 @@ impl Inner {
     /// Turns the core and hands out what came of it.
     pub(crate) fn turn(&mut self, now: Instant) -> usize {
         let work = self.core.turn(now);
-        self.settle();
+        self.settle(now);
         work
     }
 
     /// Events become ends of requests.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self, now: Instant) {
         while let Some(event) = self.core.endpoint().poll_event() {
             match event {
                 Event::Sent { user, peer, result, .. } => {
-                    self.end(user, Outcome::Sent { peer, result });
+                    self.end(user, Outcome::Sent { peer, result }, now);
                 }
                 Event::Received { user, envelope, offset, placed_len, result, .. } => {
-                    self.on_received(user, Arrival { envelope, offset, placed_len, result });
+                    self.on_received(
+                        user,
+                        Arrival { envelope, offset, placed_len, result },
+                        None,
+                        now,
+                    );
                 }
-                Event::Overflowed { user, envelope, offset, placed_len, .. } => {
-                    let result = Ok(());
-                    self.on_received(user, Arrival { envelope, offset, placed_len, result });
+                Event::Overflowed { user, envelope, overflow_user, offset, placed_len, .. } => {
+                    let arrival = Arrival { envelope, offset, placed_len, result: Ok(()) };
+                    self.on_received(user, arrival, Some(RequestId(overflow_user)), now);
                 }
                 Event::Unlinked { user, failure, .. } => {
-                    self.end(user, Outcome::Unlinked { failure });
+                    self.end(user, Outcome::Unlinked { failure }, now);
                 }
                 Event::Closed { clean } => {
                     self.closed = Some(clean);
@@ -162,10 +170,23 @@ impl Inner {
                 }
             }
         }
+        self.queues.publish();
     }
 
-    fn on_received(&mut self, user: u64, arrival: Arrival) {
-        let Some(pending) = self.requests.pending(RequestId(user)) else { return };
+    /// A message came. `overflow`: it lies in that request's memory.
+    fn on_received(
+        &mut self,
+        user: u64,
+        arrival: Arrival,
+        overflow: Option<RequestId>,
+        now: Instant,
+    ) {
+        let id = RequestId(user);
+        let Some(pending) = self.requests.pending(id) else { return };
+        if let Some(notify) = pending.notify {
+            let kind = if overflow.is_some() { Kind::Overflowed } else { Kind::Received };
+            return self.on_received_queued(id, notify, kind, arrival, overflow, now);
+        }
         if let Some(arrivals) = &mut pending.arrivals {
             arrivals.push_back(arrival);
             self.wakers.extend(pending.waker.take());
@@ -173,12 +194,16 @@ impl Inner {
             return;
         }
         let Arrival { envelope, placed_len, result, .. } = arrival;
-        self.end(user, Outcome::Received { envelope, placed_len, result });
+        self.end(user, Outcome::Received { envelope, placed_len, result }, now);
     }
 
-    fn end(&mut self, user: u64, outcome: Outcome) {
+    pub(crate) fn end(&mut self, user: u64, outcome: Outcome, now: Instant) {
+        let id = RequestId(user);
+        if let Some(notify) = self.requests.pending(id).and_then(|pending| pending.notify) {
+            return self.end_queued(id, notify, outcome, now);
+        }
         let core = &mut self.core;
-        let waker = self.requests.end(RequestId(user), outcome, |id| core.memory().remove(id));
+        let waker = self.requests.end(id, outcome, now, |id| core.memory().remove(id));
         self.wakers.extend(waker);
         self.has_news = true;
     }
@@ -228,6 +253,7 @@ impl Engine {
         let inner = Inner {
             core,
             requests: Requests::default(),
+            queues: Queues::default(),
             wakers: Vec::new(),
             is_dozing: false,
             sleeper_count: 0,
@@ -298,11 +324,16 @@ impl Engine {
     }
 
     /// After a post: what can leave leaves now, unless it may wait.
-    fn after_post(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, may_wait: bool) {
+    pub(crate) fn after_post(
+        &self,
+        mut inner: MutexGuard<'_, Inner>,
+        now: Instant,
+        may_wait: bool,
+    ) {
         if !may_wait && inner.core.has_output() {
             inner.core.transmit(now);
         }
-        inner.settle();
+        inner.settle(now);
         let timeout = inner.core.next_timeout();
         self.release(inner);
         self.doze.wake_before(timeout);
@@ -320,6 +351,15 @@ impl Engine {
 
     /// Posts a send of lent memory.
     pub fn send(&self, send: Send, memory: Memory) -> Result<RequestId, Refused> {
+        self.post_send(send, memory, None)
+    }
+
+    pub(crate) fn post_send(
+        &self,
+        send: Send,
+        memory: Memory,
+        notify: Option<Notify>,
+    ) -> Result<RequestId, Refused> {
         let mut inner = self.lock();
         let (now, may_wait) = self.send_time(&inner, send.peer);
         let len = memory.len();
@@ -328,7 +368,7 @@ impl Engine {
         let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
         match inner.core.endpoint().post_send(now, spec) {
             Ok(req) => {
-                inner.requests.put(req, Some(id));
+                inner.requests.put(req, Some(id)).notify = notify;
                 self.after_post(inner, now, may_wait);
                 Ok(request)
             }
@@ -348,6 +388,15 @@ impl Engine {
 
     /// Posts a receive into lent memory.
     pub fn recv(&self, recv: Recv, memory: Memory) -> Result<RequestId, Refused> {
+        self.post_recv(recv, memory, None)
+    }
+
+    pub(crate) fn post_recv(
+        &self,
+        recv: Recv,
+        memory: Memory,
+        notify: Option<Notify>,
+    ) -> Result<RequestId, Refused> {
         debug_assert!(memory.is_writable());
         let mut inner = self.lock();
         // Reading the clock costs as much as a plain receive, and one that finds nothing starts nothing.
@@ -368,9 +417,12 @@ impl Engine {
         let posted = inner.core.with(|endpoint, memory| endpoint.post_recv(now, spec, memory));
         match posted {
             Ok(req) => {
-                let many = matches!(recv.uses, Use::Many { .. });
+                let is_many = matches!(recv.uses, Use::Many { .. });
                 let slot = inner.requests.put(req, Some(id));
-                if many {
+                slot.notify = notify;
+                slot.is_receive = true;
+                slot.is_many = is_many;
+                if is_many && notify.is_none() {
                     slot.arrivals = Some(Box::default());
                 }
                 self.after_post(inner, now, false);
@@ -382,6 +434,15 @@ impl Engine {
 
     /// Receives a claimed message.
     pub fn recv_claimed(&self, claim: Claim, memory: Memory) -> Result<RequestId, Refused> {
+        self.post_claimed(claim, memory, None)
+    }
+
+    pub(crate) fn post_claimed(
+        &self,
+        claim: Claim,
+        memory: Memory,
+        notify: Option<Notify>,
+    ) -> Result<RequestId, Refused> {
         let mut inner = self.lock();
         let now = self.now();
         let len = memory.len();
@@ -392,7 +453,8 @@ impl Engine {
         });
         match posted {
             Ok(req) => {
-                inner.requests.put(req, Some(id));
+                let slot = inner.requests.put(req, Some(id));
+                (slot.notify, slot.is_receive) = (notify, true);
                 self.after_post(inner, now, false);
                 Ok(request)
             }
@@ -542,9 +604,11 @@ impl Engine {
         let mut inner = self.lock();
         inner.core.drop_links();
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
+        let now = self.now();
         for id in inner.requests.all_pending() {
-            inner.end(id.0, Outcome::Unlinked { failure: Some(Failure::Closing) });
+            inner.end(id.0, Outcome::Unlinked { failure: Some(Failure::Closing) }, now);
         }
+        inner.queues.publish();
         self.release(inner);
         self.doze.forget_links();
     }

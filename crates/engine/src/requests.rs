@@ -3,6 +3,7 @@
 //! ```text
 //!   Pending ── event ──▶ Done ── taken ──▶ (vacant)
 //!      │ detached ── event ──▶ (vacant)       a request nobody will ask for
+//!      │ to a queue ── event ──▶ (vacant)     an entry tells of it; Done only if there is memory to be taken back
 //! ```
 //!
 //! All of it lives behind the engine's lock. Slots are used again; a serial in the id tells old names from new.
@@ -11,7 +12,9 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Envelope, Failure, PeerId, ReqId};
+use packhorse_proto::{Envelope, Failure, Instant, PeerId, ReqId};
+
+use crate::queue::Notify;
 
 /// A request. Void once its completion was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +27,8 @@ pub struct Completion {
     pub outcome: Outcome,
     /// The memory it was posted with, given back.
     pub memory: Option<Memory>,
+    /// When it ended, on the engine's clock: in which turn.
+    pub at: Instant,
 }
 
 /// How a request ended.
@@ -88,8 +93,15 @@ pub(crate) struct Slot {
     pub(crate) memory_id: Option<u64>,
     /// How it ended, once it has.
     outcome: Outcome,
+    /// When it ended.
+    at: Instant,
     /// Its memory, once it has ended.
     memory: Option<Memory>,
+    /// A completion queue is told of it.
+    pub(crate) notify: Option<Notify>,
+    pub(crate) is_receive: bool,
+    /// An entry used many times: its queue is told of each message.
+    pub(crate) is_many: bool,
     pub(crate) waker: Option<Waker>,
     /// For entries used many times: what came and was not taken yet. Boxed, for nearly no request has it.
     #[expect(clippy::box_collection)]
@@ -149,7 +161,11 @@ impl Requests {
             req: ReqId(0),
             memory_id: None,
             outcome: NO_OUTCOME,
+            at: Instant(0),
             memory: None,
+            notify: None,
+            is_receive: false,
+            is_many: false,
             waker: None,
             arrivals: None,
         });
@@ -192,7 +208,8 @@ impl Requests {
     #[inline]
     pub(crate) fn take(&mut self, id: RequestId) -> Option<Completion> {
         let slot = self.slot(id, Stage::Done)?;
-        let completion = Completion { outcome: slot.outcome, memory: slot.memory.take() };
+        let completion =
+            Completion { outcome: slot.outcome, memory: slot.memory.take(), at: slot.at };
         self.vacate(id);
         Some(completion)
     }
@@ -204,6 +221,8 @@ impl Requests {
         slot.serial = slot.serial.wrapping_add(1);
         slot.stage = Stage::Vacant;
         (slot.memory, slot.waker, slot.arrivals) = (None, None, None);
+        slot.notify = None;
+        (slot.is_receive, slot.is_many) = (false, false);
         slot.next = std::mem::replace(&mut self.vacant, index);
     }
 
@@ -213,11 +232,12 @@ impl Requests {
         &mut self,
         id: RequestId,
         outcome: Outcome,
+        at: Instant,
         release: impl FnOnce(u64) -> Option<Memory>,
     ) -> Option<Waker> {
         let slot = self.slot(id, Stage::Pending)?;
         slot.memory = slot.memory_id.take().and_then(release);
-        slot.outcome = outcome;
+        (slot.outcome, slot.at) = (outcome, at);
         slot.stage = Stage::Done;
         let waker = slot.waker.take();
         if slot.is_detached {
@@ -225,6 +245,33 @@ impl Requests {
         }
         self.pending_count -= 1;
         waker
+    }
+
+    /// One that a queue is told of ended. Its name stays good only if it keeps something for the caller.
+    pub(crate) fn end_queued(&mut self, id: RequestId, kept: Option<Memory>) {
+        let Some(slot) = self.slot(id, Stage::Pending) else { return };
+        slot.stage = Stage::Done;
+        if kept.is_some() {
+            slot.memory = kept;
+        } else {
+            self.vacate(id);
+        }
+        self.pending_count -= 1;
+    }
+
+    /// What a queue is to say of a request.
+    pub(crate) fn notify_of(&self, id: RequestId) -> Option<Notify> {
+        let slot = self.slots.get(id.0 as u32 as usize)?;
+        slot.notify.filter(|_| slot.serial == (id.0 >> 32) as u32)
+    }
+
+    /// Those posted to this queue that have not ended, by name and by what the queue is to say of them.
+    pub(crate) fn of_queue(&self, queue: u32) -> impl Iterator<Item = (RequestId, Notify)> {
+        let slots = self.slots.iter().zip(0_u64..);
+        slots.filter(|(slot, _)| slot.stage == Stage::Pending).filter_map(move |(slot, index)| {
+            let notify = slot.notify.filter(|notify| notify.queue.0 == queue)?;
+            Some((RequestId(u64::from(slot.serial) << 32 | index), notify))
+        })
     }
 
     /// All that have not ended.
@@ -263,7 +310,7 @@ mod tests {
     fn names_are_not_used_again() {
         let mut requests = Requests::default();
         let first = put(&mut requests);
-        requests.end(first, SENT, |_| None);
+        requests.end(first, SENT, Instant(0), |_| None);
         assert!(requests.take(first).is_some());
         let second = put(&mut requests);
         assert_ne!(first, second);
@@ -277,9 +324,9 @@ mod tests {
         let mut requests = Requests::default();
         let early = put(&mut requests);
         requests.detach(early);
-        requests.end(early, SENT, |_| None);
+        requests.end(early, SENT, Instant(0), |_| None);
         let late = put(&mut requests);
-        requests.end(late, SENT, |_| None);
+        requests.end(late, SENT, Instant(0), |_| None);
         requests.detach(late);
         assert!(requests.slots.iter().all(|slot| slot.stage == Stage::Vacant));
         assert_eq!(requests.pending_count(), 0);

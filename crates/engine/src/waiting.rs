@@ -43,6 +43,16 @@ impl Engine {
         work
     }
 
+    /// One turn, unless somebody else is making one.
+    pub(crate) fn turn_if_free(&self) {
+        let Ok(mut inner) = self.inner.try_lock() else { return };
+        self.helper.on_drive(&self.doze);
+        inner.turn(self.now());
+        let is_pending = inner.requests.pending_count() > 0;
+        self.release(inner);
+        self.helper.on_leave(is_pending);
+    }
+
     fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
         if let Some(result) = ready(&mut inner) {

@@ -169,6 +169,11 @@ impl Memory {
         }
     }
 
+    /// Whether it was given, and somebody waits for it to be given back; not merely borrowed.
+    pub fn is_owned(&self) -> bool {
+        !matches!(self.owner, Owner::Borrowed { .. })
+    }
+
     /// How many pieces it is made of.
     pub fn segment_count(&self) -> usize {
         match &self.parts {

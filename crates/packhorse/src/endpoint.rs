@@ -317,7 +317,7 @@ pub(crate) fn check_segments(memory: &Memory) -> Result<(), Error> {
     }
 }
 
-fn check_writable(memory: &Memory) -> Result<(), Error> {
+pub(crate) fn check_writable(memory: &Memory) -> Result<(), Error> {
     if memory.is_writable() { Ok(()) } else { Err(Error::ReadOnly) }
 }
 

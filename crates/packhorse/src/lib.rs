@@ -37,6 +37,8 @@
 //! Dropping a pending receive cancels it; dropping a pending send lets it go on. Dropping the last handle of an endpoint
 //! closes it: it waits until what was sent is accepted, [`Builder::linger`] at most. Leaking any of them is sound.
 //!
+//! Of many requests one learns the ends best in one place: a completion [`queue`].
+//!
 //! # Errors
 //!
 //! They name the peer and say what to do. A peer that does not answer is *silent*, which is no error; it is *gone* on
@@ -49,6 +51,8 @@ mod error;
 mod links;
 mod many;
 mod paths;
+pub mod queue;
+pub mod raw;
 mod request;
 mod scope;
 mod select;

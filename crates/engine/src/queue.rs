@@ -1,0 +1,401 @@
+//! Completion queues: many requests, one place to learn of their ends.
+//!
+//! ```text
+//!   post(context) ──▶ engine owns the descriptor and its memory ── end ──▶ Writer ═══ ring ═══▶ Completions ──▶ poll, wait
+//!                                                                            │ full: spill          │
+//!                                                                            └──── refill ◀─ room ──┘
+//! ```
+//!
+//! As in EMP a post hands a descriptor over and its completion hands it back. A request posted to a queue is not asked for:
+//! its end becomes an [`Entry`] in a ring (`link::ring`, one writer, one reader). The writer is whoever holds the engine's
+//! lock, the reader whoever holds the [`Completions`], so that an empty queue costs its reader one load and no lock.
+//!
+//! **Nothing is lost.** A ring has an end, so behind a full one entries spill into a list behind the engine's lock, in order, and
+//! the ring's own signal (`want_room`) brings the reader to fetch them. The list grows only with what the application posted:
+//! an entry used many times, which a peer could fill with messages of no bytes for ever, is unlinked when too much spilled
+//! ([`SPILL_COUNT_MAX`]); what comes then is held, or refused, by the rules of the protocol.
+//!
+//! **Shared with another process** it could be: entries are plain words, the ring distrusts its other side and lives in any
+//! memory. What would be added is the knock (`Producer::must_wake`) instead of the engine's lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use packhorse_link::mem::Memory;
+use packhorse_link::ring::{self, Consumer, Producer, Share};
+use packhorse_proto::{Claim, Instant};
+
+use crate::engine::{Engine, Inner, Recv, Refused, Send};
+use crate::entry::{Entry, Kind, Trouble};
+use crate::requests::{Arrival, Outcome, RequestId};
+
+/// A queue of an engine, to post to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct QueueId(pub(crate) u32);
+
+/// Where the end of a request is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notify {
+    /// In which queue.
+    pub queue: QueueId,
+    /// The caller's word, returned in the entry.
+    pub context: u64,
+    /// Say nothing of success (selective completion).
+    pub only_errors: bool,
+}
+
+/// More than this in the spill of a queue unlinks the entries used many times that go on filling it.
+pub(crate) const SPILL_COUNT_MAX: usize = 1 << 16;
+/// Lines an entry may take, for sizing: most take one.
+const LINES_PER_ENTRY: usize = 2;
+
+/// The engine's end of a queue.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    ring: Producer<Share>,
+    /// What the ring had no room for, oldest first.
+    spill: VecDeque<Entry>,
+    /// Entries were written and not published.
+    is_dirty: bool,
+}
+
+impl Writer {
+    fn new(ring: Producer<Share>) -> Self {
+        Self { ring, spill: VecDeque::new(), is_dirty: false }
+    }
+
+    /// Adds an entry. False: it spilled, and so did many before it.
+    fn push(&mut self, entry: &Entry) -> bool {
+        if self.spill.is_empty() && put(&mut self.ring, entry) {
+            self.is_dirty = true;
+            return true;
+        }
+        self.spill.push_back(*entry);
+        if self.spill.len() == 1 {
+            self.refill(); // asks for room, and takes what has come up since
+        }
+        self.spill.len() < SPILL_COUNT_MAX
+    }
+
+    /// Moves what spilled into the ring, as far as there is room, and asks to be called again for the rest.
+    pub(crate) fn refill(&mut self) {
+        loop {
+            while let Some(entry) = self.spill.front()
+                && put(&mut self.ring, entry)
+            {
+                self.spill.pop_front();
+            }
+            // Published first: the reader makes room only by what it can see.
+            self.publish();
+            let must_wait = self.spill.is_empty() || self.ring.want_room().expect(OUR_OWN);
+            if must_wait {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn publish(&mut self) {
+        self.is_dirty = false;
+        self.ring.publish();
+    }
+}
+
+/// Both ends of the ring are in this process, in safe hands.
+const OUR_OWN: &str = "a completion ring holds what this process wrote";
+
+fn put(ring: &mut Producer<Share>, entry: &Entry) -> bool {
+    let (bytes, len) = entry.encode();
+    match ring.reserve(0, len).expect(OUR_OWN) {
+        Some(mut slot) => {
+            slot.put(&bytes[..len]);
+            slot.commit();
+            true
+        }
+        None => false,
+    }
+}
+
+/// All queues of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    /// By number; numbers are not used again.
+    writers: Vec<Option<Box<Writer>>>,
+    has_dirty: bool,
+}
+
+impl Queues {
+    fn writer(&mut self, queue: QueueId) -> Option<&mut Writer> {
+        self.writers.get_mut(queue.0 as usize)?.as_deref_mut()
+    }
+
+    /// Shows readers what was written.
+    #[inline]
+    pub(crate) fn publish(&mut self) {
+        if self.has_dirty {
+            self.has_dirty = false;
+            self.writers.iter_mut().flatten().filter(|it| it.is_dirty).for_each(|it| it.publish());
+        }
+    }
+}
+
+impl Inner {
+    /// Tells a queue. False: it holds more than it should.
+    fn tell(&mut self, notify: &Notify, entry: &Entry) -> bool {
+        if notify.only_errors && entry.result.is_ok() && entry.is_last {
+            return true;
+        }
+        self.has_news = true;
+        self.queues.has_dirty = true;
+        self.queues.writer(notify.queue).is_none_or(|writer| writer.push(entry))
+    }
+
+    /// A message for a request that a queue is told of.
+    pub(crate) fn on_received_queued(
+        &mut self,
+        id: RequestId,
+        notify: Notify,
+        kind: Kind,
+        arrival: Arrival,
+        overflow: Option<RequestId>,
+        at: Instant,
+    ) {
+        let Arrival { envelope, offset, placed_len, result } = arrival;
+        let overflow_context = overflow.and_then(|id| self.requests.notify_of(id));
+        let Some((req, is_many)) = self.requests.pending(id).map(|it| (it.req, it.is_many)) else {
+            return;
+        };
+        let entry = Entry {
+            context: notify.context,
+            request: id,
+            kind,
+            peer: Some(envelope.source),
+            space: envelope.space,
+            tag: envelope.tag,
+            immediate: envelope.immediate,
+            len: envelope.len,
+            placed_len,
+            offset,
+            overflow_context: overflow_context.map_or(0, |notify| notify.context),
+            result: result.map_err(Trouble::Failed),
+            is_last: !is_many,
+            has_memory: false,
+            at,
+        };
+        if !is_many {
+            self.finish_queued(id, &notify, entry);
+        } else if !self.tell(&notify, &entry) {
+            self.core.endpoint().cancel(at, req);
+        }
+    }
+
+    /// The end of such a request without a message.
+    pub(crate) fn end_queued(
+        &mut self,
+        id: RequestId,
+        notify: Notify,
+        outcome: Outcome,
+        at: Instant,
+    ) {
+        let (kind, peer, result) = match outcome {
+            Outcome::Sent { peer, result } => (Kind::Sent, Some(peer), result),
+            Outcome::Received { envelope, result, .. } => {
+                (Kind::Received, Some(envelope.source), result)
+            }
+            Outcome::Unlinked { failure } => (Kind::Unlinked, None, failure.map_or(Ok(()), Err)),
+        };
+        let entry = Entry { kind, peer, ..blank(&notify, id, result.map_err(Trouble::Failed), at) };
+        self.finish_queued(id, &notify, entry);
+    }
+
+    /// Gives the descriptor back: its memory is the caller's again before the entry can be seen.
+    fn finish_queued(&mut self, id: RequestId, notify: &Notify, mut entry: Entry) {
+        let Some(slot) = self.requests.pending(id) else { return };
+        let memory_id = slot.memory_id.take();
+        let memory = memory_id.and_then(|memory| self.core.memory().remove(memory));
+        if entry.kind == Kind::Sent {
+            entry.len = memory.as_ref().map_or(0, Memory::len);
+            entry.placed_len = entry.len;
+        }
+        let is_silent = notify.only_errors && entry.result.is_ok();
+        // What merely borrows needs no taking back.
+        let kept = memory.filter(|memory| memory.is_owned() && !is_silent);
+        entry.has_memory = kept.is_some();
+        self.requests.end_queued(id, kept);
+        self.tell(notify, &entry);
+    }
+}
+
+fn blank(notify: &Notify, id: RequestId, result: Result<(), Trouble>, at: Instant) -> Entry {
+    Entry {
+        context: notify.context,
+        request: id,
+        kind: Kind::Unlinked,
+        peer: None,
+        space: packhorse_proto::Space(0),
+        tag: packhorse_proto::Tag(0),
+        immediate: None,
+        len: 0,
+        placed_len: 0,
+        offset: 0,
+        overflow_context: 0,
+        result,
+        is_last: true,
+        has_memory: false,
+        at,
+    }
+}
+
+/// The reader's end of a completion queue. One thread at a time reads; any may post.
+pub struct Completions {
+    engine: Arc<Engine>,
+    id: QueueId,
+    ring: Consumer<Share>,
+}
+
+impl std::fmt::Debug for Completions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Completions").field(&self.id.0).finish()
+    }
+}
+
+impl Completions {
+    /// A queue whose ring holds about so many entries; more spill, and cost more.
+    pub fn new(engine: &Arc<Engine>, entry_count: usize) -> Self {
+        // A ring is called full a quarter early.
+        let (producer, ring) = ring::channel((entry_count * LINES_PER_ENTRY).div_ceil(3) * 4);
+        let mut inner = engine.lock();
+        let number =
+            u32::try_from(inner.queues.writers.len()).expect("four thousand million queues");
+        inner.queues.writers.push(Some(Box::new(Writer::new(producer))));
+        drop(inner);
+        Self { engine: Arc::clone(engine), id: QueueId(number), ring }
+    }
+
+    /// Its name, to post to.
+    pub fn id(&self) -> QueueId {
+        self.id
+    }
+
+    /// The engine it belongs to.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Whether there is nothing to read: one load.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// The next entry, if there is one. Drives nothing and takes no lock (but to fetch what spilled).
+    #[inline]
+    pub fn poll(&mut self) -> Option<Entry> {
+        let record = self.ring.peek().expect(OUR_OWN)?;
+        let entry = Entry::decode(record.len(), |out| record.copy(0, out)).expect(OUR_OWN);
+        if record.take() {
+            self.fetch_spilled();
+        }
+        Some(entry)
+    }
+
+    /// Appends up to `count_max` entries; how many.
+    pub fn poll_many(&mut self, out: &mut Vec<Entry>, count_max: usize) -> usize {
+        let before = out.len();
+        out.extend(std::iter::from_fn(|| self.poll()).take(count_max));
+        out.len() - before
+    }
+
+    /// The next entry; if there is none the engine is turned once, unless somebody else is doing that just now.
+    pub fn poll_and_drive(&mut self) -> Option<Entry> {
+        if self.is_empty() {
+            self.engine.turn_if_free();
+        }
+        self.poll()
+    }
+
+    /// Waits until there is something to read, driving the engine meanwhile: spins, then sleeps. False: the time is over.
+    pub fn wait(&mut self, longest: Option<Duration>) -> bool {
+        if !self.is_empty() {
+            return true;
+        }
+        let ring = &self.ring;
+        self.engine.drive_until(longest, |_| (!ring.is_empty()).then_some(())).is_some()
+    }
+
+    #[cold]
+    fn fetch_spilled(&mut self) {
+        let mut inner = self.engine.lock();
+        if let Some(writer) = inner.queues.writer(self.id) {
+            writer.refill();
+        }
+        self.engine.release(inner);
+    }
+}
+
+/// What is still pending goes on without being told of; receives are cancelled.
+impl Drop for Completions {
+    fn drop(&mut self) {
+        let mut inner = self.engine.lock();
+        let now = self.engine.now();
+        if let Some(writer) = inner.queues.writers.get_mut(self.id.0 as usize) {
+            *writer = None;
+        }
+        let pending: Vec<_> = inner.requests.of_queue(self.id.0).map(|(id, _)| id).collect();
+        for id in pending {
+            let Some(slot) = inner.requests.pending(id) else { continue };
+            let (req, is_receive) = (slot.req, slot.is_receive);
+            slot.notify = None; // from now on like any other that nobody will ask for
+            inner.requests.detach(id);
+            if is_receive {
+                inner.core.endpoint().cancel(now, req);
+            }
+        }
+        self.engine.after_post(inner, now, false);
+    }
+}
+
+/// Posts whose ends a queue is told of.
+impl Engine {
+    /// Posts a send of lent memory.
+    pub fn send_queued(&self, notify: Notify, send: Send, memory: Memory) -> Result<(), Refused> {
+        self.post_send(send, memory, Some(notify)).map(|_| ())
+    }
+
+    /// Posts a receive into lent memory. An entry used many times tells of each message, and last of its own end.
+    pub fn recv_queued(&self, notify: Notify, recv: Recv, memory: Memory) -> Result<(), Refused> {
+        self.post_recv(recv, memory, Some(notify)).map(|_| ())
+    }
+
+    /// Receives a claimed message.
+    pub fn recv_claimed_queued(
+        &self,
+        notify: Notify,
+        claim: Claim,
+        memory: Memory,
+    ) -> Result<(), Refused> {
+        self.post_claimed(claim, memory, Some(notify)).map(|_| ())
+    }
+
+    /// Cancels the requests that were posted to a queue with this context; how many. Each ends at once, with an entry,
+    /// whatever the peer does; a send that was matched already goes on. Looks through all that is pending.
+    pub fn cancel_queued(&self, queue: QueueId, context: u64) -> usize {
+        let mut inner = self.lock();
+        let now = self.now();
+        let all = inner.requests.of_queue(queue.0).filter(|(_, notify)| notify.context == context);
+        let all: Vec<_> = all.map(|(id, _)| id).collect();
+        let mut count = 0;
+        for id in all {
+            if let Some(req) = inner.requests.pending(id).map(|pending| pending.req) {
+                count += usize::from(inner.core.endpoint().cancel(now, req));
+            }
+        }
+        self.after_post(inner, now, false);
+        count
+    }
+
+    /// The memory of an ended request whose entry says that there is some.
+    pub fn take_memory(&self, request: RequestId) -> Option<Memory> {
+        self.lock().requests.take(request)?.memory
+    }
+}

@@ -1,0 +1,51 @@
+//! For who builds another interface on top: the engine's own words, without the comfort.
+//!
+//! Faces (libraries with somebody else's API) need more than [`Endpoint`] shows: memory that stays the caller's,
+//! matching spaces, overflow lists, entries used many times, completion queues with a context of their own. They open an
+//! endpoint as everybody does, keep it, and speak to its [`engine`]:
+//!
+//! ```
+//! use packhorse::{Endpoint, raw};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint = Endpoint::local()?;
+//! let mut queue = raw::Completions::new(raw::engine(&endpoint), 1024);
+//! let peer = raw::peer_id(endpoint.peer(&endpoint.address())?);
+//! let send = raw::Send { peer, space: raw::Space(0), tag: raw::Tag(1), immediate: None, until_matched: false };
+//! let notify = raw::Notify { queue: queue.id(), context: 42, only_errors: false };
+//! raw::engine(&endpoint).send_queued(notify, send, vec![1; 8].into()).map_err(|refused| format!("{refused:?}"))?;
+//! queue.wait(None);
+//! assert_eq!(queue.poll().map(|entry| (entry.context, entry.kind)), Some((42, raw::Kind::Sent)));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Memory`] is made from a `Vec`, an `Arc<[u8]>`, a list of `Vec`s, or, by the one `unsafe` function a face needs, from the
+//! caller's pointers ([`Memory::borrowed`]): they must stay valid until the entry with `is_last` was read, or the engine ended.
+
+use std::sync::Arc;
+
+pub use packhorse_engine::{
+    Completions, Engine, Entry, Kind, Notify, QueueId, Recv, Refused, RequestId, Send, Trouble,
+};
+pub use packhorse_link::mem::Memory;
+pub use packhorse_proto::{
+    Claim, Criteria, Envelope, Failure, GoneReason, Instant, List, PeerError, PeerId, PostError,
+    Space, Tag, Use,
+};
+
+use crate::endpoint::{Endpoint, Peer};
+
+/// The engine of an endpoint. It ends with the endpoint's last handle, whoever still holds this.
+pub fn engine(endpoint: &Endpoint) -> &Arc<Engine> {
+    &endpoint.shared.engine
+}
+
+/// The engine's name of a peer.
+pub fn peer_id(peer: Peer) -> PeerId {
+    peer.id
+}
+
+/// A peer by the engine's name.
+pub fn peer(id: PeerId) -> Peer {
+    Peer { id }
+}

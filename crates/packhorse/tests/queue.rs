@@ -1,0 +1,213 @@
+//! Completion queues, over loopback.
+
+use std::time::Duration;
+
+use packhorse::queue::{Ended, Kind, Queue};
+use packhorse::{Builder, Endpoint, Error, Peer, Placement, SendOptions, Wanted};
+
+fn pair(placement: Placement, link: &str) -> (Endpoint, Endpoint, Peer) {
+    let open = || {
+        let builder = Builder::plain().bind([127, 0, 0, 1]).placement(placement).links(link);
+        builder.linger(Duration::from_millis(200)).open().unwrap()
+    };
+    let (a, b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    (a, b, to_b)
+}
+
+fn all_pairs() -> impl Iterator<Item = (Endpoint, Endpoint, Peer)> {
+    let placements = [Placement::Inline, Placement::Thread].into_iter();
+    placements.flat_map(|placement| ["udp", "shm"].map(|link| pair(placement, link)))
+}
+
+/// The next end, while both sides are turned.
+fn next(queue: &mut Queue, other: &Endpoint) -> Ended {
+    let start = std::time::Instant::now();
+    loop {
+        if let Some(ended) = queue.test() {
+            return ended;
+        }
+        other.turn();
+        assert!(start.elapsed() < Duration::from_secs(20), "no end in 20 s");
+    }
+}
+
+#[test]
+fn every_end_is_told_once_in_order_and_gives_its_buffer_back() {
+    const COUNT: u64 = 300; // many times what the ring holds
+    for (a, b, to_b) in all_pairs() {
+        let (mut sends, mut recvs) = (a.queue(8), b.queue(8));
+        for context in 0..COUNT {
+            recvs.recv(Wanted::tag(context), vec![0; 3000], context).unwrap();
+        }
+        for context in 0..COUNT {
+            let len = context as usize * 7;
+            sends.send(to_b, context, vec![context as u8; len], 1000 + context).unwrap();
+        }
+        // Nobody reads while they end: nearly all spill.
+        let start = std::time::Instant::now();
+        while b.counters().iter().any(|(name, value)| name == "requests_pending" && *value > 0) {
+            a.turn();
+            b.turn();
+            assert!(start.elapsed() < Duration::from_secs(20), "no end in 20 s");
+        }
+        for context in 0..COUNT {
+            let ended = next(&mut recvs, &a);
+            assert_eq!(
+                (ended.context, ended.kind, ended.placed_len),
+                (context, Kind::Received, context * 7)
+            );
+            ended.result.as_ref().unwrap();
+            let envelope = ended.envelope.unwrap();
+            assert_eq!((envelope.tag, envelope.len), (context, context * 7));
+            let buffer: Vec<u8> = recvs.buffer(&ended).unwrap();
+            assert_eq!(buffer, vec![context as u8; context as usize * 7]);
+            assert!(recvs.buffer::<Vec<u8>>(&ended).is_none(), "only once");
+            assert!(ended.at <= b.clock());
+        }
+        let mut contexts: Vec<_> =
+            (0..COUNT).map(|_| next(&mut sends, &b)).map(|it| it.context).collect();
+        contexts.sort_unstable();
+        assert!(contexts.into_iter().eq(1000..1000 + COUNT));
+        assert!(sends.is_empty() && recvs.is_empty() && recvs.test().is_none());
+    }
+}
+
+#[test]
+fn a_reader_that_waits_drives_and_a_thread_beside_it_posts() {
+    for link in ["udp", "shm"] {
+        let (a, b, to_b) = pair(Placement::Thread, link);
+        let mut queue = b.queue(16);
+        let poster = queue.poster();
+        let tags = 0..200_u64;
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for tag in tags.clone() {
+                    poster.recv(Wanted::tag(tag), vec![0; 64], tag).unwrap();
+                    a.send(to_b, tag, vec![1; 64]).wait().unwrap();
+                }
+            });
+            for tag in tags.clone() {
+                let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                assert_eq!(ended.context, tag);
+                ended.result.unwrap();
+            }
+        });
+        assert!(queue.wait(Some(Duration::from_millis(20))).is_none(), "the time is over");
+    }
+}
+
+#[test]
+fn success_that_was_not_asked_for_is_not_told_but_failure_is() {
+    let (a, b, to_b) = pair(Placement::Thread, "udp");
+    let mut queue = a.queue(8);
+    let quiet = SendOptions::default();
+    queue.send_with(to_b, 1, vec![0; 10], quiet, (1, true)).unwrap();
+    queue.send_with(to_b, 2, vec![0; 10], quiet, (2, false)).unwrap();
+    assert_eq!(next(&mut queue, &b).context, 2, "the first was not told");
+    // One that waits for a match which will not come, and is cancelled.
+    let matched = SendOptions { until_matched: true, ..quiet };
+    queue.send_with(to_b, 3, vec![7; 10], matched, (3, true)).unwrap();
+    assert_eq!(queue.cancel(3), 1);
+    assert_eq!(queue.cancel(3), 0, "it has ended");
+    let ended = next(&mut queue, &b);
+    assert_eq!(ended.context, 3);
+    assert!(matches!(ended.result, Err(Error::Cancelled)), "{:?}", ended.result);
+    assert_eq!(queue.buffer::<Vec<u8>>(&ended), Some(vec![7; 10]));
+    let lent = a.counters().into_iter().find(|(name, _)| name == "memory_lent");
+    assert_eq!(lent.unwrap().1, 0);
+}
+
+#[test]
+fn receives_are_cancelled_by_context_and_with_their_queue() {
+    let (a, b, to_b) = pair(Placement::Thread, "udp");
+    let mut queue = b.queue(8);
+    for context in [5, 6, 5] {
+        queue.recv(Wanted::tag(1), vec![0; 10], context).unwrap();
+    }
+    assert_eq!(queue.cancel(5), 2);
+    for _ in 0..2 {
+        let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end");
+        assert_eq!((ended.context, ended.kind, ended.peer), (5, Kind::Unlinked, None));
+        assert!(matches!(ended.result, Err(Error::Cancelled)));
+        assert_eq!(queue.buffer::<Vec<u8>>(&ended).unwrap().len(), 10);
+    }
+    drop(queue);
+    let pending =
+        || b.counters().into_iter().find(|(name, _)| name == "requests_pending").unwrap().1;
+    assert_eq!(pending(), 0, "the last went with its queue");
+    a.send(to_b, 1, vec![1; 4]).wait().unwrap();
+    assert_eq!(b.recv(Wanted::tag(1), vec![0; 10]).wait().unwrap().buffer, [1; 4]);
+}
+
+#[test]
+fn an_endpoint_that_closes_ends_what_is_in_its_queues() {
+    let (a, b, to_b) = pair(Placement::Thread, "udp");
+    let mut queue = b.queue(8);
+    queue.recv(Wanted::tag(1), vec![0; 10], 1).unwrap();
+    queue.recv(Wanted::tag(2), vec![0; 2], 2).unwrap();
+    a.send(to_b, 2, vec![0; 10]).wait().unwrap();
+    let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end");
+    assert!(
+        matches!(ended.result, Err(Error::Truncated { len: 10, room: 2 })),
+        "{:?}",
+        ended.result
+    );
+    b.close(Duration::from_millis(100));
+    let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end");
+    assert_eq!(ended.context, 1);
+    assert!(matches!(ended.result, Err(Error::Closed)), "{:?}", ended.result);
+    assert!(matches!(queue.recv(Wanted::tag(3), vec![0; 2], 3).unwrap_err().error, Error::Closed));
+}
+
+/// What faces do: entries used many times, overflow entries and their contexts, by the engine's own words.
+#[test]
+fn entries_used_many_times_and_overflow_entries_tell_of_each_message() {
+    use packhorse::raw;
+    let (a, b, to_b) = pair(Placement::Thread, "udp");
+    let engine = raw::engine(&b);
+    let mut queue = raw::Completions::new(engine, 64);
+    let queue_id = queue.id();
+    let mut wait = || {
+        assert!(queue.wait(Some(Duration::from_secs(20))), "nothing in 20 s");
+        queue.poll().unwrap()
+    };
+    let criteria =
+        raw::Criteria { space: raw::Space(0), tag: raw::Tag(4), ignore: 3, source: None };
+    let many = raw::Recv {
+        criteria,
+        list: raw::List::Overflow,
+        uses: raw::Use::Many { free_len_min: 10 },
+        header_only: false,
+    };
+    let notify = |context| raw::Notify { queue: queue_id, context, only_errors: false };
+    engine.recv_queued(notify(77), many, vec![0; 25].into()).unwrap();
+    a.send(to_b, 4, vec![4; 8]).wait().unwrap();
+    a.send(to_b, 5, vec![5; 8]).wait().unwrap(); // now it is full
+    // Receives that come late find their messages there, and learn in whose memory. When none is left, it is unlinked.
+    let once = |tag| raw::Recv {
+        criteria: raw::Criteria { tag: raw::Tag(tag), ignore: 0, ..criteria },
+        list: raw::List::Priority,
+        uses: raw::Use::Once,
+        ..many
+    };
+    for (tag, offset) in [(5, 8), (4, 0)] {
+        engine.recv_queued(notify(78), once(tag), vec![0; 8].into()).unwrap();
+        let entry = wait();
+        assert_eq!((entry.context, entry.kind, entry.tag.0), (78, Kind::Overflowed, tag));
+        assert_eq!((entry.overflow_context, entry.offset, entry.placed_len), (77, offset, 8));
+    }
+    let unlinked = wait();
+    assert_eq!((unlinked.context, unlinked.kind, unlinked.result), (77, Kind::Unlinked, Ok(())));
+    assert!(unlinked.is_last && unlinked.has_memory);
+    let memory = engine.take_memory(unlinked.request).unwrap().into_vec();
+    assert_eq!((&memory[..8], &memory[8..16]), (&[4; 8][..], &[5; 8][..]));
+    // In the priority list each message is told as it comes.
+    let many = raw::Recv { list: raw::List::Priority, ..many };
+    engine.recv_queued(notify(79), many, vec![0; 40].into()).unwrap();
+    a.send(to_b, 6, vec![6; 8]).wait().unwrap();
+    let told = wait();
+    assert_eq!((told.context, told.offset, told.placed_len, told.is_last), (79, 0, 8, false));
+    assert_eq!(engine.cancel_queued(queue_id, 79), 1);
+    assert!(wait().is_last);
+}
