@@ -21,6 +21,7 @@ mod home;
 mod pairs;
 mod queue;
 mod requests;
+mod streams;
 mod waiting;
 mod watch;
 
@@ -31,3 +32,4 @@ pub use entry::{Entry, Kind, Trouble};
 pub use pairs::{Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};
+pub use streams::{Lender, StreamRead};
