@@ -157,10 +157,10 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Streams that are over for the application, and wait for credit to leave.
+    /// Streams that the application has ended, and that wait for credit to leave.
     pub fn waiting_stream_count(&self) -> usize {
-        let ending = |out: &Outbound| out.ending != Ending::Open;
-        self.streams.outbound.iter().filter(|(_, out)| ending(out)).count()
+        let is_ending = |out: &Outbound| out.ending == Ending::Good;
+        self.streams.outbound.iter().filter(|(_, out)| is_ending(out)).count()
     }
 
     /// Whether credit came since this was asked last: who waits to send may look again.
