@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use packhorse_link::Link;
 use packhorse_link::fork::Mark;
 use packhorse_link::mem::{Memory, Table};
+use packhorse_link::{Link, loan};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
     Opening, PathInfo, Payload, PeerError, PeerId, PostError, RecvSpec, Secret, SendSpec, Settings,
@@ -134,7 +134,13 @@ pub(crate) struct Inner {
     pub(crate) closed: Option<bool>,
     /// Events that belong to no request, for `poll_peer_event`.
     pub(crate) peer_events: std::collections::VecDeque<Event>,
+    /// Who extracts streams, and who waits to send them.
+    pub(crate) streams: crate::streams::Waiters,
 }
+
+/// A handler of streams is polled with a frame in hand and the engine locked: it would wait for itself.
+const CALLED_UNDER_LOAN: &str = "an endpoint was called inside the `poll` of a future that shares a stream handler with a \
+     waiting `receive`; call it between awaits, or await it";
 
 /// Events about peers kept for who asks; older ones are dropped.
 const PEER_EVENT_COUNT_MAX: usize = 1024;
@@ -149,6 +155,7 @@ impl Inner {
 
     /// Events become ends of requests.
     pub(crate) fn settle(&mut self, now: Instant) {
+        self.settle_streams();
         while let Some(event) = self.core.endpoint().poll_event() {
             match event {
                 Event::Sent { user, peer, result, .. } => {
@@ -290,6 +297,7 @@ impl Engine {
             has_news: false,
             closed: None,
             peer_events: std::collections::VecDeque::new(),
+            streams: crate::streams::Waiters::default(),
         };
         let engine = Arc::new(Self {
             mark: Mark::new().map_err(system("getting memory that a fork wipes"))?,
@@ -358,6 +366,7 @@ impl Engine {
         if let Ok(inner) = self.inner.try_lock() {
             return inner;
         }
+        assert!(!loan::is_lent(), "{CALLED_UNDER_LOAN}");
         self.wanted.fetch_add(1, Ordering::Relaxed);
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         self.wanted.fetch_sub(1, Ordering::Relaxed);

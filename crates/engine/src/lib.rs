@@ -26,6 +26,7 @@ mod onesided;
 mod pairs;
 mod queue;
 mod requests;
+mod streams;
 mod waiting;
 mod watch;
 
@@ -38,3 +39,4 @@ pub use onesided::{Atomic, Exposure, Put, Unexposed, Written};
 pub use pairs::{Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};
+pub use streams::{Lender, StreamRead};

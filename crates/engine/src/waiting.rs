@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use packhorse_link::loan;
 use packhorse_proto::Instant;
 
 use crate::crowd::Crowd;
@@ -171,6 +172,10 @@ impl Engine {
         context: &mut Context<'_>,
         mut ready: impl FnMut(&mut Inner) -> Option<R>,
     ) -> Poll<R> {
+        // Polled by somebody who holds the lock, to lend bytes to a future beside this one.
+        if loan::must_wait() {
+            return Poll::Pending;
+        }
         let mut inner = self.lock();
         if let Some(result) = ready(&mut inner) {
             return Poll::Ready(result);

@@ -16,6 +16,7 @@
 pub mod burst;
 pub mod capture;
 pub mod faults;
+pub mod loan;
 pub mod mem;
 pub mod packet;
 pub mod pcapng;

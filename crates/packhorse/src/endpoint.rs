@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use packhorse_engine::{Engine, Placement, Recv, Send};
@@ -18,6 +18,7 @@ use crate::links;
 use crate::many::Many;
 use crate::paths::Path;
 use crate::request::{Receiving, Sending};
+use crate::stream::{self, Streams};
 use crate::wanted::{Envelope, Wanted};
 
 /// Pieces a request may have: what one system call takes, halved.
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     /// Where peers were first found, for errors.
     names: Mutex<HashMap<PeerId, String>>,
+    streams: OnceLock<Arc<stream::Common>>,
 }
 
 impl Shared {
@@ -91,6 +93,10 @@ impl Drop for Owner {
                 eprintln!("packhorse: counters to {}: {error}", name.to_string_lossy());
             }
         }
+        if let Some(streams) = self.shared.streams.get() {
+            streams.engine.drain_streams(self.linger);
+            streams.clear();
+        }
         if !self.is_closed.load(Ordering::Relaxed) {
             self.shared.engine.close();
             self.shared.engine.wait_closed(self.linger);
@@ -145,7 +151,7 @@ impl Endpoint {
         counters: Option<PathBuf>,
         log: bool,
     ) -> Self {
-        let shared = Arc::new(Shared { engine, names: Mutex::default() });
+        let shared = Arc::new(Shared { engine, names: Mutex::default(), streams: OnceLock::new() });
         let is_closed = AtomicBool::new(false);
         let owner =
             Arc::new(Owner { shared: Arc::clone(&shared), linger, is_closed, counters, log });
@@ -271,6 +277,14 @@ impl Endpoint {
         Some(Claimed { shared, claim: Some(claim), envelope: envelope.into() })
     }
 
+    /// Messages piece by piece, taken apart by handlers ([`stream`]).
+    pub fn streams(&self) -> Streams {
+        let engine = &self.shared.engine;
+        let common =
+            self.shared.streams.get_or_init(|| Arc::new(stream::Common::new(Arc::clone(engine))));
+        Streams::new(self.clone(), Arc::clone(common))
+    }
+
     /// Gives the endpoint some time: for [`Placement::Inline`] while computing. Returns how much it did.
     pub fn turn(&self) -> usize {
         self.shared.engine.turn()
@@ -354,6 +368,10 @@ impl Endpoint {
     /// Closes, for all its clones: waits until what was sent is accepted, so long at most. True if all was. Pending receives
     /// end with [`Error::Closed`] at once, sends when the time is over.
     pub fn close(self, longest: Duration) -> bool {
+        if let Some(streams) = self.shared.streams.get() {
+            streams.engine.drain_streams(longest.min(self.owner.linger));
+            streams.clear();
+        }
         self.shared.engine.close();
         let is_clean = self.shared.engine.wait_closed(longest.min(self.owner.linger));
         self.owner.is_closed.store(true, Ordering::Relaxed);

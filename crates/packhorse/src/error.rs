@@ -87,6 +87,13 @@ pub enum Error {
     PoolFull,
     /// Shared memory cannot be received into.
     ReadOnly,
+    /// A stream was begun with a peer that is gone, or lives anew.
+    BrokenOff {
+        /// Who.
+        peer: String,
+    },
+    /// Handlers of streams cannot extract: it is an extraction that runs them.
+    InHandler,
     /// It did not happen in time. The request goes on.
     TimedOut {
         /// After so long.
@@ -136,6 +143,12 @@ impl fmt::Display for Error {
                 "the peers have not accepted what was copied for them before; wait, or send without copying",
             ),
             Self::ReadOnly => f.write_str("an Arc<[u8]> is shared and cannot be received into; use a Vec"),
+            Self::BrokenOff { peer } => {
+                write!(f, "{peer} is gone, or was restarted, since this message was begun; begin another")
+            }
+            Self::InHandler => f.write_str(
+                "extract was called inside a stream handler; return, or await: the extraction that runs it goes on by itself",
+            ),
             Self::TimedOut { after } => write!(f, "not within {after:?}"),
         }
     }

@@ -61,6 +61,7 @@ pub mod raw;
 mod request;
 mod scope;
 mod select;
+pub mod stream;
 mod wanted;
 
 pub use buffer::Buffer;

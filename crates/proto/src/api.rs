@@ -546,6 +546,12 @@ counters! {
     requests_in,
     /// Of these, requests that were not permitted.
     requests_denied,
+    /// Bytes of streams lent to their reader straight from a frame.
+    stream_bytes_lent,
+    /// Bytes of streams that came before they were wanted, and were held.
+    stream_bytes_held,
+    /// Chunks of streams posted.
+    stream_chunks_out,
     /// Most payload held at once.
     held_len_peak,
     /// Most envelopes held at once.

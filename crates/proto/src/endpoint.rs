@@ -31,6 +31,7 @@ use crate::sabotage::Saboteur;
 use crate::serve::Answer;
 use crate::siphash::siphash13_words;
 use crate::slab::{NONE, Slab};
+use crate::streams::Streams;
 use crate::turns::Queries;
 use crate::types::{Address, Identity, Instant, Locator, PeerId, Secret};
 use crate::wire;
@@ -124,6 +125,8 @@ pub struct Endpoint {
     pub(crate) has_news: bool,
     /// Peers not yet shown by `poll_new_locators`.
     pub(crate) new_locators: VecDeque<NewLocators>,
+    /// Messages that come and go piece by piece (PROTOCOL §12).
+    pub(crate) streams: Streams,
     pub(crate) closing: Option<Closing>,
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
@@ -210,6 +213,7 @@ impl Endpoint {
             path_news: VecDeque::new(),
             has_news: false,
             new_locators: VecDeque::new(),
+            streams: Streams::new(fourth),
             closing: None,
             closed: false,
             counters: Counters::default(),

@@ -94,12 +94,15 @@ impl Endpoint {
         match arrival.stage {
             Stage::Arriving => self.finish_arrival(now, slot),
             Stage::Unexpected if arrival.in_overflow => self.on_overflow_whole(now, slot),
-            Stage::Early | Stage::Unexpected | Stage::Claimed => {
+            Stage::Early | Stage::Unexpected | Stage::Claimed | Stage::Streamed => {
                 if !arrival.is_large {
                     let index = core::mem::replace(&mut self.arrivals[slot].progress, NONE);
                     self.progress.remove(index);
                     if self.arrivals[slot].stage != Stage::Early {
                         self.unmap(slot);
+                    }
+                    if self.arrivals[slot].stage == Stage::Streamed {
+                        self.on_chunk_whole(slot);
                     }
                 }
             }

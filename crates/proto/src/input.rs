@@ -371,6 +371,7 @@ impl Endpoint {
                 self.on_query(row, query, &criteria);
             }
             Record::Found(found) => self.on_found(now, row, &found, memory),
+            Record::StreamCredit { limit } => self.on_stream_credit(now, row, limit),
             Record::Goodbye { message } => self.on_goodbye(now, row, message),
             // Handled before, or out of place in a numbered frame: harmless.
             _ => {}
@@ -555,6 +556,7 @@ impl Endpoint {
             | Content::Reply { .. }
             | Content::Replied { .. }
             | Content::End { .. }
+            | Content::StreamCredit
             | Content::Goodbye => self.notify(row, content),
             Content::Void
             | Content::Query { .. }

@@ -62,6 +62,8 @@ mod sent;
 mod serve;
 mod siphash;
 mod slab;
+mod streams;
+mod streams_out;
 mod train;
 mod transfer;
 mod turns;
@@ -86,8 +88,10 @@ pub use operate::{AtomicSpec, GetSpec, PutSpec, REQUEST_LEN_MAX, Remote, atomic_
 pub use pairs::PATH_COUNT_MAX;
 pub use region::{Access, Denial, ExposeError, Permitted, RegionId, RegionSpec};
 pub use sabotage::Sabotage;
+pub use streams::{StreamBreak, StreamFront, StreamInfo};
+pub use streams_out::StreamError;
 pub use train::TxTrain;
 pub use types::{
-    ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Locator, Memory,
-    PeerId, Place, ReqId, Secret, Space, Tag,
+    ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Lending, Locator,
+    Memory, OutStreamId, PeerId, Place, ReqId, Secret, Space, StreamId, Tag,
 };

@@ -26,6 +26,8 @@ pub struct Limits {
     pub request_count_max: u32,
     /// Bytes of such answers.
     pub result_len_max: u64,
+    /// Bytes of streams that were sent here and not read yet, of one sender (PROTOCOL §12.3).
+    pub stream_len_max: u64,
 }
 
 impl Default for Limits {
@@ -38,6 +40,7 @@ impl Default for Limits {
             grant_len_max: 160 << 10,
             request_count_max: 1 << 16,
             result_len_max: 4 << 20,
+            stream_len_max: 256 << 10,
         }
     }
 }
@@ -175,7 +178,7 @@ impl Limits {
     /// Checks what the rest of the code relies on: progress must be possible within the limits.
     pub fn check(&self, settings: &Settings) -> Result<(), SettingsError> {
         let frame = u64::from(settings.frame_len_max);
-        let rules: [(&'static str, bool, &'static str); 6] = [
+        let rules: [(&'static str, bool, &'static str); 7] = [
             (
                 "held_len_max",
                 self.held_len_max >= u64::from(settings.eager_len_max).max(frame),
@@ -190,6 +193,7 @@ impl Limits {
                 self.result_len_max >= crate::operate::REQUEST_LEN_MAX as u64,
                 "at least 1024",
             ),
+            ("stream_len_max", self.stream_len_max >= 1024, "at least 1024"),
         ];
         match rules.iter().find(|(_, holds, _)| !holds) {
             Some(&(name, _, must)) => Err(SettingsError { name, must }),

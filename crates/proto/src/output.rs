@@ -463,6 +463,7 @@ impl Endpoint {
                 }
                 return Some(Content::Turn { order });
             }
+            Content::StreamCredit => frame.writer.stream_credit(self.tell_stream_limit(row)?),
             Content::Goodbye => frame.writer.goodbye(self.accepted_below(row) as u32),
             _ => return None,
         }

@@ -443,6 +443,12 @@ impl Row {
         }
     }
 
+    /// Has an association, and its active record.
+    #[inline]
+    pub(crate) fn is_awake(&self) -> bool {
+        self.phase != Phase::Idle && self.active != NONE
+    }
+
     /// The row starts an association: all numbers begin again.
     pub(crate) fn begin(&mut self, local_id: u64) {
         self.local_id = local_id;
