@@ -355,7 +355,7 @@ impl Endpoint {
                 self.on_grant(row, message, offset, len);
             }
             Record::Grant { lane, message, offset, len } => {
-                return self.on_stream_grant(row, lane, message, (offset, len));
+                return self.on_supply_grant(row, lane, message, (offset, len));
             }
             Record::Request(head) => return self.on_request(now, row, &head, body, memory),
             Record::Reply { number, status } => self.on_reply(row, number, status, body, memory),
