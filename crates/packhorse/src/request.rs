@@ -239,7 +239,9 @@ fn conclude_operation<B: Buffer>(
         Outcome::Operated { peer, result: Err(failure), .. } => {
             Error::from_failure(failure, || name(shared, peer))
         }
-        Outcome::Unlinked { failure: Some(failure) } => Error::from_failure(failure, String::new),
+        Outcome::Unlinked { failure: Some(failure), .. } => {
+            Error::from_failure(failure, String::new)
+        }
         _ => Error::Closed,
     };
     Err(Failed { error, buffer })
