@@ -41,7 +41,8 @@ fn exchange(a: &Endpoint, b: &Endpoint, peer: Peer) {
         let mut going = a.send(peer, TAG, vec![3; len]);
         let (mut is_there, mut is_gone) = (false, false);
         while !(is_there && is_gone) {
-            let _ = a.turn() + b.turn(); // without a helper nobody else does
+            a.turn(); // without a helper nobody else does
+            b.turn();
             is_gone = is_gone || going.test().is_some_and(|sent| sent.is_ok());
             is_there =
                 is_there || coming.test().is_some_and(|got| got.unwrap().buffer == vec![3; len]);
@@ -110,6 +111,51 @@ fn dropping_the_copy_in_a_child_sends_nothing() {
     let (_, a, b) = inside.unwrap();
     exchange(&a, &b, peer);
     assert_eq!((counters(&a), counters(&b)), (0, 0));
+}
+
+/// Ends a process, and takes note of its end if it is a child of this one.
+fn kill(pid: libc::pid_t) {
+    // SAFETY: no pointers but to `status`, which is ours.
+    unsafe {
+        let mut status = 0;
+        libc::kill(pid, libc::SIGKILL);
+        libc::waitpid(pid, &raw mut status, 0);
+    }
+}
+
+/// A process that meets the endpoint of this address, forks one that lives on, tells its number, and waits for its end.
+fn forking_process(address: packhorse::Address) -> libc::pid_t {
+    // SAFETY: as in `in_child`.
+    let pid = unsafe { libc::fork() };
+    if pid != 0 {
+        return pid;
+    }
+    let own = Builder::plain().links("shm").open().unwrap();
+    let peer = own.peer(&address).unwrap();
+    own.send(peer, TAG, vec![0; 8]).wait().unwrap();
+    // SAFETY: as in `in_child`; the grandchild does nothing at all.
+    let child = unsafe { libc::fork() };
+    if child != 0 {
+        own.send(peer, TAG, u64::from(child as u32).to_le_bytes().to_vec()).wait().unwrap();
+    }
+    std::thread::sleep(Duration::from_secs(60));
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(0) }
+}
+
+#[test]
+fn a_child_that_lives_on_does_not_hide_the_death_of_its_parent() {
+    let survivor = Builder::plain().links("shm").open().unwrap();
+    let parent = forking_process(survivor.address());
+    survivor.recv(Wanted::tag(TAG), vec![0; 8]).wait().unwrap();
+    let word = survivor.recv(Wanted::tag(TAG), vec![0; 8]).wait().unwrap();
+    let child = u64::from_le_bytes(word.buffer.try_into().unwrap()) as libc::pid_t;
+    let mut never = survivor.recv(Wanted::tag(99).from(word.envelope.source), vec![0; 8]);
+    kill(parent);
+    let end = never.wait_timeout(Duration::from_secs(10));
+    kill(child);
+    let error = end.expect("its death is noticed").unwrap_err().error;
+    assert!(error.to_string().contains("process died"), "{error}");
 }
 
 #[test]

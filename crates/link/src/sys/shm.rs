@@ -454,7 +454,8 @@ impl Parts {
 /// Reads ranges (address, length) of another process's memory, all or nothing, in one call.
 ///
 /// The token is read by the same call, which looks the process up once: if it is right, so was the process for all of it,
-/// whatever became of its number before or after. An error of kind `InvalidData` says that it was wrong.
+/// whatever became of its number before or after. (A descriptor of the process, asked before and after, says less, and is one
+/// more for each peer: it is used once, when a ring is taken.) An error of kind `InvalidData` says that it was wrong.
 pub(crate) fn read_from(
     pid: libc::pid_t,
     token: &Token,
@@ -498,6 +499,13 @@ pub(crate) fn read_from(
         return Err(io::ErrorKind::InvalidData.into());
     }
     if len < wanted_len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+/// Whether there is no process of this number (any more).
+pub(crate) fn is_ended(pid: libc::pid_t) -> bool {
+    // SAFETY: no pointers; signal 0 is none.
+    let asked = answer(unsafe { libc::kill(pid, 0) });
+    asked.is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
 }
 
 /// A process, whatever becomes of its number.

@@ -221,6 +221,22 @@ fn reading_that_is_forbidden_later_costs_one_train() {
     assert!((0..stream.count).all(|n| echoed[n].1 == stream.frame(n)));
 }
 
+/// The number of a process that has ended may be given to another, which does not have the token.
+#[test]
+fn a_number_that_another_process_has_now_is_not_read_from() {
+    let (mut link, other) = (open(), Other::start("plain"));
+    fetch(&mut link, &other);
+    link.inputs[0].pid = std::process::id() as libc::pid_t;
+    send_all(&mut link, &burst_of(other.locator, [&b"stream"[..]]), &mut Table::default());
+    let until = Instant::now() + PATIENCE;
+    while counter(&link, "trains_lost") == 0 {
+        assert!(Instant::now() < until);
+        let arrived = link.receive(None, &mut Table::default()).unwrap();
+        assert!(arrived == 0 || counter(&link, "trains_lost") > 0, "something was read");
+    }
+    assert!(link.poll_remark().unwrap().contains("cannot be read"));
+}
+
 /// Rings of ours in this process's memory.
 fn mapped_count(link: &Shm) -> usize {
     link.inputs.len() + link.outputs.len()
