@@ -83,6 +83,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "test --quiet --package packhorse --test rails -- --ignored --test-threads 1",
         ))
     });
+    take_if_here(&mut steps, args, "kill -9 over raw Ethernet", &NAMESPACES, || {
+        run_command(cargo("test --quiet --package packhorse --test deaths -- --ignored"))
+    });
     steps.take("ring and baton in every order of two threads", || {
         for (package, tests) in [("packhorse-link", "ring"), ("packhorse-engine", "baton")] {
             let mut tests =

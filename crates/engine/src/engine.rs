@@ -10,8 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use packhorse_link::Link;
+use packhorse_link::fork::Mark;
 use packhorse_link::mem::{Memory, Table};
+use packhorse_link::{Link, loan};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
     Opening, PathInfo, Payload, PeerError, PeerId, PostError, Secret, SendSpec, Settings, Space,
@@ -27,6 +28,7 @@ use crate::doze::Doze;
 use crate::duties::Offload;
 use crate::entry::Kind;
 use crate::helper::{Helper, HelperCpus};
+use crate::onesided::{Regions, Written};
 use crate::pairs::Rejected;
 use crate::queue::{Notify, Queues};
 use crate::requests::{Arrival, Outcome, RequestId, Requests};
@@ -122,6 +124,8 @@ pub(crate) struct Inner {
     pub(crate) requests: Requests,
     pub(crate) queues: Queues,
     pub(crate) commands: Arc<Commands>,
+    /// Memory exposed to peers.
+    pub(crate) regions: Regions,
     /// To be woken when the lock is free.
     pub(crate) wakers: Vec<Waker>,
     /// An application thread drives, and dozes at the moment.
@@ -138,10 +142,16 @@ pub(crate) struct Inner {
     pub(crate) closed: Option<bool>,
     /// Events that belong to no request, for `poll_peer_event`.
     pub(crate) peer_events: std::collections::VecDeque<Event>,
+    /// Who extracts streams, and who waits to send them.
+    pub(crate) streams: crate::streams::Waiters,
 }
 
 /// Sends that follow each other so closely are a burst.
 const BURST_NS: u64 = 10_000;
+
+/// A handler of streams is polled with a frame in hand and the engine locked: it would wait for itself.
+const CALLED_UNDER_LOAN: &str = "an endpoint was called inside the `poll` of a future that shares a stream handler with a \
+     waiting `receive`; call it between awaits, or await it";
 
 /// Events about peers kept for who asks; older ones are dropped.
 const PEER_EVENT_COUNT_MAX: usize = 1024;
@@ -173,6 +183,7 @@ impl Inner {
 
     /// Events become ends of requests.
     pub(crate) fn settle(&mut self, now: Instant) {
+        self.settle_streams();
         while let Some(event) = self.core.endpoint().poll_event() {
             match event {
                 Event::Sent { user, peer, result, .. } => {
@@ -190,8 +201,15 @@ impl Inner {
                     let arrival = Arrival { envelope, offset, placed_len, result: Ok(()) };
                     self.on_received(user, arrival, Some(RequestId(overflow_user)), now);
                 }
-                Event::Unlinked { user, failure, .. } => {
-                    self.end(user, Outcome::Unlinked { failure }, now);
+                Event::Unlinked { user, source, failure, .. } => {
+                    self.end(user, Outcome::Unlinked { source, failure }, now);
+                }
+                Event::Operated { user, peer, kind, len, result, .. } => {
+                    self.end(user, Outcome::Operated { peer, kind, len, result }, now);
+                }
+                Event::Written { region, peer, offset, len, immediate, .. } => {
+                    let written = Written { peer, offset, len, immediate };
+                    self.on_written(region, written, now);
                 }
                 Event::Closed { clean } => {
                     self.closed = Some(clean);
@@ -246,6 +264,8 @@ impl Inner {
 
 /// An endpoint that many threads may use. Always behind an `Arc`.
 pub struct Engine {
+    /// Of the process that opened it.
+    mark: Mark,
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
     pub(crate) commands: Arc<Commands>,
@@ -302,6 +322,7 @@ impl Engine {
             requests: Requests::default(),
             queues: Queues::default(),
             commands: Arc::clone(&commands),
+            regions: Regions::default(),
             wakers: Vec::new(),
             is_dozing: false,
             is_bell_armed: false,
@@ -310,8 +331,10 @@ impl Engine {
             has_news: false,
             closed: None,
             peer_events: std::collections::VecDeque::new(),
+            streams: crate::streams::Waiters::default(),
         };
         let engine = Arc::new(Self {
+            mark: Mark::new().map_err(system("getting memory that a fork wipes"))?,
             inner: Mutex::new(inner),
             wanted: AtomicU32::new(0),
             commands,
@@ -363,10 +386,24 @@ impl Engine {
         }
     }
 
+    /// Whether this is the process that opened it. In one that was forked from that, nothing of it may be used: its threads are
+    /// not there, its lock may be held by one of them, and its links are the parent's.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.mark.is_here()
+    }
+
+    /// # Panics
+    /// In a process that was forked from the one that opened it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        assert!(
+            self.is_here(),
+            "this endpoint belongs to the process that this one was forked from; open another here"
+        );
         if let Ok(inner) = self.inner.try_lock() {
             return inner;
         }
+        assert!(!loan::is_lent(), "{CALLED_UNDER_LOAN}");
         self.wanted.fetch_add(1, Ordering::Relaxed);
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         self.wanted.fetch_sub(1, Ordering::Relaxed);
@@ -428,7 +465,7 @@ impl Engine {
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
     /// comes by soon. Then the time of the last turn will do: reading the clock costs as much as the post.
-    fn send_time(&self, inner: &mut Inner, peer: PeerId) -> (Instant, bool) {
+    pub(crate) fn send_time(&self, inner: &mut Inner, peer: PeerId) -> (Instant, bool) {
         let is_busy = inner.core.rules().is_busy(peer);
         if is_busy && self.is_driven_soon(inner) {
             return (inner.core.turned_at(), true);
@@ -557,6 +594,9 @@ impl Engine {
 
     /// Throws a claimed message away.
     pub fn discard(&self, claim: Claim) -> Result<(), PostError> {
+        if !self.is_here() {
+            return Err(PostError::Closing);
+        }
         let mut inner = self.lock();
         let now = self.now();
         inner.core.endpoint().discard(now, claim)?;
@@ -576,6 +616,9 @@ impl Engine {
 
     /// Nobody will ask for this request any more; a receive is cancelled, a send goes on.
     pub fn abandon(&self, id: RequestId, is_receive: bool) {
+        if !self.is_here() {
+            return; // the parent goes on with it
+        }
         let mut inner = self.lock_in_order();
         let req = inner.requests.pending(id).map(|pending| pending.req);
         inner.requests.detach(id);
@@ -603,6 +646,11 @@ impl Engine {
     /// Who a peer is.
     pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
         self.lock().core.rules().identity_of(peer)
+    }
+
+    /// Where a peer said it is, in its address.
+    pub fn first_locator_of(&self, peer: PeerId) -> Option<packhorse_proto::Locator> {
+        self.lock().core.rules().first_locator_of(peer)
     }
 
     /// Ends what there is with a peer and forgets it.
@@ -671,8 +719,13 @@ impl Engine {
         inner.core.drop_links();
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
         let now = self.now();
+        inner.drop_regions();
         for id in inner.requests.all_pending() {
-            inner.end(id.0, Outcome::Unlinked { failure: Some(Failure::Closing) }, now);
+            inner.end(
+                id.0,
+                Outcome::Unlinked { source: None, failure: Some(Failure::Closing) },
+                now,
+            );
         }
         inner.queues.publish();
         self.release(inner);

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use packhorse_link::loan;
 use packhorse_proto::Instant;
 
 use crate::crowd::Crowd;
@@ -85,7 +86,7 @@ impl Engine {
         }
     }
 
-    fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
+    pub(crate) fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
         let result = ready(&mut inner);
         let now = self.now();
@@ -115,14 +116,14 @@ impl Engine {
         now: Instant,
     ) -> MutexGuard<'a, Inner> {
         inner.turn(now);
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
         inner
     }
 
     /// A thread that made a turn leaves the engine to itself.
     fn leave(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         self.release(inner);
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
     }
@@ -172,6 +173,10 @@ impl Engine {
         context: &mut Context<'_>,
         mut ready: impl FnMut(&mut Inner) -> Option<R>,
     ) -> Poll<R> {
+        // Polled by somebody who holds the lock, to lend bytes to a future beside this one.
+        if loan::must_wait() {
+            return Poll::Pending;
+        }
         let mut inner = self.lock();
         if let Some(result) = ready(&mut inner) {
             return Poll::Ready(result);
@@ -248,7 +253,7 @@ impl Engine {
                 spin.look_count = 0; // who was let in may have told the rules a later time
             }
         };
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
         self.release(inner);
@@ -266,7 +271,9 @@ impl Engine {
         spin: &mut Spin,
     ) -> MutexGuard<'a, Inner> {
         let idle_ns = now - *spin.idle_since.get_or_insert(now);
-        if idle_ns > spin.longest_ns {
+        // What was sent may take its receiver a while to copy: its answer is worth spinning for, where that hurts nobody.
+        let is_awaited = spin.longest_ns > 0 && now <= inner.core.answer_by();
+        if idle_ns > spin.longest_ns && !is_awaited {
             spin.begin_anew();
             return self.sleep_on_links(inner, now, until);
         }

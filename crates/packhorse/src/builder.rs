@@ -22,6 +22,7 @@ pub struct Builder {
     pub(crate) ports: RangeInclusive<u16>,
     pub(crate) path_count: u8,
     pub(crate) trains: bool,
+    pub(crate) shm_cma: bool,
     pub(crate) small_socket_buffers: bool,
     pub(crate) faults: Option<Faults>,
     pub(crate) capture: Option<PathBuf>,
@@ -42,6 +43,7 @@ impl Default for Builder {
             ports: 0..=0,
             path_count: 1,
             trains: true,
+            shm_cma: true,
             small_socket_buffers: false,
             faults: None,
             capture: None,
@@ -71,6 +73,10 @@ impl Builder {
         ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
         ("PACKHORSE_PATHS", "source ports used side by side, 1 to 4"),
         ("PACKHORSE_TRAINS", "on or off: segmentation and receive offload of UDP"),
+        (
+            "PACKHORSE_SHM_CMA",
+            "on or off: large messages on one host are read from the sender's memory, where the system lets us",
+        ),
         ("PACKHORSE_CHECK", "on or off: payload check"),
         ("PACKHORSE_SPIN_US", "microseconds a waiting thread spins before it sleeps"),
         ("PACKHORSE_EAGER", "bytes up to which a message goes without announcement"),
@@ -135,6 +141,9 @@ impl Builder {
             }
             "PACKHORSE_TRAINS" => {
                 self.trains = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
+            }
+            "PACKHORSE_SHM_CMA" => {
+                self.shm_cma = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
             }
             "PACKHORSE_CHECK" => {
                 let switch = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
@@ -205,6 +214,14 @@ impl Builder {
     #[must_use]
     pub fn paths(mut self, count: u8) -> Self {
         self.path_count = count.clamp(1, 4);
+        self
+    }
+
+    /// Whether large messages between processes of one host may be read from the sender's memory. On by default, where the
+    /// system lets us; otherwise, and when off, they go through the shared rings.
+    #[must_use]
+    pub fn shm_cma(mut self, on: bool) -> Self {
+        self.shm_cma = on;
         self
     }
 

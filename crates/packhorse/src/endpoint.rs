@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use packhorse_engine::{Engine, Placement, Recv, Send};
@@ -18,6 +18,7 @@ use crate::links;
 use crate::many::Many;
 use crate::paths::Path;
 use crate::request::{Receiving, Sending};
+use crate::stream::{self, Streams};
 use crate::wanted::{Envelope, Wanted};
 
 /// Pieces a request may have: what one system call takes, halved.
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     /// Where peers were first found, for errors.
     names: Mutex<HashMap<PeerId, String>>,
+    streams: OnceLock<Arc<stream::Common>>,
 }
 
 impl Shared {
@@ -41,9 +43,18 @@ impl Shared {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         match (names.get(&peer), self.engine.identity_of(peer)) {
             (Some(name), _) => name.clone(),
-            (None, Some(identity)) => format!("peer {:016x}", identity.endpoint),
+            (None, Some(identity)) => {
+                let locator = self.engine.first_locator_of(peer).unwrap_or_default();
+                format!("peer {:016x} at {}", identity.endpoint, links::locator_text(&locator.0))
+            }
             (None, None) => format!("peer number {}", peer.0),
         }
+    }
+
+    /// In a process that was forked from the one that opened the endpoint, nothing can be done with it.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.engine.is_here() { Ok(()) } else { Err(Error::Inherited) }
     }
 
     fn counters_json(&self) -> String {
@@ -65,6 +76,11 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if !self.shared.engine.is_here() {
+            // A copy in a forked process is left as it is: another thread of the parent may have been about to change it.
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
         if self.log {
             for notice in self.shared.engine.remarks() {
                 eprintln!("packhorse: {notice}");
@@ -76,6 +92,10 @@ impl Drop for Owner {
             if let Err(error) = std::fs::write(&name, self.shared.counters_json()) {
                 eprintln!("packhorse: counters to {}: {error}", name.to_string_lossy());
             }
+        }
+        if let Some(streams) = self.shared.streams.get() {
+            streams.engine.drain_streams(self.linger);
+            streams.clear();
         }
         if !self.is_closed.load(Ordering::Relaxed) {
             self.shared.engine.close();
@@ -131,7 +151,7 @@ impl Endpoint {
         counters: Option<PathBuf>,
         log: bool,
     ) -> Self {
-        let shared = Arc::new(Shared { engine, names: Mutex::default() });
+        let shared = Arc::new(Shared { engine, names: Mutex::default(), streams: OnceLock::new() });
         let is_closed = AtomicBool::new(false);
         let owner =
             Arc::new(Owner { shared: Arc::clone(&shared), linger, is_closed, counters, log });
@@ -145,6 +165,7 @@ impl Endpoint {
 
     /// A peer by its address. Asking twice gives the same peer.
     pub fn peer(&self, address: &Address) -> Result<Peer, Error> {
+        self.shared.check_process()?;
         let id = self.shared.engine.add_peer(address)?;
         let (there, here) = (address.locator.0, self.address().locator.0);
         let (there, here) = (links::locator_text(&there), links::locator_text(&here));
@@ -178,7 +199,7 @@ impl Endpoint {
         options: SendOptions,
     ) -> Sending<B> {
         let memory = buffer.into_memory();
-        if let Err(error) = check_segments(&memory) {
+        if let Err(error) = self.shared.check_process().and_then(|()| check_segments(&memory)) {
             return Sending::refused(error, Some(memory));
         }
         match self.shared.engine.send(spec(peer, tag, options), memory) {
@@ -201,6 +222,7 @@ impl Endpoint {
         bytes: &[u8],
         options: SendOptions,
     ) -> Result<(), Error> {
+        self.shared.check_process()?;
         loop {
             match self.shared.engine.send_copied(spec(peer, tag, options), bytes) {
                 Ok(()) => return Ok(()),
@@ -218,7 +240,8 @@ impl Endpoint {
     /// Receives a message into this buffer. One that is longer ends with [`Error::Truncated`].
     pub fn recv<B: Buffer>(&self, wanted: Wanted, buffer: B) -> Receiving<B> {
         let memory = buffer.into_memory();
-        if let Err(error) = check_segments(&memory).and_then(|()| check_writable(&memory)) {
+        let checked = self.shared.check_process().and_then(|()| check_segments(&memory));
+        if let Err(error) = checked.and_then(|()| check_writable(&memory)) {
             return Receiving::refused(error, Some(memory));
         }
         match self.shared.engine.recv(once(wanted), memory) {
@@ -234,6 +257,7 @@ impl Endpoint {
         buffer: Vec<u8>,
         free_len_min: u64,
     ) -> Result<Many, Error> {
+        self.shared.check_process()?;
         let recv = Recv { uses: Use::Many { free_len_min }, ..once(wanted) };
         match self.shared.engine.recv(recv, buffer.into()) {
             Ok(id) => Ok(Many::new(&self.shared, id)),
@@ -251,6 +275,14 @@ impl Endpoint {
         let (claim, envelope) = self.shared.engine.claim(&wanted.criteria)?;
         let shared = Arc::clone(&self.shared);
         Some(Claimed { shared, claim: Some(claim), envelope: envelope.into() })
+    }
+
+    /// Messages piece by piece, taken apart by handlers ([`stream`]).
+    pub fn streams(&self) -> Streams {
+        let engine = &self.shared.engine;
+        let common =
+            self.shared.streams.get_or_init(|| Arc::new(stream::Common::new(Arc::clone(engine))));
+        Streams::new(self.clone(), Arc::clone(common))
     }
 
     /// Gives the endpoint some time: for [`Placement::Inline`] while computing. Returns how much it did.
@@ -336,6 +368,10 @@ impl Endpoint {
     /// Closes, for all its clones: waits until what was sent is accepted, so long at most. True if all was. Pending receives
     /// end with [`Error::Closed`] at once, sends when the time is over.
     pub fn close(self, longest: Duration) -> bool {
+        if let Some(streams) = self.shared.streams.get() {
+            streams.engine.drain_streams(longest.min(self.owner.linger));
+            streams.clear();
+        }
         self.shared.engine.close();
         let is_clean = self.shared.engine.wait_closed(longest.min(self.owner.linger));
         self.owner.is_closed.store(true, Ordering::Relaxed);
