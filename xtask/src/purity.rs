@@ -24,6 +24,7 @@ const UNSAFE_MAY_LIVE_IN: &[&str] = &[
     "crates/link/src/ring",
     "crates/link/src/umem.rs",
     "crates/link/src/mem.rs",
+    "crates/link/src/loan.rs",
     // Raw calls that test the XDP link without its own help.
     "crates/link/tests/xdp/raw.rs",
     // Forks, to see what a child finds.

@@ -10,13 +10,15 @@ use std::io;
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{About, Burst, Landing, Link, Notice, wide};
 use packhorse_proto::{
-    BufId, Endpoint, Instant, Limits, LinkTraits, Locator, MS, Memory, Opening, Payload, PeerId,
-    Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, TxFrame, TxTrain, wire,
+    BufId, Endpoint, Instant, Lending, Limits, LinkTraits, Locator, MS, Memory, Opening, Payload,
+    PeerId, Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, StreamId, TxFrame,
+    TxTrain, wire,
 };
 
 use crate::counters::Counters;
 use crate::home::Home;
-use crate::pairs::{Pairs, Rejected};
+use crate::pairs::{Pairs, Rejected, way_by};
+use crate::streams::Loans;
 use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -80,6 +82,7 @@ impl std::error::Error for OpenError {}
 pub struct Lent<'a, M> {
     memory: &'a mut M,
     copied: &'a mut u64,
+    loans: Option<&'a mut Loans>,
 }
 
 impl<M: UserMemory> Memory for Lent<'_, M> {
@@ -89,8 +92,25 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
         self.memory.place(to.buf.0, to.offset, bytes);
     }
 
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        self.memory.update(at.buf.0, at.offset, len, width, change);
+    }
+
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         crc32c::crc32c_append(crc, bytes)
+    }
+
+    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
+        match &mut self.loans {
+            Some(loans) => loans.lend(stream, bytes),
+            None => Lending { taken_len: 0, is_waiting: false },
+        }
     }
 }
 
@@ -192,6 +212,8 @@ pub struct Core<L, M> {
     is_armed: bool,
     /// When the receiver of large data will be through with it.
     answer_by: Instant,
+    /// Who is lent bytes of streams, while somebody extracts.
+    pub(crate) loans: Option<Loans>,
     counters: Counters,
 }
 
@@ -234,6 +256,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             costly,
             is_armed: false,
             answer_by: now,
+            loans: None,
             counters: Counters::default(),
         })
     }
@@ -304,7 +327,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Calls `f` with the endpoint and the memory as the protocol wants it: for calls that place bytes.
     pub fn with<R>(&mut self, f: impl FnOnce(&mut Endpoint, &mut Lent<'_, M>) -> R) -> R {
         let copied = &mut self.counters.bytes_copied_in;
-        f(&mut self.endpoint, &mut Lent { memory: &mut self.memory, copied })
+        f(&mut self.endpoint, &mut Lent { memory: &mut self.memory, copied, loans: None })
     }
 
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
@@ -323,8 +346,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             if now - self.turned_at > LATE_NS {
                 work += self.drain(now);
             }
-            let mut lent =
-                Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+            let mut lent = Lent {
+                memory: &mut self.memory,
+                copied: &mut self.counters.bytes_copied_in,
+                loans: self.loans.as_mut(),
+            };
             self.endpoint.on_timeout(now, &mut lent);
             self.watch_trains(now);
             work += 1;
@@ -394,7 +420,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let mut count = 0;
         while let Some((link, from, bytes)) = self.home.next() {
             let copied = &mut self.counters.bytes_copied_in;
-            let mut lent = Lent { memory: &mut self.memory, copied };
+            let mut lent = Lent { memory: &mut self.memory, copied, loans: self.loans.as_mut() };
             self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
             self.home.reuse(bytes);
             count += 1;
@@ -488,8 +514,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         count: usize,
     ) -> usize {
         let link = &mut self.links[index];
-        let mut lent =
-            Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+        let mut lent = Lent {
+            memory: &mut self.memory,
+            copied: &mut self.counters.bytes_copied_in,
+            loans: self.loans.as_mut(),
+        };
         let mut work = 0;
         self.lifts.clear();
         for number in 0..count {
@@ -527,8 +556,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         payload_len: usize,
     ) -> usize {
         let link = &self.links[index];
-        let mut lent =
-            Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+        let mut lent = Lent {
+            memory: &mut self.memory,
+            copied: &mut self.counters.bytes_copied_in,
+            loans: self.loans.as_mut(),
+        };
         let mut work = 0;
         for number in 0..count {
             let arrived = link.arrived(number);
@@ -579,10 +611,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
         }
+        while let Some(peer) = self.endpoint.poll_path_news() {
+            self.pairs.remember(peer, &self.endpoint, &mut self.links);
+        }
         while let Some((link, to)) = self.endpoint.poll_new_path() {
             if let Some(path) = self.links.get_mut(usize::from(link)) {
-                let frame_len_max = path.frame_len_to(&to.0);
-                self.endpoint.on_too_long(link, &to, frame_len_max);
+                self.endpoint.set_way(link, &to, &way_by(path, &to.0));
             }
         }
         let mut sent = 0;

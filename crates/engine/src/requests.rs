@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Envelope, Failure, Instant, PeerId, ReqId};
+use packhorse_proto::{Envelope, Failure, Instant, OperationKind, PeerId, ReqId};
 
 use crate::queue::Notify;
 
@@ -47,6 +47,17 @@ pub enum Outcome {
         envelope: Envelope,
         /// Bytes placed; less than `envelope.len` if the memory was too short.
         placed_len: u64,
+        /// With what success.
+        result: Result<(), Failure>,
+    },
+    /// A one-sided operation.
+    Operated {
+        /// With whose memory.
+        peer: PeerId,
+        /// What it was.
+        kind: OperationKind,
+        /// Bytes it was about.
+        len: u64,
         /// With what success.
         result: Result<(), Failure>,
     },

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use packhorse_engine::{Config, Engine, Placement};
+use packhorse_engine::{Config, Engine, HelperCpus, Placement};
 use packhorse_link::faults::Faults;
 use packhorse_proto::{Limits, Settings};
 
@@ -65,6 +65,10 @@ impl Builder {
             "auto, udp, udp:eth0, udp:10.0.0.0/8, … with commas between; !docker* leaves out",
         ),
         ("PACKHORSE_PLACEMENT", "thread or inline"),
+        (
+            "PACKHORSE_HELPER_CPUS",
+            "cores of the helper thread: all, inherit, or a list such as 0-3,6",
+        ),
         ("PACKHORSE_BIND", "the local IP address"),
         ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
         ("PACKHORSE_PATHS", "source ports used side by side, 1 to 4"),
@@ -117,6 +121,10 @@ impl Builder {
             "PACKHORSE_PLACEMENT" => {
                 self.config.placement =
                     parse_placement(value).ok_or_else(|| wrong("thread or inline"))?;
+            }
+            "PACKHORSE_HELPER_CPUS" => {
+                let must = "all, inherit, or a list of cores such as 0-3,6";
+                self.config.helper_cpus = parse_cpus(value).ok_or_else(|| wrong(must))?;
             }
             "PACKHORSE_BIND" => self.bind = value.parse().map_err(|_| wrong("an IP address"))?,
             "PACKHORSE_PORTS" => {
@@ -234,6 +242,14 @@ impl Builder {
         self
     }
 
+    /// On which cores the helper thread may run. By default on all that the process's group has, even if the thread that opens
+    /// the endpoint is bound to one.
+    #[must_use]
+    pub fn helper_cpus(mut self, cpus: HelperCpus) -> Self {
+        self.config.helper_cpus = cpus;
+        self
+    }
+
     /// What the network can make it hold.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -310,6 +326,22 @@ fn parse_placement(text: &str) -> Option<Placement> {
     }
 }
 
+fn parse_cpus(text: &str) -> Option<HelperCpus> {
+    match text {
+        "all" => return Some(HelperCpus::All),
+        "inherit" => return Some(HelperCpus::Inherit),
+        _ => {}
+    }
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let cpu = |text: &str| text.trim().parse::<u16>().ok().map(usize::from);
+        let (first, last) = (cpu(first)?, cpu(last)?);
+        cpus.extend(first..=last);
+    }
+    (!cpus.is_empty()).then_some(HelperCpus::Only(cpus))
+}
+
 fn parse_switch(text: &str) -> Option<bool> {
     match text {
         "on" | "1" | "yes" => Some(true),
@@ -359,6 +391,9 @@ mod tests {
         assert_eq!(builder.ports, 7000..=7010);
         assert_eq!(builder.config.placement, Placement::Inline);
         assert_eq!(builder.config.spin_ns, 5000);
+        builder.apply("PACKHORSE_HELPER_CPUS", "0-2,7").unwrap();
+        assert_eq!(builder.config.helper_cpus, HelperCpus::Only(vec![0, 1, 2, 7]));
+        assert!(builder.apply("PACKHORSE_HELPER_CPUS", "3-1").is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use packhorse_link::Link;
 use packhorse_link::capture::Captured;
 use packhorse_link::faults::{Faults, Faulty};
 use packhorse_link::mem::Table;
-use packhorse_link::packet::{Packet, PacketConfig, PacketError};
+use packhorse_link::packet::{OnDemand, Packet, PacketConfig, PacketError};
 use packhorse_link::shm::{Shm, ShmConfig};
 use packhorse_link::udp::{Udp, UdpConfig, Use};
 use packhorse_link::xdp::{self, Xdp, XdpConfig};
@@ -120,7 +120,10 @@ fn open_kind(builder: &Builder, wish: &Wish) -> Result<Box<dyn Link>, Error> {
         Kind::Packet => {
             let buffers_unprivileged = builder.small_socket_buffers;
             let config = PacketConfig { buffers_unprivileged, ..PacketConfig::on(name) };
-            Box::new(Packet::open(&config).map_err(|error| refused(&error))?)
+            match wish.is_optional {
+                true => Box::new(OnDemand::prepare(&config).map_err(|error| refused(&error))?),
+                false => Box::new(Packet::open(&config).map_err(|error| refused(&error))?),
+            }
         }
         Kind::Xdp => Box::new(Xdp::open(&XdpConfig::on(name)).map_err(|error| refused(&error))?),
     })

@@ -200,6 +200,53 @@ request! {
     Receiving, Received<B>
 }
 
+request! {
+    /// Bytes on their way into a peer's memory, or an atomic operation there. Ends when it is done there. Gives its buffer back.
+    Putting, B
+}
+
+request! {
+    /// Bytes on their way out of a peer's memory. Gives its buffer back, with the bytes in it.
+    Getting, B
+}
+
+impl<B: Buffer> Putting<B> {
+    const IS_RECEIVE: bool = false;
+
+    fn conclude(&mut self, completion: Completion) -> Result<B, Failed<B>> {
+        conclude_operation(self.request.finish(), completion)
+    }
+}
+
+impl<B: Buffer> Getting<B> {
+    const IS_RECEIVE: bool = true;
+
+    fn conclude(&mut self, completion: Completion) -> Result<B, Failed<B>> {
+        conclude_operation(self.request.finish(), completion)
+    }
+}
+
+fn conclude_operation<B: Buffer>(
+    shared: Option<Arc<Shared>>,
+    completion: Completion,
+) -> Result<B, Failed<B>> {
+    let buffer = completion.memory.map(B::from_memory);
+    let error = match completion.outcome {
+        Outcome::Operated { result: Ok(()), .. } => {
+            // What had no memory (an atomic operation that fetches nothing) gives none back.
+            return Ok(buffer.unwrap_or_else(|| B::from_memory(Vec::<u8>::new().into())));
+        }
+        Outcome::Operated { peer, result: Err(failure), .. } => {
+            Error::from_failure(failure, || name(shared, peer))
+        }
+        Outcome::Unlinked { failure: Some(failure), .. } => {
+            Error::from_failure(failure, String::new)
+        }
+        _ => Error::Closed,
+    };
+    Err(Failed { error, buffer })
+}
+
 impl<B: Buffer> Sending<B> {
     const IS_RECEIVE: bool = false;
 

@@ -5,7 +5,7 @@
 //! Every notice is content and is repeated until acknowledged; beside that, a granted range that does not come for
 //! long is granted again, so that no single lost thought can stop a transfer.
 
-use crate::arrival::{Verdict, number_key};
+use crate::arrival::{Verdict, lane_key, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::landing::Cursor;
@@ -15,13 +15,13 @@ use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::types::{Instant, Memory};
-use crate::wire::{CHECK_HEAD_LEN, DATA_HEAD_LEN, DONE_CANCELLED, HEADER_LEN};
+use crate::wire::{CHECK_HEAD_LEN, DATA_HEAD_LEN, DONE_CANCELLED, HEADER_LEN, Lane};
 
 /// A granted range that did not come for this many probe times is granted again (PROTOCOL §8.5).
 const REGRANT_PROBES: u64 = 4;
 /// Pieces a granted message may be in before further grants are ignored (they will be repeated): only a peer that means
 /// harm grants byte by byte.
-const GRANT_PIECE_COUNT_MAX: usize = 4096;
+pub(crate) const GRANT_PIECE_COUNT_MAX: usize = 4096;
 /// Ranges granted again at once.
 const REGRANT_COUNT_MAX: usize = 8;
 
@@ -215,12 +215,12 @@ impl Endpoint {
         &mut self,
         now: Instant,
         (row, link): (u32, u8),
-        message: u32,
+        (lane, message): (Lane, u32),
         offset: u64,
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
-        let Some(slot) = self.large_arrival(row, message) else { return Verdict::Accepted };
+        let Some(slot) = self.large_arrival(row, lane, message) else { return Verdict::Accepted };
         let progress = &self.progress[self.arrivals[slot].progress];
         if offset.checked_add(body.len() as u64).is_none_or(|end| end > progress.granted_to) {
             self.counters.frames_malformed += 1;
@@ -246,8 +246,8 @@ impl Endpoint {
         verdict
     }
 
-    fn large_arrival(&self, row: u32, message: u32) -> Option<u32> {
-        let slot = *self.by_number.get(&number_key(row, message))?;
+    fn large_arrival(&self, row: u32, lane: Lane, message: u32) -> Option<u32> {
+        let slot = *self.by_number.get(&lane_key(lane, row, message))?;
         self.arrivals[slot].takes_data().then_some(slot)
     }
 

@@ -17,6 +17,7 @@
 //!   bpf.rs          bpf(2): a map, a program, its attachment
 //!   xdp.rs          AF_XDP sockets and the rings they share with the kernel
 //!   handover.rs     descriptors from one process to another
+//!   signals.rs      threads that take no signals
 //!   wide.rs         loops with the machine's widest registers
 //! ```
 //!
@@ -37,6 +38,7 @@ pub(crate) mod packet_queue;
 pub(crate) mod packet_ring;
 pub(crate) mod region;
 pub(crate) mod shm;
+pub(crate) mod signals;
 pub(crate) mod socket;
 pub mod wide;
 pub(crate) mod xdp;

@@ -23,6 +23,9 @@ impl Oracle {
             Event::Joined { peer } => self.on_joined(world, node, peer),
             Event::Left { peer, reason } => self.on_left(world, node, peer, reason),
             Event::Closed { clean } => self.on_closed(node, clean),
+            Event::Operated { .. } | Event::Written { .. } => {
+                self.violation(format!("node {node}: {event:?}, but nobody asked"));
+            }
         }
     }
 
