@@ -329,3 +329,42 @@ fn a_post_to_a_peer_that_was_forgotten_is_refused_there_or_in_the_queue() {
         assert!(matches!(error, Error::UnknownPeer), "{error:?}");
     }
 }
+
+/// A peer can send messages of no bytes for ever, and each is an entry: what an unread queue holds is bounded all the same.
+#[test]
+fn an_entry_used_many_times_is_unlinked_before_its_queue_grows_without_end() {
+    use packhorse::raw;
+    const MANY: u64 = 70_000;
+    let (a, b, to_b) = pair(Placement::Thread, "shm");
+    let engine = raw::engine(&b);
+    let mut queue = raw::Completions::new(engine, 16);
+    let criteria =
+        raw::Criteria { space: raw::Space(0), tag: raw::Tag(1), ignore: 0, source: None };
+    let uses = raw::Use::Many { free_len_min: 0 };
+    let recv = raw::Recv { criteria, list: raw::List::Priority, uses, header_only: false };
+    let notify = raw::Notify { queue: queue.id(), context: 1, only_errors: false };
+    engine.recv_queued(notify, recv, vec![0; 8].into()).unwrap();
+    for _ in 0..MANY {
+        a.send_copy(to_b, 1, &[]).unwrap();
+    }
+    let pending = || b.counters().into_iter().find(|it| it.0 == "requests_pending").unwrap().1;
+    let start = std::time::Instant::now();
+    while pending() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the entry is still there");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut told = 0;
+    let last = loop {
+        let entry = queue.poll().expect("nothing is lost: the last says that it is the last");
+        if entry.is_last {
+            break entry;
+        }
+        told += 1;
+    };
+    assert_eq!((last.kind, last.context), (Kind::Unlinked, 1));
+    assert!((1 << 16..MANY).contains(&told), "{told} messages were told");
+    // Those that came later wait for another receive.
+    for _ in told..MANY {
+        b.recv(Wanted::tag(1), Vec::<u8>::new()).wait().unwrap();
+    }
+}
