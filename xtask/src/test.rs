@@ -6,7 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, command, root, run as run_command};
-use crate::tools::{NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, Tool, VALGRIND, install_packages};
+use crate::tools::{
+    NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, TWO_HOSTS_MPI, Tool, VALGRIND, install_packages,
+};
 use crate::{check, mpi, sanitize};
 
 /// How thorough.
@@ -98,6 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Ok(())
     });
     take_if_here(&mut steps, args, "Open MPI, unmodified, over Packhorse", &OPEN_MPI, mpi::smoke);
+    take_if_here(&mut steps, args, "Open MPI on two hosts", &TWO_HOSTS_MPI, mpi::two_hosts);
     take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
         run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
     });
