@@ -83,7 +83,7 @@ impl Hosts {
         mpirun.arg(format!("{}:1,{}:1", ADDRESSES[0], ADDRESSES[1]));
         mpirun.args(["-x", "FI_PROVIDER_PATH", "-x", "PACKHORSE_LINK", "-x", "PACKHORSE_COUNTERS"]);
         let hosts = format!("{}={a} {}={b}", ADDRESSES[0], ADDRESSES[1]);
-        mpirun.env("PACKHORSE_AGENT_HOSTS", hosts);
+        mpirun.env("MPI_AGENT_HOSTS", hosts);
         mpirun
     }
 }
