@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::steps::{Steps, cargo, command, root, run as run_command};
 use crate::tools::{NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, Tool, VALGRIND, install_packages};
-use crate::{check, mpi, sanitize};
+use crate::{check, install, mpi, sanitize};
 
 /// How thorough.
 #[derive(clap::Args)]
@@ -89,6 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         tests.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
         run_command(tests)
     });
+    steps.take("installed under a prefix, and removed", install::try_out);
     take_if_here(&mut steps, args, "Open MPI, unmodified, over Packhorse", &OPEN_MPI, mpi::smoke);
     take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
         run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
