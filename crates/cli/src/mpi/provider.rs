@@ -108,7 +108,7 @@ mod tests {
             fs::write(prefix.join(folder).join(name), "").unwrap();
             let found = find_in(&around(&prefix.join("bin"))).unwrap();
             assert!(found.folder().ends_with(folder), "{found:?}");
-            let named = find_in(&[found.object.clone()]).unwrap();
+            let named = find_in(std::slice::from_ref(&found.object)).unwrap();
             assert_eq!(named, found, "the file itself may be named, too");
         }
         fs::remove_dir_all(base).unwrap();
