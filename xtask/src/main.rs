@@ -21,6 +21,8 @@ mod figures;
 mod fuzz;
 mod install;
 mod mpi;
+mod mpi_life;
+mod mpi_wheels;
 mod mutants;
 mod purity;
 mod sanitize;

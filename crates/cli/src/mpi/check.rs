@@ -59,7 +59,8 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     if !args.command.is_empty() {
         return stage.check_command(&args.command[1..]);
     }
-    let test = stage.compile()?;
+    let test = stage.folder.0.join("check");
+    compile(&stage.launcher, SOURCE, &test)?;
     for (a, b) in pairs(&args.hosts) {
         let seen = stage.try_pair(&test, (&a, &b));
         println!("{}", seen.with_context(|| format!("between {a} and {b}"))?);
@@ -97,16 +98,20 @@ fn placing(family: Option<Family>, (a, b): (&str, &str)) -> Vec<String> {
 }
 
 /// For the self-test and its counters, gone afterwards. In the home folder: other hosts are to see it, too.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
         let base = cache.or(home).unwrap_or_else(std::env::temp_dir).join("packhorse");
         let folder = base.join(format!("check-{}", std::process::id()));
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         Ok(Self(folder))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 }
 
@@ -124,24 +129,6 @@ struct Stage {
 }
 
 impl Stage {
-    /// The self-test, made by the compiler that belongs to the launcher.
-    fn compile(&self) -> Result<PathBuf> {
-        let beside = self.launcher.folder().map(|folder| folder.join("mpicc"));
-        let compiler = beside.filter(|path| path.is_file());
-        let without = || without_compiler(&self.launcher);
-        let compiler = compiler.with_context(without)?;
-        let (source, test) = (self.folder.0.join("check.c"), self.folder.0.join("check"));
-        fs::write(&source, SOURCE).with_context(|| format!("cannot write {}", source.display()))?;
-        let mut command = Command::new(&compiler);
-        command.args(["-O2", "-o"]).args([&test, &source]).stdin(Stdio::null());
-        let output = command.output().with_context(without)?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        if !output.status.success() {
-            bail!("{} failed: {}\n{}", compiler.display(), said.trim(), without());
-        }
-        Ok(test)
-    }
-
     /// The launcher, with a place for the counters.
     fn counted(&self) -> Command {
         let counters = self.folder.0.join("counters");
@@ -176,25 +163,43 @@ impl Stage {
     fn check_command(&self, words: &[String]) -> Result<()> {
         let status = self.counted().args(words).status().context("cannot start the launcher")?;
         ensure!(status.success(), "the command failed: {status}");
-        let texts = self.left_here()?;
+        let texts = left_in(&self.folder.0)?;
         ensure!(!texts.is_empty(), "{NOT_USED}");
         for (index, text) in texts.iter().enumerate() {
             println!("rank {} of {}: {}", index + 1, texts.len(), shown(&links_of(text)));
         }
         Ok(())
     }
+}
 
-    /// What endpoints on this host left.
-    fn left_here(&self) -> Result<Vec<String>> {
-        let mut texts = Vec::new();
-        for entry in fs::read_dir(&self.folder.0)? {
-            let path = entry?.path();
-            if path.file_stem().is_some_and(|stem| stem == "counters") {
-                texts.push(fs::read_to_string(&path)?);
-            }
-        }
-        Ok(texts)
+/// Makes a program of ours with the compiler that belongs to the launcher.
+pub(super) fn compile(launcher: &Launcher, text: &str, program: &Path) -> Result<()> {
+    let beside = launcher.folder().map(|folder| folder.join("mpicc"));
+    let compiler = beside.filter(|path| path.is_file());
+    let compiler = compiler.with_context(|| without_compiler(launcher))?;
+    let source = program.with_extension("c");
+    fs::write(&source, text).with_context(|| format!("cannot write {}", source.display()))?;
+    let mut command = Command::new(&compiler);
+    command.args(["-O2", "-o"]).args([program, &source]).stdin(Stdio::null());
+    let output = command.output().with_context(|| without_compiler(launcher))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("{} failed: {}\n{}", compiler.display(), said.trim(), without_compiler(launcher));
     }
+    Ok(())
+}
+
+/// Takes the counters that endpoints on this host left in a folder.
+pub(super) fn left_in(folder: &Path) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.file_stem().is_some_and(|stem| stem == "counters") {
+            texts.push(fs::read_to_string(&path)?);
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(texts)
 }
 
 /// What to do where nothing can be compiled. Intel's MPI comes without a compiler, but with programs to measure it.
@@ -211,13 +216,13 @@ fn without_compiler(launcher: &Launcher) -> String {
 
 /// A kind of link, and the bytes that came in over it.
 #[derive(Debug, PartialEq, Eq)]
-struct Link {
-    kind: String,
-    in_len: u64,
+pub(super) struct Link {
+    pub(super) kind: String,
+    pub(super) in_len: u64,
 }
 
 /// The links that were used, most used first.
-fn links_of(counters: &str) -> Vec<Link> {
+pub(super) fn links_of(counters: &str) -> Vec<Link> {
     let values: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(counters).unwrap_or_default();
     let mut links: Vec<Link> = Vec::new();
@@ -236,7 +241,7 @@ fn links_of(counters: &str) -> Vec<Link> {
 }
 
 /// The link that carried the bytes; others only where they carried more than introductions.
-fn shown(links: &[Link]) -> String {
+pub(super) fn shown(links: &[Link]) -> String {
     const WORTH_NAMING: f64 = 0.01;
     let sum: u64 = links.iter().map(|link| link.in_len).sum();
     let share = |link: &Link| link.in_len as f64 / sum.max(1) as f64;
