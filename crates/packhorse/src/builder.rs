@@ -103,6 +103,16 @@ impl Builder {
         Self::default()
     }
 
+    /// Sets what one variable of the environment would set ([`Self::ENVIRONMENT`]). What makes no sense is an error when the
+    /// endpoint is opened.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        if let Err(complaint) = self.apply(name, value) {
+            self.complaint = Some(complaint);
+        }
+        self
+    }
+
     fn apply(&mut self, name: &str, value: &str) -> Result<(), String> {
         let wrong = |must: &str| format!("{name}={value}: must be {must}");
         let settings = &mut self.config.settings;

@@ -18,8 +18,8 @@ use crate::bench::variant::{Bound, Computing};
 
 /// A sheet with more lines than this is folded.
 const LINES_OPEN_MAX: usize = 16;
-/// An overlap below this is drawn as this: what is lost has no bound.
-const OVERLAP_DRAWN_MIN: f64 = -0.5;
+/// An overlap outside of these is drawn at the edge: what is lost has no bound, and what is won beyond all is noise.
+const OVERLAP_DRAWN: (f64, f64) = (-0.5, 1.2);
 
 /// Titles of the sections, and what they show.
 fn about(pattern: Pattern) -> (&'static str, &'static str) {
@@ -38,7 +38,7 @@ fn about(pattern: Pattern) -> (&'static str, &'static str) {
         Pattern::Overlap => (
             "Overlap",
             "Post, compute without any call, wait. Overlap is (T_comm + T_comp − T_total) ÷ T_comm with T_comp = 3 × T_comm: 1 \
-             hides all of the transfer, 0 nothing, below 0 it was made longer (drawn down to −0.5). When both sides compute \
+             hides all of the transfer, 0 nothing, below 0 it was made longer (drawn from −0.5 to 1.2). When both sides compute \
              on all cores there is nowhere to hide; the total time should not be longer with a helper than without.",
         ),
         Pattern::Posts => (
@@ -243,7 +243,8 @@ fn overlap_charts(rows: &[Row]) -> Vec<(String, Chart)> {
         let points = lines.iter_mut().flat_map(|line| &mut line.points);
         for (_, spread) in points.filter(|_| !is_all) {
             let Spread { median, min, max } = *spread;
-            let [median, min, max] = [median, min, max].map(|value| value.max(OVERLAP_DRAWN_MIN));
+            let [median, min, max] =
+                [median, min, max].map(|value| value.clamp(OVERLAP_DRAWN.0, OVERLAP_DRAWN.1));
             *spread = Spread { median, min, max };
         }
         let y = if is_all {
@@ -328,7 +329,7 @@ mod tests {
             charts.iter().flat_map(|(_, chart)| &chart.lines).flat_map(|line| &line.points);
         assert!(
             points.clone().count() == 1
-                && points.clone().all(|point| point.1.min >= OVERLAP_DRAWN_MIN)
+                && points.clone().all(|point| point.1.min >= OVERLAP_DRAWN.0)
         );
     }
 }
