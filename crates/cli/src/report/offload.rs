@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::plot::{Axis, Chart, LIMIT, Line, Scale, scaled, unit};
+use super::plot::{Axis, Chart, LIMIT, Line, SMALL, Scale, scaled, unit};
 use super::{escape, legend};
 use crate::bench::figures::Figure;
 use crate::bench::offload::promises;
@@ -186,6 +186,7 @@ fn availability_charts(rows: &[Row]) -> Vec<(String, Chart)> {
             let at = |case: Case, _: &str| case.variant.slice.map(|slice| slice as f64);
             let x = Axis::new("units of work between polls", Scale::Decades);
             let chart = Chart {
+                size: SMALL,
                 x,
                 y: Axis::new(unit, Scale::Linear),
                 lines: lines(rows, &cases, at, metric),
@@ -223,7 +224,7 @@ fn double_buffer_charts(rows: &[Row]) -> Vec<(String, Chart)> {
             let mut lines = lines(rows, &cases, by_bytes, metric);
             lines.extend(limit.take());
             let (x, y) = (Axis::new("bytes", Scale::Bytes), Axis::new("GB/s", Scale::Linear));
-            charts.push((format!("{}: {name}", bound.name()), Chart { x, y, lines }));
+            charts.push((format!("{}: {name}", bound.name()), Chart { size: SMALL, x, y, lines }));
         }
     }
     charts
@@ -253,7 +254,7 @@ fn overlap_charts(rows: &[Row]) -> Vec<(String, Chart)> {
             Axis::new("overlap", Scale::Linear)
         };
         let x = Axis::new("bytes", Scale::Bytes);
-        charts.push((computing.name().to_owned(), Chart { x, y, lines }));
+        charts.push((computing.name().to_owned(), Chart { size: SMALL, x, y, lines }));
     }
     charts
 }
@@ -267,7 +268,7 @@ fn posts_charts(rows: &[Row]) -> Vec<(String, Chart)> {
         };
         let x = Axis::new("share of the time in the application's work", Scale::Linear);
         let y = Axis::new("million messages/s", Scale::Linear);
-        let chart = Chart { x, y, lines: lines(rows, &cases, at, Metric::Rate) };
+        let chart = Chart { size: SMALL, x, y, lines: lines(rows, &cases, at, Metric::Rate) };
         charts.push((format!("{} bytes: throughput", show_bytes(bytes)), chart));
     }
     charts

@@ -111,7 +111,7 @@ impl Promises<'_> {
         let found = self.ratios(&at, Metric::Bandwidth, (THREAD, MPI));
         self.promise("1 MB, slices of 4 ms: bandwidth ÷ Open MPI's", Bar::AtLeast(10.0), found);
         let found = self.values(&at, THREAD, Figure::Availability);
-        self.promise("and availability", Bar::AtLeast(0.85), found);
+        self.promise("1 MB, slices of 4 ms: availability", Bar::AtLeast(0.85), found);
         for (bytes, base, bar) in
             [(32 << 10, MPI, 3.0), (1 << 20, MPI, 3.0), (1 << 20, "bare", 0.8)]
         {
