@@ -10,13 +10,16 @@ use std::io;
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{About, Burst, Landing, Link, Notice, wide};
 use packhorse_proto::{
-    BufId, Endpoint, Instant, Limits, LinkTraits, Locator, MS, Memory, Opening, Payload, PeerId,
-    Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, TxFrame, TxTrain, wire,
+    BufId, Endpoint, Instant, Lending, Limits, LinkTraits, Locator, MS, Memory, Opening, Payload,
+    PeerId, Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, StreamId, TxFrame,
+    TxTrain, wire,
 };
 
 use crate::counters::Counters;
+use crate::duties::{Kept, Offload};
 use crate::home::Home;
-use crate::pairs::{Pairs, Rejected};
+use crate::pairs::{Pairs, Rejected, way_by};
+use crate::streams::Loans;
 use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -26,6 +29,8 @@ const BURST_COUNT_MAX: usize = 64;
 /// Frames and bytes of a train at most: what one system call takes.
 const TRAIN_COUNT_MAX: usize = 64;
 const TRAIN_LEN_MAX: usize = 65_000;
+/// A longer train is read by its receiver from our memory, this fast at least: it will not be heard of before.
+const LARGE_BYTES_PER_NS: u64 = 4;
 /// Lone frames received in one turn while granted data is expected.
 const LONE_COUNT_MAX: usize = 8;
 /// Bursts per turn: a turn is bounded work.
@@ -78,6 +83,7 @@ impl std::error::Error for OpenError {}
 pub struct Lent<'a, M> {
     memory: &'a mut M,
     copied: &'a mut u64,
+    loans: Option<&'a mut Loans>,
 }
 
 impl<M: UserMemory> Memory for Lent<'_, M> {
@@ -87,8 +93,25 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
         self.memory.place(to.buf.0, to.offset, bytes);
     }
 
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        self.memory.update(at.buf.0, at.offset, len, width, change);
+    }
+
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         crc32c::crc32c_append(crc, bytes)
+    }
+
+    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
+        match &mut self.loans {
+            Some(loans) => loans.lend(stream, bytes),
+            None => Lending { taken_len: 0, is_waiting: false },
+        }
     }
 }
 
@@ -188,6 +211,13 @@ pub struct Core<L, M> {
     costly: Costly,
     /// Links were asked to wake a sleeper.
     is_armed: bool,
+    /// What whoever turns it now may do, and what waits for one who may more.
+    duties: Offload,
+    kept: Kept,
+    /// When the receiver of large data will be through with it.
+    answer_by: Instant,
+    /// Who is lent bytes of streams, while somebody extracts.
+    pub(crate) loans: Option<Loans>,
     counters: Counters,
 }
 
@@ -229,6 +259,10 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             turned_at: now,
             costly,
             is_armed: false,
+            duties: Offload::Both,
+            kept: Kept::default(),
+            answer_by: now,
+            loans: None,
             counters: Counters::default(),
         })
     }
@@ -299,13 +333,18 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Calls `f` with the endpoint and the memory as the protocol wants it: for calls that place bytes.
     pub fn with<R>(&mut self, f: impl FnOnce(&mut Endpoint, &mut Lent<'_, M>) -> R) -> R {
         let copied = &mut self.counters.bytes_copied_in;
-        f(&mut self.endpoint, &mut Lent { memory: &mut self.memory, copied })
+        f(&mut self.endpoint, &mut Lent { memory: &mut self.memory, copied, loans: None })
     }
 
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
     pub fn turn(&mut self, now: Instant) -> usize {
         self.counters.turns += 1;
-        let mut work = if self.is_armed {
+        let kept_count = match self.duties {
+            Offload::Both if !self.kept.is_empty() => self.take_kept(now),
+            _ => 0,
+        };
+        let mut work = kept_count;
+        work += if self.is_armed {
             self.disarm();
             self.receive(now)
         } else if self.costly.are_all_asked || now - self.turned_at > COSTLY_BUSY_NS {
@@ -314,12 +353,15 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             self.receive_some(now)
         };
         let timeout = self.endpoint.next_timeout();
-        if timeout <= now {
+        if timeout <= now && self.kept.is_empty() {
             if now - self.turned_at > LATE_NS {
                 work += self.drain(now);
             }
-            let mut lent =
-                Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+            let mut lent = Lent {
+                memory: &mut self.memory,
+                copied: &mut self.counters.bytes_copied_in,
+                loans: self.loans.as_mut(),
+            };
             self.endpoint.on_timeout(now, &mut lent);
             self.watch_trains(now);
             work += 1;
@@ -330,6 +372,36 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
         self.counters.turns_idle += u64::from(work == 0);
         work
+    }
+
+    /// A turn of somebody who may not do everything (`duties`): what is not his waits for the next who may.
+    pub fn turn_with(&mut self, now: Instant, duties: Offload) -> usize {
+        if self.kept.is_full() {
+            return 0;
+        }
+        self.duties = duties;
+        let work = self.turn(now);
+        self.duties = Offload::Both;
+        work
+    }
+
+    /// Frames wait for somebody who may take them: timers do not fire until then.
+    pub(crate) fn keeps_frames(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// What others had to leave.
+    #[cold]
+    fn take_kept(&mut self, now: Instant) -> usize {
+        let mut count = 0;
+        while let Some((link, from, bytes)) = self.kept.pop() {
+            let copied = &mut self.counters.bytes_copied_in;
+            let mut lent = Lent { memory: &mut self.memory, copied, loans: self.loans.as_mut() };
+            self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
+            self.kept.reuse(bytes);
+            count += 1;
+        }
+        count
     }
 
     /// Trains that do not get through are given up, for a while. Losses come with timers, so this is where to look.
@@ -389,7 +461,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let mut count = 0;
         while let Some((link, from, bytes)) = self.home.next() {
             let copied = &mut self.counters.bytes_copied_in;
-            let mut lent = Lent { memory: &mut self.memory, copied };
+            let mut lent = Lent { memory: &mut self.memory, copied, loans: self.loans.as_mut() };
             self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
             self.home.reuse(bytes);
             count += 1;
@@ -440,8 +512,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// How much it did, and whether granted data was expected.
     fn receive_once(&mut self, now: Instant, index: usize) -> (usize, bool) {
         let link = &mut self.links[index];
-        let expected =
-            if link.about().can_land { self.endpoint.predict(index as u8) } else { None };
+        let may_land = link.about().can_land && self.duties.takes_data();
+        let expected = if may_land { self.endpoint.predict(index as u8) } else { None };
         let landing = expected.as_ref().map(|expected| Landing {
             id: expected.buf.0,
             offset: expected.offset,
@@ -483,8 +555,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         count: usize,
     ) -> usize {
         let link = &mut self.links[index];
-        let mut lent =
-            Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+        let mut lent = Lent {
+            memory: &mut self.memory,
+            copied: &mut self.counters.bytes_copied_in,
+            loans: self.loans.as_mut(),
+        };
         let mut work = 0;
         self.lifts.clear();
         for number in 0..count {
@@ -522,12 +597,19 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         payload_len: usize,
     ) -> usize {
         let link = &self.links[index];
-        let mut lent =
-            Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+        let mut lent = Lent {
+            memory: &mut self.memory,
+            copied: &mut self.counters.bytes_copied_in,
+            loans: self.loans.as_mut(),
+        };
         let mut work = 0;
         for number in 0..count {
             let arrived = link.arrived(number);
             for frame in arrived.whole(payload_len) {
+                if self.duties != Offload::Both && !self.duties.takes(wire::audience(frame)) {
+                    self.kept.push(index as u8, arrived.from, frame);
+                    continue;
+                }
                 self.endpoint.on_frame(now, index as u8, Locator(arrived.from), frame, &mut lent);
                 work += 1;
             }
@@ -574,10 +656,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
         }
+        while let Some(peer) = self.endpoint.poll_path_news() {
+            self.pairs.remember(peer, &self.endpoint, &mut self.links);
+        }
         while let Some((link, to)) = self.endpoint.poll_new_path() {
             if let Some(path) = self.links.get_mut(usize::from(link)) {
-                let frame_len_max = path.frame_len_to(&to.0);
-                self.endpoint.on_too_long(link, &to, frame_len_max);
+                self.endpoint.set_way(link, &to, &way_by(path, &to.0));
             }
         }
         let mut sent = 0;
@@ -615,6 +699,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 count += self.train.count;
                 if self.train.count > 1 {
                     self.counters.frames_in_trains += self.train.count as u64;
+                }
+                let train_len = self.train.count * self.train.payload_len as usize;
+                if train_len > len_max {
+                    let copy_ns = train_len as u64 / LARGE_BYTES_PER_NS;
+                    self.answer_by = Instant(self.answer_by.0.max(now.0)) + copy_ns;
+                    return true; // its receiver has enough to begin with
                 }
             } else if self.endpoint.poll_transmit(now, &mut self.tx) {
                 self.put_frame();
@@ -723,6 +813,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         sent
+    }
+
+    /// Large data went to a receiver that will take until then to read it: who waits for its answer had better not sleep.
+    #[inline]
+    pub fn answer_by(&self) -> Instant {
+        self.answer_by
     }
 
     /// The time of the last turn.

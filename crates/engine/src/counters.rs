@@ -21,6 +21,8 @@ counters! {
     turns_idle,
     /// Turns of the helper.
     turns_of_helper,
+    /// Posts that were left for whoever was in a turn.
+    posts_left,
     /// Times somebody slept for lack of work.
     sleeps,
     /// Payload copied from frames to the application's memory.
@@ -37,4 +39,6 @@ counters! {
     sends_blocked,
     /// Errors of links, taken for lost frames.
     link_errors,
+    /// Writes of peers with an immediate that nobody was told of, since nobody asked for those before.
+    writes_untold,
 }

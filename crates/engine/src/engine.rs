@@ -5,24 +5,30 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use packhorse_link::Link;
+use packhorse_link::fork::Mark;
 use packhorse_link::mem::{Memory, Table};
+use packhorse_link::{Link, loan};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
-    Opening, PathInfo, Payload, PeerError, PeerId, PostError, RecvSpec, Secret, SendSpec, Settings,
-    Space, Tag, Use,
+    Opening, PathInfo, Payload, PeerError, PeerId, PostError, Secret, SendSpec, Settings, Space,
+    Tag, Use,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::bell::Bell;
+use crate::commands::Commands;
 use crate::core::{Core, OpenError};
+use crate::crowd::Crowd;
 use crate::doze::Doze;
+use crate::duties::Offload;
 use crate::entry::Kind;
-use crate::helper::Helper;
+use crate::helper::{Helper, HelperCpus};
+use crate::onesided::{Regions, Written};
 use crate::pairs::Rejected;
 use crate::queue::{Notify, Queues};
 use crate::requests::{Arrival, Outcome, RequestId, Requests};
@@ -46,6 +52,10 @@ pub struct Config {
     pub limits: Limits,
     /// Who turns it.
     pub placement: Placement,
+    /// What the helper may do.
+    pub offload: Offload,
+    /// On which cores the helper may run.
+    pub helper_cpus: HelperCpus,
     /// A thread that waits spins so long before it sleeps.
     pub spin_ns: u64,
     /// Who this endpoint is; drawn if not given.
@@ -60,6 +70,8 @@ impl Default for Config {
             settings: Settings::default(),
             limits: Limits::default(),
             placement: Placement::default(),
+            offload: Offload::default(),
+            helper_cpus: HelperCpus::default(),
             spin_ns: 50_000,
             identity: None,
             check_all: true,
@@ -111,19 +123,35 @@ pub(crate) struct Inner {
     pub(crate) core: DynCore,
     pub(crate) requests: Requests,
     pub(crate) queues: Queues,
+    pub(crate) commands: Arc<Commands>,
+    /// Memory exposed to peers.
+    pub(crate) regions: Regions,
     /// To be woken when the lock is free.
     pub(crate) wakers: Vec<Waker>,
     /// An application thread drives, and dozes at the moment.
     pub(crate) is_dozing: bool,
+    /// Somebody sleeps, or is about to, in a loop of its own.
+    pub(crate) is_bell_armed: bool,
     /// Threads that wait for another's driving.
     pub(crate) sleeper_count: u32,
+    /// When a send was posted that did not wait for company.
+    pub(crate) sent_at: Instant,
     /// Requests ended since the sleepers were told.
     pub(crate) has_news: bool,
     /// What `Closed` said.
     pub(crate) closed: Option<bool>,
     /// Events that belong to no request, for `poll_peer_event`.
     pub(crate) peer_events: std::collections::VecDeque<Event>,
+    /// Who extracts streams, and who waits to send them.
+    pub(crate) streams: crate::streams::Waiters,
 }
+
+/// Sends that follow each other so closely are a burst.
+const BURST_NS: u64 = 10_000;
+
+/// A handler of streams is polled with a frame in hand and the engine locked: it would wait for itself.
+const CALLED_UNDER_LOAN: &str = "an endpoint was called inside the `poll` of a future that shares a stream handler with a \
+     waiting `receive`; call it between awaits, or await it";
 
 /// Events about peers kept for who asks; older ones are dropped.
 const PEER_EVENT_COUNT_MAX: usize = 1024;
@@ -131,13 +159,31 @@ const PEER_EVENT_COUNT_MAX: usize = 1024;
 impl Inner {
     /// Turns the core and hands out what came of it.
     pub(crate) fn turn(&mut self, now: Instant) -> usize {
-        let work = self.core.turn(now);
+        self.turn_with(now, Offload::Both)
+    }
+
+    /// The same for a helper that may not do everything.
+    #[inline]
+    pub(crate) fn turn_with(&mut self, now: Instant, duties: Offload) -> usize {
+        // Only posts to queues are left for who turns.
+        let may_be_left = self.queues.is_used();
+        if may_be_left {
+            self.commands.on_turn();
+        }
+        let work = match duties {
+            Offload::Both => self.core.turn(now),
+            some => self.core.turn_with(now, some),
+        };
+        if may_be_left && self.commands.on_turned() {
+            self.run_commands(now);
+        }
         self.settle(now);
         work
     }
 
     /// Events become ends of requests.
     pub(crate) fn settle(&mut self, now: Instant) {
+        self.settle_streams();
         while let Some(event) = self.core.endpoint().poll_event() {
             match event {
                 Event::Sent { user, peer, result, .. } => {
@@ -155,8 +201,15 @@ impl Inner {
                     let arrival = Arrival { envelope, offset, placed_len, result: Ok(()) };
                     self.on_received(user, arrival, Some(RequestId(overflow_user)), now);
                 }
-                Event::Unlinked { user, failure, .. } => {
-                    self.end(user, Outcome::Unlinked { failure }, now);
+                Event::Unlinked { user, source, failure, .. } => {
+                    self.end(user, Outcome::Unlinked { source, failure }, now);
+                }
+                Event::Operated { user, peer, kind, len, result, .. } => {
+                    self.end(user, Outcome::Operated { peer, kind, len, result }, now);
+                }
+                Event::Written { region, peer, offset, len, immediate, .. } => {
+                    let written = Written { peer, offset, len, immediate };
+                    self.on_written(region, written, now);
                 }
                 Event::Closed { clean } => {
                     self.closed = Some(clean);
@@ -211,20 +264,30 @@ impl Inner {
 
 /// An endpoint that many threads may use. Always behind an `Arc`.
 pub struct Engine {
+    /// Of the process that opened it.
+    mark: Mark,
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
+    pub(crate) commands: Arc<Commands>,
     pub(crate) changed: Condvar,
+    /// Where application threads sleep, and where the helper does.
     pub(crate) doze: Doze,
+    pub(crate) helper_doze: Doze,
+    pub(crate) bell: Bell,
     pub(crate) helper: Helper,
+    pub(crate) helper_cpus: HelperCpus,
+    pub(crate) offload: Offload,
+    pub(crate) crowd: Crowd,
     pub(crate) spin_ns: u64,
-    pub(crate) placement: Placement,
+    /// When an application thread last asked without waiting.
+    pub(crate) asked_at_ns: AtomicU64,
     origin_ns: u64,
     address: Address,
 }
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("placement", &self.placement).finish_non_exhaustive()
+        f.debug_struct("Engine").field("placement", &self.placement()).finish_non_exhaustive()
     }
 }
 
@@ -233,10 +296,13 @@ impl Engine {
     pub fn open(config: Config, links: Vec<Box<dyn Link>>) -> Result<Arc<Self>, OpenError> {
         let system = |what| move |error: io::Error| OpenError::System { what, error };
         let mut settings = config.settings;
-        settings.has_helper = config.placement == Placement::Thread;
+        let has_helper = config.placement == Placement::Thread && config.offload != Offload::None;
+        settings.has_helper = has_helper;
         let fds = links.iter().filter_map(|link| link.wake_fd()).map(|fd| fd.try_clone_to_owned());
         let fds = fds.collect::<io::Result<Vec<OwnedFd>>>();
         let doze = fds.and_then(Doze::new).map_err(system("making a wake descriptor"))?;
+        let helper_doze = doze.twin().map_err(system("making a wake descriptor"))?;
+        let bell = doze.with_links(Bell::new).map_err(system("making a wake descriptor"))?;
         let opening = draw_opening(config.identity, &links).map_err(system("getrandom"))?;
         let origin_ns = monotonic_ns();
         let payload_check = settings.payload_check;
@@ -250,29 +316,42 @@ impl Engine {
             );
         }
         let address = core.rules().address();
+        let commands = Arc::new(Commands::default());
         let inner = Inner {
             core,
             requests: Requests::default(),
             queues: Queues::default(),
+            commands: Arc::clone(&commands),
+            regions: Regions::default(),
             wakers: Vec::new(),
             is_dozing: false,
+            is_bell_armed: false,
             sleeper_count: 0,
+            sent_at: Instant(0),
             has_news: false,
             closed: None,
             peer_events: std::collections::VecDeque::new(),
+            streams: crate::streams::Waiters::default(),
         };
         let engine = Arc::new(Self {
+            mark: Mark::new().map_err(system("getting memory that a fork wipes"))?,
             inner: Mutex::new(inner),
             wanted: AtomicU32::new(0),
+            commands,
             changed: Condvar::new(),
             doze,
+            helper_doze,
+            bell,
             helper: Helper::default(),
+            helper_cpus: config.helper_cpus,
+            offload: config.offload,
+            crowd: Crowd::default(),
             spin_ns: config.spin_ns,
-            placement: config.placement,
+            asked_at_ns: AtomicU64::new(0),
             origin_ns,
             address,
         });
-        if config.placement == Placement::Thread {
+        if has_helper {
             Helper::start(&engine).map_err(system("starting the helper thread"))?;
         }
         Ok(engine)
@@ -291,16 +370,52 @@ impl Engine {
 
     /// Who turns it.
     pub fn placement(&self) -> Placement {
-        self.placement
+        if self.helper.baton.is_present() { Placement::Thread } else { Placement::Inline }
     }
 
+    /// Changes who turns it: starts or resumes the helper, or lets it pause. What peers were told at first contact stays: they
+    /// give one that was opened with a helper less time to answer, so a long pause is better opened without.
+    pub fn set_placement(self: &Arc<Self>, placement: Placement) -> io::Result<()> {
+        match placement {
+            Placement::Thread if self.offload == Offload::None => Ok(()),
+            Placement::Thread => Helper::start(self),
+            Placement::Inline => {
+                self.run_errand(self.helper.baton.pause());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether this is the process that opened it. In one that was forked from that, nothing of it may be used: its threads are
+    /// not there, its lock may be held by one of them, and its links are the parent's.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.mark.is_here()
+    }
+
+    /// # Panics
+    /// In a process that was forked from the one that opened it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        assert!(
+            self.is_here(),
+            "this endpoint belongs to the process that this one was forked from; open another here"
+        );
         if let Ok(inner) = self.inner.try_lock() {
             return inner;
         }
+        assert!(!loan::is_lent(), "{CALLED_UNDER_LOAN}");
         self.wanted.fetch_add(1, Ordering::Relaxed);
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         self.wanted.fetch_sub(1, Ordering::Relaxed);
+        inner
+    }
+
+    /// For posts and what must not overtake one: those that were left come first. Whoever calls this calls `release`.
+    pub(crate) fn lock_in_order(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.lock();
+        if self.commands.may_have() {
+            inner.run_commands(self.now());
+        }
         inner
     }
 
@@ -308,6 +423,9 @@ impl Engine {
     pub(crate) fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         let has_news = std::mem::take(&mut inner.has_news);
         let (is_dozing, sleeper_count) = (inner.is_dozing, inner.sleeper_count);
+        if inner.is_bell_armed {
+            self.keep_bell(&mut inner, has_news);
+        }
         if inner.wakers.is_empty() {
             drop(inner);
         } else {
@@ -334,19 +452,38 @@ impl Engine {
             inner.core.transmit(now);
         }
         inner.settle(now);
-        let timeout = inner.core.next_timeout();
+        // What could not leave now is due now, for whoever sleeps.
+        let is_left = !may_wait && inner.core.has_output();
+        let due = if is_left { Instant(0) } else { inner.core.next_timeout() };
+        // Whoever sleeps in a loop of its own and has nobody to drive for it does not know of new timers.
+        inner.has_news |= inner.is_bell_armed && !self.helper.baton.is_present();
         self.release(inner);
-        self.doze.wake_before(timeout);
+        self.doze.wake_before(due);
+        self.helper_doze.wake_before(due);
+        self.run_errand(self.helper.baton.on_pending(true));
     }
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
     /// comes by soon. Then the time of the last turn will do: reading the clock costs as much as the post.
-    fn send_time(&self, inner: &Inner, peer: PeerId) -> (Instant, bool) {
-        if inner.core.rules().is_busy(peer) && self.is_driven_soon(inner) {
-            (inner.core.turned_at(), true)
-        } else {
-            (self.now(), false)
+    pub(crate) fn send_time(&self, inner: &mut Inner, peer: PeerId) -> (Instant, bool) {
+        let is_busy = inner.core.rules().is_busy(peer);
+        if is_busy && self.is_driven_soon(inner) {
+            return (inner.core.turned_at(), true);
         }
+        let now = self.now();
+        let sent_at = std::mem::replace(&mut inner.sent_at, now);
+        (now, is_busy && now - sent_at < BURST_NS && self.is_call_heard(now))
+    }
+
+    /// A burst begins while the helper sleeps on the links. Called away from there it looks around every few tens of
+    /// microseconds, and what is posted meanwhile leaves together. Costs as much as a send, once for a burst.
+    #[cold]
+    fn is_call_heard(&self, now: Instant) -> bool {
+        if !self.helper.baton.is_driving() {
+            return false;
+        }
+        self.run_errand(self.helper.baton.on_turn(now, true));
+        true
     }
 
     /// Posts a send of lent memory.
@@ -360,30 +497,17 @@ impl Engine {
         memory: Memory,
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, send.peer);
-        let len = memory.len();
-        let id = inner.core.memory().insert(memory);
-        let request = inner.requests.next_id();
-        let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
-        let posted = match may_wait {
-            true => inner.core.endpoint().post_send(now, spec),
-            false => inner.core.post_send(now, spec),
-        };
-        match posted {
-            Ok(req) => {
-                inner.requests.put(req, Some(id)).notify = notify;
-                self.after_post(inner, now, may_wait);
-                Ok(request)
-            }
-            Err(error) => Err(Refused { error, memory: inner.core.memory().remove(id) }),
-        }
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, send.peer);
+        let request = inner.put_send(now, may_wait, send, memory, notify)?;
+        self.after_post(inner, now, may_wait);
+        Ok(request)
     }
 
     /// Sends a copy of these bytes; nothing to wait for. Refused if the resend pool is full or they are too long for it.
     pub fn send_copied(&self, send: Send, bytes: &[u8]) -> Result<(), PostError> {
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, send.peer);
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, send.peer);
         let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));
         inner.core.endpoint().post_send(now, spec)?;
         self.after_post(inner, now, may_wait);
@@ -402,38 +526,13 @@ impl Engine {
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
         debug_assert!(memory.is_writable());
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         // Reading the clock costs as much as a plain receive, and one that finds nothing starts nothing.
         let is_plain = !inner.core.rules().may_have_for_receive();
         let now = if is_plain { inner.core.turned_at() } else { self.now() };
-        let len = memory.len();
-        let id = inner.core.memory().insert(memory);
-        let request = inner.requests.next_id();
-        let spec = RecvSpec {
-            criteria: recv.criteria,
-            buf: BufId(id),
-            len,
-            list: recv.list,
-            uses: recv.uses,
-            header_only: recv.header_only,
-            user: request.0,
-        };
-        let posted = inner.core.with(|endpoint, memory| endpoint.post_recv(now, spec, memory));
-        match posted {
-            Ok(req) => {
-                let is_many = matches!(recv.uses, Use::Many { .. });
-                let slot = inner.requests.put(req, Some(id));
-                slot.notify = notify;
-                slot.is_receive = true;
-                slot.is_many = is_many;
-                if is_many && notify.is_none() {
-                    slot.arrivals = Some(Box::default());
-                }
-                self.after_post(inner, now, false);
-                Ok(request)
-            }
-            Err(error) => Err(Refused { error, memory: inner.core.memory().remove(id) }),
-        }
+        let request = inner.put_recv(now, recv, memory, notify)?;
+        self.after_post(inner, now, false);
+        Ok(request)
     }
 
     /// Receives a claimed message.
@@ -447,7 +546,7 @@ impl Engine {
         memory: Memory,
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         let len = memory.len();
         let id = inner.core.memory().insert(memory);
@@ -473,7 +572,7 @@ impl Engine {
         if found.is_some() {
             return found;
         }
-        inner.turn(self.now());
+        let mut inner = self.turn_as_application(inner, self.now());
         let found = inner.core.endpoint().probe(criteria);
         self.release(inner);
         found
@@ -487,7 +586,7 @@ impl Engine {
         if found.is_some() {
             return found;
         }
-        inner.turn(now);
+        let mut inner = self.turn_as_application(inner, now);
         let found = inner.core.endpoint().claim(now, criteria);
         self.release(inner);
         found
@@ -495,6 +594,9 @@ impl Engine {
 
     /// Throws a claimed message away.
     pub fn discard(&self, claim: Claim) -> Result<(), PostError> {
+        if !self.is_here() {
+            return Err(PostError::Closing);
+        }
         let mut inner = self.lock();
         let now = self.now();
         inner.core.endpoint().discard(now, claim)?;
@@ -504,7 +606,7 @@ impl Engine {
 
     /// Cancels a request; it ends at once, whatever the peer does. False: it had ended before.
     pub fn cancel(&self, id: RequestId) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         let Some(req) = inner.requests.pending(id).map(|pending| pending.req) else { return false };
         let is_cancelled = inner.core.endpoint().cancel(now, req);
@@ -514,7 +616,10 @@ impl Engine {
 
     /// Nobody will ask for this request any more; a receive is cancelled, a send goes on.
     pub fn abandon(&self, id: RequestId, is_receive: bool) {
-        let mut inner = self.lock();
+        if !self.is_here() {
+            return; // the parent goes on with it
+        }
+        let mut inner = self.lock_in_order();
         let req = inner.requests.pending(id).map(|pending| pending.req);
         inner.requests.detach(id);
         if let Some(req) = req.filter(|_| is_receive) {
@@ -543,9 +648,14 @@ impl Engine {
         self.lock().core.rules().identity_of(peer)
     }
 
+    /// Where a peer said it is, in its address.
+    pub fn first_locator_of(&self, peer: PeerId) -> Option<packhorse_proto::Locator> {
+        self.lock().core.rules().first_locator_of(peer)
+    }
+
     /// Ends what there is with a peer and forgets it.
     pub fn forget_peer(&self, peer: PeerId) {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         inner.core.endpoint().forget_peer(now, peer);
         self.after_post(inner, now, false);
@@ -596,7 +706,7 @@ impl Engine {
 
     /// Starts to close: nothing new is taken, what was accepted is finished. `wait_closed` sees the end.
     pub fn close(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         inner.core.endpoint().close(now);
         self.after_post(inner, now, false);
@@ -604,13 +714,18 @@ impl Engine {
 
     /// Ends the helper and closes the links, whoever still holds requests. For the last owner, after closing.
     pub fn stop(&self) {
-        self.helper.end(&self.doze);
+        self.helper.end(self);
         let mut inner = self.lock();
         inner.core.drop_links();
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
         let now = self.now();
+        inner.drop_regions();
         for id in inner.requests.all_pending() {
-            inner.end(id.0, Outcome::Unlinked { failure: Some(Failure::Closing) }, now);
+            inner.end(
+                id.0,
+                Outcome::Unlinked { source: None, failure: Some(Failure::Closing) },
+                now,
+            );
         }
         inner.queues.publish();
         self.release(inner);
@@ -629,7 +744,7 @@ impl Engine {
 }
 
 impl Send {
-    fn spec(self, payload: Payload<'_>, request: RequestId) -> SendSpec<'_> {
+    pub(crate) fn spec(self, payload: Payload<'_>, request: RequestId) -> SendSpec<'_> {
         let Self { peer, space, tag, immediate, until_matched } = self;
         SendSpec { peer, space, tag, immediate, payload, until_matched, user: request.0 }
     }

@@ -24,10 +24,12 @@ use std::time::Duration;
 
 use packhorse_link::mem::Memory;
 use packhorse_link::ring::{self, Consumer, Producer, Share};
-use packhorse_proto::{Claim, Instant};
+use packhorse_proto::{Claim, Instant, OperationKind};
 
+use crate::commands::Command;
 use crate::engine::{Engine, Inner, Recv, Refused, Send};
 use crate::entry::{Entry, Kind, Trouble};
+use crate::onesided::Written;
 use crate::requests::{Arrival, Outcome, RequestId};
 
 /// A queue of an engine, to post to.
@@ -129,6 +131,12 @@ impl Queues {
         self.writers.get_mut(queue.0 as usize)?.as_deref_mut()
     }
 
+    /// Whether there ever was one.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        !self.writers.is_empty()
+    }
+
     /// Shows readers what was written.
     #[inline]
     pub(crate) fn publish(&mut self) {
@@ -141,13 +149,35 @@ impl Queues {
 
 impl Inner {
     /// Tells a queue. False: it holds more than it should.
-    fn tell(&mut self, notify: &Notify, entry: &Entry) -> bool {
+    pub(crate) fn tell(&mut self, notify: &Notify, entry: &Entry) -> bool {
         if notify.only_errors && entry.result.is_ok() && entry.is_last {
             return true;
         }
         self.has_news = true;
         self.queues.has_dirty = true;
         self.queues.writer(notify.queue).is_none_or(|writer| writer.push(entry))
+    }
+
+    /// A peer wrote to a region, and a queue is told of that. What a full queue cannot take is dropped: else a peer could fill it
+    /// without end.
+    pub(crate) fn tell_written(&mut self, notify: &Notify, written: &Written, at: Instant) {
+        let is_full = |writer: &mut Writer| writer.spill.len() >= SPILL_COUNT_MAX;
+        if self.queues.writer(notify.queue).is_none_or(is_full) {
+            self.core.counters_mut().writes_untold += 1;
+            return;
+        }
+        let &Written { peer, offset, len, immediate } = written;
+        let entry = Entry {
+            kind: Kind::Written,
+            peer: Some(peer),
+            immediate: Some(immediate),
+            len,
+            placed_len: len,
+            offset,
+            is_last: false,
+            ..blank(notify, RequestId(u64::MAX), Ok(()), at)
+        };
+        self.tell(notify, &entry);
     }
 
     /// A message for a request that a queue is told of.
@@ -197,15 +227,25 @@ impl Inner {
         outcome: Outcome,
         at: Instant,
     ) {
-        let (kind, peer, result) = match outcome {
-            Outcome::Sent { peer, result } => (Kind::Sent, Some(peer), result),
+        let (kind, peer, len, result) = match outcome {
+            Outcome::Sent { peer, result } => (Kind::Sent, Some(peer), 0, result),
             Outcome::Received { envelope, result, .. } => {
-                (Kind::Received, Some(envelope.source), result)
+                (Kind::Received, Some(envelope.source), 0, result)
             }
-            Outcome::Unlinked { failure } => (Kind::Unlinked, None, failure.map_or(Ok(()), Err)),
+            Outcome::Operated { peer, kind, len, result } => {
+                let kind = match kind {
+                    OperationKind::Put => Kind::Put,
+                    OperationKind::Get => Kind::Got,
+                    OperationKind::Atomic => Kind::Atomic,
+                };
+                (kind, Some(peer), len, result)
+            }
+            Outcome::Unlinked { source, failure } => {
+                (Kind::Unlinked, source, 0, failure.map_or(Ok(()), Err))
+            }
         };
-        let entry = Entry { kind, peer, ..blank(&notify, id, result.map_err(Trouble::Failed), at) };
-        self.finish_queued(id, &notify, entry);
+        let blank = blank(&notify, id, result.map_err(Trouble::Failed), at);
+        self.finish_queued(id, &notify, Entry { kind, peer, len, placed_len: len, ..blank });
     }
 
     /// Gives the descriptor back: its memory is the caller's again before the entry can be seen.
@@ -226,7 +266,12 @@ impl Inner {
     }
 }
 
-fn blank(notify: &Notify, id: RequestId, result: Result<(), Trouble>, at: Instant) -> Entry {
+pub(crate) fn blank(
+    notify: &Notify,
+    id: RequestId,
+    result: Result<(), Trouble>,
+    at: Instant,
+) -> Entry {
     Entry {
         context: notify.context,
         request: id,
@@ -323,6 +368,12 @@ impl Completions {
         self.engine.drive_until(longest, |_| (!ring.is_empty()).then_some(())).is_some()
     }
 
+    /// Before sleeping on [`Engine::wake_fd`]: as [`Engine::arm`], and false also if there is something to read.
+    pub fn arm(&mut self) -> bool {
+        let ring = &self.ring;
+        self.engine.arm_if(|_| ring.is_empty())
+    }
+
     #[cold]
     fn fetch_spilled(&mut self) {
         let mut inner = self.engine.lock();
@@ -336,6 +387,9 @@ impl Completions {
 /// What is still pending goes on without being told of; receives are cancelled.
 impl Drop for Completions {
     fn drop(&mut self) {
+        if !self.engine.is_here() {
+            return;
+        }
         let mut inner = self.engine.lock();
         let now = self.engine.now();
         if let Some(writer) = inner.queues.writers.get_mut(self.id.0 as usize) {
@@ -355,16 +409,18 @@ impl Drop for Completions {
     }
 }
 
-/// Posts whose ends a queue is told of.
+/// Posts whose ends a queue is told of. They do not wait for whoever is in a turn; if it is he who finds one to be wrong, the
+/// queue is told ([`Trouble::Refused`]).
 impl Engine {
     /// Posts a send of lent memory.
     pub fn send_queued(&self, notify: Notify, send: Send, memory: Memory) -> Result<(), Refused> {
-        self.post_send(send, memory, Some(notify)).map(|_| ())
+        self.post_or_leave(Command::Send(notify, send, memory))
     }
 
     /// Posts a receive into lent memory. An entry used many times tells of each message, and last of its own end.
     pub fn recv_queued(&self, notify: Notify, recv: Recv, memory: Memory) -> Result<(), Refused> {
-        self.post_recv(recv, memory, Some(notify)).map(|_| ())
+        debug_assert!(memory.is_writable());
+        self.post_or_leave(Command::Recv(notify, recv, memory))
     }
 
     /// Receives a claimed message.
@@ -380,7 +436,7 @@ impl Engine {
     /// Cancels the requests that were posted to a queue with this context; how many. Each ends at once, with an entry,
     /// whatever the peer does; a send that was matched already goes on. Looks through all that is pending.
     pub fn cancel_queued(&self, queue: QueueId, context: u64) -> usize {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         let all = inner.requests.of_queue(queue.0).filter(|(_, notify)| notify.context == context);
         let all: Vec<_> = all.map(|(id, _)| id).collect();

@@ -211,3 +211,121 @@ fn entries_used_many_times_and_overflow_entries_tell_of_each_message() {
     assert_eq!(engine.cancel_queued(queue_id, 79), 1);
     assert!(wait().is_last);
 }
+
+/// An event loop as others have it: it knows the descriptor, and sleeps on nothing else.
+#[test]
+fn an_event_loop_sleeps_on_the_wake_descriptor() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    for (a, b, to_b) in all_pairs() {
+        let mut queue = b.queue(8);
+        let sleep = || {
+            let mut fds = [PollFd::from_borrowed_fd(b.wake_fd(), PollFlags::IN)];
+            let longest = Timespec { tv_sec: 20, tv_nsec: 0 };
+            assert!(poll(&mut fds, Some(&longest)).unwrap() > 0, "slept through it");
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for tag in 0..30 {
+                    std::thread::sleep(Duration::from_millis(3));
+                    a.send(to_b, tag, vec![1; 100_000 * (tag as usize % 2) + 1]).wait().unwrap();
+                }
+            });
+            // First by a queue, then by a request that is tested.
+            for tag in 0..15 {
+                queue.recv(Wanted::tag(tag), vec![0; 100_001], tag).unwrap();
+                let ended = loop {
+                    match queue.test() {
+                        Some(ended) => break ended,
+                        None if queue.arm() => sleep(),
+                        None => {}
+                    }
+                };
+                assert_eq!(ended.context, tag);
+                ended.result.unwrap();
+            }
+            for tag in 15..30 {
+                let mut coming = b.recv(Wanted::tag(tag), vec![0; 100_001]);
+                loop {
+                    let is_armed = b.arm();
+                    match coming.test() {
+                        Some(received) => break assert_eq!(received.unwrap().envelope.tag, tag),
+                        None if is_armed => sleep(),
+                        None => {}
+                    }
+                }
+            }
+            // The last sender waits for its acknowledgement.
+            let start = std::time::Instant::now();
+            while start.elapsed() < Duration::from_millis(100) {
+                b.turn();
+            }
+        });
+    }
+}
+
+/// Posts that meet somebody in a turn are left for him: in order, and none is lost.
+#[test]
+fn posts_from_many_threads_meet_a_driver_and_keep_their_order() {
+    const COUNT: u64 = 3000;
+    for link in ["udp", "shm"] {
+        let (a, b, to_b) = pair(Placement::Thread, link);
+        let (mut sends, mut recvs) = (a.queue(256), b.queue(256));
+        let posters = [sends.poster(), sends.poster()];
+        std::thread::scope(|threads| {
+            for (poster, tag) in posters.into_iter().zip([1, 2]) {
+                let recvs = recvs.poster();
+                threads.spawn(move || {
+                    for number in 0..COUNT {
+                        recvs.recv(Wanted::tag(tag), vec![0; 2000], tag << 32 | number).unwrap();
+                        let len = if number % 16 == 0 { 2000 } else { 8 };
+                        poster.send(to_b, tag, vec![number as u8; len], number).unwrap();
+                    }
+                });
+            }
+            threads.spawn(|| {
+                for _ in 0..2 * COUNT {
+                    let ended = sends.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                    ended.result.unwrap();
+                }
+            });
+            let mut next = [0; 3];
+            for _ in 0..2 * COUNT {
+                let ended = recvs.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                let tag = ended.envelope.unwrap().tag as usize;
+                assert_eq!(
+                    ended.context,
+                    (tag as u64) << 32 | next[tag],
+                    "in the order of posting"
+                );
+                let buffer: Vec<u8> = recvs.buffer(&ended).unwrap();
+                assert!(
+                    buffer.iter().all(|&byte| byte == next[tag] as u8),
+                    "in the order of sending"
+                );
+                next[tag] += 1;
+            }
+        });
+        let left = |endpoint: &Endpoint| {
+            endpoint.counters().into_iter().find(|(name, _)| name == "posts_left").unwrap().1
+        };
+        println!("{link}: {} and {} posts were left for others", left(&a), left(&b));
+    }
+}
+
+#[test]
+fn a_post_to_a_peer_that_was_forgotten_is_refused_there_or_in_the_queue() {
+    let (a, _b, to_b) = pair(Placement::Thread, "udp");
+    let mut queue = a.queue(8);
+    a.forget(to_b);
+    for _ in 0..100 {
+        let error = match queue.send(to_b, 1, vec![1; 8], 5) {
+            Err(failed) => failed.error,
+            Ok(()) => {
+                let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                assert_eq!((ended.context, queue.buffer(&ended)), (5, Some(vec![1; 8])));
+                ended.result.unwrap_err()
+            }
+        };
+        assert!(matches!(error, Error::UnknownPeer), "{error:?}");
+    }
+}

@@ -2,10 +2,11 @@
 
 use super::contact::{HelloView, WelcomeView};
 use super::layout::{
-    FOUND_IMMEDIATE, FOUND_NONE, First, HEADER_LEN, Header, SHAPE_BODY, SHAPE_COUNTED, SHAPE_WORDS,
-    SHAPES, WORD_LEN, Word, counted_words, kind, number, unpair,
+    FOUND_IMMEDIATE, FOUND_NONE, First, HEADER_LEN, Header, Lane, SHAPE_BODY, SHAPE_COUNTED,
+    SHAPE_WORDS, SHAPES, WORD_LEN, Word, counted_words, kind, number, unpair,
 };
 use super::record::{AckView, Class, FoundRepr, MessageHead, Record};
+use super::request;
 use crate::siphash::siphash13_words_then;
 use crate::types::{Secret, Space, Tag};
 
@@ -84,6 +85,45 @@ impl<'a> FrameView<'a> {
         let first = First::read(*self.heads.first()?);
         (first.kind() == kind::CHECK).then_some(first.c())
     }
+}
+
+/// Whose business a frame is at its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// It has messages or data: for who receives.
+    Receiver,
+    /// It has answers to what was sent, and no messages: for who sends.
+    Sender,
+    /// Neither, or nothing can be told: contact, paths, probes, nonsense.
+    Both,
+}
+
+/// Whose business a frame is. Nothing is verified: this is for a driver that puts frames aside, not for the rules.
+pub fn audience(bytes: &[u8]) -> Audience {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+        return Audience::Both;
+    };
+    let (header, _) = header.as_chunks::<WORD_LEN>();
+    let heads_len = usize::from((number(&header[2]) >> 32) as u16);
+    let Some((heads, bodies)) = rest.split_at_checked(heads_len) else { return Audience::Both };
+    let (heads, []) = heads.as_chunks() else { return Audience::Both };
+    let mut records = Records { heads, bodies };
+    let mut audience = Audience::Both;
+    while let Some((first, _, _)) = records.cut() {
+        match first.kind() {
+            0x10..=0x1F | kind::DATA | kind::PUT..=kind::ATOMIC => return Audience::Receiver,
+            kind::ACK
+            | kind::GRANT
+            | kind::DONE
+            | kind::REFUSE
+            | kind::RECALL
+            | kind::QUERY
+            | kind::REPLY
+            | kind::END => audience = Audience::Sender,
+            _ => {}
+        }
+    }
+    audience
 }
 
 /// `FrameView::validate` for all but a lone small message. Given the records themselves and not a place where they are,
@@ -187,8 +227,13 @@ fn makes_sense(first: First, rest: &[Word], is_first: bool) -> bool {
             total > 0 && u64::from(offset) + len <= u64::from(total)
         }
         (kind::RTS..0x1C, [_, total, ..]) => len <= number(total),
-        (kind::GRANT, [offset, len]) => number(offset).checked_add(number(len)).is_some(),
-        (kind::DATA, [offset]) => number(offset).checked_add(len).is_some(),
+        (kind::GRANT, [offset, len]) => {
+            Lane::read(first.a()).is_some() && number(offset).checked_add(number(len)).is_some()
+        }
+        (kind::DATA, [offset]) => {
+            Lane::read(first.a()).is_some() && number(offset).checked_add(len).is_some()
+        }
+        (kind::PUT.., _) => request::makes_sense(first, rest),
         _ => true,
     }
 }
@@ -249,10 +294,15 @@ fn decode_packet<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
 fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
     let (a, b, message) = (first.a(), first.b(), first.c());
     Some(match (first.kind(), rest) {
-        (kind::GRANT, [offset, len]) => {
-            Record::Grant { message, offset: number(offset), len: number(len) }
+        (kind::GRANT, [offset, len]) => Record::Grant {
+            lane: Lane::read(a)?,
+            message,
+            offset: number(offset),
+            len: number(len),
+        },
+        (kind::DATA, [offset]) => {
+            Record::Data { lane: Lane::read(a)?, message, offset: number(offset) }
         }
-        (kind::DATA, [offset]) => Record::Data { message, offset: number(offset) },
         (kind::DONE, _) => Record::Done { message, status: a },
         (kind::CANCEL, _) => Record::Cancel { message },
         (kind::REFUSE, _) => Record::Refuse { message, order: b },
@@ -261,7 +311,9 @@ fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
             let (query, space, tag) = (first.c(), Space(a), Tag(number(tag)));
             Record::Query { query, space, tag, ignore: number(ignore) }
         }
+        (kind::STREAM_CREDIT, [limit]) => Record::StreamCredit { limit: number(limit) },
         (kind::FOUND, words) => Record::Found(decode_found(first, words.first_chunk()?)),
+        (kind::PUT.., _) => return request::decode(first, rest),
         _ => return decode_contact(first, rest),
     })
 }
