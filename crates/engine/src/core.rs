@@ -16,7 +16,7 @@ use packhorse_proto::{
 
 use crate::counters::Counters;
 use crate::home::Home;
-use crate::pairs::{Pairs, Rejected, way_by};
+use crate::pairs::{Asked, Pairs, Rejected, way_by};
 use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -277,6 +277,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.pairs.rejected_of(peer)
     }
 
+    /// How first contact with a peer was tried last.
+    pub fn asked(&self, peer: PeerId) -> impl Iterator<Item = &Asked> {
+        self.pairs.asked_of(peer)
+    }
+
     /// Closes the links. Nothing is sent or received any more.
     pub fn drop_links(&mut self) {
         self.links.clear();
@@ -467,6 +472,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         // A spinning driver need not ask every time.
         if count > 0 || self.counters.turns.is_multiple_of(TURNS_PER_NOTICE) {
             while let Some(notice) = self.links[index].poll_notice() {
+                if let Notice::Unreachable { to } = &notice {
+                    self.pairs.on_unreachable(index as u8, to);
+                }
                 on_notice(&mut self.endpoint, now, index as u8, notice);
                 work += 1;
             }

@@ -29,6 +29,6 @@ pub use core::{Core, Lent, OpenError};
 pub use counters::Counters;
 pub use engine::{Config, Engine, Placement, Recv, Refused, Send};
 pub use entry::{Entry, Kind, Trouble};
-pub use pairs::{Reject, Rejected};
+pub use pairs::{Asked, Fate, Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};

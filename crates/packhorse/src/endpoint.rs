@@ -12,10 +12,10 @@ use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Use};
 
 use crate::buffer::Buffer;
 use crate::builder::Builder;
-use crate::error::Error;
+use crate::error::{Blame, Error};
 use crate::links;
 use crate::many::Many;
-use crate::paths::Path;
+use crate::paths::{Path, tried_text};
 use crate::request::{Receiving, Sending};
 use crate::wanted::{Envelope, Wanted};
 
@@ -43,6 +43,14 @@ impl Shared {
             (None, Some(identity)) => format!("peer {:016x}", identity.endpoint),
             (None, None) => format!("peer number {}", peer.0),
         }
+    }
+
+    /// The peer, for an error about it.
+    pub(crate) fn blame(&self, peer: PeerId) -> Blame {
+        let links = self.engine.links();
+        let tried =
+            self.engine.asked(peer).iter().filter_map(|asked| tried_text(asked, &links)).collect();
+        Blame { name: self.name_of(peer), tried }
     }
 
     fn counters_json(&self) -> String {

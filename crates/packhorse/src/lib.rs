@@ -55,6 +55,7 @@ pub mod queue;
 pub mod raw;
 mod request;
 mod scope;
+mod seek;
 mod select;
 mod wanted;
 
@@ -70,5 +71,6 @@ pub use packhorse_proto::{Address, AddressError, Limits, Settings};
 pub use paths::{Path, State as PathState};
 pub use request::{Received, Receiving, Sending};
 pub use scope::{Scope, ScopedReceiving, ScopedSending};
+pub use seek::{Host, Search};
 pub use select::{KindInfo, LinkChoice};
 pub use wanted::{Envelope, Wanted};

@@ -11,7 +11,7 @@ use packhorse_engine::{Completion, Outcome, RequestId};
 
 use crate::buffer::Buffer;
 use crate::endpoint::Shared;
-use crate::error::{Error, Failed};
+use crate::error::{Blame, Error, Failed};
 use crate::wanted::Envelope;
 
 /// The end of a receive.
@@ -203,7 +203,7 @@ impl<B: Buffer> Sending<B> {
         let error = match (completion.outcome, buffer) {
             (Outcome::Sent { result: Ok(()), .. }, Some(buffer)) => return Ok(buffer),
             (Outcome::Sent { peer, result: Err(failure) }, buffer) => {
-                let error = Error::from_failure(failure, || name(shared, peer));
+                let error = Error::from_failure(failure, || blame(shared, peer));
                 return Err(Failed { error, buffer });
             }
             (Outcome::Unlinked { failure: Some(failure) }, buffer) => {
@@ -238,13 +238,13 @@ impl<B: Buffer> Receiving<B> {
                         return Err(Failed { error, buffer: back });
                     }
                     (Err(failure), back) => {
-                        let error = Error::from_failure(failure, || name(shared, envelope.source));
+                        let error = Error::from_failure(failure, || blame(shared, envelope.source));
                         return Err(Failed { error, buffer: back });
                     }
                 }
             }
             Outcome::Unlinked { failure: Some(failure) } => {
-                Error::from_failure(failure, || "the peer it was to come from".into())
+                Error::from_failure(failure, || "the peer it was to come from")
             }
             _ => Error::Closed,
         };
@@ -252,6 +252,6 @@ impl<B: Buffer> Receiving<B> {
     }
 }
 
-fn name(shared: Option<Arc<Shared>>, peer: packhorse_proto::PeerId) -> String {
-    shared.map_or_else(String::new, |shared| shared.name_of(peer))
+fn blame(shared: Option<Arc<Shared>>, peer: packhorse_proto::PeerId) -> Blame {
+    shared.map_or_else(Blame::default, |shared| shared.blame(peer))
 }
