@@ -170,7 +170,7 @@ impl Entry {
 }
 
 /// All that can go wrong, in the order of their codes from 1 on. `TooLong` is said when posting, never here.
-const TROUBLES: [Trouble; 14] = [
+const TROUBLES: [Trouble; 15] = [
     Trouble::Failed(Failure::Cancelled),
     Trouble::Failed(Failure::CancelledByPeer),
     Trouble::Failed(Failure::Closed),
@@ -185,6 +185,7 @@ const TROUBLES: [Trouble; 14] = [
     Trouble::Refused(PostError::UnknownPeer),
     Trouble::Refused(PostError::PoolFull),
     Trouble::Refused(PostError::UnknownHandle),
+    Trouble::Failed(Failure::Gone(GoneReason::Unanswered)),
 ];
 
 /// Exhaustive on purpose: a new failure must get a code.
@@ -202,6 +203,7 @@ fn trouble_code(result: Result<(), Trouble>) -> u8 {
             GoneReason::Died => 8,
             GoneReason::Silent => 9,
             GoneReason::Version => 10,
+            GoneReason::Unanswered => 15,
         },
         Err(Trouble::Refused(error)) => match error {
             PostError::Closing => 11,

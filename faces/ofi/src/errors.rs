@@ -55,6 +55,7 @@ pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
                 GoneReason::Died => (libc::ECONNRESET, 9),
                 GoneReason::Silent => (libc::ETIMEDOUT, 10),
                 GoneReason::Version => (libc::EPROTO, 11),
+                GoneReason::Unanswered => (libc::EHOSTUNREACH, 14),
             },
         },
     }
@@ -82,6 +83,7 @@ pub(crate) fn explanation(reason: c_int) -> &'static CStr {
         11 => c"the peer speaks no version of the protocol that this one speaks",
         TRUNCATED => c"the message was longer than the buffer; what fits was received",
         NO_MESSAGE => c"no such message has arrived",
+        14 => c"the peer is gone: nothing of it ever came; is it running, and does a firewall block its UDP port?",
         _ => c"unknown reason",
     }
 }
