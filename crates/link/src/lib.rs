@@ -16,6 +16,7 @@
 pub mod burst;
 pub mod capture;
 pub mod faults;
+pub mod loan;
 pub mod mem;
 pub mod packet;
 pub mod pcapng;
@@ -34,7 +35,8 @@ use std::os::fd::BorrowedFd;
 
 pub use burst::Burst;
 pub use sys::interfaces::{Interface, interfaces};
-pub use sys::{handover, wide};
+pub use sys::signals::with_signals_blocked;
+pub use sys::{fork, handover, wide};
 
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.
 pub type Locator = [u8; 24];

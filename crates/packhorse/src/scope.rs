@@ -12,7 +12,7 @@ use packhorse_engine::{Completion, Outcome, RequestId};
 use packhorse_link::mem::Memory;
 
 use crate::endpoint::{Endpoint, Peer, SendOptions, once};
-use crate::error::Error;
+use crate::error::{Blame, Error};
 use crate::wanted::{Envelope, Wanted};
 
 /// Inside [`Endpoint::scope`].
@@ -191,8 +191,8 @@ impl ScopedReceiving<'_> {
                 Err(Error::Truncated { len: envelope.len, room: self.room })
             }
             Outcome::Received { envelope, .. } => Ok(envelope.into()),
-            Outcome::Unlinked { failure: Some(failure) } => {
-                Err(Error::from_failure(failure, || "the peer it was to come from"))
+            Outcome::Unlinked { source, failure: Some(failure) } => {
+                Err(Error::from_failure(failure, || source.map_or_else(Blame::default, name)))
             }
             _ => Err(Error::Closed),
         }

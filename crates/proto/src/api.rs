@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::region::{Denial, RegionId};
 use crate::types::{BufId, Criteria, Identity, Locator, PeerId, ReqId, Space, Tag};
 
 /// When a send is complete (PROTOCOL §7.3).
@@ -102,6 +103,8 @@ pub enum Failure {
     Closed,
     /// This endpoint was closed.
     Closing,
+    /// The peer did not do it (one-sided operations).
+    Denied(Denial),
 }
 
 /// On what evidence a peer is gone (PROTOCOL §4.2).
@@ -136,6 +139,17 @@ pub struct Envelope {
     pub immediate: Option<u64>,
     /// Its whole length.
     pub len: u64,
+}
+
+/// The one-sided operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationKind {
+    /// Bytes went into a peer's memory.
+    Put,
+    /// Bytes came out of a peer's memory.
+    Get,
+    /// A peer's memory was computed with.
+    Atomic,
 }
 
 /// Something the application waits for.
@@ -189,8 +203,40 @@ pub enum Event {
         req: ReqId,
         /// As posted.
         user: u64,
+        /// Whom it was to receive from, if from one peer only.
+        source: Option<PeerId>,
         /// `None`: full.
         failure: Option<Failure>,
+    },
+    /// A one-sided operation ended.
+    Operated {
+        /// The request.
+        req: ReqId,
+        /// As posted.
+        user: u64,
+        /// With whose memory.
+        peer: PeerId,
+        /// What it was.
+        kind: OperationKind,
+        /// Bytes it was about.
+        len: u64,
+        /// How. If well, its bytes are in their place.
+        result: Result<(), Failure>,
+    },
+    /// A peer put something into a region, with an immediate; it is there.
+    Written {
+        /// Which region.
+        region: RegionId,
+        /// As exposed.
+        user: u64,
+        /// Who.
+        peer: PeerId,
+        /// Where in the region.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+        /// 64 bits beside them.
+        immediate: u64,
     },
     /// A peer verified itself: a new association.
     Joined {
@@ -227,6 +273,8 @@ pub enum PostError {
     },
     /// The handle names nothing (any more).
     UnknownHandle,
+    /// There is no such atomic operation on such elements, they are too many, or operands are missing.
+    BadAtomic,
 }
 
 /// Why a peer could not be added.
@@ -494,6 +542,18 @@ counters! {
     bytes_placed,
     /// Of these, bytes that had landed in place before their frame was looked at.
     bytes_landed,
+    /// One-sided operations posted.
+    operations_out,
+    /// Requests of peers' one-sided operations whose turn came.
+    requests_in,
+    /// Of these, requests that were not permitted.
+    requests_denied,
+    /// Bytes of streams lent to their reader straight from a frame.
+    stream_bytes_lent,
+    /// Bytes of streams that came before they were wanted, and were held.
+    stream_bytes_held,
+    /// Chunks of streams posted.
+    stream_chunks_out,
     /// Most payload held at once.
     held_len_peak,
     /// Most envelopes held at once.

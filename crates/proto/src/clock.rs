@@ -281,7 +281,9 @@ impl Endpoint {
     fn is_owed(&self, row: u32) -> bool {
         let this = &self.rows[row];
         let sending = this.active != NONE && self.actives[this.active].first != NONE;
-        sending || this.directed_count > 0 || this.arrival_count > 0
+        let side = self.actives.get(this.active).and_then(|active| active.side.as_ref());
+        let operating = side.is_some_and(|side| side.operation_count > 0);
+        sending || operating || this.directed_count > 0 || this.arrival_count > 0
     }
 
     fn tend_idleness(&mut self, now: Instant, row: u32) {

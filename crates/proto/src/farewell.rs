@@ -15,7 +15,7 @@ use crate::peer::{Farewell, NO_MESSAGE, Phase};
 use crate::post::SendStage;
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
-use crate::types::{Instant, Memory, PeerId};
+use crate::types::{Instant, Memory, PeerId, Space};
 use crate::wire::DONE_CANCELLED;
 
 /// Forgotten peers whose last id is remembered, so that one who has not heard does not begin again under the same id.
@@ -38,8 +38,12 @@ impl Endpoint {
         }
         let until = now + self.settings.linger_ns;
         self.closing = Some(Closing { until, look_at: until });
-        let posted: Vec<u64> =
-            self.receives.iter().map(|(slot, _)| self.receives.key(slot)).collect();
+        let posted: Vec<u64> = self
+            .receives
+            .iter()
+            .filter(|(_, receive)| !receive.is_transfer)
+            .map(|(slot, _)| self.receives.key(slot))
+            .collect();
         self.cancel_receives(now, &posted, Failure::Closing);
         // Announced and not matched: nobody will.
         let announced: Vec<u32> = self
@@ -118,7 +122,8 @@ impl Endpoint {
             return;
         }
         let active = self.activate(row);
-        let waiting = self.actives[active].first != NONE
+        let is_busy = self.actives[active].side.as_ref().is_some_and(|side| side.is_busy());
+        let waiting = (self.actives[active].first != NONE || is_busy)
             && !self.saboteur.makes(Sabotage::GoodbyeBeforeAcceptance);
         if waiting {
             return;
@@ -138,7 +143,7 @@ impl Endpoint {
         // Answers that wait to be sent (to another's goodbye) are our last words.
         if late || (alone && self.replies.is_empty()) {
             // What was accepted was accepted, even if a goodbye went unheard.
-            let all_accepted = self.outgoing.len() == 0;
+            let all_accepted = self.outgoing.len() == 0 && self.operations.len() == 0;
             self.finish_closing(now, all_accepted);
         }
     }
@@ -217,10 +222,12 @@ impl Endpoint {
             self.refused.remove(at);
         }
         self.end_sends(row, failure);
+        self.end_operations(row, failure);
         self.end_arrivals(now, row, reason, failure);
         if let Some(reason) = reason {
             self.fail_directed(now, row, Failure::Gone(reason));
         }
+        self.end_streams(row, reason);
         self.association_count -= 1;
         let this = &mut self.rows[row];
         this.phase = Phase::Idle;
@@ -278,7 +285,7 @@ impl Endpoint {
                 || (arrival.in_overflow && self.progress[arrival.progress].gaps.is_empty());
             match arrival.stage {
                 Stage::Early if whole => self.orphans.push_back(self.arrivals.key(slot)),
-                Stage::Unexpected | Stage::Claimed if whole => {}
+                Stage::Unexpected | Stage::Claimed | Stage::Streamed if whole => {}
                 Stage::Claimed => {
                     self.stop_grants(slot);
                     self.arrivals[slot].stage =
@@ -289,7 +296,7 @@ impl Endpoint {
                     continue;
                 }
                 Stage::Orphaned(_) => {}
-                Stage::Early | Stage::Unexpected | Stage::Arriving => {
+                Stage::Early | Stage::Unexpected | Stage::Arriving | Stage::Streamed => {
                     self.fail_arrival(now, slot, failure);
                     continue;
                 }
@@ -307,7 +314,8 @@ impl Endpoint {
             // The row may have ended again before they were delivered: each is delivered once.
             let waiting = |&slot: &u32| self.arrivals[slot].stage == Stage::Early;
             if let Some(slot) = self.arrivals.lookup(key).filter(waiting) {
-                if self.closing.is_some() {
+                // A chunk behind a gap has no place: its stream broke where the gap is.
+                if self.closing.is_some() || self.arrivals[slot].space == Space::STREAMS {
                     self.end_arrival(now, slot);
                 } else {
                     self.on_turn(now, slot, memory);
@@ -358,6 +366,7 @@ impl Endpoint {
             self.take_held(slot);
             self.remove_arrival(slot);
         }
+        self.forget_streams(row);
         self.forgotten_count += 1;
         if self.forgotten.len() >= FORGOTTEN_COUNT_MAX {
             self.forgotten.pop_front();

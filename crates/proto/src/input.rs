@@ -18,8 +18,8 @@ use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
 use crate::wire::{
-    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameError, FrameView, LONE, LONE_IMMEDIATE, LoneView,
-    Record,
+    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameError, FrameView, LONE, LONE_IMMEDIATE, Lane,
+    LoneView, Record,
 };
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
@@ -315,9 +315,9 @@ impl Endpoint {
                     self.on_ack(now, row, &ack);
                     Verdict::Accepted
                 }
-                Record::Data { message, offset } => {
+                Record::Data { lane, message, offset } => {
                     answer = answer.max(Answer::Soon);
-                    self.on_data(now, (row, link), message, offset, body, memory)
+                    self.on_data(now, (row, link), (lane, message), offset, body, memory)
                 }
                 Record::Check { .. } | Record::Pad | Record::Welcome(_) | Record::Hello(_) => {
                     Verdict::Accepted
@@ -329,7 +329,7 @@ impl Endpoint {
                 Record::Echo { .. } | Record::Reset { .. } => Verdict::Accepted,
                 other => {
                     answer = answer.max(Answer::Soon);
-                    self.on_notice(now, row, other, memory)
+                    self.on_notice(now, row, other, body, memory)
                 }
             };
             if verdict == Verdict::Refused {
@@ -347,10 +347,20 @@ impl Endpoint {
         now: Instant,
         row: u32,
         record: Record<'_>,
+        body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
         match record {
-            Record::Grant { message, offset, len } => self.on_grant(row, message, offset, len),
+            Record::Grant { lane: Lane::Message, message, offset, len } => {
+                self.on_grant(row, message, offset, len);
+            }
+            Record::Grant { lane, message, offset, len } => {
+                return self.on_supply_grant(row, lane, message, (offset, len));
+            }
+            Record::Request(head) => return self.on_request(now, row, &head, body, memory),
+            Record::Reply { number, status } => self.on_reply(row, number, status, body, memory),
+            Record::Replied { first, count } => self.on_replied(row, first, count),
+            Record::End { number } => return self.on_end(now, row, number, memory),
             Record::Done { message, status } => self.on_done(row, message, status),
             Record::Cancel { message } => return self.on_cancel(now, row, message, memory),
             Record::Refuse { message, order } => self.on_turn_notice(row, message, order, true),
@@ -361,6 +371,7 @@ impl Endpoint {
                 self.on_query(row, query, &criteria);
             }
             Record::Found(found) => self.on_found(now, row, &found, memory),
+            Record::StreamCredit { limit } => self.on_stream_credit(now, row, limit),
             Record::Goodbye { message } => self.on_goodbye(now, row, message),
             // Handled before, or out of place in a numbered frame: harmless.
             _ => {}
@@ -480,6 +491,8 @@ impl Endpoint {
             }
             Content::Grant { slot, serial, .. } => self.on_grant_settled(slot, serial),
             Content::Cancel { .. } => self.actives[self.rows[row].active].cancel_count -= 1,
+            Content::Reply { slot, serial } => self.on_reply_acked(slot, serial),
+            Content::Replied { count, .. } => self.on_replied_acked(row, count),
             Content::AckUpTo { path, largest } => {
                 let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
                 path.received.forget_below(largest.saturating_sub(REORDER_SLACK));
@@ -537,9 +550,14 @@ impl Endpoint {
                     self.notify(row, content);
                 }
             }
-            Content::Done { .. } | Content::Cancel { .. } | Content::Goodbye => {
-                self.notify(row, content)
-            }
+            Content::Request { slot, serial } => self.on_request_lost(row, slot, serial),
+            Content::Done { .. }
+            | Content::Cancel { .. }
+            | Content::Reply { .. }
+            | Content::Replied { .. }
+            | Content::End { .. }
+            | Content::StreamCredit
+            | Content::Goodbye => self.notify(row, content),
             Content::Void
             | Content::Query { .. }
             | Content::Found

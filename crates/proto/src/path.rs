@@ -204,7 +204,7 @@ impl Path {
             flight: Flight::new(rest.next_packet),
             received: Received::new(rest.received_floor),
             rtt: Rtt::new(rtt_ns),
-            window: Window::new(rest.frame_len),
+            window: Window::of_link(rest.frame_len, traits.is_reliable),
             ack_pending_count: 0,
             ack_at_once: false,
             ack_waited: false,
@@ -280,7 +280,7 @@ impl Path {
         (self.link, self.locator, self.standing) = (link, locator, Standing::Unproven);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
-        self.window = Window::new(self.frame_len);
+        self.window = Window::of_link(self.frame_len, self.is_reliable);
         (self.card, self.is_aside, self.turn) = (0, true, Turn::new(0));
     }
 
@@ -290,11 +290,14 @@ impl Path {
         self.source_link = link;
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
-        self.window = Window::new(self.frame_len);
+        self.window = Window::of_link(self.frame_len, self.is_reliable);
     }
 
     /// It turns out to leave by another link.
     pub(crate) fn set_traits(&mut self, traits: &LinkTraits) {
+        if self.is_reliable != traits.is_reliable {
+            self.window = Window::of_link(self.frame_len, traits.is_reliable);
+        }
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
         self.limit_frame_len(traits.frame_len_max);
     }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int};
 
 use packhorse::Error;
-use packhorse::raw::{Failure, GoneReason, PostError, Trouble};
+use packhorse::raw::{Denial, Failure, GoneReason, PostError, Trouble};
 
 use crate::abi::code;
 
@@ -24,6 +24,10 @@ pub(crate) fn code_of(error: &Error) -> c_int {
         Error::PoolFull => libc::EAGAIN,
         Error::ReadOnly => libc::EACCES,
         Error::TimedOut { .. } => libc::ETIMEDOUT,
+        Error::Denied { .. } => libc::EACCES,
+        Error::BadAtomic => libc::EOPNOTSUPP,
+        Error::KeyInUse => code::ENOKEY,
+        Error::NoSuchRange => libc::EINVAL,
         // `Error` is open to new kinds; outside its crate a last arm is needed.
         _ => libc::EIO,
     }
@@ -36,6 +40,7 @@ pub(crate) fn refusal_code(error: PostError) -> c_int {
         PostError::UnknownPeer | PostError::UnknownHandle => libc::EINVAL,
         PostError::PoolFull => libc::EAGAIN,
         PostError::TooLong { .. } => libc::EMSGSIZE,
+        PostError::BadAtomic => libc::EOPNOTSUPP,
     }
 }
 
@@ -55,7 +60,14 @@ pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
                 GoneReason::Died => (libc::ECONNRESET, 9),
                 GoneReason::Silent => (libc::ETIMEDOUT, 10),
                 GoneReason::Version => (libc::EPROTO, 11),
-                GoneReason::Unanswered => (libc::EHOSTUNREACH, 14),
+                GoneReason::Unanswered => (libc::EHOSTUNREACH, 19),
+            },
+            Failure::Denied(denial) => match denial {
+                Denial::NoKey => (code::ENOKEY, 14),
+                Denial::Range => (libc::EINVAL, 15),
+                Denial::Access => (libc::EACCES, 16),
+                Denial::Operation => (libc::EOPNOTSUPP, 17),
+                Denial::Withdrawn => (code::ENOKEY, 18),
             },
         },
     }
@@ -83,7 +95,12 @@ pub(crate) fn explanation(reason: c_int) -> &'static CStr {
         11 => c"the peer speaks no version of the protocol that this one speaks",
         TRUNCATED => c"the message was longer than the buffer; what fits was received",
         NO_MESSAGE => c"no such message has arrived",
-        14 => c"the peer is gone: nothing of it ever came; is it running, and does a firewall block its UDP port?",
+        14 => c"the peer has registered no memory under this key, or does not have this endpoint in its address vector",
+        15 => c"the range is not inside the memory the peer registered under this key",
+        16 => c"the peer did not register this memory for such an operation",
+        17 => c"the peer knows no such operation",
+        18 => c"the peer closed the registration meanwhile; some of it may have been written",
+        19 => c"the peer is gone: nothing of it ever came; is it running, and does a firewall block its UDP port?",
         _ => c"unknown reason",
     }
 }

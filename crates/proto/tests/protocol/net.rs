@@ -62,6 +62,8 @@ impl Plan {
 pub(crate) struct Ram {
     buffers: Vec<Option<Vec<u8>>>,
     pub(crate) placed_len: u64,
+    /// Who waits for bytes of a stream: how many he wants, and what he has.
+    pub(crate) readers: HashMap<StreamId, (usize, Vec<u8>)>,
 }
 
 impl Ram {
@@ -85,8 +87,33 @@ impl Memory for Ram {
         self.placed_len += bytes.len() as u64;
     }
 
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        _width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        let buffer =
+            self.buffers[at.buf.0 as usize].as_mut().expect("used after it was given back");
+        let bytes = &mut buffer[at.offset as usize..at.offset as usize + len];
+        let mut copy = bytes.to_vec();
+        if change(&mut copy) {
+            bytes.copy_from_slice(&copy);
+        }
+    }
+
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         bytes.iter().fold(crc, |crc, &byte| crc.rotate_left(5) ^ u32::from(byte))
+    }
+
+    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
+        let Some((wanted_len, has)) = self.readers.get_mut(&stream) else {
+            return Lending { taken_len: 0, is_waiting: false };
+        };
+        let taken_len = bytes.len().min(*wanted_len - has.len());
+        has.extend_from_slice(&bytes[..taken_len]);
+        Lending { taken_len, is_waiting: has.len() < *wanted_len }
     }
 }
 
