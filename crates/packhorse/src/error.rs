@@ -219,7 +219,7 @@ impl Error {
             }
             Failure::Closed => Self::PeerClosed { peer: peer().name },
             Failure::Closing => Self::Closed,
-            Failure::Denied(denial) => Self::Denied { peer: peer(), denial },
+            Failure::Denied(denial) => Self::Denied { peer: peer().name, denial },
         }
     }
 }
