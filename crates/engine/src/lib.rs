@@ -13,10 +13,12 @@
 
 mod baton;
 mod bell;
+mod commands;
 mod core;
 mod counters;
 mod crowd;
 mod doze;
+mod duties;
 mod engine;
 mod entry;
 mod helper;
@@ -32,6 +34,7 @@ mod watch;
 
 pub use core::{Core, Lent, OpenError};
 pub use counters::Counters;
+pub use duties::Offload;
 pub use engine::{Config, Engine, Placement, Recv, Refused, Send};
 pub use entry::{Entry, Kind, Trouble};
 pub use helper::HelperCpus;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use packhorse_engine::{Config, Engine, HelperCpus, Placement};
+use packhorse_engine::{Config, Engine, HelperCpus, Offload, Placement};
 use packhorse_link::faults::Faults;
 use packhorse_proto::{Limits, Settings};
 
@@ -128,6 +128,10 @@ impl Builder {
             "PACKHORSE_PLACEMENT" => {
                 self.config.placement =
                     parse_placement(value).ok_or_else(|| wrong("thread or inline"))?;
+            }
+            "PACKHORSE_OFFLOAD" => {
+                let must = "none, receive, send or both";
+                self.config.offload = parse_offload(value).ok_or_else(|| wrong(must))?;
             }
             "PACKHORSE_HELPER_CPUS" => {
                 let must = "all, inherit, or a list of cores such as 0-3,6";
@@ -257,6 +261,20 @@ impl Builder {
         self
     }
 
+    /// What the helper thread may do while the program computes; all, by default. For experiments: [`Offload`] says what each means.
+    #[must_use]
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.config.offload = offload;
+        self
+    }
+
+    /// So many granted frames are still missing when more is granted: 0 asks for each block when the one before is complete
+    /// (RMPP's 0 to 15). By default fitted to the links.
+    #[must_use]
+    pub fn grant_ahead(self, frames: u32) -> Self {
+        self.settings(|settings| settings.grant_ahead = frames)
+    }
+
     /// On which cores the helper thread may run. By default on all that the process's group has, even if the thread that opens
     /// the endpoint is bound to one.
     #[must_use]
@@ -358,6 +376,16 @@ fn parse_placement(text: &str) -> Option<Placement> {
     }
 }
 
+fn parse_offload(text: &str) -> Option<Offload> {
+    match text {
+        "none" => Some(Offload::None),
+        "receive" => Some(Offload::Receive),
+        "send" => Some(Offload::Send),
+        "both" => Some(Offload::Both),
+        _ => None,
+    }
+}
+
 fn parse_cpus(text: &str) -> Option<HelperCpus> {
     match text {
         "all" => return Some(HelperCpus::All),
@@ -423,6 +451,9 @@ mod tests {
         assert_eq!(builder.ports, 7000..=7010);
         assert_eq!(builder.config.placement, Placement::Inline);
         assert_eq!(builder.config.spin_ns, 5000);
+        builder.apply("PACKHORSE_OFFLOAD", "receive").unwrap();
+        assert_eq!(builder.config.offload, Offload::Receive);
+        assert!(builder.apply("PACKHORSE_OFFLOAD", "all").is_err());
         builder.apply("PACKHORSE_HELPER_CPUS", "0-2,7").unwrap();
         assert_eq!(builder.config.helper_cpus, HelperCpus::Only(vec![0, 1, 2, 7]));
         assert!(builder.apply("PACKHORSE_HELPER_CPUS", "3-1").is_err());
