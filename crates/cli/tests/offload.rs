@@ -6,7 +6,6 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
 use packhorse_cli::bench::figures::Figure;
-use packhorse_cli::bench::ours::has_offload_switches;
 use packhorse_cli::bench::row::{Findings, Row};
 use packhorse_cli::bench::system::Pattern;
 
@@ -86,22 +85,15 @@ fn grant_ahead_makes_contenders() {
     check(&rows, Pattern::Availability, &labels, 1, &[Figure::Availability]);
 }
 
-/// Where a build has no such switches, it must say so.
 #[test]
 fn offload_switches_make_contenders() {
-    let args = ["bench", "availability", "--bytes", "100K", "--slices", "1000", "--reps", "1"];
-    let more =
-        ["--seconds", "0.05", "--systems", "packhorse", "--offload", "none,receive,send,both"];
-    let output = packhorse(&[&args[..], &more].concat());
-    let (text, error) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if has_offload_switches() {
-        for switch in ["none", "receive", "send", "both"] {
-            assert!(text.contains(&format!("packhorse thread {switch}")), "{text}{error}");
-        }
-    } else {
-        assert!(error.contains("PACKHORSE_OFFLOAD"), "{error}");
-    }
+    let args = ["--bytes", "100K", "--slices", "1000", "--systems", "packhorse"];
+    let switches = ["--placement", "thread", "--offload", "none,receive,send,both"];
+    let (rows, _) = measure("availability", &[&args[..], &switches].concat());
+    let labels =
+        ["none", "receive", "send", "both"].map(|switch| format!("packhorse thread {switch}"));
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    check(&rows, Pattern::Availability, &labels, 1, &[Figure::Availability]);
 }
 
 #[test]

@@ -65,11 +65,6 @@ fn meet(job: &Job, control: &mut dyn Control) -> Result<(Endpoint, Peer)> {
     Ok((endpoint, peer))
 }
 
-/// Whether this build has switches of offload.
-pub fn has_offload_switches() -> bool {
-    Builder::ENVIRONMENT.iter().any(|(name, _)| *name == OFFLOAD_SETTING)
-}
-
 /// An endpoint as the job wants it.
 pub fn open(job: &Job, bind: IpAddr) -> Result<Endpoint> {
     let placement = match job.placement.as_str() {

@@ -4,7 +4,6 @@ use anyhow::Result;
 use clap::{Args, value_parser};
 
 use super::super::command::Setup;
-use super::super::ours::has_offload_switches;
 use super::super::plan::{Case, Contender, Plan};
 use super::super::row::OURS;
 use super::super::sizes::Sizes;
@@ -181,11 +180,9 @@ impl AvailabilityArgs {
 }
 
 impl Switches {
-    /// With what can be switched here; both is what there is without a switch.
+    /// Each switch; both is what there is without one.
     fn usual() -> Self {
-        let offload =
-            if has_offload_switches() { &["", "none", "receive", "send"][..] } else { &[] };
-        let offload = offload.iter().map(|&switch| switch.to_owned()).collect();
+        let offload = ["", "none", "receive", "send"].map(str::to_owned).to_vec();
         Self { offload, grant_ahead: Vec::new() }
     }
 
