@@ -101,6 +101,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     take_if_here(&mut steps, args, "Open MPI, unmodified, over Packhorse", &OPEN_MPI, mpi::smoke);
     take_if_here(&mut steps, args, "MPI programs in everyday life", &OPEN_MPI, mpi_life::run_all);
     take_wheels(&mut steps, args);
+    take_if_here(&mut steps, args, "Open MPI in the patterns of offload", &OPEN_MPI, || {
+        run_command(cargo("test --quiet --package packhorse-cli --test offload -- --ignored"))
+    });
     take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
         run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
     });

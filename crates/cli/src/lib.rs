@@ -12,6 +12,7 @@ pub mod machine;
 pub mod manual;
 pub mod mpi;
 pub mod paths;
+pub mod peers;
 pub mod report;
 pub mod rival;
 pub mod serve;
