@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! check     formatting, lints, docs, and that `proto` is pure     check.rs, purity.rs
-//! test      all of it, one step after the other                   test.rs, sanitize.rs
+//! test      all of it, one step after the other                   test.rs, sanitize.rs, mpi.rs
 //! fuzz      hostile bytes, on nightly                             fuzz.rs
 //! coverage  which lines of `proto` the tests reach                coverage.rs
 //! mutants   which changes to `proto` the tests notice             mutants.rs
@@ -18,6 +18,7 @@ mod check;
 mod coverage;
 mod figures;
 mod fuzz;
+mod mpi;
 mod mutants;
 mod purity;
 mod sanitize;

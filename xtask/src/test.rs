@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, command, root, run as run_command};
-use crate::tools::{NAMESPACES, NEXTEST, TSHARK, Tool, VALGRIND, install_packages};
-use crate::{check, sanitize};
+use crate::tools::{NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, Tool, VALGRIND, install_packages};
+use crate::{check, mpi, sanitize};
 
 /// How thorough.
 #[derive(clap::Args)]
@@ -34,7 +34,12 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut steps = Steps::begin();
     if args.complete {
-        install_missing(&mut steps, &[(&VALGRIND, "valgrind"), (&TSHARK, "tshark")]);
+        let packages = [
+            (&VALGRIND, "valgrind"),
+            (&TSHARK, "tshark"),
+            (&OPEN_MPI, "openmpi-bin libopenmpi-dev"),
+        ];
+        install_missing(&mut steps, &packages);
     }
     check::add_to(&mut steps);
     steps.take("unit, property, corpus and doc tests", run_tests);
@@ -84,6 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         tests.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
         run_command(tests)
     });
+    take_if_here(&mut steps, args, "Open MPI, unmodified, over Packhorse", &OPEN_MPI, mpi::smoke);
     take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
         run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
     });

@@ -25,6 +25,12 @@ pub(crate) const VALGRIND: Tool = Tool {
 /// Reads captures, with our dissector.
 pub(crate) const TSHARK: Tool =
     Tool { name: "tshark", probe: &["tshark", "--version"], remedy: "apt-get install tshark" };
+/// Open MPI with its compiler, and the libfabric its plug-ins are linked to.
+pub(crate) const OPEN_MPI: Tool = Tool {
+    name: "Open MPI",
+    probe: &["sh", "-c", "mpicc --version && mpirun --version"],
+    remedy: "apt-get install openmpi-bin libopenmpi-dev",
+};
 /// Network namespaces can be made, for tests between two hosts.
 pub(crate) const NAMESPACES: Tool = Tool {
     name: "the right to make network namespaces",

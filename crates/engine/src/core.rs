@@ -10,8 +10,9 @@ use std::io;
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{About, Burst, Landing, Link, Notice, wide};
 use packhorse_proto::{
-    BufId, Endpoint, Instant, Lending, Limits, LinkTraits, Locator, MS, Memory, Opening, PeerId,
-    Place, Settings, SettingsError, Source, StreamId, TxFrame, TxTrain, wire,
+    BufId, Endpoint, Instant, Lending, Limits, LinkTraits, Locator, MS, Memory, Opening, Payload,
+    PeerId, Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, StreamId, TxFrame,
+    TxTrain, wire,
 };
 
 use crate::counters::Counters;
@@ -37,7 +38,10 @@ const LATE_NS: u64 = 2 * MS;
 const TURNS_PER_NOTICE: u64 = 32;
 /// Beside links in memory, those that cost a system call are asked once in this time...
 const COSTLY_EVERY_NS: u64 = 700;
-/// ... unless something came by them within this.
+/// ... or in this, if links in memory are in use, for who waits there is kept waiting by the call; and then not in the turn in
+/// which something came by memory, so that its answer can leave first...
+const COSTLY_EVERY_BESIDE_NS: u64 = 3_000;
+/// ... unless something came by them within this. Links in memory count as being in use for as long.
 const COSTLY_BUSY_NS: u64 = 20_000;
 /// Remarks kept.
 const REMARK_COUNT_MAX: usize = 64;
@@ -124,6 +128,8 @@ struct Costly {
     last: u8,
     asked_at: Instant,
     heard_at: Instant,
+    /// When something last came by one of the others.
+    heard_others_at: Instant,
 }
 
 impl Costly {
@@ -132,12 +138,20 @@ impl Costly {
         let set = costly.fold(0_u8, |set, (number, _)| set | 1 << number);
         let has_others = (set.count_ones() as usize) < links.len();
         let are_all_asked = set == 0 || links.len() == 1;
-        Self { set, are_all_asked, has_others, last: 0, asked_at: now, heard_at: now }
+        let (asked_at, heard_at, heard_others_at) = (now, now, Instant(0));
+        Self { set, are_all_asked, has_others, last: 0, asked_at, heard_at, heard_others_at }
     }
 
-    fn is_due(&mut self, now: Instant) -> bool {
+    /// Whether they are asked now. `has_come`: something came by the others in this turn.
+    fn is_due(&mut self, now: Instant, has_come: bool) -> bool {
+        if has_come {
+            self.heard_others_at = now;
+        }
+        let is_busy = now.since_ns(self.heard_others_at) < COSTLY_BUSY_NS;
+        let every_ns = if is_busy { COSTLY_EVERY_BESIDE_NS } else { COSTLY_EVERY_NS };
+        let unasked_ns = now.since_ns(self.asked_at);
         let is_due = !self.has_others
-            || now.since_ns(self.asked_at) >= COSTLY_EVERY_NS
+            || unasked_ns >= every_ns + u64::from(has_come) * COSTLY_EVERY_BESIDE_NS
             || now.since_ns(self.heard_at) < COSTLY_BUSY_NS;
         if is_due {
             self.asked_at = now;
@@ -408,7 +422,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 work += self.receive_from(now, link);
             }
         }
-        if !self.costly.is_due(now) {
+        if !self.costly.is_due(now, work > 0) {
             return work;
         }
         for _ in 0..self.costly.set.count_ones() {
@@ -541,6 +555,40 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         work
+    }
+
+    /// Posts a send; a small one leaves at once where nothing waits before it. Others leave with `transmit`.
+    #[inline]
+    pub fn post_send(&mut self, now: Instant, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
+        match self.send_lone(now, &spec) {
+            Some(req) => Ok(req),
+            None => self.endpoint.post_send(now, spec),
+        }
+    }
+
+    fn send_lone(&mut self, now: Instant, spec: &SendSpec<'_>) -> Option<ReqId> {
+        let Payload::InPlace { buf, len } = spec.payload else { return None };
+        if len > u64::from(COPY_LEN_MAX) || self.is_blocked() {
+            return None;
+        }
+        let mut head = [0; wire::LONE_HEAD_LEN_MAX];
+        let lone = self.endpoint.post_lone(now, spec, &mut head)?;
+        let frame = &mut self.scratch;
+        frame.clear();
+        frame.extend_from_slice(&head[..lone.head_len]);
+        self.memory.gather(buf.0, 0, len as usize, frame);
+        self.counters.bytes_copied_out += len;
+        let (to, link) = (&lone.to.0, usize::from(lone.link));
+        if self.home.takes(lone.link, to) {
+            self.home.burst.begin(*to);
+            self.home.burst.head(frame);
+            self.flush();
+        } else if !self.links[link].send_lone(to, frame) {
+            self.outboxes[link].burst.begin(*to);
+            self.outboxes[link].burst.head(frame);
+            self.flush();
+        }
+        Some(lone.req)
     }
 
     /// Sends what there is to send, as far as the links take it.
@@ -742,17 +790,27 @@ mod tests {
             last: 0,
             asked_at: Instant(0),
             heard_at: Instant(0),
+            heard_others_at: Instant(0),
         };
         let mut turns = all;
         assert_eq!([(); 4].map(|()| turns.next()), [Some(1), Some(5), Some(7), Some(1)]);
         let mut quiet = all;
         let start = COSTLY_BUSY_NS;
-        assert!(quiet.is_due(Instant(start)));
-        assert!(!quiet.is_due(Instant(start + COSTLY_EVERY_NS - 1)));
-        assert!(quiet.is_due(Instant(start + COSTLY_EVERY_NS)));
+        assert!(quiet.is_due(Instant(start), false));
+        assert!(!quiet.is_due(Instant(start + COSTLY_EVERY_NS - 1), false));
+        assert!(quiet.is_due(Instant(start + COSTLY_EVERY_NS), false));
         quiet.heard_at = Instant(start + COSTLY_EVERY_NS);
-        assert!(quiet.is_due(Instant(start + COSTLY_EVERY_NS + 1)), "something came just now");
+        assert!(
+            quiet.is_due(Instant(start + COSTLY_EVERY_NS + 1), false),
+            "something came just now"
+        );
+        let mut beside = Costly { asked_at: Instant(start), ..all };
+        let due_at = start + 2 * COSTLY_EVERY_BESIDE_NS;
+        assert!(!beside.is_due(Instant(due_at - 1), true), "the others are in use");
+        assert!(!Costly { ..beside }.is_due(Instant(start + COSTLY_EVERY_BESIDE_NS - 1), false));
+        assert!(Costly { ..beside }.is_due(Instant(start + COSTLY_EVERY_BESIDE_NS), false));
+        assert!(beside.is_due(Instant(due_at), true), "they are not forgotten");
         let mut alone = Costly { has_others: false, ..all };
-        assert!(alone.is_due(Instant(start)) && alone.is_due(Instant(start)));
+        assert!(alone.is_due(Instant(start), true) && alone.is_due(Instant(start), false));
     }
 }

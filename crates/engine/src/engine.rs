@@ -375,7 +375,11 @@ impl Engine {
         let id = inner.core.memory().insert(memory);
         let request = inner.requests.next_id();
         let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
-        match inner.core.endpoint().post_send(now, spec) {
+        let posted = match may_wait {
+            true => inner.core.endpoint().post_send(now, spec),
+            false => inner.core.post_send(now, spec),
+        };
+        match posted {
             Ok(req) => {
                 inner.requests.put(req, Some(id)).notify = notify;
                 self.after_post(inner, now, may_wait);

@@ -21,6 +21,8 @@ const SLEEP_NS_MAX: u64 = 100_000_000;
 const BEHIND_NS_MAX: u64 = 10_000_000;
 /// Frames a link did not take are offered again after this.
 const BLOCKED_NS: u64 = 20_000;
+/// A thread that spins reads the clock once in so many looks.
+const LOOKS_PER_TIME: u32 = 4;
 
 impl Engine {
     /// What came of the request, if it ended; a turn is made first if it did not.
@@ -166,15 +168,24 @@ impl Engine {
             self.now() + longest.as_nanos().min(u64::MAX.into()) as u64
         });
         let mut idle_since = None;
+        let mut idle_count = 0_u32;
+        let mut now = Instant(0);
         let result = loop {
-            let now = self.now();
+            // Reading the clock takes as long as a look at a link in memory: while nothing happens every few looks will do.
+            if idle_count.is_multiple_of(LOOKS_PER_TIME) {
+                now = self.now();
+            }
+            idle_count = idle_count.wrapping_add(1);
             if inner.is_dozing {
                 inner = self.sleep_behind(inner, now, until);
+                idle_count = 0;
             } else if inner.turn(now) > 0 {
                 idle_since = None;
+                idle_count = 0;
             } else if now - *idle_since.get_or_insert(now) > self.spin_ns {
                 inner = self.sleep_on_links(inner, now, until);
                 idle_since = None;
+                idle_count = 0;
             } else {
                 std::hint::spin_loop();
             }
@@ -184,7 +195,11 @@ impl Engine {
             if now >= until {
                 break None;
             }
-            inner = self.let_others_in(inner);
+            let has_been_alone;
+            (inner, has_been_alone) = self.let_others_in(inner);
+            if !has_been_alone {
+                idle_count = 0; // who was let in may have told the rules a later time
+            }
         };
         let is_pending = inner.requests.pending_count() > 0;
         // Somebody must go on driving for those who sleep behind.
@@ -194,17 +209,17 @@ impl Engine {
         result
     }
 
-    /// If somebody stands at the lock or must be woken, the lock is free for a moment.
-    fn let_others_in<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+    /// If somebody stands at the lock or must be woken, the lock is free for a moment. False: it was.
+    fn let_others_in<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> (MutexGuard<'a, Inner>, bool) {
         let is_wanted = self.wanted.load(Ordering::Relaxed) > 0;
         if !is_wanted && inner.wakers.is_empty() && !(inner.has_news && inner.sleeper_count > 0) {
-            return inner;
+            return (inner, true);
         }
         self.release(inner);
         while self.wanted.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
-        self.lock()
+        (self.lock(), false)
     }
 
     fn sleep_on_links<'a>(

@@ -175,6 +175,12 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
     /// A frame that cannot be sent at all is taken and counted: to the protocol it is a lost one.
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize>;
 
+    /// Sends one whole frame now, if it can without further ado: nothing is set up for it. False: `send` it.
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        let _ = (to, frame);
+        false
+    }
+
     /// Receives what is there, without waiting, and tells how many arrivals `arrived` can be asked for. Those of the call
     /// before are gone.
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize>;
@@ -245,6 +251,9 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Link<M> for Box<L> {
     }
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
         (**self).send(burst, first, memory)
+    }
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        (**self).send_lone(to, frame)
     }
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
         (**self).receive(landing, memory)

@@ -276,7 +276,7 @@ fn is_down_error(errno: i32) -> bool {
 impl Packet {
     /// The lone frame is the one somebody waits for: nothing is set up for it.
     #[inline]
-    fn send_lone(&mut self, to: &Locator, bytes: &[u8]) -> bool {
+    fn send_one(&mut self, to: &Locator, bytes: &[u8]) -> bool {
         let Some(to) = from_locator(to).filter(|_| bytes.len() <= COPY_LEN_MAX) else {
             return false;
         };
@@ -526,13 +526,16 @@ impl Link<Table> for Packet {
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
         if let Some((to, bytes)) = burst.lone(first)
-            && !self.is_down
-            && self.send_lone(to, bytes)
+            && Link::<Table>::send_lone(self, to, bytes)
         {
             return Ok(1);
         }
         // If it did not go, the long way finds out why.
         self.send_all(burst, first, memory)
+    }
+
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        !self.is_down && self.send_one(to, frame)
     }
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {

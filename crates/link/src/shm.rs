@@ -233,11 +233,16 @@ impl Link<Table> for Shm {
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
         // The lone frame is the one somebody waits for.
         if let Some((to, bytes)) = burst.lone(first)
-            && self.send_lone(to, bytes)
+            && self.send_one(to, bytes)
         {
             return Ok(1);
         }
         Ok(self.send_all(burst, first, memory))
+    }
+
+    #[inline]
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        self.send_one(to, frame)
     }
 
     #[inline]

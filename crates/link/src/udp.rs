@@ -575,25 +575,29 @@ impl Link<Table> for Udp {
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
+        // The lone frame is the one somebody waits for.
         if let Some((to, bytes)) = burst.lone(first)
-            && let Some(addr) = self.span.place_of(to)
+            && self.send_lone(to, bytes)
         {
-            // The lone frame is the one somebody waits for: nothing is set up for it.
-            self.counters.calls_out += 1;
-            match self.socket.send_to(bytes, addr) {
-                Ok(_) => {
-                    self.counters.frames_out += 1;
-                    return Ok(1);
-                }
-                // Told once, perhaps of an earlier frame: what more there is to it stands in the error queue.
-                Err(error) if error.raw_os_error().is_some_and(is_unreachable) => {
-                    self.read_troubles();
-                }
-                Err(_) => {}
-            }
-            // If it still does not go, the long way finds out why.
+            return Ok(1);
         }
+        // If it did not go, the long way finds out why.
         self.send_all(burst, first, memory)
+    }
+
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        let Some(addr) = self.span.place_of(to) else { return false };
+        self.counters.calls_out += 1;
+        match self.socket.send_to(frame, addr) {
+            Ok(_) => {
+                self.counters.frames_out += 1;
+                return true;
+            }
+            // Told once, perhaps of an earlier frame: what more there is to it stands in the error queue.
+            Err(error) if error.raw_os_error().is_some_and(is_unreachable) => self.read_troubles(),
+            Err(_) => {}
+        }
+        false
     }
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {

@@ -200,8 +200,7 @@ impl Xdp {
 
     /// The lone frame is the one somebody waits for: nothing is set up for it. False if it must go the long way.
     #[inline]
-    fn send_lone(&mut self, burst: &Burst, first: usize) -> bool {
-        let Some((to, bytes)) = burst.lone(first) else { return false };
+    fn send_one(&mut self, to: &Locator, bytes: &[u8]) -> bool {
         let Some(to) = Station::from_locator(to) else { return false };
         if bytes.len() > self.about.frame_len_max {
             return false;
@@ -348,10 +347,16 @@ impl Link<Table> for Xdp {
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
-        if self.send_lone(burst, first) {
+        if let Some((to, bytes)) = burst.lone(first)
+            && self.send_one(to, bytes)
+        {
             return Ok(1);
         }
         Ok(self.send_all(burst, first, memory))
+    }
+
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        self.send_one(to, frame)
     }
 
     fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {

@@ -152,6 +152,11 @@ impl Builder {
         Ok(())
     }
 
+    /// Who turns the endpoint when nobody waits, as chosen so far.
+    pub fn placement_chosen(&self) -> Placement {
+        self.config.placement
+    }
+
     /// Chooses the links.
     #[must_use]
     pub fn link(mut self, link: LinkChoice) -> Self {

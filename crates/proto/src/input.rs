@@ -17,7 +17,10 @@ use crate::slab::NONE;
 use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
-use crate::wire::{AckedView, FORM_STRANGER, FrameError, FrameView, LoneView, Record};
+use crate::wire::{
+    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameError, FrameView, LONE, LONE_IMMEDIATE, LoneView,
+    Record,
+};
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
 const REORDER_SLACK: u64 = 64;
@@ -56,11 +59,11 @@ impl Endpoint {
         if !self.orphans.is_empty() {
             self.deliver_orphans(now, memory);
         }
-        let Some(lone) = LoneView::read(bytes) else {
-            return match AckedView::read(bytes) {
-                Some(acked) => self.on_answer(now, Origin { link, from }, &acked, memory),
-                None => self.on_other_frame(now, Origin { link, from }, bytes, memory),
-            };
+        let Some(lone) = LoneView::<LONE>::read(bytes) else {
+            if let Some(acked) = LoneView::<ACKED>::read(bytes) {
+                return self.on_answer(now, Origin { link, from }, &acked, memory);
+            }
+            return self.on_less_usual_frame(now, Origin { link, from }, bytes, memory);
         };
         if !lone.is_keyed(&self.secret) {
             self.counters.frames_unkeyed += 1;
@@ -69,13 +72,36 @@ impl Endpoint {
         }
     }
 
-    /// A frame that has the shape of an answer.
+    /// The same with an immediate; or another.
     #[inline(never)]
-    fn on_answer(
+    fn on_less_usual_frame(
         &mut self,
         now: Instant,
         origin: Origin,
-        acked: &AckedView<'_>,
+        bytes: &[u8],
+        memory: &mut impl Memory,
+    ) {
+        if let Some(acked) = LoneView::<ACKED_IMMEDIATE>::read(bytes) {
+            return self.on_answer(now, origin, &acked, memory);
+        }
+        let Some(lone) = LoneView::<LONE_IMMEDIATE>::read(bytes) else {
+            return self.on_other_frame(now, origin, bytes, memory);
+        };
+        let (link, from) = (origin.link, &origin.from);
+        if !lone.is_keyed(&self.secret) {
+            self.counters.frames_unkeyed += 1;
+        } else if !self.may_be_quick() || !self.on_quick(now, link, from, lone.message(), memory) {
+            self.on_any_frame(now, origin, lone.view(), memory);
+        }
+    }
+
+    /// A frame that has the shape of an answer.
+    #[inline(never)]
+    fn on_answer<const N: usize>(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        acked: &LoneView<'_, N>,
         memory: &mut impl Memory,
     ) {
         if !acked.is_keyed(&self.secret) {

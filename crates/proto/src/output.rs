@@ -360,9 +360,8 @@ impl Endpoint {
     /// What we would hold for one more active peer (PROTOCOL §5.5).
     #[inline]
     pub(crate) fn credit_for_peers(&self) -> u32 {
-        let envelopes = u64::from(self.limits.envelope_count_max - self.envelope_count) * 64;
-        let free = self.held.free_len().min(envelopes) / u64::from(self.actives.len().max(1));
-        free.min(u64::from(u32::MAX)) as u32
+        let envelopes = self.limits.envelope_count_max - self.envelope_count;
+        credit_len(&self.held, envelopes, self.actives.len())
     }
 
     /// Notices, oldest first. They need no window (PROTOCOL §10.1).
@@ -668,6 +667,19 @@ pub(crate) fn start_sealed(tx: &mut TxFrame, link: u8, to: &Locator) {
     tx.secret = None;
     tx.body.clear();
     tx.is_sealed = true;
+}
+
+/// A fair part of what is free: bytes, and envelopes as if each came with a few.
+#[inline]
+pub(crate) fn credit_len(
+    held: &crate::pool::BytePool,
+    envelope_count: u32,
+    peer_count: u32,
+) -> u32 {
+    let free = held.free_len().min(u64::from(envelope_count) * 64);
+    // A division costs as much as all the rest, and most have one peer.
+    let part = if peer_count <= 1 { free } else { free / u64::from(peer_count) };
+    part.min(u64::from(u32::MAX)) as u32
 }
 
 #[inline]

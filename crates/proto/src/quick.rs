@@ -28,8 +28,8 @@ use crate::slab::{NONE, Slab};
 use crate::turns::eager_cost;
 use crate::types::{Instant, Locator, Memory, PeerId, Place, ReqId};
 use crate::wire::{
-    self, ACKED_EAGER_LEN, AckRepr, AckView, AckedView, CHECK_HEAD_LEN, EagerWords, HEADER_LEN,
-    Header, LONE_EAGER_LEN, LoneMessage, PlainView, Writer, ack_head_len, eager_head_len,
+    self, ACKED_EAGER_LEN, AckRepr, AckView, CHECK_HEAD_LEN, EagerWords, HEADER_LEN, Header,
+    LONE_EAGER_LEN, LoneMessage, LoneView, PlainView, Writer, ack_head_len, eager_head_len,
 };
 
 impl Endpoint {
@@ -272,13 +272,13 @@ impl Endpoint {
 /// When the row must be looked at for a packet that leaves now: not for its sake if others are in flight; else it cannot be
 /// lost yet, so only its probe counts (`Endpoint::arm_flight`).
 #[inline(always)]
-fn probe_at(now: Instant, path: &Path, settings: &Settings) -> Instant {
+pub(crate) fn probe_at(now: Instant, path: &Path, settings: &Settings) -> Instant {
     if path.flight.is_empty() { now + path.probe_ns(settings.ack_delay_ns) } else { Instant::NEVER }
 }
 
 /// The timer of an acknowledgement that leaves need not go off, if nobody's came after it.
 #[inline(always)]
-fn forget_timer(timers: &mut Ring<(Instant, u32)>, ack_due: Instant, row: u32) {
+pub(crate) fn forget_timer(timers: &mut Ring<(Instant, u32)>, ack_due: Instant, row: u32) {
     if timers.back() == Some(&(ack_due, row)) {
         timers.end = timers.end.wrapping_sub(1);
     }
@@ -286,7 +286,7 @@ fn forget_timer(timers: &mut Ring<(Instant, u32)>, ack_due: Instant, row: u32) {
 
 /// An Ack of a path.
 #[inline(always)]
-fn ack_repr(path: u8, head: Option<AckHead>, credit_len: u32) -> Option<AckRepr> {
+pub(crate) fn ack_repr(path: u8, head: Option<AckHead>, credit_len: u32) -> Option<AckRepr> {
     let AckHead { largest, first_len, delay_ns, .. } = head?;
     Some(AckRepr { path, largest: largest as u32, first_len, delay_ns, credit_len })
 }
@@ -405,11 +405,11 @@ impl Endpoint {
     /// A frame that is an Ack and one whole small message and the next in order (`Endpoint::on_row_frame`). False if it is
     /// not that.
     #[inline(always)]
-    pub(crate) fn on_quick_answer(
+    pub(crate) fn on_quick_answer<const N: usize>(
         &mut self,
         now: Instant,
         origin: &Origin,
-        acked: &AckedView<'_>,
+        acked: &LoneView<'_, N>,
         memory: &mut impl Memory,
     ) -> bool {
         let LoneMessage { header, head, body } = acked.message();
@@ -419,8 +419,10 @@ impl Endpoint {
         let Some((this, _)) = heard else { return false };
         let active_slot = this.active;
         self.counters.frames_in += 1;
-        if !self.on_ack_of_only(now, active_slot, &acked.ack()) {
-            self.on_ack(now, row, &AckView::from(acked.ack()));
+        if let Some(ack) = acked.ack()
+            && !self.on_ack_of_only(now, active_slot, &ack)
+        {
+            self.on_ack(now, row, &AckView::from(ack));
         }
         let verdict = match self.take_next(row, head, body, memory) {
             Ok(()) => Verdict::Accepted,
@@ -641,7 +643,7 @@ impl Takers<'_> {
             source: PeerId(row),
             space: head.space(),
             tag: head.tag(),
-            immediate: None,
+            immediate: head.immediate(),
             len: body.len() as u64,
         };
         let (user, result) = (receive.user, Ok(()));
@@ -840,7 +842,7 @@ impl Active {
 
     /// The main path, if no other wants anything.
     #[inline(never)]
-    fn undisturbed_path(&self, now: Instant) -> Option<u8> {
+    pub(crate) fn undisturbed_path(&self, now: Instant) -> Option<u8> {
         let main = usize::from(self.main);
         let is_calm = |path: &Path| {
             path.ack_pending_count == 0
@@ -854,7 +856,7 @@ impl Active {
 
     /// Nothing waits but messages and acknowledgements.
     #[inline]
-    fn is_only_messages(&self) -> bool {
+    pub(crate) fn is_only_messages(&self) -> bool {
         self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
     }
 }

@@ -38,5 +38,7 @@ pub use train::{
     DATA_FRAME_HEAD_LEN, TrainChecks, TrainRepr, TrainSeed, agreeing_count, first_header,
     train_checks, write_train,
 };
-pub use usual::{AckedView, EagerWords, LoneMessage, LoneView, PlainView};
-pub use write::{Writer, seal, wants_crc, write_acked_eager, write_lone_eager};
+pub use usual::{
+    ACKED, ACKED_IMMEDIATE, EagerWords, LONE, LONE_IMMEDIATE, LoneMessage, LoneView, PlainView,
+};
+pub use write::{Writer, seal, wants_crc, write_acked_eager, write_lone_at, write_lone_eager};

@@ -200,7 +200,7 @@ impl Output {
 impl Shm {
     /// Sends one frame, if nothing stands in its way.
     #[inline]
-    pub(super) fn send_lone(&mut self, to: &Locator, bytes: &[u8]) -> bool {
+    pub(super) fn send_one(&mut self, to: &Locator, bytes: &[u8]) -> bool {
         let Some(index) = self.known_output(to) else { return false };
         let output = &mut self.outputs[index];
         let may_go = !output.waits_for_room() && bytes.len() <= self.about.frame_len_max;

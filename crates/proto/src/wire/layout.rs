@@ -140,6 +140,9 @@ pub const LONE_EAGER_LEN: usize = HEADER_LEN + eager_head_len(false);
 /// Bytes of header and heads of a frame with an Ack without holes and one Eager without immediate.
 pub const ACKED_EAGER_LEN: usize = LONE_EAGER_LEN + ack_head_len(0);
 
+/// Bytes of header and heads of a frame with an Ack without holes and one Eager with an immediate.
+pub const LONE_HEAD_LEN_MAX: usize = ACKED_EAGER_LEN + WORD_LEN;
+
 /// What a kind fixes of its records: head length in words (0: no such kind), whether a body follows, whether the head
 /// is longer by what its first word counts. One cache line, as every record is cut off by it.
 pub(super) static SHAPES: [u8; 0x40] = shapes();

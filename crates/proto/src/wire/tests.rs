@@ -623,14 +623,14 @@ fn lone_message_is_written_and_read_as_by_the_general_rules() {
         seal(&mut general, usize::from(len), SECRET, None);
         assert_eq!(frame, general);
         frame.resize(LONE_EAGER_LEN + usize::from(len), 5);
-        let lone = LoneView::read(&frame).expect("its shape");
+        let lone = LoneView::<LONE>::read(&frame).expect("its shape");
         assert!(lone.is_keyed(&SECRET) && !lone.is_keyed(&Secret::PUBLIC));
         let view = FrameView::open(SECRET, &frame).expect("keyed");
         let LoneMessage { header, head, body } = lone.message();
         assert_eq!((lone.view(), header), (view, view.header));
         assert_eq!(view.lone_eager(), Some((head.head(), body)));
         let is_taken =
-            |bytes: &[u8]| LoneView::read(bytes).is_some_and(|lone| lone.is_keyed(&SECRET));
+            |bytes: &[u8]| LoneView::<LONE>::read(bytes).is_some_and(|lone| lone.is_keyed(&SECRET));
         assert!(!is_taken(&frame[..frame.len() - 1]) && !is_taken(&[&frame[..], &[0]].concat()));
         for bit in 0..8 * LONE_EAGER_LEN {
             let mut damaged = frame.clone();
@@ -651,6 +651,52 @@ fn a_frame_with_an_ack_and_a_message_is_written_as_the_writer_writes_it() {
     writer.eager(eager, None);
     seal(&mut frame, 5, SECRET, None);
     assert_eq!((quick.len(), quick), (ACKED_EAGER_LEN, frame));
+}
+
+/// One shape of `LoneView` against the general rules.
+fn is_read_as_by_the_general_rules<const N: usize>(frame: &[u8], ack: Option<AckRepr>) {
+    let lone = LoneView::<N>::read(frame).expect("its shape");
+    assert!(lone.is_keyed(&SECRET) && !lone.is_keyed(&Secret::PUBLIC));
+    let view = FrameView::open(SECRET, frame).expect("keyed");
+    let LoneMessage { header, head, body } = lone.message();
+    assert_eq!((lone.view(), header, lone.ack()), (view, view.header, ack));
+    let plain = view.plain().expect("plain as well");
+    assert_eq!(plain.messages().collect::<Vec<_>>(), [(head, body)]);
+    let is_taken = |bytes: &[u8]| LoneView::<N>::read(bytes).is_some_and(|it| it.is_keyed(&SECRET));
+    assert!(!is_taken(&frame[..frame.len() - 1]) && !is_taken(&[frame, &[0]].concat()));
+    for bit in 0..8 * N * 8 {
+        let mut damaged = frame.to_vec();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(!is_taken(&damaged), "bit {bit}");
+    }
+}
+
+#[test]
+fn lone_frames_are_written_in_place_and_read_as_by_the_general_rules() {
+    let eager = EagerRepr { space: Space(9), message: 7, tag: Tag(!3), wants_match: true, len: 5 };
+    let ack = AckRepr { path: 2, largest: 9, first_len: 8, delay_ns: 1, credit_len: u32::MAX };
+    for (ack, immediate) in
+        [(None, None), (None, Some(3)), (Some(ack), None), (Some(ack), Some(u64::MAX))]
+    {
+        let mut place = [0xEE; LONE_HEAD_LEN_MAX];
+        let words = (eager, immediate);
+        let len = write_lone_at(&mut place, HEADER, ack.as_ref(), words, &SECRET);
+        let mut general = Vec::new();
+        let mut writer = Writer::begin(&mut general, HEADER);
+        if let Some(ack) = &ack {
+            writer.ack(ack, &[]);
+        }
+        writer.eager(eager, immediate);
+        seal(&mut general, 5, SECRET, None);
+        assert_eq!(place[..len], general);
+        let frame = [&general[..], b"hello"].concat();
+        match (ack, immediate) {
+            (None, None) => is_read_as_by_the_general_rules::<LONE>(&frame, ack),
+            (None, Some(_)) => is_read_as_by_the_general_rules::<LONE_IMMEDIATE>(&frame, ack),
+            (Some(_), None) => is_read_as_by_the_general_rules::<ACKED>(&frame, ack),
+            (Some(_), Some(_)) => is_read_as_by_the_general_rules::<ACKED_IMMEDIATE>(&frame, ack),
+        }
+    }
 }
 
 #[test]
@@ -682,8 +728,8 @@ fn plain_frames_are_found_and_others_are_not() {
             for _ in 0..acks {
                 writer.ack(&ack, &[]);
             }
-            for eager in [eager, after].into_iter().take(messages) {
-                writer.eager(eager, None);
+            for (eager, immediate) in [(eager, None), (after, Some(7))].into_iter().take(messages) {
+                writer.eager(eager, immediate);
             }
         };
         let body = &b"fouris"[..[0, 4, 6][messages]];
@@ -709,7 +755,7 @@ fn plain_frames_are_found_and_others_are_not() {
         (&|writer| writer.ack(&ack, &[(1, 2)]), b""),
         (&|writer| writer.ack(&AckRepr { first_len: 0, ..ack }, &[]), b""),
         (&|writer| [(); 2].into_iter().for_each(|()| writer.ack(&ack, &[])), b""),
-        (&|writer| writer.eager(eager, Some(1)), b"four"),
+        (&|writer| writer.eager(eager, Some(1)), b"three"),
         (&|writer| writer.eager(eager, None), b"three"),
         (&|writer| writer.ping(), b""),
         (&|writer| writer.data(1, 4, 0), b"four"),

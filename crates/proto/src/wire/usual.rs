@@ -1,11 +1,11 @@
-//! The usual frames, read in a straight line: an Ack without holes, small messages without immediates, or both.
+//! The usual frames, read in a straight line: an Ack without holes, small messages, or both.
 //!
 //! Nearly everything that arrives has one of these shapes. What has none of them is read by the general rules of `read`,
 //! which would read these frames just the same.
 
 use super::layout::{
     ACKED_EAGER_LEN, FORM_STRANGER, First, HEADER_LEN, Header, LONE_EAGER_LEN, WORD_LEN, Word,
-    eager_head_len, kind, number, unpair,
+    kind, number, unpair,
 };
 use super::read::{FrameView, eager};
 use super::record::{AckRepr, AckView, MessageHead};
@@ -29,31 +29,38 @@ impl<'a> FrameView<'a> {
             ack = Some(view);
             heads = rest;
         }
-        let (messages, []) = heads.as_chunks() else { return None };
-        let mut body_len = 0;
-        for [first, _] in messages {
+        let (messages, mut body_len) = (heads, 0);
+        while let [first, _, rest @ ..] = heads {
             let first = First::read(*first);
-            if first.kind() & !kind::WANTS_MATCH != kind::EAGER {
-                return None;
-            }
+            heads = match first.kind() & !kind::WANTS_MATCH {
+                kind::EAGER => rest,
+                EAGER_WITH_IMMEDIATE => rest.get(1..)?,
+                _ => return None,
+            };
             body_len += usize::from(first.b());
         }
-        let is_plain = body_len == self.body.len() && (ack.is_some() || !messages.is_empty());
+        let is_plain = heads.is_empty()
+            && body_len == self.body.len()
+            && (ack.is_some() || !messages.is_empty());
         is_plain.then_some(PlainView { header: self.header, crc, ack, messages, body: self.body })
     }
 }
 
-/// The head of a whole message without immediate, in the words it came in.
+const EAGER_WITH_IMMEDIATE: u8 = kind::EAGER | kind::WITH_IMMEDIATE;
+
+/// The head of a whole message, in the words it came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EagerWords {
     first: First,
     tag: u64,
+    /// The immediate, if `first` says that there is one.
+    third: u64,
 }
 
 impl EagerWords {
     #[inline(always)]
     fn read(first: &Word, tag: &Word) -> Self {
-        Self { first: First::read(*first), tag: number(tag) }
+        Self { first: First::read(*first), tag: number(tag), third: 0 }
     }
 
     /// Matching space.
@@ -80,13 +87,19 @@ impl EagerWords {
         self.first.kind() & kind::WANTS_MATCH != 0
     }
 
+    /// The immediate.
+    #[inline(always)]
+    pub fn immediate(self) -> Option<u64> {
+        (self.first.kind() & kind::WITH_IMMEDIATE != 0).then_some(self.third)
+    }
+
     /// The head among others.
     pub fn head(self) -> MessageHead {
-        eager(self.first, Tag(self.tag), None)
+        eager(self.first, Tag(self.tag), self.immediate())
     }
 }
 
-/// A frame's only message, whole and without immediate.
+/// A frame's only message, whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoneMessage<'a> {
     /// What the frame's header says.
@@ -97,8 +110,7 @@ pub struct LoneMessage<'a> {
     pub body: &'a [u8],
 }
 
-/// A frame that is a Check or none, an Ack without holes or none, and whole small messages without immediates: nearly
-/// every frame.
+/// A frame that is a Check or none, an Ack without holes or none, and whole small messages: nearly every frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainView<'a> {
     /// What the frame's header says.
@@ -107,7 +119,7 @@ pub struct PlainView<'a> {
     pub crc: Option<u32>,
     /// The Ack.
     pub ack: Option<AckView<'a>>,
-    messages: &'a [[Word; 2]],
+    messages: &'a [Word],
     /// All bodies, one behind the other.
     pub body: &'a [u8],
 }
@@ -122,9 +134,15 @@ impl<'a> PlainView<'a> {
     /// The messages with their payload, in order.
     #[inline(always)]
     pub fn messages(&self) -> impl Iterator<Item = (EagerWords, &'a [u8])> + use<'a> {
-        let mut bodies = self.body;
-        self.messages.iter().map_while(move |[first, tag]| {
-            let head = EagerWords::read(first, tag);
+        let (mut heads, mut bodies) = (self.messages, self.body);
+        core::iter::from_fn(move || {
+            let [first, tag, rest @ ..] = heads else { return None };
+            let mut head = EagerWords::read(first, tag);
+            heads = rest;
+            if head.first.kind() & kind::WITH_IMMEDIATE != 0 {
+                let (third, rest) = rest.split_first()?;
+                (head.third, heads) = (number(third), rest);
+            }
             let (body, rest) = bodies.split_at_checked(usize::from(head.first.b()))?;
             bodies = rest;
             Some((head, body))
@@ -132,99 +150,98 @@ impl<'a> PlainView<'a> {
     }
 }
 
-/// A frame that has the shape of the commonest one: one small message without immediate and nothing else, for those who
-/// know us. Its check is yet to be verified. Read in a straight line, because it is most of what arrives.
+/// A frame that has the shape of the commonest ones, for those who know us: one small message, perhaps with an immediate,
+/// perhaps behind an Ack without holes, and nothing else. `N` is how many words its header and heads have, and tells
+/// which of the four it is. Its check is yet to be verified. Read in a straight line, because it is most of what arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoneView<'a> {
-    words: &'a [Word; LONE_EAGER_LEN / WORD_LEN],
+pub struct LoneView<'a, const N: usize> {
+    words: &'a [Word; N],
     body: &'a [u8],
 }
 
-impl<'a> LoneView<'a> {
+/// Words of a frame with one message; with an immediate; and both behind an Ack.
+pub const LONE: usize = LONE_EAGER_LEN / WORD_LEN;
+/// With an immediate.
+pub const LONE_IMMEDIATE: usize = LONE + 1;
+/// Behind an Ack.
+pub const ACKED: usize = ACKED_EAGER_LEN / WORD_LEN;
+/// Both.
+pub const ACKED_IMMEDIATE: usize = ACKED + 1;
+
+impl<'a, const N: usize> LoneView<'a, N> {
+    const HAS_ACK: bool = N >= ACKED;
+    const HAS_IMMEDIATE: bool = N == LONE_IMMEDIATE || N == ACKED_IMMEDIATE;
+    /// Where the message's head begins.
+    const AT: usize = if Self::HAS_ACK { 6 } else { 3 };
+
     /// The frame, if it has that shape. If not it may be valid all the same.
     #[inline(always)]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (words, body) = split_words(bytes)?;
-        let (last, first) = (number(&words[2]), First::read(words[3]));
-        let has_shape = is_known_with(last, eager_head_len(false)) && is_eager(first, body);
+        let (words, body) = split_words::<N>(bytes)?;
+        let (last, first) = (number(&words[2]), First::read(words[Self::AT]));
+        let has_shape = is_known_with(last, N * WORD_LEN - HEADER_LEN)
+            && is_eager(first, Self::HAS_IMMEDIATE, body);
+        if Self::HAS_ACK {
+            let (ack, lens) = (First::read(words[3]), number(&words[4]));
+            if ack.kind() != kind::ACK || ack.b() as u8 != 0 || unpair(lens).0 == 0 {
+                return None;
+            }
+        }
         has_shape.then_some(Self { words, body })
     }
 
     /// Verifies the keyed check (PROTOCOL §1.2).
     #[inline(always)]
     pub fn is_keyed(&self, secret: &Secret) -> bool {
-        let [check, words @ ..] = self.words;
-        let frame_len = LONE_EAGER_LEN + self.body.len();
-        siphash13_fixed_then(secret, words, frame_len as u64) == number(check)
+        let frame_len = (N * WORD_LEN + self.body.len()) as u64;
+        let words = &self.words[1..];
+        // Spelled out, for `N - 1` cannot be said of an array's length.
+        let check = match N {
+            LONE => words.first_chunk::<{ LONE - 1 }>().map(|words| sum(secret, words, frame_len)),
+            LONE_IMMEDIATE => {
+                words.first_chunk::<LONE>().map(|words| sum(secret, words, frame_len))
+            }
+            ACKED => {
+                words.first_chunk::<{ ACKED - 1 }>().map(|words| sum(secret, words, frame_len))
+            }
+            _ => words.first_chunk::<ACKED>().map(|words| sum(secret, words, frame_len)),
+        };
+        check == Some(number(&self.words[0]))
+    }
+
+    /// The Ack, where there is one. To be used after `is_keyed` only.
+    #[inline(always)]
+    pub fn ack(&self) -> Option<AckRepr> {
+        let [ack, lens, credit] = Self::HAS_ACK.then(|| [3, 4, 5].map(|at| &self.words[at]))?;
+        let view = AckView::without_pairs(First::read(*ack), number(lens), number(credit));
+        Some(view.repr)
     }
 
     /// The message. To be used after `is_keyed` only.
     #[inline(always)]
     pub fn message(&self) -> LoneMessage<'a> {
-        let [_, to, last, first, tag] = self.words;
-        let head = EagerWords::read(first, tag);
-        LoneMessage { header: Header::read(number(to), number(last)), head, body: self.body }
+        let mut head = EagerWords::read(&self.words[Self::AT], &self.words[Self::AT + 1]);
+        if Self::HAS_IMMEDIATE {
+            head.third = number(&self.words[Self::AT + 2]);
+        }
+        LoneMessage { header: self.header(), head, body: self.body }
+    }
+
+    #[inline(always)]
+    fn header(&self) -> Header {
+        Header::read(number(&self.words[1]), number(&self.words[2]))
     }
 
     /// The frame among others. To be used after `is_keyed` only.
     #[inline(always)]
     pub fn view(&self) -> FrameView<'a> {
-        let [_, to, last, heads @ ..] = self.words;
-        FrameView { header: Header::read(number(to), number(last)), heads, body: self.body }
+        FrameView { header: self.header(), heads: &self.words[3..], body: self.body }
     }
 }
 
-/// A frame that has the shape of an answer: an Ack without holes, then as `LoneView`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AckedView<'a> {
-    words: &'a [Word; ACKED_EAGER_LEN / WORD_LEN],
-    body: &'a [u8],
-}
-
-impl<'a> AckedView<'a> {
-    /// The frame, if it has that shape. If not it may be valid all the same.
-    #[inline(always)]
-    pub fn read(bytes: &'a [u8]) -> Option<Self> {
-        let (words, body) = split_words(bytes)?;
-        let (last, first) = (number(&words[2]), First::read(words[6]));
-        let (ack, lens) = (First::read(words[3]), number(&words[4]));
-        let has_shape = is_known_with(last, ACKED_EAGER_LEN - HEADER_LEN)
-            && ack.kind() == kind::ACK
-            && ack.b() as u8 == 0
-            && unpair(lens).0 > 0
-            && is_eager(first, body);
-        has_shape.then_some(Self { words, body })
-    }
-
-    /// Verifies the keyed check (PROTOCOL §1.2).
-    #[inline(always)]
-    pub fn is_keyed(&self, secret: &Secret) -> bool {
-        let [check, words @ ..] = self.words;
-        let frame_len = ACKED_EAGER_LEN + self.body.len();
-        siphash13_fixed_then(secret, words, frame_len as u64) == number(check)
-    }
-
-    /// The Ack. To be used after `is_keyed` only.
-    #[inline(always)]
-    pub fn ack(&self) -> AckRepr {
-        let [_, _, _, ack, lens, credit, _, _] = self.words;
-        AckView::without_pairs(First::read(*ack), number(lens), number(credit)).repr
-    }
-
-    /// The message. To be used after `is_keyed` only.
-    #[inline(always)]
-    pub fn message(&self) -> LoneMessage<'a> {
-        let [_, to, last, _, _, _, first, tag] = self.words;
-        let head = EagerWords::read(first, tag);
-        LoneMessage { header: Header::read(number(to), number(last)), head, body: self.body }
-    }
-
-    /// The frame among others. To be used after `is_keyed` only.
-    #[inline(always)]
-    pub fn view(&self) -> FrameView<'a> {
-        let [_, to, last, heads @ ..] = self.words;
-        FrameView { header: Header::read(number(to), number(last)), heads, body: self.body }
-    }
+#[inline(always)]
+fn sum<const N: usize>(secret: &Secret, words: &[Word; N], frame_len: u64) -> u64 {
+    siphash13_fixed_then(secret, words, frame_len)
 }
 
 /// The first words of a frame and what follows them.
@@ -242,8 +259,9 @@ fn is_known_with(last: u64, heads_len: usize) -> bool {
     last & LOOKED_AT == (heads_len as u64) << 32
 }
 
-/// Whether this begins the head of an Eager without immediate that has all of `body`.
+/// Whether this begins the head of an Eager, with or without immediate, that has all of `body`.
 #[inline(always)]
-fn is_eager(first: First, body: &[u8]) -> bool {
-    first.kind() & !kind::WANTS_MATCH == kind::EAGER && usize::from(first.b()) == body.len()
+fn is_eager(first: First, has_immediate: bool, body: &[u8]) -> bool {
+    let kind = if has_immediate { EAGER_WITH_IMMEDIATE } else { kind::EAGER };
+    first.kind() & !kind::WANTS_MATCH == kind && usize::from(first.b()) == body.len()
 }

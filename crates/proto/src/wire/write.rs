@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use super::contact::{HelloRepr, WelcomeRepr};
 use super::layout::{
     ACK_RANGE_COUNT_MAX, ACKED_EAGER_LEN, FLAG_ADDRESS, FOUND_IMMEDIATE, FOUND_NONE, First,
-    HEADER_LEN, Header, LOCATOR_COUNT_MAX, LONE_EAGER_LEN, WORD_LEN, eager_head_len, kind, number,
-    pair, unpair,
+    HEADER_LEN, Header, LOCATOR_COUNT_MAX, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX, WORD_LEN,
+    ack_head_len, eager_head_len, kind, number, pair, unpair,
 };
 use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead, Record};
 use crate::siphash::{mask, siphash13_fixed_then, siphash13_words_then};
@@ -26,11 +26,16 @@ pub struct Writer<'a> {
 /// in one piece.
 #[inline(always)]
 pub fn write_lone_eager(out: &mut Vec<u8>, header: Header, eager: EagerRepr, secret: &Secret) {
+    put_all(out, lone_words(header, eager));
+    seal_all::<4>(out, LONE_EAGER_LEN + usize::from(eager.len), secret);
+}
+
+#[inline(always)]
+fn lone_words(header: Header, eager: EagerRepr) -> [u64; LONE_EAGER_LEN / WORD_LEN] {
     let [_, to, last] = header.words();
     let last = last | (eager_head_len(false) as u64) << 32;
     let [first, tag] = eager.words();
-    put_all(out, [0, to, last, first, tag]);
-    seal_all::<4>(out, LONE_EAGER_LEN + usize::from(eager.len), secret);
+    [0, to, last, first, tag]
 }
 
 /// The same for a frame with an Ack without holes before it.
@@ -42,11 +47,61 @@ pub fn write_acked_eager(
     eager: EagerRepr,
     secret: &Secret,
 ) {
+    put_all(out, acked_words(header, ack, eager));
+    seal_all::<7>(out, ACKED_EAGER_LEN + usize::from(eager.len), secret);
+}
+
+#[inline(always)]
+fn acked_words(
+    header: Header,
+    ack: &AckRepr,
+    eager: EagerRepr,
+) -> [u64; ACKED_EAGER_LEN / WORD_LEN] {
     let [_, to, last] = header.words();
     let last = last | ((ACKED_EAGER_LEN - HEADER_LEN) as u64) << 32;
     let ([one, two, three], [first, tag]) = (ack.words(), eager.words());
-    put_all(out, [0, to, last, one, two, three, first, tag]);
-    seal_all::<7>(out, ACKED_EAGER_LEN + usize::from(eager.len), secret);
+    [0, to, last, one, two, three, first, tag]
+}
+
+/// The same into a place of its own, with an Ack and an immediate or without; how long it is.
+#[inline(always)]
+pub fn write_lone_at(
+    out: &mut [u8; LONE_HEAD_LEN_MAX],
+    header: Header,
+    ack: Option<&AckRepr>,
+    (eager, immediate): (EagerRepr, Option<u64>),
+    secret: &Secret,
+) -> usize {
+    let heads_len = |ack_len| ack_len + eager_head_len(immediate.is_some());
+    let [_, to, last] = header.words();
+    let [first, tag] = eager.words();
+    let len = usize::from(eager.len);
+    let with_immediate = first | u64::from(kind::WITH_IMMEDIATE);
+    let Some(ack) = ack else {
+        let last = last | (heads_len(0) as u64) << 32;
+        return match immediate {
+            None => {
+                store_all(out, [0, to, last, first, tag]);
+                seal_all::<4>(out, LONE_EAGER_LEN + len, secret)
+            }
+            Some(immediate) => {
+                store_all(out, [0, to, last, with_immediate, tag, immediate]);
+                seal_all::<5>(out, LONE_EAGER_LEN + WORD_LEN + len, secret)
+            }
+        };
+    };
+    let last = last | (heads_len(ack_head_len(0)) as u64) << 32;
+    let [one, two, three] = ack.words();
+    match immediate {
+        None => {
+            store_all(out, [0, to, last, one, two, three, first, tag]);
+            seal_all::<7>(out, ACKED_EAGER_LEN + len, secret)
+        }
+        Some(immediate) => {
+            store_all(out, [0, to, last, one, two, three, with_immediate, tag, immediate]);
+            seal_all::<8>(out, LONE_HEAD_LEN_MAX + len, secret)
+        }
+    }
 }
 
 /// Makes these words all that `out` holds. Frames of a stream have the same length: then they are just stored.
@@ -55,6 +110,11 @@ fn put_all<const N: usize>(out: &mut Vec<u8>, words: [u64; N]) {
     if out.len() != N * WORD_LEN {
         set_len(out, N * WORD_LEN);
     }
+    store_all(out, words);
+}
+
+#[inline(always)]
+fn store_all<const N: usize>(out: &mut [u8], words: [u64; N]) {
     let (places, _) = out.as_chunks_mut::<WORD_LEN>();
     for (place, word) in places.iter_mut().zip(words) {
         *place = word.to_le_bytes();
@@ -67,15 +127,16 @@ fn set_len(out: &mut Vec<u8>, len: usize) {
     out.resize(len, 0);
 }
 
-/// Puts in the check of a frame whose header and heads are these `N` words behind it.
+/// Puts in the check of a frame whose header and heads are these `N` words behind it; how long all of them are.
 #[inline(always)]
-fn seal_all<const N: usize>(out: &mut [u8], frame_len: usize, secret: &Secret) {
+fn seal_all<const N: usize>(out: &mut [u8], frame_len: usize, secret: &Secret) -> usize {
     let (places, _) = out.as_chunks_mut::<WORD_LEN>();
     if let Some((check, rest)) = places.split_first_mut()
         && let Some(words) = rest.first_chunk::<N>()
     {
         *check = siphash13_fixed_then(secret, words, frame_len as u64).to_le_bytes();
     }
+    (N + 1) * WORD_LEN
 }
 
 impl<'a> Writer<'a> {

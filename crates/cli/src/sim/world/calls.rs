@@ -9,10 +9,14 @@ use packhorse_proto::{
 use super::World;
 
 impl World {
-    /// `Endpoint::post_send`.
+    /// `Endpoint::post_send`, or every other time what an application's own post does (`Core::post_send`): both ways of a
+    /// message are taken.
     pub fn post_send(&mut self, node: NodeId, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
         let (now, node) = self.touch(node);
-        node.core.endpoint().post_send(now, spec)
+        match spec.user.is_multiple_of(2) {
+            true => node.core.post_send(now, spec),
+            false => node.core.endpoint().post_send(now, spec),
+        }
     }
 
     /// `Endpoint::post_recv`.

@@ -1,0 +1,159 @@
+//! A small message that leaves as it is posted.
+//!
+//! Most messages are posted when nothing waits before them, and their frame could leave at once. Then there is no need to
+//! put them in line, have the row take its turn, and describe the frame for a driver to gather: post and frame are one
+//! step here, the frame's head is written where the driver wants it, and the driver puts the payload behind it.
+//!
+//! What this does is `post_send` and `write_lone` or `write_answer` (`quick`) in one; a message that cannot go this way
+//! is refused with nothing changed, and posted in the usual way. PROTOCOL §7, §10.
+
+use crate::api::{Payload, SendSpec};
+use crate::content::Content;
+use crate::endpoint::Endpoint;
+use crate::path::Path;
+use crate::peer::{Active, Phase};
+use crate::post::{Bytes, Outgoing, SEND_BIT, SendStage};
+use crate::quick::{ack_repr, forget_timer, probe_at};
+use crate::sabotage::Sabotage;
+use crate::slab::NONE;
+use crate::turns::eager_cost;
+use crate::types::{Instant, Locator, ReqId};
+use crate::wire::{self, ACKED_EAGER_LEN, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX};
+
+/// A frame whose head is written: the payload of its message follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lone {
+    /// The request.
+    pub req: ReqId,
+    /// Which local link.
+    pub link: u8,
+    /// Where to.
+    pub to: Locator,
+    /// Bytes of the head.
+    pub head_len: usize,
+}
+
+impl Endpoint {
+    /// Posts a send and writes the head of its frame, which is sealed: the driver puts the payload behind it and sends it
+    /// now. `None`, and nothing changed: `post_send` it. Only for payload that stays in place.
+    #[inline]
+    pub fn post_lone(
+        &mut self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+        head: &mut [u8; LONE_HEAD_LEN_MAX],
+    ) -> Option<Lone> {
+        let Payload::InPlace { buf, len } = spec.payload else { return None };
+        if len > u64::from(self.settings.eager_len_max)
+            || spec.until_matched
+            || !self.may_be_quick()
+        {
+            return None;
+        }
+        let active_count = self.actives.len();
+        let row = spec.peer.0;
+        let this = self.rows.get_any_mut(row)?;
+        if this.phase != Phase::Joined || this.message_out >= this.held_from {
+            return None;
+        }
+        let active = &mut **self.actives.get_mut(this.active)?;
+        let index = active.clear_path(now)?;
+        let path = &mut active.paths[usize::from(index)];
+        let cost = eager_cost(len as u32);
+        let in_flight = active.eager_in_flight + cost;
+        if path.payload_check || (in_flight > cost && in_flight > active.credit_len) {
+            return None;
+        }
+        let ack = match path.ack_pending_count {
+            0 => None,
+            _ if self.saboteur.makes(Sabotage::AckOneTooHigh) => return None,
+            _ => {
+                let envelopes = self.limits.envelope_count_max - self.envelope_count;
+                let credit_len = crate::output::credit_len(&self.held, envelopes, active_count);
+                Some(ack_repr(index, path.received.ack_without_holes(now), credit_len)?)
+            }
+        };
+        let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
+        let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
+        let frame_len = head_len + len as usize;
+        if frame_len > usize::from(path.frame_len) {
+            return None;
+        }
+        let message = this.message_out;
+        this.message_out += 1;
+        let packet = path.flight.next_packet() as u32;
+        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        let eager = EagerRepr {
+            space: spec.space,
+            message: message as u32,
+            tag: spec.tag,
+            wants_match: false,
+            len: len as u16,
+        };
+        let words = (eager, spec.immediate);
+        let written_len = wire::write_lone_at(head, header, ack.as_ref(), words, &this.secret);
+        debug_assert_eq!(written_len, head_len);
+        let slot = self.outgoing.next_slot();
+        let previous = core::mem::replace(&mut active.last, slot);
+        match previous {
+            NONE => active.first = slot,
+            previous => self.outgoing[previous].next = slot,
+        }
+        let key = self.outgoing.put(
+            slot,
+            Outgoing {
+                tag: spec.tag,
+                immediate: spec.immediate,
+                total: len,
+                message,
+                user: spec.user,
+                bytes: Bytes::User(buf),
+                row,
+                previous,
+                next: NONE,
+                parts: NONE,
+                space: spec.space,
+                stage: SendStage::Sent,
+                is_large: false,
+                until_matched: false,
+                is_queued: false,
+                is_simple: true,
+            },
+        );
+        active.eager_in_flight = in_flight;
+        let (link, to) = (path.link, path.locator);
+        let probe_at = probe_at(now, path, &self.settings);
+        let content =
+            Content::Message { slot, serial: (key >> 32) as u32, offset: 0, len: len as u32 };
+        path.flight.on_sent_one(now, content, frame_len as u16);
+        if ack.is_some() {
+            forget_timer(&mut self.ack_timers, path.ack_due, row);
+            path.on_ack_sent();
+            self.counters.acks_out += 1;
+        }
+        self.counters.messages_out += 1;
+        self.counters.frames_out += 1;
+        if probe_at < this.timer_at {
+            self.arm(probe_at, row);
+        }
+        if self.rows.first_ready() == row {
+            self.rows.leave_ready(); // it had an acknowledgement to send, and nothing else
+        }
+        Some(Lone { req: ReqId(key | SEND_BIT), link, to, head_len })
+    }
+}
+
+impl Active {
+    /// The path for a small message, if nothing at all waits before it.
+    #[inline(always)]
+    fn clear_path(&self, now: Instant) -> Option<u8> {
+        let index = if self.paths.len() == 1 { 0 } else { self.undisturbed_path(now)? };
+        let path: &Path = &self.paths[usize::from(index)];
+        let is_clear = self.unsent == NONE
+            && self.granted.is_empty()
+            && self.is_only_messages()
+            && !path.wants_ping()
+            && path.has_window();
+        is_clear.then_some(index)
+    }
+}

@@ -1,0 +1,138 @@
+//! Counters: how many operations of some kinds succeeded, how many failed.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::abi::{CntrAttr, CntrOps, Fid, Obj, Ops, Out, PlainFid, class, code, kind};
+use crate::common;
+use crate::domain::Domain;
+use crate::object::{self, Head, Object};
+use crate::ports::Ports;
+
+/// A counter.
+#[repr(C)]
+pub(crate) struct Cntr {
+    head: Head<PlainFid<CntrOps>>,
+    _domain: Arc<Domain>,
+    value: AtomicU64,
+    errors: AtomicU64,
+    /// Endpoints that count with it: reading it gives them time.
+    pub(crate) ports: Ports,
+}
+
+// SAFETY: `repr(C)`, and the head, which begins with a `Fid`, is first.
+unsafe impl Object for Cntr {}
+
+static OPS: Ops = Ops { close, control, ..common::OPS };
+static CNTR_OPS: CntrOps =
+    CntrOps { size: size_of::<CntrOps>(), read, readerr, add, set, wait, adderr, seterr };
+
+/// `fi_cntr_open`.
+///
+/// # Safety
+/// `out` must be valid for a write.
+pub(crate) unsafe fn open(
+    domain: Arc<Domain>,
+    attr: Option<&CntrAttr>,
+    out: Out,
+    context: *mut c_void,
+) -> c_int {
+    let wait = attr.map_or(kind::WAIT_NONE, |attr| attr.wait_obj);
+    if ![kind::WAIT_NONE, kind::WAIT_UNSPEC, kind::WAIT_YIELD].contains(&wait) {
+        return -libc::ENOSYS;
+    }
+    let fid = Fid { fclass: class::CNTR, context, ops: &raw const OPS };
+    let head = Head::new(PlainFid { fid, ops: &raw const CNTR_OPS });
+    let (value, errors) = (AtomicU64::new(0), AtomicU64::new(0));
+    let cntr = Cntr { head, _domain: domain, value, errors, ports: Ports::default() };
+    // SAFETY: says the caller.
+    unsafe { object::hand_out(Arc::new(cntr), out) }
+}
+
+impl Cntr {
+    /// An operation ended. Release: who sees the count sees what the operation did.
+    pub(crate) fn count(&self, is_success: bool) {
+        let number = if is_success { &self.value } else { &self.errors };
+        number.fetch_add(1, Ordering::Release);
+    }
+
+    /// Nothing to be read without waiting: as far as one can say of a number.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.ports.progress();
+        true
+    }
+
+    fn wait(&self, threshold: u64, longest: Option<Duration>) -> c_int {
+        let until = longest.map(|longest| Instant::now() + longest);
+        let errors = self.errors.load(Ordering::Acquire);
+        loop {
+            self.ports.progress();
+            if self.value.load(Ordering::Acquire) >= threshold {
+                return 0;
+            }
+            if self.errors.load(Ordering::Acquire) != errors {
+                return -code::EAVAIL;
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return -libc::ETIMEDOUT;
+            }
+            self.ports.wait(left);
+        }
+    }
+}
+
+unsafe extern "C" fn close(cntr: Obj) -> c_int {
+    // SAFETY: the table is that of counters.
+    unsafe { object::close::<Cntr>(cntr) }
+}
+
+unsafe extern "C" fn control(_cntr: Obj, _command: c_int, _argument: *mut c_void) -> c_int {
+    -libc::ENOSYS
+}
+
+unsafe extern "C" fn read(cntr: Obj) -> u64 {
+    // SAFETY: a counter of ours, here and in all functions below.
+    let cntr = unsafe { object::object::<Cntr>(cntr) };
+    cntr.ports.progress();
+    cntr.value.load(Ordering::Acquire)
+}
+
+unsafe extern "C" fn readerr(cntr: Obj) -> u64 {
+    // SAFETY: as for `read`.
+    let cntr = unsafe { object::object::<Cntr>(cntr) };
+    cntr.ports.progress();
+    cntr.errors.load(Ordering::Acquire)
+}
+
+unsafe extern "C" fn add(cntr: Obj, value: u64) -> c_int {
+    // SAFETY: as for `read`.
+    unsafe { object::object::<Cntr>(cntr) }.value.fetch_add(value, Ordering::AcqRel);
+    0
+}
+
+unsafe extern "C" fn set(cntr: Obj, value: u64) -> c_int {
+    // SAFETY: as for `read`.
+    unsafe { object::object::<Cntr>(cntr) }.value.store(value, Ordering::Release);
+    0
+}
+
+unsafe extern "C" fn adderr(cntr: Obj, value: u64) -> c_int {
+    // SAFETY: as for `read`.
+    unsafe { object::object::<Cntr>(cntr) }.errors.fetch_add(value, Ordering::AcqRel);
+    0
+}
+
+unsafe extern "C" fn seterr(cntr: Obj, value: u64) -> c_int {
+    // SAFETY: as for `read`.
+    unsafe { object::object::<Cntr>(cntr) }.errors.store(value, Ordering::Release);
+    0
+}
+
+unsafe extern "C" fn wait(cntr: Obj, threshold: u64, timeout_ms: c_int) -> c_int {
+    // SAFETY: as for `read`.
+    let cntr = unsafe { object::object::<Cntr>(cntr) };
+    cntr.wait(threshold, u64::try_from(timeout_ms).ok().map(Duration::from_millis))
+}

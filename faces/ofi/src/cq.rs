@@ -1,0 +1,323 @@
+//! Completion queues.
+//!
+//! Endpoints put what ended here (`deliver`), in the order in which it ended; readers take it out in the format they chose. An error
+//! is an entry like others, but `read` stops before it: the reader has to fetch it with `readerr`. The queue grows with what the
+//! application has posted and never loses an entry, however short it was asked to be.
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::abi::{
+    ADDR_NOTAVAIL, CqAttr, CqEntry, CqErrEntry, CqOps, Fid, Obj, Ops, Out, PlainFid, class, code,
+    command, kind, version,
+};
+use crate::common;
+use crate::domain::Domain;
+use crate::errors;
+use crate::object::{self, Head, Object};
+use crate::ports::Ports;
+
+/// Entries a queue has room for without allocating, if nobody says.
+const QUEUE_LEN: usize = 256;
+
+/// An operation that ended. Addresses of the application as numbers: they are only handed back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) context: usize,
+    pub(crate) flags: u64,
+    pub(crate) len: usize,
+    pub(crate) buf: usize,
+    pub(crate) data: u64,
+    pub(crate) tag: u64,
+    /// The peer's number in the address vector.
+    pub(crate) source: Option<u64>,
+    /// Why it failed, if it did.
+    pub(crate) trouble: Option<Trouble>,
+}
+
+/// Why an operation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// libfabric's code.
+    pub(crate) code: c_int,
+    /// Our own, which `strerror` explains.
+    pub(crate) reason: c_int,
+    /// Bytes that found no room.
+    pub(crate) excess_len: usize,
+}
+
+impl Done {
+    fn entry(&self) -> CqEntry {
+        CqEntry {
+            op_context: self.context as *mut c_void,
+            flags: self.flags,
+            len: self.len,
+            buf: self.buf as *mut c_void,
+            data: self.data,
+            tag: self.tag,
+        }
+    }
+}
+
+/// A completion queue.
+#[repr(C)]
+pub(crate) struct Cq {
+    head: Head<PlainFid<CqOps>>,
+    domain: Arc<Domain>,
+    /// Bytes per entry: the format.
+    entry_len: usize,
+    can_wait: bool,
+    done: Mutex<VecDeque<Done>>,
+    /// Somebody called `fi_cq_signal`: the next that waits, or waits now, does not.
+    is_signalled: AtomicBool,
+    /// Endpoints that tell it of their ends: reading it gives them time.
+    pub(crate) ports: Ports,
+}
+
+// SAFETY: `repr(C)`, and the head, which begins with a `Fid`, is first.
+unsafe impl Object for Cq {}
+
+static OPS: Ops = Ops { close, control, ..common::OPS };
+static CQ_OPS: CqOps =
+    CqOps { size: size_of::<CqOps>(), read, readfrom, readerr, sread, sreadfrom, signal, strerror };
+
+/// `fi_cq_open`.
+///
+/// # Safety
+/// `out` must be valid for a write.
+pub(crate) unsafe fn open(
+    domain: Arc<Domain>,
+    attr: Option<&mut CqAttr>,
+    out: Out,
+    context: *mut c_void,
+) -> c_int {
+    let (mut format, mut wait, mut size) = (kind::CQ_FORMAT_CONTEXT, kind::WAIT_NONE, 0);
+    if let Some(attr) = attr {
+        if attr.format == 0 {
+            attr.format = kind::CQ_FORMAT_CONTEXT; // the application may leave the choice, and learns it
+        }
+        (format, wait, size) = (attr.format, attr.wait_obj, attr.size);
+    }
+    let entry_len = match format {
+        kind::CQ_FORMAT_CONTEXT => 8,
+        kind::CQ_FORMAT_MSG => 24,
+        kind::CQ_FORMAT_DATA => 40,
+        kind::CQ_FORMAT_TAGGED => 48,
+        _ => return -libc::ENOSYS,
+    };
+    if ![kind::WAIT_NONE, kind::WAIT_UNSPEC, kind::WAIT_YIELD].contains(&wait) {
+        return -libc::ENOSYS;
+    }
+    let fid = Fid { fclass: class::CQ, context, ops: &raw const OPS };
+    let cq = Cq {
+        head: Head::new(PlainFid { fid, ops: &raw const CQ_OPS }),
+        domain,
+        entry_len,
+        can_wait: wait != kind::WAIT_NONE,
+        done: Mutex::new(VecDeque::with_capacity(size.clamp(QUEUE_LEN, 1 << 16))),
+        is_signalled: AtomicBool::new(false),
+        ports: Ports::default(),
+    };
+    // SAFETY: says the caller.
+    unsafe { object::hand_out(Arc::new(cq), out) }
+}
+
+/// The next one, if it is of the wanted kind.
+fn pop_if(done: &mut VecDeque<Done>, is_wanted: impl FnOnce(&Done) -> bool) -> Option<Done> {
+    if is_wanted(done.front()?) { done.pop_front() } else { None }
+}
+
+impl Cq {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Done>> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An operation ended.
+    pub(crate) fn deliver(&self, done: Done) {
+        self.lock().push_back(done);
+    }
+
+    /// Nothing to be read, even after a look.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.ports.progress();
+        self.lock().is_empty()
+    }
+
+    /// Takes what there is, without a look at the network.
+    ///
+    /// # Safety
+    /// `out` must have room for `count` entries of the queue's format, `sources` for as many numbers, or be null.
+    unsafe fn take(&self, out: *mut c_void, count: usize, sources: *mut u64) -> isize {
+        let mut done = self.lock();
+        if done.front().is_some_and(|first| first.trouble.is_some()) {
+            return -(code::EAVAIL as isize);
+        }
+        let mut taken = 0;
+        while taken < count {
+            let Some(next) = pop_if(&mut done, |next| next.trouble.is_none()) else { break };
+            let entry = next.entry();
+            // SAFETY: there is room for `count` entries, of which this is one; a shorter format is a beginning of the longest.
+            unsafe {
+                let to = out.cast::<u8>().add(taken * self.entry_len);
+                std::ptr::copy_nonoverlapping((&raw const entry).cast(), to, self.entry_len);
+                if !sources.is_null() {
+                    sources.add(taken).write(next.source.unwrap_or(ADDR_NOTAVAIL));
+                }
+            }
+            taken += 1;
+        }
+        if taken > 0 { taken as isize } else { -(libc::EAGAIN as isize) }
+    }
+
+    /// Takes what there is, after a look if that is nothing.
+    ///
+    /// # Safety
+    /// As for `take`.
+    unsafe fn read(&self, out: *mut c_void, count: usize, sources: *mut u64) -> isize {
+        // SAFETY: handed on.
+        let taken = unsafe { self.take(out, count, sources) };
+        if taken != -(libc::EAGAIN as isize) {
+            return taken;
+        }
+        self.ports.progress();
+        // SAFETY: handed on.
+        unsafe { self.take(out, count, sources) }
+    }
+
+    /// The same, waiting.
+    ///
+    /// # Safety
+    /// As for `take`.
+    unsafe fn read_waiting(
+        &self,
+        out: *mut c_void,
+        count: usize,
+        sources: *mut u64,
+        timeout_ms: c_int,
+    ) -> isize {
+        if !self.can_wait {
+            return -(libc::ENOSYS as isize);
+        }
+        let longest = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+        let until = longest.map(|longest| Instant::now() + longest);
+        loop {
+            // SAFETY: handed on.
+            let taken = unsafe { self.read(out, count, sources) };
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let is_over = left.is_some_and(|left| left.is_zero());
+            let is_signalled = self.is_signalled.swap(false, Ordering::AcqRel);
+            if taken != -(libc::EAGAIN as isize) || is_over || is_signalled {
+                return taken;
+            }
+            self.ports.wait(left.map_or(Some(SIGNAL_LOOK), |left| Some(left.min(SIGNAL_LOOK))));
+        }
+    }
+}
+
+/// Who waits looks this often whether somebody signalled: a signal does not go through the engine.
+const SIGNAL_LOOK: Duration = Duration::from_millis(10);
+
+unsafe extern "C" fn close(cq: Obj) -> c_int {
+    // SAFETY: the table is that of completion queues.
+    unsafe { object::close::<Cq>(cq) }
+}
+
+unsafe extern "C" fn control(cq: Obj, what: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: a completion queue of ours.
+    let cq = unsafe { object::object::<Cq>(cq) };
+    match what {
+        command::GETWAITOBJ => {
+            let wait = if cq.can_wait { kind::WAIT_UNSPEC } else { kind::WAIT_NONE };
+            // SAFETY: the command's argument is an enumeration's place.
+            unsafe { argument.cast::<u32>().write(wait) };
+            0
+        }
+        _ => -libc::ENOSYS,
+    }
+}
+
+unsafe extern "C" fn read(cq: Obj, out: *mut c_void, count: usize) -> isize {
+    // SAFETY: a completion queue of ours, and room for `count` entries, here and in the functions below.
+    unsafe { object::object::<Cq>(cq).read(out, count, std::ptr::null_mut()) }
+}
+
+unsafe extern "C" fn readfrom(cq: Obj, out: *mut c_void, count: usize, sources: *mut u64) -> isize {
+    // SAFETY: as for `read`.
+    unsafe { object::object::<Cq>(cq).read(out, count, sources) }
+}
+
+unsafe extern "C" fn sread(
+    cq: Obj,
+    out: *mut c_void,
+    count: usize,
+    _condition: *const c_void,
+    timeout_ms: c_int,
+) -> isize {
+    // SAFETY: as for `read`.
+    unsafe { object::object::<Cq>(cq).read_waiting(out, count, std::ptr::null_mut(), timeout_ms) }
+}
+
+unsafe extern "C" fn sreadfrom(
+    cq: Obj,
+    out: *mut c_void,
+    count: usize,
+    sources: *mut u64,
+    _condition: *const c_void,
+    timeout_ms: c_int,
+) -> isize {
+    // SAFETY: as for `read`.
+    unsafe { object::object::<Cq>(cq).read_waiting(out, count, sources, timeout_ms) }
+}
+
+unsafe extern "C" fn readerr(cq: Obj, out: *mut CqErrEntry, _flags: u64) -> isize {
+    // SAFETY: a completion queue of ours.
+    let cq = unsafe { object::object::<Cq>(cq) };
+    let Some(failed) = pop_if(&mut cq.lock(), |next| next.trouble.is_some()) else {
+        return -(libc::EAGAIN as isize);
+    };
+    let Some(trouble) = failed.trouble else { return -(libc::EAGAIN as isize) };
+    let api = cq.domain.api_version();
+    // SAFETY: the application's entry. It is as long as its version of the interface says: what came later is written only
+    // for those that know of it.
+    unsafe {
+        (&raw mut (*out).entry).write(failed.entry());
+        (&raw mut (*out).olen).write(trouble.excess_len);
+        (&raw mut (*out).err).write(trouble.code);
+        (&raw mut (*out).prov_errno).write(trouble.reason);
+        if api >= version(1, 5) {
+            (&raw mut (*out).err_data_size).write(0);
+        }
+        if api >= version(1, 20) {
+            (&raw mut (*out).src_addr).write(failed.source.unwrap_or(ADDR_NOTAVAIL));
+        }
+    }
+    1
+}
+
+unsafe extern "C" fn signal(cq: Obj) -> c_int {
+    // SAFETY: a completion queue of ours.
+    unsafe { object::object::<Cq>(cq) }.is_signalled.store(true, Ordering::Release);
+    0
+}
+
+pub(crate) unsafe extern "C" fn strerror(
+    _cq: Obj,
+    reason: c_int,
+    _data: *const c_void,
+    out: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    let text = errors::explanation(reason);
+    if !out.is_null() && len > 0 {
+        let count = text.to_bytes().len().min(len - 1);
+        // SAFETY: the application's buffer has `len` bytes, of which `count` and the end are written.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), out, count);
+            out.add(count).write(0);
+        }
+    }
+    text.as_ptr()
+}

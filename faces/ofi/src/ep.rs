@@ -1,0 +1,287 @@
+//! The endpoint: bound to queues, counters and an address vector, then enabled; from then on a `port::Port` does the work.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::abi::{
+    CmOps, EpFid, EpOps, Fid, Info, Obj, Ops, Out, RxAttr, TxAttr, absent, class, code, command,
+    flag, kind,
+};
+use crate::av::Av;
+use crate::cntr::Cntr;
+use crate::cq::Cq;
+use crate::domain::Domain;
+use crate::log::{Level, Subsystem, say};
+use crate::object::{self, Head, Object};
+use crate::port::{Binding, Bindings, Port};
+use crate::{atomic, common, errors, msg, offer, rma, tagged};
+
+/// An endpoint.
+#[repr(C)]
+pub(crate) struct Ep {
+    head: Head<EpFid>,
+    _domain: Arc<Domain>,
+    caps: u64,
+    tx_flags: u64,
+    rx_flags: u64,
+    /// A buffer for many messages is given back when less than this is free.
+    pub(crate) free_len_min: AtomicUsize,
+    pending: Mutex<Pending>,
+    port: OnceLock<Arc<Port>>,
+}
+
+/// What was bound so far.
+#[derive(Default)]
+struct Pending {
+    bindings: Bindings,
+    av: Option<Arc<Av>>,
+}
+
+// SAFETY: `repr(C)`, and the head, which begins with a `Fid`, is first.
+unsafe impl Object for Ep {}
+
+static OPS: Ops = Ops { close, bind, control, ..common::OPS };
+static EP_OPS: EpOps = EpOps {
+    size: size_of::<EpOps>(),
+    cancel,
+    getopt,
+    setopt,
+    tx_ctx,
+    rx_ctx,
+    rx_size_left,
+    tx_size_left,
+};
+static CM_OPS: CmOps = CmOps {
+    size: size_of::<CmOps>(),
+    setname,
+    getname,
+    getpeer,
+    connect,
+    listen,
+    accept,
+    reject,
+    shutdown,
+    join,
+};
+
+absent! {
+    tx_ctx(Obj, c_int, *mut TxAttr, Out, *mut c_void) -> c_int;
+    rx_ctx(Obj, c_int, *mut RxAttr, Out, *mut c_void) -> c_int;
+    setname(Obj, *mut c_void, usize) -> c_int;
+    getpeer(Obj, *mut c_void, *mut usize) -> c_int;
+    connect(Obj, *const c_void, *const c_void, usize) -> c_int;
+    listen(Obj) -> c_int;
+    accept(Obj, *const c_void, usize) -> c_int;
+    reject(Obj, Obj, *const c_void, usize) -> c_int;
+    shutdown(Obj, u64) -> c_int;
+    join(Obj, *const c_void, u64, Out, *mut c_void) -> c_int;
+}
+
+/// `fi_endpoint`.
+///
+/// # Safety
+/// `info` must be whole, with what hangs on it, and `out` valid for a write.
+pub(crate) unsafe fn open(
+    domain: Arc<Domain>,
+    info: &Info,
+    out: Out,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: null or valid, says the caller.
+    let (ep, tx, rx) =
+        unsafe { (info.ep_attr.as_ref(), info.tx_attr.as_ref(), info.rx_attr.as_ref()) };
+    if ep.is_some_and(|ep| ep.kind != 0 && ep.kind != kind::EP_RDM) {
+        return -libc::ENOSYS;
+    }
+    let fid = Fid { fclass: class::EP, context, ops: &raw const OPS };
+    let head = EpFid {
+        fid,
+        ops: &raw const EP_OPS,
+        cm: &raw const CM_OPS,
+        msg: &raw const msg::OPS,
+        rma: &raw const rma::OPS,
+        tagged: &raw const tagged::OPS,
+        atomic: &raw const atomic::OPS,
+        collective: std::ptr::null(),
+    };
+    let ep = Ep {
+        head: Head::new(head),
+        _domain: domain,
+        caps: offer::caps_for(info.caps) | info.caps,
+        tx_flags: tx.map_or(0, |tx| tx.op_flags),
+        rx_flags: rx.map_or(0, |rx| rx.op_flags),
+        free_len_min: AtomicUsize::new(1),
+        pending: Mutex::default(),
+        port: OnceLock::new(),
+    };
+    // SAFETY: says the caller.
+    unsafe { object::hand_out(Arc::new(ep), out) }
+}
+
+impl Ep {
+    /// The enabled endpoint, for the functions that move data.
+    ///
+    /// # Safety
+    /// `obj` must be an open endpoint of ours.
+    pub(crate) unsafe fn of<'a>(obj: Obj) -> (&'a Self, Option<&'a Arc<Port>>) {
+        // SAFETY: says the caller.
+        let ep = unsafe { object::object::<Self>(obj) };
+        (ep, ep.port.get())
+    }
+
+    fn bind_cq(&self, cq: Arc<Cq>, flags: u64) -> c_int {
+        let is_selective = flags & flag::SELECTIVE_COMPLETION != 0;
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let binding = Binding { cq, is_selective };
+        if flags & flag::SEND != 0 {
+            pending.bindings.tx = Some(binding.clone());
+        }
+        if flags & flag::RECV != 0 {
+            pending.bindings.rx = Some(binding);
+        }
+        if flags & (flag::SEND | flag::RECV) == 0 { -code::EBADFLAGS } else { 0 }
+    }
+
+    fn enable(&self) -> c_int {
+        if self.port.get().is_some() {
+            return 0;
+        }
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(av) = &pending.av else { return -code::ENOAV };
+        let flags = (self.tx_flags, self.rx_flags);
+        match Port::open(self.caps, flags, pending.bindings.clone()) {
+            Ok(port) => {
+                av.attach(&port);
+                let _ = self.port.set(port);
+                0
+            }
+            Err(error) => {
+                say(Level::Warn, Subsystem::Endpoint, || format!("fi_enable: {error}"));
+                -errors::code_of(&error)
+            }
+        }
+    }
+}
+
+/// Goes when the application closes it: what it was bound to is free again, and what was sent is waited for.
+impl Drop for Ep {
+    fn drop(&mut self) {
+        if let Some(port) = self.port.take() {
+            port.detach();
+        }
+    }
+}
+
+unsafe extern "C" fn close(ep: Obj) -> c_int {
+    // SAFETY: the table is that of endpoints.
+    unsafe { object::close::<Ep>(ep) }
+}
+
+unsafe extern "C" fn bind(ep: Obj, other: Obj, flags: u64) -> c_int {
+    // SAFETY: an endpoint of ours, and an object of this provider that says what it is.
+    unsafe {
+        let ep = object::object::<Ep>(ep);
+        if ep.port.get().is_some() {
+            return -code::EOPBADSTATE;
+        }
+        match (*other).fclass {
+            class::CQ => ep.bind_cq(object::shared(other), flags),
+            class::AV => {
+                let mut pending = ep.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                pending.av = Some(object::shared(other));
+                0
+            }
+            class::CNTR => {
+                let counter: Arc<Cntr> = object::shared(other);
+                let mut pending = ep.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                pending.bindings.counters.push((flags, counter));
+                0
+            }
+            class::EQ => 0, // there are no events of endpoints without connections
+            _ => -libc::EINVAL,
+        }
+    }
+}
+
+unsafe extern "C" fn control(ep: Obj, what: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: an endpoint of ours.
+    let ep = unsafe { object::object::<Ep>(ep) };
+    match what {
+        command::ENABLE => ep.enable(),
+        command::GETOPSFLAG => {
+            // SAFETY: the command's argument is a place of flags, in which the application says of which side.
+            unsafe {
+                let place = argument.cast::<u64>();
+                let is_send = place.read() & flag::SEND != 0;
+                place.write(if is_send { ep.tx_flags } else { ep.rx_flags });
+            }
+            0
+        }
+        _ => -libc::ENOSYS,
+    }
+}
+
+unsafe extern "C" fn cancel(ep: Obj, context: *mut c_void) -> isize {
+    // SAFETY: an endpoint of ours.
+    let (_, port) = unsafe { Ep::of(ep) };
+    let Some(port) = port else { return -(code::EOPBADSTATE as isize) };
+    port.cancel(context as usize);
+    0
+}
+
+unsafe extern "C" fn getopt(
+    ep: Obj,
+    level: c_int,
+    name: c_int,
+    out: *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    if (level, name) != (kind::OPT_ENDPOINT, kind::OPT_MIN_MULTI_RECV) {
+        return -libc::ENOPROTOOPT;
+    }
+    // SAFETY: an endpoint of ours; the application's place, and how long it is.
+    unsafe {
+        let value = object::object::<Ep>(ep).free_len_min.load(Ordering::Relaxed);
+        object::copy_out(&value.to_ne_bytes(), out, len)
+    }
+}
+
+unsafe extern "C" fn setopt(
+    ep: Obj,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: usize,
+) -> c_int {
+    if (level, name) != (kind::OPT_ENDPOINT, kind::OPT_MIN_MULTI_RECV) {
+        return -libc::ENOPROTOOPT;
+    }
+    if len != size_of::<usize>() {
+        return -libc::EINVAL;
+    }
+    // SAFETY: an endpoint of ours; so many bytes of the application.
+    unsafe {
+        let value = value.cast::<usize>().read_unaligned();
+        object::object::<Ep>(ep).free_len_min.store(value, Ordering::Relaxed);
+    }
+    0
+}
+
+/// What is posted is bounded by the application alone.
+unsafe extern "C" fn rx_size_left(_ep: Obj) -> isize {
+    offer::QUEUE_LEN as isize
+}
+
+/// What is posted is bounded by the application alone.
+unsafe extern "C" fn tx_size_left(_ep: Obj) -> isize {
+    offer::QUEUE_LEN as isize
+}
+
+unsafe extern "C" fn getname(ep: Obj, out: *mut c_void, len: *mut usize) -> c_int {
+    // SAFETY: an endpoint of ours.
+    let (_, port) = unsafe { Ep::of(ep) };
+    let Some(port) = port else { return -code::EOPBADSTATE };
+    // SAFETY: the application's buffer, and how long it is.
+    unsafe { object::copy_out(&port.address().encode(), out, len) }
+}

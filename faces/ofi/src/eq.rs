@@ -1,0 +1,182 @@
+//! Event queues. Endpoints without connections have no events, but applications open a queue nevertheless, and may
+//! write events of their own to it.
+
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::abi::{
+    EqAttr, EqErrEntry, EqOps, Fid, Obj, Ops, Out, PlainFid, class, code, command, kind,
+};
+use crate::common;
+use crate::cq::strerror;
+use crate::fabric::Fabric;
+use crate::object::{self, Head, Object};
+
+/// `FI_PEEK` in `fi_eq_read`: leave the event there.
+const PEEK: u64 = crate::abi::flag::PEEK;
+
+/// An event: its number and what goes with it.
+type Event = (u32, Vec<u8>);
+
+/// An event queue.
+#[repr(C)]
+pub(crate) struct Eq {
+    head: Head<PlainFid<EqOps>>,
+    _fabric: Arc<Fabric>,
+    can_wait: bool,
+    events: Mutex<VecDeque<Event>>,
+    changed: Condvar,
+}
+
+// SAFETY: `repr(C)`, and the head, which begins with a `Fid`, is first.
+unsafe impl Object for Eq {}
+
+static OPS: Ops = Ops { close, control, ..common::OPS };
+static EQ_OPS: EqOps = EqOps { size: size_of::<EqOps>(), read, readerr, write, sread, strerror };
+
+/// `fi_eq_open`.
+///
+/// # Safety
+/// `out` must be valid for a write.
+pub(crate) unsafe fn open(
+    fabric: Arc<Fabric>,
+    attr: Option<&EqAttr>,
+    out: Out,
+    context: *mut c_void,
+) -> c_int {
+    let wait = attr.map_or(kind::WAIT_NONE, |attr| attr.wait_obj);
+    if ![kind::WAIT_NONE, kind::WAIT_UNSPEC, kind::WAIT_YIELD].contains(&wait) {
+        return -libc::ENOSYS;
+    }
+    let fid = Fid { fclass: class::EQ, context, ops: &raw const OPS };
+    let eq = Eq {
+        head: Head::new(PlainFid { fid, ops: &raw const EQ_OPS }),
+        _fabric: fabric,
+        can_wait: wait != kind::WAIT_NONE,
+        events: Mutex::default(),
+        changed: Condvar::new(),
+    };
+    // SAFETY: says the caller.
+    unsafe { object::hand_out(Arc::new(eq), out) }
+}
+
+impl Eq {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Event>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing to be read.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Takes the next event out, or looks at it; `None` if there is none before the time is over.
+    fn next(&self, longest: Option<Duration>, room: usize, flags: u64) -> Result<Event, c_int> {
+        let until = longest.map(|longest| Instant::now() + longest);
+        let mut events = self.lock();
+        loop {
+            match events.front() {
+                Some((_, bytes)) if bytes.len() > room => return Err(code::ETOOSMALL),
+                Some(event) if flags & PEEK != 0 => return Ok(event.clone()),
+                _ => {}
+            }
+            if let Some(event) = events.pop_front() {
+                return Ok(event);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(libc::EAGAIN);
+            }
+            let left = left.unwrap_or(Duration::from_secs(1));
+            let woken = self.changed.wait_timeout(events, left);
+            events = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Gives an event to the application.
+    ///
+    /// # Safety
+    /// `number` must be valid for a write, `out` for `room` bytes.
+    unsafe fn read(
+        &self,
+        number: *mut u32,
+        (out, room): (*mut c_void, usize),
+        longest: Option<Duration>,
+        flags: u64,
+    ) -> isize {
+        match self.next(longest, room, flags) {
+            Ok((event, bytes)) => {
+                // SAFETY: the bytes fit, says `next`; both places are the caller's.
+                unsafe {
+                    number.write(event);
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), bytes.len());
+                }
+                bytes.len() as isize
+            }
+            Err(code) => -(code as isize),
+        }
+    }
+}
+
+unsafe extern "C" fn close(eq: Obj) -> c_int {
+    // SAFETY: the table is that of event queues.
+    unsafe { object::close::<Eq>(eq) }
+}
+
+unsafe extern "C" fn control(eq: Obj, what: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: an event queue of ours.
+    let eq = unsafe { object::object::<Eq>(eq) };
+    if what != command::GETWAITOBJ {
+        return -libc::ENOSYS;
+    }
+    let wait = if eq.can_wait { kind::WAIT_UNSPEC } else { kind::WAIT_NONE };
+    // SAFETY: the command's argument is an enumeration's place.
+    unsafe { argument.cast::<u32>().write(wait) };
+    0
+}
+
+unsafe extern "C" fn read(
+    eq: Obj,
+    number: *mut u32,
+    out: *mut c_void,
+    room: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: an event queue of ours, and the application's places.
+    unsafe { object::object::<Eq>(eq).read(number, (out, room), Some(Duration::ZERO), flags) }
+}
+
+unsafe extern "C" fn sread(
+    eq: Obj,
+    number: *mut u32,
+    out: *mut c_void,
+    room: usize,
+    timeout_ms: c_int,
+    flags: u64,
+) -> isize {
+    let longest = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+    // SAFETY: as for `read`.
+    unsafe { object::object::<Eq>(eq).read(number, (out, room), longest, flags) }
+}
+
+/// There are no errors: nothing is done behind the application's back.
+unsafe extern "C" fn readerr(_eq: Obj, _out: *mut EqErrEntry, _flags: u64) -> isize {
+    -(libc::EAGAIN as isize)
+}
+
+unsafe extern "C" fn write(
+    eq: Obj,
+    number: u32,
+    bytes: *const c_void,
+    len: usize,
+    _flags: u64,
+) -> isize {
+    // SAFETY: an event queue of ours, and `len` bytes of the application.
+    let (eq, bytes) =
+        unsafe { (object::object::<Eq>(eq), std::slice::from_raw_parts(bytes.cast::<u8>(), len)) };
+    eq.lock().push_back((number, bytes.to_vec()));
+    eq.changed.notify_one();
+    len as isize
+}

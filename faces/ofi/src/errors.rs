@@ -1,0 +1,87 @@
+//! The tables from our errors to libfabric's codes. Exhaustive where they can be: a new way to fail must get a code.
+
+use std::ffi::{CStr, c_int};
+
+use packhorse::Error;
+use packhorse::raw::{Failure, GoneReason, PostError, Trouble};
+
+use crate::abi::code;
+
+/// The code of an error, positive; functions return it negated.
+pub(crate) fn code_of(error: &Error) -> c_int {
+    match error {
+        Error::Link(_) => libc::ENODEV,
+        Error::Setting(_) | Error::UnknownPeer => libc::EINVAL,
+        Error::System { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),
+        Error::TooManyPeers { .. } => libc::ENOMEM,
+        Error::Closed => code::EOPBADSTATE,
+        Error::Cancelled => libc::ECANCELED,
+        Error::CancelledByPeer { .. } => libc::ECONNABORTED,
+        Error::Gone { .. } => libc::EHOSTUNREACH,
+        Error::PeerClosed { .. } => libc::ECONNRESET,
+        Error::Truncated { .. } => code::ETRUNC,
+        Error::TooManySegments { .. } | Error::TooLongToCopy { .. } => libc::EMSGSIZE,
+        Error::PoolFull => libc::EAGAIN,
+        Error::ReadOnly => libc::EACCES,
+        Error::TimedOut { .. } => libc::ETIMEDOUT,
+        // `Error` is open to new kinds; outside its crate a last arm is needed.
+        _ => libc::EIO,
+    }
+}
+
+/// The code of a refused post, positive.
+pub(crate) fn refusal_code(error: PostError) -> c_int {
+    match error {
+        PostError::Closing => code::EOPBADSTATE,
+        PostError::UnknownPeer | PostError::UnknownHandle => libc::EINVAL,
+        PostError::PoolFull => libc::EAGAIN,
+        PostError::TooLong { .. } => libc::EMSGSIZE,
+    }
+}
+
+/// The code of an operation that failed, and our own number for the reason.
+pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
+    match trouble {
+        Trouble::Refused(error) => (refusal_code(error), 1),
+        Trouble::Failed(failure) => match failure {
+            Failure::Cancelled => (libc::ECANCELED, 2),
+            Failure::CancelledByPeer => (libc::ECONNABORTED, 3),
+            Failure::Closed => (libc::ECONNRESET, 4),
+            Failure::Closing => (code::EOPBADSTATE, 5),
+            Failure::Gone(reason) => match reason {
+                GoneReason::Unreachable => (libc::EHOSTUNREACH, 6),
+                GoneReason::Reset => (libc::ECONNRESET, 7),
+                GoneReason::Restarted => (libc::ECONNRESET, 8),
+                GoneReason::Died => (libc::ECONNRESET, 9),
+                GoneReason::Silent => (libc::ETIMEDOUT, 10),
+                GoneReason::Version => (libc::EPROTO, 11),
+            },
+        },
+    }
+}
+
+/// Our number for a message that was longer than its buffer.
+pub(crate) const TRUNCATED: c_int = 12;
+/// Our number for a peek that found nothing.
+pub(crate) const NO_MESSAGE: c_int = 13;
+
+/// What our numbers mean.
+pub(crate) fn explanation(reason: c_int) -> &'static CStr {
+    match reason {
+        0 => c"no error",
+        1 => c"the operation was refused when its turn came: the endpoint closes, or the peer is not known to it",
+        2 => c"cancelled here",
+        3 => c"the peer cancelled its side of the message",
+        4 => c"the peer closed its endpoint before it accepted the message",
+        5 => c"this endpoint was closed",
+        6 => c"the peer is gone: the network says nobody is there",
+        7 => c"the peer is gone: it does not know this association any more, it was restarted or closed",
+        8 => c"the peer is gone: it was restarted",
+        9 => c"the peer is gone: its process died",
+        10 => c"the peer is gone: it did not answer for too long; is it stopped, or does a firewall block its UDP port?",
+        11 => c"the peer speaks no version of the protocol that this one speaks",
+        TRUNCATED => c"the message was longer than the buffer; what fits was received",
+        NO_MESSAGE => c"no such message has arrived",
+        _ => c"unknown reason",
+    }
+}

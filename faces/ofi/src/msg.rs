@@ -1,0 +1,191 @@
+//! Messages without a tag: `fi_send`, `fi_recv` and their relatives.
+
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+
+use packhorse::raw::Use;
+
+use crate::abi::{Msg, MsgOps, Obj, code, flag, iovec};
+use crate::ep::Ep;
+use crate::memory;
+use crate::port::{Family, Letter, Port, Wanted};
+
+pub(crate) static OPS: MsgOps = MsgOps {
+    size: size_of::<MsgOps>(),
+    recv,
+    recvv,
+    recvmsg,
+    send,
+    sendv,
+    sendmsg,
+    inject,
+    senddata,
+    injectdata,
+};
+
+/// The endpoint's port, or a return of the function with what an endpoint says that was not enabled.
+macro_rules! port {
+    ($ep:expr) => {
+        // SAFETY: the table is that of endpoints.
+        match unsafe { Ep::of($ep) }.1 {
+            Some(port) => port,
+            None => return -(code::EOPBADSTATE as isize),
+        }
+    };
+}
+
+fn letter(to: u64, data: Option<u64>) -> Letter {
+    Letter { family: Family::Untagged, to, tag: 0, data }
+}
+
+/// Anything in the space of untagged messages.
+fn wanted(from: u64) -> Wanted {
+    Wanted { family: Family::Untagged, from, tag: 0, ignore: u64::MAX }
+}
+
+unsafe extern "C" fn send(
+    ep: Obj,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    to: u64,
+    context: *mut c_void,
+) -> isize {
+    let port = port!(ep);
+    // SAFETY: the application's bytes, ours until the operation has completed.
+    let memory = unsafe { memory::readable(buf, len) };
+    port.send(&letter(to, None), memory, context as usize, port.tx_flags)
+}
+
+unsafe extern "C" fn senddata(
+    ep: Obj,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    to: u64,
+    context: *mut c_void,
+) -> isize {
+    let port = port!(ep);
+    // SAFETY: as for `send`.
+    let memory = unsafe { memory::readable(buf, len) };
+    port.send(&letter(to, Some(data)), memory, context as usize, port.tx_flags)
+}
+
+unsafe extern "C" fn sendv(
+    ep: Obj,
+    pieces: *const iovec,
+    _descs: *mut *mut c_void,
+    count: usize,
+    to: u64,
+    context: *mut c_void,
+) -> isize {
+    let port = port!(ep);
+    // SAFETY: as for `send`, in `count` pieces.
+    let Some((memory, _)) = (unsafe { memory::pieces(pieces, count, false) }) else {
+        return -(libc::EINVAL as isize);
+    };
+    port.send(&letter(to, None), memory, context as usize, port.tx_flags)
+}
+
+unsafe extern "C" fn sendmsg(ep: Obj, msg: *const Msg, flags: u64) -> isize {
+    let port = port!(ep);
+    // SAFETY: the application's description, and the bytes it names, as for `send`.
+    unsafe {
+        let msg = &*msg;
+        let data = (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
+        let letter = letter(msg.addr, data);
+        let memory = if flags & flag::INJECT != 0 {
+            memory::copied(msg.msg_iov, msg.iov_count).into()
+        } else {
+            match memory::pieces(msg.msg_iov, msg.iov_count, false) {
+                Some((memory, _)) => memory,
+                None => return -(libc::EINVAL as isize),
+            }
+        };
+        port.send(&letter, memory, msg.context as usize, flags)
+    }
+}
+
+unsafe extern "C" fn inject(ep: Obj, buf: *const c_void, len: usize, to: u64) -> isize {
+    // SAFETY: the application's bytes, for the time of the call.
+    port!(ep).inject(&letter(to, None), unsafe { memory::bytes(buf, len) })
+}
+
+unsafe extern "C" fn injectdata(
+    ep: Obj,
+    buf: *const c_void,
+    len: usize,
+    data: u64,
+    to: u64,
+) -> isize {
+    // SAFETY: as for `inject`.
+    port!(ep).inject(&letter(to, Some(data)), unsafe { memory::bytes(buf, len) })
+}
+
+unsafe extern "C" fn recv(
+    ep: Obj,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    from: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: an endpoint of ours; the application's memory, ours until the operation has completed.
+    unsafe {
+        let (ep, Some(port)) = Ep::of(ep) else { return -(code::EOPBADSTATE as isize) };
+        let uses = uses(ep, port.rx_flags);
+        port.recv(&wanted(from), memory::writable(buf, len), context as usize, port.rx_flags, uses)
+    }
+}
+
+unsafe extern "C" fn recvv(
+    ep: Obj,
+    pieces: *const iovec,
+    _descs: *mut *mut c_void,
+    count: usize,
+    from: u64,
+    context: *mut c_void,
+) -> isize {
+    let port = port!(ep);
+    // SAFETY: as for `recv`, in `count` pieces.
+    let Some(room) = (unsafe { memory::pieces(pieces, count, true) }) else {
+        return -(libc::EINVAL as isize);
+    };
+    port.recv(&wanted(from), room, context as usize, port.rx_flags, Use::Once)
+}
+
+unsafe extern "C" fn recvmsg(ep: Obj, msg: *const Msg, flags: u64) -> isize {
+    // SAFETY: an endpoint of ours; the application's description, and the memory it names, as for `recv`.
+    unsafe {
+        let (ep, Some(port)) = Ep::of(ep) else { return -(code::EOPBADSTATE as isize) };
+        receive(ep, port, &*msg, flags)
+    }
+}
+
+/// Receives, or looks for a message, or receives one that was found so.
+///
+/// # Safety
+/// The memory named must be the provider's until the operation has completed.
+unsafe fn receive(ep: &Ep, port: &Port, msg: &Msg, flags: u64) -> isize {
+    let (wanted, context) = (wanted(msg.addr), msg.context as usize);
+    if flags & flag::PEEK != 0 {
+        return port.peek(&wanted, context, flags);
+    }
+    // SAFETY: says the caller.
+    let Some(room) = (unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) }) else {
+        return -(libc::EINVAL as isize);
+    };
+    if flags & flag::CLAIM != 0 {
+        return port.claim(room, Family::Untagged, context, flags);
+    }
+    port.recv(&wanted, room, context, flags, uses(ep, flags))
+}
+
+/// Whether a buffer is for one message or for many.
+fn uses(ep: &Ep, flags: u64) -> Use {
+    if flags & flag::MULTI_RECV == 0 {
+        return Use::Once;
+    }
+    Use::Many { free_len_min: ep.free_len_min.load(Ordering::Relaxed) as u64 }
+}

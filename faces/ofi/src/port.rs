@@ -1,0 +1,510 @@
+//! An enabled endpoint: operations go in, what comes of them goes to the queues and counters it is bound to.
+//!
+//! ```text
+//!   fi_tsend, fi_trecv … ──▶ Op in `ops`, its number as context ──▶ engine ──▶ Completions ──▶ on_entry ──▶ Cq, Cntr
+//! ```
+//!
+//! libfabric's tagged and untagged messages are two matching spaces of ours. The engine's entries say what happened; what only
+//! libfabric wants to know of an operation (context, flags, whether success is told) waits in `ops`.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use packhorse::raw::{
+    Claim, Completions, Criteria, Engine, Entry, Envelope, Kind, List, Memory, Notify, PeerId,
+    Recv, Refused, Send, Space, Tag, Use,
+};
+use packhorse::{Address, Endpoint, Error, raw};
+
+use crate::abi::{ADDR_UNSPEC, code, flag};
+use crate::cntr::Cntr;
+use crate::cq::{Cq, Done, Trouble};
+use crate::errors;
+use crate::log::{Level, Subsystem, say};
+
+/// Entries the engine's ring has room for; beyond it asking costs a little more.
+const RING_LEN: usize = 1024;
+
+/// A completion queue an endpoint is bound to.
+#[derive(Clone)]
+pub(crate) struct Binding {
+    pub(crate) cq: Arc<Cq>,
+    /// Success is told only of operations that ask for it.
+    pub(crate) is_selective: bool,
+}
+
+/// All that an endpoint is bound to, with the flags that chose what each is told.
+#[derive(Clone, Default)]
+pub(crate) struct Bindings {
+    pub(crate) tx: Option<Binding>,
+    pub(crate) rx: Option<Binding>,
+    pub(crate) counters: Vec<(u64, Arc<Cntr>)>,
+}
+
+/// What libfabric wants to hear of a pending operation.
+#[derive(Clone, Copy, Debug, Default)]
+struct Op {
+    context: usize,
+    /// Where its memory begins; told of received messages.
+    buf: usize,
+    /// What kind it is, as completions tell it.
+    flags: u64,
+    wants_entry: bool,
+}
+
+/// Pending operations by number.
+#[derive(Default)]
+struct Ops {
+    slots: Vec<Option<Op>>,
+    vacant: Vec<u32>,
+}
+
+impl Ops {
+    fn insert(&mut self, op: Op) -> u64 {
+        if let Some(number) = self.vacant.pop() {
+            self.slots[number as usize] = Some(op);
+            return u64::from(number);
+        }
+        self.slots.push(Some(op));
+        self.slots.len() as u64 - 1
+    }
+
+    fn get(&self, number: u64) -> Op {
+        let slot = usize::try_from(number).ok().and_then(|index| *self.slots.get(index)?);
+        slot.expect("the engine returns the numbers it was given")
+    }
+
+    fn remove(&mut self, number: u64) -> Op {
+        let op = self.get(number);
+        self.slots[number as usize] = None;
+        self.vacant.push(number as u32);
+        op
+    }
+}
+
+/// Peers: by their number in the address vector, and back.
+#[derive(Default)]
+struct Peers {
+    ids: Vec<Option<PeerId>>,
+    numbers: HashMap<PeerId, u64>,
+}
+
+/// Tagged or untagged: a matching space, and the flag that tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Tagged,
+    Untagged,
+}
+
+impl Family {
+    fn space(self) -> Space {
+        match self {
+            Self::Tagged => Space(0),
+            Self::Untagged => Space(1),
+        }
+    }
+
+    fn flag(self) -> u64 {
+        match self {
+            Self::Tagged => flag::TAGGED,
+            Self::Untagged => flag::MSG,
+        }
+    }
+}
+
+/// Where a message goes, and what it says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Letter {
+    pub(crate) family: Family,
+    pub(crate) to: u64,
+    pub(crate) tag: u64,
+    pub(crate) data: Option<u64>,
+}
+
+/// Which messages a receive takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) family: Family,
+    pub(crate) from: u64,
+    pub(crate) tag: u64,
+    pub(crate) ignore: u64,
+}
+
+/// An enabled endpoint.
+pub(crate) struct Port {
+    caps: u64,
+    /// Default flags of sends and receives.
+    pub(crate) tx_flags: u64,
+    pub(crate) rx_flags: u64,
+    bindings: Bindings,
+    peers: RwLock<Peers>,
+    ops: Mutex<Ops>,
+    /// Messages set aside, by the context that asked for them.
+    claims: Mutex<HashMap<usize, Claim>>,
+    notify: Notify,
+    /// Before the endpoint, so that it goes first: pending receives are cancelled, then what was sent is waited for.
+    completions: Mutex<Completions>,
+    endpoint: Endpoint,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a call of C returns.
+fn status(result: Result<(), c_int>) -> isize {
+    result.map_or_else(|code| -(code as isize), |()| 0)
+}
+
+impl Port {
+    /// Opens an endpoint, as the environment says.
+    pub(crate) fn open(
+        caps: u64,
+        (tx_flags, rx_flags): (u64, u64),
+        bindings: Bindings,
+    ) -> Result<Arc<Self>, Error> {
+        let endpoint = Endpoint::open()?;
+        let completions = Completions::new(raw::engine(&endpoint), RING_LEN);
+        let notify = Notify { queue: completions.id(), context: 0, only_errors: false };
+        let port = Arc::new(Self {
+            caps,
+            tx_flags,
+            rx_flags,
+            bindings,
+            peers: RwLock::default(),
+            ops: Mutex::default(),
+            claims: Mutex::default(),
+            notify,
+            completions: Mutex::new(completions),
+            endpoint,
+        });
+        port.each_reader(|ports| ports.add(&port));
+        Ok(port)
+    }
+
+    /// The endpoint closes: nobody is to be told any more.
+    pub(crate) fn detach(self: &Arc<Self>) {
+        self.each_reader(|ports| ports.remove(self));
+    }
+
+    fn each_reader(&self, mut act: impl FnMut(&crate::ports::Ports)) {
+        for binding in [&self.bindings.tx, &self.bindings.rx].into_iter().flatten() {
+            act(&binding.cq.ports);
+        }
+        self.bindings.counters.iter().for_each(|(_, counter)| act(&counter.ports));
+    }
+
+    fn engine(&self) -> &Engine {
+        raw::engine(&self.endpoint)
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.endpoint.address()
+    }
+
+    /// A peer got a number.
+    pub(crate) fn add_peer(&self, number: u64, address: &Address) -> Result<(), Error> {
+        let id = raw::peer_id(self.endpoint.peer(address)?);
+        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
+        let index = number as usize;
+        if peers.ids.len() <= index {
+            peers.ids.resize(index + 1, None);
+        }
+        peers.ids[index] = Some(id);
+        peers.numbers.insert(id, number);
+        Ok(())
+    }
+
+    /// A number is free again. The peer is not forgotten: what was sent to it may still be on its way.
+    pub(crate) fn remove_peer(&self, number: u64) {
+        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(id) = peers.ids.get_mut(number as usize).and_then(Option::take) {
+            peers.numbers.remove(&id);
+        }
+    }
+
+    fn peer(&self, number: u64) -> Result<PeerId, c_int> {
+        let peers = self.peers.read().unwrap_or_else(PoisonError::into_inner);
+        let id = usize::try_from(number).ok().and_then(|index| *peers.ids.get(index)?);
+        id.ok_or(libc::EINVAL)
+    }
+
+    /// The number of a message's sender, if the application wants to know.
+    fn number_of(&self, peer: Option<PeerId>) -> Option<u64> {
+        if self.caps & flag::SOURCE == 0 {
+            return None;
+        }
+        let peers = self.peers.read().unwrap_or_else(PoisonError::into_inner);
+        peers.numbers.get(&peer?).copied()
+    }
+
+    fn criteria(&self, wanted: &Wanted) -> Result<Criteria, c_int> {
+        let is_directed = self.caps & flag::DIRECTED_RECV != 0 && wanted.from != ADDR_UNSPEC;
+        Ok(Criteria {
+            space: wanted.family.space(),
+            tag: Tag(wanted.tag),
+            ignore: wanted.ignore,
+            source: if is_directed { Some(self.peer(wanted.from)?) } else { None },
+        })
+    }
+
+    fn sending(&self, letter: &Letter, flags: u64) -> Result<Send, c_int> {
+        Ok(Send {
+            peer: self.peer(letter.to)?,
+            space: letter.family.space(),
+            tag: Tag(letter.tag),
+            immediate: letter.data,
+            until_matched: flags & flag::MATCH_COMPLETE != 0,
+        })
+    }
+
+    fn wants_entry(binding: Option<&Binding>, flags: u64) -> bool {
+        binding.is_some_and(|it| !it.is_selective || flags & flag::COMPLETION != 0)
+    }
+
+    /// Enters an operation, and takes it back if it is refused.
+    fn post(
+        &self,
+        op: Op,
+        post: impl FnOnce(&Engine, Notify) -> Result<(), Refused>,
+    ) -> Result<(), c_int> {
+        let number = lock(&self.ops).insert(op);
+        let posted = post(self.engine(), Notify { context: number, ..self.notify });
+        posted.map_err(|refused| {
+            lock(&self.ops).remove(number);
+            errors::refusal_code(refused.error)
+        })
+    }
+
+    /// Sends a message from the application's memory.
+    pub(crate) fn send(
+        &self,
+        letter: &Letter,
+        memory: Memory,
+        context: usize,
+        flags: u64,
+    ) -> isize {
+        let wants_entry = Self::wants_entry(self.bindings.tx.as_ref(), flags);
+        let op = Op { context, buf: 0, flags: letter.family.flag() | flag::SEND, wants_entry };
+        status(self.sending(letter, flags).and_then(|send| {
+            self.post(op, |engine, notify| engine.send_queued(notify, send, memory))
+        }))
+    }
+
+    /// Sends a copy; there is nothing to wait for, and success is not told.
+    pub(crate) fn inject(&self, letter: &Letter, bytes: &[u8]) -> isize {
+        if bytes.len() > crate::offer::INJECT_LEN_MAX {
+            return -(libc::EMSGSIZE as isize);
+        }
+        let sent = self
+            .sending(letter, 0)
+            .and_then(|send| self.engine().send_copied(send, bytes).map_err(errors::refusal_code));
+        if sent.is_ok() {
+            self.count(flag::SEND, true);
+        }
+        status(sent)
+    }
+
+    /// Receives a message into the application's memory, which begins at `buf`.
+    pub(crate) fn recv(
+        &self,
+        wanted: &Wanted,
+        (memory, buf): (Memory, usize),
+        context: usize,
+        flags: u64,
+        uses: Use,
+    ) -> isize {
+        let wants_entry = Self::wants_entry(self.bindings.rx.as_ref(), flags);
+        let op = Op { context, buf, flags: wanted.family.flag() | flag::RECV, wants_entry };
+        status(self.criteria(wanted).and_then(|criteria| {
+            let recv = Recv { criteria, list: List::Priority, uses, header_only: false };
+            self.post(op, |engine, notify| engine.recv_queued(notify, recv, memory))
+        }))
+    }
+
+    /// Looks for a message that no receive has taken: tells of it, sets it aside for `context`, or throws it away.
+    pub(crate) fn peek(&self, wanted: &Wanted, context: usize, flags: u64) -> isize {
+        let criteria = match self.criteria(wanted) {
+            Ok(criteria) => criteria,
+            Err(code) => return -(code as isize),
+        };
+        let found = if flags & (flag::CLAIM | flag::DISCARD) == 0 {
+            self.engine().probe(&criteria)
+        } else {
+            self.engine().claim(&criteria).map(|(claim, envelope)| {
+                if flags & flag::DISCARD != 0 {
+                    self.throw_away(claim);
+                } else {
+                    lock(&self.claims).insert(context, claim);
+                }
+                envelope
+            })
+        };
+        let base = Done { context, flags: wanted.family.flag() | flag::RECV, ..Done::default() };
+        match found {
+            Some(envelope) if Self::wants_entry(self.bindings.rx.as_ref(), flags) => {
+                self.tell(self.described(base, &envelope));
+            }
+            Some(_) => {}
+            None => {
+                let trouble =
+                    Trouble { code: code::ENOMSG, reason: errors::NO_MESSAGE, excess_len: 0 };
+                self.tell(Done { tag: wanted.tag, trouble: Some(trouble), ..base });
+            }
+        }
+        0
+    }
+
+    /// What a peek says of a message it found.
+    fn described(&self, base: Done, envelope: &Envelope) -> Done {
+        Done {
+            flags: base.flags | envelope.immediate.map_or(0, |_| flag::REMOTE_CQ_DATA),
+            len: envelope.len as usize,
+            data: envelope.immediate.unwrap_or(0),
+            tag: envelope.tag.0,
+            source: self.number_of(Some(envelope.source)),
+            ..base
+        }
+    }
+
+    /// Receives, or throws away, the message that was set aside for `context`.
+    pub(crate) fn claim(
+        &self,
+        (memory, buf): (Memory, usize),
+        family: Family,
+        context: usize,
+        flags: u64,
+    ) -> isize {
+        let Some(claim) = lock(&self.claims).remove(&context) else {
+            return -(libc::EINVAL as isize);
+        };
+        let wants_entry = Self::wants_entry(self.bindings.rx.as_ref(), flags);
+        let kind = family.flag() | flag::RECV;
+        if flags & flag::DISCARD != 0 {
+            self.throw_away(claim);
+            if wants_entry {
+                self.tell(Done { context, flags: kind, ..Done::default() });
+            }
+            return 0;
+        }
+        let op = Op { context, buf, flags: kind, wants_entry };
+        status(self.post(op, |engine, notify| engine.recv_claimed_queued(notify, claim, memory)))
+    }
+
+    fn throw_away(&self, claim: Claim) {
+        // Refused if its association ended meanwhile, and the message with it: gone either way.
+        let _ = self.engine().discard(claim);
+    }
+
+    /// Cancels one operation that was posted with this context; its entry says so, or that it was too late.
+    pub(crate) fn cancel(&self, context: usize) {
+        let number = {
+            let ops = lock(&self.ops);
+            let is_it = |op: &Option<Op>| {
+                op.is_some_and(|op| op.context == context && op.flags & flag::RECV != 0)
+            };
+            ops.slots.iter().position(is_it)
+        };
+        if let Some(number) = number {
+            self.engine().cancel_queued(self.notify.queue, number as u64);
+        }
+    }
+
+    /// Turns the engine once, unless somebody does, and tells of what ended.
+    pub(crate) fn progress(&self) {
+        let Ok(mut completions) = self.completions.try_lock() else { return };
+        let mut next = completions.poll_and_drive();
+        while let Some(entry) = next {
+            self.on_entry(&entry);
+            next = completions.poll();
+        }
+    }
+
+    /// Waits until something ended, so long at most, and tells of it.
+    pub(crate) fn wait(&self, longest: Option<Duration>) {
+        let mut completions = lock(&self.completions);
+        completions.wait(longest);
+        while let Some(entry) = completions.poll() {
+            self.on_entry(&entry);
+        }
+    }
+
+    /// An operation ended, or a buffer for many messages took one.
+    fn on_entry(&self, entry: &Entry) {
+        let op = if entry.is_last {
+            lock(&self.ops).remove(entry.context)
+        } else {
+            lock(&self.ops).get(entry.context)
+        };
+        if entry.has_memory {
+            drop(self.engine().take_memory(entry.request)); // a copy of ours, which nobody wants back
+        }
+        let done = self.done(&op, entry);
+        let is_release = entry.kind == Kind::Unlinked && done.trouble.is_none();
+        if !is_release {
+            self.count(op.flags & (flag::SEND | flag::RECV), done.trouble.is_none());
+        }
+        if op.wants_entry || is_release || done.trouble.is_some() {
+            self.tell(done);
+        }
+    }
+
+    /// An entry of the engine in libfabric's words.
+    fn done(&self, op: &Op, entry: &Entry) -> Done {
+        let base = Done { context: op.context, flags: op.flags, ..Done::default() };
+        let trouble = entry.result.err().map(|trouble| {
+            let (code, reason) = errors::trouble_code(trouble);
+            if code != libc::ECANCELED {
+                self.lament(entry, reason);
+            }
+            Trouble { code, reason, excess_len: 0 }
+        });
+        match entry.kind {
+            Kind::Received | Kind::Overflowed => {
+                let excess_len = (entry.len - entry.placed_len) as usize;
+                let cut = Trouble { code: code::ETRUNC, reason: errors::TRUNCATED, excess_len };
+                Done {
+                    flags: op.flags | entry.immediate.map_or(0, |_| flag::REMOTE_CQ_DATA),
+                    len: entry.placed_len as usize,
+                    buf: op.buf + entry.offset as usize,
+                    data: entry.immediate.unwrap_or(0),
+                    tag: entry.tag.0,
+                    source: self.number_of(entry.peer),
+                    trouble: trouble.or((excess_len > 0).then_some(cut)),
+                    ..base
+                }
+            }
+            // A buffer for many messages is full, and the application's again: said in an entry of its own.
+            Kind::Unlinked if trouble.is_none() => Done { flags: flag::MULTI_RECV, ..base },
+            Kind::Sent | Kind::Unlinked | Kind::Put | Kind::Got | Kind::Atomic | Kind::Written => {
+                Done { trouble, ..base }
+            }
+        }
+    }
+
+    fn lament(&self, entry: &Entry, reason: c_int) {
+        say(Level::Warn, Subsystem::Data, || {
+            let peer = entry.peer.map(|id| self.endpoint.name_of(raw::peer(id)));
+            let why = errors::explanation(reason).to_string_lossy();
+            format!("{}: {why}", peer.as_deref().unwrap_or("an operation without a peer"))
+        });
+    }
+
+    fn count(&self, what: u64, is_success: bool) {
+        for (flags, counter) in &self.bindings.counters {
+            if flags & what != 0 {
+                counter.count(is_success);
+            }
+        }
+    }
+
+    fn tell(&self, done: Done) {
+        let is_send = done.flags & flag::SEND != 0;
+        let binding = if is_send { &self.bindings.tx } else { &self.bindings.rx };
+        if let Some(binding) = binding {
+            binding.cq.deliver(done);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The provider as an object: loaded, asked, opened, used and closed through its tables.
+
+mod application;
+
+use std::ptr::null_mut;
+
+use application::{Hints, Loaded, Node, Read, bytes_at, close, counted, wait_counted};
+use packhorse_fi::abi::{ADDR_UNSPEC, code, command, flag, kind, order, version};
+
+/// What Open MPI asks for.
+fn like_mpi(hints: &mut Hints) {
+    hints.caps = flag::TAGGED
+        | flag::MSG
+        | flag::LOCAL_COMM
+        | flag::REMOTE_COMM
+        | flag::DIRECTED_RECV
+        | flag::MULTI_RECV;
+    hints.ep.kind = kind::EP_RDM;
+    hints.domain.threading = kind::THREAD_DOMAIN;
+    hints.domain.resource_mgmt = kind::RM_ENABLED;
+    hints.domain.cq_data_size = 4;
+    (hints.tx.msg_order, hints.rx.msg_order) = (order::SAS, order::SAS);
+    (hints.tx.op_flags, hints.rx.op_flags) = (flag::COMPLETION, flag::COMPLETION);
+}
+
+/// Two nodes that know each other; and what each calls the other.
+fn pair() -> (Node, Node, u64, u64) {
+    let loaded = Loaded::new();
+    let (a, b) = (loaded.node(&like_mpi), loaded.node(&like_mpi));
+    let (to_b, to_a) = (a.insert(&b.name).unwrap(), b.insert(&a.name).unwrap());
+    (a, b, to_b, to_a)
+}
+
+const TAG: (u64, u64) = (7, 0);
+
+#[test]
+fn the_library_gets_a_provider_it_can_register() {
+    let loaded = Loaded::new();
+    let provider = loaded.provider();
+    assert!(provider.fi_version >= version(2, 6));
+    assert_eq!(provider.context[5], 1, "no layering over us");
+    assert_eq!(provider.context.len(), 32);
+}
+
+#[test]
+fn getinfo_answers_whoever_asks() {
+    let loaded = Loaded::new();
+    for api in [0, version(1, 5), version(1, 17), version(2, 5)] {
+        let info = loaded.getinfo(api, None).unwrap();
+        assert_ne!(info.caps & flag::TAGGED, 0);
+        assert_eq!(info.mode, 0);
+    }
+    let info = loaded.getinfo(version(1, 17), Some(&like_mpi)).unwrap();
+    // SAFETY: whole, as `getinfo` made it.
+    let (domain, tx) = unsafe { (&*info.domain_attr, &*info.tx_attr) };
+    assert_eq!(domain.threading, kind::THREAD_DOMAIN, "MPICH wants it echoed");
+    assert_eq!((domain.mr_mode, tx.op_flags), (0, flag::COMPLETION));
+    let connected = |hints: &mut Hints| hints.ep.kind = 1;
+    let refused = loaded.getinfo(version(1, 17), Some(&connected)).err();
+    assert_eq!(refused, Some(-libc::ENODATA));
+}
+
+#[test]
+fn a_tagged_message_arrives_with_its_data() {
+    let (a, b, to_b, to_a) = pair();
+    let buf = b.trecv(100, to_a, TAG, 0xB);
+    a.tsend(b"over the hills", Some(u64::MAX - 1), to_b, 7, 0xA);
+    let received = b.wait_done();
+    assert_eq!(received.op_context as usize, 0xB);
+    assert_eq!(received.flags, flag::TAGGED | flag::RECV | flag::REMOTE_CQ_DATA);
+    assert_eq!((received.len, received.tag, received.data), (14, 7, u64::MAX - 1));
+    assert_eq!(bytes_at(buf, 14), b"over the hills");
+    let sent = a.wait_done();
+    assert_eq!((sent.op_context as usize, sent.flags), (0xA, flag::TAGGED | flag::SEND));
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn tagged_and_untagged_messages_do_not_match_each_other() {
+    let (a, b, to_b, _) = pair();
+    a.send(b"untagged", to_b, 1);
+    let tagged = b.trecv(100, ADDR_UNSPEC, (0, u64::MAX), 2);
+    a.tinject(b"tagged", to_b, 9);
+    let received = b.wait_done();
+    assert_eq!((received.op_context as usize, received.len), (2, 6));
+    assert_eq!(bytes_at(tagged, 6), b"tagged");
+    let untagged = b.recvmsg(100, 3, flag::COMPLETION);
+    let received = b.wait_done();
+    assert_eq!((received.op_context as usize, received.flags), (3, flag::MSG | flag::RECV));
+    assert_eq!(bytes_at(untagged, 8), b"untagged");
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn success_is_told_only_where_it_was_asked_for() {
+    let (a, b, to_b, _) = pair();
+    // Neither the injected send nor the receive without FI_COMPLETION leave an entry; the one behind them does.
+    let (status, silent) = b.trecvmsg(10, 7, 1, 0);
+    assert_eq!(status, 0);
+    b.trecv(10, ADDR_UNSPEC, TAG, 2);
+    a.tinject(b"one", to_b, 7);
+    a.tinject(b"two", to_b, 7);
+    assert_eq!(b.wait_done().op_context as usize, 2);
+    assert_eq!(bytes_at(silent, 3), b"one");
+    assert!(a.read().is_none() && b.read().is_none());
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn a_message_too_long_is_cut_and_told_as_an_error() {
+    let (a, b, to_b, _) = pair();
+    let buf = b.trecv(4, ADDR_UNSPEC, TAG, 5);
+    a.tsend(b"longer than four", Some(3), to_b, 7, 6);
+    let Read::Failed { entry, err, olen, why } = b.wait() else { panic!("it fits not") };
+    assert_eq!((err, olen, entry.len), (code::ETRUNC, 12, 4));
+    assert_eq!((entry.op_context as usize, entry.tag, entry.data), (5, 7, 3));
+    assert!(why.contains("longer"), "{why}");
+    assert_eq!(bytes_at(buf, 4), b"long");
+    assert_eq!(a.wait_done().op_context as usize, 6, "the sender's part went well");
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn a_cancelled_receive_says_so() {
+    let (a, b, to_b, _) = pair();
+    b.trecv(4, ADDR_UNSPEC, TAG, 5);
+    b.cancel(5);
+    let Read::Failed { entry, err, .. } = b.wait() else { panic!("it was cancelled") };
+    assert_eq!((err, entry.op_context as usize), (libc::ECANCELED, 5));
+    b.cancel(5); // nothing of that name: no harm
+    let later = b.trecv(4, ADDR_UNSPEC, TAG, 6);
+    a.tinject(b"late", to_b, 7);
+    assert_eq!(b.wait_done().op_context as usize, 6);
+    assert_eq!(bytes_at(later, 4), b"late");
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn a_buffer_for_many_messages_takes_them_and_is_given_back() {
+    let (a, b, to_b, _) = pair();
+    b.set_free_len_min(4);
+    let buf = b.recvmsg(10, 5, flag::MULTI_RECV | flag::COMPLETION);
+    a.send(b"one", to_b, 1);
+    a.send(b"seven", to_b, 2);
+    for (text, at) in [("one", 0), ("seven", 3)] {
+        let entry = b.wait_done();
+        assert_eq!((entry.op_context as usize, entry.flags), (5, flag::MSG | flag::RECV));
+        assert_eq!(entry.buf as usize, buf as usize + at);
+        assert_eq!(bytes_at(entry.buf.cast(), entry.len), text.as_bytes());
+    }
+    let release = b.wait_done();
+    assert_eq!((release.op_context as usize, release.flags), (5, flag::MULTI_RECV));
+    // Intel MPI cancels its buffers at the end, and waits until each says so.
+    b.recvmsg(10, 6, flag::MULTI_RECV);
+    b.cancel(6);
+    let Read::Failed { err, .. } = b.wait() else { panic!("it was cancelled") };
+    assert_eq!(err, libc::ECANCELED);
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn messages_are_looked_at_set_aside_and_thrown_away() {
+    let (a, b, to_b, _) = pair();
+    let peek = flag::PEEK | flag::COMPLETION;
+    assert_eq!(b.trecvmsg(0, 7, 1, peek).0, 0);
+    let Read::Failed { entry, err, .. } = b.wait() else { panic!("nothing was sent") };
+    assert_eq!((err, entry.op_context as usize), (libc::ENOMSG, 1));
+
+    a.tinject(b"aside", to_b, 7);
+    a.tinject(b"away", to_b, 8);
+    let found = loop {
+        b.trecvmsg(0, 7, 2, peek | flag::CLAIM);
+        if let Read::Done(entry) = b.wait() {
+            break entry;
+        }
+    };
+    assert_eq!((found.len, found.tag, found.op_context as usize), (5, 7, 2));
+    b.trecvmsg(0, 7, 3, peek);
+    assert!(matches!(b.wait(), Read::Failed { .. }), "nobody else finds what was set aside");
+    let (status, buf) = b.trecvmsg(10, 0, 2, flag::CLAIM | flag::COMPLETION);
+    assert_eq!((status, b.wait_done().len), (0, 5));
+    assert_eq!(bytes_at(buf, 5), b"aside");
+    assert_eq!(b.trecvmsg(10, 0, 2, flag::CLAIM).0, -(libc::EINVAL as isize), "claimed once");
+
+    while matches!((b.trecvmsg(0, 8, 4, peek | flag::DISCARD), b.wait()).1, Read::Failed { .. }) {}
+    b.trecvmsg(0, 8, 5, peek);
+    assert!(matches!(b.wait(), Read::Failed { .. }), "it was thrown away");
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn receives_from_one_peer_take_only_its_messages() {
+    let (a, b, to_b, _) = pair();
+    let loaded = Loaded::new();
+    let c = loaded.node(&like_mpi);
+    let (c_to_b, b_to_c) = (c.insert(&b.name).unwrap(), b.insert(&c.name).unwrap());
+    let from_c = b.trecv(10, b_to_c, TAG, 1);
+    let from_any = b.trecv(10, ADDR_UNSPEC, TAG, 2);
+    a.tinject(b"a", to_b, 7);
+    assert_eq!(b.wait_done().op_context as usize, 2);
+    c.tinject(b"c", c_to_b, 7);
+    assert_eq!(b.wait_done().op_context as usize, 1);
+    assert_eq!((bytes_at(from_any, 1), bytes_at(from_c, 1)), (&b"a"[..], &b"c"[..]));
+    [a, b, c].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn counters_count_what_is_injected_too() {
+    let loaded = Loaded::new();
+    let info = loaded.getinfo(version(1, 17), Some(&like_mpi)).unwrap();
+    let mut a = loaded.disabled_node(info);
+    let (sends, receives) = (a.counter(flag::SEND), a.counter(flag::RECV));
+    a.enable();
+    let to_self = a.insert(&a.name.clone()).unwrap();
+    a.trecv(10, ADDR_UNSPEC, TAG, 1);
+    a.trecv(10, ADDR_UNSPEC, TAG, 2);
+    a.tinject(b"one", to_self, 7);
+    a.tsend(b"two", None, to_self, 7, 3);
+    assert_eq!(wait_counted(receives, 2, 10_000), 0);
+    assert_eq!(wait_counted(sends, 2, 10_000), 0);
+    assert_eq!((counted(sends), counted(receives)), (2, 2));
+    assert_eq!(wait_counted(sends, 3, 20), -libc::ETIMEDOUT);
+    assert_eq!(close(sends), -libc::EBUSY);
+    assert_eq!(close(a.ep), 0);
+    for object in [sends, receives, a.av, a.cq, a.domain, a.fabric] {
+        assert_eq!(close(object), 0);
+    }
+}
+
+#[test]
+fn what_is_in_use_cannot_be_closed() {
+    let loaded = Loaded::new();
+    let a = loaded.node(&like_mpi);
+    for object in [a.fabric, a.domain, a.cq, a.av] {
+        assert_eq!(close(object), -libc::EBUSY);
+    }
+    a.close();
+}
+
+#[test]
+fn addresses_are_inserted_removed_and_used_again() {
+    let (a, b, to_b, to_a) = pair();
+    assert_eq!(a.insert(&[1; 64]), Err(u64::MAX), "no address");
+    assert_eq!(a.remove(to_b), 0);
+    assert_eq!(a.remove(to_b), -libc::EINVAL);
+    assert_eq!(a.insert(&b.name), Ok(to_b), "the lowest free number");
+    b.trecv(10, to_a, TAG, 1);
+    a.tinject(b"again", to_b, 7);
+    assert_eq!(b.wait_done().len, 5);
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn an_endpoint_must_be_enabled_and_says_how_long_its_name_is() {
+    let loaded = Loaded::new();
+    let info = loaded.getinfo(version(1, 17), Some(&like_mpi)).unwrap();
+    let mut a = loaded.disabled_node(info);
+    let mut len = 64;
+    assert_eq!(a.getname(&mut len), -code::EOPBADSTATE);
+    assert_eq!(a.control(command::ENABLE), 0);
+    len = 0;
+    assert_eq!(a.getname(&mut len), -code::ETOOSMALL);
+    assert_eq!(len, 64);
+    assert_eq!(a.control(99), -libc::ENOSYS);
+    a.close();
+}
+
+#[test]
+fn waiting_ends_when_the_time_is_over_or_something_came() {
+    let (a, b, to_b, _) = pair();
+    assert_eq!(b.sread(10), -(libc::EAGAIN as isize));
+    b.trecv(10, ADDR_UNSPEC, TAG, 1);
+    a.tinject(b"wake", to_b, 7);
+    assert_eq!(b.sread(10_000), 1);
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn an_injected_message_survives_the_close_behind_it() {
+    let (a, b, to_b, _) = pair();
+    let buf = b.trecv(10, ADDR_UNSPEC, TAG, 1);
+    a.tinject(b"farewell", to_b, 7);
+    a.close();
+    assert_eq!(b.wait_done().len, 8);
+    assert_eq!(bytes_at(buf, 8), b"farewell");
+    b.close();
+}
+
+#[test]
+fn what_is_not_there_says_so() {
+    let loaded = Loaded::new();
+    let a = loaded.node(&like_mpi);
+    // SAFETY: an open endpoint with its own table; nothing is looked at.
+    let bind_nothing =
+        unsafe { ((*(*a.ep).ops).ops_open)(a.ep, null_mut(), 0, null_mut(), null_mut()) };
+    assert_eq!(bind_nothing, -libc::ENOSYS);
+    a.close();
+}
