@@ -122,6 +122,7 @@ fn limits(script: &mut Script<'_>, settings: &Settings) -> Limits {
         peer_count_max: script.pick(&[2, 4, 64]),
         copied_len_max: script.pick(&[0, 100, 1 << 20]),
         grant_len_max: u64::from(settings.frame_len_max) * script.pick(&[1, 3, 100]),
+        stream_len_max: 1 << 14,
     }
 }
 
