@@ -122,19 +122,24 @@ fn limits(script: &mut Script<'_>, settings: &Settings) -> Limits {
         peer_count_max: script.pick(&[2, 4, 64]),
         copied_len_max: script.pick(&[0, 100, 1 << 20]),
         grant_len_max: u64::from(settings.frame_len_max) * script.pick(&[1, 3, 100]),
-        stream_len_max: 1 << 14,
+        request_count_max: script.pick(&[1, 5, 1_000]),
+        result_len_max: script.pick(&[1 << 10, 1 << 20]),
+        stream_len_max: 16 << 10,
     }
 }
 
 impl Party {
     fn open(number: u64, life: u64, limits: &Limits, settings: &Settings, now: Instant) -> Self {
-        let endpoint = Endpoint::open(opening(number, life), limits.clone(), settings.clone(), now)
-            .expect("the script draws sound settings");
+        let mut endpoint =
+            Endpoint::open(opening(number, life), limits.clone(), settings.clone(), now)
+                .expect("the script draws sound settings");
+        let mut ledger = Ledger::default();
+        application::expose(&mut endpoint, &mut ledger);
         Self {
             number,
             life,
             endpoint,
-            ledger: Ledger::default(),
+            ledger,
             peers: Vec::new(),
             claims: Vec::new(),
             inbox: VecDeque::new(),
@@ -217,7 +222,8 @@ impl World {
 
     fn command(&mut self, script: &mut Script<'_>) {
         let at = script.below(self.parties.len());
-        match script.below(24) {
+        match script.below(28) {
+            24..=27 => self.operate(at, script),
             0..=2 => self.post_send(at, script),
             3..=5 => self.post_recv(at, script),
             6 => self.cancel(at, script),
@@ -273,6 +279,9 @@ impl World {
                 assert!(party.closing, "closed without being asked");
             }
         }
+        let (served_count, result_len) = party.endpoint.served();
+        assert!(served_count <= self.limits.request_count_max, "more requests than allowed");
+        assert!(result_len <= self.limits.result_len_max, "more results held than allowed");
         let counters = party.endpoint.counters();
         assert!(
             counters.held_len_peak <= self.limits.held_len_max,

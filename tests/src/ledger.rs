@@ -16,6 +16,8 @@ pub enum Purpose {
     Receive,
     /// To be written until the entry, used many times, is unlinked and all it took is complete.
     Collect,
+    /// To be read and written by peers until it is withdrawn.
+    Exposed,
 }
 
 /// A buffer's state.
@@ -106,6 +108,12 @@ impl Ledger {
                 entry.state = if collects { State::Full } else { State::Ended };
             }
             Event::Unlinked { user, .. } => self.end(user, event),
+            Event::Operated { user, .. } => self.end(user, event),
+            Event::Written { user, offset, len, .. } => {
+                let entry = self.entries[user as usize];
+                let end = offset.checked_add(len).expect("an offset within memory");
+                assert!(end <= entry.len, "written beyond {} bytes: {event:?}", entry.len);
+            }
             Event::Joined { .. } | Event::Left { .. } | Event::Closed { .. } => {}
         }
     }
@@ -118,7 +126,8 @@ impl Ledger {
 
     /// Checks that the endpoint may read this range.
     pub fn check_read(&self, buf: BufId, offset: u64, len: u64) {
-        self.check(buf, offset, len, |purpose| purpose == Purpose::Send);
+        let is_read = |purpose| matches!(purpose, Purpose::Send | Purpose::Exposed);
+        self.check(buf, offset, len, is_read);
     }
 
     fn check(&self, buf: BufId, offset: u64, len: u64, fits: impl Fn(Purpose) -> bool) {
@@ -140,6 +149,18 @@ impl Ledger {
 impl Memory for Ledger {
     fn place(&mut self, to: Place, bytes: &[u8]) {
         self.check(to.buf, to.offset, bytes.len() as u64, |purpose| purpose != Purpose::Send);
+    }
+
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        _width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        let is_exposed = |purpose| purpose == Purpose::Exposed;
+        self.check(at.buf, at.offset, len as u64, is_exposed);
+        change(&mut vec![0; len]);
     }
 
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {

@@ -40,6 +40,17 @@ impl Memory for Buffers {
         self.all[to.buf.0 as usize][start..start + bytes.len()].copy_from_slice(bytes);
     }
 
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        _width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        let start = at.offset as usize;
+        change(&mut self.all[at.buf.0 as usize][start..start + len]);
+    }
+
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         crc32c::crc32c_append(crc, bytes)
     }

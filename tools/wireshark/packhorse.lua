@@ -16,6 +16,8 @@ local LOCATOR_LEN = 24
 local ADDRESS_LEN = 64
 
 local STATUS = { [0] = "ok", [1] = "matched", [2] = "cancelled" }
+local REPLY = { [0] = "done", [1] = "no such key", [2] = "range", [3] = "access", [4] = "no such operation", [5] = "withdrawn" }
+local LANE = { [0] = "message", [1] = "put", [2] = "get" }
 
 -- A record: its name, the fields of its head behind the kind byte as {name, length in bytes[, value strings]} in order (no
 -- name: padding), whether a body follows (its length is the u16 at byte 2), what else belongs to the head.
@@ -25,8 +27,8 @@ local RECORDS = {
         { "delay_ns", 4 }, { "credit_len", 4 }, { nil, 4 } }, more = "ranges" },
     [0x03] = { "Ping", { { nil, 7 } } },
     [0x04] = { "Pad", { { nil, 1 }, { "len", 2 }, { nil, 4 } }, body = true },
-    [0x20] = { "Grant", { { nil, 3 }, { "message", 4 }, { "offset", 8 }, { "len", 8 } } },
-    [0x21] = { "Data", { { nil, 1 }, { "len", 2 }, { "message", 4 }, { "offset", 8 } }, body = true },
+    [0x20] = { "Grant", { { "lane", 1, LANE }, { nil, 2 }, { "message", 4 }, { "offset", 8 }, { "len", 8 } } },
+    [0x21] = { "Data", { { "lane", 1, LANE }, { "len", 2 }, { "message", 4 }, { "offset", 8 } }, body = true },
     [0x22] = { "Done", { { "status", 1, STATUS }, { nil, 2 }, { "message", 4 } } },
     [0x23] = { "Cancel", { { nil, 3 }, { "message", 4 } } },
     [0x24] = { "Refuse", { { nil, 1 }, { "order", 2 }, { "message", 4 } } },
@@ -46,6 +48,12 @@ local RECORDS = {
     [0x36] = { "Versions", { { "min", 1 }, { "max", 1 }, { nil, 5 }, { "nonce", 8 } } },
     [0x37] = { "PathChallenge", { { "path", 1 }, { nil, 6 }, { "nonce", 8 } } },
     [0x38] = { "PathResponse", { { "path", 1 }, { nil, 6 }, { "nonce", 8 } } },
+    [0x46] = { "Get", { { nil, 3 }, { "number", 4 }, { "key", 8 }, { "target", 8 }, { "total", 8 } } },
+    [0x47] = { "Atomic", { { "op", 1 }, { "len", 2 }, { "number", 4 }, { "key", 8 }, { "target", 8 }, { "datatype", 1 },
+        { "fetch", 1 }, { nil, 2 }, { "total", 4 } }, body = true },
+    [0x48] = { "Reply", { { "status", 1, REPLY }, { "len", 2 }, { "number", 4 } }, body = true },
+    [0x49] = { "Replied", { { nil, 1 }, { "count", 2 }, { "first", 4 } } },
+    [0x4A] = { "End", { { nil, 3 }, { "number", 4 } } },
 }
 
 -- The message kinds: bit 0 says that an immediate follows, bit 1 that the sender wants to hear of the match.
@@ -60,6 +68,19 @@ end
 add_messages(0x10, "Eager", {})
 add_messages(0x14, "Fragment", { { "offset", 4 }, { "total", 4 } })
 add_messages(0x18, "Rts", { { "total", 8 } })
+
+-- The puts: bit 0 says that an immediate follows.
+local function add_puts(kind, name, fields, body)
+    for bit = 0, 1 do
+        local all = { { nil, 1 }, { "len", 2 }, { "number", 4 }, { "key", 8 }, { "target", 8 } }
+        for _, field in ipairs(fields) do all[#all + 1] = field end
+        if bit == 1 then all[#all + 1] = { "immediate", 8 } end
+        RECORDS[kind + bit] = { name, all, body = body }
+    end
+end
+add_puts(0x40, "Put", {}, true)
+add_puts(0x42, "PutPart", { { "offset", 4 }, { "total", 4 } }, true)
+add_puts(0x44, "PutAsk", { { "total", 8 } }, false)
 
 local NAMES = {}
 for kind, record in pairs(RECORDS) do NAMES[kind] = record[1] end

@@ -17,7 +17,7 @@ use packhorse_proto::{
 
 use crate::counters::Counters;
 use crate::home::Home;
-use crate::pairs::{Pairs, Rejected};
+use crate::pairs::{Pairs, Rejected, way_by};
 use crate::streams::Loans;
 use crate::watch::{Advice, TrainWatch};
 
@@ -28,6 +28,8 @@ const BURST_COUNT_MAX: usize = 64;
 /// Frames and bytes of a train at most: what one system call takes.
 const TRAIN_COUNT_MAX: usize = 64;
 const TRAIN_LEN_MAX: usize = 65_000;
+/// A longer train is read by its receiver from our memory, this fast at least: it will not be heard of before.
+const LARGE_BYTES_PER_NS: u64 = 4;
 /// Lone frames received in one turn while granted data is expected.
 const LONE_COUNT_MAX: usize = 8;
 /// Bursts per turn: a turn is bounded work.
@@ -88,6 +90,16 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
     fn place(&mut self, to: Place, bytes: &[u8]) {
         *self.copied += bytes.len() as u64;
         self.memory.place(to.buf.0, to.offset, bytes);
+    }
+
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        self.memory.update(at.buf.0, at.offset, len, width, change);
     }
 
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
@@ -198,6 +210,8 @@ pub struct Core<L, M> {
     costly: Costly,
     /// Links were asked to wake a sleeper.
     is_armed: bool,
+    /// When the receiver of large data will be through with it.
+    answer_by: Instant,
     /// Who is lent bytes of streams, while somebody extracts.
     pub(crate) loans: Option<Loans>,
     counters: Counters,
@@ -241,6 +255,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             turned_at: now,
             costly,
             is_armed: false,
+            answer_by: now,
             loans: None,
             counters: Counters::default(),
         })
@@ -596,10 +611,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
         }
+        while let Some(peer) = self.endpoint.poll_path_news() {
+            self.pairs.remember(peer, &self.endpoint, &mut self.links);
+        }
         while let Some((link, to)) = self.endpoint.poll_new_path() {
             if let Some(path) = self.links.get_mut(usize::from(link)) {
-                let frame_len_max = path.frame_len_to(&to.0);
-                self.endpoint.on_too_long(link, &to, frame_len_max);
+                self.endpoint.set_way(link, &to, &way_by(path, &to.0));
             }
         }
         let mut sent = 0;
@@ -637,6 +654,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 count += self.train.count;
                 if self.train.count > 1 {
                     self.counters.frames_in_trains += self.train.count as u64;
+                }
+                let train_len = self.train.count * self.train.payload_len as usize;
+                if train_len > len_max {
+                    let copy_ns = train_len as u64 / LARGE_BYTES_PER_NS;
+                    self.answer_by = Instant(self.answer_by.0.max(now.0)) + copy_ns;
+                    return true; // its receiver has enough to begin with
                 }
             } else if self.endpoint.poll_transmit(now, &mut self.tx) {
                 self.put_frame();
@@ -745,6 +768,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         sent
+    }
+
+    /// Large data went to a receiver that will take until then to read it: who waits for its answer had better not sleep.
+    #[inline]
+    pub fn answer_by(&self) -> Instant {
+        self.answer_by
     }
 
     /// The time of the last turn.

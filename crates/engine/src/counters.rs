@@ -37,4 +37,6 @@ counters! {
     sends_blocked,
     /// Errors of links, taken for lost frames.
     link_errors,
+    /// Writes of peers with an immediate that nobody was told of, since nobody asked for those before.
+    writes_untold,
 }

@@ -8,7 +8,7 @@
 //! Plain words without pointers, so that a queue could lie in memory shared with another process. Seven words and the
 //! ring's header fill one cache line: nearly every completion crosses from core to core as one.
 
-use packhorse_proto::{Failure, GoneReason, Instant, PeerId, PostError, Space, Tag};
+use packhorse_proto::{Denial, Failure, GoneReason, Instant, PeerId, PostError, Space, Tag};
 
 use crate::requests::RequestId;
 
@@ -67,7 +67,7 @@ pub struct Entry {
     pub peer: Option<PeerId>,
     /// Matching space of the message.
     pub space: Space,
-    /// Match bits of the message; 0 for sends.
+    /// Match bits of the message; 0 for sends and one-sided operations.
     pub tag: Tag,
     /// 64 bits beside the payload.
     pub immediate: Option<u64>,
@@ -170,7 +170,7 @@ impl Entry {
 }
 
 /// All that can go wrong, in the order of their codes from 1 on. `TooLong` is said when posting, never here.
-const TROUBLES: [Trouble; 14] = [
+const TROUBLES: [Trouble; 20] = [
     Trouble::Failed(Failure::Cancelled),
     Trouble::Failed(Failure::CancelledByPeer),
     Trouble::Failed(Failure::Closed),
@@ -185,6 +185,12 @@ const TROUBLES: [Trouble; 14] = [
     Trouble::Refused(PostError::UnknownPeer),
     Trouble::Refused(PostError::PoolFull),
     Trouble::Refused(PostError::UnknownHandle),
+    Trouble::Refused(PostError::BadAtomic),
+    Trouble::Failed(Failure::Denied(Denial::NoKey)),
+    Trouble::Failed(Failure::Denied(Denial::Range)),
+    Trouble::Failed(Failure::Denied(Denial::Access)),
+    Trouble::Failed(Failure::Denied(Denial::Operation)),
+    Trouble::Failed(Failure::Denied(Denial::Withdrawn)),
 ];
 
 /// Exhaustive on purpose: a new failure must get a code.
@@ -203,11 +209,19 @@ fn trouble_code(result: Result<(), Trouble>) -> u8 {
             GoneReason::Silent => 9,
             GoneReason::Version => 10,
         },
+        Err(Trouble::Failed(Failure::Denied(denial))) => match denial {
+            Denial::NoKey => 16,
+            Denial::Range => 17,
+            Denial::Access => 18,
+            Denial::Operation => 19,
+            Denial::Withdrawn => 20,
+        },
         Err(Trouble::Refused(error)) => match error {
             PostError::Closing => 11,
             PostError::UnknownPeer => 12,
             PostError::PoolFull | PostError::TooLong { .. } => 13,
             PostError::UnknownHandle => 14,
+            PostError::BadAtomic => 15,
         },
     }
 }

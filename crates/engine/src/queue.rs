@@ -24,10 +24,11 @@ use std::time::Duration;
 
 use packhorse_link::mem::Memory;
 use packhorse_link::ring::{self, Consumer, Producer, Share};
-use packhorse_proto::{Claim, Instant};
+use packhorse_proto::{Claim, Instant, OperationKind};
 
 use crate::engine::{Engine, Inner, Recv, Refused, Send};
 use crate::entry::{Entry, Kind, Trouble};
+use crate::onesided::Written;
 use crate::requests::{Arrival, Outcome, RequestId};
 
 /// A queue of an engine, to post to.
@@ -150,6 +151,28 @@ impl Inner {
         self.queues.writer(notify.queue).is_none_or(|writer| writer.push(entry))
     }
 
+    /// A peer wrote to a region, and a queue is told of that. What a full queue cannot take is dropped: else a peer could fill it
+    /// without end.
+    pub(crate) fn tell_written(&mut self, notify: &Notify, written: &Written, at: Instant) {
+        let is_full = |writer: &mut Writer| writer.spill.len() >= SPILL_COUNT_MAX;
+        if self.queues.writer(notify.queue).is_none_or(is_full) {
+            self.core.counters_mut().writes_untold += 1;
+            return;
+        }
+        let &Written { peer, offset, len, immediate } = written;
+        let entry = Entry {
+            kind: Kind::Written,
+            peer: Some(peer),
+            immediate: Some(immediate),
+            len,
+            placed_len: len,
+            offset,
+            is_last: false,
+            ..blank(notify, RequestId(u64::MAX), Ok(()), at)
+        };
+        self.tell(notify, &entry);
+    }
+
     /// A message for a request that a queue is told of.
     pub(crate) fn on_received_queued(
         &mut self,
@@ -197,15 +220,25 @@ impl Inner {
         outcome: Outcome,
         at: Instant,
     ) {
-        let (kind, peer, result) = match outcome {
-            Outcome::Sent { peer, result } => (Kind::Sent, Some(peer), result),
+        let (kind, peer, len, result) = match outcome {
+            Outcome::Sent { peer, result } => (Kind::Sent, Some(peer), 0, result),
             Outcome::Received { envelope, result, .. } => {
-                (Kind::Received, Some(envelope.source), result)
+                (Kind::Received, Some(envelope.source), 0, result)
             }
-            Outcome::Unlinked { failure } => (Kind::Unlinked, None, failure.map_or(Ok(()), Err)),
+            Outcome::Operated { peer, kind, len, result } => {
+                let kind = match kind {
+                    OperationKind::Put => Kind::Put,
+                    OperationKind::Get => Kind::Got,
+                    OperationKind::Atomic => Kind::Atomic,
+                };
+                (kind, Some(peer), len, result)
+            }
+            Outcome::Unlinked { source, failure } => {
+                (Kind::Unlinked, source, 0, failure.map_or(Ok(()), Err))
+            }
         };
-        let entry = Entry { kind, peer, ..blank(&notify, id, result.map_err(Trouble::Failed), at) };
-        self.finish_queued(id, &notify, entry);
+        let blank = blank(&notify, id, result.map_err(Trouble::Failed), at);
+        self.finish_queued(id, &notify, Entry { kind, peer, len, placed_len: len, ..blank });
     }
 
     /// Gives the descriptor back: its memory is the caller's again before the entry can be seen.
@@ -323,6 +356,12 @@ impl Completions {
         self.engine.drive_until(longest, |_| (!ring.is_empty()).then_some(())).is_some()
     }
 
+    /// Before sleeping on [`Engine::wake_fd`]: as [`Engine::arm`], and false also if there is something to read.
+    pub fn arm(&mut self) -> bool {
+        let ring = &self.ring;
+        self.engine.arm_if(|_| ring.is_empty())
+    }
+
     #[cold]
     fn fetch_spilled(&mut self) {
         let mut inner = self.engine.lock();
@@ -336,6 +375,9 @@ impl Completions {
 /// What is still pending goes on without being told of; receives are cancelled.
 impl Drop for Completions {
     fn drop(&mut self) {
+        if !self.engine.is_here() {
+            return;
+        }
         let mut inner = self.engine.lock();
         let now = self.engine.now();
         if let Some(writer) = inner.queues.writers.get_mut(self.id.0 as usize) {

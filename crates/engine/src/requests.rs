@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Envelope, Failure, Instant, PeerId, ReqId};
+use packhorse_proto::{Envelope, Failure, Instant, OperationKind, PeerId, ReqId};
 
 use crate::queue::Notify;
 
@@ -50,8 +50,21 @@ pub enum Outcome {
         /// With what success.
         result: Result<(), Failure>,
     },
+    /// A one-sided operation.
+    Operated {
+        /// With whose memory.
+        peer: PeerId,
+        /// What it was.
+        kind: OperationKind,
+        /// Bytes it was about.
+        len: u64,
+        /// With what success.
+        result: Result<(), Failure>,
+    },
     /// A receive that took none; or, for an entry used many times, the end of it: `None` if it was full.
     Unlinked {
+        /// Whom it was to receive from, if from one peer only.
+        source: Option<PeerId>,
         /// Why.
         failure: Option<Failure>,
     },
@@ -110,7 +123,7 @@ pub(crate) struct Slot {
 
 const NONE: u32 = u32::MAX;
 /// What a slot says until its request has ended.
-const NO_OUTCOME: Outcome = Outcome::Unlinked { failure: None };
+const NO_OUTCOME: Outcome = Outcome::Unlinked { source: None, failure: None };
 
 /// All requests of an engine.
 #[derive(Debug)]

@@ -210,16 +210,16 @@ impl Engine {
 
     /// One turn of an extraction: frames that arrive are lent to readers that wait.
     pub fn extract_turn(&self, lender: Box<dyn Lender>) -> (Box<dyn Lender>, usize) {
-        self.helper.on_drive(&self.doze);
+        let now = self.now();
         let mut inner = self.lock();
         let budget = inner.streams.budget;
         inner.core.loans = Some(Loans { lender, budget });
-        let work = inner.turn(self.now());
+        let work = inner.turn(now);
         let Loans { lender, budget } = inner.core.loans.take().expect("put there above");
         inner.streams.budget = budget;
-        let is_pending = inner.requests.pending_count() > 0;
+        let is_pending = inner.is_expecting();
         self.release(inner);
-        self.helper.on_leave(is_pending);
+        self.run_errand(self.helper.baton.on_turn(now, is_pending));
         (lender, work)
     }
 
@@ -308,7 +308,7 @@ impl Engine {
             inner.streams.extractors.push(context.waker().clone());
         }
         self.release(inner);
-        self.helper.on_leave(true);
+        self.run_errand(self.helper.baton.on_pending(true));
         if is_ready { Poll::Ready(()) } else { Poll::Pending }
     }
 

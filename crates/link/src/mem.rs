@@ -13,7 +13,7 @@
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// The driver's memory, as links see it.
 pub trait UserMemory {
@@ -22,6 +22,23 @@ pub trait UserMemory {
 
     /// Puts `bytes` at `offset` of memory `id`.
     fn place(&mut self, id: u64, offset: u64, bytes: &[u8]);
+
+    /// Shows `change` the `len` bytes at `offset` of memory `id`, which are elements of `width` bytes, and puts back what it
+    /// makes of them if it says so.
+    fn update(
+        &mut self,
+        id: u64,
+        offset: u64,
+        len: usize,
+        _width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        let mut bytes = Vec::with_capacity(len);
+        self.gather(id, offset, len, &mut bytes);
+        if change(&mut bytes) {
+            self.place(id, offset, &bytes);
+        }
+    }
 }
 
 /// A contiguous piece of the application's memory.
@@ -424,6 +441,101 @@ impl UserMemory for Table {
         let is_whole = self.copy_in(id, offset, bytes);
         debug_assert!(is_whole, "{} bytes at {offset} of {id:#x} have no place", bytes.len());
     }
+
+    fn update(
+        &mut self,
+        id: u64,
+        offset: u64,
+        len: usize,
+        width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        let mut room = [0; UPDATE_LEN_MAX];
+        let mut more = Vec::new();
+        let bytes = match room.get_mut(..len) {
+            Some(bytes) => bytes,
+            None => {
+                more.resize(len, 0);
+                &mut more[..]
+            }
+        };
+        let memory = self.get(id);
+        let whole = memory.and_then(|memory| memory.one_part(offset, len));
+        let Some(elements) = whole.and_then(|part| Elements::new(part, width)) else {
+            let is_there = self.copy_to(id, offset, bytes);
+            debug_assert!(is_there, "{len} bytes at {offset} of memory {id:#x} are not there");
+            if is_there && change(bytes) {
+                self.place(id, offset, bytes);
+            }
+            return;
+        };
+        elements.load(bytes);
+        if change(bytes) && memory.is_some_and(Memory::is_writable) {
+            elements.store(bytes);
+        }
+    }
+}
+
+/// Bytes that are updated at once without asking for memory: what one request holds.
+const UPDATE_LEN_MAX: usize = 1024;
+
+/// Elements of 1, 2, 4 or 8 bytes, each where it can be read and written in one piece: who looks at one of them meanwhile
+/// sees what was there before or what is there after.
+#[derive(Clone, Copy, Debug)]
+struct Elements {
+    part: Part,
+    width: usize,
+}
+
+impl Elements {
+    /// `None` if they are of another size, or not aligned to it.
+    fn new(part: Part, width: usize) -> Option<Self> {
+        let is_whole = matches!(width, 1 | 2 | 4 | 8) && part.len().is_multiple_of(width);
+        (is_whole && part.ptr().addr().is_multiple_of(width)).then_some(Self { part, width })
+    }
+
+    fn each(self) -> impl Iterator<Item = *mut u8> {
+        (0..self.part.len()).step_by(self.width).map(move |at| self.part.cut(at, self.width).ptr())
+    }
+
+    fn load(self, out: &mut [u8]) {
+        for (from, out) in self.each().zip(out.chunks_exact_mut(self.width)) {
+            // SAFETY: `from` points to `width` bytes inside memory the table holds (`cut` has checked that), aligned to
+            // `width` (checked in `new`). Whoever else uses them meanwhile does so by the contract of `Memory::borrowed`.
+            unsafe {
+                match self.width {
+                    1 => out[0] = AtomicU8::from_ptr(from).load(Ordering::Acquire),
+                    2 => out.copy_from_slice(
+                        &AtomicU16::from_ptr(from.cast()).load(Ordering::Acquire).to_ne_bytes(),
+                    ),
+                    4 => out.copy_from_slice(
+                        &AtomicU32::from_ptr(from.cast()).load(Ordering::Acquire).to_ne_bytes(),
+                    ),
+                    _ => out.copy_from_slice(
+                        &AtomicU64::from_ptr(from.cast()).load(Ordering::Acquire).to_ne_bytes(),
+                    ),
+                }
+            }
+        }
+    }
+
+    fn store(self, bytes: &[u8]) {
+        for (to, bytes) in self.each().zip(bytes.chunks_exact(self.width)) {
+            // SAFETY: as in `load`; and the memory may be written, which the caller has asked.
+            unsafe {
+                match *bytes {
+                    [byte] => AtomicU8::from_ptr(to).store(byte, Ordering::Release),
+                    [a, b] => AtomicU16::from_ptr(to.cast())
+                        .store(u16::from_ne_bytes([a, b]), Ordering::Release),
+                    [a, b, c, d] => AtomicU32::from_ptr(to.cast())
+                        .store(u32::from_ne_bytes([a, b, c, d]), Ordering::Release),
+                    [a, b, c, d, e, f, g, h] => AtomicU64::from_ptr(to.cast())
+                        .store(u64::from_ne_bytes([a, b, c, d, e, f, g, h]), Ordering::Release),
+                    _ => unreachable!("elements have 1, 2, 4 or 8 bytes"),
+                }
+            }
+        }
+    }
 }
 
 fn id(index: u32, serial: u32) -> u64 {
@@ -459,6 +571,34 @@ mod tests {
         assert!(!table.copy_out(new, 4, 1, &mut Vec::new()));
         assert!(table.remove(old).is_none());
         assert_eq!(table.remove(new).unwrap().into_vec(), [0; 4]);
+    }
+
+    #[test]
+    fn elements_are_updated_where_they_are_aligned_or_not() {
+        let mut table = Table::default();
+        let whole = table.insert(vec![0; 64].into());
+        let cut = table.insert(vec![vec![0; 13], vec![0; 51]].into());
+        for id in [whole, cut] {
+            for (offset, width) in [(0, 1), (3, 2), (8, 4), (13, 8), (24, 8), (8, 16)] {
+                let mut seen = Vec::new();
+                table.update(id, offset, 16, width, &mut |bytes| {
+                    bytes.iter_mut().for_each(|byte| *byte += 1);
+                    true
+                });
+                table.update(id, offset, 16, width, &mut |bytes| {
+                    seen.extend_from_slice(bytes);
+                    bytes.fill(99);
+                    false // as it was
+                });
+                let mut there = Vec::new();
+                assert!(table.copy_out(id, offset, 16, &mut there));
+                assert_eq!(seen, there);
+                assert!(there.iter().all(|&byte| (1..6).contains(&byte)));
+            }
+        }
+        let mut sum = Vec::new();
+        assert!(table.copy_out(whole, 0, 64, &mut sum));
+        assert_eq!(sum.iter().map(|&byte| u32::from(byte)).sum::<u32>(), 6 * 16);
     }
 
     #[test]

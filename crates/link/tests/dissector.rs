@@ -11,7 +11,8 @@ use packhorse_link::pcapng::{LinkType, Writer as Capture};
 use packhorse_link::udp::{Udp, UdpConfig};
 use packhorse_link::{Burst, Link};
 use packhorse_proto::wire::{
-    AckRepr, Class, FoundRepr, Header, HelloRepr, MessageHead, WelcomeRepr, Writer, seal,
+    AckRepr, Action, Class, FoundRepr, Header, HelloRepr, Lane, MessageHead, RequestHead,
+    WelcomeRepr, Writer, seal,
 };
 use packhorse_proto::{Address, Identity, Locator, Secret, Space, Tag};
 
@@ -100,7 +101,7 @@ fn messages() -> Vec<Case> {
         case(
             4,
             b"0123456789",
-            |w| w.data(5, 10, 1 << 40),
+            |w| w.data(Lane::Message, 5, 10, 1 << 40),
             &[
                 ("packhorse.record", "Data"),
                 ("packhorse.data.offset", "1099511627776"),
@@ -127,7 +128,7 @@ fn control() -> Case {
         &[0; 12],
         |w| {
             w.ack(&ack, &[(3, 4), (5, 6)]);
-            w.grant(9, 8192, 65_536);
+            w.grant(Lane::Message, 9, 8192, 65_536);
             w.done(10, 1);
             w.cancel(11);
             w.refuse(12, 500);
@@ -157,6 +158,40 @@ fn control() -> Case {
             ("packhorse.found.total", "4096"),
             ("packhorse.pad.len", "12"),
             ("packhorse.goodbye.message", "14"),
+        ],
+    )
+}
+
+fn one_sided() -> Case {
+    let request = |number, action| RequestHead { number, key: 0xCAFE, target: 64, action };
+    let (immediate, total) = (Some(0x99), 9000);
+    let atomic = Action::Atomic { op: 2, datatype: 7, fetch: true, total: 8, len: 8 };
+    case(
+        6,
+        b"put.part.atomic..res",
+        |w| {
+            w.request(&request(1, Action::Put { immediate, len: 4 }));
+            w.request(&request(
+                2,
+                Action::Part { offset: 100, total: 200, immediate: None, len: 5 },
+            ));
+            w.request(&request(3, Action::Ask { total, immediate }));
+            w.request(&request(4, Action::Get { total }));
+            w.request(&request(5, atomic));
+            w.reply(6, 2, 3);
+            w.replied(7, 8);
+            w.end(9);
+        },
+        &[
+            ("packhorse.record", "Put,PutPart,PutAsk,Get,Atomic,Reply,Replied,End"),
+            ("packhorse.put.immediate", "0x0000000000000099"),
+            ("packhorse.putpart.offset", "100"),
+            ("packhorse.putask.total", "9000"),
+            ("packhorse.get.target", "64"),
+            ("packhorse.atomic.datatype", "7"),
+            ("packhorse.reply.status", "2"),
+            ("packhorse.replied.count", "8"),
+            ("packhorse.end.number", "9"),
         ],
     )
 }
@@ -224,6 +259,7 @@ fn contact() -> Case {
 fn cases() -> Vec<Case> {
     let mut cases = messages();
     cases.push(control());
+    cases.push(one_sided());
     cases.push(contact());
     cases
 }

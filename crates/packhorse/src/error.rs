@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use packhorse_proto::{Failure, GoneReason, PeerError, PostError};
+use packhorse_proto::{Denial, ExposeError, Failure, GoneReason, PeerError, PostError};
 
 /// Why something did not work. Errors about a peer name it.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub enum Error {
     UnknownPeer,
     /// The endpoint is closing or closed.
     Closed,
+    /// This process was forked from the one that opened the endpoint. Open another here.
+    Inherited,
     /// The request was cancelled here.
     Cancelled,
     /// The peer withdrew its side of the message.
@@ -49,6 +51,19 @@ pub enum Error {
         /// Who.
         peer: String,
     },
+    /// The peer did not do what was asked of its memory; nothing was touched there.
+    Denied {
+        /// Who.
+        peer: String,
+        /// Why.
+        denial: Denial,
+    },
+    /// There is no such atomic operation on such elements, or they are too many.
+    BadAtomic,
+    /// Another region of this endpoint has this key.
+    KeyInUse,
+    /// The region was withdrawn, or the range is not inside it.
+    NoSuchRange,
     /// The message was longer than the buffer. What fits was received.
     Truncated {
         /// The message's length.
@@ -97,12 +112,23 @@ impl fmt::Display for Error {
             ),
             Self::UnknownPeer => f.write_str("no such peer: it was forgotten, or belongs to another endpoint"),
             Self::Closed => f.write_str("this endpoint is closed"),
+            Self::Inherited => f.write_str(
+                "this endpoint belongs to the process that this one was forked from; open another here",
+            ),
             Self::Cancelled => f.write_str("cancelled"),
             Self::CancelledByPeer { peer } => write!(f, "{peer} cancelled its side of the message"),
             Self::Gone { peer, reason } => write!(f, "{peer} is gone: {}", why(*reason)),
             Self::PeerClosed { peer } => {
                 write!(f, "{peer} closed its endpoint before it accepted the message")
             }
+            Self::Denied { peer, denial } => write!(f, "{peer} {}", why_denied(*denial)),
+            Self::BadAtomic => f.write_str(
+                "no such atomic operation on such elements, or more than fit: 1024 bytes at once, 512 with something to compare",
+            ),
+            Self::KeyInUse => {
+                f.write_str("another region of this endpoint has this key; choose another, or withdraw that one first")
+            }
+            Self::NoSuchRange => f.write_str("the region is withdrawn, or this range is not inside it"),
             Self::Truncated { len, room } => write!(
                 f,
                 "the message has {len} bytes, the buffer {room}: post a longer buffer, or probe for the length first"
@@ -155,6 +181,19 @@ fn why(reason: GoneReason) -> &'static str {
     }
 }
 
+/// What a peer did not do, and what to do about it.
+fn why_denied(denial: Denial) -> &'static str {
+    match denial {
+        Denial::NoKey => {
+            "exposes no memory under this key to this endpoint: is the key right, and is this endpoint among its peers?"
+        }
+        Denial::Range => "exposes less memory under this key than that: the range is not inside",
+        Denial::Access => "does not expose the memory under this key for that",
+        Denial::Operation => "knows no such operation",
+        Denial::Withdrawn => "withdrew the memory meanwhile; some of it may have been written",
+    }
+}
+
 impl Error {
     /// A request ended with this; `peer` names its peer.
     pub(crate) fn from_failure(failure: Failure, peer: impl FnOnce() -> String) -> Self {
@@ -164,6 +203,7 @@ impl Error {
             Failure::Gone(reason) => Self::Gone { peer: peer(), reason },
             Failure::Closed => Self::PeerClosed { peer: peer() },
             Failure::Closing => Self::Closed,
+            Failure::Denied(denial) => Self::Denied { peer: peer(), denial },
         }
     }
 }
@@ -175,6 +215,16 @@ impl From<PostError> for Error {
             PostError::UnknownPeer | PostError::UnknownHandle => Self::UnknownPeer,
             PostError::PoolFull => Self::PoolFull,
             PostError::TooLong { len_max } => Self::TooLongToCopy { len_max },
+            PostError::BadAtomic => Self::BadAtomic,
+        }
+    }
+}
+
+impl From<ExposeError> for Error {
+    fn from(error: ExposeError) -> Self {
+        match error {
+            ExposeError::KeyInUse => Self::KeyInUse,
+            ExposeError::Closing => Self::Closed,
         }
     }
 }

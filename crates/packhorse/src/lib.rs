@@ -39,6 +39,10 @@
 //!
 //! Of many requests one learns the ends best in one place: a completion [`queue`].
 //!
+//! # Memory of others
+//!
+//! An endpoint can expose memory ([`Endpoint::expose`]) that peers read, write and compute with by themselves: see [`onesided`].
+//!
 //! # Errors
 //!
 //! They name the peer and say what to do. A peer that does not answer is *silent*, which is no error; it is *gone* on
@@ -50,6 +54,7 @@ mod endpoint;
 mod error;
 mod links;
 mod many;
+pub mod onesided;
 mod paths;
 pub mod queue;
 pub mod raw;
@@ -65,11 +70,14 @@ pub use endpoint::{Claimed, Endpoint, Peer, SendOptions};
 pub use error::{Error, Failed};
 pub use links::kinds;
 pub use many::{Many, Piece};
-pub use packhorse_engine::Placement;
+pub use onesided::{Peers, Region, Remote};
+pub use packhorse_engine::{HelperCpus, Placement};
 pub use packhorse_link::faults::Faults;
-pub use packhorse_proto::{Address, AddressError, Limits, Settings};
+pub use packhorse_proto::{
+    Access, Address, AddressError, AtomicOp, Datatype, Denial, Limits, Settings,
+};
 pub use paths::{Path, State as PathState};
-pub use request::{Received, Receiving, Sending};
+pub use request::{Getting, Putting, Received, Receiving, Sending};
 pub use scope::{Scope, ScopedReceiving, ScopedSending};
 pub use select::{KindInfo, LinkChoice};
 pub use wanted::{Envelope, Wanted};

@@ -26,7 +26,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use packhorse_engine::{Completions, Entry, Notify, QueueId, RequestId, Trouble};
+use packhorse_engine::{Completions, Entry, Notify, Put, QueueId, RequestId, Trouble};
 
 pub use packhorse_engine::Kind;
 
@@ -35,6 +35,7 @@ use crate::endpoint::{
     Endpoint, Peer, SendOptions, Shared, check_segments, check_writable, once, spec,
 };
 use crate::error::{Error, Failed};
+use crate::onesided::Remote;
 use crate::wanted::{Envelope, Wanted};
 
 /// A queue of ends. One thread reads; [`Queue::poster`] is for others to post to it.
@@ -163,6 +164,34 @@ impl Poster {
         })
     }
 
+    /// Puts bytes into a peer's memory.
+    pub fn put<B: Buffer>(&self, to: Remote, buffer: B, context: u64) -> Result<(), Failed<B>> {
+        let memory = buffer.into_memory();
+        if let Err(error) = check_segments(&memory) {
+            return Err(Failed { error, buffer: Some(B::from_memory(memory)) });
+        }
+        let put = Put { to: to.to_proto(), immediate: None };
+        let posted = self.shared.engine.put(put, memory, Some(self.notify(context, false)));
+        posted.map(|_| ()).map_err(|refused| Failed {
+            error: refused.error.into(),
+            buffer: refused.memory.map(B::from_memory),
+        })
+    }
+
+    /// Gets bytes out of a peer's memory: as many as the buffer has.
+    pub fn get<B: Buffer>(&self, from: Remote, buffer: B, context: u64) -> Result<(), Failed<B>> {
+        let memory = buffer.into_memory();
+        if let Err(error) = check_segments(&memory).and_then(|()| check_writable(&memory)) {
+            return Err(Failed { error, buffer: Some(B::from_memory(memory)) });
+        }
+        let notify = Some(self.notify(context, false));
+        let posted = self.shared.engine.get(from.to_proto(), memory, notify);
+        posted.map(|_| ()).map_err(|refused| Failed {
+            error: refused.error.into(),
+            buffer: refused.memory.map(B::from_memory),
+        })
+    }
+
     /// Cancels what was posted with this context; how many requests. Each ends at once, with [`Error::Cancelled`] in the queue.
     pub fn cancel(&self, context: u64) -> usize {
         self.shared.engine.cancel_queued(self.queue, context)
@@ -203,6 +232,11 @@ impl Queue {
     pub fn wait(&mut self, longest: Option<Duration>) -> Option<Ended> {
         self.completions.wait(longest);
         self.poll()
+    }
+
+    /// Before sleeping on [`Endpoint::wake_fd`]: false if there is something to read already.
+    pub fn arm(&mut self) -> bool {
+        self.completions.arm()
     }
 
     /// The buffer of an ended request. Given back once; `None` after that, or after success that was not to be told.

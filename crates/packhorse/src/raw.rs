@@ -25,12 +25,14 @@
 use std::sync::Arc;
 
 pub use packhorse_engine::{
-    Completions, Engine, Entry, Kind, Notify, QueueId, Recv, Refused, RequestId, Send, Trouble,
+    Atomic, Completions, Engine, Entry, Exposure, Kind, Notify, Put, QueueId, Recv, Refused,
+    RequestId, Send, Trouble, Unexposed, Written,
 };
 pub use packhorse_link::mem::Memory;
 pub use packhorse_proto::{
-    Claim, Criteria, Envelope, Failure, GoneReason, Instant, List, PeerError, PeerId, PostError,
-    Space, Tag, Use,
+    Access, AtomicOp, Claim, Criteria, Datatype, Denial, Envelope, ExposeError, Failure,
+    GoneReason, Instant, List, PeerError, PeerId, Permitted, PostError, RegionId, Remote, Space,
+    Tag, Use, atomic_len_max,
 };
 
 use crate::endpoint::{Endpoint, Peer};

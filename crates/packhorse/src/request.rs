@@ -58,8 +58,14 @@ impl Request {
     }
 
     fn take_refusal<B: Buffer>(&mut self) -> Option<Failed<B>> {
-        if !matches!(self.state, State::Refused(..)) {
-            return None;
+        match &self.state {
+            State::Open { shared, .. } if shared.engine.is_here() => return None,
+            State::Open { .. } => {
+                std::mem::forget(self.finish()); // it is the parent's
+                return Some(Failed { error: Error::Inherited, buffer: None });
+            }
+            State::Over => return None,
+            State::Refused(..) => {}
         }
         match std::mem::replace(&mut self.state, State::Over) {
             State::Refused(error, memory) => {
@@ -194,6 +200,53 @@ request! {
     Receiving, Received<B>
 }
 
+request! {
+    /// Bytes on their way into a peer's memory, or an atomic operation there. Ends when it is done there. Gives its buffer back.
+    Putting, B
+}
+
+request! {
+    /// Bytes on their way out of a peer's memory. Gives its buffer back, with the bytes in it.
+    Getting, B
+}
+
+impl<B: Buffer> Putting<B> {
+    const IS_RECEIVE: bool = false;
+
+    fn conclude(&mut self, completion: Completion) -> Result<B, Failed<B>> {
+        conclude_operation(self.request.finish(), completion)
+    }
+}
+
+impl<B: Buffer> Getting<B> {
+    const IS_RECEIVE: bool = true;
+
+    fn conclude(&mut self, completion: Completion) -> Result<B, Failed<B>> {
+        conclude_operation(self.request.finish(), completion)
+    }
+}
+
+fn conclude_operation<B: Buffer>(
+    shared: Option<Arc<Shared>>,
+    completion: Completion,
+) -> Result<B, Failed<B>> {
+    let buffer = completion.memory.map(B::from_memory);
+    let error = match completion.outcome {
+        Outcome::Operated { result: Ok(()), .. } => {
+            // What had no memory (an atomic operation that fetches nothing) gives none back.
+            return Ok(buffer.unwrap_or_else(|| B::from_memory(Vec::<u8>::new().into())));
+        }
+        Outcome::Operated { peer, result: Err(failure), .. } => {
+            Error::from_failure(failure, || name(shared, peer))
+        }
+        Outcome::Unlinked { failure: Some(failure), .. } => {
+            Error::from_failure(failure, String::new)
+        }
+        _ => Error::Closed,
+    };
+    Err(Failed { error, buffer })
+}
+
 impl<B: Buffer> Sending<B> {
     const IS_RECEIVE: bool = false;
 
@@ -206,7 +259,7 @@ impl<B: Buffer> Sending<B> {
                 let error = Error::from_failure(failure, || name(shared, peer));
                 return Err(Failed { error, buffer });
             }
-            (Outcome::Unlinked { failure: Some(failure) }, buffer) => {
+            (Outcome::Unlinked { failure: Some(failure), .. }, buffer) => {
                 let error = Error::from_failure(failure, String::new);
                 return Err(Failed { error, buffer });
             }
@@ -243,8 +296,10 @@ impl<B: Buffer> Receiving<B> {
                     }
                 }
             }
-            Outcome::Unlinked { failure: Some(failure) } => {
-                Error::from_failure(failure, || "the peer it was to come from".into())
+            Outcome::Unlinked { source, failure: Some(failure) } => {
+                Error::from_failure(failure, || {
+                    source.map_or_else(String::new, |peer| name(shared, peer))
+                })
             }
             _ => Error::Closed,
         };

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::region::{Denial, RegionId};
 use crate::types::{BufId, Criteria, Identity, Locator, PeerId, ReqId, Space, Tag};
 
 /// When a send is complete (PROTOCOL §7.3).
@@ -102,6 +103,8 @@ pub enum Failure {
     Closed,
     /// This endpoint was closed.
     Closing,
+    /// The peer did not do it (one-sided operations).
+    Denied(Denial),
 }
 
 /// On what evidence a peer is gone (PROTOCOL §4.2).
@@ -134,6 +137,17 @@ pub struct Envelope {
     pub immediate: Option<u64>,
     /// Its whole length.
     pub len: u64,
+}
+
+/// The one-sided operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationKind {
+    /// Bytes went into a peer's memory.
+    Put,
+    /// Bytes came out of a peer's memory.
+    Get,
+    /// A peer's memory was computed with.
+    Atomic,
 }
 
 /// Something the application waits for.
@@ -187,8 +201,40 @@ pub enum Event {
         req: ReqId,
         /// As posted.
         user: u64,
+        /// Whom it was to receive from, if from one peer only.
+        source: Option<PeerId>,
         /// `None`: full.
         failure: Option<Failure>,
+    },
+    /// A one-sided operation ended.
+    Operated {
+        /// The request.
+        req: ReqId,
+        /// As posted.
+        user: u64,
+        /// With whose memory.
+        peer: PeerId,
+        /// What it was.
+        kind: OperationKind,
+        /// Bytes it was about.
+        len: u64,
+        /// How. If well, its bytes are in their place.
+        result: Result<(), Failure>,
+    },
+    /// A peer put something into a region, with an immediate; it is there.
+    Written {
+        /// Which region.
+        region: RegionId,
+        /// As exposed.
+        user: u64,
+        /// Who.
+        peer: PeerId,
+        /// Where in the region.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+        /// 64 bits beside them.
+        immediate: u64,
     },
     /// A peer verified itself: a new association.
     Joined {
@@ -225,6 +271,8 @@ pub enum PostError {
     },
     /// The handle names nothing (any more).
     UnknownHandle,
+    /// There is no such atomic operation on such elements, they are too many, or operands are missing.
+    BadAtomic,
 }
 
 /// Why a peer could not be added.
@@ -333,6 +381,17 @@ pub struct NewLocators {
     pub locators: Vec<Locator>,
 }
 
+/// What the driver knows of a pair (own link, peer's locator) before anything was sent by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The longest frame that can be sent there, header included.
+    pub frame_len_max: usize,
+    /// The card it leaves by, as the driver counts them; 0: not known. Links over one card are not striped (PROTOCOL §10.4).
+    pub card: u16,
+    /// Bytes per second it carried for others, where several links over one card were compared; 0: not known.
+    pub rate: u64,
+}
+
 /// Why a path was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
@@ -354,12 +413,14 @@ pub enum PathState {
         /// Challenges sent.
         asked_count: u32,
     },
-    /// In use: for all that is small if `is_main`, for bulk unless `is_spare`.
+    /// In use: for all that is small if `is_main`, for bulk unless `is_spare` or `is_aside`.
     Proven {
         /// The quickest: small messages and control go here.
         is_main: bool,
         /// Both its ends have another path, or a reliable one is there: used when those fail.
         is_spare: bool,
+        /// Another link over the same card carries bulk: it is wider, or was not compared yet.
+        is_aside: bool,
     },
     /// It answered once and is silent now.
     Left,
@@ -380,6 +441,8 @@ pub struct PathInfo {
     pub rtt_ns: Option<u64>,
     /// Bytes per second it was seen to carry, if that was measured.
     pub rate: Option<u64>,
+    /// The card it leaves by; 0: not known.
+    pub card: u16,
     /// Longest frame used now.
     pub frame_len: u16,
 }
@@ -477,6 +540,12 @@ counters! {
     bytes_placed,
     /// Of these, bytes that had landed in place before their frame was looked at.
     bytes_landed,
+    /// One-sided operations posted.
+    operations_out,
+    /// Requests of peers' one-sided operations whose turn came.
+    requests_in,
+    /// Of these, requests that were not permitted.
+    requests_denied,
     /// Bytes of streams lent to their reader straight from a frame.
     stream_bytes_lent,
     /// Bytes of streams that came before they were wanted, and were held.

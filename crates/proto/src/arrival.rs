@@ -14,7 +14,7 @@ use crate::gaps::GapSet;
 use crate::matching::{EntryId, HeldId};
 use crate::slab::NONE;
 use crate::types::{BufId, Instant, PeerId, Space, Tag};
-use crate::wire::{Class, MessageHead};
+use crate::wire::{Class, Lane, MessageHead};
 
 /// Whether a record may be acknowledged (PROTOCOL §5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub(crate) struct Arrival {
     pub(crate) progress: u32,
     pub(crate) held_id: Option<HeldId>,
     pub(crate) space: Space,
+    /// Whose number it has: it is a message, or what comes of a put or a get.
+    pub(crate) lane: Lane,
     pub(crate) stage: Stage,
     pub(crate) has_immediate: bool,
     pub(crate) wants_match: bool,
@@ -106,6 +108,8 @@ pub(crate) struct Receive {
     pub(crate) header_only: bool,
     /// Of the priority list, for one message and its bytes: what most receives are.
     pub(crate) is_simple: bool,
+    /// Not posted: the place of a one-sided transfer.
+    pub(crate) is_transfer: bool,
     /// Messages arriving into it, and (overflow) lying in it.
     pub(crate) in_use_count: u32,
 }
@@ -124,6 +128,7 @@ impl Receive {
             uses: spec.uses,
             header_only: spec.header_only,
             is_simple: spec.list == List::Priority && spec.uses == Use::Once && !spec.header_only,
+            is_transfer: false,
             in_use_count: 0,
         }
     }
@@ -140,7 +145,26 @@ impl Receive {
             uses: Use::Once,
             header_only: false,
             is_simple: true,
+            is_transfer: false,
             in_use_count: 0,
+        }
+    }
+
+    /// The place of a put or a get: no receive at all, but its bytes arrive as those of one.
+    pub(crate) fn for_transfer(source: PeerId, buf: BufId, owner: u64) -> Self {
+        Self {
+            source: Some(source),
+            buf,
+            len: 0,
+            offset: 0,
+            user: owner,
+            entry: None,
+            list: List::Priority,
+            uses: Use::Once,
+            header_only: false,
+            is_simple: false,
+            is_transfer: true,
+            in_use_count: 1,
         }
     }
 
@@ -170,6 +194,7 @@ impl Arrival {
             progress: NONE,
             held_id: None,
             space: head.space,
+            lane: Lane::Message,
             stage,
             has_immediate: head.immediate.is_some(),
             wants_match: head.wants_match,
@@ -202,6 +227,18 @@ impl Arrival {
 pub(crate) fn number_key(row: u32, message: u32) -> u64 {
     u64::from(row) << 32 | u64::from(message)
 }
+
+/// The same for any lane. Rows have 24 bits.
+pub(crate) fn lane_key(lane: Lane, row: u32, message: u32) -> u64 {
+    (lane as u64) << LANE_SHIFT | number_key(row, message)
+}
+
+/// The lane of such a key, as on the wire.
+pub(crate) fn lane_of(key: u64) -> u8 {
+    (key >> LANE_SHIFT) as u8
+}
+
+const LANE_SHIFT: u32 = 60;
 
 /// Payload bytes that must be held for a message without a receive: none for a large one.
 pub(crate) fn held_len(head: &MessageHead) -> u64 {

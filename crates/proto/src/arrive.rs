@@ -6,7 +6,7 @@
 
 use crate::ack::expand;
 use crate::api::{Envelope, List};
-use crate::arrival::{Arrival, Progress, Stage, Verdict, held_len, number_key};
+use crate::arrival::{Arrival, Progress, Stage, Verdict, held_len, lane_key, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
@@ -316,12 +316,12 @@ impl Endpoint {
     pub(crate) fn map(&mut self, slot: u32) {
         let arrival = &self.arrivals[slot];
         self.rows[arrival.row].arrival_count += 1;
-        self.by_number.insert(number_key(arrival.row, arrival.message), slot);
+        self.by_number.insert(lane_key(arrival.lane, arrival.row, arrival.message), slot);
     }
 
     pub(crate) fn unmap(&mut self, slot: u32) {
         let arrival = &self.arrivals[slot];
-        let key = number_key(arrival.row, arrival.message);
+        let key = lane_key(arrival.lane, arrival.row, arrival.message);
         if self.by_number.get(&key) == Some(&slot) {
             self.by_number.remove(&key);
             self.rows[arrival.row].arrival_count -= 1;

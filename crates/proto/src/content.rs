@@ -66,6 +66,32 @@ pub(crate) enum Content {
     },
     /// An answer to a query; not repeated (the query is).
     Found,
+    /// A request of a one-sided operation of ours.
+    Request {
+        /// Slot of the request.
+        slot: u32,
+        /// Its serial.
+        serial: u32,
+    },
+    /// What came of a request of the peer's.
+    Reply {
+        /// Slot of the answer.
+        slot: u32,
+        /// Its serial.
+        serial: u32,
+    },
+    /// Requests of the peer's that were carried out and asked for nothing.
+    Replied {
+        /// Number of the first.
+        first: u32,
+        /// How many, one behind the other.
+        count: u16,
+    },
+    /// Nothing more is wanted of a request of ours.
+    End {
+        /// Its number.
+        number: u32,
+    },
     /// An acknowledgement up to here rode along: once it is known to have arrived, older ranges need no repeating.
     AckUpTo {
         /// The path it speaks of.

@@ -20,18 +20,24 @@ use crate::input::Origin;
 use crate::landing::Cursor;
 use crate::limits::{Limits, Settings, SettingsError};
 use crate::matching::Matcher;
+use crate::operate::{Operation, Request};
 use crate::path::{Path, PathRest, Standing};
 use crate::peer::{Active, Phase, Row, Rows, Seeded, make_id};
 use crate::pool::BytePool;
 use crate::post::{Outgoing, Parts};
+use crate::region::Regions;
 use crate::ring::Ring;
 use crate::sabotage::Saboteur;
+use crate::serve::Answer;
 use crate::siphash::siphash13_words;
 use crate::slab::{NONE, Slab};
 use crate::streams::Streams;
 use crate::turns::Queries;
 use crate::types::{Address, Identity, Instant, Locator, PeerId, Secret};
 use crate::wire;
+
+/// Tells a slot of `Endpoint::results` from one of `Endpoint::copied` where a frame names its pieces.
+pub(crate) const RESULT_BIT: u32 = 1 << 31;
 
 /// Spare active records kept, with their queues' memory.
 const SPARE_COUNT_MAX: usize = 64;
@@ -69,6 +75,17 @@ pub struct Endpoint {
     pub(crate) sends_by_number: HashMap<u64, u32, Seeded>,
     pub(crate) copied: BytePool,
 
+    /// One-sided operations of ours and the requests made of them (`operate`).
+    pub(crate) operations: Slab<Operation>,
+    pub(crate) requests: Slab<Request>,
+    pub(crate) requests_by_number: HashMap<u64, u32, Seeded>,
+    /// Memory exposed to peers, answers to their requests, and the bytes of these (`region`, `serve`).
+    pub(crate) regions: Regions,
+    pub(crate) answers: Slab<Answer>,
+    pub(crate) results: BytePool,
+    /// Requests of peers that are held, under way, or whose answers are not acknowledged.
+    pub(crate) served_count: u32,
+
     pub(crate) matcher: Matcher,
     pub(crate) receives: Slab<Receive>,
     pub(crate) arrivals: Slab<Arrival>,
@@ -103,6 +120,7 @@ pub struct Endpoint {
     pub(crate) accepted: Vec<Content>,
     /// Paths not yet shown by `poll_new_path`.
     pub(crate) new_paths: VecDeque<(u8, Locator)>,
+    pub(crate) path_news: VecDeque<PeerId>,
     /// One of these two may not be empty.
     pub(crate) has_news: bool,
     /// Peers not yet shown by `poll_new_locators`.
@@ -163,6 +181,13 @@ impl Endpoint {
             parts: Slab::default(),
             sends_by_number: HashMap::with_hasher(Seeded(fourth)),
             copied: BytePool::new(limits.copied_len_max),
+            operations: Slab::default(),
+            requests: Slab::default(),
+            requests_by_number: HashMap::with_hasher(Seeded(fourth)),
+            regions: Regions::new(fourth),
+            answers: Slab::default(),
+            results: BytePool::new(limits.result_len_max),
+            served_count: 0,
             matcher: Matcher::new(fourth),
             receives: Slab::default(),
             arrivals: Slab::default(),
@@ -185,6 +210,7 @@ impl Endpoint {
             wake_at: Instant::NEVER,
             accepted: Vec::new(),
             new_paths: VecDeque::new(),
+            path_news: VecDeque::new(),
             has_news: false,
             new_locators: VecDeque::new(),
             streams: Streams::new(fourth),
@@ -212,6 +238,7 @@ impl Endpoint {
         if let Some(row) = self.rows.find(&address.identity) {
             // A peer that introduced itself before its address was known here, or one that moved.
             let known = &mut self.rows[row];
+            known.is_named = true;
             if known.phase == Phase::Idle {
                 known.first_locator = address.locator;
                 // A secret it told us itself is better than none.
@@ -224,6 +251,7 @@ impl Endpoint {
         }
         let row = self.insert_row(address)?;
         self.rows[row].by_public_key = address.secret == Secret::PUBLIC;
+        self.rows[row].is_named = true;
         if address.identity == self.identity {
             self.join_self(row);
         }
@@ -267,6 +295,11 @@ impl Endpoint {
     /// Who a peer is.
     pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
         self.rows.get(peer.0).map(|row| row.identity)
+    }
+
+    /// Where the peer said it is, in its address: known also when no path leads there any more.
+    pub fn first_locator_of(&self, peer: PeerId) -> Option<Locator> {
+        self.rows.get(peer.0).map(|row| row.first_locator)
     }
 
     /// Whether the peer has verified itself and its association lives.
@@ -320,9 +353,17 @@ impl Endpoint {
         (self.held.used_len(), self.envelope_count)
     }
 
+    /// What peers' one-sided operations make us hold now: requests, bytes of answers.
+    pub fn served(&self) -> (u32, u64) {
+        (self.served_count, self.results.used_len())
+    }
+
     /// The bytes of a pooled piece of a frame's body.
     pub fn pooled(&self, slot: u32) -> &[u8] {
-        self.copied.bytes(slot)
+        match slot & RESULT_BIT {
+            0 => self.copied.bytes(slot),
+            _ => self.results.bytes(slot & !RESULT_BIT),
+        }
     }
 
     /// Changes how many frames one acknowledgement collects (EMP's knob), from 1 to 256.

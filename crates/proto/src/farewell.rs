@@ -38,8 +38,12 @@ impl Endpoint {
         }
         let until = now + self.settings.linger_ns;
         self.closing = Some(Closing { until, look_at: until });
-        let posted: Vec<u64> =
-            self.receives.iter().map(|(slot, _)| self.receives.key(slot)).collect();
+        let posted: Vec<u64> = self
+            .receives
+            .iter()
+            .filter(|(_, receive)| !receive.is_transfer)
+            .map(|(slot, _)| self.receives.key(slot))
+            .collect();
         self.cancel_receives(now, &posted, Failure::Closing);
         // Announced and not matched: nobody will.
         let announced: Vec<u32> = self
@@ -118,7 +122,8 @@ impl Endpoint {
             return;
         }
         let active = self.activate(row);
-        let waiting = self.actives[active].first != NONE
+        let is_busy = self.actives[active].side.as_ref().is_some_and(|side| side.is_busy());
+        let waiting = (self.actives[active].first != NONE || is_busy)
             && !self.saboteur.makes(Sabotage::GoodbyeBeforeAcceptance);
         if waiting {
             return;
@@ -138,7 +143,7 @@ impl Endpoint {
         // Answers that wait to be sent (to another's goodbye) are our last words.
         if late || (alone && self.replies.is_empty()) {
             // What was accepted was accepted, even if a goodbye went unheard.
-            let all_accepted = self.outgoing.len() == 0;
+            let all_accepted = self.outgoing.len() == 0 && self.operations.len() == 0;
             self.finish_closing(now, all_accepted);
         }
     }
@@ -217,6 +222,7 @@ impl Endpoint {
             self.refused.remove(at);
         }
         self.end_sends(row, failure);
+        self.end_operations(row, failure);
         self.end_arrivals(now, row, reason, failure);
         if let Some(reason) = reason {
             self.fail_directed(now, row, Failure::Gone(reason));

@@ -12,7 +12,7 @@ use crate::matching::EntryId;
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::types::{Instant, Memory, Place, ReqId};
-use crate::wire::{DONE_MATCHED, DONE_OK, MessageHead};
+use crate::wire::{DONE_MATCHED, DONE_OK, Lane, MessageHead};
 
 /// Holes a fragmented message may have; a sender that sends in order makes one per lost frame.
 pub(crate) const GAP_COUNT_MAX: usize = 512;
@@ -326,6 +326,9 @@ impl Endpoint {
     /// Every wanted byte is in the receive's memory.
     pub(crate) fn finish_arrival(&mut self, now: Instant, slot: u32) {
         let arrival = &self.arrivals[slot];
+        if arrival.lane != Lane::Message {
+            return self.finish_transfer(slot);
+        }
         let (row, message, envelope) = (arrival.row, arrival.message, arrival.envelope());
         let status = match (arrival.is_large, arrival.wants_match) {
             (true, _) => Some(DONE_OK),
@@ -415,7 +418,8 @@ impl Endpoint {
         if receive.entry.is_none() && receive.in_use_count == 0 && receive.is_full() {
             let req = ReqId(self.receives.key(slot));
             let receive = self.receives.remove(slot);
-            self.events.push_back(Event::Unlinked { req, user: receive.user, failure: None });
+            let (user, source) = (receive.user, receive.source);
+            self.events.push_back(Event::Unlinked { req, user, source, failure: None });
         }
     }
 

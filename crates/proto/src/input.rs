@@ -18,8 +18,8 @@ use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
 use crate::wire::{
-    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameError, FrameView, LONE, LONE_IMMEDIATE, LoneView,
-    Record,
+    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameError, FrameView, LONE, LONE_IMMEDIATE, Lane,
+    LoneView, Record,
 };
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
@@ -315,9 +315,9 @@ impl Endpoint {
                     self.on_ack(now, row, &ack);
                     Verdict::Accepted
                 }
-                Record::Data { message, offset } => {
+                Record::Data { lane, message, offset } => {
                     answer = answer.max(Answer::Soon);
-                    self.on_data(now, (row, link), message, offset, body, memory)
+                    self.on_data(now, (row, link), (lane, message), offset, body, memory)
                 }
                 Record::Check { .. } | Record::Pad | Record::Welcome(_) | Record::Hello(_) => {
                     Verdict::Accepted
@@ -329,7 +329,7 @@ impl Endpoint {
                 Record::Echo { .. } | Record::Reset { .. } => Verdict::Accepted,
                 other => {
                     answer = answer.max(Answer::Soon);
-                    self.on_notice(now, row, other, memory)
+                    self.on_notice(now, row, other, body, memory)
                 }
             };
             if verdict == Verdict::Refused {
@@ -347,10 +347,20 @@ impl Endpoint {
         now: Instant,
         row: u32,
         record: Record<'_>,
+        body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
         match record {
-            Record::Grant { message, offset, len } => self.on_grant(row, message, offset, len),
+            Record::Grant { lane: Lane::Message, message, offset, len } => {
+                self.on_grant(row, message, offset, len);
+            }
+            Record::Grant { lane, message, offset, len } => {
+                return self.on_supply_grant(row, lane, message, (offset, len));
+            }
+            Record::Request(head) => return self.on_request(now, row, &head, body, memory),
+            Record::Reply { number, status } => self.on_reply(row, number, status, body, memory),
+            Record::Replied { first, count } => self.on_replied(row, first, count),
+            Record::End { number } => return self.on_end(now, row, number, memory),
             Record::Done { message, status } => self.on_done(row, message, status),
             Record::Cancel { message } => return self.on_cancel(now, row, message, memory),
             Record::Refuse { message, order } => self.on_turn_notice(row, message, order, true),
@@ -384,8 +394,10 @@ impl Endpoint {
         let path = &mut active.paths[path_index];
         Self::learn_from_ack(now, path, acked, delay_ns, in_flight_before);
         let is_done = path.flight.is_empty();
-        if active.paths.len() > 1 {
-            active.learn_rate(now, path_index, acked.bytes);
+        let is_one_of_several = active.paths.len() > 1;
+        let has_more = is_one_of_several && active.learn_rate(now, path_index, acked.bytes);
+        if is_one_of_several && core::mem::take(&mut active.contest.has_news) {
+            self.tell_path_news(row);
         }
         if !is_done {
             if self.rows[row].phase == Phase::Joined
@@ -399,7 +411,7 @@ impl Endpoint {
         }
         let active = &self.actives[self.rows[row].active];
         self.may_train |= !active.granted.is_empty();
-        if active.has_content() || !active.granted.is_empty() {
+        if has_more || active.has_content() || !active.granted.is_empty() {
             self.make_ready(row); // what waited for window or credit
         }
     }
@@ -479,6 +491,8 @@ impl Endpoint {
             }
             Content::Grant { slot, serial, .. } => self.on_grant_settled(slot, serial),
             Content::Cancel { .. } => self.actives[self.rows[row].active].cancel_count -= 1,
+            Content::Reply { slot, serial } => self.on_reply_acked(slot, serial),
+            Content::Replied { count, .. } => self.on_replied_acked(row, count),
             Content::AckUpTo { path, largest } => {
                 let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
                 path.received.forget_below(largest.saturating_sub(REORDER_SLACK));
@@ -536,8 +550,12 @@ impl Endpoint {
                     self.notify(row, content);
                 }
             }
+            Content::Request { slot, serial } => self.on_request_lost(row, slot, serial),
             Content::Done { .. }
             | Content::Cancel { .. }
+            | Content::Reply { .. }
+            | Content::Replied { .. }
+            | Content::End { .. }
             | Content::StreamCredit
             | Content::Goodbye => self.notify(row, content),
             Content::Void
@@ -597,11 +615,11 @@ impl Endpoint {
 }
 
 impl Active {
-    /// One of several paths was acknowledged something.
+    /// One of several paths was acknowledged something. True: there is more to send than there was.
     #[inline(never)]
-    fn learn_rate(&mut self, now: Instant, index: usize, len: u64) {
+    fn learn_rate(&mut self, now: Instant, index: usize, len: u64) -> bool {
         let path = &mut self.paths[index];
         path.rate.on_acked(now, len, !path.flight.is_empty(), &path.rtt);
-        self.choose_main();
+        self.on_turn_acked(now, index, len) | self.on_measured(now)
     }
 }

@@ -208,8 +208,8 @@ impl Endpoint {
         let room = gap.1.min(progress.granted_to).checked_sub(offset)?;
         let payload_len = u16::try_from(landing.payload_len).ok().filter(|&len| len > 0)?;
         let last_len = u16::try_from(last_len).ok().filter(|&len| len <= payload_len)?;
-        let mut train =
-            TrainRepr { header, message: arrival.message, offset, payload_len, last_len, count };
+        let (lane, message) = (arrival.lane, arrival.message);
+        let mut train = TrainRepr { header, lane, message, offset, payload_len, last_len, count };
         if train.len_of(count) > room {
             train.count = (room / u64::from(payload_len)) as usize;
             train.last_len = payload_len;

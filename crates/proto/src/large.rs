@@ -5,7 +5,7 @@
 //! Every notice is content and is repeated until acknowledged; beside that, a granted range that does not come for
 //! long is granted again, so that no single lost thought can stop a transfer.
 
-use crate::arrival::{Verdict, number_key};
+use crate::arrival::{Verdict, lane_key, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::landing::Cursor;
@@ -15,13 +15,13 @@ use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::types::{Instant, Memory};
-use crate::wire::{CHECK_HEAD_LEN, DATA_HEAD_LEN, DONE_CANCELLED, HEADER_LEN};
+use crate::wire::{CHECK_HEAD_LEN, DATA_HEAD_LEN, DONE_CANCELLED, HEADER_LEN, Lane};
 
 /// A granted range that did not come for this many probe times is granted again (PROTOCOL §8.5).
 const REGRANT_PROBES: u64 = 4;
 /// Pieces a granted message may be in before further grants are ignored (they will be repeated): only a peer that means
 /// harm grants byte by byte.
-const GRANT_PIECE_COUNT_MAX: usize = 4096;
+pub(crate) const GRANT_PIECE_COUNT_MAX: usize = 4096;
 /// Ranges granted again at once.
 const REGRANT_COUNT_MAX: usize = 8;
 
@@ -137,7 +137,13 @@ impl Endpoint {
         while let Some(slot) = self.grants.next() {
             let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
             let data_len = self.data_len(row);
-            let wanted = self.grant_len(data_len).min(self.grants.remaining_of(slot));
+            let (usual, rest) = (self.grant_len(slot, data_len), self.grants.remaining_of(slot));
+            // A rest that is little more than a grant is not worth one of its own.
+            let wanted = if self.has_free_grants(slot) && rest < usual + usual / 2 {
+                rest
+            } else {
+                usual.min(rest)
+            };
             let room = self.grants.room(slot);
             if room < wanted.min(data_len) {
                 break; // less than a frame: wait until more has arrived
@@ -169,6 +175,10 @@ impl Endpoint {
         // By products, not quotients: this is asked for every frame.
         let settings = &self.settings;
         let (grant_len, ahead_len) = match settings.grant_len {
+            _ if self.has_free_grants(slot) => {
+                let len = u64::from(settings.grant_free_len);
+                (len, len)
+            }
             0 => (
                 u64::from(settings.grant_packets) * data_len,
                 u64::from(settings.grant_ahead) * data_len,
@@ -179,9 +189,18 @@ impl Endpoint {
         self.grants.set_ready(slot, open <= open_max);
     }
 
+    /// What is granted to its sender waits there: grants may be long (PROTOCOL §8.2).
+    #[inline]
+    fn has_free_grants(&self, slot: u32) -> bool {
+        self.settings.grant_free_len > 0 && self.grants.is_free(slot)
+    }
+
     /// Bytes of a grant for frames with this much payload: whole frames, and whole trains of them.
-    fn grant_len(&self, data_len: u64) -> u64 {
+    fn grant_len(&self, slot: u32, data_len: u64) -> u64 {
         let settings = &self.settings;
+        if self.has_free_grants(slot) {
+            return (u64::from(settings.grant_free_len) / data_len).max(1) * data_len;
+        }
         if settings.grant_len == 0 {
             return u64::from(settings.grant_packets) * data_len;
         }
@@ -196,12 +215,12 @@ impl Endpoint {
         &mut self,
         now: Instant,
         (row, link): (u32, u8),
-        message: u32,
+        (lane, message): (Lane, u32),
         offset: u64,
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
-        let Some(slot) = self.large_arrival(row, message) else { return Verdict::Accepted };
+        let Some(slot) = self.large_arrival(row, lane, message) else { return Verdict::Accepted };
         let progress = &self.progress[self.arrivals[slot].progress];
         if offset.checked_add(body.len() as u64).is_none_or(|end| end > progress.granted_to) {
             self.counters.frames_malformed += 1;
@@ -227,8 +246,8 @@ impl Endpoint {
         verdict
     }
 
-    fn large_arrival(&self, row: u32, message: u32) -> Option<u32> {
-        let slot = *self.by_number.get(&number_key(row, message))?;
+    fn large_arrival(&self, row: u32, lane: Lane, message: u32) -> Option<u32> {
+        let slot = *self.by_number.get(&lane_key(lane, row, message))?;
         self.arrivals[slot].takes_data().then_some(slot)
     }
 

@@ -12,7 +12,8 @@
 //!
 //! Reading order: [`wire`] (what a frame looks like), `endpoint` (what an endpoint is made of), `input` (a frame
 //! arrives), `arrive`, `fill` (a message finds its receive), `large` (grants), `output` (a frame leaves), `train` and
-//! `landing` (the same for data, many frames at once), `contact` (how strangers become peers), `turns` (refusal, recall,
+//! `landing` (the same for data, many frames at once), `operate`, `serve`, `region`, `transfer`, `atomic` (one-sided
+//! operations), `contact` (how strangers become peers), `turns` (refusal, recall,
 //! query), `clock` (timers).
 #![no_std]
 #![forbid(unsafe_code)]
@@ -26,10 +27,12 @@ mod ack;
 mod api;
 mod arrival;
 mod arrive;
+mod atomic;
 mod choice;
 mod clock;
 mod contact;
 mod content;
+mod contest;
 mod endpoint;
 mod farewell;
 mod fill;
@@ -41,6 +44,7 @@ mod large;
 mod limits;
 mod lone;
 pub mod matching;
+mod operate;
 mod output;
 mod overflow;
 mod pairs;
@@ -50,15 +54,18 @@ mod pool;
 mod post;
 mod quick;
 mod rate;
+mod region;
 mod ring;
 mod rtt;
 mod sabotage;
 mod sent;
+mod serve;
 mod siphash;
 mod slab;
 mod streams;
 mod streams_out;
 mod train;
+mod transfer;
 mod turns;
 mod types;
 mod window;
@@ -68,15 +75,18 @@ mod wraps;
 
 pub use api::{
     Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
-    Opening, PathError, PathInfo, PathState, Payload, PeerError, Piece, PostError, RecvSpec,
-    SendSpec, Source, TxFrame, Use,
+    Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece, PostError,
+    RecvSpec, SendSpec, Source, TxFrame, Use, Way,
 };
+pub use atomic::{AtomicOp, Datatype};
 pub use endpoint::Endpoint;
 pub use gaps::GapSet;
 pub use landing::Landing;
 pub use limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};
 pub use lone::Lone;
+pub use operate::{AtomicSpec, GetSpec, PutSpec, REQUEST_LEN_MAX, Remote, atomic_len_max};
 pub use pairs::PATH_COUNT_MAX;
+pub use region::{Access, Denial, ExposeError, Permitted, RegionId, RegionSpec};
 pub use sabotage::Sabotage;
 pub use streams::{StreamBreak, StreamFront, StreamInfo};
 pub use streams_out::StreamError;

@@ -22,6 +22,10 @@ pub struct Limits {
     pub copied_len_max: u64,
     /// Granted bytes not yet arrived, all senders together (PROTOCOL §8.3).
     pub grant_len_max: u64,
+    /// Requests of one-sided operations that are held, under way or whose answers are not acknowledged, all peers together.
+    pub request_count_max: u32,
+    /// Bytes of such answers.
+    pub result_len_max: u64,
     /// Bytes of streams that were sent here and not read yet, of one sender (PROTOCOL §12.3).
     pub stream_len_max: u64,
 }
@@ -34,6 +38,8 @@ impl Default for Limits {
             peer_count_max: 1 << 20,
             copied_len_max: 16 << 20,
             grant_len_max: 160 << 10,
+            request_count_max: 1 << 16,
+            result_len_max: 4 << 20,
             stream_len_max: 256 << 10,
         }
     }
@@ -63,6 +69,8 @@ pub struct Settings {
     pub grant_ahead_len: u32,
     /// With `grant_len`: bytes that links send in one go; a grant is whole trains if it can.
     pub grant_train_len: u32,
+    /// Bytes per grant where a link that never loses a frame leads to the sender, and as many again ahead; 0: as elsewhere.
+    pub grant_free_len: u32,
     /// Grants open per message: MX's 4.
     pub grants_in_flight: u32,
     /// Who is granted next.
@@ -100,6 +108,7 @@ impl Default for Settings {
             grant_len: 0,
             grant_ahead_len: 0,
             grant_train_len: 0,
+            grant_free_len: 0,
             grants_in_flight: 4,
             grant_policy: GrantPolicy::SmallestFirst,
             ack_every: 8,
@@ -169,7 +178,7 @@ impl Limits {
     /// Checks what the rest of the code relies on: progress must be possible within the limits.
     pub fn check(&self, settings: &Settings) -> Result<(), SettingsError> {
         let frame = u64::from(settings.frame_len_max);
-        let rules: [(&'static str, bool, &'static str); 5] = [
+        let rules: [(&'static str, bool, &'static str); 7] = [
             (
                 "held_len_max",
                 self.held_len_max >= u64::from(settings.eager_len_max).max(frame),
@@ -178,6 +187,12 @@ impl Limits {
             ("envelope_count_max", self.envelope_count_max >= 4, "at least 4"),
             ("peer_count_max", (1..1 << 24).contains(&self.peer_count_max), "1 to 16777215"),
             ("grant_len_max", self.grant_len_max >= frame, "at least a frame"),
+            ("request_count_max", self.request_count_max >= 1, "at least 1"),
+            (
+                "result_len_max",
+                self.result_len_max >= crate::operate::REQUEST_LEN_MAX as u64,
+                "at least 1024",
+            ),
             ("stream_len_max", self.stream_len_max >= 1024, "at least 1024"),
         ];
         match rules.iter().find(|(_, holds, _)| !holds) {

@@ -9,7 +9,7 @@ use crate::ack::PAIR_COUNT_MAX;
 use crate::api::{Piece, Source, TxFrame};
 use crate::contact::{Reply, ReplyRecord};
 use crate::content::Content;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, RESULT_BIT};
 use crate::gaps::GapSet;
 use crate::limits::FRAME_LEN_FLOOR;
 use crate::peer::{NO_MESSAGE, Notice, Phase};
@@ -170,6 +170,8 @@ impl Endpoint {
         path.challenge_sent_at = now;
         path.challenge_count += 1;
         path.challenge_at = now + pause_ns;
+        let is_given_up = path.is_hopeless();
+        let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
         start(tx, path.link, &path.locator, this.secret);
         let header =
@@ -181,6 +183,9 @@ impl Endpoint {
             writer.pad(pad_len as u16);
             tx.body.push(Piece { source: Source::Zero, len: pad_len as u32 });
             tx.body_len = pad_len;
+        }
+        if is_given_up {
+            self.tell_path_news(row);
         }
         self.arm(now + pause_ns, row);
         true
@@ -222,7 +227,9 @@ impl Endpoint {
                     self.ask_blindly(now, active, index);
                 }
             }
-            self.write_notices(row, index, &mut frame);
+            self.write_notices(now, row, index, &mut frame);
+        } else {
+            self.write_requests(now, row, index, &mut frame);
         }
         self.write_ping(now, row, index, &mut frame);
         self.write_messages(row, index, &mut frame);
@@ -365,14 +372,28 @@ impl Endpoint {
     }
 
     /// Notices, oldest first. They need no window (PROTOCOL §10.1).
-    fn write_notices(&mut self, row: u32, index: usize, frame: &mut Frame<'_>) {
+    fn write_notices(&mut self, now: Instant, row: u32, index: usize, frame: &mut Frame<'_>) {
         let active = self.rows[row].active;
+        let mut has_asked = false;
         while let Some(&notice) = self.actives[active].control.front() {
-            if frame.room() < wire::FOUND_HEAD_LEN {
+            if frame.room() < self.notice_len(&notice) {
                 return;
             }
             self.actives[active].control.pop_front();
             let content = match notice {
+                Notice::Requests if has_asked => {
+                    self.actives[active].control.push_back(notice);
+                    return;
+                }
+                Notice::Requests => {
+                    has_asked = true;
+                    if self.write_requests(now, row, index, frame) {
+                        self.actives[active].side_mut().is_queued = false;
+                    } else {
+                        self.actives[active].control.push_back(notice); // behind what needs no window
+                    }
+                    None
+                }
                 Notice::Found(found) => {
                     frame.writer.found(&found);
                     Some(Content::Found)
@@ -383,6 +404,18 @@ impl Endpoint {
             if let Some(content) = content {
                 self.actives[active].paths[index].flight.add(content);
             }
+        }
+    }
+
+    /// Room a notice needs at most.
+    fn notice_len(&self, notice: &Notice) -> usize {
+        match *notice {
+            Notice::Content(Content::Reply { slot, serial })
+                if self.answers.holds(slot, serial) =>
+            {
+                wire::REPLY_HEAD_LEN + usize::from(self.answers[slot].len)
+            }
+            _ => wire::FOUND_HEAD_LEN,
         }
     }
 
@@ -404,10 +437,21 @@ impl Endpoint {
                 if !self.arrivals.holds(slot, serial) || self.arrivals[slot].progress == NONE {
                     return None;
                 }
-                frame.writer.grant(self.arrivals[slot].message, offset, u64::from(len));
+                let arrival = &self.arrivals[slot];
+                frame.writer.grant(arrival.lane, arrival.message, offset, u64::from(len));
             }
             Content::Done { message, status } => frame.writer.done(message, status),
             Content::Cancel { message } => frame.writer.cancel(message),
+            Content::Reply { slot, serial } => {
+                let answer = self.answers.get(slot).filter(|_| self.answers.holds(slot, serial))?;
+                frame.writer.reply(answer.number, answer.status, answer.len);
+                if answer.len > 0 {
+                    let slot = answer.result | RESULT_BIT;
+                    frame.push_body(Source::Pool { slot, offset: 0 }, answer.len.into());
+                }
+            }
+            Content::Replied { first, count } => frame.writer.replied(first, count),
+            Content::End { number } => frame.writer.end(number),
             Content::Turn { .. } => {
                 // Always the newest word on the matter.
                 let this = &self.rows[row];
@@ -437,9 +481,13 @@ impl Endpoint {
         let path = &mut active.paths[index];
         if path.probe_now {
             path.probe_now = false;
+            let is_silent = !core::mem::take(&mut path.is_refresh);
             active.ping = false;
             let locators = self.locators.len();
-            if joined && frame.room() >= wire::hello_head_len(locators) + wire::PING_HEAD_LEN {
+            if is_silent
+                && joined
+                && frame.room() >= wire::hello_head_len(locators) + wire::PING_HEAD_LEN
+            {
                 // Who has forgotten us will answer this Hello with a Challenge (PROTOCOL §3.8).
                 let nonce = self.draw();
                 self.actives[self.rows[row].active].contact.nonce = nonce;
@@ -527,7 +575,9 @@ impl Endpoint {
             if room < PIECE_LEN_MIN && !frame.is_fresh() {
                 return false;
             }
-            (0, (room as u64).min(send.total))
+            // Where nothing is lost a grant comes soon, and what it asks for is not copied on its way (PROTOCOL §8.1).
+            let len = if active.paths[index].is_reliable { 0 } else { room as u64 };
+            (0, len.min(send.total))
         } else {
             head.class = Class::Fragment;
             let Some(room) = room.checked_sub(wire::fragment_head_len(has_immediate)) else {
@@ -541,7 +591,8 @@ impl Endpoint {
             }
             if send.parts == NONE {
                 let unsent = GapSet::whole(send.total);
-                let parts = self.parts.insert(Parts { unacked: unsent.clone(), unsent });
+                let unacked = unsent.clone();
+                let parts = self.parts.insert(Parts { unacked, unsent, ..Parts::default() });
                 self.outgoing[slot].parts = parts;
             }
             (u64::MAX, room as u64)
@@ -604,14 +655,14 @@ impl Endpoint {
             }
             let room = frame.room() - wire::DATA_HEAD_LEN;
             let send = &mut self.outgoing[slot];
-            let unsent = &mut self.parts[send.parts].unsent;
+            let Parts { lane, base, unsent, .. } = &mut self.parts[send.parts];
             let Some((start, end)) = unsent.take_front(room as u64) else {
                 send.is_queued = false;
                 continue;
             };
             let len = (end - start) as u32;
-            frame.writer.data(send.message as u32, len as u16, start);
-            frame.push_body(send.source(start), len as usize);
+            frame.writer.data(*lane, send.message as u32, len as u16, start);
+            frame.push_body(send.source(*base + start), len as usize);
             active.paths[index].flight.add(Content::Data { slot, serial, offset: start, len });
             if unsent.is_empty() {
                 send.is_queued = false;
@@ -624,8 +675,8 @@ impl Endpoint {
 }
 
 /// A frame being filled.
-struct Frame<'a> {
-    writer: Writer<'a>,
+pub(crate) struct Frame<'a> {
+    pub(crate) writer: Writer<'a>,
     body: &'a mut alloc::vec::Vec<Piece>,
     body_len: usize,
     frame_len: usize,
@@ -638,7 +689,7 @@ impl Frame<'_> {
         self.writer.len() + self.body_len
     }
 
-    fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.frame_len.saturating_sub(self.len())
     }
 
@@ -651,7 +702,7 @@ impl Frame<'_> {
         self.writer.len() <= self.bare_len
     }
 
-    fn push_body(&mut self, source: Source, len: usize) {
+    pub(crate) fn push_body(&mut self, source: Source, len: usize) {
         if len > 0 {
             self.body.push(Piece { source, len: len as u32 });
             self.body_len += len;

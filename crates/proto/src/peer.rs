@@ -12,7 +12,9 @@ use core::hash::{BuildHasher, Hasher};
 use hashbrown::HashMap;
 
 use crate::content::Content;
+use crate::contest::Contest;
 use crate::path::{Path, PathRest};
+use crate::serve::Side;
 use crate::slab::NONE;
 use crate::types::{Identity, Instant, Locator, Secret};
 
@@ -63,6 +65,9 @@ pub(crate) struct Row {
     pub(crate) message_out: u64,
     /// Number of the next message whose turn it is to be matched.
     pub(crate) message_in: u64,
+    /// Numbers of the next request of ours, and of the next one of the peer that is carried out (PROTOCOL §11.1).
+    pub(crate) request_out: u64,
+    pub(crate) request_in: u64,
     /// As a receiver: messages from here on are refused.
     pub(crate) refused_from: u64,
     /// As a sender: messages from here on are held back.
@@ -90,6 +95,8 @@ pub(crate) struct Row {
     pub(crate) version: u8,
     pub(crate) phase: Phase,
     pub(crate) in_use: bool,
+    /// The application named it; else it introduced itself.
+    pub(crate) is_named: bool,
     pub(crate) has_helper: bool,
     pub(crate) is_ready: bool,
     /// While it is ready: the row whose turn is next, or NONE.
@@ -140,6 +147,13 @@ pub(crate) struct Active {
     pub(crate) idle_since: Instant,
     /// When an acknowledgement that goes another way than its packet came may ask again whether its own way lives.
     pub(crate) blind_ping_at: Instant,
+    /// Links over one card: who carries data.
+    pub(crate) contest: Contest,
+    /// When, and after how many acknowledgements, the round trips of paths with little traffic are asked for again.
+    pub(crate) refresh_at: Instant,
+    pub(crate) refresh_countdown: u32,
+    /// One-sided operations, if there were any.
+    pub(crate) side: Option<Box<Side>>,
 }
 
 /// First contact under way.
@@ -178,6 +192,8 @@ pub(crate) enum Notice {
     Found(crate::wire::FoundRepr),
     /// A query: its number; what it asks stands in the endpoint's list.
     Query(u32),
+    /// Requests of one-sided operations wait to be written. Unlike notices they need window.
+    Requests,
 }
 
 impl Active {
@@ -205,6 +221,10 @@ impl Active {
             refused_need: 0,
             idle_since: Instant(0),
             blind_ping_at: Instant(0),
+            contest: Contest::default(),
+            refresh_at: Instant(0),
+            refresh_countdown: 0,
+            side: None,
         }
     }
 
@@ -228,6 +248,7 @@ impl Active {
             && self.control.is_empty()
             && !self.welcome
             && !self.ping
+            && self.side.as_ref().is_none_or(|side| side.is_idle())
             && self.paths.iter().all(|path| path.flight.is_empty() && path.ack_pending_count == 0)
     }
 }
@@ -392,6 +413,8 @@ impl Row {
             ended_id: 0,
             message_out: 0,
             message_in: 0,
+            request_out: 0,
+            request_in: 0,
             refused_from: NO_MESSAGE,
             held_from: NO_MESSAGE,
             heard_at: Instant(0),
@@ -410,6 +433,7 @@ impl Row {
             version: 0,
             phase: Phase::Idle,
             in_use: false,
+            is_named: false,
             has_helper: true,
             is_ready: false,
             next_ready: NONE,
@@ -432,6 +456,8 @@ impl Row {
         self.incarnation = 0;
         self.message_out = 0;
         self.message_in = 0;
+        self.request_out = 0;
+        self.request_in = 0;
         self.refused_from = NO_MESSAGE;
         self.held_from = NO_MESSAGE;
         self.turn_sent = 0;

@@ -12,10 +12,11 @@ use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
 use crate::matching::EntryId;
+use crate::operate::OPERATION_BIT;
 use crate::peer::{Notice, Phase};
 use crate::slab::NONE;
 use crate::types::{BufId, Criteria, Instant, Memory, PeerId, ReqId, Space, Tag};
-use crate::wire::EagerRepr;
+use crate::wire::{EagerRepr, Lane};
 
 /// Where the payload of a send lies.
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +62,34 @@ pub(crate) struct Outgoing {
 }
 
 /// The bytes of an outgoing message that goes in several frames.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Parts {
+    /// Whose number it has.
+    pub(crate) lane: Lane,
+    /// Where in its memory it begins.
+    pub(crate) base: u64,
     /// To be sent: of an eager message what was never sent or lost; of a large one what was granted.
     pub(crate) unsent: GapSet,
     /// Not yet acknowledged (eager only).
     pub(crate) unacked: GapSet,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        let (unsent, unacked) = (GapSet::default(), GapSet::default());
+        Self { lane: Lane::Message, base: 0, unsent, unacked }
+    }
+}
+
+impl Bytes {
+    /// What is there from `offset` on.
+    #[inline(always)]
+    pub(crate) fn source(self, offset: u64) -> Source {
+        match self {
+            Self::User(buf) => Source::User { buf, offset },
+            Self::Pool(slot) => Source::Pool { slot, offset: offset as u32 },
+        }
+    }
 }
 
 impl Outgoing {
@@ -96,10 +119,7 @@ impl Outgoing {
 
     #[inline(always)]
     pub(crate) fn source(&self, offset: u64) -> Source {
-        match self.bytes {
-            Bytes::User(buf) => Source::User { buf, offset },
-            Bytes::Pool(slot) => Source::Pool { slot, offset: offset as u32 },
-        }
+        self.bytes.source(offset)
     }
 }
 
@@ -186,7 +206,7 @@ impl Endpoint {
     /// A row without an association gets one; a row at rest its active record.
     #[cold]
     #[inline(never)]
-    fn wake(&mut self, now: Instant, row: u32) {
+    pub(crate) fn wake(&mut self, now: Instant, row: u32) {
         if self.rows[row].phase == Phase::Idle {
             self.begin_contact(now, row);
         }
@@ -194,7 +214,7 @@ impl Endpoint {
     }
 
     #[inline(never)]
-    fn copy_payload(&mut self, bytes: &[u8]) -> Result<Bytes, PostError> {
+    pub(crate) fn copy_payload(&mut self, bytes: &[u8]) -> Result<Bytes, PostError> {
         let len_max = u64::from(self.settings.eager_len_max);
         if bytes.len() as u64 > len_max {
             return Err(PostError::TooLong { len_max });
@@ -400,6 +420,9 @@ impl Endpoint {
         if req.0 & SEND_BIT != 0 {
             return self.cancel_send(req);
         }
+        if req.0 & OPERATION_BIT != 0 {
+            return self.cancel_operation(req);
+        }
         match self.receives.lookup(req.0) {
             Some(slot) => {
                 self.cancel_receive(now, slot, Failure::Cancelled);
@@ -443,7 +466,7 @@ impl Endpoint {
                 placed_len: 0,
                 result: Err(failure),
             },
-            _ => Event::Unlinked { req, user, failure: Some(failure) },
+            _ => Event::Unlinked { req, user, source: receive.source, failure: Some(failure) },
         });
     }
 

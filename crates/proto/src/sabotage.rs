@@ -31,6 +31,10 @@ pub enum Sabotage {
     LossNeverDetected,
     /// Completes a large receive one frame early.
     DoneTooEarly,
+    /// Carries out a request again when its record arrives twice.
+    RequestCarriedOutAgain,
+    /// Does not ask who may do what with a region.
+    PermissionNotAsked,
 }
 
 impl Sabotage {

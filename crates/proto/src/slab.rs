@@ -10,7 +10,7 @@ use core::ops::{Index, IndexMut};
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Serials have 31 bits: the highest bit of a key is free for whoever hands keys out.
-const SERIAL_MASK: u32 = u32::MAX >> 1;
+const SERIAL_MASK: u32 = u32::MAX >> 2;
 
 #[derive(Debug)]
 struct Slot<T> {

@@ -10,10 +10,10 @@ use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::path::Path;
 use crate::peer::{Active, Phase};
-use crate::post::Bytes;
+use crate::post::{Bytes, Parts};
 use crate::slab::NONE;
 use crate::types::{BufId, Instant, Locator};
-use crate::wire::{self, DATA_FRAME_HEAD_LEN, Header, TrainRepr};
+use crate::wire::{self, DATA_FRAME_HEAD_LEN, Header, Lane, TrainRepr};
 
 /// Frames to send, one behind the other: heads as bytes, sealed, and payload to gather between them. Made once by the
 /// driver and used again.
@@ -67,6 +67,9 @@ struct Plan {
     serial: u32,
     path: usize,
     buf: BufId,
+    /// Where in it the message begins.
+    base: u64,
+    lane: Lane,
     message: u32,
     start: u64,
     /// Payload in all.
@@ -137,7 +140,7 @@ impl Endpoint {
         }
         let send = &mut self.outgoing[slot];
         let Bytes::User(buf) = send.bytes else { return None };
-        let unsent = &self.parts[send.parts].unsent;
+        let &Parts { lane, base, ref unsent, .. } = &self.parts[send.parts];
         let Some((start, end)) = unsent.first_gap() else {
             send.is_queued = false;
             active.granted.pop_front();
@@ -161,6 +164,8 @@ impl Endpoint {
             serial,
             path: path_index,
             buf,
+            base,
+            lane,
             message: send.message as u32,
             start,
             len: (end - start).min(count * payload_len),
@@ -184,6 +189,7 @@ impl Endpoint {
                 path: plan.path as u8,
                 form: this.version,
             },
+            lane: plan.lane,
             message: plan.message,
             offset: plan.start,
             payload_len,
@@ -193,7 +199,7 @@ impl Endpoint {
         wire::write_train(&mut train.heads, &repr, this.secret, self.train_checks);
         (train.link, train.to) = (path.link, path.locator);
         (train.head_len, train.count) = (DATA_FRAME_HEAD_LEN, repr.count);
-        (train.buf, train.offset) = (plan.buf, plan.start);
+        (train.buf, train.offset) = (plan.buf, plan.base + plan.start);
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
 
         self.take_granted(row, plan);

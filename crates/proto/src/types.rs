@@ -232,6 +232,17 @@ pub trait Memory {
     /// Puts `bytes` at `to`. The range was posted by the application for this.
     fn place(&mut self, to: Place, bytes: &[u8]);
 
+    /// Shows `change` the `len` bytes at `at`, which are elements of `width` bytes, and puts back what it makes of them if it
+    /// says so. The range was exposed by the application for this. Where the machine can, each element is read in one piece
+    /// and written in one piece.
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    );
+
     /// CRC32C of `bytes`, continuing from `crc` (0 at the start).
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32;
 

@@ -16,13 +16,14 @@
 //! `FrameView::validate` cuts the frame into records by the shapes of their kinds and asks whether each makes sense.
 //! `FrameView::records` cuts in the same way and decodes. Nothing is allocated and nothing panics, whatever the bytes are.
 //!
-//! `layout` has the offsets and lengths, `record` and `contact` what records say, `read` and `write` the general way from
+//! `layout` has the offsets and lengths, `record`, `request` and `contact` what records say, `read` and `write` the general way from
 //! bytes to records and back, `usual` the straight way for the commonest frames, `train` the one for large messages.
 
 mod contact;
 mod layout;
 mod read;
 mod record;
+mod request;
 #[cfg(test)]
 mod tests;
 mod train;
@@ -33,6 +34,7 @@ pub use contact::{HelloRepr, HelloView, WelcomeRepr, WelcomeView};
 pub use layout::*;
 pub use read::{FrameError, FrameView, Records};
 pub use record::{AckRepr, AckView, Class, EagerRepr, FoundRepr, MessageHead, Record};
+pub use request::{Action, RequestHead};
 pub(crate) use train::train_checks_anywhere;
 pub use train::{
     DATA_FRAME_HEAD_LEN, TrainChecks, TrainRepr, TrainSeed, agreeing_count, first_header,

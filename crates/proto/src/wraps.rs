@@ -22,6 +22,16 @@ impl Memory for Ram {
         let at = to.offset as usize;
         self.0[to.buf.0 as usize][at..at + bytes.len()].copy_from_slice(bytes);
     }
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        _width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        let start = at.offset as usize;
+        change(&mut self.0[at.buf.0 as usize][start..start + len]);
+    }
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         bytes.iter().fold(crc, |sum, &byte| sum.rotate_left(3) ^ u32::from(byte))
     }

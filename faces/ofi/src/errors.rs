@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int};
 
 use packhorse::Error;
-use packhorse::raw::{Failure, GoneReason, PostError, Trouble};
+use packhorse::raw::{Denial, Failure, GoneReason, PostError, Trouble};
 
 use crate::abi::code;
 
@@ -23,6 +23,9 @@ pub(crate) fn code_of(error: &Error) -> c_int {
         Error::TooManySegments { .. } | Error::TooLongToCopy { .. } => libc::EMSGSIZE,
         Error::PoolFull => libc::EAGAIN,
         Error::ReadOnly => libc::EACCES,
+        Error::Denied { .. } => libc::EKEYREJECTED,
+        Error::BadAtomic => libc::EOPNOTSUPP,
+        Error::KeyInUse => code::ENOKEY,
         Error::TimedOut { .. } => libc::ETIMEDOUT,
         // `Error` is open to new kinds; outside its crate a last arm is needed.
         _ => libc::EIO,
@@ -36,6 +39,7 @@ pub(crate) fn refusal_code(error: PostError) -> c_int {
         PostError::UnknownPeer | PostError::UnknownHandle => libc::EINVAL,
         PostError::PoolFull => libc::EAGAIN,
         PostError::TooLong { .. } => libc::EMSGSIZE,
+        PostError::BadAtomic => libc::EOPNOTSUPP,
     }
 }
 
@@ -55,6 +59,13 @@ pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
                 GoneReason::Died => (libc::ECONNRESET, 9),
                 GoneReason::Silent => (libc::ETIMEDOUT, 10),
                 GoneReason::Version => (libc::EPROTO, 11),
+            },
+            Failure::Denied(denial) => match denial {
+                Denial::NoKey => (libc::EKEYREJECTED, 14),
+                Denial::Range => (libc::EKEYREJECTED, 15),
+                Denial::Access => (libc::EACCES, 16),
+                Denial::Operation => (libc::EOPNOTSUPP, 17),
+                Denial::Withdrawn => (libc::EKEYREVOKED, 18),
             },
         },
     }
@@ -82,6 +93,11 @@ pub(crate) fn explanation(reason: c_int) -> &'static CStr {
         11 => c"the peer speaks no version of the protocol that this one speaks",
         TRUNCATED => c"the message was longer than the buffer; what fits was received",
         NO_MESSAGE => c"no such message has arrived",
+        14 => c"the peer exposes no memory under this key to this endpoint",
+        15 => c"the range is not inside the memory the peer exposes under this key",
+        16 => c"the peer does not expose the memory under this key for that",
+        17 => c"the peer knows no such operation",
+        18 => c"the peer withdrew the memory meanwhile",
         _ => c"unknown reason",
     }
 }

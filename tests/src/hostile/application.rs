@@ -1,11 +1,12 @@
 //! What the application does, as the script says: posts, cancels, probes, claims, parts.
 
 use packhorse_proto::{
-    Claim, Criteria, List, Payload, PostError, RecvSpec, ReqId, SendSpec, Space, Tag, Use,
+    Access, AtomicOp, AtomicSpec, Claim, Criteria, Datatype, Endpoint, GetSpec, List, Payload,
+    Permitted, PostError, PutSpec, RecvSpec, RegionSpec, Remote, ReqId, SendSpec, Space, Tag, Use,
 };
 
 use super::{Party, World};
-use crate::ledger::Purpose;
+use crate::ledger::{Ledger, Purpose};
 use crate::script::Script;
 
 /// Requests a script may post; posts are the application's own and unbounded, but a script should end.
@@ -15,6 +16,20 @@ const LENS: [u64; 12] =
     [0, 1, 8, 100, 1_400, 1_450, 3_000, 5_000, 20_000, 70_000, 1 << 33, u64::MAX];
 /// Ignore bits: none, Open MPI's, MPICH's, a wildcard.
 const IGNORES: [u64; 5] = [0, 1 << 32, 3 << 54, 0x7FFF_FFFF, u64::MAX];
+
+/// Keys of what everybody exposes; the last is nobody's.
+pub(super) const KEYS: [u64; 3] = [7, 8, 9];
+
+/// Memory for peers: some for everything, and more than anybody has, to be read by those who are named.
+pub(super) fn expose(endpoint: &mut Endpoint, ledger: &mut Ledger) {
+    let regions =
+        [(70_000, Access::ALL, Permitted::Any), (u64::MAX, Access::READ, Permitted::Named)];
+    for (key, (len, access, permitted)) in KEYS.into_iter().zip(regions) {
+        let buf = ledger.lend(Purpose::Exposed, len);
+        let spec = RegionSpec { key, buf, len, access, permitted, user: buf.0 };
+        endpoint.expose(spec).expect("keys differ");
+    }
+}
 
 /// Mostly the same space, or hardly anything would match.
 fn space(script: &mut Script<'_>) -> Space {
@@ -100,6 +115,55 @@ impl World {
         self.tell(|| {
             format!("party {at} posts a send to {peer:?}, {tag:?}, {len} bytes, {buf:?}: {req:?}")
         });
+        self.post_count += 1;
+    }
+
+    /// A one-sided operation.
+    pub(super) fn operate(&mut self, at: usize, script: &mut Script<'_>) {
+        if self.post_count > REQUEST_COUNT_MAX {
+            return;
+        }
+        let now = self.now;
+        let party = &mut self.parties[at];
+        let (len, flags) = (script.pick(&LENS), script.byte());
+        let (key, offset) = (script.pick(&KEYS), script.pick(&[0, 3, 69_000, 70_000, u64::MAX]));
+        let remote = Remote { peer: party.peer(script), key, offset };
+        let copied = [0x5A; 2_000];
+        let copied = &copied[..len.min(2_000) as usize];
+        let (purpose, lent_len) = match flags & 3 {
+            0 => (Purpose::Send, len),
+            1 => (Purpose::Receive, len),
+            2 => (Purpose::Send, 0),
+            _ => (Purpose::Receive, 8),
+        };
+        let buf = party.ledger.lend(purpose, lent_len);
+        let immediate = (flags & 4 != 0).then_some(5);
+        let user = buf.0;
+        let endpoint = &mut party.endpoint;
+        let req = match flags & 3 {
+            0 | 2 => {
+                let payload = match flags & 3 {
+                    0 => Payload::InPlace { buf, len },
+                    _ => Payload::Copied(copied),
+                };
+                endpoint.put(now, PutSpec { to: remote, payload, immediate, user })
+            }
+            1 => endpoint.get(now, GetSpec { from: remote, buf, len, user }),
+            _ => {
+                let op = script.pick(&AtomicOp::ALL);
+                let operands = [1; 8];
+                let (operand, compare) = (
+                    if op.writes() { &operands[..] } else { &[] },
+                    if op.compares() { &operands[..] } else { &[] },
+                );
+                let (datatype, result) = (Datatype::U64, (flags & 8 != 0).then_some(buf));
+                let at = remote;
+                let spec = AtomicSpec { at, op, datatype, len: 8, operand, compare, result, user };
+                endpoint.atomic(now, spec)
+            }
+        };
+        party.ledger.posted(buf, req.ok());
+        self.tell(|| format!("party {at} operates on {remote:?}, {len} bytes, {buf:?}: {req:?}"));
         self.post_count += 1;
     }
 

@@ -4,8 +4,8 @@
 //! them, or numbers near them, where the protocol would believe them most.
 
 use packhorse_proto::wire::{
-    AckRepr, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr,
-    MessageHead, Record, VERSION, WelcomeRepr, Writer, seal, wants_crc,
+    AckRepr, Action, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr,
+    Lane, MessageHead, Record, RequestHead, VERSION, WelcomeRepr, Writer, seal, wants_crc,
 };
 use packhorse_proto::{Address, Locator, Secret, Space, Tag};
 
@@ -166,15 +166,20 @@ impl Mallory {
         secret: Secret,
         script: &mut Script<'_>,
     ) {
-        let kind = script.below(24);
+        let kind = script.below(27);
         match kind {
             0..=2 => write_ack(writer, script),
             3..=6 => write_message(writer, body, script),
-            7..=8 => writer.grant(message(script), script.wide(), script.wide().min(1 << 40)),
+            7..=8 => writer.grant(
+                lane(script),
+                message(script),
+                script.wide(),
+                script.wide().min(1 << 40),
+            ),
             9..=10 => {
                 let len = script.half() % 1_000;
                 body.resize(body.len() + usize::from(len), 0xEE);
-                writer.data(message(script), len, script.wide());
+                writer.data(lane(script), message(script), len, script.wide());
             }
             11 => writer.done(message(script), script.byte() & 3),
             12 => writer.cancel(message(script)),
@@ -198,12 +203,21 @@ impl Mallory {
             20 => self.write_welcome(writer, secret, script),
             21 => writer.reset(self.number(script)),
             22 => writer.goodbye(message(script)),
+            23..=24 => write_request(writer, body, script),
             _ => self.write_rest(writer, body, script),
         }
     }
 
     fn write_rest(&self, writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Script<'_>) {
-        match script.below(5) {
+        match script.below(9) {
+            5 => write_request(writer, body, script),
+            6 => {
+                let len = script.half() % 1_100;
+                body.resize(body.len() + usize::from(len), 0xCC);
+                writer.reply(message(script), script.byte() & 7, len);
+            }
+            7 => writer.replied(message(script), script.half().max(1)),
+            8 => writer.end(message(script)),
             0 => writer.versions(script.byte() & 15, script.byte() & 15, self.number(script)),
             1 => writer.path_challenge(script.byte(), self.number(script)),
             2 => writer.path_response(script.byte(), self.number(script)),
@@ -266,6 +280,36 @@ fn message(script: &mut Script<'_>) -> u32 {
         near @ 0..=199 => u32::from(near & 15),
         far => u32::MAX - u32::from(far - 200),
     }
+}
+
+/// Any lane there is.
+fn lane(script: &mut Script<'_>) -> Lane {
+    script.pick(&[Lane::Message, Lane::Message, Lane::Put, Lane::Get])
+}
+
+fn write_request(writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Script<'_>) {
+    let (which, len, flags) = (script.below(5), script.half() % 1_100, script.byte());
+    let immediate = (flags & 1 != 0).then_some(9);
+    let (action, body_len) = match which {
+        0 => (Action::Put { immediate, len }, len),
+        1 => {
+            let total = (script.wide() as u32).max(u32::from(len)).max(1);
+            let room = total - u32::from(len);
+            let offset = (script.wide() as u32) % room.saturating_add(1).max(1);
+            (Action::Part { offset, total, immediate, len }, len)
+        }
+        2 => (Action::Ask { total: script.wide(), immediate }, 0),
+        3 => (Action::Get { total: script.wide() }, 0),
+        _ => {
+            let (op, datatype, fetch) = (script.byte() % 20, flags >> 1 & 15, flags & 1 != 0);
+            let total = if flags & 0x80 == 0 { 8 } else { script.wide() as u32 };
+            let len = if script.flag() { 8 } else { len };
+            (Action::Atomic { op, datatype, fetch, total, len }, len)
+        }
+    };
+    body.resize(body.len() + usize::from(body_len), 0xBB);
+    let key = super::application::KEYS[usize::from(flags >> 5) % 3];
+    writer.request(&RequestHead { number: message(script), key, target: script.wide(), action });
 }
 
 fn somebody(script: &mut Script<'_>) -> Address {

@@ -23,13 +23,24 @@ const FAULT_COUNT_MAX: usize = 8;
 #[derive(Clone, Debug)]
 enum Buffer {
     /// Real bytes: segments with guards around them.
-    Stored { bytes: Vec<u8>, cuts: Cuts, sending: bool },
+    Stored { bytes: Vec<u8>, cuts: Cuts, purpose: Purpose },
     /// The payload of a message, made when it is read.
     Pattern { id: u32, len: u64 },
     /// Takes everything, keeps nothing: counts the bytes placed.
     Sink { len: u64, placed_len: u64 },
     /// Its request ended.
     Ended,
+}
+
+/// What real memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// To be read.
+    Send,
+    /// To be written.
+    Receive,
+    /// To be read and written by peers.
+    Exposed,
 }
 
 /// How a buffer is cut into segments.
@@ -83,7 +94,7 @@ impl AppMemory {
 
     /// Payload of message `id` in real memory of `segments` pieces.
     pub fn add_payload(&mut self, id: u32, len: u64, segments: usize) -> BufId {
-        let mut buffer = stored(len, segments, true);
+        let mut buffer = stored(len, segments, Purpose::Send);
         if let Buffer::Stored { bytes, cuts, .. } = &mut buffer {
             cuts.for_each_piece(0, len, |raw, offset, piece_len| {
                 pattern::fill(id, offset, &mut bytes[raw..raw + piece_len]);
@@ -94,7 +105,12 @@ impl AppMemory {
 
     /// Room for a receive, in `segments` pieces.
     pub fn add_room(&mut self, len: u64, segments: usize) -> BufId {
-        self.add(stored(len, segments, false))
+        self.add(stored(len, segments, Purpose::Receive))
+    }
+
+    /// A region for peers to use.
+    pub fn add_region(&mut self, len: u64) -> BufId {
+        self.add(stored(len, 1, Purpose::Exposed))
     }
 
     /// Room that counts what is placed and forgets it.
@@ -195,7 +211,9 @@ impl AppMemory {
             Some(Buffer::Pattern { id, len: whole }) if fits(*whole) => {
                 pattern::fill(*id, offset, out)
             }
-            Some(Buffer::Stored { bytes, cuts, sending: true }) if fits(cuts.len) => {
+            Some(Buffer::Stored { bytes, cuts, purpose })
+                if fits(cuts.len) && *purpose != Purpose::Receive =>
+            {
                 cuts.for_each_piece(offset, len as u64, |raw, at, piece_len| {
                     let to = (at - offset) as usize;
                     out[to..to + piece_len].copy_from_slice(&bytes[raw..raw + piece_len]);
@@ -233,7 +251,9 @@ impl Memory for AppMemory {
         let fits =
             |whole: u64| to.offset.checked_add(new.len() as u64).is_some_and(|end| end <= whole);
         match self.buffers.get_mut(to.buf.0 as usize) {
-            Some(Buffer::Stored { bytes, cuts, sending: false }) if fits(cuts.len) => {
+            Some(Buffer::Stored { bytes, cuts, purpose })
+                if fits(cuts.len) && *purpose != Purpose::Send =>
+            {
                 cuts.for_each_piece(to.offset, new.len() as u64, |raw, at, piece_len| {
                     let from = (at - to.offset) as usize;
                     bytes[raw..raw + piece_len].copy_from_slice(&new[from..from + piece_len]);
@@ -251,6 +271,16 @@ impl Memory for AppMemory {
                 self.fault(text);
             }
         }
+    }
+
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        UserMemory::update(self, at.buf.0, at.offset, len, width, change);
     }
 
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
@@ -277,8 +307,12 @@ fn describe(buffer: Option<&Buffer>) -> String {
     match buffer {
         None => "which never was".into(),
         Some(Buffer::Ended) => "whose request has ended".into(),
-        Some(Buffer::Stored { cuts, sending, .. }) => {
-            let kind = if *sending { "a send" } else { "a receive" };
+        Some(Buffer::Stored { cuts, purpose, .. }) => {
+            let kind = match purpose {
+                Purpose::Send => "a send",
+                Purpose::Receive => "a receive",
+                Purpose::Exposed => "a region",
+            };
             format!("{kind} of {} bytes", cuts.len)
         }
         Some(Buffer::Pattern { len, .. }) => format!("a send of {len} bytes"),
@@ -286,10 +320,10 @@ fn describe(buffer: Option<&Buffer>) -> String {
     }
 }
 
-fn stored(len: u64, segments: usize, sending: bool) -> Buffer {
+fn stored(len: u64, segments: usize, purpose: Purpose) -> Buffer {
     let cuts = Cuts { len, count: segments.max(1) as u64 };
     let bytes = vec![BLANK; len as usize + GUARD_LEN * (cuts.count as usize + 1)];
-    Buffer::Stored { bytes, cuts, sending }
+    Buffer::Stored { bytes, cuts, purpose }
 }
 
 #[cfg(test)]

@@ -244,6 +244,8 @@ fn topics_of(secret: Secret, bytes: &[u8]) -> Vec<Topic> {
             Record::Message(_) => Topic::Small,
             Record::Data { .. } => Topic::Data,
             Record::Grant { .. } => Topic::Grant,
+            Record::Request(_) => Topic::Small,
+            Record::Reply { .. } | Record::Replied { .. } => Topic::Done,
             Record::Ack(_) => Topic::Ack,
             _ => Topic::Other,
         })

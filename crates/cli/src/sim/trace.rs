@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use packhorse_link::pcapng;
 use packhorse_link::sim::{Event, Port, What};
 use packhorse_proto::wire::{
-    Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, FrameView, MessageHead, Record,
+    Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, FrameView, MessageHead, Record, RequestHead,
 };
 use packhorse_proto::{Instant, Secret};
 
@@ -233,8 +233,12 @@ fn describe_record(record: &Record<'_>, body_len: usize) -> String {
         Record::Ping => "Ping".into(),
         Record::Pad => format!("Pad {body_len} B"),
         Record::Message(head) => describe_message(head),
-        Record::Grant { message, offset, len } => format!("Grant #{message} {offset}+{len}"),
-        Record::Data { message, offset } => format!("Data #{message} {offset}+{body_len}"),
+        Record::Grant { lane, message, offset, len } => {
+            format!("Grant {lane:?} #{message} {offset}+{len}")
+        }
+        Record::Data { lane, message, offset } => {
+            format!("Data {lane:?} #{message} {offset}+{body_len}")
+        }
         Record::Done { message, status } => {
             let how = match *status {
                 DONE_OK => "ok",
@@ -255,6 +259,10 @@ fn describe_record(record: &Record<'_>, body_len: usize) -> String {
         Record::Found(found) => {
             format!("Found {} #{} {} B", found.query, found.message, found.total)
         }
+        Record::Request(head) => describe_request(head),
+        Record::Reply { number, status } => format!("Reply {number} status {status} {body_len} B"),
+        Record::Replied { first, count } => format!("Replied {first}+{count}"),
+        Record::End { number } => format!("End {number}"),
         Record::Hello(hello) => {
             format!("Hello id {:x} life {:x}", hello.id() >> 40, hello.incarnation() >> 40)
         }
@@ -267,6 +275,11 @@ fn describe_record(record: &Record<'_>, body_len: usize) -> String {
         Record::PathChallenge { path, .. } => format!("PathChallenge {path}"),
         Record::PathResponse { path, .. } => format!("PathResponse {path}"),
     }
+}
+
+fn describe_request(head: &RequestHead) -> String {
+    let RequestHead { number, key, target, action } = head;
+    format!("Request {number} key {key:#x} at {target}: {action:?}")
 }
 
 fn describe_message(head: &MessageHead) -> String {

@@ -33,6 +33,8 @@ impl Memory for Noted {
         self.0.push((to, bytes.to_vec()));
     }
 
+    fn update(&mut self, _: Place, _: usize, _: usize, _: &mut dyn FnMut(&mut [u8]) -> bool) {}
+
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         bytes.iter().fold(crc, |crc, &byte| crc.rotate_left(5) ^ u32::from(byte))
     }

@@ -18,6 +18,44 @@ pub const DONE_MATCHED: u8 = 1;
 /// Done: the receive was cancelled.
 pub const DONE_CANCELLED: u8 = 2;
 
+/// Reply: done.
+pub const REPLY_OK: u8 = 0;
+/// Reply: no region has this key, or none for this peer (PROTOCOL §11.3).
+pub const REPLY_NO_KEY: u8 = 1;
+/// Reply: the range is not inside the region.
+pub const REPLY_RANGE: u8 = 2;
+/// Reply: the region is not exposed for this.
+pub const REPLY_ACCESS: u8 = 3;
+/// Reply: there is no such operation on elements of this type, or its operands are not whole elements.
+pub const REPLY_OPERATION: u8 = 4;
+/// Reply: the region was withdrawn while the operation was under way.
+pub const REPLY_WITHDRAWN: u8 = 5;
+
+/// Whose number a Grant or a Data names (PROTOCOL §11.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Lane {
+    /// A message of whoever sends the data.
+    Message = 0,
+    /// A put of whoever sends the data.
+    Put = 1,
+    /// A get of whoever receives the data.
+    Get = 2,
+}
+
+impl Lane {
+    /// `None` if there is no such lane.
+    #[inline(always)]
+    pub(super) const fn read(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Message),
+            1 => Some(Self::Put),
+            2 => Some(Self::Get),
+            _ => None,
+        }
+    }
+}
+
 /// Hello and Welcome: a helper drives this endpoint (PROTOCOL §4.1).
 pub const FLAG_HELPER: u8 = 0x01;
 /// Welcome: the address of the endpoint follows the locators (PROTOCOL §3.9).
@@ -60,8 +98,16 @@ pub(crate) mod kind {
     pub(crate) const VERSIONS: u8 = 0x36;
     pub(crate) const PATH_CHALLENGE: u8 = 0x37;
     pub(crate) const PATH_RESPONSE: u8 = 0x38;
+    pub(crate) const PUT: u8 = 0x40;
+    pub(crate) const PUT_PART: u8 = 0x42;
+    pub(crate) const PUT_ASK: u8 = 0x44;
+    pub(crate) const GET: u8 = 0x46;
+    pub(crate) const ATOMIC: u8 = 0x47;
+    pub(crate) const REPLY: u8 = 0x48;
+    pub(crate) const REPLIED: u8 = 0x49;
+    pub(crate) const END: u8 = 0x4A;
 
-    /// Message kinds, bit 0: an immediate follows.
+    /// Message kinds and puts, bit 0: an immediate follows.
     pub(crate) const WITH_IMMEDIATE: u8 = 0x01;
     /// Message kinds, bit 1: the sender wants to hear of the match.
     pub(crate) const WANTS_MATCH: u8 = 0x02;
@@ -105,6 +151,36 @@ pub const VERSIONS_HEAD_LEN: usize = 16;
 /// Head of PathChallenge and of PathResponse.
 pub const PATH_HEAD_LEN: usize = 16;
 
+/// Head of Reply and of Replied.
+pub const REPLY_HEAD_LEN: usize = 8;
+/// Head of End.
+pub const END_HEAD_LEN: usize = 8;
+
+/// Head of Put.
+pub const fn put_head_len(immediate: bool) -> usize {
+    24 + 8 * immediate as usize
+}
+
+/// Head of a part of a Put.
+pub const fn put_part_head_len(immediate: bool) -> usize {
+    32 + 8 * immediate as usize
+}
+
+/// Head of the announcement of a large Put.
+pub const fn put_ask_head_len(immediate: bool) -> usize {
+    32 + 8 * immediate as usize
+}
+
+/// Head of Get.
+pub const fn get_head_len() -> usize {
+    32
+}
+
+/// Head of Atomic.
+pub const fn atomic_head_len() -> usize {
+    32
+}
+
 /// Head of Ack with so many pairs behind the first range.
 pub const fn ack_head_len(range_count: usize) -> usize {
     24 + 8 * range_count
@@ -144,18 +220,18 @@ pub const ACKED_EAGER_LEN: usize = LONE_EAGER_LEN + ack_head_len(0);
 pub const LONE_HEAD_LEN_MAX: usize = ACKED_EAGER_LEN + WORD_LEN;
 
 /// What a kind fixes of its records: head length in words (0: no such kind), whether a body follows, whether the head
-/// is longer by what its first word counts. One cache line, as every record is cut off by it.
-pub(super) static SHAPES: [u8; 0x40] = shapes();
+/// is longer by what its first word counts. Every record is cut off by it.
+pub(super) static SHAPES: [u8; 0x50] = shapes();
 pub(super) const SHAPE_WORDS: u8 = 0x0F;
 pub(super) const SHAPE_COUNTED: u8 = 0x40;
 pub(super) const SHAPE_BODY: u8 = 0x80;
 
-const fn shapes() -> [u8; 0x40] {
+const fn shapes() -> [u8; 0x50] {
     const fn words(head_len: usize) -> u8 {
         assert!(head_len.is_multiple_of(WORD_LEN) && head_len / WORD_LEN <= SHAPE_WORDS as usize);
         (head_len / WORD_LEN) as u8
     }
-    let mut shapes = [0; 0x40];
+    let mut shapes = [0; 0x50];
     shapes[kind::CHECK as usize] = words(CHECK_HEAD_LEN);
     shapes[kind::ACK as usize] = words(ack_head_len(0)) | SHAPE_COUNTED;
     shapes[kind::PING as usize] = words(PING_HEAD_LEN);
@@ -186,6 +262,19 @@ const fn shapes() -> [u8; 0x40] {
     shapes[kind::VERSIONS as usize] = words(VERSIONS_HEAD_LEN);
     shapes[kind::PATH_CHALLENGE as usize] = words(PATH_HEAD_LEN);
     shapes[kind::PATH_RESPONSE as usize] = words(PATH_HEAD_LEN);
+    let mut bit = 0;
+    while bit <= kind::WITH_IMMEDIATE {
+        let immediate = bit != 0;
+        shapes[(kind::PUT | bit) as usize] = words(put_head_len(immediate)) | SHAPE_BODY;
+        shapes[(kind::PUT_PART | bit) as usize] = words(put_part_head_len(immediate)) | SHAPE_BODY;
+        shapes[(kind::PUT_ASK | bit) as usize] = words(put_ask_head_len(immediate));
+        bit += 1;
+    }
+    shapes[kind::GET as usize] = words(get_head_len());
+    shapes[kind::ATOMIC as usize] = words(atomic_head_len()) | SHAPE_BODY;
+    shapes[kind::REPLY as usize] = words(REPLY_HEAD_LEN) | SHAPE_BODY;
+    shapes[kind::REPLIED as usize] = words(REPLY_HEAD_LEN);
+    shapes[kind::END as usize] = words(END_HEAD_LEN);
     shapes
 }
 

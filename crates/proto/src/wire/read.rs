@@ -2,10 +2,11 @@
 
 use super::contact::{HelloView, WelcomeView};
 use super::layout::{
-    FOUND_IMMEDIATE, FOUND_NONE, First, HEADER_LEN, Header, SHAPE_BODY, SHAPE_COUNTED, SHAPE_WORDS,
-    SHAPES, WORD_LEN, Word, counted_words, kind, number, unpair,
+    FOUND_IMMEDIATE, FOUND_NONE, First, HEADER_LEN, Header, Lane, SHAPE_BODY, SHAPE_COUNTED,
+    SHAPE_WORDS, SHAPES, WORD_LEN, Word, counted_words, kind, number, unpair,
 };
 use super::record::{AckView, Class, FoundRepr, MessageHead, Record};
+use super::request;
 use crate::siphash::siphash13_words_then;
 use crate::types::{Secret, Space, Tag};
 
@@ -187,8 +188,13 @@ fn makes_sense(first: First, rest: &[Word], is_first: bool) -> bool {
             total > 0 && u64::from(offset) + len <= u64::from(total)
         }
         (kind::RTS..0x1C, [_, total, ..]) => len <= number(total),
-        (kind::GRANT, [offset, len]) => number(offset).checked_add(number(len)).is_some(),
-        (kind::DATA, [offset]) => number(offset).checked_add(len).is_some(),
+        (kind::GRANT, [offset, len]) => {
+            Lane::read(first.a()).is_some() && number(offset).checked_add(number(len)).is_some()
+        }
+        (kind::DATA, [offset]) => {
+            Lane::read(first.a()).is_some() && number(offset).checked_add(len).is_some()
+        }
+        (kind::PUT.., _) => request::makes_sense(first, rest),
         _ => true,
     }
 }
@@ -249,10 +255,15 @@ fn decode_packet<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
 fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
     let (a, b, message) = (first.a(), first.b(), first.c());
     Some(match (first.kind(), rest) {
-        (kind::GRANT, [offset, len]) => {
-            Record::Grant { message, offset: number(offset), len: number(len) }
+        (kind::GRANT, [offset, len]) => Record::Grant {
+            lane: Lane::read(a)?,
+            message,
+            offset: number(offset),
+            len: number(len),
+        },
+        (kind::DATA, [offset]) => {
+            Record::Data { lane: Lane::read(a)?, message, offset: number(offset) }
         }
-        (kind::DATA, [offset]) => Record::Data { message, offset: number(offset) },
         (kind::DONE, _) => Record::Done { message, status: a },
         (kind::CANCEL, _) => Record::Cancel { message },
         (kind::REFUSE, _) => Record::Refuse { message, order: b },
@@ -263,6 +274,7 @@ fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
         }
         (kind::STREAM_CREDIT, [limit]) => Record::StreamCredit { limit: number(limit) },
         (kind::FOUND, words) => Record::Found(decode_found(first, words.first_chunk()?)),
+        (kind::PUT.., _) => return request::decode(first, rest),
         _ => return decode_contact(first, rest),
     })
 }

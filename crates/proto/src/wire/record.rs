@@ -4,8 +4,9 @@ use core::iter;
 
 use super::contact::{HelloView, WelcomeView};
 use super::layout::{
-    First, Word, eager_head_len, fragment_head_len, kind, number, pair, rts_head_len, unpair,
+    First, Lane, Word, eager_head_len, fragment_head_len, kind, number, pair, rts_head_len, unpair,
 };
+use super::request::RequestHead;
 use crate::types::{Space, Tag};
 
 /// A record, without its body.
@@ -24,8 +25,10 @@ pub enum Record<'a> {
     Pad,
     /// A message, a part of one, or the announcement of one.
     Message(MessageHead),
-    /// The receiver is ready for a range of a large message.
+    /// The receiver is ready for a range of a large message, put or get.
     Grant {
+        /// Whose number it is.
+        lane: Lane,
         /// The message.
         message: u32,
         /// First byte.
@@ -35,6 +38,8 @@ pub enum Record<'a> {
     },
     /// Granted bytes, as many as the body has.
     Data {
+        /// Whose number it is.
+        lane: Lane,
         /// The message.
         message: u32,
         /// First byte; with the body it does not pass the end of u64.
@@ -79,6 +84,27 @@ pub enum Record<'a> {
     },
     /// Answer to a query.
     Found(FoundRepr),
+    /// An operation on memory that the receiver exposed.
+    Request(RequestHead),
+    /// What came of a request; what was asked for is the body.
+    Reply {
+        /// Low half of the request's number.
+        number: u32,
+        /// One of `REPLY_*`; a newer peer may have others.
+        status: u8,
+    },
+    /// Requests that were carried out, and asked for nothing.
+    Replied {
+        /// Low half of the first one's number.
+        first: u32,
+        /// How many, one behind the other; at least 1.
+        count: u16,
+    },
+    /// Nothing more is wanted of a request: it is complete, or was cancelled.
+    End {
+        /// Low half of its number.
+        number: u32,
+    },
     /// The sender of chunks may go on (PROTOCOL §12.3).
     StreamCredit {
         /// Up to this sum of costs since the association began.

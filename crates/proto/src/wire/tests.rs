@@ -115,6 +115,9 @@ fn plain_head_len(record: &Record<'_>) -> usize {
         Record::Query { .. } => QUERY_HEAD_LEN,
         Record::StreamCredit { .. } => STREAM_CREDIT_HEAD_LEN,
         Record::Found(_) => FOUND_HEAD_LEN,
+        Record::Request(head) => head.head_len(),
+        Record::Reply { .. } | Record::Replied { .. } => REPLY_HEAD_LEN,
+        Record::End { .. } => END_HEAD_LEN,
         Record::Challenge { .. } => CHALLENGE_HEAD_LEN,
         Record::Echo { .. } => ECHO_HEAD_LEN,
         Record::Reset { .. } => RESET_HEAD_LEN,
@@ -158,14 +161,15 @@ fn any_message() -> impl Strategy<Value = Sample> {
 
 fn any_control() -> impl Strategy<Value = Sample> {
     let numbers = (any::<u8>(), any::<u16>(), any::<u32>(), any::<u32>(), any::<[u64; 3]>());
-    (0..14_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
+    (0..17_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
         |(which, (a, order, message, query, [x, y, z]), immediate, none, len)| {
             let (space, tag) = (Space(a), Tag(x));
+            let lane = [Lane::Message, Lane::Put, Lane::Get][usize::from(a) % 3];
             let record = match which {
                 0 => Record::Ping,
                 1 => Record::Pad,
-                2 => Record::Grant { message, offset: x.min(u64::MAX - y), len: y },
-                3 => Record::Data { message, offset: x.min(u64::MAX - u64::from(len)) },
+                2 => Record::Grant { lane, message, offset: x.min(u64::MAX - y), len: y },
+                3 => Record::Data { lane, message, offset: x.min(u64::MAX - u64::from(len)) },
                 4 => Record::Done { message, status: a },
                 5 => Record::Cancel { message },
                 6 => Record::Refuse { message, order },
@@ -181,12 +185,37 @@ fn any_control() -> impl Strategy<Value = Sample> {
                     none,
                 }),
                 10 => Record::Goodbye { message },
-                11 => Record::StreamCredit { limit: x },
-                12 => Record::PathChallenge { path: a, nonce: x },
+                11 => Record::PathChallenge { path: a, nonce: x },
+                12 => Record::Reply { number: message, status: a },
+                13 => Record::Replied { first: message, count: order.max(1) },
+                14 => Record::End { number: message },
+                15 => Record::StreamCredit { limit: x },
                 _ => Record::PathResponse { path: a, nonce: x },
             };
-            let has_body = matches!(record, Record::Pad | Record::Data { .. });
+            let has_body =
+                matches!(record, Record::Pad | Record::Data { .. } | Record::Reply { .. });
             Sample::Plain(record, if has_body { len } else { 0 })
+        },
+    )
+}
+
+fn any_request() -> impl Strategy<Value = Sample> {
+    let numbers = (any::<u32>(), any::<[u64; 3]>(), any::<u32>(), any::<[u8; 2]>());
+    (0..5_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
+        |(which, (number, [key, target, wide], narrow, [op, datatype]), immediate, fetch, len)| {
+            let (action, body_len) = match which {
+                0 => (Action::Put { immediate, len }, len),
+                1 => {
+                    let total = narrow.max(len.max(1).into());
+                    let offset = (wide as u32).min(total - u32::from(len));
+                    (Action::Part { offset, total, immediate, len }, len)
+                }
+                2 => (Action::Ask { total: wide, immediate }, 0),
+                3 => (Action::Get { total: wide }, 0),
+                _ => (Action::Atomic { op, datatype, fetch, total: narrow, len }, len),
+            };
+            let head = RequestHead { number, key, target, action };
+            Sample::Plain(Record::Request(head), body_len)
         },
     )
 }
@@ -257,7 +286,7 @@ fn any_contact() -> impl Strategy<Value = Sample> {
 }
 
 fn any_sample() -> impl Strategy<Value = Sample> {
-    prop_oneof![any_message(), any_control(), any_ack(), any_contact()]
+    prop_oneof![any_message(), any_control(), any_request(), any_ack(), any_contact()]
 }
 
 fn body(len: usize) -> Vec<u8> {
@@ -446,11 +475,24 @@ fn what_breaks_a_rule_is_malformed() {
     let raw =
         |words: &[u64]| verdict(|writer| words.iter().for_each(|&word| writer.put([word])), 0);
     assert_eq!(verdict(|_| (), 0), bad, "no record");
-    for kind in
-        (0..=255).filter(|kind| !matches!(kind, 1..=4 | 0x10..=0x1B | 0x20..=0x27 | 0x30..=0x38))
-    {
+    let is_known =
+        |kind: &u8| matches!(kind, 1..=4 | 0x10..=0x1B | 0x20..=0x27 | 0x30..=0x38 | 0x40..=0x4A);
+    for kind in (0..=255).filter(|kind| !is_known(kind)) {
         assert_eq!(raw(&[First::word(kind, 0, 0, 0), 0, 0, 0, 0]), bad, "kind {kind:#x}");
     }
+    for kind in [kind::GRANT, kind::DATA] {
+        let words = [First::word(kind, 3, 0, 0), 0, 0];
+        let len = if kind == kind::GRANT { 3 } else { 2 };
+        assert_eq!(raw(&words[..len]), bad, "no such lane");
+    }
+    let part = |offset, total, len| {
+        let action = Action::Part { offset, total, immediate: None, len };
+        let head = RequestHead { number: 1, key: 2, target: u64::MAX, action };
+        verdict(|writer| writer.request(&head), len.into())
+    };
+    assert_eq!((part(0, 5, 5), part(2, 5, 3)), (Ok(1), Ok(1)), "wherever it should go");
+    assert_eq!((part(3, 5, 3), part(0, 0, 0), part(u32::MAX, 5, 1)), (bad, bad, bad));
+    assert_eq!(raw(&[First::word(kind::REPLIED, 0, 0, 7)]), bad, "nothing to tell");
     assert_eq!(verdict(|writer| writer.message(&eager(8)), 7), bad, "a byte too few");
     assert_eq!(verdict(|writer| writer.message(&eager(8)), 9), bad, "a byte nobody owns");
     assert_eq!(verdict(|writer| writer.ping(), 1), bad);
@@ -465,9 +507,9 @@ fn what_breaks_a_rule_is_malformed() {
     assert_eq!((fragment(0, 4, 5), fragment(0, 0, 0)), (bad, bad));
     assert_eq!((rts(5, 5), rts(u64::MAX, 0), rts(4, 5)), (Ok(1), Ok(1), bad));
 
-    let range = |offset, len| verdict(|writer| writer.grant(1, offset, len), 0);
+    let range = |offset, len| verdict(|writer| writer.grant(Lane::Get, 1, offset, len), 0);
     assert_eq!((range(u64::MAX, 0), range(u64::MAX, 1)), (Ok(1), bad));
-    let data = |offset| verdict(|writer| writer.data(1, 2, offset), 2);
+    let data = |offset| verdict(|writer| writer.data(Lane::Put, 1, 2, offset), 2);
     assert_eq!((data(u64::MAX - 2), data(u64::MAX - 1)), (Ok(1), bad));
 }
 
@@ -758,7 +800,7 @@ fn plain_frames_are_found_and_others_are_not() {
         (&|writer| writer.eager(eager, Some(1)), b"three"),
         (&|writer| writer.eager(eager, None), b"three"),
         (&|writer| writer.ping(), b""),
-        (&|writer| writer.data(1, 4, 0), b"four"),
+        (&|writer| writer.data(Lane::Message, 1, 4, 0), b"four"),
         (&|_| (), b""),
     ];
     for (write, body) in others {

@@ -11,7 +11,7 @@
 
 use alloc::vec::Vec;
 
-use super::layout::{DATA_HEAD_LEN, First, HEADER_LEN, Header, WORD_LEN, kind, number};
+use super::layout::{DATA_HEAD_LEN, First, HEADER_LEN, Header, Lane, WORD_LEN, kind, number};
 use crate::siphash::State;
 use crate::types::Secret;
 
@@ -23,6 +23,8 @@ pub const DATA_FRAME_HEAD_LEN: usize = HEADER_LEN + DATA_HEAD_LEN;
 pub struct TrainRepr {
     /// Header of the first frame.
     pub header: Header,
+    /// Whose number it names.
+    pub lane: Lane,
     /// Whose bytes it carries.
     pub message: u32,
     /// Where the first frame's bytes start in the message.
@@ -52,7 +54,7 @@ impl TrainRepr {
         let packet = self.header.packet.wrapping_add(at as u32);
         let [_, to, last] = Header { packet, ..self.header }.words();
         let last = last | (DATA_HEAD_LEN as u64) << 32;
-        let first = First::word(kind::DATA, 0, self.payload_len, self.message);
+        let first = First::word(kind::DATA, self.lane as u8, self.payload_len, self.message);
         let offset = self.offset.wrapping_add(at as u64 * u64::from(self.payload_len));
         [to, last, first, offset]
     }
@@ -232,14 +234,14 @@ mod tests {
         ) {
             let last_len = payload_len.saturating_sub(short_by).max(1);
             let header = Header { to, packet, path, form: 1 };
-            let train = TrainRepr { header, message, offset, payload_len, last_len, count };
+            let train = TrainRepr { header, lane: Lane::Put, message, offset, payload_len, last_len, count };
             let heads = written(&train);
             let mut at_offset = offset;
             for (at, head) in heads.chunks(DATA_FRAME_HEAD_LEN).enumerate() {
                 let len = if at + 1 == count { last_len } else { payload_len };
                 let mut single = Vec::new();
                 let header = Header { packet: packet.wrapping_add(at as u32), ..header };
-                Writer::begin(&mut single, header).data(message, len, at_offset);
+                Writer::begin(&mut single, header).data(Lane::Put, message, len, at_offset);
                 seal(&mut single, len.into(), KEY, None);
                 prop_assert_eq!(head, &single[..], "frame {}", at);
                 at_offset += u64::from(len);
@@ -262,8 +264,15 @@ mod tests {
     #[test]
     fn first_header_is_read_only_off_a_lone_data_record() {
         let header = Header { to: 7, packet: 9, path: 1, form: 1 };
-        let train =
-            TrainRepr { header, message: 3, offset: 5, payload_len: 100, last_len: 40, count: 2 };
+        let train = TrainRepr {
+            header,
+            lane: Lane::Message,
+            message: 3,
+            offset: 5,
+            payload_len: 100,
+            last_len: 40,
+            count: 2,
+        };
         let mut heads = written(&train);
         assert_eq!(first_header(&heads), Some(header));
         assert_eq!(first_header(&heads[..23]), None);
@@ -271,7 +280,10 @@ mod tests {
         frame.resize(DATA_FRAME_HEAD_LEN + 40, 0);
         let view = FrameView::open(KEY, &frame).expect("sealed");
         let record = view.records().next().map(|(record, body)| (record, body.len()));
-        assert_eq!(record, Some((Record::Data { message: 3, offset: 105 }, 40)));
+        assert_eq!(
+            record,
+            Some((Record::Data { lane: Lane::Message, message: 3, offset: 105 }, 40))
+        );
         heads[20] = 24;
         assert_eq!(first_header(&heads), None);
     }

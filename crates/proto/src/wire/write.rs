@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::contact::{HelloRepr, WelcomeRepr};
 use super::layout::{
     ACK_RANGE_COUNT_MAX, ACKED_EAGER_LEN, FLAG_ADDRESS, FOUND_IMMEDIATE, FOUND_NONE, First,
-    HEADER_LEN, Header, LOCATOR_COUNT_MAX, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX, WORD_LEN,
+    HEADER_LEN, Header, LOCATOR_COUNT_MAX, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX, Lane, WORD_LEN,
     ack_head_len, eager_head_len, kind, number, pair, unpair,
 };
 use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead, Record};
@@ -248,14 +248,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Grant.
-    pub fn grant(&mut self, message: u32, offset: u64, len: u64) {
-        self.put([First::word(kind::GRANT, 0, 0, message), offset, len]);
+    pub fn grant(&mut self, lane: Lane, message: u32, offset: u64, len: u64) {
+        self.put([First::word(kind::GRANT, lane as u8, 0, message), offset, len]);
     }
 
     /// Data; the caller adds a body of `len` bytes.
     #[inline]
-    pub fn data(&mut self, message: u32, len: u16, offset: u64) {
-        self.put([First::word(kind::DATA, 0, len, message), offset]);
+    pub fn data(&mut self, lane: Lane, message: u32, len: u16, offset: u64) {
+        self.put([First::word(kind::DATA, lane as u8, len, message), offset]);
     }
 
     /// Done, with one of `DONE_*`.
@@ -389,8 +389,12 @@ impl Writer<'_> {
             Record::Ping => self.ping(),
             Record::Pad => self.pad(body_len),
             Record::Message(head) => self.message(&head),
-            Record::Grant { message, offset, len } => self.grant(message, offset, len),
-            Record::Data { message, offset } => self.data(message, body_len, offset),
+            Record::Grant { lane, message, offset, len } => self.grant(lane, message, offset, len),
+            Record::Data { lane, message, offset } => self.data(lane, message, body_len, offset),
+            Record::Request(head) => self.request(&head),
+            Record::Reply { number, status } => self.reply(number, status, body_len),
+            Record::Replied { first, count } => self.replied(first, count),
+            Record::End { number } => self.end(number),
             Record::Done { message, status } => self.done(message, status),
             Record::Cancel { message } => self.cancel(message),
             Record::StreamCredit { limit } => self.stream_credit(limit),

@@ -1,6 +1,6 @@
 //! PROTOCOL §1, §2: what is damaged, forged or senseless is counted and dropped; and no number is trusted.
 
-use packhorse_proto::wire::{AckRepr, Class, FoundRepr, Header, MessageHead};
+use packhorse_proto::wire::{AckRepr, Class, FoundRepr, Header, Lane, MessageHead};
 use packhorse_proto::*;
 
 use crate::net::*;
@@ -124,10 +124,10 @@ fn ack_of_packets_never_sent_is_not_believed() {
 fn senseless_notices_harm_nobody() {
     let mut net = survives(|net| {
         for message in [0, 1, 2, 3, 4, 1000, u32::MAX / 2, u32::MAX] {
-            net.forge(B, A, |writer| writer.grant(message, 0, u64::MAX), &[]);
-            net.forge(B, A, |writer| writer.grant(message, u64::MAX, 0), &[]);
+            net.forge(B, A, |writer| writer.grant(Lane::Message, message, 0, u64::MAX), &[]);
+            net.forge(B, A, |writer| writer.grant(Lane::Message, message, u64::MAX, 0), &[]);
             net.forge(B, A, |writer| writer.recall(message, 7), &[]);
-            net.forge(A, B, |writer| writer.data(message, 4, 12), &[1; 4]);
+            net.forge(A, B, |writer| writer.data(Lane::Message, message, 4, 12), &[1; 4]);
             let found = FoundRepr {
                 query: message,
                 space: Space(0),

@@ -1,6 +1,6 @@
 //! PROTOCOL §8, §10: announcements, grants, data, their loss, and who is served next.
 
-use packhorse_proto::wire::{DONE_OK, Record};
+use packhorse_proto::wire::{DONE_OK, Lane, Record};
 use packhorse_proto::*;
 
 use crate::net::*;
@@ -41,6 +41,34 @@ fn announcement_has_the_envelope_and_first_bytes() {
     assert!(rts.bytes.len() > 1400, "first bytes up to a frame");
     assert_eq!(net.seen(A, Kind::Data), 0, "and nothing else until it is granted");
     assert_eq!(net.count(B, "rendezvous_in"), 1);
+}
+
+/// §8.1, §8.2: by a link that never loses a frame, a message is announced without payload and granted in few pieces.
+#[test]
+fn where_nothing_is_lost_one_grant_asks_for_all() {
+    for (len, pieces) in [(1 << 20, 1), (1_400_000, 1), (3 << 20, 3)] {
+        let mut net = Net::pair(|settings, limits| {
+            settings.grant_free_len = 1 << 20;
+            limits.grant_len_max = 64 << 10; // for those that come by other links
+        });
+        for node in [A, B] {
+            let traits = LinkTraits {
+                frame_len_max: 1472,
+                payload_check: false,
+                is_reliable: true,
+                train_len_max: 0,
+            };
+            net.ep(node).set_link(0, traits);
+        }
+        net.join(A, B);
+        net.log.clear();
+        let recv = net.recv(B, tagged(1), len);
+        net.send(A, B, 1, len);
+        net.settle();
+        net.assert_got(B, recv, 1, len);
+        assert!(net.sights(A, Kind::Rts)[0].bytes.len() < 200, "no payload");
+        assert_eq!(grants(&net, B).len(), pieces, "{len} bytes");
+    }
 }
 
 #[test]
@@ -269,7 +297,7 @@ fn data_of_a_finished_or_unknown_message_is_acknowledged_and_dropped() {
     net.assert_got(B, recv, 1, 100_000);
     let before = net.nodes[B].ram.placed_len;
     for message in [2, 3, 77] {
-        net.forge(A, B, |writer| writer.data(message, 8, 0), &[1; 8]);
+        net.forge(A, B, |writer| writer.data(Lane::Message, message, 8, 0), &[1; 8]);
     }
     assert_eq!(net.nodes[B].ram.placed_len, before);
 }
@@ -284,7 +312,7 @@ fn data_that_was_not_granted_is_not_placed() {
     net.run_until(|net| net.seen(B, Kind::Grant) > 0);
     let before = net.nodes[B].ram.placed_len;
     for offset in [500_000, (1 << 20) - 8, 1 << 20, u64::MAX - 8] {
-        net.forge(A, B, |writer| writer.data(2, 8, offset), &[1; 8]);
+        net.forge(A, B, |writer| writer.data(Lane::Message, 2, 8, offset), &[1; 8]);
     }
     assert_eq!(net.nodes[B].ram.placed_len, before);
     assert_eq!(net.count(B, "frames_malformed"), 4);
@@ -298,9 +326,9 @@ fn grant_beyond_the_message_is_cut() {
     net.run_for(MS);
     net.log.clear();
     for (offset, len) in [(99_000, u64::MAX - 99_000), (100_000, 5), (1 << 40, 5), (0, 0)] {
-        net.forge(B, A, |writer| writer.grant(2, offset, len), &[]);
+        net.forge(B, A, |writer| writer.grant(Lane::Message, 2, offset, len), &[]);
     }
-    net.forge(B, A, |writer| writer.grant(55, 0, 1000), &[]); // no such message
+    net.forge(B, A, |writer| writer.grant(Lane::Message, 55, 0, 1000), &[]); // no such message
     net.run_for(MS);
     let sent: u64 = net.sights(A, Kind::Data).iter().map(|sight| data_len(sight)).sum();
     assert_eq!(sent, 1000, "the last thousand bytes");

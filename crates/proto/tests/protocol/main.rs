@@ -11,6 +11,7 @@ mod large;
 mod messages;
 mod net;
 mod one_by_one;
+mod onesided;
 mod paths;
 mod reliability;
 mod streams;

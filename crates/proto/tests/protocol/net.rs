@@ -87,6 +87,22 @@ impl Memory for Ram {
         self.placed_len += bytes.len() as u64;
     }
 
+    fn update(
+        &mut self,
+        at: Place,
+        len: usize,
+        _width: usize,
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) {
+        let buffer =
+            self.buffers[at.buf.0 as usize].as_mut().expect("used after it was given back");
+        let bytes = &mut buffer[at.offset as usize..at.offset as usize + len];
+        let mut copy = bytes.to_vec();
+        if change(&mut copy) {
+            bytes.copy_from_slice(&copy);
+        }
+    }
+
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         bytes.iter().fold(crc, |crc, &byte| crc.rotate_left(5) ^ u32::from(byte))
     }
@@ -126,6 +142,8 @@ pub(crate) struct Net {
     pub(crate) train_count_max: usize,
     /// Which link of which node may lead to a locator. By default link n to the n-th.
     pub(crate) reach: Option<Reach>,
+    /// The card that all links of a node are over; 0: each has its own.
+    pub(crate) card: u16,
     routes: HashMap<Locator, (usize, u8)>,
     rules: Vec<Rule>,
     flying: BTreeMap<(Instant, u64), Flying>,
@@ -203,6 +221,7 @@ impl Net {
             delay_ns: vec![DELAY_NS; 8],
             train_count_max: 0,
             reach: None,
+            card: 0,
             routes: HashMap::new(),
             rules: vec![],
             flying: BTreeMap::new(),
@@ -317,7 +336,9 @@ impl Net {
                             Some(reach) => reach(node, link, locator),
                         };
                         if let Some(len_max) = len_max {
-                            let _ = ep.add_path(self.now, new.peer, link, locator, len_max);
+                            let card = self.card;
+                            let way = Way { frame_len_max: len_max, card, ..Way::default() };
+                            let _ = ep.add_path(self.now, new.peer, link, locator, &way);
                         }
                     }
                 }
@@ -325,9 +346,8 @@ impl Net {
         }
         while let Some((link, to)) = ep.poll_new_path() {
             let len_max = self.reach.as_ref().and_then(|reach| reach(node, link, &to));
-            if let Some(len_max) = len_max {
-                ep.on_too_long(link, &to, len_max);
-            }
+            let frame_len_max = len_max.unwrap_or(usize::from(u16::MAX));
+            ep.set_way(link, &to, &Way { frame_len_max, card: self.card, ..Way::default() });
         }
     }
 

@@ -104,8 +104,8 @@ fn streams_show_themselves_in_the_order_they_were_begun() {
     let news = ready(&mut net, B);
     assert_eq!(news.iter().map(|(_, info)| info.handler).collect::<Vec<_>>(), [0, 1, 2, 3]);
     assert_eq!(front(&mut net, B, news[0].0), StreamFront::Broken(StreamBreak::GivenUp));
-    for (at, &(id, _)) in news.iter().enumerate().skip(1) {
-        assert_eq!(read(&mut net, B, id, usize::MAX), pattern(at as u64, 10));
+    for (at, (stream, _)) in news.iter().enumerate().skip(1) {
+        assert_eq!(read(&mut net, B, *stream, usize::MAX), pattern(at as u64, 10));
     }
 }
 

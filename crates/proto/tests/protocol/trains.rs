@@ -1,6 +1,6 @@
 //! PROTOCOL §8.8, §10.1: data as trains does what data frame by frame does, whatever happens to it on the way.
 
-use packhorse_proto::wire::{Header, Record, TrainRepr};
+use packhorse_proto::wire::{Header, Lane, Record, TrainRepr};
 use packhorse_proto::*;
 
 use crate::net::*;
@@ -20,7 +20,7 @@ fn data(net: &Net, from: usize) -> Vec<(u32, u64, usize, u32)> {
     let mut all = vec![];
     for sight in net.sights(from, Kind::Data) {
         for (record, body) in sight.view().records() {
-            if let Record::Data { message, offset } = record {
+            if let Record::Data { message, offset, .. } = record {
                 all.push((message, offset, body.len(), sight.packet()));
             }
         }
@@ -319,7 +319,15 @@ fn train_longer_than_what_is_granted_is_taken_up_to_there() {
         let room_count = (landing.len / u64::from(payload_len)) as usize;
         let count = room_count + beyond;
         let (message, offset) = (data(&net, A)[0].0, landing.offset);
-        let train = TrainRepr { header, message, offset, payload_len, last_len, count };
+        let train = TrainRepr {
+            header,
+            lane: Lane::Message,
+            message,
+            offset,
+            payload_len,
+            last_len,
+            count,
+        };
         let (mut heads, secret) = (vec![], net.ep(B).address().secret);
         wire::write_train(&mut heads, &train, secret, wire::train_checks);
         let (now, from) = (net.now, net.nodes[A].locators[0]);

@@ -17,12 +17,15 @@ impl Oracle {
             }
             Event::Received { .. } => self.on_received(world, node, event),
             Event::Overflowed { .. } => self.on_overflowed(world, node, event),
-            Event::Unlinked { req, user, failure } => {
+            Event::Unlinked { req, user, failure, .. } => {
                 self.on_unlinked(world, node, req, user, failure)
             }
             Event::Joined { peer } => self.on_joined(world, node, peer),
             Event::Left { peer, reason } => self.on_left(world, node, peer, reason),
             Event::Closed { clean } => self.on_closed(node, clean),
+            Event::Operated { .. } | Event::Written { .. } => {
+                self.violation(format!("node {node}: {event:?}, but nobody asked"));
+            }
         }
     }
 

@@ -111,6 +111,122 @@ impl Net {
     }
 }
 
+/// One-sided.
+impl Net {
+    /// Exposes `len` bytes of 0xEE to every peer.
+    pub(crate) fn expose(&mut self, node: usize, key: u64, len: usize) -> (RegionId, BufId) {
+        self.expose_as(node, key, len, Access::ALL, Permitted::Any)
+    }
+
+    pub(crate) fn expose_as(
+        &mut self,
+        node: usize,
+        key: u64,
+        len: usize,
+        access: Access,
+        permitted: Permitted,
+    ) -> (RegionId, BufId) {
+        let Node { ep, ram, .. } = &mut self.nodes[node];
+        let buf = ram.add(vec![0xEE; len]);
+        let spec = RegionSpec { key, buf, len: len as u64, access, permitted, user: key + 1000 };
+        (ep.expose(spec).expect("exposed"), buf)
+    }
+
+    /// Withdraws a region and takes its memory away.
+    pub(crate) fn withdraw(&mut self, node: usize, region: RegionId, buf: BufId) {
+        assert!(self.nodes[node].ep.withdraw(region));
+        self.nodes[node].ram.buffers[buf.0 as usize] = None;
+    }
+
+    pub(crate) fn remote(&mut self, from: usize, to: usize, key: u64, offset: u64) -> Remote {
+        Remote { peer: self.peer(from, to), key, offset }
+    }
+
+    /// Puts a pattern of `tag` into a peer's memory.
+    pub(crate) fn put(
+        &mut self,
+        (from, to): (usize, usize),
+        key: u64,
+        offset: u64,
+        (tag, len): (u64, usize),
+        immediate: Option<u64>,
+    ) -> Recv {
+        let to = self.remote(from, to, key, offset);
+        let Node { ep, ram, .. } = &mut self.nodes[from];
+        let buf = ram.add(pattern(tag, len));
+        let payload = Payload::InPlace { buf, len: len as u64 };
+        let spec = PutSpec { to, payload, immediate, user: tag };
+        Recv { req: ep.put(self.now, spec).expect("posted"), buf }
+    }
+
+    pub(crate) fn get(
+        &mut self,
+        (from, to): (usize, usize),
+        key: u64,
+        offset: u64,
+        len: usize,
+    ) -> Recv {
+        let remote = self.remote(from, to, key, offset);
+        let Node { ep, ram, .. } = &mut self.nodes[from];
+        let buf = ram.add(vec![0xDD; len]);
+        let spec = GetSpec { from: remote, buf, len: len as u64, user: 0 };
+        Recv { req: ep.get(self.now, spec).expect("posted"), buf }
+    }
+
+    /// Adds to a number in a peer's memory and fetches what it was.
+    pub(crate) fn fetch_add(
+        &mut self,
+        (from, to): (usize, usize),
+        key: u64,
+        offset: u64,
+        by: u64,
+    ) -> Recv {
+        let at = self.remote(from, to, key, offset);
+        let Node { ep, ram, .. } = &mut self.nodes[from];
+        let buf = ram.add(vec![0xDD; 8]);
+        let spec = AtomicSpec {
+            at,
+            op: AtomicOp::Sum,
+            datatype: Datatype::U64,
+            len: 8,
+            operand: &by.to_le_bytes(),
+            compare: &[],
+            result: Some(buf),
+            user: 0,
+        };
+        Recv { req: ep.atomic(self.now, spec).expect("posted"), buf }
+    }
+
+    /// How a one-sided operation ended, if it did. It must not end twice.
+    pub(crate) fn operated(&mut self, node: usize, req: ReqId) -> Option<Result<(), Failure>> {
+        self.drain(node);
+        let mut ends = self.nodes[node].events.iter().filter_map(|event| match *event {
+            Event::Operated { req: ended, result, .. } if ended == req => Some(result),
+            _ => None,
+        });
+        let end = ends.next();
+        assert_eq!(ends.next(), None, "ended twice");
+        end
+    }
+
+    /// What was put with an immediate, in order: key, where, how much, the immediate.
+    pub(crate) fn written(&mut self, node: usize) -> Vec<(u64, u64, u64, u64)> {
+        self.drain(node);
+        let written = self.nodes[node].events.iter().filter_map(|event| match *event {
+            Event::Written { user, offset, len, immediate, .. } => {
+                Some((user - 1000, offset, len, immediate))
+            }
+            _ => None,
+        });
+        written.collect()
+    }
+
+    pub(crate) fn number_at(&self, node: usize, buf: BufId, offset: usize) -> u64 {
+        let bytes = &self.bytes(node, buf)[offset..offset + 8];
+        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+    }
+}
+
 /// What came of it.
 impl Net {
     pub(crate) fn bytes(&self, node: usize, buf: BufId) -> &[u8] {
