@@ -234,7 +234,6 @@ fn a_number_that_another_process_has_now_is_not_read_from() {
         let arrived = link.receive(None, &mut Table::default()).unwrap();
         assert!(arrived == 0 || counter(&link, "trains_lost") > 0, "something was read");
     }
-    assert!(link.poll_remark().unwrap().contains("cannot be read"));
 }
 
 /// Rings of ours in this process's memory.
