@@ -98,6 +98,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Ok(())
     });
     take_if_here(&mut steps, args, "Open MPI, unmodified, over Packhorse", &OPEN_MPI, mpi::smoke);
+    take_if_here(&mut steps, args, "Open MPI in the patterns of offload", &OPEN_MPI, || {
+        run_command(cargo("test --quiet --package packhorse-cli --test offload -- --ignored"))
+    });
     take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
         run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
     });

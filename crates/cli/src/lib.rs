@@ -11,6 +11,7 @@ pub mod hosts;
 pub mod machine;
 pub mod manual;
 pub mod paths;
+pub mod peers;
 pub mod report;
 pub mod rival;
 pub mod serve;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use packhorse_cli::{bench, compare, machine, manual, paths, report, serve, soak};
+use packhorse_cli::{bench, compare, machine, manual, paths, peers, report, serve, soak};
 
 mod simulate;
 
@@ -46,6 +46,7 @@ enum Command {
     )]
     Info,
     Paths(paths::PathsArgs),
+    Peers(peers::PeersArgs),
     Sim(simulate::Args),
     Soak(soak::SoakArgs),
     /// Write the manual page to standard output.
@@ -73,6 +74,9 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args).map(|()| true),
         Command::Info => machine::info(&mut io::stdout().lock()).map(|()| true),
         Command::Paths(args) => paths::run(&args, &mut io::stdout().lock()).map(|()| true),
+        Command::Peers(args) => {
+            peers::run(&args, &mut io::stdout().lock(), &mut io::stderr().lock()).map(|()| true)
+        }
         Command::Man => manual::write(Cli::command(), &mut io::stdout().lock()).map(|()| true),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "packhorse", &mut io::stdout());
