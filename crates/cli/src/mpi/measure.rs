@@ -80,6 +80,7 @@ pub fn run(args: &MpiArgs, setup: &Setup, is_quick: bool) -> Result<Vec<MpiRow>>
         for part in &parts {
             for entry in &bench.entries {
                 let name = &entry.contender.name;
+                eprintln!("repetition {} of {reps}: {name}, {} ranks", rep + 1, part.rank_count);
                 let made = bench.measure(entry, part, rep, seconds);
                 rows.extend(
                     made.with_context(|| format!("{name} with {} ranks", part.rank_count))?,
