@@ -364,6 +364,7 @@ impl Endpoint {
             self.take_held(slot);
             self.remove_arrival(slot);
         }
+        self.permit_no_more(peer);
         self.forgotten_count += 1;
         if self.forgotten.len() >= FORGOTTEN_COUNT_MAX {
             self.forgotten.pop_front();

@@ -180,6 +180,23 @@ fn a_region_for_named_peers_is_for_those_the_application_named() {
 }
 
 #[test]
+fn a_forgotten_peer_leaves_its_permission_to_nobody() {
+    let mut net = Net::new(3);
+    let a = net.peer(B, A);
+    net.expose_as(B, KEY, 64, Access::ALL, Permitted::Only(vec![a]));
+    let permitted = net.put((A, B), KEY, 0, (1, 8), None);
+    net.settle();
+    assert_eq!(net.operated(A, permitted.req), Some(Ok(())));
+    let now = net.now;
+    net.ep(B).forget_peer(now, a);
+    net.settle();
+    assert_eq!(net.peer(B, C), a, "the row is used again");
+    let heir = net.put((C, B), KEY, 0, (1, 8), None);
+    net.settle();
+    assert_eq!(net.operated(C, heir.req), Some(Err(Failure::Denied(Denial::NoKey))));
+}
+
+#[test]
 fn a_first_contact_may_be_one_sided() {
     let mut net = Net::new(2);
     let (_, buf) = net.expose(B, KEY, 400_000);
