@@ -197,6 +197,23 @@ fn a_forgotten_peer_leaves_its_permission_to_nobody() {
 }
 
 #[test]
+fn a_region_never_shows_what_was_meant_for_another_place() {
+    let mut net = Net::new(3);
+    net.train_count_max = 16;
+    let (_, buf) = net.expose(B, KEY, 300_000);
+    net.drop_each(A, Kind::Data); // it asks for grants and sends nothing
+    let put = net.put((A, B), KEY, 0, (1, 300_000), None);
+    net.run_for(50 * RTT_NS);
+    assert!(net.seen(B, Kind::Grant) > 0);
+    let recv = net.recv(B, tagged(7), 300_000);
+    net.send(C, B, 7, 300_000);
+    net.run_for(SECOND);
+    net.assert_got(B, recv, 7, 300_000);
+    assert_untouched(net.bytes(B, buf));
+    assert_eq!(net.operated(A, put.req), None);
+}
+
+#[test]
 fn a_first_contact_may_be_one_sided() {
     let mut net = Net::new(2);
     let (_, buf) = net.expose(B, KEY, 400_000);
