@@ -124,6 +124,7 @@ fn limits(script: &mut Script<'_>, settings: &Settings) -> Limits {
         grant_len_max: u64::from(settings.frame_len_max) * script.pick(&[1, 3, 100]),
         request_count_max: script.pick(&[1, 5, 1_000]),
         result_len_max: script.pick(&[1 << 10, 1 << 20]),
+        stream_len_max: 16 << 10,
     }
 }
 

@@ -24,8 +24,11 @@ const UNSAFE_MAY_LIVE_IN: &[&str] = &[
     "crates/link/src/ring",
     "crates/link/src/umem.rs",
     "crates/link/src/mem.rs",
+    "crates/link/src/loan.rs",
     // Raw calls that test the XDP link without its own help.
     "crates/link/tests/xdp/raw.rs",
+    // Forks, to see what a child finds.
+    "crates/packhorse/tests/fork.rs",
     // Lends borrowed slices to the engine: the scope waits for their return, however it is left.
     "crates/packhorse/src/scope.rs",
     // The rivals' raw socket calls, and the namespaces they run in: they may share no code with `link`.

@@ -83,11 +83,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "test --quiet --package packhorse --test rails -- --ignored --test-threads 1",
         ))
     });
-    steps.take("the ring in every order of two threads", || {
-        let mut tests = cargo("test --quiet --release --package packhorse-link --lib ring");
-        // Another configuration of everything: in a folder of its own, so that nothing else is built anew.
-        tests.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
-        run_command(tests)
+    take_if_here(&mut steps, args, "kill -9 over raw Ethernet", &NAMESPACES, || {
+        run_command(cargo("test --quiet --package packhorse --test deaths -- --ignored"))
+    });
+    steps.take("ring and baton in every order of two threads", || {
+        for (package, tests) in [("packhorse-link", "ring"), ("packhorse-engine", "baton")] {
+            let mut tests =
+                cargo(&format!("test --quiet --release --package {package} --lib {tests}"));
+            // Another configuration of everything: in a folder of its own, so that nothing else is built anew.
+            tests.env("RUSTFLAGS", "--cfg loom");
+            tests.env("CARGO_TARGET_DIR", root().join("target/loom"));
+            run_command(tests)?;
+        }
+        Ok(())
     });
     take_if_here(&mut steps, args, "Open MPI, unmodified, over Packhorse", &OPEN_MPI, mpi::smoke);
     take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {

@@ -74,6 +74,11 @@ impl Machine {
         }
     }
 
+    /// Whether figures of the two can stand on one page: all the same but for the command.
+    pub fn is_like(&self, other: &Self) -> bool {
+        *self == Self { command: self.command.clone(), ..other.clone() }
+    }
+
     /// A few lines for people.
     pub fn lines(&self) -> Vec<String> {
         let bytes = |value: Option<u64>| value.map_or("unknown".into(), |value| value.to_string());

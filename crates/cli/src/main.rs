@@ -7,13 +7,14 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use packhorse_cli::{bench, compare, machine, manual, paths, serve, soak};
+use packhorse_cli::{bench, compare, machine, manual, paths, report, serve, soak};
 
 mod simulate;
 
 const EXAMPLES: &str = "\
 Examples:
   packhorse compare --quick                a first impression: under 20 seconds, no rights needed
+  packhorse report --two-hosts             everything there is to measure, as one page
   packhorse serve                          let another machine measure against this one
   packhorse bench pingpong --peer ph1:…    and measure against it, with the address that it printed
   packhorse info                           what there is to measure with, and all settings
@@ -34,6 +35,7 @@ struct Cli {
 enum Command {
     Compare(compare::CompareArgs),
     Bench(bench::command::BenchArgs),
+    Report(report::command::ReportArgs),
     Serve(serve::ServeArgs),
     /// Show what this machine has to measure with, and the settings.
     ///
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => simulate::run(&args),
         Command::Bench(args) => bench::command::run(&args).map(|()| true),
         Command::Compare(args) => compare::run(&args).map(|()| true),
+        Command::Report(args) => report::command::run(&args).map(|()| true),
         Command::Serve(args) => serve::run(&args).map(|()| true),
         Command::Info => machine::info(&mut io::stdout().lock()).map(|()| true),
         Command::Paths(args) => paths::run(&args, &mut io::stdout().lock()).map(|()| true),

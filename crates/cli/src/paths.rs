@@ -64,12 +64,16 @@ pub fn run(args: &PathsArgs, out: &mut impl Write) -> Result<()> {
     }
 }
 
+fn is_main(path: &Path) -> bool {
+    matches!(path.state, PathState::Main | PathState::Quick)
+}
+
 /// The peer has answered, and every pair has or was asked often enough.
 fn is_settled(endpoint: &Endpoint, peer: Peer) -> bool {
     let paths = endpoint.paths(peer);
     let is_open = |path: &Path| {
         matches!(path.state, PathState::Unproven { asked_count } if asked_count < 6)
-            || path.state == PathState::Main && path.round_trip.is_none()
+            || is_main(path) && path.round_trip.is_none()
     };
-    paths.iter().any(|path| path.state == PathState::Main) && !paths.iter().any(is_open)
+    paths.iter().any(is_main) && !paths.iter().any(is_open)
 }

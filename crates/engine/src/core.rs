@@ -10,13 +10,15 @@ use std::io;
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{About, Burst, Landing, Link, Notice, wide};
 use packhorse_proto::{
-    BufId, Endpoint, Instant, Limits, LinkTraits, Locator, MS, Memory, Opening, Payload, PeerId,
-    Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, TxFrame, TxTrain, wire,
+    BufId, Endpoint, Instant, Lending, Limits, LinkTraits, Locator, MS, Memory, Opening, Payload,
+    PeerId, Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, StreamId, TxFrame,
+    TxTrain, wire,
 };
 
 use crate::counters::Counters;
 use crate::home::Home;
-use crate::pairs::{Pairs, Rejected};
+use crate::pairs::{Pairs, Rejected, way_by};
+use crate::streams::Loans;
 use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -26,6 +28,8 @@ const BURST_COUNT_MAX: usize = 64;
 /// Frames and bytes of a train at most: what one system call takes.
 const TRAIN_COUNT_MAX: usize = 64;
 const TRAIN_LEN_MAX: usize = 65_000;
+/// A longer train is read by its receiver from our memory, this fast at least: it will not be heard of before.
+const LARGE_BYTES_PER_NS: u64 = 4;
 /// Lone frames received in one turn while granted data is expected.
 const LONE_COUNT_MAX: usize = 8;
 /// Bursts per turn: a turn is bounded work.
@@ -78,6 +82,7 @@ impl std::error::Error for OpenError {}
 pub struct Lent<'a, M> {
     memory: &'a mut M,
     copied: &'a mut u64,
+    loans: Option<&'a mut Loans>,
 }
 
 impl<M: UserMemory> Memory for Lent<'_, M> {
@@ -99,6 +104,13 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
 
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         crc32c::crc32c_append(crc, bytes)
+    }
+
+    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
+        match &mut self.loans {
+            Some(loans) => loans.lend(stream, bytes),
+            None => Lending { taken_len: 0, is_waiting: false },
+        }
     }
 }
 
@@ -198,6 +210,10 @@ pub struct Core<L, M> {
     costly: Costly,
     /// Links were asked to wake a sleeper.
     is_armed: bool,
+    /// When the receiver of large data will be through with it.
+    answer_by: Instant,
+    /// Who is lent bytes of streams, while somebody extracts.
+    pub(crate) loans: Option<Loans>,
     counters: Counters,
 }
 
@@ -239,6 +255,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             turned_at: now,
             costly,
             is_armed: false,
+            answer_by: now,
+            loans: None,
             counters: Counters::default(),
         })
     }
@@ -309,7 +327,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Calls `f` with the endpoint and the memory as the protocol wants it: for calls that place bytes.
     pub fn with<R>(&mut self, f: impl FnOnce(&mut Endpoint, &mut Lent<'_, M>) -> R) -> R {
         let copied = &mut self.counters.bytes_copied_in;
-        f(&mut self.endpoint, &mut Lent { memory: &mut self.memory, copied })
+        f(&mut self.endpoint, &mut Lent { memory: &mut self.memory, copied, loans: None })
     }
 
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
@@ -328,8 +346,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             if now - self.turned_at > LATE_NS {
                 work += self.drain(now);
             }
-            let mut lent =
-                Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+            let mut lent = Lent {
+                memory: &mut self.memory,
+                copied: &mut self.counters.bytes_copied_in,
+                loans: self.loans.as_mut(),
+            };
             self.endpoint.on_timeout(now, &mut lent);
             self.watch_trains(now);
             work += 1;
@@ -399,7 +420,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let mut count = 0;
         while let Some((link, from, bytes)) = self.home.next() {
             let copied = &mut self.counters.bytes_copied_in;
-            let mut lent = Lent { memory: &mut self.memory, copied };
+            let mut lent = Lent { memory: &mut self.memory, copied, loans: self.loans.as_mut() };
             self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
             self.home.reuse(bytes);
             count += 1;
@@ -493,8 +514,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         count: usize,
     ) -> usize {
         let link = &mut self.links[index];
-        let mut lent =
-            Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+        let mut lent = Lent {
+            memory: &mut self.memory,
+            copied: &mut self.counters.bytes_copied_in,
+            loans: self.loans.as_mut(),
+        };
         let mut work = 0;
         self.lifts.clear();
         for number in 0..count {
@@ -532,8 +556,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         payload_len: usize,
     ) -> usize {
         let link = &self.links[index];
-        let mut lent =
-            Lent { memory: &mut self.memory, copied: &mut self.counters.bytes_copied_in };
+        let mut lent = Lent {
+            memory: &mut self.memory,
+            copied: &mut self.counters.bytes_copied_in,
+            loans: self.loans.as_mut(),
+        };
         let mut work = 0;
         for number in 0..count {
             let arrived = link.arrived(number);
@@ -584,10 +611,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
         }
+        while let Some(peer) = self.endpoint.poll_path_news() {
+            self.pairs.remember(peer, &self.endpoint, &mut self.links);
+        }
         while let Some((link, to)) = self.endpoint.poll_new_path() {
             if let Some(path) = self.links.get_mut(usize::from(link)) {
-                let frame_len_max = path.frame_len_to(&to.0);
-                self.endpoint.on_too_long(link, &to, frame_len_max);
+                self.endpoint.set_way(link, &to, &way_by(path, &to.0));
             }
         }
         let mut sent = 0;
@@ -625,6 +654,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 count += self.train.count;
                 if self.train.count > 1 {
                     self.counters.frames_in_trains += self.train.count as u64;
+                }
+                let train_len = self.train.count * self.train.payload_len as usize;
+                if train_len > len_max {
+                    let copy_ns = train_len as u64 / LARGE_BYTES_PER_NS;
+                    self.answer_by = Instant(self.answer_by.0.max(now.0)) + copy_ns;
+                    return true; // its receiver has enough to begin with
                 }
             } else if self.endpoint.poll_transmit(now, &mut self.tx) {
                 self.put_frame();
@@ -733,6 +768,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         sent
+    }
+
+    /// Large data went to a receiver that will take until then to read it: who waits for its answer had better not sleep.
+    #[inline]
+    pub fn answer_by(&self) -> Instant {
+        self.answer_by
     }
 
     /// The time of the last turn.

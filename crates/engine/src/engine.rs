@@ -5,13 +5,14 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use packhorse_link::Link;
+use packhorse_link::fork::Mark;
 use packhorse_link::mem::{Memory, Table};
+use packhorse_link::{Link, loan};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
     Opening, PathInfo, Payload, PeerError, PeerId, PostError, RecvSpec, Secret, SendSpec, Settings,
@@ -19,10 +20,12 @@ use packhorse_proto::{
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::bell::Bell;
 use crate::core::{Core, OpenError};
+use crate::crowd::Crowd;
 use crate::doze::Doze;
 use crate::entry::Kind;
-use crate::helper::Helper;
+use crate::helper::{Helper, HelperCpus};
 use crate::onesided::{Regions, Written};
 use crate::pairs::Rejected;
 use crate::queue::{Notify, Queues};
@@ -47,6 +50,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who turns it.
     pub placement: Placement,
+    /// On which cores the helper may run.
+    pub helper_cpus: HelperCpus,
     /// A thread that waits spins so long before it sleeps.
     pub spin_ns: u64,
     /// Who this endpoint is; drawn if not given.
@@ -61,6 +66,7 @@ impl Default for Config {
             settings: Settings::default(),
             limits: Limits::default(),
             placement: Placement::default(),
+            helper_cpus: HelperCpus::default(),
             spin_ns: 50_000,
             identity: None,
             check_all: true,
@@ -118,6 +124,8 @@ pub(crate) struct Inner {
     pub(crate) wakers: Vec<Waker>,
     /// An application thread drives, and dozes at the moment.
     pub(crate) is_dozing: bool,
+    /// Somebody sleeps, or is about to, in a loop of its own.
+    pub(crate) is_bell_armed: bool,
     /// Threads that wait for another's driving.
     pub(crate) sleeper_count: u32,
     /// Requests ended since the sleepers were told.
@@ -126,7 +134,13 @@ pub(crate) struct Inner {
     pub(crate) closed: Option<bool>,
     /// Events that belong to no request, for `poll_peer_event`.
     pub(crate) peer_events: std::collections::VecDeque<Event>,
+    /// Who extracts streams, and who waits to send them.
+    pub(crate) streams: crate::streams::Waiters,
 }
+
+/// A handler of streams is polled with a frame in hand and the engine locked: it would wait for itself.
+const CALLED_UNDER_LOAN: &str = "an endpoint was called inside the `poll` of a future that shares a stream handler with a \
+     waiting `receive`; call it between awaits, or await it";
 
 /// Events about peers kept for who asks; older ones are dropped.
 const PEER_EVENT_COUNT_MAX: usize = 1024;
@@ -141,6 +155,7 @@ impl Inner {
 
     /// Events become ends of requests.
     pub(crate) fn settle(&mut self, now: Instant) {
+        self.settle_streams();
         while let Some(event) = self.core.endpoint().poll_event() {
             match event {
                 Event::Sent { user, peer, result, .. } => {
@@ -158,8 +173,8 @@ impl Inner {
                     let arrival = Arrival { envelope, offset, placed_len, result: Ok(()) };
                     self.on_received(user, arrival, Some(RequestId(overflow_user)), now);
                 }
-                Event::Unlinked { user, failure, .. } => {
-                    self.end(user, Outcome::Unlinked { failure }, now);
+                Event::Unlinked { user, source, failure, .. } => {
+                    self.end(user, Outcome::Unlinked { source, failure }, now);
                 }
                 Event::Operated { user, peer, kind, len, result, .. } => {
                     self.end(user, Outcome::Operated { peer, kind, len, result }, now);
@@ -221,20 +236,28 @@ impl Inner {
 
 /// An endpoint that many threads may use. Always behind an `Arc`.
 pub struct Engine {
+    /// Of the process that opened it.
+    mark: Mark,
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
     pub(crate) changed: Condvar,
+    /// Where application threads sleep, and where the helper does.
     pub(crate) doze: Doze,
+    pub(crate) helper_doze: Doze,
+    pub(crate) bell: Bell,
     pub(crate) helper: Helper,
+    pub(crate) helper_cpus: HelperCpus,
+    pub(crate) crowd: Crowd,
     pub(crate) spin_ns: u64,
-    pub(crate) placement: Placement,
+    /// When an application thread last asked without waiting.
+    pub(crate) asked_at_ns: AtomicU64,
     origin_ns: u64,
     address: Address,
 }
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("placement", &self.placement).finish_non_exhaustive()
+        f.debug_struct("Engine").field("placement", &self.placement()).finish_non_exhaustive()
     }
 }
 
@@ -247,6 +270,8 @@ impl Engine {
         let fds = links.iter().filter_map(|link| link.wake_fd()).map(|fd| fd.try_clone_to_owned());
         let fds = fds.collect::<io::Result<Vec<OwnedFd>>>();
         let doze = fds.and_then(Doze::new).map_err(system("making a wake descriptor"))?;
+        let helper_doze = doze.twin().map_err(system("making a wake descriptor"))?;
+        let bell = doze.with_links(Bell::new).map_err(system("making a wake descriptor"))?;
         let opening = draw_opening(config.identity, &links).map_err(system("getrandom"))?;
         let origin_ns = monotonic_ns();
         let payload_check = settings.payload_check;
@@ -267,19 +292,26 @@ impl Engine {
             regions: Regions::default(),
             wakers: Vec::new(),
             is_dozing: false,
+            is_bell_armed: false,
             sleeper_count: 0,
             has_news: false,
             closed: None,
             peer_events: std::collections::VecDeque::new(),
+            streams: crate::streams::Waiters::default(),
         };
         let engine = Arc::new(Self {
+            mark: Mark::new().map_err(system("getting memory that a fork wipes"))?,
             inner: Mutex::new(inner),
             wanted: AtomicU32::new(0),
             changed: Condvar::new(),
             doze,
+            helper_doze,
+            bell,
             helper: Helper::default(),
+            helper_cpus: config.helper_cpus,
+            crowd: Crowd::default(),
             spin_ns: config.spin_ns,
-            placement: config.placement,
+            asked_at_ns: AtomicU64::new(0),
             origin_ns,
             address,
         });
@@ -302,13 +334,39 @@ impl Engine {
 
     /// Who turns it.
     pub fn placement(&self) -> Placement {
-        self.placement
+        if self.helper.baton.is_present() { Placement::Thread } else { Placement::Inline }
     }
 
+    /// Changes who turns it: starts or resumes the helper, or lets it pause. What peers were told at first contact stays: they
+    /// give one that was opened with a helper less time to answer, so a long pause is better opened without.
+    pub fn set_placement(self: &Arc<Self>, placement: Placement) -> io::Result<()> {
+        match placement {
+            Placement::Thread => Helper::start(self),
+            Placement::Inline => {
+                self.run_errand(self.helper.baton.pause());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether this is the process that opened it. In one that was forked from that, nothing of it may be used: its threads are
+    /// not there, its lock may be held by one of them, and its links are the parent's.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.mark.is_here()
+    }
+
+    /// # Panics
+    /// In a process that was forked from the one that opened it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        assert!(
+            self.is_here(),
+            "this endpoint belongs to the process that this one was forked from; open another here"
+        );
         if let Ok(inner) = self.inner.try_lock() {
             return inner;
         }
+        assert!(!loan::is_lent(), "{CALLED_UNDER_LOAN}");
         self.wanted.fetch_add(1, Ordering::Relaxed);
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         self.wanted.fetch_sub(1, Ordering::Relaxed);
@@ -319,6 +377,9 @@ impl Engine {
     pub(crate) fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         let has_news = std::mem::take(&mut inner.has_news);
         let (is_dozing, sleeper_count) = (inner.is_dozing, inner.sleeper_count);
+        if inner.is_bell_armed {
+            self.keep_bell(&mut inner, has_news);
+        }
         if inner.wakers.is_empty() {
             drop(inner);
         } else {
@@ -345,9 +406,15 @@ impl Engine {
             inner.core.transmit(now);
         }
         inner.settle(now);
-        let timeout = inner.core.next_timeout();
+        // What could not leave now is due now, for whoever sleeps.
+        let is_left = !may_wait && inner.core.has_output();
+        let due = if is_left { Instant(0) } else { inner.core.next_timeout() };
+        // Whoever sleeps in a loop of its own and has nobody to drive for it does not know of new timers.
+        inner.has_news |= inner.is_bell_armed && !self.helper.baton.is_present();
         self.release(inner);
-        self.doze.wake_before(timeout);
+        self.doze.wake_before(due);
+        self.helper_doze.wake_before(due);
+        self.run_errand(self.helper.baton.on_pending(true));
     }
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
@@ -484,7 +551,7 @@ impl Engine {
         if found.is_some() {
             return found;
         }
-        inner.turn(self.now());
+        let mut inner = self.turn_as_application(inner, self.now());
         let found = inner.core.endpoint().probe(criteria);
         self.release(inner);
         found
@@ -498,7 +565,7 @@ impl Engine {
         if found.is_some() {
             return found;
         }
-        inner.turn(now);
+        let mut inner = self.turn_as_application(inner, now);
         let found = inner.core.endpoint().claim(now, criteria);
         self.release(inner);
         found
@@ -506,6 +573,9 @@ impl Engine {
 
     /// Throws a claimed message away.
     pub fn discard(&self, claim: Claim) -> Result<(), PostError> {
+        if !self.is_here() {
+            return Err(PostError::Closing);
+        }
         let mut inner = self.lock();
         let now = self.now();
         inner.core.endpoint().discard(now, claim)?;
@@ -525,6 +595,9 @@ impl Engine {
 
     /// Nobody will ask for this request any more; a receive is cancelled, a send goes on.
     pub fn abandon(&self, id: RequestId, is_receive: bool) {
+        if !self.is_here() {
+            return; // the parent goes on with it
+        }
         let mut inner = self.lock();
         let req = inner.requests.pending(id).map(|pending| pending.req);
         inner.requests.detach(id);
@@ -552,6 +625,11 @@ impl Engine {
     /// Who a peer is.
     pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
         self.lock().core.rules().identity_of(peer)
+    }
+
+    /// Where a peer said it is, in its address.
+    pub fn first_locator_of(&self, peer: PeerId) -> Option<packhorse_proto::Locator> {
+        self.lock().core.rules().first_locator_of(peer)
     }
 
     /// Ends what there is with a peer and forgets it.
@@ -615,14 +693,18 @@ impl Engine {
 
     /// Ends the helper and closes the links, whoever still holds requests. For the last owner, after closing.
     pub fn stop(&self) {
-        self.helper.end(&self.doze);
+        self.helper.end(self);
         let mut inner = self.lock();
         inner.core.drop_links();
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
         let now = self.now();
         inner.drop_regions();
         for id in inner.requests.all_pending() {
-            inner.end(id.0, Outcome::Unlinked { failure: Some(Failure::Closing) }, now);
+            inner.end(
+                id.0,
+                Outcome::Unlinked { source: None, failure: Some(Failure::Closing) },
+                now,
+            );
         }
         inner.queues.publish();
         self.release(inner);

@@ -11,17 +11,22 @@
 //! thread drives when nobody does (placement `thread`), or nobody (placement `inline`).
 #![forbid(unsafe_code)]
 
+mod baton;
+mod bell;
 mod core;
 mod counters;
+mod crowd;
 mod doze;
 mod engine;
 mod entry;
 mod helper;
 mod home;
+mod known;
 mod onesided;
 mod pairs;
 mod queue;
 mod requests;
+mod streams;
 mod waiting;
 mod watch;
 
@@ -29,7 +34,9 @@ pub use core::{Core, Lent, OpenError};
 pub use counters::Counters;
 pub use engine::{Config, Engine, Placement, Recv, Refused, Send};
 pub use entry::{Entry, Kind, Trouble};
+pub use helper::HelperCpus;
 pub use onesided::{Atomic, Exposure, Put, Unexposed, Written};
 pub use pairs::{Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};
+pub use streams::{Lender, StreamRead};

@@ -141,7 +141,7 @@ impl Engine {
                 let this = Region { memory_id, notify, written: VecDeque::new() };
                 inner.regions.regions.insert(region, this);
                 self.release(inner);
-                self.helper.on_leave(true);
+                self.run_errand(self.helper.baton.on_pending(true));
                 Ok(region)
             }
             Err(error) => Err(Unexposed { error, memory: inner.core.memory().remove(memory_id) }),

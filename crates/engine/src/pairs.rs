@@ -7,8 +7,12 @@ use std::collections::VecDeque;
 
 use packhorse_link::Link;
 use packhorse_link::mem::UserMemory;
-use packhorse_proto::{Endpoint, Instant, Locator, NewLocators, PathError, PeerId};
+use packhorse_proto::{Endpoint, Instant, Locator, NewLocators, PathError, PathState, PeerId, Way};
 
+use crate::known::{self, Known};
+
+/// Questions without an answer that say something about a way.
+const ASKED_COUNT_MIN: u32 = 10;
 /// Pairs remembered for those who ask why they are not used.
 const REJECTED_COUNT_MAX: usize = 1024;
 
@@ -19,6 +23,8 @@ pub enum Reject {
     NoWay,
     /// There are as many paths to this peer as there may be.
     TooMany,
+    /// An endpoint of this process has asked its host lately, this way, in vain.
+    Unheard,
 }
 
 /// A pair that is not tried.
@@ -75,12 +81,45 @@ impl Pairs {
             let at = locators.iter().position(|locator| *locator == path.locator);
             (usize::from(path.link), at)
         });
+        let host = endpoint.identity_of(peer).map_or(0, |identity| identity.host);
         for (link, at) in rank(&reach, first) {
             let locator = &locators[at];
-            let frame_len_max = links[link].frame_len_to(&locator.0);
-            let added = endpoint.add_path(now, peer, link as u8, locator, frame_len_max);
+            let mut way = way_by(&mut links[link], &locator.0);
+            match known::about(host, way.card, &locator.0) {
+                Some(Known::Unheard) => {
+                    self.reject(peer, link as u8, locator, Reject::Unheard);
+                    continue;
+                }
+                Some(Known::Carried { rate }) => way.rate = rate,
+                None => {}
+            }
+            let added = endpoint.add_path(now, peer, link as u8, locator, &way);
             if added == Err(PathError::TooMany) {
                 self.reject(peer, link as u8, locator, Reject::TooMany);
+            }
+        }
+    }
+
+    /// What was learned of the paths to a peer is good for its host.
+    #[cold]
+    pub(crate) fn remember<L: Link<M>, M: UserMemory>(
+        &mut self,
+        peer: PeerId,
+        endpoint: &Endpoint,
+        links: &mut [L],
+    ) {
+        let Some(host) = endpoint.identity_of(peer).map(|identity| identity.host) else { return };
+        for path in endpoint.paths(peer) {
+            let Some(link) = links.get_mut(usize::from(path.link)) else { continue };
+            let card = card_by(link, &path.locator.0);
+            match path.state {
+                PathState::Proven { .. } => {
+                    known::carried(host, card, &path.locator.0, path.rate.unwrap_or(0));
+                }
+                PathState::Unproven { asked_count } if asked_count >= ASKED_COUNT_MIN => {
+                    known::unheard(host, card, &path.locator.0);
+                }
+                PathState::Unproven { .. } | PathState::Left => {}
             }
         }
     }
@@ -91,6 +130,16 @@ impl Pairs {
         }
         self.rejected.push_back(Rejected { peer, link, locator: *locator, why });
     }
+}
+
+/// What is known of the way by this link to there before anything went it.
+pub(crate) fn way_by<L: Link<M>, M: UserMemory>(link: &mut L, to: &packhorse_link::Locator) -> Way {
+    Way { frame_len_max: link.frame_len_to(to), card: card_by(link, to), rate: 0 }
+}
+
+fn card_by<L: Link<M>, M: UserMemory>(link: &mut L, to: &packhorse_link::Locator) -> u16 {
+    // Numbers of interfaces are small; of one that is not, nothing is known.
+    u16::try_from(link.card_to(to)).unwrap_or(0)
 }
 
 /// The pairs (link, locator) that may work, best first. `reach[locator][link]` says which may; `first` is the path there is.

@@ -233,7 +233,9 @@ impl Inner {
                 };
                 (kind, Some(peer), len, result)
             }
-            Outcome::Unlinked { failure } => (Kind::Unlinked, None, 0, failure.map_or(Ok(()), Err)),
+            Outcome::Unlinked { source, failure } => {
+                (Kind::Unlinked, source, 0, failure.map_or(Ok(()), Err))
+            }
         };
         let blank = blank(&notify, id, result.map_err(Trouble::Failed), at);
         self.finish_queued(id, &notify, Entry { kind, peer, len, placed_len: len, ..blank });
@@ -354,6 +356,12 @@ impl Completions {
         self.engine.drive_until(longest, |_| (!ring.is_empty()).then_some(())).is_some()
     }
 
+    /// Before sleeping on [`Engine::wake_fd`]: as [`Engine::arm`], and false also if there is something to read.
+    pub fn arm(&mut self) -> bool {
+        let ring = &self.ring;
+        self.engine.arm_if(|_| ring.is_empty())
+    }
+
     #[cold]
     fn fetch_spilled(&mut self) {
         let mut inner = self.engine.lock();
@@ -367,6 +375,9 @@ impl Completions {
 /// What is still pending goes on without being told of; receives are cancelled.
 impl Drop for Completions {
     fn drop(&mut self) {
+        if !self.engine.is_here() {
+            return;
+        }
         let mut inner = self.engine.lock();
         let now = self.engine.now();
         if let Some(writer) = inner.queues.writers.get_mut(self.id.0 as usize) {

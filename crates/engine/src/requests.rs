@@ -63,6 +63,8 @@ pub enum Outcome {
     },
     /// A receive that took none; or, for an entry used many times, the end of it: `None` if it was full.
     Unlinked {
+        /// Whom it was to receive from, if from one peer only.
+        source: Option<PeerId>,
         /// Why.
         failure: Option<Failure>,
     },
@@ -121,7 +123,7 @@ pub(crate) struct Slot {
 
 const NONE: u32 = u32::MAX;
 /// What a slot says until its request has ended.
-const NO_OUTCOME: Outcome = Outcome::Unlinked { failure: None };
+const NO_OUTCOME: Outcome = Outcome::Unlinked { source: None, failure: None };
 
 /// All requests of an engine.
 #[derive(Debug)]

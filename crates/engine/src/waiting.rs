@@ -9,8 +9,10 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use packhorse_link::loan;
 use packhorse_proto::Instant;
 
+use crate::crowd::Crowd;
 use crate::engine::{Engine, Inner, Placement};
 use crate::requests::{Arrival, Completion, RequestId};
 
@@ -18,10 +20,36 @@ use crate::requests::{Arrival, Completion, RequestId};
 const SLEEP_NS_MAX: u64 = 100_000_000;
 /// A sleeper behind a driver looks this often.
 const BEHIND_NS_MAX: u64 = 10_000_000;
+/// Who asks again within this is waiting, in its own way.
+const ASKS_OFTEN_NS: u64 = 20_000;
+/// Beside a wait of this length it costs little to wake the helper.
+const LONG_STAY_NS: u64 = 500_000;
 /// Frames a link did not take are offered again after this.
 const BLOCKED_NS: u64 = 20_000;
 /// A thread that spins reads the clock once in so many looks.
 const LOOKS_PER_TIME: u32 = 4;
+
+/// How a thread that waits has fared since something happened.
+struct Spin {
+    idle_since: Option<Instant>,
+    /// Looks since the clock was read, or since something happened.
+    look_count: u32,
+    /// When it last gave its core to others.
+    stepped_at: Instant,
+    /// It sleeps after this.
+    longest_ns: u64,
+}
+
+impl Spin {
+    /// One that has just read the clock.
+    fn new(now: Instant, longest_ns: u64) -> Self {
+        Self { idle_since: None, look_count: 1, stepped_at: now, longest_ns }
+    }
+
+    fn begin_anew(&mut self) {
+        (self.idle_since, self.look_count) = (None, 0);
+    }
+}
 
 impl Engine {
     /// What came of the request, if it ended; a turn is made first if it did not.
@@ -36,37 +64,67 @@ impl Engine {
 
     /// One turn, for applications that want to give time to the engine. Returns how much was done.
     pub fn turn(&self) -> usize {
-        self.helper.on_drive(&self.doze);
+        let now = self.now();
+        if self.is_in_good_hands(now) {
+            return 0;
+        }
         let mut inner = self.lock();
-        let work = inner.turn(self.now());
-        let is_pending = inner.is_expecting();
-        self.release(inner);
-        self.helper.on_leave(is_pending);
+        let work = inner.turn(now);
+        self.leave(inner, now);
         work
     }
 
     /// One turn, unless somebody else is making one.
     pub(crate) fn turn_if_free(&self) {
-        let Ok(mut inner) = self.inner.try_lock() else { return };
-        self.helper.on_drive(&self.doze);
-        inner.turn(self.now());
-        let is_pending = inner.is_expecting();
-        self.release(inner);
-        self.helper.on_leave(is_pending);
+        let now = self.now();
+        if !self.is_in_good_hands(now)
+            && let Ok(mut inner) = self.inner.try_lock()
+        {
+            inner.turn(now);
+            self.leave(inner, now);
+        }
     }
 
     pub(crate) fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
-        if let Some(result) = ready(&mut inner) {
-            return Some(result);
-        }
-        self.helper.on_drive(&self.doze);
-        inner.turn(self.now());
         let result = ready(&mut inner);
+        let now = self.now();
+        if result.is_some() || self.is_in_good_hands(now) {
+            return result;
+        }
+        inner.turn(now);
+        let result = ready(&mut inner);
+        self.leave(inner, now);
+        result
+    }
+
+    /// The helper drives, and the application, which asks now and then, need not turn: if it did, the helper would be sent
+    /// away, and be back a moment later. One that asks again and again waits in its own way, and drives.
+    fn is_in_good_hands(&self, now: Instant) -> bool {
+        if !self.helper.baton.is_driving() {
+            return false;
+        }
+        let asked_at = self.asked_at_ns.swap(now.0, Ordering::Relaxed);
+        now - Instant(asked_at) > ASKS_OFTEN_NS
+    }
+
+    /// A turn of an application's thread: the helper, if it drives, stands aside.
+    pub(crate) fn turn_as_application<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        now: Instant,
+    ) -> MutexGuard<'a, Inner> {
+        inner.turn(now);
+        let is_pending = inner.is_expecting();
+        self.run_errand(self.helper.baton.on_turn(now, is_pending));
+        inner
+    }
+
+    /// A thread that made a turn leaves the engine to itself.
+    fn leave(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
         let is_pending = inner.is_expecting();
         self.release(inner);
-        self.helper.on_leave(is_pending);
-        result
+        self.run_errand(self.helper.baton.on_turn(now, is_pending));
     }
 
     /// Waits for the end of a request; `None` if the time is over first.
@@ -114,11 +172,15 @@ impl Engine {
         context: &mut Context<'_>,
         mut ready: impl FnMut(&mut Inner) -> Option<R>,
     ) -> Poll<R> {
+        // Polled by somebody who holds the lock, to lend bytes to a future beside this one.
+        if loan::must_wait() {
+            return Poll::Pending;
+        }
         let mut inner = self.lock();
         if let Some(result) = ready(&mut inner) {
             return Poll::Ready(result);
         }
-        if self.placement == Placement::Inline {
+        if self.placement() == Placement::Inline {
             // Nobody else will: this future drives, each time it is polled, and asks to be polled again.
             inner.turn(self.now());
             let result = ready(&mut inner);
@@ -138,14 +200,14 @@ impl Engine {
             }
         }
         drop(inner);
-        self.helper.on_leave(true);
+        self.run_errand(self.helper.baton.on_pending(true));
         Poll::Pending
     }
 
     /// Whether somebody will turn the core within tens of microseconds. Without a helper nobody promises that: the
     /// application may go and wait for something else, for what its own message is to bring about.
     pub(crate) fn is_driven_soon(&self, inner: &Inner) -> bool {
-        !inner.is_dozing && self.helper.is_near()
+        !inner.is_dozing && self.helper.baton.is_near()
     }
 
     /// Turns the core until `ready`, or until the time is over.
@@ -158,31 +220,25 @@ impl Engine {
         if let Some(result) = ready(&mut inner) {
             return Some(result);
         }
-        self.helper.on_enter(&self.doze);
-        let until = longest.map_or(Instant::NEVER, |longest| {
-            self.now() + longest.as_nanos().min(u64::MAX.into()) as u64
-        });
-        let mut idle_since = None;
-        let mut idle_count = 0_u32;
-        let mut now = Instant(0);
+        self.run_errand(self.helper.baton.on_enter());
+        let mut now = self.now();
+        let entered_at = now;
+        let until = longest
+            .map_or(Instant::NEVER, |longest| now + longest.as_nanos().min(u64::MAX.into()) as u64);
+        let mut spin = Spin::new(now, if self.crowd.may_spin() { self.spin_ns } else { 0 });
         let result = loop {
             // Reading the clock takes as long as a look at a link in memory: while nothing happens every few looks will do.
-            if idle_count.is_multiple_of(LOOKS_PER_TIME) {
+            if spin.look_count.is_multiple_of(LOOKS_PER_TIME) {
                 now = self.now();
             }
-            idle_count = idle_count.wrapping_add(1);
+            spin.look_count = spin.look_count.wrapping_add(1);
             if inner.is_dozing {
                 inner = self.sleep_behind(inner, now, until);
-                idle_count = 0;
+                spin.look_count = 0;
             } else if inner.turn(now) > 0 {
-                idle_since = None;
-                idle_count = 0;
-            } else if now - *idle_since.get_or_insert(now) > self.spin_ns {
-                inner = self.sleep_on_links(inner, now, until);
-                idle_since = None;
-                idle_count = 0;
+                spin.begin_anew();
             } else {
-                std::hint::spin_loop();
+                inner = self.idle(inner, now, until, &mut spin);
             }
             if let Some(result) = ready(&mut inner) {
                 break Some(result);
@@ -193,15 +249,45 @@ impl Engine {
             let has_been_alone;
             (inner, has_been_alone) = self.let_others_in(inner);
             if !has_been_alone {
-                idle_count = 0; // who was let in may have told the rules a later time
+                spin.look_count = 0; // who was let in may have told the rules a later time
             }
         };
         let is_pending = inner.is_expecting();
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
         self.release(inner);
-        self.helper.on_exit(is_pending);
+        let was_long = now - entered_at > LONG_STAY_NS;
+        self.run_errand(self.helper.baton.on_exit(now, is_pending, was_long));
         result
+    }
+
+    /// A turn found nothing: spins on, steps aside, or sleeps.
+    fn idle<'a>(
+        &'a self,
+        inner: MutexGuard<'a, Inner>,
+        now: Instant,
+        until: Instant,
+        spin: &mut Spin,
+    ) -> MutexGuard<'a, Inner> {
+        let idle_ns = now - *spin.idle_since.get_or_insert(now);
+        // What was sent may take its receiver a while to copy: its answer is worth spinning for, where that hurts nobody.
+        let is_awaited = spin.longest_ns > 0 && now <= inner.core.answer_by();
+        if idle_ns > spin.longest_ns && !is_awaited {
+            spin.begin_anew();
+            return self.sleep_on_links(inner, now, until);
+        }
+        if !Crowd::is_due(idle_ns, now - spin.stepped_at) {
+            std::hint::spin_loop();
+            return inner;
+        }
+        // The core is for whoever waits for it; if somebody did, this wait spins no longer.
+        self.release(inner);
+        std::thread::yield_now();
+        (spin.stepped_at, spin.look_count) = (now, 0);
+        if !self.crowd.on_back(self.now() - now) {
+            spin.longest_ns = 0;
+        }
+        self.lock()
     }
 
     /// If somebody stands at the lock or must be woken, the lock is free for a moment. False: it was.

@@ -220,6 +220,10 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Faulty<L> {
         self.inner.frame_len_to(to)
     }
 
+    fn card_to(&mut self, to: &Locator) -> u32 {
+        self.inner.card_to(to)
+    }
+
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
         if !self.flush(memory)? {
             return Ok(0);

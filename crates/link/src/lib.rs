@@ -16,6 +16,7 @@
 pub mod burst;
 pub mod capture;
 pub mod faults;
+pub mod loan;
 pub mod mem;
 pub mod packet;
 pub mod pcapng;
@@ -34,7 +35,8 @@ use std::os::fd::BorrowedFd;
 
 pub use burst::Burst;
 pub use sys::interfaces::{Interface, interfaces};
-pub use sys::{handover, wide};
+pub use sys::signals::with_signals_blocked;
+pub use sys::{fork, handover, wide};
 
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.
 pub type Locator = [u8; 24];
@@ -45,6 +47,15 @@ pub fn show(locator: &Locator) -> String {
         b'E' => packet::show(locator),
         b'S' => shm::show(locator),
         _ => udp::show(locator),
+    }
+}
+
+/// A locator without what tells endpoints of one host apart; `None` where links know no such thing.
+pub fn place_of(locator: &Locator) -> Option<Locator> {
+    match locator[0] {
+        b'E' => packet::place_of(locator),
+        b'U' => udp::place_of(locator),
+        _ => None,
     }
 }
 
@@ -170,6 +181,13 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
         self.about().frame_len_max
     }
 
+    /// The number of the interface by which frames to there leave this host; 0: none, or not known. Links with the same one share
+    /// a wire.
+    fn card_to(&mut self, to: &Locator) -> u32 {
+        let _ = to;
+        0
+    }
+
     /// Sends the frames of the burst from number `first` on. Returns how many were taken; fewer than all means: not now.
     /// A frame that cannot be sent at all is taken and counted: to the protocol it is a lost one.
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize>;
@@ -247,6 +265,9 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Link<M> for Box<L> {
     }
     fn frame_len_to(&mut self, to: &Locator) -> usize {
         (**self).frame_len_to(to)
+    }
+    fn card_to(&mut self, to: &Locator) -> u32 {
+        (**self).card_to(to)
     }
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
         (**self).send(burst, first, memory)

@@ -17,6 +17,7 @@
 mod config;
 mod filter;
 mod locate;
+mod on_demand;
 mod opening;
 pub mod wire;
 
@@ -25,7 +26,9 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 pub use config::{PacketConfig, PacketError};
+pub(crate) use locate::place_of;
 pub use locate::{BROADCAST, from_locator, show, to_locator};
+pub use on_demand::OnDemand;
 
 use crate::mem::Table;
 use crate::sys::packet::PacketSocket;
@@ -102,6 +105,8 @@ pub struct Packet {
     socket: PacketSocket,
     about: About,
     name: String,
+    /// Number of the interface.
+    index: u32,
     own: Place,
     hears_all: bool,
     locator: Locator,
@@ -132,6 +137,20 @@ pub fn open_fd(config: &PacketConfig) -> Result<OwnedFd, PacketError> {
     opening::open_for_others(config)
 }
 
+/// What a link on such an interface is and can do.
+fn about(frame_len_max: usize, can_land: bool, backlog_len_max: u64) -> About {
+    About {
+        kind: "packet",
+        frame_len_max,
+        train_len_max: 0,
+        train_count_max: 0,
+        is_reliable: false,
+        is_checked: true,
+        can_land,
+        backlog_len_max,
+    }
+}
+
 impl Packet {
     /// Opens a socket of its own. Needs CAP_NET_RAW.
     ///
@@ -154,21 +173,18 @@ impl Packet {
     fn new(opened: Opened) -> Result<Self, PacketError> {
         let queue = PacketQueue::new()
             .map_err(|error| PacketError::System { doing: "getting memory for frames", error })?;
-        let about = About {
-            kind: "packet",
-            frame_len_max: opening::frame_len_of(opened.facts.mtu),
-            train_len_max: 0,
-            train_count_max: 0,
-            is_reliable: false,
-            is_checked: true,
-            can_land: !opened.is_all_in_ring,
-            backlog_len_max: opening::backlog_len_of(&opened),
-        };
+        let (slot_count, receive_len) = (opened.ring.slot_count(), opened.receive_buffer_len);
+        let about = about(
+            opening::frame_len_of(opened.facts.mtu),
+            !opened.is_all_in_ring,
+            opening::backlog_len_of(&opened.facts, slot_count, receive_len),
+        );
         let mut packet = Self {
             socket: opened.socket,
             about,
             locator: to_locator(&opened.own),
             name: opened.name,
+            index: opened.facts.index as u32,
             own: opened.own,
             hears_all: opened.hears_all,
             is_down: false,
@@ -252,6 +268,7 @@ impl Packet {
         if opening::bind(&self.socket, &facts).is_err() {
             return false;
         }
+        self.index = facts.index as u32;
         self.own.mac = facts.mac;
         self.locator = to_locator(&self.own);
         facts.is_up
@@ -522,6 +539,10 @@ impl Link<Table> for Packet {
         let _ = to;
         self.refresh_mtu();
         self.about.frame_len_max
+    }
+
+    fn card_to(&mut self, _: &Locator) -> u32 {
+        self.index
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {

@@ -15,6 +15,10 @@
 //! lets it. Whether it does is tried when a ring is taken, and the answer left in the ring; otherwise payload goes through
 //! the ring. Nobody ever writes another process's memory.
 //!
+//! **Nothing is lost** of what was taken, but with its peer, and but for payload that cannot be read where it was told to be: its
+//! owner took that memory back, or the system has forbidden since what it had allowed. The latter happens once: then payload
+//! goes through the ring, and what was missed is granted again (PROTOCOL §8.5).
+//!
 //! **Distrust.** Memory is taken only sealed and of the length agreed on; every number in it is checked. A peer that
 //! writes what cannot be is cut off, and nobody else notices: each pair has memory of its own, and of a peer that takes
 //! nothing out of its ring so many frames are kept, then lost.
@@ -34,6 +38,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 
+pub use crate::sys::shm::forbid_reading;
 pub use config::{ShmConfig, ShmError, Use};
 pub use locate::show;
 

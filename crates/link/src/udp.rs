@@ -26,10 +26,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 pub use config::{UdpConfig, UdpError, Use};
+pub(crate) use locate::place_of;
 pub use locate::{from_locator, show, to_locator};
 
 use crate::mem::Table;
 use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
+use crate::sys::interfaces::index_of;
 use crate::sys::outbox::{Outbox, Refused, Rules};
 use crate::sys::socket::Socket;
 use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
@@ -572,6 +574,15 @@ impl Link<Table> for Udp {
         let len = known.unwrap_or(self.about.frame_len_max).min(self.about.frame_len_max);
         self.learn_way(*to, len);
         len
+    }
+
+    fn card_to(&mut self, to: &Locator) -> u32 {
+        let Some(addr) = self.span.place_of(to) else { return 0 };
+        let source = match self.local_ip.is_unspecified() {
+            true => opening::source_towards(addr),
+            false => Some(self.local_ip),
+        };
+        self.interface.or_else(|| index_of(source?)).unwrap_or(0)
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {

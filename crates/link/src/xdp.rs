@@ -65,6 +65,8 @@ pub struct Xdp {
     about: About,
     state: XdpState,
     station: Station,
+    /// Number of the interface.
+    index: u32,
     queues: Vec<Queue>,
     /// Of these, so many send.
     tx_queue_count: usize,
@@ -137,6 +139,7 @@ impl Xdp {
                 downgrades: plan.downgrades,
             },
             station: plan.station,
+            index: plan.index,
             tx_queue_count: (plan.tx_queue_count as usize).clamp(1, queues.len()),
             queues,
             queue_next: 0,
@@ -344,6 +347,10 @@ impl Link<Table> for Xdp {
     /// Not ourselves: a card does not receive what it sends.
     fn may_reach(&mut self, to: &Locator) -> bool {
         Station::from_locator(to).is_some_and(|to| to.mac != self.station.mac)
+    }
+
+    fn card_to(&mut self, _: &Locator) -> u32 {
+        self.index
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use packhorse_engine::{Config, Engine, Placement};
+use packhorse_engine::{Config, Engine, HelperCpus, Placement};
 use packhorse_link::faults::Faults;
 use packhorse_proto::{Limits, Settings};
 
@@ -22,6 +22,7 @@ pub struct Builder {
     pub(crate) ports: RangeInclusive<u16>,
     pub(crate) path_count: u8,
     pub(crate) trains: bool,
+    pub(crate) shm_cma: bool,
     pub(crate) small_socket_buffers: bool,
     pub(crate) faults: Option<Faults>,
     pub(crate) capture: Option<PathBuf>,
@@ -42,6 +43,7 @@ impl Default for Builder {
             ports: 0..=0,
             path_count: 1,
             trains: true,
+            shm_cma: true,
             small_socket_buffers: false,
             faults: None,
             capture: None,
@@ -63,10 +65,18 @@ impl Builder {
             "auto, udp, udp:eth0, udp:10.0.0.0/8, … with commas between; !docker* leaves out",
         ),
         ("PACKHORSE_PLACEMENT", "thread or inline"),
+        (
+            "PACKHORSE_HELPER_CPUS",
+            "cores of the helper thread: all, inherit, or a list such as 0-3,6",
+        ),
         ("PACKHORSE_BIND", "the local IP address"),
         ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
         ("PACKHORSE_PATHS", "source ports used side by side, 1 to 4"),
         ("PACKHORSE_TRAINS", "on or off: segmentation and receive offload of UDP"),
+        (
+            "PACKHORSE_SHM_CMA",
+            "on or off: large messages on one host are read from the sender's memory, where the system lets us",
+        ),
         ("PACKHORSE_CHECK", "on or off: payload check"),
         ("PACKHORSE_SPIN_US", "microseconds a waiting thread spins before it sleeps"),
         ("PACKHORSE_EAGER", "bytes up to which a message goes without announcement"),
@@ -112,6 +122,10 @@ impl Builder {
                 self.config.placement =
                     parse_placement(value).ok_or_else(|| wrong("thread or inline"))?;
             }
+            "PACKHORSE_HELPER_CPUS" => {
+                let must = "all, inherit, or a list of cores such as 0-3,6";
+                self.config.helper_cpus = parse_cpus(value).ok_or_else(|| wrong(must))?;
+            }
             "PACKHORSE_BIND" => self.bind = value.parse().map_err(|_| wrong("an IP address"))?,
             "PACKHORSE_PORTS" => {
                 self.ports =
@@ -123,6 +137,9 @@ impl Builder {
             }
             "PACKHORSE_TRAINS" => {
                 self.trains = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
+            }
+            "PACKHORSE_SHM_CMA" => {
+                self.shm_cma = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
             }
             "PACKHORSE_CHECK" => {
                 let switch = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
@@ -196,6 +213,14 @@ impl Builder {
         self
     }
 
+    /// Whether large messages between processes of one host may be read from the sender's memory. On by default, where the
+    /// system lets us; otherwise, and when off, they go through the shared rings.
+    #[must_use]
+    pub fn shm_cma(mut self, on: bool) -> Self {
+        self.shm_cma = on;
+        self
+    }
+
     /// Whether UDP may send and receive trains of frames in one system call. On by default; probed, never assumed.
     #[must_use]
     pub fn trains(mut self, on: bool) -> Self {
@@ -214,6 +239,14 @@ impl Builder {
     #[must_use]
     pub fn placement(mut self, placement: Placement) -> Self {
         self.config.placement = placement;
+        self
+    }
+
+    /// On which cores the helper thread may run. By default on all that the process's group has, even if the thread that opens
+    /// the endpoint is bound to one.
+    #[must_use]
+    pub fn helper_cpus(mut self, cpus: HelperCpus) -> Self {
+        self.config.helper_cpus = cpus;
         self
     }
 
@@ -293,6 +326,22 @@ fn parse_placement(text: &str) -> Option<Placement> {
     }
 }
 
+fn parse_cpus(text: &str) -> Option<HelperCpus> {
+    match text {
+        "all" => return Some(HelperCpus::All),
+        "inherit" => return Some(HelperCpus::Inherit),
+        _ => {}
+    }
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let cpu = |text: &str| text.trim().parse::<u16>().ok().map(usize::from);
+        let (first, last) = (cpu(first)?, cpu(last)?);
+        cpus.extend(first..=last);
+    }
+    (!cpus.is_empty()).then_some(HelperCpus::Only(cpus))
+}
+
 fn parse_switch(text: &str) -> Option<bool> {
     match text {
         "on" | "1" | "yes" => Some(true),
@@ -342,6 +391,9 @@ mod tests {
         assert_eq!(builder.ports, 7000..=7010);
         assert_eq!(builder.config.placement, Placement::Inline);
         assert_eq!(builder.config.spin_ns, 5000);
+        builder.apply("PACKHORSE_HELPER_CPUS", "0-2,7").unwrap();
+        assert_eq!(builder.config.helper_cpus, HelperCpus::Only(vec![0, 1, 2, 7]));
+        assert!(builder.apply("PACKHORSE_HELPER_CPUS", "3-1").is_err());
     }
 
     #[test]

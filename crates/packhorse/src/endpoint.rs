@@ -1,12 +1,13 @@
 //! The endpoint.
 
 use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use packhorse_engine::{Engine, Recv, Send};
+use packhorse_engine::{Engine, Placement, Recv, Send};
 use packhorse_link::mem::Memory;
 use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Use};
 
@@ -17,6 +18,7 @@ use crate::links;
 use crate::many::Many;
 use crate::paths::Path;
 use crate::request::{Receiving, Sending};
+use crate::stream::{self, Streams};
 use crate::wanted::{Envelope, Wanted};
 
 /// Pieces a request may have: what one system call takes, halved.
@@ -33,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     /// Where peers were first found, for errors.
     names: Mutex<HashMap<PeerId, String>>,
+    streams: OnceLock<Arc<stream::Common>>,
 }
 
 impl Shared {
@@ -40,9 +43,18 @@ impl Shared {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         match (names.get(&peer), self.engine.identity_of(peer)) {
             (Some(name), _) => name.clone(),
-            (None, Some(identity)) => format!("peer {:016x}", identity.endpoint),
+            (None, Some(identity)) => {
+                let locator = self.engine.first_locator_of(peer).unwrap_or_default();
+                format!("peer {:016x} at {}", identity.endpoint, links::locator_text(&locator.0))
+            }
             (None, None) => format!("peer number {}", peer.0),
         }
+    }
+
+    /// In a process that was forked from the one that opened the endpoint, nothing can be done with it.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.engine.is_here() { Ok(()) } else { Err(Error::Inherited) }
     }
 
     fn counters_json(&self) -> String {
@@ -64,6 +76,11 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if !self.shared.engine.is_here() {
+            // A copy in a forked process is left as it is: another thread of the parent may have been about to change it.
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
         if self.log {
             for notice in self.shared.engine.remarks() {
                 eprintln!("packhorse: {notice}");
@@ -75,6 +92,10 @@ impl Drop for Owner {
             if let Err(error) = std::fs::write(&name, self.shared.counters_json()) {
                 eprintln!("packhorse: counters to {}: {error}", name.to_string_lossy());
             }
+        }
+        if let Some(streams) = self.shared.streams.get() {
+            streams.engine.drain_streams(self.linger);
+            streams.clear();
         }
         if !self.is_closed.load(Ordering::Relaxed) {
             self.shared.engine.close();
@@ -130,7 +151,7 @@ impl Endpoint {
         counters: Option<PathBuf>,
         log: bool,
     ) -> Self {
-        let shared = Arc::new(Shared { engine, names: Mutex::default() });
+        let shared = Arc::new(Shared { engine, names: Mutex::default(), streams: OnceLock::new() });
         let is_closed = AtomicBool::new(false);
         let owner =
             Arc::new(Owner { shared: Arc::clone(&shared), linger, is_closed, counters, log });
@@ -144,6 +165,7 @@ impl Endpoint {
 
     /// A peer by its address. Asking twice gives the same peer.
     pub fn peer(&self, address: &Address) -> Result<Peer, Error> {
+        self.shared.check_process()?;
         let id = self.shared.engine.add_peer(address)?;
         let (there, here) = (address.locator.0, self.address().locator.0);
         let (there, here) = (links::locator_text(&there), links::locator_text(&here));
@@ -177,7 +199,7 @@ impl Endpoint {
         options: SendOptions,
     ) -> Sending<B> {
         let memory = buffer.into_memory();
-        if let Err(error) = check_segments(&memory) {
+        if let Err(error) = self.shared.check_process().and_then(|()| check_segments(&memory)) {
             return Sending::refused(error, Some(memory));
         }
         match self.shared.engine.send(spec(peer, tag, options), memory) {
@@ -200,6 +222,7 @@ impl Endpoint {
         bytes: &[u8],
         options: SendOptions,
     ) -> Result<(), Error> {
+        self.shared.check_process()?;
         loop {
             match self.shared.engine.send_copied(spec(peer, tag, options), bytes) {
                 Ok(()) => return Ok(()),
@@ -217,7 +240,8 @@ impl Endpoint {
     /// Receives a message into this buffer. One that is longer ends with [`Error::Truncated`].
     pub fn recv<B: Buffer>(&self, wanted: Wanted, buffer: B) -> Receiving<B> {
         let memory = buffer.into_memory();
-        if let Err(error) = check_segments(&memory).and_then(|()| check_writable(&memory)) {
+        let checked = self.shared.check_process().and_then(|()| check_segments(&memory));
+        if let Err(error) = checked.and_then(|()| check_writable(&memory)) {
             return Receiving::refused(error, Some(memory));
         }
         match self.shared.engine.recv(once(wanted), memory) {
@@ -233,6 +257,7 @@ impl Endpoint {
         buffer: Vec<u8>,
         free_len_min: u64,
     ) -> Result<Many, Error> {
+        self.shared.check_process()?;
         let recv = Recv { uses: Use::Many { free_len_min }, ..once(wanted) };
         match self.shared.engine.recv(recv, buffer.into()) {
             Ok(id) => Ok(Many::new(&self.shared, id)),
@@ -252,9 +277,61 @@ impl Endpoint {
         Some(Claimed { shared, claim: Some(claim), envelope: envelope.into() })
     }
 
-    /// Gives the endpoint some time: for [`Placement::Inline`](crate::Placement::Inline) while computing. Returns how much it did.
+    /// Messages piece by piece, taken apart by handlers ([`stream`]).
+    pub fn streams(&self) -> Streams {
+        let engine = &self.shared.engine;
+        let common =
+            self.shared.streams.get_or_init(|| Arc::new(stream::Common::new(Arc::clone(engine))));
+        Streams::new(self.clone(), Arc::clone(common))
+    }
+
+    /// Gives the endpoint some time: for [`Placement::Inline`] while computing. Returns how much it did.
     pub fn turn(&self) -> usize {
         self.shared.engine.turn()
+    }
+
+    /// Who turns it when nobody waits.
+    pub fn placement(&self) -> Placement {
+        self.shared.engine.placement()
+    }
+
+    /// Changes that: starts or resumes the helper thread, or lets it pause. Peers were told at first contact whether there was
+    /// one, and give an endpoint that had less time to answer ([`Builder::gone_after`]): do not pause it for long.
+    pub fn set_placement(&self, placement: Placement) -> Result<(), Error> {
+        let what = "starting the helper thread";
+        self.shared.engine.set_placement(placement).map_err(|error| Error::System { what, error })
+    }
+
+    /// For event loops (`poll`, `epoll`): readable when a request has ended; without a helper also when the endpoint should be
+    /// turned. Only after [`arm`](Self::arm), once for each time.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.shared.engine.wake_fd()
+    }
+
+    /// Before each sleep on [`wake_fd`](Self::wake_fd). False: something may have happened already, so test first. Requests must
+    /// be tested *after* it said true, too, for one may have ended just before:
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use packhorse::{Endpoint, Wanted};
+    /// # let (a, b) = (Endpoint::local()?, Endpoint::local()?);
+    /// # let to_b = a.peer(&b.address())?;
+    /// # a.send_copy(to_b, 1, b"hello")?;
+    /// let mut coming = b.recv(Wanted::tag(1), vec![0; 10]);
+    /// let message = loop {
+    ///     let is_armed = b.arm();
+    ///     match coming.test() {
+    ///         Some(message) => break message?,
+    ///         None if is_armed => { /* sleep until b.wake_fd() is readable */ }
+    ///         None => {}
+    ///     }
+    /// };
+    /// # assert_eq!(message.buffer, b"hello");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn arm(&self) -> bool {
+        self.shared.engine.arm()
     }
 
     /// Counters by name: the protocol's, the engine's, the links'.
@@ -291,6 +368,10 @@ impl Endpoint {
     /// Closes, for all its clones: waits until what was sent is accepted, so long at most. True if all was. Pending receives
     /// end with [`Error::Closed`] at once, sends when the time is over.
     pub fn close(self, longest: Duration) -> bool {
+        if let Some(streams) = self.shared.streams.get() {
+            streams.engine.drain_streams(longest.min(self.owner.linger));
+            streams.clear();
+        }
         self.shared.engine.close();
         let is_clean = self.shared.engine.wait_closed(longest.min(self.owner.linger));
         self.owner.is_closed.store(true, Ordering::Relaxed);

@@ -30,6 +30,8 @@ pub enum Error {
     UnknownPeer,
     /// The endpoint is closing or closed.
     Closed,
+    /// This process was forked from the one that opened the endpoint. Open another here.
+    Inherited,
     /// The request was cancelled here.
     Cancelled,
     /// The peer withdrew its side of the message.
@@ -85,6 +87,13 @@ pub enum Error {
     PoolFull,
     /// Shared memory cannot be received into.
     ReadOnly,
+    /// A stream was begun with a peer that is gone, or lives anew.
+    BrokenOff {
+        /// Who.
+        peer: String,
+    },
+    /// Handlers of streams cannot extract: it is an extraction that runs them.
+    InHandler,
     /// It did not happen in time. The request goes on.
     TimedOut {
         /// After so long.
@@ -103,6 +112,9 @@ impl fmt::Display for Error {
             ),
             Self::UnknownPeer => f.write_str("no such peer: it was forgotten, or belongs to another endpoint"),
             Self::Closed => f.write_str("this endpoint is closed"),
+            Self::Inherited => f.write_str(
+                "this endpoint belongs to the process that this one was forked from; open another here",
+            ),
             Self::Cancelled => f.write_str("cancelled"),
             Self::CancelledByPeer { peer } => write!(f, "{peer} cancelled its side of the message"),
             Self::Gone { peer, reason } => write!(f, "{peer} is gone: {}", why(*reason)),
@@ -131,6 +143,12 @@ impl fmt::Display for Error {
                 "the peers have not accepted what was copied for them before; wait, or send without copying",
             ),
             Self::ReadOnly => f.write_str("an Arc<[u8]> is shared and cannot be received into; use a Vec"),
+            Self::BrokenOff { peer } => {
+                write!(f, "{peer} is gone, or was restarted, since this message was begun; begin another")
+            }
+            Self::InHandler => f.write_str(
+                "extract was called inside a stream handler; return, or await: the extraction that runs it goes on by itself",
+            ),
             Self::TimedOut { after } => write!(f, "not within {after:?}"),
         }
     }

@@ -61,6 +61,7 @@ pub mod raw;
 mod request;
 mod scope;
 mod select;
+pub mod stream;
 mod wanted;
 
 pub use buffer::Buffer;
@@ -70,7 +71,7 @@ pub use error::{Error, Failed};
 pub use links::kinds;
 pub use many::{Many, Piece};
 pub use onesided::{Peers, Region, Remote};
-pub use packhorse_engine::Placement;
+pub use packhorse_engine::{HelperCpus, Placement};
 pub use packhorse_link::faults::Faults;
 pub use packhorse_proto::{
     Access, Address, AddressError, AtomicOp, Datatype, Denial, Limits, Settings,

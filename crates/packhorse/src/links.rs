@@ -7,7 +7,7 @@ use packhorse_link::Link;
 use packhorse_link::capture::Captured;
 use packhorse_link::faults::{Faults, Faulty};
 use packhorse_link::mem::Table;
-use packhorse_link::packet::{Packet, PacketConfig, PacketError};
+use packhorse_link::packet::{OnDemand, Packet, PacketConfig, PacketError};
 use packhorse_link::shm::{Shm, ShmConfig};
 use packhorse_link::udp::{Udp, UdpConfig, Use};
 use packhorse_link::xdp::{self, Xdp, XdpConfig};
@@ -26,6 +26,9 @@ pub(crate) fn locator_text(locator: &packhorse_link::Locator) -> String {
 const FIT: u32 = u32::MAX;
 /// Bytes of a grant, about: some trains. Shorter ones cost more frames, longer ones leave less for others.
 const GRANT_LEN: u64 = 192 << 10;
+/// Bytes of a grant where nothing is lost: a message in one or few, for each costs the sender a turn. What is granted waits in
+/// the sender's memory, not in a socket.
+const FREE_GRANT_LEN: u32 = 1 << 20;
 /// Grants in flight beside the newest. What is on its way should stay in the processor's cache.
 const GRANTS_AHEAD: u64 = 2;
 /// What a link sends in one go, where it sends trains.
@@ -109,11 +112,18 @@ fn open_kind(builder: &Builder, wish: &Wish) -> Result<Box<dyn Link>, Error> {
     let refused = |error: &dyn std::fmt::Display| Error::Link(error.to_string());
     Ok(match wish.kind {
         Kind::Udp => return open_udp(builder, on),
-        Kind::Shm => Box::new(Shm::open(&ShmConfig::default()).map_err(|error| refused(&error))?),
+        Kind::Shm => {
+            let cma = if builder.shm_cma { Use::Auto } else { Use::Off };
+            let config = ShmConfig { cma, ..ShmConfig::default() };
+            Box::new(Shm::open(&config).map_err(|error| refused(&error))?)
+        }
         Kind::Packet => {
             let buffers_unprivileged = builder.small_socket_buffers;
             let config = PacketConfig { buffers_unprivileged, ..PacketConfig::on(name) };
-            Box::new(Packet::open(&config).map_err(|error| refused(&error))?)
+            match wish.is_optional {
+                true => Box::new(OnDemand::prepare(&config).map_err(|error| refused(&error))?),
+                false => Box::new(Packet::open(&config).map_err(|error| refused(&error))?),
+            }
         }
         Kind::Xdp => Box::new(Xdp::open(&XdpConfig::on(name)).map_err(|error| refused(&error))?),
     })
@@ -187,6 +197,7 @@ fn fit_grants(settings: &mut Settings, open_len_max: u64) {
         settings.grant_len = len as u32;
         settings.grant_ahead_len = (len * GRANTS_AHEAD) as u32;
         settings.grant_train_len = TRAIN_LEN as u32;
+        settings.grant_free_len = FREE_GRANT_LEN;
     }
     if settings.grant_packets == FIT {
         settings.grant_packets = packets;

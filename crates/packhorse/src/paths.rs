@@ -33,8 +33,12 @@ pub struct Path {
 pub enum State {
     /// The quickest: small messages take it, and data its share.
     Main,
+    /// The quickest: small messages take it. Data goes by another link over the same card, which carries more.
+    Quick,
     /// A rail: data takes its share.
     Rail,
+    /// Works, but another link over the same card carries more, and another path is quicker.
+    Aside,
     /// Works, and is used when others fail: both its ends have another path, or a link that never loses leads there.
     Spare,
     /// Asked so often whether it leads to the peer, and not answered.
@@ -48,13 +52,19 @@ pub enum State {
     NoWay,
     /// Not tried: there are enough.
     Enough,
+    /// Not tried: another endpoint of this process has asked that host lately, this way, in vain.
+    Unheard,
 }
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Main => f.write_str("in use: small messages, and data"),
+            Self::Quick => f.write_str("in use: small messages"),
             Self::Rail => f.write_str("in use: data"),
+            Self::Aside => {
+                f.write_str("ready: over the same card others are quicker, or carry more")
+            }
             Self::Spare => f.write_str("spare: what it joins is joined by others already"),
             Self::Unproven { asked_count } => {
                 write!(
@@ -67,6 +77,9 @@ impl fmt::Display for State {
             }
             Self::NoWay => f.write_str("not tried: this link knows no way there"),
             Self::Enough => f.write_str("not tried: there are as many paths as there may be"),
+            Self::Unheard => {
+                f.write_str("not tried: that host did not answer this way a moment ago")
+            }
         }
     }
 }
@@ -98,8 +111,10 @@ fn link_text(links: &[(About, Locator)], number: u8) -> String {
 impl Path {
     pub(crate) fn tried(info: &PathInfo, links: &[(About, Locator)]) -> Self {
         let state = match info.state {
+            PathState::Proven { is_main: true, is_aside: true, .. } => State::Quick,
             PathState::Proven { is_main: true, .. } => State::Main,
             PathState::Proven { is_spare: true, .. } => State::Spare,
+            PathState::Proven { is_aside: true, .. } => State::Aside,
             PathState::Proven { .. } => State::Rail,
             PathState::Unproven { asked_count } => State::Unproven { asked_count },
             PathState::Left => State::Silent,
@@ -122,6 +137,7 @@ impl Path {
         let state = match rejected.why {
             Reject::NoWay => State::NoWay,
             Reject::TooMany => State::Enough,
+            Reject::Unheard => State::Unheard,
         };
         let link = link_text(links, rejected.link);
         let to = locator_text(&rejected.locator.0);

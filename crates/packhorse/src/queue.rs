@@ -234,6 +234,11 @@ impl Queue {
         self.poll()
     }
 
+    /// Before sleeping on [`Endpoint::wake_fd`]: false if there is something to read already.
+    pub fn arm(&mut self) -> bool {
+        self.completions.arm()
+    }
+
     /// The buffer of an ended request. Given back once; `None` after that, or after success that was not to be told.
     pub fn buffer<B: Buffer>(&self, ended: &Ended) -> Option<B> {
         if !ended.has_memory {

@@ -58,8 +58,14 @@ impl Request {
     }
 
     fn take_refusal<B: Buffer>(&mut self) -> Option<Failed<B>> {
-        if !matches!(self.state, State::Refused(..)) {
-            return None;
+        match &self.state {
+            State::Open { shared, .. } if shared.engine.is_here() => return None,
+            State::Open { .. } => {
+                std::mem::forget(self.finish()); // it is the parent's
+                return Some(Failed { error: Error::Inherited, buffer: None });
+            }
+            State::Over => return None,
+            State::Refused(..) => {}
         }
         match std::mem::replace(&mut self.state, State::Over) {
             State::Refused(error, memory) => {
@@ -233,7 +239,9 @@ fn conclude_operation<B: Buffer>(
         Outcome::Operated { peer, result: Err(failure), .. } => {
             Error::from_failure(failure, || name(shared, peer))
         }
-        Outcome::Unlinked { failure: Some(failure) } => Error::from_failure(failure, String::new),
+        Outcome::Unlinked { failure: Some(failure), .. } => {
+            Error::from_failure(failure, String::new)
+        }
         _ => Error::Closed,
     };
     Err(Failed { error, buffer })
@@ -251,7 +259,7 @@ impl<B: Buffer> Sending<B> {
                 let error = Error::from_failure(failure, || name(shared, peer));
                 return Err(Failed { error, buffer });
             }
-            (Outcome::Unlinked { failure: Some(failure) }, buffer) => {
+            (Outcome::Unlinked { failure: Some(failure), .. }, buffer) => {
                 let error = Error::from_failure(failure, String::new);
                 return Err(Failed { error, buffer });
             }
@@ -288,8 +296,10 @@ impl<B: Buffer> Receiving<B> {
                     }
                 }
             }
-            Outcome::Unlinked { failure: Some(failure) } => {
-                Error::from_failure(failure, || "the peer it was to come from".into())
+            Outcome::Unlinked { source, failure: Some(failure) } => {
+                Error::from_failure(failure, || {
+                    source.map_or_else(String::new, |peer| name(shared, peer))
+                })
             }
             _ => Error::Closed,
         };

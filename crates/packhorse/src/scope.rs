@@ -191,8 +191,8 @@ impl ScopedReceiving<'_> {
                 Err(Error::Truncated { len: envelope.len, room: self.room })
             }
             Outcome::Received { envelope, .. } => Ok(envelope.into()),
-            Outcome::Unlinked { failure: Some(failure) } => {
-                Err(Error::from_failure(failure, || "the peer it was to come from".into()))
+            Outcome::Unlinked { source, failure: Some(failure) } => {
+                Err(Error::from_failure(failure, || source.map_or_else(String::new, name)))
             }
             _ => Err(Error::Closed),
         }

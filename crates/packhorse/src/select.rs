@@ -19,6 +19,8 @@ use packhorse_link::Interface;
 
 /// Links of an endpoint at most.
 const LINK_COUNT_MAX: usize = 8;
+/// Cards on which `auto` uses raw Ethernet at most: each costs a descriptor, and every pair with one of the peer's is asked.
+const AUTO_CARD_COUNT_MAX: usize = 4;
 
 /// A kind of link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,8 +211,10 @@ impl LinkChoice {
                 return Err(format!("{}: {why}; {}", part.text, what_there_is(interfaces)));
             }
             for wish in found {
-                if !wishes.contains(&wish) {
-                    wishes.push(wish);
+                let same = |other: &&mut Wish| (other.kind, &other.on) == (wish.kind, &wish.on);
+                match wishes.iter_mut().find(same) {
+                    Some(known) => known.is_optional &= wish.is_optional,
+                    None => wishes.push(wish),
                 }
             }
         }
@@ -224,11 +228,20 @@ impl LinkChoice {
     }
 
     fn resolve_part(&self, part: &Part, interfaces: &[Interface]) -> Vec<Wish> {
-        // What `auto` is: a socket that uses all routes, whose locator goes into the address, and shared memory.
+        // What `auto` is: a socket that uses all routes, whose locator goes into the address; shared memory; and raw Ethernet
+        // on the likeliest cards, where that is permitted.
         let Some(kind) = part.kind else {
             let mut wishes = self.resolve_kind(part, Kind::Udp, interfaces);
+            let mut cards: Vec<&Interface> =
+                interfaces.iter().filter(|interface| interface.card_rank.is_some()).collect();
+            cards.sort_by_key(|interface| interface.card_rank); // stable: otherwise in the system's order
+            let packet = cards.iter().filter_map(|card| self.on(part, Kind::Packet, card));
+            let packet =
+                packet.map(|on| Wish { kind: Kind::Packet, on: Some(on), is_optional: true });
             let shm = self.resolve_kind(part, Kind::Shm, interfaces);
             wishes.extend(shm.into_iter().map(|wish| Wish { is_optional: true, ..wish }));
+            let room = LINK_COUNT_MAX.saturating_sub(wishes.len()).min(AUTO_CARD_COUNT_MAX);
+            wishes.extend(packet.take(room));
             return wishes;
         };
         self.resolve_kind(part, kind, interfaces)
@@ -361,6 +374,12 @@ mod tests {
                 .collect(),
             is_up,
             is_loopback: name == "lo",
+            card_rank: match name {
+                "eth1" | "eth3" => Some(0),
+                "docker0" => Some(3),
+                "wan" => Some(1),
+                _ => None, // a bridge has eth0, eth2 is down
+            },
         };
         vec![
             of("lo", 1, &["127.0.0.1/8", "::1/128"], true),
@@ -387,8 +406,11 @@ mod tests {
     #[test]
     fn selections_mean_what_they_say() {
         for (text, meaning) in [
-            ("auto", "udp shm"),
-            ("auto,!shm", "udp"),
+            (
+                "auto",
+                "udp shm packet@eth1=10.0.1.5 packet@eth3 packet@wan=2001:db8:1::5 packet@docker0=172.17.0.1",
+            ),
+            ("auto,!shm,!packet", "udp"),
             ("udp", "udp"),
             ("udp,shm", "udp shm"),
             ("udp, udp ,udp", "udp"),
@@ -403,13 +425,19 @@ mod tests {
             ("udp:fe80::/10", "udp@eth0=fe80::1 udp@wan=fe80::7"),
             ("udp:lo", "udp@lo=127.0.0.1"),
             ("udp:127.0.0.0/8", "udp@lo=127.0.0.1"),
-            ("!docker*", "udp@eth0=10.0.0.5 udp@eth1=10.0.1.5 udp@wan=2001:db8:1::5 shm"),
+            (
+                "!docker*",
+                "udp@eth0=10.0.0.5 udp@eth1=10.0.1.5 udp@wan=2001:db8:1::5 shm packet@eth1=10.0.1.5 packet@eth3 packet@wan=2001:db8:1::5",
+            ),
             ("udp:e*,!udp:10.0.1.0/24", "udp@eth0=10.0.0.5"),
             ("udp:eth0,!10.0.0.0/8", "udp@eth0=2001:db8::5"),
             ("udp:eth0,!packet", "udp@eth0=10.0.0.5"),
             ("packet:eth*", "packet@eth0=10.0.0.5 packet@eth1=10.0.1.5 packet@eth3"),
             ("xdp:eth1", "xdp@eth1=10.0.1.5"),
-            ("auto,packet:eth0", "udp shm packet@eth0=10.0.0.5"),
+            (
+                "auto,packet:eth0,!packet:*n,!packet:docker0,!packet:eth3",
+                "udp shm packet@eth1=10.0.1.5 packet@eth0=10.0.0.5",
+            ),
         ] {
             assert_eq!(resolved(text).as_deref(), Ok(meaning), "{text}");
         }

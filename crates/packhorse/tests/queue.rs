@@ -211,3 +211,54 @@ fn entries_used_many_times_and_overflow_entries_tell_of_each_message() {
     assert_eq!(engine.cancel_queued(queue_id, 79), 1);
     assert!(wait().is_last);
 }
+
+/// An event loop as others have it: it knows the descriptor, and sleeps on nothing else.
+#[test]
+fn an_event_loop_sleeps_on_the_wake_descriptor() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    for (a, b, to_b) in all_pairs() {
+        let mut queue = b.queue(8);
+        let sleep = || {
+            let mut fds = [PollFd::from_borrowed_fd(b.wake_fd(), PollFlags::IN)];
+            let longest = Timespec { tv_sec: 20, tv_nsec: 0 };
+            assert!(poll(&mut fds, Some(&longest)).unwrap() > 0, "slept through it");
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for tag in 0..30 {
+                    std::thread::sleep(Duration::from_millis(3));
+                    a.send(to_b, tag, vec![1; 100_000 * (tag as usize % 2) + 1]).wait().unwrap();
+                }
+            });
+            // First by a queue, then by a request that is tested.
+            for tag in 0..15 {
+                queue.recv(Wanted::tag(tag), vec![0; 100_001], tag).unwrap();
+                let ended = loop {
+                    match queue.test() {
+                        Some(ended) => break ended,
+                        None if queue.arm() => sleep(),
+                        None => {}
+                    }
+                };
+                assert_eq!(ended.context, tag);
+                ended.result.unwrap();
+            }
+            for tag in 15..30 {
+                let mut coming = b.recv(Wanted::tag(tag), vec![0; 100_001]);
+                loop {
+                    let is_armed = b.arm();
+                    match coming.test() {
+                        Some(received) => break assert_eq!(received.unwrap().envelope.tag, tag),
+                        None if is_armed => sleep(),
+                        None => {}
+                    }
+                }
+            }
+            // The last sender waits for its acknowledgement.
+            let start = std::time::Instant::now();
+            while start.elapsed() < Duration::from_millis(100) {
+                b.turn();
+            }
+        });
+    }
+}

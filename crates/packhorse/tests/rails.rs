@@ -89,6 +89,19 @@ impl End {
         writeln!(self.orders, "{words}").unwrap();
     }
 
+    /// What stands behind `word` in all lines before the one with `last`, and what stands behind that.
+    fn hear_all(&mut self, word: &str, last: &str) -> (Vec<String>, String) {
+        let (mut all, mut line) = (Vec::new(), String::new());
+        loop {
+            line.clear();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "ended without {last:?}");
+            if let Some((_, rest)) = line.split_once(last) {
+                return (all, rest.trim().to_owned());
+            }
+            all.extend(line.split_once(word).map(|(_, rest)| rest.trim().to_owned()));
+        }
+    }
+
     /// What stands behind this word in the first line that has it.
     fn hear(&mut self, word: &str) -> String {
         let mut line = String::new();
@@ -251,6 +264,45 @@ fn two_cards_on_one_subnet_are_told_apart() {
     let mut ends = meet(&hosts, "udp:r*");
     let before = [hosts.sent(0, 0), hosts.sent(0, 1)];
     pour(&mut ends, 1_000_000, 50);
+    for rail in [0, 1] {
+        let sent = hosts.sent(0, rail) - before[rail];
+        assert!(sent > 10_000_000, "{sent} bytes by rail {rail}");
+    }
+}
+
+/// The paths to the other end after so many messages.
+fn paths_after(ends: &mut [End; 2], len: usize, count: usize) -> Vec<String> {
+    let words = format!("{len} {count}");
+    ends[1].order(&words);
+    ends[0].order(&words);
+    let (paths, _) = ends[0].hear_all("path ", "rate ");
+    ends[1].hear("whole");
+    println!("{}", paths.join("\n"));
+    paths
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn auto_takes_raw_ethernet_and_does_not_stripe_one_card() {
+    let hosts = Hosts::new(&[1000], false);
+    let mut ends = meet(&hosts, "auto");
+    let paths = paths_after(&mut ends, 1_000_000, 50);
+    let has = |kind: &str, what: &str| {
+        paths.iter().filter(|path| path.starts_with(kind) && path.contains(what)).count()
+    };
+    assert_eq!(has("packet ", "in use") + has("packet ", "ready"), 1, "raw Ethernet works");
+    let carrying = ["in use: data", "in use: small messages, and data"];
+    let carrying: usize = carrying.iter().map(|what| has("", what)).sum();
+    assert_eq!(carrying, 1, "one card, one way for data");
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn auto_uses_both_cards() {
+    let hosts = Hosts::new(&[1000, 1000], false);
+    let mut ends = meet(&hosts, "auto");
+    let before = [hosts.sent(0, 0), hosts.sent(0, 1)];
+    paths_after(&mut ends, 1_000_000, 50);
     for rail in [0, 1] {
         let sent = hosts.sent(0, rail) - before[rail];
         assert!(sent > 10_000_000, "{sent} bytes by rail {rail}");

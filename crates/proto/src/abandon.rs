@@ -117,11 +117,12 @@ impl Endpoint {
         match arrival.stage {
             Stage::Lapsed | Stage::Orphaned(_) => {}
             // Whole and held: it was accepted before the cancel, and stays.
-            Stage::Early | Stage::Unexpected | Stage::Claimed if arrival.progress == NONE => {}
+            Stage::Early | Stage::Unexpected | Stage::Claimed | Stage::Streamed
+                if arrival.progress == NONE => {}
             Stage::Unexpected
                 if arrival.in_overflow && self.progress[arrival.progress].gaps.is_empty() => {}
             Stage::Claimed => self.arrivals[slot].stage = Stage::Orphaned(GoneReason::Reset),
-            Stage::Early | Stage::Unexpected | Stage::Arriving => {
+            Stage::Early | Stage::Unexpected | Stage::Arriving | Stage::Streamed => {
                 self.fail_arrival(now, slot, failure)
             }
         }

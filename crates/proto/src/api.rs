@@ -201,6 +201,8 @@ pub enum Event {
         req: ReqId,
         /// As posted.
         user: u64,
+        /// Whom it was to receive from, if from one peer only.
+        source: Option<PeerId>,
         /// `None`: full.
         failure: Option<Failure>,
     },
@@ -379,6 +381,17 @@ pub struct NewLocators {
     pub locators: Vec<Locator>,
 }
 
+/// What the driver knows of a pair (own link, peer's locator) before anything was sent by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The longest frame that can be sent there, header included.
+    pub frame_len_max: usize,
+    /// The card it leaves by, as the driver counts them; 0: not known. Links over one card are not striped (PROTOCOL §10.4).
+    pub card: u16,
+    /// Bytes per second it carried for others, where several links over one card were compared; 0: not known.
+    pub rate: u64,
+}
+
 /// Why a path was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
@@ -400,12 +413,14 @@ pub enum PathState {
         /// Challenges sent.
         asked_count: u32,
     },
-    /// In use: for all that is small if `is_main`, for bulk unless `is_spare`.
+    /// In use: for all that is small if `is_main`, for bulk unless `is_spare` or `is_aside`.
     Proven {
         /// The quickest: small messages and control go here.
         is_main: bool,
         /// Both its ends have another path, or a reliable one is there: used when those fail.
         is_spare: bool,
+        /// Another link over the same card carries bulk: it is wider, or was not compared yet.
+        is_aside: bool,
     },
     /// It answered once and is silent now.
     Left,
@@ -426,6 +441,8 @@ pub struct PathInfo {
     pub rtt_ns: Option<u64>,
     /// Bytes per second it was seen to carry, if that was measured.
     pub rate: Option<u64>,
+    /// The card it leaves by; 0: not known.
+    pub card: u16,
     /// Longest frame used now.
     pub frame_len: u16,
 }
@@ -529,6 +546,12 @@ counters! {
     requests_in,
     /// Of these, requests that were not permitted.
     requests_denied,
+    /// Bytes of streams lent to their reader straight from a frame.
+    stream_bytes_lent,
+    /// Bytes of streams that came before they were wanted, and were held.
+    stream_bytes_held,
+    /// Chunks of streams posted.
+    stream_chunks_out,
     /// Most payload held at once.
     held_len_peak,
     /// Most envelopes held at once.

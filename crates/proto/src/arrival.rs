@@ -34,6 +34,8 @@ pub(crate) enum Stage {
     Claimed,
     /// Claimed, but its sender went before it was whole.
     Orphaned(GoneReason),
+    /// A chunk of a stream that had its turn (`streams`).
+    Streamed,
     /// Matched; bytes are missing.
     Arriving,
     /// Over before its turn came; only the number is remembered.

@@ -13,7 +13,7 @@ use crate::gaps::GapSet;
 use crate::peer::{Notice, Phase};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
-use crate::types::{Instant, Memory, PeerId};
+use crate::types::{Instant, Memory, PeerId, Space};
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, MessageHead};
 
 impl Endpoint {
@@ -109,7 +109,11 @@ impl Endpoint {
                 Stage::Early => self.on_turn(now, slot, memory),
                 Stage::Lapsed => self.remove_arrival(slot),
                 // Taken out of turn and still arriving.
-                Stage::Arriving | Stage::Unexpected | Stage::Claimed | Stage::Orphaned(_) => {}
+                Stage::Arriving
+                | Stage::Unexpected
+                | Stage::Claimed
+                | Stage::Streamed
+                | Stage::Orphaned(_) => {}
             }
         }
         if self.rows[row].message_in > self.rows[row].refused_from {
@@ -120,6 +124,9 @@ impl Endpoint {
     /// A message that came early: its turn is now.
     pub(crate) fn on_turn(&mut self, now: Instant, slot: u32, memory: &mut impl Memory) {
         let arrival = &self.arrivals[slot];
+        if arrival.space == Space::STREAMS {
+            return self.on_chunk_turn(now, slot);
+        }
         match self.matcher.find_in(List::Priority, arrival.space, arrival.tag, PeerId(arrival.row))
         {
             Some((entry, token)) => {
@@ -153,6 +160,9 @@ impl Endpoint {
             self.count_turn(row);
             self.follow_turn(now, row, memory);
             return Verdict::Accepted;
+        }
+        if head.space == Space::STREAMS {
+            return self.on_chunk(now, row, number, head, body, memory);
         }
         let Some(slot) = self.hold(now, row, head, body, Stage::Unexpected) else {
             self.refuse(now, row, number, held_len(head));

@@ -9,8 +9,10 @@
 //! ```
 //!
 //! A path both ends of which have another, earlier one is *spare*: two cards on each side make four pairs, of which two
-//! carry all there is to carry. Where a link never loses a frame, it is used and nothing else.
+//! carry all there is to carry. Where a link never loses a frame, it is used and nothing else. Links over one card are no
+//! rails: which of them carries data is `contest`'s business.
 
+use crate::limits::MS;
 use crate::path::Path;
 use crate::peer::Active;
 use crate::slab::NONE;
@@ -18,6 +20,10 @@ use crate::types::Instant;
 
 /// A path that is in nobody's way may take so many frames beyond its share.
 const FRAMES_BEYOND: u64 = 8;
+/// Round trips of paths in use that carry nothing are asked for at most so often: in time, and in acknowledgements of what is
+/// carried elsewhere. So it costs a hundredth of the frames at most, and nothing while nobody sends.
+const REFRESH_NS: u64 = 5 * MS;
+const REFRESH_COUNT: u32 = 64;
 
 impl Active {
     /// Something that elicits an acknowledgement is waiting.
@@ -42,7 +48,30 @@ impl Active {
             let has_end = before.iter().any(|path| serves(path) && path.locator == this.locator);
             this.is_spare = has_link && has_end || has_reliable && !this.is_reliable;
         }
+        self.weigh_cards();
         self.choose_main();
+    }
+
+    /// One of several paths was acknowledged something, so its round trip is known anew: which is the quickest now? True: the
+    /// others are to be asked for theirs, for one that carries little has only an old one to compare with.
+    pub(crate) fn on_measured(&mut self, now: Instant) -> bool {
+        self.choose_main();
+        self.refresh_countdown = self.refresh_countdown.saturating_sub(1);
+        if self.refresh_countdown > 0 || now < self.refresh_at {
+            return false;
+        }
+        (self.refresh_countdown, self.refresh_at) = (REFRESH_COUNT, now + REFRESH_NS);
+        let main = usize::from(self.main);
+        let is_idle = |path: &Path| {
+            path.is_usable() && !path.is_spare && !path.probe_now && path.flight.is_empty()
+        };
+        let mut is_any = false;
+        for (_, path) in self.paths.iter_mut().enumerate().filter(|(index, _)| *index != main) {
+            if is_idle(path) {
+                (path.probe_now, path.is_refresh, is_any) = (true, true, true);
+            }
+        }
+        is_any
     }
 
     /// The quickest path, unless the main one is nearly as quick: whoever changes for nothing changes back.
@@ -64,6 +93,11 @@ impl Active {
     /// Paths that carry something as long as all goes well.
     fn in_use(&self) -> impl Iterator<Item = (usize, &Path)> {
         self.paths.iter().enumerate().filter(|(_, path)| path.is_usable() && !path.is_spare)
+    }
+
+    /// Of these, the ones that data takes.
+    fn for_data(&self) -> impl Iterator<Item = (usize, &Path)> {
+        self.in_use().filter(|(_, path)| !path.is_aside)
     }
 
     /// The path for the next frame: one with a probe due, or a longer frame to try; for control the main one, window or not;
@@ -108,7 +142,7 @@ impl Active {
             return path.has_window().then_some((0, u64::MAX));
         }
         let (mut len, mut rate, mut count) = (unsent_len, 0_u64, 0);
-        for (_, path) in self.in_use() {
+        for (_, path) in self.for_data() {
             len += path.flight.bytes_in_flight();
             rate = rate.saturating_add(path.rate());
             count += 1;
@@ -119,11 +153,11 @@ impl Active {
         };
         let soonest = |path: &(usize, &Path)| arrival_ns(path.1);
         let (index, path) =
-            self.in_use().filter(|(_, path)| path.has_window()).min_by_key(soonest)?;
+            self.for_data().filter(|(_, path)| path.has_window()).min_by_key(soonest)?;
         if count == 1 {
             return Some((index, u64::MAX));
         }
-        let (best, best_path) = self.in_use().min_by_key(soonest)?;
+        let (best, best_path) = self.for_data().min_by_key(soonest)?;
         let together_ns = time_ns(len, rate) + best_path.rtt.min_ns() / 2;
         let frame_len = u64::from(path.frame_len);
         let share = (u128::from(len) * u128::from(path.rate()) / u128::from(rate)) as u64;

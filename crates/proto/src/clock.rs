@@ -8,7 +8,8 @@ use core::cmp::Reverse;
 
 use crate::api::GoneReason;
 use crate::endpoint::Endpoint;
-use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND};
+use crate::limits::{MS, SECOND};
+use crate::pairs::short_len;
 use crate::peer::{Farewell, Phase, Row};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
@@ -222,7 +223,7 @@ impl Endpoint {
             return;
         }
         path.probe_count += 1;
-        path.probe_now = true;
+        (path.probe_now, path.is_refresh) = (true, false);
         path.progress_at = now;
         self.counters.probes += 1;
         // Two probes in a row may find a process that does not run just now; a path that fell silent stays so.
@@ -342,16 +343,8 @@ impl Endpoint {
 
     /// The link says that longer frames do not pass on the way there (PROTOCOL §6.6).
     pub fn on_too_long(&mut self, link: u8, locator: &Locator, frame_len_max: usize) {
-        let frame_len_max = frame_len_max.clamp(FRAME_LEN_FLOOR.into(), u16::MAX.into()) as u16;
-        let rows: alloc::vec::Vec<u32> = self.rows.ids().collect();
-        for row in rows {
-            let Some(active) = self.actives.get_mut(self.rows[row].active) else { continue };
-            let mut paths = active.paths.iter_mut();
-            if let Some(path) = paths.find(|path| path.leads_to(link, locator)) {
-                path.limit_frame_len(frame_len_max);
-                self.refit(row);
-            }
-        }
+        let frame_len_max = short_len(frame_len_max);
+        self.change_paths(link, locator, |path| path.limit_frame_len(frame_len_max));
     }
 
     fn on_row_unreachable(&mut self, now: Instant, row: u32, link: u8, locator: &Locator) {

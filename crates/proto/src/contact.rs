@@ -195,8 +195,13 @@ impl Endpoint {
         }
         let fresh = matches!(echo, Some(Record::Echo { cookie }) if self.is_fresh(now, origin, address, hello, cookie));
         if fresh {
-            self.actives[active].paths[0].set_way(0, origin);
+            let traits = self.traits_of(origin.link, self.rows[row].frame_len_max);
+            let path = &mut self.actives[active].paths[0];
+            path.move_to(origin.link, origin.from, &traits);
+            path.set_source(0, origin);
             self.counters.locators_changed += 1;
+            self.show_path(origin.link, origin.from);
+            self.refit(row);
         } else {
             let version = self.rows[row].version;
             self.challenge(now, origin, address, hello, version);
@@ -651,13 +656,15 @@ impl Endpoint {
     }
 
     fn on_path_response(&mut self, now: Instant, row: u32, path: u8, nonce: u64) {
-        let active = self.rows[row].active;
-        let Some(path) = self.actives[active].paths.get_mut(usize::from(path)) else { return };
+        let (active, index) = (self.rows[row].active, usize::from(path));
+        let Some(path) = self.actives[active].paths.get_mut(index) else { return };
         if let Some(candidate) = path.candidate.filter(|candidate| candidate.nonce == nonce) {
-            (path.link, path.locator) = (candidate.link, candidate.locator);
             path.candidate = None;
             path.probe_count = 0;
             self.counters.locators_changed += 1;
+            let traits = self.traits_of(candidate.link, self.rows[row].frame_len_max);
+            self.actives[active].paths[index].move_to(candidate.link, candidate.locator, &traits);
+            self.show_path(candidate.link, candidate.locator);
         } else if path.challenge_deadline() != Instant::NEVER
             && path.challenge_nonce == nonce
             && nonce != 0
@@ -666,6 +673,7 @@ impl Endpoint {
                 self.counters.paths_regained += 1;
             }
             path.on_proven(now);
+            self.tell_path_news(row);
         }
         self.refit(row);
         self.make_ready(row);

@@ -99,6 +99,8 @@ pub(crate) enum Content {
         /// The largest packet acknowledged.
         largest: u64,
     },
+    /// How far the peer may go on with its streams; always the newest word.
+    StreamCredit,
     /// Ping: nothing to repeat.
     Ping,
     /// A padded probe for a longer frame.

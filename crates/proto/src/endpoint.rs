@@ -31,6 +31,7 @@ use crate::sabotage::Saboteur;
 use crate::serve::Answer;
 use crate::siphash::siphash13_words;
 use crate::slab::{NONE, Slab};
+use crate::streams::Streams;
 use crate::turns::Queries;
 use crate::types::{Address, Identity, Instant, Locator, PeerId, Secret};
 use crate::wire;
@@ -119,10 +120,13 @@ pub struct Endpoint {
     pub(crate) accepted: Vec<Content>,
     /// Paths not yet shown by `poll_new_path`.
     pub(crate) new_paths: VecDeque<(u8, Locator)>,
+    pub(crate) path_news: VecDeque<PeerId>,
     /// One of these two may not be empty.
     pub(crate) has_news: bool,
     /// Peers not yet shown by `poll_new_locators`.
     pub(crate) new_locators: VecDeque<NewLocators>,
+    /// Messages that come and go piece by piece (PROTOCOL §12).
+    pub(crate) streams: Streams,
     pub(crate) closing: Option<Closing>,
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
@@ -206,8 +210,10 @@ impl Endpoint {
             wake_at: Instant::NEVER,
             accepted: Vec::new(),
             new_paths: VecDeque::new(),
+            path_news: VecDeque::new(),
             has_news: false,
             new_locators: VecDeque::new(),
+            streams: Streams::new(fourth),
             closing: None,
             closed: false,
             counters: Counters::default(),
@@ -289,6 +295,11 @@ impl Endpoint {
     /// Who a peer is.
     pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
         self.rows.get(peer.0).map(|row| row.identity)
+    }
+
+    /// Where the peer said it is, in its address: known also when no path leads there any more.
+    pub fn first_locator_of(&self, peer: PeerId) -> Option<Locator> {
+        self.rows.get(peer.0).map(|row| row.first_locator)
     }
 
     /// Whether the peer has verified itself and its association lives.

@@ -15,7 +15,7 @@ use crate::peer::{Farewell, NO_MESSAGE, Phase};
 use crate::post::SendStage;
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
-use crate::types::{Instant, Memory, PeerId};
+use crate::types::{Instant, Memory, PeerId, Space};
 use crate::wire::DONE_CANCELLED;
 
 /// Forgotten peers whose last id is remembered, so that one who has not heard does not begin again under the same id.
@@ -227,6 +227,7 @@ impl Endpoint {
         if let Some(reason) = reason {
             self.fail_directed(now, row, Failure::Gone(reason));
         }
+        self.end_streams(row, reason);
         self.association_count -= 1;
         let this = &mut self.rows[row];
         this.phase = Phase::Idle;
@@ -284,7 +285,7 @@ impl Endpoint {
                 || (arrival.in_overflow && self.progress[arrival.progress].gaps.is_empty());
             match arrival.stage {
                 Stage::Early if whole => self.orphans.push_back(self.arrivals.key(slot)),
-                Stage::Unexpected | Stage::Claimed if whole => {}
+                Stage::Unexpected | Stage::Claimed | Stage::Streamed if whole => {}
                 Stage::Claimed => {
                     self.stop_grants(slot);
                     self.arrivals[slot].stage =
@@ -295,7 +296,7 @@ impl Endpoint {
                     continue;
                 }
                 Stage::Orphaned(_) => {}
-                Stage::Early | Stage::Unexpected | Stage::Arriving => {
+                Stage::Early | Stage::Unexpected | Stage::Arriving | Stage::Streamed => {
                     self.fail_arrival(now, slot, failure);
                     continue;
                 }
@@ -313,7 +314,8 @@ impl Endpoint {
             // The row may have ended again before they were delivered: each is delivered once.
             let waiting = |&slot: &u32| self.arrivals[slot].stage == Stage::Early;
             if let Some(slot) = self.arrivals.lookup(key).filter(waiting) {
-                if self.closing.is_some() {
+                // A chunk behind a gap has no place: its stream broke where the gap is.
+                if self.closing.is_some() || self.arrivals[slot].space == Space::STREAMS {
                     self.end_arrival(now, slot);
                 } else {
                     self.on_turn(now, slot, memory);
@@ -365,6 +367,7 @@ impl Endpoint {
             self.remove_arrival(slot);
         }
         self.permit_no_more(peer);
+        self.forget_streams(row);
         self.forgotten_count += 1;
         if self.forgotten.len() >= FORGOTTEN_COUNT_MAX {
             self.forgotten.pop_front();

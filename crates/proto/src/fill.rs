@@ -94,12 +94,15 @@ impl Endpoint {
         match arrival.stage {
             Stage::Arriving => self.finish_arrival(now, slot),
             Stage::Unexpected if arrival.in_overflow => self.on_overflow_whole(now, slot),
-            Stage::Early | Stage::Unexpected | Stage::Claimed => {
+            Stage::Early | Stage::Unexpected | Stage::Claimed | Stage::Streamed => {
                 if !arrival.is_large {
                     let index = core::mem::replace(&mut self.arrivals[slot].progress, NONE);
                     self.progress.remove(index);
                     if self.arrivals[slot].stage != Stage::Early {
                         self.unmap(slot);
+                    }
+                    if self.arrivals[slot].stage == Stage::Streamed {
+                        self.on_chunk_whole(slot);
                     }
                 }
             }
@@ -415,7 +418,8 @@ impl Endpoint {
         if receive.entry.is_none() && receive.in_use_count == 0 && receive.is_full() {
             let req = ReqId(self.receives.key(slot));
             let receive = self.receives.remove(slot);
-            self.events.push_back(Event::Unlinked { req, user: receive.user, failure: None });
+            let (user, source) = (receive.user, receive.source);
+            self.events.push_back(Event::Unlinked { req, user, source, failure: None });
         }
     }
 

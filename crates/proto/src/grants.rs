@@ -357,6 +357,12 @@ impl Budgets {
         budget.start(slot, remaining);
     }
 
+    /// Whether the message needs none of the budget.
+    #[inline]
+    pub(crate) fn is_free(&self, slot: u32) -> bool {
+        self.free.has(slot)
+    }
+
     pub(crate) fn set_ready(&mut self, slot: u32, ready: bool) {
         self.of_mut(slot).set_ready(slot, ready);
     }

@@ -355,7 +355,7 @@ impl Endpoint {
                 self.on_grant(row, message, offset, len);
             }
             Record::Grant { lane, message, offset, len } => {
-                return self.on_stream_grant(row, lane, message, (offset, len));
+                return self.on_supply_grant(row, lane, message, (offset, len));
             }
             Record::Request(head) => return self.on_request(now, row, &head, body, memory),
             Record::Reply { number, status } => self.on_reply(row, number, status, body, memory),
@@ -371,6 +371,7 @@ impl Endpoint {
                 self.on_query(row, query, &criteria);
             }
             Record::Found(found) => self.on_found(now, row, &found, memory),
+            Record::StreamCredit { limit } => self.on_stream_credit(now, row, limit),
             Record::Goodbye { message } => self.on_goodbye(now, row, message),
             // Handled before, or out of place in a numbered frame: harmless.
             _ => {}
@@ -393,8 +394,10 @@ impl Endpoint {
         let path = &mut active.paths[path_index];
         Self::learn_from_ack(now, path, acked, delay_ns, in_flight_before);
         let is_done = path.flight.is_empty();
-        if active.paths.len() > 1 {
-            active.learn_rate(now, path_index, acked.bytes);
+        let is_one_of_several = active.paths.len() > 1;
+        let has_more = is_one_of_several && active.learn_rate(now, path_index, acked.bytes);
+        if is_one_of_several && core::mem::take(&mut active.contest.has_news) {
+            self.tell_path_news(row);
         }
         if !is_done {
             if self.rows[row].phase == Phase::Joined
@@ -408,7 +411,7 @@ impl Endpoint {
         }
         let active = &self.actives[self.rows[row].active];
         self.may_train |= !active.granted.is_empty();
-        if active.has_content() || !active.granted.is_empty() {
+        if has_more || active.has_content() || !active.granted.is_empty() {
             self.make_ready(row); // what waited for window or credit
         }
     }
@@ -553,6 +556,7 @@ impl Endpoint {
             | Content::Reply { .. }
             | Content::Replied { .. }
             | Content::End { .. }
+            | Content::StreamCredit
             | Content::Goodbye => self.notify(row, content),
             Content::Void
             | Content::Query { .. }
@@ -611,11 +615,11 @@ impl Endpoint {
 }
 
 impl Active {
-    /// One of several paths was acknowledged something.
+    /// One of several paths was acknowledged something. True: there is more to send than there was.
     #[inline(never)]
-    fn learn_rate(&mut self, now: Instant, index: usize, len: u64) {
+    fn learn_rate(&mut self, now: Instant, index: usize, len: u64) -> bool {
         let path = &mut self.paths[index];
         path.rate.on_acked(now, len, !path.flight.is_empty(), &path.rtt);
-        self.choose_main();
+        self.on_turn_acked(now, index, len) | self.on_measured(now)
     }
 }

@@ -137,7 +137,13 @@ impl Endpoint {
         while let Some(slot) = self.grants.next() {
             let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
             let data_len = self.data_len(row);
-            let wanted = self.grant_len(data_len).min(self.grants.remaining_of(slot));
+            let (usual, rest) = (self.grant_len(slot, data_len), self.grants.remaining_of(slot));
+            // A rest that is little more than a grant is not worth one of its own.
+            let wanted = if self.has_free_grants(slot) && rest < usual + usual / 2 {
+                rest
+            } else {
+                usual.min(rest)
+            };
             let room = self.grants.room(slot);
             if room < wanted.min(data_len) {
                 break; // less than a frame: wait until more has arrived
@@ -169,6 +175,10 @@ impl Endpoint {
         // By products, not quotients: this is asked for every frame.
         let settings = &self.settings;
         let (grant_len, ahead_len) = match settings.grant_len {
+            _ if self.has_free_grants(slot) => {
+                let len = u64::from(settings.grant_free_len);
+                (len, len)
+            }
             0 => (
                 u64::from(settings.grant_packets) * data_len,
                 u64::from(settings.grant_ahead) * data_len,
@@ -179,9 +189,18 @@ impl Endpoint {
         self.grants.set_ready(slot, open <= open_max);
     }
 
+    /// What is granted to its sender waits there: grants may be long (PROTOCOL §8.2).
+    #[inline]
+    fn has_free_grants(&self, slot: u32) -> bool {
+        self.settings.grant_free_len > 0 && self.grants.is_free(slot)
+    }
+
     /// Bytes of a grant for frames with this much payload: whole frames, and whole trains of them.
-    fn grant_len(&self, data_len: u64) -> u64 {
+    fn grant_len(&self, slot: u32, data_len: u64) -> u64 {
         let settings = &self.settings;
+        if self.has_free_grants(slot) {
+            return (u64::from(settings.grant_free_len) / data_len).max(1) * data_len;
+        }
         if settings.grant_len == 0 {
             return u64::from(settings.grant_packets) * data_len;
         }

@@ -32,6 +32,7 @@ mod choice;
 mod clock;
 mod contact;
 mod content;
+mod contest;
 mod endpoint;
 mod farewell;
 mod fill;
@@ -61,6 +62,8 @@ mod sent;
 mod serve;
 mod siphash;
 mod slab;
+mod streams;
+mod streams_out;
 mod train;
 mod transfer;
 mod turns;
@@ -73,7 +76,7 @@ mod wraps;
 pub use api::{
     Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
     Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece, PostError,
-    RecvSpec, SendSpec, Source, TxFrame, Use,
+    RecvSpec, SendSpec, Source, TxFrame, Use, Way,
 };
 pub use atomic::{AtomicOp, Datatype};
 pub use endpoint::Endpoint;
@@ -85,8 +88,10 @@ pub use operate::{AtomicSpec, GetSpec, PutSpec, REQUEST_LEN_MAX, Remote, atomic_
 pub use pairs::PATH_COUNT_MAX;
 pub use region::{Access, Denial, ExposeError, Permitted, RegionId, RegionSpec};
 pub use sabotage::Sabotage;
+pub use streams::{StreamBreak, StreamFront, StreamInfo};
+pub use streams_out::StreamError;
 pub use train::TxTrain;
 pub use types::{
-    ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Locator, Memory,
-    PeerId, Place, ReqId, Secret, Space, Tag,
+    ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Lending, Locator,
+    Memory, OutStreamId, PeerId, Place, ReqId, Secret, Space, StreamId, Tag,
 };

@@ -26,6 +26,8 @@ pub struct Limits {
     pub request_count_max: u32,
     /// Bytes of such answers.
     pub result_len_max: u64,
+    /// Bytes of streams that were sent here and not read yet, of one sender (PROTOCOL §12.3).
+    pub stream_len_max: u64,
 }
 
 impl Default for Limits {
@@ -38,6 +40,7 @@ impl Default for Limits {
             grant_len_max: 160 << 10,
             request_count_max: 1 << 16,
             result_len_max: 4 << 20,
+            stream_len_max: 256 << 10,
         }
     }
 }
@@ -66,6 +69,8 @@ pub struct Settings {
     pub grant_ahead_len: u32,
     /// With `grant_len`: bytes that links send in one go; a grant is whole trains if it can.
     pub grant_train_len: u32,
+    /// Bytes per grant where a link that never loses a frame leads to the sender, and as many again ahead; 0: as elsewhere.
+    pub grant_free_len: u32,
     /// Grants open per message: MX's 4.
     pub grants_in_flight: u32,
     /// Who is granted next.
@@ -103,6 +108,7 @@ impl Default for Settings {
             grant_len: 0,
             grant_ahead_len: 0,
             grant_train_len: 0,
+            grant_free_len: 0,
             grants_in_flight: 4,
             grant_policy: GrantPolicy::SmallestFirst,
             ack_every: 8,
@@ -172,7 +178,7 @@ impl Limits {
     /// Checks what the rest of the code relies on: progress must be possible within the limits.
     pub fn check(&self, settings: &Settings) -> Result<(), SettingsError> {
         let frame = u64::from(settings.frame_len_max);
-        let rules: [(&'static str, bool, &'static str); 6] = [
+        let rules: [(&'static str, bool, &'static str); 7] = [
             (
                 "held_len_max",
                 self.held_len_max >= u64::from(settings.eager_len_max).max(frame),
@@ -187,6 +193,7 @@ impl Limits {
                 self.result_len_max >= crate::operate::REQUEST_LEN_MAX as u64,
                 "at least 1024",
             ),
+            ("stream_len_max", self.stream_len_max >= 1024, "at least 1024"),
         ];
         match rules.iter().find(|(_, holds, _)| !holds) {
             Some(&(name, _, must)) => Err(SettingsError { name, must }),

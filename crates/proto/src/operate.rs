@@ -157,7 +157,7 @@ pub(crate) struct Request {
     offset: u64,
     len: u32,
     pub(crate) form: Form,
-    /// Of much data: the stream that sends it (put) or the arrival that takes it (get), or NONE.
+    /// Of much data: the supply that sends it (put) or the arrival that takes it (get), or NONE.
     pub(crate) transfer: u32,
 }
 
@@ -476,7 +476,7 @@ impl Endpoint {
         self.actives[self.rows[request.row].active].side_mut().request_count -= 1;
         match (request.transfer, request.form) {
             (NONE, _) => {}
-            (stream, Form::Ask) => self.end_stream(stream),
+            (supply, Form::Ask) => self.end_supply(supply),
             (arrival, _) => self.end_transfer(arrival),
         }
         request

@@ -170,6 +170,8 @@ impl Endpoint {
         path.challenge_sent_at = now;
         path.challenge_count += 1;
         path.challenge_at = now + pause_ns;
+        let is_given_up = path.is_hopeless();
+        let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
         start(tx, path.link, &path.locator, this.secret);
         let header =
@@ -181,6 +183,9 @@ impl Endpoint {
             writer.pad(pad_len as u16);
             tx.body.push(Piece { source: Source::Zero, len: pad_len as u32 });
             tx.body_len = pad_len;
+        }
+        if is_given_up {
+            self.tell_path_news(row);
         }
         self.arm(now + pause_ns, row);
         true
@@ -458,6 +463,7 @@ impl Endpoint {
                 }
                 return Some(Content::Turn { order });
             }
+            Content::StreamCredit => frame.writer.stream_credit(self.tell_stream_limit(row)?),
             Content::Goodbye => frame.writer.goodbye(self.accepted_below(row) as u32),
             _ => return None,
         }
@@ -475,9 +481,13 @@ impl Endpoint {
         let path = &mut active.paths[index];
         if path.probe_now {
             path.probe_now = false;
+            let is_silent = !core::mem::take(&mut path.is_refresh);
             active.ping = false;
             let locators = self.locators.len();
-            if joined && frame.room() >= wire::hello_head_len(locators) + wire::PING_HEAD_LEN {
+            if is_silent
+                && joined
+                && frame.room() >= wire::hello_head_len(locators) + wire::PING_HEAD_LEN
+            {
                 // Who has forgotten us will answer this Hello with a Challenge (PROTOCOL §3.8).
                 let nonce = self.draw();
                 self.actives[self.rows[row].active].contact.nonce = nonce;
@@ -565,7 +575,9 @@ impl Endpoint {
             if room < PIECE_LEN_MIN && !frame.is_fresh() {
                 return false;
             }
-            (0, (room as u64).min(send.total))
+            // Where nothing is lost a grant comes soon, and what it asks for is not copied on its way (PROTOCOL §8.1).
+            let len = if active.paths[index].is_reliable { 0 } else { room as u64 };
+            (0, len.min(send.total))
         } else {
             head.class = Class::Fragment;
             let Some(room) = room.checked_sub(wire::fragment_head_len(has_immediate)) else {

@@ -69,8 +69,9 @@ impl Endpoint {
         self.receives[overflow].in_use_count -= 1;
         if self.receives[overflow].uses == Use::Once {
             let req = ReqId(self.receives.key(overflow));
-            let user = self.receives.remove(overflow).user;
-            self.events.push_back(Event::Unlinked { req, user, failure: None });
+            let receive = self.receives.remove(overflow);
+            let (user, source) = (receive.user, receive.source);
+            self.events.push_back(Event::Unlinked { req, user, source, failure: None });
         } else {
             self.end_if_done(overflow);
         }

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use crate::api::{GoneReason, LinkTraits, NewLocators, PathError, PathInfo, PathState};
+use crate::api::{GoneReason, LinkTraits, NewLocators, PathError, PathInfo, PathState, Way};
 use crate::endpoint::Endpoint;
 use crate::input::Origin;
 use crate::limits::FRAME_LEN_FLOOR;
@@ -18,6 +18,8 @@ use crate::types::{Instant, Locator, PeerId};
 pub const PATH_COUNT_MAX: usize = 8;
 /// Peers kept for `poll_new_locators`.
 const NEW_LOCATORS_COUNT_MAX: usize = 256;
+/// Peers kept for `poll_path_news`.
+const PATH_NEWS_COUNT_MAX: usize = 64;
 
 impl Endpoint {
     /// What the driver knows of a link. Until it says so, a link is as the settings say.
@@ -46,6 +48,21 @@ impl Endpoint {
         if self.new_locators.len() < NEW_LOCATORS_COUNT_MAX {
             let peer = PeerId(row);
             self.new_locators.push_back(NewLocators { peer, is_contact, locators });
+            self.has_news = true;
+        }
+    }
+
+    /// A peer of whose paths something was learned that others who go there would like to know: one has answered, or never did
+    /// however often it was asked, or links over one card were compared.
+    #[inline]
+    pub fn poll_path_news(&mut self) -> Option<PeerId> {
+        self.path_news.pop_front()
+    }
+
+    pub(crate) fn tell_path_news(&mut self, row: u32) {
+        // A driver who does not care never asks.
+        if self.path_news.len() < PATH_NEWS_COUNT_MAX {
+            self.path_news.push_back(PeerId(row));
             self.has_news = true;
         }
     }
@@ -83,15 +100,15 @@ impl Endpoint {
         }
     }
 
-    /// Adds the path by `link` to `locator`, where frames of that length can be sent. It carries nothing until it has
-    /// proven that it leads to this very peer.
+    /// Adds the path by `link` to `locator`, of which so much is known. It carries nothing until it has proven that it leads to
+    /// this very peer.
     pub fn add_path(
         &mut self,
         now: Instant,
         peer: PeerId,
         link: u8,
         locator: &Locator,
-        frame_len_max: usize,
+        way: &Way,
     ) -> Result<u8, PathError> {
         let row = peer.0;
         if self.rows.get(row).is_none_or(|this| this.phase != Phase::Joined) {
@@ -100,15 +117,43 @@ impl Endpoint {
         if usize::from(link) >= self.links.len() {
             return Err(PathError::NoLink);
         }
-        let frame_len_max = frame_len_max.clamp(FRAME_LEN_FLOOR.into(), u16::MAX.into()) as u16;
+        let frame_len_max = short_len(way.frame_len_max);
         let traits = self.traits_of(link, frame_len_max.min(self.rows[row].frame_len_max));
         let rtt_ns = self.settings.initial_rtt_ns;
         let active = self.activate(row);
         let active = &mut self.actives[active];
         let number = active.add_path(link, locator, &traits, rtt_ns)?;
+        active.paths[usize::from(number)].set_card(way);
         self.make_ready(row);
         self.arm(now, row);
         Ok(number)
+    }
+
+    /// What the driver knows of a way that is a path already, to whomever (after `poll_new_path`).
+    pub fn set_way(&mut self, link: u8, locator: &Locator, way: &Way) {
+        let frame_len_max = short_len(way.frame_len_max);
+        self.change_paths(link, locator, |path| {
+            path.limit_frame_len(frame_len_max);
+            path.set_card(way);
+        });
+    }
+
+    /// Changes all paths by this link to there, whose ever they are.
+    pub(crate) fn change_paths(
+        &mut self,
+        link: u8,
+        locator: &Locator,
+        mut change: impl FnMut(&mut Path),
+    ) {
+        let rows: Vec<u32> = self.rows.ids().collect();
+        for row in rows {
+            let Some(active) = self.actives.get_mut(self.rows[row].active) else { continue };
+            let mut paths = active.paths.iter_mut();
+            if let Some(path) = paths.find(|path| path.leads_to(link, locator)) {
+                change(path);
+                self.refit(row);
+            }
+        }
     }
 
     /// Frames of the peer's path of this number come from somewhere else, or for the first time (PROTOCOL §3.11). If that is
@@ -238,7 +283,11 @@ impl Active {
             Standing::Left => Some(PathState::Left),
             Standing::Proven => {
                 let is_main = number == usize::from(self.main);
-                Some(PathState::Proven { is_main, is_spare: path.is_spare })
+                Some(PathState::Proven {
+                    is_main,
+                    is_spare: path.is_spare,
+                    is_aside: path.is_aside && !path.is_spare,
+                })
             }
         };
         self.paths.iter().enumerate().filter_map(move |(number, path)| {
@@ -248,11 +297,17 @@ impl Active {
                 locator: path.locator,
                 state: state_of(number, path)?,
                 rtt_ns: path.known_rtt_ns(),
-                rate: Some(path.rate.measured()).filter(|&rate| rate > 0),
+                rate: Some(path.best_rate()).filter(|&rate| rate > 0),
+                card: path.card,
                 frame_len: path.frame_len,
             })
         })
     }
+}
+
+/// A length as paths keep it.
+pub(crate) fn short_len(frame_len: usize) -> u16 {
+    frame_len.clamp(FRAME_LEN_FLOOR.into(), u16::MAX.into()) as u16
 }
 
 const _: () = assert!(PATH_COUNT_MAX < NO_PATH as usize);

@@ -12,7 +12,8 @@
 //! ```
 
 use crate::ack::Received;
-use crate::api::LinkTraits;
+use crate::api::{LinkTraits, Way};
+use crate::contest::Turn;
 use crate::input::Origin;
 use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND, Settings};
 use crate::rate::Rate;
@@ -74,6 +75,7 @@ pub(crate) struct PathRest {
     rate: u32,
     frame_len: u16,
     frame_len_max: u16,
+    card: u16,
     pub(crate) link: u8,
     pub(crate) standing: Standing,
 }
@@ -122,6 +124,13 @@ pub(crate) struct Path {
     pub(crate) is_reliable: bool,
     /// Both its ends have another path (PROTOCOL §10.2).
     pub(crate) is_spare: bool,
+    /// The card it leaves by, as the driver counts them; 0: not known.
+    pub(crate) card: u16,
+    /// Another link over the same card carries data (PROTOCOL §10.4).
+    pub(crate) is_aside: bool,
+    pub(crate) turn: Turn,
+    /// The probe that is due only asks for the round trip: nobody is silent.
+    pub(crate) is_refresh: bool,
     /// The latest challenge was as long as this; 0: it was short.
     pub(crate) challenge_len: u16,
     pub(crate) rate: Rate,
@@ -159,6 +168,7 @@ impl PathRest {
             rate: 0,
             frame_len,
             frame_len_max: frame_len,
+            card: 0,
         }
     }
 }
@@ -194,7 +204,7 @@ impl Path {
             flight: Flight::new(rest.next_packet),
             received: Received::new(rest.received_floor),
             rtt: Rtt::new(rtt_ns),
-            window: Window::new(rest.frame_len),
+            window: Window::of_link(rest.frame_len, traits.is_reliable),
             ack_pending_count: 0,
             ack_at_once: false,
             ack_waited: false,
@@ -215,6 +225,10 @@ impl Path {
             payload_check: traits.payload_check,
             is_reliable: traits.is_reliable,
             is_spare: false,
+            card: rest.card,
+            is_aside: true,
+            turn: Turn::new(u64::from(rest.rate) << 10),
+            is_refresh: false,
             challenge_len: 0,
             rate: Rate::new(u64::from(rest.rate) << 10),
             has_old_rtt: rest.rtt_ns != 0,
@@ -234,11 +248,28 @@ impl Path {
             next_packet: self.flight.next_packet(),
             received_floor: self.received.largest().max(self.received.floor()),
             rtt_ns: self.known_rtt_ns().unwrap_or(0).min(u64::from(u32::MAX)) as u32,
-            rate: (self.rate.measured() >> 10).min(u64::from(u32::MAX)) as u32,
+            rate: (self.best_rate() >> 10).min(u64::from(u32::MAX)) as u32,
             frame_len: self.frame_len,
             frame_len_max: self.frame_len_max,
+            card: self.card,
             link: self.link,
             standing: self.standing,
+        }
+    }
+
+    /// Which card it leaves by, and what it carried there for others.
+    pub(crate) fn set_card(&mut self, way: &Way) {
+        self.card = way.card;
+        if self.turn.found() == 0 {
+            self.turn = Turn::new(way.rate);
+        }
+    }
+
+    /// What it carries, as its turns showed or else as it was measured; 0: not known.
+    pub(crate) fn best_rate(&self) -> u64 {
+        match self.turn.found() {
+            0 => self.rate.measured(),
+            found => found,
         }
     }
 
@@ -249,7 +280,8 @@ impl Path {
         (self.link, self.locator, self.standing) = (link, locator, Standing::Unproven);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
-        self.window = Window::new(self.frame_len);
+        self.window = Window::of_link(self.frame_len, self.is_reliable);
+        (self.card, self.is_aside, self.turn) = (0, true, Turn::new(0));
     }
 
     /// First contact is tried by this link.
@@ -258,11 +290,14 @@ impl Path {
         self.source_link = link;
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
-        self.window = Window::new(self.frame_len);
+        self.window = Window::of_link(self.frame_len, self.is_reliable);
     }
 
     /// It turns out to leave by another link.
     pub(crate) fn set_traits(&mut self, traits: &LinkTraits) {
+        if self.is_reliable != traits.is_reliable {
+            self.window = Window::of_link(self.frame_len, traits.is_reliable);
+        }
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
         self.limit_frame_len(traits.frame_len_max);
     }
@@ -306,6 +341,12 @@ impl Path {
     /// Whether it is this way.
     pub(crate) fn leads_to(&self, link: u8, locator: &Locator) -> bool {
         self.standing != Standing::Absent && self.link == link && self.locator == *locator
+    }
+
+    /// The peer is somewhere else now, or answers by another link, which may take shorter frames only.
+    pub(crate) fn move_to(&mut self, link: u8, locator: Locator, traits: &LinkTraits) {
+        (self.link, self.locator) = (link, locator);
+        self.set_traits(traits);
     }
 
     /// Both directions of path number `index` are this way.

@@ -12,6 +12,7 @@ use core::hash::{BuildHasher, Hasher};
 use hashbrown::HashMap;
 
 use crate::content::Content;
+use crate::contest::Contest;
 use crate::path::{Path, PathRest};
 use crate::serve::Side;
 use crate::slab::NONE;
@@ -146,6 +147,11 @@ pub(crate) struct Active {
     pub(crate) idle_since: Instant,
     /// When an acknowledgement that goes another way than its packet came may ask again whether its own way lives.
     pub(crate) blind_ping_at: Instant,
+    /// Links over one card: who carries data.
+    pub(crate) contest: Contest,
+    /// When, and after how many acknowledgements, the round trips of paths with little traffic are asked for again.
+    pub(crate) refresh_at: Instant,
+    pub(crate) refresh_countdown: u32,
     /// One-sided operations, if there were any.
     pub(crate) side: Option<Box<Side>>,
 }
@@ -215,6 +221,9 @@ impl Active {
             refused_need: 0,
             idle_since: Instant(0),
             blind_ping_at: Instant(0),
+            contest: Contest::default(),
+            refresh_at: Instant(0),
+            refresh_countdown: 0,
             side: None,
         }
     }
@@ -432,6 +441,12 @@ impl Row {
             rest: None,
             more_rest: None,
         }
+    }
+
+    /// Has an association, and its active record.
+    #[inline]
+    pub(crate) fn is_awake(&self) -> bool {
+        self.phase != Phase::Idle && self.active != NONE
     }
 
     /// The row starts an association: all numbers begin again.

@@ -142,7 +142,6 @@ impl BytePool {
     }
 
     /// What a piece of this length costs of the budget. Nothing if it is longer than the pool can ever hold: 1 MiB.
-    #[cfg(test)]
     pub(crate) fn cost_of(len: usize) -> Option<u64> {
         if len == 0 { Some(0) } else { class_of(len).map(|class| item_len(class) as u64) }
     }
@@ -207,6 +206,13 @@ impl BytePool {
         }
         self.slots[slot as usize] = Slot { len: 0, chunk: FREE, item: self.free_slot };
         self.free_slot = slot;
+    }
+
+    /// Makes a piece shorter. It costs what it did.
+    pub(crate) fn truncate(&mut self, slot: u32, len: usize) {
+        let slot = &mut self.slots[slot as usize];
+        debug_assert!(slot.chunk != FREE && len <= slot.len as usize, "a piece does not grow");
+        slot.len = len as u32;
     }
 
     /// The cost of all pieces.

@@ -134,7 +134,7 @@ impl Endpoint {
         let Some(this) = self.rows.get(row) else {
             return Err(PostError::UnknownPeer);
         };
-        let is_awake = this.phase != Phase::Idle && this.active != NONE;
+        let is_awake = this.is_awake();
         let (bytes, total) = match spec.payload {
             Payload::InPlace { buf, len } => (Bytes::User(buf), len),
             Payload::Copied(bytes) => (self.copy_payload(bytes)?, bytes.len() as u64),
@@ -142,6 +142,21 @@ impl Endpoint {
         if !is_awake {
             self.wake(now, row);
         }
+        Ok(self.enqueue(&spec, bytes, total))
+    }
+
+    /// Posts bytes that lie in the resend pool already, to a peer that is there: chunks of streams are filled in place.
+    pub(crate) fn post_pooled(&mut self, now: Instant, spec: &SendSpec<'_>, slot: u32, len: u32) {
+        if !self.rows[spec.peer.0].is_awake() {
+            self.wake(now, spec.peer.0);
+        }
+        self.enqueue(spec, Bytes::Pool(slot), u64::from(len));
+    }
+
+    /// A send gets its number and its place behind the others to its peer, which is awake.
+    #[inline(always)]
+    fn enqueue(&mut self, spec: &SendSpec<'_>, bytes: Bytes, total: u64) -> ReqId {
+        let row = spec.peer.0;
         let slot = self.outgoing.next_slot();
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("awake");
@@ -185,7 +200,7 @@ impl Endpoint {
         if !is_ready {
             self.rows.make_ready(row);
         }
-        Ok(ReqId(key | SEND_BIT))
+        ReqId(key | SEND_BIT)
     }
 
     /// A row without an association gets one; a row at rest its active record.
@@ -451,7 +466,7 @@ impl Endpoint {
                 placed_len: 0,
                 result: Err(failure),
             },
-            _ => Event::Unlinked { req, user, failure: Some(failure) },
+            _ => Event::Unlinked { req, user, source: receive.source, failure: Some(failure) },
         });
     }
 

@@ -472,10 +472,8 @@ impl Endpoint {
         }
         path.window.on_acked(now, in_flight, in_flight, &path.rtt);
         path.on_frames_acked(frame_len);
-        if is_one_of_several && !path.is_reliable {
-            active.choose_main();
-        }
-        if active.has_content() || !active.granted.is_empty() {
+        let is_asked = is_one_of_several && !path.is_reliable && active.on_measured(now);
+        if is_asked || active.has_content() || !active.granted.is_empty() {
             self.rows.make_ready(send.row); // what waited for window or credit
         }
         true

@@ -236,7 +236,7 @@ impl Endpoint {
                 let number = expand(head.number, self.rows[row].request_in);
                 let name = (Lane::Get, row, number);
                 let from = (Bytes::User(permit.buf), head.target);
-                self.start_stream(name, from, total, permit.region.0);
+                self.start_supply(name, from, total, permit.region.0);
             }
             Action::Atomic { .. } => {
                 let len = self.compute(place, head, body, result, memory);
@@ -385,8 +385,8 @@ impl Endpoint {
         if whole >= next {
             return self.skip_request(now, row, whole, memory);
         }
-        if let Some(&stream) = self.sends_by_number.get(&lane_key(Lane::Get, row, number)) {
-            self.end_stream(stream);
+        if let Some(&supply) = self.sends_by_number.get(&lane_key(Lane::Get, row, number)) {
+            self.end_supply(supply);
             self.uncount_served(row, 1);
         }
         if let Some(&arrival) = self.by_number.get(&lane_key(Lane::Put, row, number)) {

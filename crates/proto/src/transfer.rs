@@ -6,10 +6,10 @@
 //! ```text
 //!            put:  initiator          target            get:  initiator          target
 //!                  Outgoing ──data──▶ Arrival                 Arrival ◀──data── Outgoing
-//!                  (a stream)         into the region         into its buffer    out of the region
+//!                  (a supply)         into the region         into its buffer    out of the region
 //! ```
 //!
-//! A stream is an `Outgoing` that is in no list of messages and has no event: its request tells how it ended.
+//! A supply is an `Outgoing` that is in no list of messages and has no event: its request tells how it ended.
 
 use alloc::vec::Vec;
 
@@ -105,7 +105,7 @@ impl Endpoint {
     }
 
     /// Data will leave from here as it is granted: `total` bytes from `from` on.
-    pub(crate) fn start_stream(
+    pub(crate) fn start_supply(
         &mut self,
         (lane, row, number): (Lane, u32, u64),
         (bytes, base): (Bytes, u64),
@@ -135,15 +135,15 @@ impl Endpoint {
         slot
     }
 
-    /// No more data of a stream.
-    pub(crate) fn end_stream(&mut self, slot: u32) {
-        let stream = self.outgoing.remove(slot);
-        let parts = self.parts.remove(stream.parts);
-        self.sends_by_number.remove(&lane_key(parts.lane, stream.row, stream.message as u32));
+    /// No more data of a supply.
+    pub(crate) fn end_supply(&mut self, slot: u32) {
+        let supply = self.outgoing.remove(slot);
+        let parts = self.parts.remove(supply.parts);
+        self.sends_by_number.remove(&lane_key(parts.lane, supply.row, supply.message as u32));
     }
 
     /// The peer is ready for a range of a put of ours, or of a get of its own.
-    pub(crate) fn on_stream_grant(
+    pub(crate) fn on_supply_grant(
         &mut self,
         row: u32,
         lane: Lane,
@@ -151,7 +151,7 @@ impl Endpoint {
         (offset, len): (u64, u64),
     ) -> Verdict {
         let found = match lane {
-            Lane::Put => self.stream_of_put(row, number),
+            Lane::Put => self.supply_of_put(row, number),
             _ => self.sends_by_number.get(&lane_key(lane, row, number)).copied(),
         };
         let Some(slot) = found else {
@@ -160,12 +160,12 @@ impl Endpoint {
                 && expand(number, self.rows[row].request_in) >= self.rows[row].request_in;
             return if is_ahead { Verdict::Refused } else { Verdict::Accepted };
         };
-        let stream = &self.outgoing[slot];
-        let end = offset.saturating_add(len).min(stream.total);
+        let supply = &self.outgoing[slot];
+        let end = offset.saturating_add(len).min(supply.total);
         if offset >= end {
             return Verdict::Accepted;
         }
-        let unsent = &mut self.parts[stream.parts].unsent;
+        let unsent = &mut self.parts[supply.parts].unsent;
         if unsent.gap_count() < GRANT_PIECE_COUNT_MAX {
             unsent.add(offset, end);
         }
@@ -173,8 +173,8 @@ impl Endpoint {
         Verdict::Accepted
     }
 
-    /// The stream of a large put of ours, which begins with its first grant.
-    fn stream_of_put(&mut self, row: u32, number: u32) -> Option<u32> {
+    /// The supply of a large put of ours, which begins with its first grant.
+    fn supply_of_put(&mut self, row: u32, number: u32) -> Option<u32> {
         let slot = *self.requests_by_number.get(&number_key(row, number))?;
         let request = &self.requests[slot];
         if request.form != Form::Ask {
@@ -183,9 +183,9 @@ impl Endpoint {
         if request.transfer == NONE {
             let operation = &self.operations[request.operation];
             let (number, total, bytes) = (request.number, operation.total, operation.bytes()?);
-            let stream =
-                self.start_stream((Lane::Put, row, number), (bytes, 0), total, slot.into());
-            self.requests[slot].transfer = stream;
+            let supply =
+                self.start_supply((Lane::Put, row, number), (bytes, 0), total, slot.into());
+            self.requests[slot].transfer = supply;
         }
         Some(self.requests[slot].transfer)
     }
@@ -202,14 +202,14 @@ impl Endpoint {
             self.end_transfer(slot);
             self.reply_denied(row, number, Denial::Withdrawn);
         }
-        let streams = self.outgoing.iter().filter(|(_, send)| {
+        let supplies = self.outgoing.iter().filter(|(_, send)| {
             send.user == region.0
                 && self.parts.get(send.parts).is_some_and(|parts| parts.lane == Lane::Get)
         });
-        let streams: Vec<u32> = streams.map(|(slot, _)| slot).collect();
-        for slot in streams {
+        let supplies: Vec<u32> = supplies.map(|(slot, _)| slot).collect();
+        for slot in supplies {
             let (row, number) = (self.outgoing[slot].row, self.outgoing[slot].message as u32);
-            self.end_stream(slot);
+            self.end_supply(slot);
             self.reply_denied(row, number, Denial::Withdrawn);
         }
     }
@@ -222,11 +222,11 @@ impl Endpoint {
             .map(|(slot, _)| slot)
             .collect();
         arrivals.into_iter().for_each(|slot| self.end_transfer(slot));
-        let streams = self.sends_by_number.iter();
-        let streams: Vec<u32> = streams
+        let supplies = self.sends_by_number.iter();
+        let supplies: Vec<u32> = supplies
             .filter(|&(&key, &slot)| lane_of(key) != 0 && self.outgoing[slot].row == row)
             .map(|(_, &slot)| slot)
             .collect();
-        streams.into_iter().for_each(|slot| self.end_stream(slot));
+        supplies.into_iter().for_each(|slot| self.end_supply(slot));
     }
 }

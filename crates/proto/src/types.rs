@@ -66,6 +66,11 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Space(pub u8);
 
+impl Space {
+    /// Chunks of streams (PROTOCOL §12): no receive is posted here.
+    pub const STREAMS: Self = Self(255);
+}
+
 /// 64 match bits, as a message carries them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tag(pub u64);
@@ -240,7 +245,31 @@ pub trait Memory {
 
     /// CRC32C of `bytes`, continuing from `crc` (0 at the start).
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32;
+
+    /// Lends bytes of a stream, straight from the frame, to whoever waits for them (PROTOCOL §12.5). Asked only for a stream
+    /// that said it is waiting, and has nothing held before them. Who does not take any says so: they are held then.
+    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
+        let _ = (stream, bytes);
+        Lending { taken_len: 0, is_waiting: false }
+    }
 }
+
+/// What became of bytes that were lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lending {
+    /// So many were taken, from the front.
+    pub taken_len: usize,
+    /// Whoever took them waits for more.
+    pub is_waiting: bool,
+}
+
+/// A message that arrives as a stream. Void once it was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+/// A message that is sent as a stream. Void once it was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutStreamId(pub u64);
 
 #[cfg(test)]
 mod tests {

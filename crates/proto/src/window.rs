@@ -17,6 +17,10 @@ const MIN_FRAME_COUNT: u32 = 2;
 /// More than any path holds: 100 Gbit/s for 5 ms.
 const LEN_MAX: u32 = 64 << 20;
 
+/// Where the link never loses a frame there is no queue to overrun: the window only bounds what the link may have to keep
+/// for a peer that takes nothing.
+const RELIABLE_LEN: u32 = 4 << 20;
+
 /// What a loss did to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shrink {
@@ -34,6 +38,7 @@ pub(crate) struct Window {
     /// The last shrink: its round holds the packets sent until then, and ends a round trip later.
     shrunk_at: Option<Instant>,
     len: u32,
+    len_max: u32,
     /// Before the last shrink.
     len_before: u32,
     /// Packets of the round that shrank last, and how many of them are lost as far as known.
@@ -54,12 +59,22 @@ impl Window {
         Self {
             shrunk_at: None,
             len: START_FRAME_COUNT * u32::from(frame_len),
+            len_max: LEN_MAX,
             len_before: 0,
             round_count: 0,
             round_lost_count: 0,
             frame_len,
             is_doubling: true,
             is_halved: false,
+        }
+    }
+
+    /// A window for a link that loses frames, or for one that does not.
+    pub(crate) fn of_link(frame_len: u16, is_reliable: bool) -> Self {
+        let window = Self::new(frame_len);
+        match is_reliable {
+            true => Self { len: RELIABLE_LEN, len_max: RELIABLE_LEN, ..window },
+            false => window,
         }
     }
 
@@ -96,7 +111,7 @@ impl Window {
         } else {
             bytes * frame_len / self.len()
         };
-        self.len = (self.len() + grown_len).min(u64::from(LEN_MAX)) as u32;
+        self.len = (self.len() + grown_len).min(u64::from(self.len_max)) as u32;
     }
 
     /// `lost_count` packets were lost, the newest of them sent at `newest_lost_sent_at`, of `round_count` packets in

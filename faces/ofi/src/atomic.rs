@@ -1,8 +1,17 @@
-//! Atomic operations on a peer's memory: not offered yet.
+//! Atomic operations on a peer's memory: plain, fetching, comparing.
+//!
+//! Every call, in whatever form its operands come, becomes one `Call`: lists of elements, the place, the operation. Operands are copied
+//! when the operation is posted; results go to the application's memory when they come.
 
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{AtomicOps, Desc, Descs, Ioc, MsgAtomic, Obj, absent};
+use packhorse::raw::Memory;
+
+use crate::abi::{AtomicAttr, AtomicOps, Desc, Descs, Ioc, MsgAtomic, Obj, code, flag, iovec};
+use crate::ep::Ep;
+use crate::memory;
+use crate::offer::PIECE_COUNT_MAX;
+use crate::remote::{How, SILENT, Sum, There};
 
 pub(crate) static OPS: AtomicOps = AtomicOps {
     size: size_of::<AtomicOps>(),
@@ -24,18 +33,445 @@ pub(crate) static OPS: AtomicOps = AtomicOps {
 type Ctx = *mut c_void;
 type Buf = *const c_void;
 
-absent! {
-    write(Obj, Buf, usize, Desc, u64, u64, u64, c_int, c_int, Ctx) -> isize;
-    writev(Obj, *const Ioc, Descs, usize, u64, u64, u64, c_int, c_int, Ctx) -> isize;
-    writemsg(Obj, *const MsgAtomic, u64) -> isize;
-    inject(Obj, Buf, usize, u64, u64, u64, c_int, c_int) -> isize;
-    readwrite(Obj, Buf, usize, Desc, *mut c_void, Desc, u64, u64, u64, c_int, c_int, Ctx) -> isize;
-    readwritev(Obj, *const Ioc, Descs, usize, *mut Ioc, Descs, usize, u64, u64, u64, c_int, c_int, Ctx) -> isize;
-    readwritemsg(Obj, *const MsgAtomic, *mut Ioc, Descs, usize, u64) -> isize;
-    compwrite(Obj, Buf, usize, Desc, Buf, Desc, *mut c_void, Desc, u64, u64, u64, c_int, c_int, Ctx) -> isize;
-    compwritev(Obj, *const Ioc, Descs, usize, *const Ioc, Descs, usize, *mut Ioc, Descs, usize, u64, u64, u64, c_int, c_int, Ctx) -> isize;
-    compwritemsg(Obj, *const MsgAtomic, *const Ioc, Descs, usize, *mut Ioc, Descs, usize, u64) -> isize;
-    writevalid(Obj, c_int, c_int, *mut usize) -> c_int;
-    readwritevalid(Obj, c_int, c_int, *mut usize) -> c_int;
-    compwritevalid(Obj, c_int, c_int, *mut usize) -> c_int;
+/// A list of elements in the application's memory.
+#[derive(Clone, Copy)]
+struct Elements {
+    list: *const Ioc,
+    count: usize,
+}
+
+const NO_ELEMENTS: Elements = Elements { list: std::ptr::null(), count: 0 };
+
+/// One piece of elements as a list of one.
+fn piece(buf: *const c_void, count: usize) -> Ioc {
+    Ioc { addr: buf.cast_mut(), count }
+}
+
+fn list(piece: &Ioc) -> Elements {
+    Elements { list: &raw const *piece, count: 1 }
+}
+
+impl Elements {
+    /// How many elements in all.
+    ///
+    /// # Safety
+    /// The list must be as long as it says.
+    unsafe fn total(self) -> usize {
+        // SAFETY: says the caller.
+        (0..self.count).map(|index| unsafe { (*self.list.add(index)).count }).sum()
+    }
+
+    /// The pieces in bytes; `None` if they are too many.
+    ///
+    /// # Safety
+    /// The list must be as long as it says.
+    unsafe fn pieces(self, width: usize) -> Option<[iovec; PIECE_COUNT_MAX]> {
+        let mut pieces = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECE_COUNT_MAX];
+        if self.count > PIECE_COUNT_MAX {
+            return None;
+        }
+        for (index, piece) in pieces.iter_mut().enumerate().take(self.count) {
+            // SAFETY: `index` is below `count`, says the caller.
+            let ioc = unsafe { self.list.add(index).read() };
+            *piece = iovec { iov_base: ioc.addr, iov_len: ioc.count * width };
+        }
+        Some(pieces)
+    }
+
+    /// A copy of the elements.
+    ///
+    /// # Safety
+    /// The list must be as long as it says, and its elements valid for reads.
+    unsafe fn copied(self, width: usize) -> Option<Vec<u8>> {
+        // SAFETY: says the caller.
+        unsafe { self.pieces(width).map(|pieces| memory::copied(pieces.as_ptr(), self.count)) }
+    }
+
+    /// The elements as a place for results.
+    ///
+    /// # Safety
+    /// The list must be as long as it says, and its elements the provider's until the operation has completed.
+    unsafe fn room(self, width: usize) -> Option<Memory> {
+        // SAFETY: says the caller.
+        unsafe {
+            let pieces = self.pieces(width)?;
+            memory::pieces(pieces.as_ptr(), self.count, true).map(|(memory, _)| memory)
+        }
+    }
+}
+
+/// An operation, whatever form it came in.
+struct Call {
+    ep: Obj,
+    there: There,
+    datatype: c_int,
+    op: c_int,
+    operands: Elements,
+    compare: Elements,
+    /// Where what was there before goes, if that is wanted.
+    result: Option<Elements>,
+    how: How,
+}
+
+impl Call {
+    /// # Safety
+    /// `ep` must be an open endpoint of ours, and the lists as `Elements` says.
+    unsafe fn post(self) -> isize {
+        // SAFETY: says the caller.
+        let Some(port) = (unsafe { Ep::of(self.ep) }).1 else {
+            return -(code::EOPBADSTATE as isize);
+        };
+        let Some(sum) = Sum::of(self.datatype, self.op) else {
+            return -(libc::EOPNOTSUPP as isize);
+        };
+        if sum.op.compares() == (self.compare.count == 0) || self.is_idle(&sum) {
+            return -(libc::EOPNOTSUPP as isize);
+        }
+        let width = sum.datatype.width();
+        // SAFETY: says the caller.
+        let (operands, compare, result) = unsafe {
+            let counted = self.result.filter(|_| !sum.op.writes()).unwrap_or(self.operands);
+            let Some(len) = sum.len(counted.total()) else { return -(libc::EINVAL as isize) };
+            let operands = if sum.op.writes() { self.operands } else { NO_ELEMENTS };
+            let result = match self.result {
+                Some(result) => result.room(width).map(|room| Some((room, len))),
+                None => Some(None),
+            };
+            match (operands.copied(width), self.compare.copied(width), result) {
+                (Some(operands), Some(compare), Some(result)) => (operands, compare, result),
+                _ => return -(libc::EINVAL as isize),
+            }
+        };
+        port.atomic(&self.there, sum, (&operands, &compare), result, self.how)
+    }
+
+    /// Neither changes nor fetches anything.
+    fn is_idle(&self, sum: &Sum) -> bool {
+        !sum.op.writes() && self.result.is_none()
+    }
+}
+
+/// With the endpoint's default flags.
+///
+/// # Safety
+/// `ep` must be an open endpoint of ours.
+unsafe fn as_usual(ep: Obj, context: Ctx) -> How {
+    // SAFETY: says the caller.
+    let flags = unsafe { Ep::of(ep) }.1.map_or(0, |port| port.tx_flags);
+    How { context: context as usize, flags, is_silent: false }
+}
+
+unsafe extern "C" fn write(
+    ep: Obj,
+    buf: Buf,
+    count: usize,
+    _desc: Desc,
+    peer: u64,
+    offset: u64,
+    key: u64,
+    datatype: c_int,
+    op: c_int,
+    context: Ctx,
+) -> isize {
+    let (there, operands) = (There { peer, key, offset }, piece(buf, count));
+    // SAFETY: an endpoint of ours; so many elements of the application, for the time of the call.
+    unsafe {
+        let (operands, how) = (list(&operands), as_usual(ep, context));
+        Call { ep, there, datatype, op, operands, compare: NO_ELEMENTS, result: None, how }.post()
+    }
+}
+
+unsafe extern "C" fn writev(
+    ep: Obj,
+    iocs: *const Ioc,
+    _descs: Descs,
+    count: usize,
+    peer: u64,
+    offset: u64,
+    key: u64,
+    datatype: c_int,
+    op: c_int,
+    context: Ctx,
+) -> isize {
+    let (there, operands) = (There { peer, key, offset }, Elements { list: iocs, count });
+    // SAFETY: as for `write`, in `count` pieces.
+    unsafe {
+        let how = as_usual(ep, context);
+        Call { ep, there, datatype, op, operands, compare: NO_ELEMENTS, result: None, how }.post()
+    }
+}
+
+unsafe extern "C" fn inject(
+    ep: Obj,
+    buf: Buf,
+    count: usize,
+    peer: u64,
+    offset: u64,
+    key: u64,
+    datatype: c_int,
+    op: c_int,
+) -> isize {
+    let (there, operands, how) = (There { peer, key, offset }, piece(buf, count), SILENT);
+    let (operands, compare, result) = (list(&operands), NO_ELEMENTS, None);
+    // SAFETY: as for `write`.
+    unsafe { Call { ep, there, datatype, op, operands, compare, result, how }.post() }
+}
+
+unsafe extern "C" fn readwrite(
+    ep: Obj,
+    buf: Buf,
+    count: usize,
+    _desc: Desc,
+    result: *mut c_void,
+    _result_desc: Desc,
+    peer: u64,
+    offset: u64,
+    key: u64,
+    datatype: c_int,
+    op: c_int,
+    context: Ctx,
+) -> isize {
+    let there = There { peer, key, offset };
+    let (operands, result) = (piece(buf, count), piece(result, count));
+    // SAFETY: as for `write`; room for so many elements, ours until the operation has completed.
+    unsafe {
+        let (operands, result, how) = (list(&operands), Some(list(&result)), as_usual(ep, context));
+        Call { ep, there, datatype, op, operands, compare: NO_ELEMENTS, result, how }.post()
+    }
+}
+
+unsafe extern "C" fn readwritev(
+    ep: Obj,
+    iocs: *const Ioc,
+    _descs: Descs,
+    count: usize,
+    results: *mut Ioc,
+    _result_descs: Descs,
+    result_count: usize,
+    peer: u64,
+    offset: u64,
+    key: u64,
+    datatype: c_int,
+    op: c_int,
+    context: Ctx,
+) -> isize {
+    let (there, operands) = (There { peer, key, offset }, Elements { list: iocs, count });
+    let result = Some(Elements { list: results, count: result_count });
+    // SAFETY: as for `readwrite`, in pieces.
+    unsafe {
+        let how = as_usual(ep, context);
+        Call { ep, there, datatype, op, operands, compare: NO_ELEMENTS, result, how }.post()
+    }
+}
+
+unsafe extern "C" fn compwrite(
+    ep: Obj,
+    buf: Buf,
+    count: usize,
+    _desc: Desc,
+    compare: Buf,
+    _compare_desc: Desc,
+    result: *mut c_void,
+    _result_desc: Desc,
+    peer: u64,
+    offset: u64,
+    key: u64,
+    datatype: c_int,
+    op: c_int,
+    context: Ctx,
+) -> isize {
+    let there = There { peer, key, offset };
+    let pieces = (piece(buf, count), piece(compare, count), piece(result, count));
+    // SAFETY: as for `readwrite`, with as many elements to compare with.
+    unsafe {
+        let (operands, compare, result) = (list(&pieces.0), list(&pieces.1), Some(list(&pieces.2)));
+        let how = as_usual(ep, context);
+        Call { ep, there, datatype, op, operands, compare, result, how }.post()
+    }
+}
+
+unsafe extern "C" fn compwritev(
+    ep: Obj,
+    iocs: *const Ioc,
+    _descs: Descs,
+    count: usize,
+    compares: *const Ioc,
+    _compare_descs: Descs,
+    compare_count: usize,
+    results: *mut Ioc,
+    _result_descs: Descs,
+    result_count: usize,
+    peer: u64,
+    offset: u64,
+    key: u64,
+    datatype: c_int,
+    op: c_int,
+    context: Ctx,
+) -> isize {
+    let (there, operands) = (There { peer, key, offset }, Elements { list: iocs, count });
+    let compare = Elements { list: compares, count: compare_count };
+    let result = Some(Elements { list: results, count: result_count });
+    // SAFETY: as for `compwrite`, in pieces.
+    unsafe {
+        let how = as_usual(ep, context);
+        Call { ep, there, datatype, op, operands, compare, result, how }.post()
+    }
+}
+
+/// A call that came as a description.
+///
+/// # Safety
+/// As for `Call::post`; the description must be whole.
+unsafe fn post_described(
+    ep: Obj,
+    msg: *const MsgAtomic,
+    compare: Elements,
+    result: Option<Elements>,
+    flags: u64,
+) -> isize {
+    // SAFETY: says the caller.
+    unsafe {
+        let msg = &*msg;
+        if msg.rma_iov_count != 1 {
+            return -(libc::EINVAL as isize); // as `rma_iov_limit` says
+        }
+        let place = &*msg.rma_iov;
+        let there = There { peer: msg.addr, key: place.key, offset: place.addr };
+        let operands = Elements { list: msg.msg_iov, count: msg.iov_count };
+        let how = How { context: msg.context as usize, flags, is_silent: false };
+        let (datatype, op) = (msg.datatype as c_int, msg.op as c_int);
+        Call { ep, there, datatype, op, operands, compare, result, how }.post()
+    }
+}
+
+unsafe extern "C" fn writemsg(ep: Obj, msg: *const MsgAtomic, flags: u64) -> isize {
+    // SAFETY: an endpoint of ours, and the application's description.
+    unsafe { post_described(ep, msg, NO_ELEMENTS, None, flags) }
+}
+
+unsafe extern "C" fn readwritemsg(
+    ep: Obj,
+    msg: *const MsgAtomic,
+    results: *mut Ioc,
+    _result_descs: Descs,
+    result_count: usize,
+    flags: u64,
+) -> isize {
+    let result = Some(Elements { list: results, count: result_count });
+    // SAFETY: as for `writemsg`; room for results, ours until the operation has completed.
+    unsafe { post_described(ep, msg, NO_ELEMENTS, result, flags) }
+}
+
+unsafe extern "C" fn compwritemsg(
+    ep: Obj,
+    msg: *const MsgAtomic,
+    compares: *const Ioc,
+    _compare_descs: Descs,
+    compare_count: usize,
+    results: *mut Ioc,
+    _result_descs: Descs,
+    result_count: usize,
+    flags: u64,
+) -> isize {
+    let compare = Elements { list: compares, count: compare_count };
+    let result = Some(Elements { list: results, count: result_count });
+    // SAFETY: as for `readwritemsg`, with elements to compare with.
+    unsafe { post_described(ep, msg, compare, result, flags) }
+}
+
+/// The three families of operations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Plain,
+    Fetching,
+    Comparing,
+}
+
+/// How many elements an operation takes at once, if there is such an operation.
+fn valid(way: Way, datatype: c_int, op: c_int) -> Option<(usize, Sum)> {
+    let sum = Sum::of(datatype, op)?;
+    let is_there = match way {
+        Way::Plain => sum.op.writes() && !sum.op.compares(),
+        Way::Fetching => !sum.op.compares(),
+        Way::Comparing => sum.op.compares(),
+    };
+    is_there.then(|| (sum.count_max(), sum))
+}
+
+/// # Safety
+/// `count` must be null or valid for a write.
+unsafe fn tell_valid(way: Way, datatype: c_int, op: c_int, count: *mut usize) -> c_int {
+    let Some((most, _)) = valid(way, datatype, op) else { return -libc::EOPNOTSUPP };
+    if !count.is_null() {
+        // SAFETY: says the caller.
+        unsafe { count.write(most) };
+    }
+    0
+}
+
+unsafe extern "C" fn writevalid(_: Obj, datatype: c_int, op: c_int, count: *mut usize) -> c_int {
+    // SAFETY: the application's place, here and in the next two.
+    unsafe { tell_valid(Way::Plain, datatype, op, count) }
+}
+
+unsafe extern "C" fn readwritevalid(
+    _: Obj,
+    datatype: c_int,
+    op: c_int,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: as for `writevalid`.
+    unsafe { tell_valid(Way::Fetching, datatype, op, count) }
+}
+
+unsafe extern "C" fn compwritevalid(
+    _: Obj,
+    datatype: c_int,
+    op: c_int,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: as for `writevalid`.
+    unsafe { tell_valid(Way::Comparing, datatype, op, count) }
+}
+
+/// `fi_query_atomic`: the same question to the domain.
+pub(crate) unsafe extern "C" fn query(
+    _domain: Obj,
+    datatype: c_int,
+    op: c_int,
+    attr: *mut AtomicAttr,
+    flags: u64,
+) -> c_int {
+    let way = match flags {
+        0 => Way::Plain,
+        flag::FETCH_ATOMIC => Way::Fetching,
+        flag::COMPARE_ATOMIC => Way::Comparing,
+        _ => return -code::EBADFLAGS,
+    };
+    let Some((count, sum)) = valid(way, datatype, op) else { return -libc::EOPNOTSUPP };
+    // SAFETY: the application's place.
+    unsafe { attr.write(AtomicAttr { count, size: sum.datatype.width() }) };
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_datatype_but_the_long_doubles_can_be_summed() {
+        for datatype in 0..12 {
+            assert!(valid(Way::Plain, datatype, 2).is_some_and(|(count, _)| count >= 32));
+        }
+        assert!(valid(Way::Plain, 12, 2).is_none() && valid(Way::Plain, 13, 2).is_none());
+        assert!(valid(Way::Plain, -1, 2).is_none() && valid(Way::Plain, 0, 19).is_none());
+    }
+
+    #[test]
+    fn operations_belong_to_their_families() {
+        let (read, cswap, sum) = (10, 12, 2);
+        assert!(valid(Way::Plain, 7, read).is_none() && valid(Way::Fetching, 7, read).is_some());
+        assert!(valid(Way::Plain, 7, cswap).is_none() && valid(Way::Comparing, 7, cswap).is_some());
+        assert!(valid(Way::Comparing, 7, sum).is_none() && valid(Way::Fetching, 7, sum).is_some());
+    }
 }

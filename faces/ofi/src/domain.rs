@@ -4,18 +4,20 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use crate::abi::{
-    AtomicAttr, AvAttr, CntrAttr, CqAttr, DomainFid, DomainOps, Fid, Info, Obj, Ops, Out, RxAttr,
-    TxAttr, absent, class, code,
+    AvAttr, CntrAttr, CqAttr, DomainFid, DomainOps, Fid, Info, Obj, Ops, Out, RxAttr, TxAttr,
+    absent, class, code,
 };
 use crate::fabric::Fabric;
 use crate::object::{self, Head, Object};
-use crate::{av, cntr, common, cq, ep, mr};
+use crate::{atomic, av, cntr, common, cq, ep, mr};
 
 /// A domain.
 #[repr(C)]
 pub(crate) struct Domain {
     head: Head<DomainFid>,
     fabric: Arc<Fabric>,
+    /// Memory that peers may use.
+    pub(crate) registry: mr::Registry,
 }
 
 // SAFETY: `repr(C)`, and the head, which begins with a `Fid`, is first.
@@ -32,7 +34,7 @@ static DOMAIN_OPS: DomainOps = DomainOps {
     poll_open,
     stx_ctx,
     srx_ctx,
-    query_atomic,
+    query_atomic: atomic::query,
     query_collective,
     endpoint2,
 };
@@ -42,7 +44,6 @@ absent! {
     poll_open(Obj, *mut c_void, Out) -> c_int;
     stx_ctx(Obj, *mut TxAttr, Out, *mut c_void) -> c_int;
     srx_ctx(Obj, *mut RxAttr, Out, *mut c_void) -> c_int;
-    query_atomic(Obj, c_int, c_int, *mut AtomicAttr, u64) -> c_int;
     query_collective(Obj, c_int, *mut c_void, u64) -> c_int;
 }
 
@@ -50,7 +51,7 @@ impl Domain {
     pub(crate) fn open(fabric: Arc<Fabric>, _info: &Info, context: *mut c_void) -> Arc<Self> {
         let fid = Fid { fclass: class::DOMAIN, context, ops: &raw const OPS };
         let head = DomainFid { fid, ops: &raw const DOMAIN_OPS, mr: &raw const mr::MR_OPS };
-        Arc::new(Self { head: Head::new(head), fabric })
+        Arc::new(Self { head: Head::new(head), fabric, registry: mr::Registry::default() })
     }
 
     /// The version of the interface the application was written for.

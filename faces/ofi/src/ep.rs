@@ -21,7 +21,7 @@ use crate::{atomic, common, errors, msg, offer, rma, tagged};
 #[repr(C)]
 pub(crate) struct Ep {
     head: Head<EpFid>,
-    _domain: Arc<Domain>,
+    domain: Arc<Domain>,
     caps: u64,
     tx_flags: u64,
     rx_flags: u64,
@@ -107,7 +107,7 @@ pub(crate) unsafe fn open(
     };
     let ep = Ep {
         head: Head::new(head),
-        _domain: domain,
+        domain,
         caps: offer::caps_for(info.caps) | info.caps,
         tx_flags: tx.map_or(0, |tx| tx.op_flags),
         rx_flags: rx.map_or(0, |rx| rx.op_flags),
@@ -153,6 +153,7 @@ impl Ep {
         match Port::open(self.caps, flags, pending.bindings.clone()) {
             Ok(port) => {
                 av.attach(&port);
+                self.domain.registry.attach(&port);
                 let _ = self.port.set(port);
                 0
             }

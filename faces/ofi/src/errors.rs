@@ -23,10 +23,11 @@ pub(crate) fn code_of(error: &Error) -> c_int {
         Error::TooManySegments { .. } | Error::TooLongToCopy { .. } => libc::EMSGSIZE,
         Error::PoolFull => libc::EAGAIN,
         Error::ReadOnly => libc::EACCES,
-        Error::Denied { .. } => libc::EKEYREJECTED,
+        Error::TimedOut { .. } => libc::ETIMEDOUT,
+        Error::Denied { .. } => libc::EACCES,
         Error::BadAtomic => libc::EOPNOTSUPP,
         Error::KeyInUse => code::ENOKEY,
-        Error::TimedOut { .. } => libc::ETIMEDOUT,
+        Error::NoSuchRange => libc::EINVAL,
         // `Error` is open to new kinds; outside its crate a last arm is needed.
         _ => libc::EIO,
     }
@@ -61,11 +62,11 @@ pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
                 GoneReason::Version => (libc::EPROTO, 11),
             },
             Failure::Denied(denial) => match denial {
-                Denial::NoKey => (libc::EKEYREJECTED, 14),
-                Denial::Range => (libc::EKEYREJECTED, 15),
+                Denial::NoKey => (code::ENOKEY, 14),
+                Denial::Range => (libc::EINVAL, 15),
                 Denial::Access => (libc::EACCES, 16),
                 Denial::Operation => (libc::EOPNOTSUPP, 17),
-                Denial::Withdrawn => (libc::EKEYREVOKED, 18),
+                Denial::Withdrawn => (code::ENOKEY, 18),
             },
         },
     }
@@ -93,11 +94,11 @@ pub(crate) fn explanation(reason: c_int) -> &'static CStr {
         11 => c"the peer speaks no version of the protocol that this one speaks",
         TRUNCATED => c"the message was longer than the buffer; what fits was received",
         NO_MESSAGE => c"no such message has arrived",
-        14 => c"the peer exposes no memory under this key to this endpoint",
-        15 => c"the range is not inside the memory the peer exposes under this key",
-        16 => c"the peer does not expose the memory under this key for that",
+        14 => c"the peer has registered no memory under this key, or does not have this endpoint in its address vector",
+        15 => c"the range is not inside the memory the peer registered under this key",
+        16 => c"the peer did not register this memory for such an operation",
         17 => c"the peer knows no such operation",
-        18 => c"the peer withdrew the memory meanwhile",
+        18 => c"the peer closed the registration meanwhile; some of it may have been written",
         _ => c"unknown reason",
     }
 }

@@ -35,6 +35,7 @@ mod object;
 mod offer;
 mod port;
 mod ports;
+mod remote;
 mod rma;
 mod tagged;
 

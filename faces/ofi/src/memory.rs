@@ -10,16 +10,20 @@ use packhorse::raw::Memory;
 use crate::abi::iovec;
 use crate::offer::PIECE_COUNT_MAX;
 
-/// One piece to be sent.
+/// One piece to be sent; `None` if there is nothing where it is said to be. (Open MPI 4.1 does that, with types that have absolute
+/// addresses.)
 ///
 /// # Safety
 /// `len` bytes at `buf`, the provider's until the operation has completed.
-pub(crate) unsafe fn readable(buf: *const c_void, len: usize) -> Memory {
+pub(crate) unsafe fn readable(buf: *const c_void, len: usize) -> Option<Memory> {
+    if buf.is_null() && len > 0 {
+        return None;
+    }
     // SAFETY: says the caller. Nobody writes to what is being sent; we only read it.
-    unsafe { Memory::borrowed(&[(buf.cast_mut().cast(), len)], false) }
+    Some(unsafe { Memory::borrowed(&[(buf.cast_mut().cast(), len)], false) })
 }
 
-/// One piece to be received into, and its address.
+/// One piece to be received into, and its address. Nowhere is no place: what comes is cut to nothing.
 ///
 /// # Safety
 /// `len` bytes at `buf`, the provider's until the operation has completed.

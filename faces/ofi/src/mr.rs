@@ -1,56 +1,164 @@
-//! Registered memory. Until peers can read and write it there is nothing to remember but its key.
+//! Registered memory: what peers may read and write, by key and offset.
+//!
+//! A registration belongs to the domain and holds for every endpoint of it, those that are enabled later included. Only peers in the endpoint's
+//! address vector may use it.
 
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
-use crate::abi::{Fid, MrAttr, MrFid, MrOps, Obj, Ops, Out, class, iovec};
+use packhorse::raw::{Access, Memory};
+
+use crate::abi::{Fid, MrAttr, MrFid, MrOps, Obj, Ops, Out, class, code, flag, iovec};
 use crate::common;
 use crate::domain::Domain;
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object};
+use crate::offer::PIECE_COUNT_MAX;
+use crate::port::{Port, lock};
 
 /// A registration.
 #[repr(C)]
 struct Mr {
     head: Head<MrFid>,
-    _domain: Arc<Domain>,
+    domain: Arc<Domain>,
+    key: u64,
 }
 
 // SAFETY: `repr(C)`, and the head, which begins with a `Fid`, is first.
 unsafe impl Object for Mr {}
 
+/// What is registered in a domain, and for whom.
+#[derive(Default)]
+pub(crate) struct Registry(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    ranges: HashMap<u64, Range>,
+    /// Enabled endpoints of the domain.
+    ports: Vec<Weak<Port>>,
+}
+
+/// Registered pieces, as numbers: they are only turned into memory to be lent.
+struct Range {
+    pieces: Vec<(usize, usize)>,
+    access: Access,
+}
+
+impl Range {
+    /// The memory, for one more endpoint.
+    fn memory(&self) -> Memory {
+        let pieces: Vec<_> = self.pieces.iter().map(|&(at, len)| (at as *mut u8, len)).collect();
+        // SAFETY: the application registered it, which is a promise that it stays until the registration is closed; and
+        // `Registry::remove` withdraws it then.
+        unsafe { Memory::borrowed(&pieces, self.access.write) }
+    }
+}
+
+impl Registry {
+    /// An endpoint was enabled: what is registered holds for it, too.
+    pub(crate) fn attach(&self, port: &Arc<Port>) {
+        let mut state = lock(&self.0);
+        for (&key, range) in &state.ranges {
+            if let Err(code) = port.expose(key, range.access, range.memory()) {
+                say(Level::Warn, Subsystem::Domain, || format!("key {key:#x}: error {code}"));
+            }
+        }
+        state.ports.retain(|port| port.strong_count() > 0);
+        state.ports.push(Arc::downgrade(port));
+    }
+
+    fn insert(&self, key: u64, range: Range) -> Result<(), c_int> {
+        let mut state = lock(&self.0);
+        if state.ranges.contains_key(&key) {
+            return Err(code::ENOKEY);
+        }
+        let ports: Vec<_> = state.ports.iter().filter_map(Weak::upgrade).collect();
+        for port in &ports {
+            if let Err(code) = port.expose(key, range.access, range.memory()) {
+                ports.iter().for_each(|port| port.withdraw(key));
+                return Err(code);
+            }
+        }
+        state.ranges.insert(key, range);
+        Ok(())
+    }
+
+    fn remove(&self, key: u64) {
+        let mut state = lock(&self.0);
+        state.ranges.remove(&key);
+        state.ports.iter().filter_map(Weak::upgrade).for_each(|port| port.withdraw(key));
+    }
+}
+
+/// Peers lose it before the application gets it back.
+impl Drop for Mr {
+    fn drop(&mut self) {
+        self.domain.registry.remove(self.key);
+    }
+}
+
 static OPS: Ops = Ops { close, bind, control, ..common::OPS };
 pub(crate) static MR_OPS: MrOps = MrOps { size: size_of::<MrOps>(), reg, regv, regattr };
 
 /// # Safety
-/// `domain` must be a domain of ours, `out` valid for a write.
-unsafe fn open(domain: Obj, key: u64, out: Out, context: *mut c_void) -> c_int {
+/// `domain` must be a domain of ours, `out` valid for a write; the pieces must stay until the registration is closed.
+unsafe fn open(
+    domain: Obj,
+    (pieces, count): (*const iovec, usize),
+    (access, key): (u64, u64),
+    out: Out,
+    context: *mut c_void,
+) -> c_int {
+    if count > PIECE_COUNT_MAX {
+        return -libc::EINVAL;
+    }
+    // SAFETY: so many pieces, says the caller.
+    let pieces = (0..count).map(|index| unsafe { pieces.add(index).read() });
+    let pieces: Vec<_> = pieces.map(|it| (it.iov_base as usize, it.iov_len)).collect();
+    if pieces.iter().any(|&(at, len)| at.checked_add(len).is_none_or(|end| end > ADDRESS_MAX)) {
+        say(Level::Info, Subsystem::Domain, || {
+            "the whole address space cannot be registered".into()
+        });
+        return -libc::EINVAL;
+    }
+    let access =
+        Access { read: access & flag::REMOTE_READ != 0, write: access & flag::REMOTE_WRITE != 0 };
+    // SAFETY: says the caller.
+    let domain: Arc<Domain> = unsafe { object::shared(domain) };
+    if let Err(code) = domain.registry.insert(key, Range { pieces, access }) {
+        return -code;
+    }
     let fid = Fid { fclass: class::MR, context, ops: &raw const OPS };
     let head = Head::new(MrFid { fid, mem_desc: std::ptr::null_mut(), key });
     // SAFETY: says the caller.
-    unsafe { object::hand_out(Arc::new(Mr { head, _domain: object::shared(domain) }), out) }
+    unsafe { object::hand_out(Arc::new(Mr { head, domain, key }), out) }
 }
+
+/// Beyond it nothing can be of a process: its allocations are no longer than this.
+const ADDRESS_MAX: usize = isize::MAX as usize;
 
 unsafe extern "C" fn reg(
     domain: Obj,
-    _buf: *const c_void,
-    _len: usize,
-    _access: u64,
+    buf: *const c_void,
+    len: usize,
+    access: u64,
     _offset: u64,
     key: u64,
     _flags: u64,
     out: Out,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: a domain of ours, and a place for the object.
-    unsafe { open(domain, key, out, context) }
+    let piece = iovec { iov_base: buf.cast_mut(), iov_len: len };
+    // SAFETY: a domain of ours, a place for the object, and memory that the application keeps until it closes it.
+    unsafe { open(domain, (&raw const piece, 1), (access, key), out, context) }
 }
 
 unsafe extern "C" fn regv(
     domain: Obj,
-    _pieces: *const iovec,
-    _count: usize,
-    _access: u64,
+    pieces: *const iovec,
+    count: usize,
+    access: u64,
     _offset: u64,
     key: u64,
     _flags: u64,
@@ -58,7 +166,7 @@ unsafe extern "C" fn regv(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: as for `reg`.
-    unsafe { open(domain, key, out, context) }
+    unsafe { open(domain, (pieces, count), (access, key), out, context) }
 }
 
 unsafe extern "C" fn regattr(domain: Obj, attr: *const MrAttr, _flags: u64, out: Out) -> c_int {
@@ -72,7 +180,8 @@ unsafe extern "C" fn regattr(domain: Obj, attr: *const MrAttr, _flags: u64, out:
             });
             return -libc::ENOSYS;
         }
-        open(domain, attr.requested_key, out, attr.context)
+        let what = (attr.access, attr.requested_key);
+        open(domain, (attr.mr_iov, attr.iov_count), what, out, attr.context)
     }
 }
 

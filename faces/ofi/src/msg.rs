@@ -53,7 +53,9 @@ unsafe extern "C" fn send(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: the application's bytes, ours until the operation has completed.
-    let memory = unsafe { memory::readable(buf, len) };
+    let Some(memory) = (unsafe { memory::readable(buf, len) }) else {
+        return -(libc::EFAULT as isize);
+    };
     port.send(&letter(to, None), memory, context as usize, port.tx_flags)
 }
 
@@ -68,7 +70,9 @@ unsafe extern "C" fn senddata(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `send`.
-    let memory = unsafe { memory::readable(buf, len) };
+    let Some(memory) = (unsafe { memory::readable(buf, len) }) else {
+        return -(libc::EFAULT as isize);
+    };
     port.send(&letter(to, Some(data)), memory, context as usize, port.tx_flags)
 }
 

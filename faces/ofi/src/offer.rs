@@ -6,17 +6,34 @@
 use crate::abi::{DomainAttr, EpAttr, RxAttr, TxAttr, flag, kind, mr_mode, order, version};
 
 /// Capabilities an application gets only if it asks for them.
-pub(crate) const PRIMARY: u64 =
-    flag::MSG | flag::TAGGED | flag::SEND | flag::RECV | flag::DIRECTED_RECV;
+pub(crate) const PRIMARY: u64 = flag::MSG
+    | flag::TAGGED
+    | flag::SEND
+    | flag::RECV
+    | flag::DIRECTED_RECV
+    | ONE_SIDED
+    | ONE_SIDED_WAYS;
+/// Of these, what works on a peer's memory,
+pub(crate) const ONE_SIDED: u64 = flag::RMA | flag::ATOMIC;
+/// and in which directions.
+const ONE_SIDED_WAYS: u64 = flag::READ | flag::WRITE | flag::REMOTE_READ | flag::REMOTE_WRITE;
 /// Capabilities an application gets whether it asks or not.
 pub(crate) const SECONDARY: u64 = flag::MULTI_RECV | flag::LOCAL_COMM | flag::REMOTE_COMM;
 /// Capabilities that cost something: only if asked for, though they are secondary.
 pub(crate) const ON_REQUEST: u64 = flag::SOURCE;
 const SUPPORTED: u64 = PRIMARY | SECONDARY | ON_REQUEST;
 /// Of these, those that say something about sending, and about receiving.
-pub(crate) const SENDING: u64 = flag::MSG | flag::TAGGED | flag::SEND;
-pub(crate) const RECEIVING: u64 =
-    flag::MSG | flag::TAGGED | flag::RECV | flag::MULTI_RECV | flag::DIRECTED_RECV | flag::SOURCE;
+pub(crate) const SENDING: u64 =
+    flag::MSG | flag::TAGGED | flag::SEND | ONE_SIDED | flag::READ | flag::WRITE;
+pub(crate) const RECEIVING: u64 = flag::MSG
+    | flag::TAGGED
+    | flag::RECV
+    | flag::MULTI_RECV
+    | flag::DIRECTED_RECV
+    | flag::SOURCE
+    | ONE_SIDED
+    | flag::REMOTE_READ
+    | flag::REMOTE_WRITE;
 const DOMAIN_CAPS: u64 = flag::LOCAL_COMM | flag::REMOTE_COMM;
 
 /// Flags that may be an endpoint's default.
@@ -28,8 +45,20 @@ const TX_FLAGS: u64 = flag::COMPLETION
     | flag::MATCH_COMPLETE;
 const RX_FLAGS: u64 = flag::COMPLETION | flag::MULTI_RECV;
 
-/// The order that holds: messages to one peer are matched as they were sent.
-pub(crate) const ORDER: u64 = order::SAS;
+/// The orders that hold: messages to one peer are matched as they were sent; short operations on its memory, up to `ORDERED_LEN_MAX`, are carried
+/// out as they were posted (PROTOCOL §11.7). Between the two there is none.
+pub(crate) const ORDER: u64 = order::SAS
+    | order::RMA_RAR
+    | order::RMA_RAW
+    | order::RMA_WAR
+    | order::RMA_WAW
+    | order::ATOMIC_RAR
+    | order::ATOMIC_RAW
+    | order::ATOMIC_WAR
+    | order::ATOMIC_WAW;
+/// So long is an operation on a peer's memory that keeps its order.
+pub(crate) const ORDERED_LEN_MAX: usize =
+    packhorse::raw::atomic_len_max(packhorse::raw::AtomicOp::Sum);
 /// Messages up to this are copied when they are posted. MPI libraries send all they can that way: beyond it the copy would cost
 /// more than waiting for the acknowledgement.
 pub(crate) const INJECT_LEN_MAX: usize = 16 << 10;
@@ -86,7 +115,26 @@ pub(crate) fn check(wishes: &Wishes, is_driven: bool) -> Result<(), Refusal> {
     wishes.ep.as_ref().map_or(Ok(()), check_ep)?;
     wishes.domain.as_ref().map_or(Ok(()), |domain| check_domain(domain, is_driven))?;
     wishes.tx.as_ref().map_or(Ok(()), check_tx)?;
-    wishes.rx.as_ref().map_or(Ok(()), check_rx)
+    wishes.rx.as_ref().map_or(Ok(()), check_rx)?;
+    check_one_sided(wishes)
+}
+
+/// What matters only to who works on a peer's memory.
+fn check_one_sided(wishes: &Wishes) -> Result<(), Refusal> {
+    if wishes.caps & ONE_SIDED == 0 {
+        return Ok(());
+    }
+    if let Some(ep) = &wishes.ep {
+        at_most("ep_attr->max_order_raw_size", ep.max_order_raw_size, ORDERED_LEN_MAX)?;
+        at_most("ep_attr->max_order_war_size", ep.max_order_war_size, ORDERED_LEN_MAX)?;
+        at_most("ep_attr->max_order_waw_size", ep.max_order_waw_size, ORDERED_LEN_MAX)?;
+    }
+    match &wishes.domain {
+        Some(domain) if domain.mr_mode == mr_mode::BASIC => {
+            refuse("domain_attr->mr_mode", 1, "peers name registered memory by key and offset only")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_ep(ep: &EpAttr) -> Result<(), Refusal> {
@@ -131,7 +179,7 @@ fn check_tx(tx: &TxAttr) -> Result<(), Refusal> {
     at_most("tx_attr->inject_size", tx.inject_size, INJECT_LEN_MAX)?;
     at_most("tx_attr->size", tx.size, QUEUE_LEN_MAX)?;
     at_most("tx_attr->iov_limit", tx.iov_limit, PIECE_COUNT_MAX)?;
-    at_most("tx_attr->rma_iov_limit", tx.rma_iov_limit, PIECE_COUNT_MAX)
+    at_most("tx_attr->rma_iov_limit", tx.rma_iov_limit, 1)
 }
 
 fn check_rx(rx: &RxAttr) -> Result<(), Refusal> {
@@ -179,6 +227,9 @@ pub(crate) fn caps_for(wish: u64) -> u64 {
     let either = flag::SEND | flag::RECV;
     if caps & (flag::MSG | flag::TAGGED) != 0 && caps & either == 0 {
         caps |= either;
+    }
+    if caps & ONE_SIDED != 0 && caps & ONE_SIDED_WAYS == 0 {
+        caps |= ONE_SIDED_WAYS;
     }
     caps
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use packhorse::raw::{
     Claim, Completions, Criteria, Engine, Entry, Envelope, Kind, List, Memory, Notify, PeerId,
-    Recv, Refused, Send, Space, Tag, Use,
+    PostError, Recv, RegionId, Send, Space, Tag, Use,
 };
 use packhorse::{Address, Endpoint, Error, raw};
 
@@ -24,6 +24,8 @@ use crate::cq::{Cq, Done, Trouble};
 use crate::errors;
 use crate::log::{Level, Subsystem, say};
 
+/// The flags of an operation by which counters are chosen.
+const COUNTED: u64 = flag::SEND | flag::RECV | flag::READ | flag::WRITE;
 /// Entries the engine's ring has room for; beyond it asking costs a little more.
 const RING_LEN: usize = 1024;
 
@@ -45,13 +47,13 @@ pub(crate) struct Bindings {
 
 /// What libfabric wants to hear of a pending operation.
 #[derive(Clone, Copy, Debug, Default)]
-struct Op {
-    context: usize,
+pub(crate) struct Op {
+    pub(crate) context: usize,
     /// Where its memory begins; told of received messages.
-    buf: usize,
+    pub(crate) buf: usize,
     /// What kind it is, as completions tell it.
-    flags: u64,
-    wants_entry: bool,
+    pub(crate) flags: u64,
+    pub(crate) wants_entry: bool,
 }
 
 /// Pending operations by number.
@@ -138,23 +140,25 @@ pub(crate) struct Port {
     /// Default flags of sends and receives.
     pub(crate) tx_flags: u64,
     pub(crate) rx_flags: u64,
-    bindings: Bindings,
+    pub(crate) bindings: Bindings,
     peers: RwLock<Peers>,
     ops: Mutex<Ops>,
     /// Messages set aside, by the context that asked for them.
     claims: Mutex<HashMap<usize, Claim>>,
-    notify: Notify,
+    /// Registered memory that peers can use, by key.
+    pub(crate) regions: Mutex<HashMap<u64, RegionId>>,
+    pub(crate) notify: Notify,
     /// Before the endpoint, so that it goes first: pending receives are cancelled, then what was sent is waited for.
     completions: Mutex<Completions>,
     endpoint: Endpoint,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a call of C returns.
-fn status(result: Result<(), c_int>) -> isize {
+pub(crate) fn status(result: Result<(), c_int>) -> isize {
     result.map_or_else(|code| -(code as isize), |()| 0)
 }
 
@@ -176,6 +180,7 @@ impl Port {
             peers: RwLock::default(),
             ops: Mutex::default(),
             claims: Mutex::default(),
+            regions: Mutex::default(),
             notify,
             completions: Mutex::new(completions),
             endpoint,
@@ -196,7 +201,7 @@ impl Port {
         self.bindings.counters.iter().for_each(|(_, counter)| act(&counter.ports));
     }
 
-    fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Engine {
         raw::engine(&self.endpoint)
     }
 
@@ -225,14 +230,14 @@ impl Port {
         }
     }
 
-    fn peer(&self, number: u64) -> Result<PeerId, c_int> {
+    pub(crate) fn peer(&self, number: u64) -> Result<PeerId, c_int> {
         let peers = self.peers.read().unwrap_or_else(PoisonError::into_inner);
         let id = usize::try_from(number).ok().and_then(|index| *peers.ids.get(index)?);
         id.ok_or(libc::EINVAL)
     }
 
     /// The number of a message's sender, if the application wants to know.
-    fn number_of(&self, peer: Option<PeerId>) -> Option<u64> {
+    pub(crate) fn number_of(&self, peer: Option<PeerId>) -> Option<u64> {
         if self.caps & flag::SOURCE == 0 {
             return None;
         }
@@ -260,21 +265,21 @@ impl Port {
         })
     }
 
-    fn wants_entry(binding: Option<&Binding>, flags: u64) -> bool {
+    pub(crate) fn wants_entry(binding: Option<&Binding>, flags: u64) -> bool {
         binding.is_some_and(|it| !it.is_selective || flags & flag::COMPLETION != 0)
     }
 
     /// Enters an operation, and takes it back if it is refused.
-    fn post(
+    pub(crate) fn post(
         &self,
         op: Op,
-        post: impl FnOnce(&Engine, Notify) -> Result<(), Refused>,
+        post: impl FnOnce(&Engine, Notify) -> Result<(), PostError>,
     ) -> Result<(), c_int> {
         let number = lock(&self.ops).insert(op);
         let posted = post(self.engine(), Notify { context: number, ..self.notify });
         posted.map_err(|refused| {
             lock(&self.ops).remove(number);
-            errors::refusal_code(refused.error)
+            errors::refusal_code(refused)
         })
     }
 
@@ -289,7 +294,9 @@ impl Port {
         let wants_entry = Self::wants_entry(self.bindings.tx.as_ref(), flags);
         let op = Op { context, buf: 0, flags: letter.family.flag() | flag::SEND, wants_entry };
         status(self.sending(letter, flags).and_then(|send| {
-            self.post(op, |engine, notify| engine.send_queued(notify, send, memory))
+            self.post(op, |engine, notify| {
+                engine.send_queued(notify, send, memory).map_err(|refused| refused.error)
+            })
         }))
     }
 
@@ -320,7 +327,9 @@ impl Port {
         let op = Op { context, buf, flags: wanted.family.flag() | flag::RECV, wants_entry };
         status(self.criteria(wanted).and_then(|criteria| {
             let recv = Recv { criteria, list: List::Priority, uses, header_only: false };
-            self.post(op, |engine, notify| engine.recv_queued(notify, recv, memory))
+            self.post(op, |engine, notify| {
+                engine.recv_queued(notify, recv, memory).map_err(|refused| refused.error)
+            })
         }))
     }
 
@@ -390,7 +399,10 @@ impl Port {
             return 0;
         }
         let op = Op { context, buf, flags: kind, wants_entry };
-        status(self.post(op, |engine, notify| engine.recv_claimed_queued(notify, claim, memory)))
+        status(self.post(op, |engine, notify| {
+            let posted = engine.recv_claimed_queued(notify, claim, memory);
+            posted.map_err(|refused| refused.error)
+        }))
     }
 
     fn throw_away(&self, claim: Claim) {
@@ -433,6 +445,9 @@ impl Port {
 
     /// An operation ended, or a buffer for many messages took one.
     fn on_entry(&self, entry: &Entry) {
+        if entry.kind == Kind::Written {
+            return self.on_written(entry); // no operation of ours
+        }
         let op = if entry.is_last {
             lock(&self.ops).remove(entry.context)
         } else {
@@ -444,7 +459,7 @@ impl Port {
         let done = self.done(&op, entry);
         let is_release = entry.kind == Kind::Unlinked && done.trouble.is_none();
         if !is_release {
-            self.count(op.flags & (flag::SEND | flag::RECV), done.trouble.is_none());
+            self.count(op.flags & COUNTED, done.trouble.is_none());
         }
         if op.wants_entry || is_release || done.trouble.is_some() {
             self.tell(done);
@@ -492,7 +507,7 @@ impl Port {
         });
     }
 
-    fn count(&self, what: u64, is_success: bool) {
+    pub(crate) fn count(&self, what: u64, is_success: bool) {
         for (flags, counter) in &self.bindings.counters {
             if flags & what != 0 {
                 counter.count(is_success);
@@ -500,9 +515,9 @@ impl Port {
         }
     }
 
-    fn tell(&self, done: Done) {
-        let is_send = done.flags & flag::SEND != 0;
-        let binding = if is_send { &self.bindings.tx } else { &self.bindings.rx };
+    pub(crate) fn tell(&self, done: Done) {
+        let is_tx = done.flags & (flag::SEND | flag::READ | flag::WRITE) != 0;
+        let binding = if is_tx { &self.bindings.tx } else { &self.bindings.rx };
         if let Some(binding) = binding {
             binding.cq.deliver(done);
         }

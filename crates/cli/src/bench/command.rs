@@ -9,8 +9,11 @@ use clap::{Args, Subcommand, value_parser};
 use packhorse::{Address, AddressError, Endpoint};
 
 use super::cpu::busy_share;
+use super::offload::command::{
+    Asked, AvailabilityArgs, DoubleBufArgs, IdleArgs, OverlapArgs, PostsArgs, WaitingArgs,
+};
 use super::pair::Stage;
-use super::plan::{Case, Plan};
+use super::plan::{Case, Contender, Plan};
 use super::row::{Findings, OURS};
 use super::runner::Runner;
 use super::sizes::Sizes;
@@ -26,6 +29,17 @@ Examples:
   packhorse bench pingpong --bytes 8,1K,64K,1M --html report.html
   packhorse bench stream --peer ph1:…             against `packhorse serve` on another machine";
 
+const OFFLOAD_EXAMPLES: &str = "\
+Examples:
+  packhorse bench availability --two-hosts --bytes 1M --slices 1000,100000,3000000
+  packhorse bench doublebuf --two-hosts --bound consumer --rate 500
+  packhorse bench overlap --two-hosts --bytes 256K,1M,16M --html overlap.html
+  packhorse bench posts --placement thread --loads 0,50,90
+  packhorse bench waiting --cores one --systems packhorse,tcp
+  packhorse bench idle --seconds 10";
+
+/// Idleness is watched for so long where no time is given.
+const REST_SECONDS: f64 = 10.0;
 /// Above this share of the cores, what others do shows in the figures.
 const BUSY_ABOVE: f64 = 0.15;
 
@@ -50,6 +64,31 @@ enum BenchPattern {
     /// Message rate: small messages one way, a bounded number on their way, messages a second that arrived.
     #[command(after_help = EXAMPLES)]
     Rate(Setup),
+    /// What is left of the processor while messages are moved: work in slices, a poll after each.
+    ///
+    /// Several sends and receives are under way; the application works in slices of so many units and polls in between. Bandwidth
+    /// (what arrives), availability (time of the work alone ÷ time here) and their product, for each placement.
+    #[command(after_help = OFFLOAD_EXAMPLES)]
+    Availability(AvailabilityArgs),
+    /// A producer and a consumer with two buffers each: what is achieved beside the limit of the slowest part.
+    ///
+    /// The limit is the least of producer alone, consumer alone and bare link. Rates of both sides are measured during the run, too.
+    #[command(name = "doublebuf", after_help = OFFLOAD_EXAMPLES)]
+    DoubleBuf(DoubleBufArgs),
+    /// How much of a transfer is hidden behind a computation: post, compute without any call, wait.
+    ///
+    /// Overlap is (T_comm + T_comp − T_total) ÷ T_comm with T_comp = 3 × T_comm.
+    #[command(after_help = OFFLOAD_EXAMPLES)]
+    Overlap(OverlapArgs),
+    /// What a call costs: post of a send, post of a receive, wait, in batches of five; throughput over the share of the processor in use.
+    #[command(after_help = OFFLOAD_EXAMPLES)]
+    Posts(PostsArgs),
+    /// The ping-pong in each way of waiting: spinning and asleep, each process on its own core and both on one.
+    #[command(after_help = OFFLOAD_EXAMPLES)]
+    Waiting(WaitingArgs),
+    /// Processor use of an endpoint that does nothing, and of one that waits in a blocking receive.
+    #[command(after_help = OFFLOAD_EXAMPLES)]
+    Idle(IdleArgs),
 }
 
 /// What every measurement can be told.
@@ -88,9 +127,10 @@ pub struct Setup {
     /// Links that Packhorse uses: udp, shm, packet, xdp, auto, on interfaces if wanted (packet:eth*), several with commas.
     #[arg(long, default_value = "udp", value_parser = link_choice)]
     pub link: String,
-    /// Who moves Packhorse's messages: only the threads that wait for them (inline), or a helper too (thread).
-    #[arg(long, value_name = "WHO", default_value = "thread", value_parser = ["inline", "thread"])]
-    pub placement: String,
+    /// Who moves Packhorse's messages: only the threads that wait for them (inline), or a helper too (thread, the default).
+    /// The patterns of offload take several with commas, and measure both without it.
+    #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = ["inline", "thread"])]
+    pub placement: Vec<String>,
     /// Systems to measure, by name; without it, all that can be had here.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system_names())]
     pub systems: Vec<String>,
@@ -119,16 +159,16 @@ fn parse_address(text: &str) -> Result<Address, String> {
     Ok(address)
 }
 
-/// Settings in the environment that make no sense shall be known before the wait.
 /// The text as it is, if it makes sense.
 fn link_choice(text: &str) -> Result<String, String> {
     text.parse::<packhorse::LinkChoice>().map(|_| text.to_owned())
 }
 
-fn check_environment(systems: &[String]) -> Result<()> {
+/// Settings in the environment that make no sense shall be known before the wait.
+fn check_environment(plan: &Plan) -> Result<()> {
     let has_settings =
         std::env::vars_os().any(|(name, _)| name.to_string_lossy().starts_with("PACKHORSE_"));
-    if has_settings && systems.iter().any(|system| system == OURS) {
+    if has_settings && plan.contenders.iter().any(|contender| contender.system == OURS) {
         Endpoint::local().context("the environment's settings for Packhorse")?;
     }
     Ok(())
@@ -143,14 +183,16 @@ impl Setup {
             SYSTEMS.iter().filter(|system| system.is_usual(self.two_hosts)).filter(suits)
         };
         let all = || usual().map(|system| system.name().to_owned()).collect();
+        let systems: Vec<_> = if self.systems.is_empty() { all() } else { self.systems.clone() };
+        let placement = self.placement.first().map_or("thread", String::as_str);
         Plan {
             cases,
-            systems: if self.systems.is_empty() { all() } else { self.systems.clone() },
+            contenders: systems.iter().map(|system| Contender::new(system, placement)).collect(),
             seconds: self.seconds.unwrap_or(seconds),
+            rest_seconds: self.seconds.unwrap_or(REST_SECONDS),
             reps: self.reps.map_or(reps, usize::from),
             window: self.window.into(),
             link: self.link.clone(),
-            placement: self.placement.clone(),
             unprivileged_buffers: self.unprivileged_buffers,
             stage: Stage {
                 peer: self.peer,
@@ -162,18 +204,37 @@ impl Setup {
         }
     }
 
+    /// Whether those that were asked for can be measured where they are to be.
+    fn check_systems(&self, plan: &Plan) -> Result<()> {
+        for contender in &plan.contenders {
+            let name = &contender.system;
+            let Some(system) = system(name) else { continue };
+            if self.peer.is_some() && !system.can_be_apart() {
+                bail!(
+                    "{name} is measured on one machine only: leave out --peer, or choose other --systems"
+                );
+            }
+            if self.two_hosts && !system.can_be_in_namespaces() {
+                bail!(
+                    "{name} is measured on one host only: leave out --two-hosts, or choose other --systems"
+                );
+            }
+            let is_out = |case: &&Case| {
+                contender.plays(case.pattern) && !system.can_play(case.pattern, self.two_hosts)
+            };
+            if let Some(case) = plan.cases.iter().find(is_out) {
+                bail!("{name} does not play {}; choose other --systems", case.pattern.name());
+            }
+        }
+        Ok(())
+    }
+
     /// Sets up, says on what, measures, and writes the files that were asked for.
     pub fn measure(&self, plan: Plan) -> Result<Findings> {
         let json = self.json.as_deref().map(Output::open).transpose()?;
         let html = self.html.as_deref().map(Output::open).transpose()?;
-        check_environment(&plan.systems)?;
-        let is_apart = self.peer.is_some() || self.two_hosts;
-        let is_out = |name: &&String| system(name).is_some_and(|system| !system.can_be_apart());
-        if let Some(name) = plan.systems.iter().find(is_out).filter(|_| is_apart) {
-            bail!(
-                "{name} is measured on one host only: leave out --peer and --two-hosts, or choose other --systems"
-            );
-        }
+        check_environment(&plan)?;
+        self.check_systems(&plan)?;
         let runner = Runner::new(plan)?;
         runner.machine().lines().iter().for_each(|line| println!("{line}"));
         let plan = runner.plan();
@@ -202,7 +263,7 @@ impl Setup {
 }
 
 /// A file that will be written at the end, opened at the beginning: who cannot write it shall know before the wait.
-struct Output {
+pub(crate) struct Output {
     path: PathBuf,
     file: File,
     is_new: bool,
@@ -210,14 +271,14 @@ struct Output {
 }
 
 impl Output {
-    fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let is_new = !path.exists();
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path: path.to_owned(), file, is_new, is_finished: false })
     }
 
-    fn finish(mut self, content: &[u8]) -> Result<()> {
+    pub(crate) fn finish(mut self, content: &[u8]) -> Result<()> {
         // A pipe or a terminal (/dev/stdout) has no length to cut.
         let is_plain = self.file.metadata().is_ok_and(|facts| facts.is_file());
         let cut = if is_plain { self.file.set_len(0) } else { Ok(()) };
@@ -241,7 +302,16 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         BenchPattern::PingPong(setup) => (Pattern::PingPong, setup, &[8]),
         BenchPattern::Stream(setup) => (Pattern::Stream, setup, &[64 << 10, 1 << 20, 4 << 20]),
         BenchPattern::Rate(setup) => (Pattern::Rate, setup, &[8, 1 << 10]),
+        BenchPattern::Availability(args) => return Asked::Availability(args).run(),
+        BenchPattern::DoubleBuf(args) => return Asked::DoubleBuf(args).run(),
+        BenchPattern::Overlap(args) => return Asked::Overlap(args).run(),
+        BenchPattern::Posts(args) => return Asked::Posts(args).run(),
+        BenchPattern::Waiting(args) => return Asked::Waiting(args).run(),
+        BenchPattern::Idle(args) => return Asked::Idle(args).run(),
     };
+    if setup.placement.len() > 1 {
+        bail!("{} is measured with one --placement at a time", pattern.name());
+    }
     let sizes = setup.bytes.as_ref().map_or(sizes, |sizes| &sizes.0);
     let findings = setup.measure(setup.plan(Case::each(pattern, sizes), 1.0, 5))?;
     print!("{}", table::tables(&findings.rows));

@@ -60,6 +60,17 @@ pub fn busy_share() -> f64 {
     (busy / (start.elapsed().as_secs_f64() * cores as f64)).min(1.0)
 }
 
+/// Processor time of all threads of this process, as finely as the scheduler counts it.
+pub fn process_time() -> Duration {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return Duration::ZERO };
+    let texts = threads.flatten().filter_map(|thread| {
+        // The first word of three: nanoseconds on a core.
+        fs::read_to_string(thread.path().join("schedstat")).ok()
+    });
+    let ns = texts.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok()).sum();
+    Duration::from_nanos(ns)
+}
+
 /// The first line: `cpu  user nice system idle iowait irq softirq steal …`.
 fn parse(stat: &str) -> Option<CpuTime> {
     let mut words = stat.lines().next()?.split_whitespace();
@@ -84,6 +95,12 @@ mod tests {
         let time = parse("cpu  100 20 300 4000 50 6 70 8 0 0\ncpu0 1 2 3\n").unwrap();
         assert_eq!(time, CpuTime { user: 1.2, system: 3.06, softirq: 0.7 });
         assert!((time.total() - 4.96).abs() < 1e-9);
+    }
+
+    #[test]
+    fn process_has_used_some_time() {
+        crate::bench::work::Work::calibrate();
+        assert!(process_time() > Duration::from_millis(1), "{:?}", process_time());
     }
 
     #[test]

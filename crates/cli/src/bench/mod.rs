@@ -7,10 +7,16 @@
 //!               └─▶ rows ─▶ ratios ─▶ tables, JSON, the HTML page
 //! ```
 //!
+//! The patterns of offload are in [`offload`], each written once for all systems but Open MPI, whose program is in C.
+//!
 //! To add a system: implement [`system::System`] in a file of its own and name it in [`SYSTEMS`].
 
 pub mod command;
+pub mod courier;
 pub mod cpu;
+pub mod figures;
+pub mod offload;
+mod our_courier;
 pub mod ours;
 pub mod pair;
 pub mod peer;
@@ -23,6 +29,8 @@ pub mod runner;
 pub mod sizes;
 pub mod system;
 pub mod table;
+pub mod variant;
+pub mod work;
 
 use crate::rival::{Bare, BarePacket, OpenMpi, Tcp, XdpBare};
 use ours::Ours;

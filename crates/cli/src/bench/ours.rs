@@ -7,6 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use packhorse::{Builder, Endpoint, Peer, Placement, Receiving, Wanted};
 
+use super::courier::Courier;
+use super::our_courier::OurCourier;
 use super::system::{Control, Job, Outcome, Pattern, Role, Rounds, System, Tally};
 
 /// Tags: data, and the word that ends it.
@@ -28,18 +30,37 @@ impl System for Ours {
         "packhorse"
     }
 
+    fn can_play(&self, _: Pattern, _: bool) -> bool {
+        true
+    }
+
+    fn can_sleep(&self) -> bool {
+        true
+    }
+
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
-        let endpoint = open(job, job.bind)?;
-        let theirs = control.exchange(&endpoint.address().to_string())?;
-        let theirs = theirs.parse().with_context(|| format!("{theirs:?} is no address"))?;
-        let peer = endpoint.peer(&theirs)?;
-        match (job.pattern, job.role) {
-            (Pattern::PingPong, Role::Active) => ping(&endpoint, peer, job),
-            (Pattern::PingPong, Role::Passive) => pong(&endpoint, peer, job),
-            (Pattern::Stream | Pattern::Rate, Role::Active) => pour(&endpoint, peer, job),
-            (Pattern::Stream | Pattern::Rate, Role::Passive) => count(&endpoint, peer, job),
+        let (endpoint, peer) = meet(job, control)?;
+        match (job.pattern.is_ping_pong(), job.role) {
+            (true, Role::Active) => ping(&endpoint, peer, job),
+            (true, Role::Passive) => pong(&endpoint, peer, job),
+            (false, Role::Active) => pour(&endpoint, peer, job),
+            (false, Role::Passive) => count(&endpoint, peer, job),
         }
     }
+
+    fn courier(&self, job: &Job, control: &mut dyn Control) -> Result<Option<Box<dyn Courier>>> {
+        let (endpoint, peer) = meet(job, control)?;
+        Ok(Some(Box::new(OurCourier::new(endpoint, peer, job.pattern))))
+    }
+}
+
+/// Opens an endpoint and finds the other side's.
+fn meet(job: &Job, control: &mut dyn Control) -> Result<(Endpoint, Peer)> {
+    let endpoint = open(job, job.bind)?;
+    let theirs = control.exchange(&endpoint.address().to_string())?;
+    let theirs = theirs.parse().with_context(|| format!("{theirs:?} is no address"))?;
+    let peer = endpoint.peer(&theirs)?;
+    Ok((endpoint, peer))
 }
 
 /// An endpoint as the job wants it.
@@ -54,6 +75,12 @@ pub fn open(job: &Job, bind: IpAddr) -> Result<Endpoint> {
     let mut builder = Builder::new().bind(bind).placement(placement).link(link);
     if let Some(ports) = &job.ports {
         builder = builder.ports(ports.clone());
+    }
+    if job.manner.asleep {
+        builder = builder.spin(Duration::ZERO);
+    }
+    if let Some(frames) = job.manner.grant_ahead {
+        builder = builder.settings(|settings| settings.grant_ahead = frames);
     }
     let builder = builder.small_socket_buffers(job.unprivileged_buffers);
     Ok(builder.linger(Duration::from_millis(300)).open()?)

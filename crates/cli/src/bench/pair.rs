@@ -17,6 +17,8 @@ use crate::machine::InterfaceFacts;
 
 /// For everything but the measuring itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// For the patterns of offload, some of which have a number of rounds to do however long they take.
+const PLAYED_WITHIN: Duration = Duration::from_secs(60);
 /// A header of IPv6 is longer than one of IPv4 by so much, and all systems reckon with IPv4's.
 const IPV6_EXTRA_LEN: usize = 20;
 
@@ -33,6 +35,16 @@ pub struct Stage {
     pub no_offload: bool,
     /// Each process on a core of its own.
     pub pin: bool,
+}
+
+impl Stage {
+    /// The core that a side is to stay on.
+    fn core(&self, role: Role) -> Option<usize> {
+        match role {
+            Role::Active => self.pin.then_some(0),
+            Role::Passive => self.pin.then_some(1),
+        }
+    }
 }
 
 /// Without the address, which is a secret.
@@ -148,9 +160,8 @@ impl Ears {
         }
     }
 
-    fn start(&self, role: Role, stand: Stand, pin: bool) -> Result<Process> {
-        let core = if role == Role::Active { 0 } else { 1 };
-        let process = Process::start(stand, pin.then_some(core), self.of(role))?;
+    fn start(&self, role: Role, stand: Stand, stage: Stage) -> Result<Process> {
+        let process = Process::start(stand, stage.core(role), self.of(role))?;
         self.expect_ready(role)?;
         Ok(process)
     }
@@ -185,7 +196,7 @@ impl Pair {
             (Way::Process(active), Way::Remote(_)) => {
                 active.dismiss();
                 while self.ears.heard.try_recv().is_ok() {} // of what is over
-                *active = self.ears.start(Role::Active, Stand::Here, self.stage.pin)?;
+                *active = self.ears.start(Role::Active, Stand::Here, self.stage)?;
                 self.greet()
             }
             _ => {
@@ -237,7 +248,10 @@ impl Pair {
     /// passive.
     pub fn run(&mut self, job: &Job) -> Result<(Outcome, Outcome)> {
         let extra = if self.active.address.is_ipv6() { IPV6_EXTRA_LEN } else { 0 };
-        let job = Job { mtu: self.mtu - extra, seconds: job.seconds.max(0.01), ..job.clone() };
+        let mut job = Job { mtu: self.mtu - extra, seconds: job.seconds.max(0.01), ..job.clone() };
+        if let (Way::Process(passive), true) = (&self.passive.way, self.stage.two_hosts) {
+            job.manner.other = Some(passive.id());
+        }
         if self.server().is_some() {
             remote::check_job(&job)?;
         }
@@ -260,7 +274,8 @@ impl Pair {
         job: &Job,
         lines: &mut Option<(String, String)>,
     ) -> Result<(Outcome, Outcome)> {
-        let deadline = Instant::now() + ANSWER_WITHIN + Duration::from_secs_f64(job.seconds);
+        let within = if job.pattern.is_by_courier() { PLAYED_WITHIN } else { ANSWER_WITHIN };
+        let deadline = Instant::now() + within + Duration::from_secs_f64(job.seconds);
         loop {
             match self.ears.both(deadline)? {
                 (Answer::Line(near), Answer::Line(far)) => {
@@ -277,7 +292,7 @@ impl Pair {
 
 fn local_sides(ears: &Ears, stage: Stage) -> Result<(Side, Side)> {
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let start = |role| ears.start(role, Stand::Here, stage.pin);
+    let start = |role| ears.start(role, Stand::Here, stage);
     let (active, passive) = (start(Role::Active)?, start(Role::Passive)?);
     let side = |process| Side { way: Way::Process(process), address };
     Ok((side(active), side(passive)))
@@ -285,7 +300,7 @@ fn local_sides(ears: &Ears, stage: Stage) -> Result<(Side, Side)> {
 
 fn apart_sides(ears: &Ears, stage: Stage) -> Result<(Side, Side)> {
     // In a container, root may be root in name only, and yet be allowed what any user is.
-    let start = |stand| ears.start(Role::Active, stand, stage.pin);
+    let start = |stand| ears.start(Role::Active, stand, stage);
     let as_root = hosts::is_root().then(|| start(Stand::Apart).ok()).flatten();
     let (active, second) = match as_root {
         Some(active) => (active, Stand::Apart),
@@ -295,7 +310,7 @@ fn apart_sides(ears: &Ears, stage: Stage) -> Result<(Side, Side)> {
             (active, stand)
         }
     };
-    let passive = ears.start(Role::Passive, second, stage.pin)?;
+    let passive = ears.start(Role::Passive, second, stage)?;
     let (mtu, no_offload) = (stage.mtu.unwrap_or(1500), stage.no_offload);
     let other = Some(passive.id());
     let mut sides =
@@ -315,7 +330,7 @@ fn apart_sides(ears: &Ears, stage: Stage) -> Result<(Side, Side)> {
 fn remote_sides(ears: &Ears, address: &Address, stage: Stage) -> Result<(Side, Side)> {
     let remote = Remote::connect(address, ears.of(Role::Passive))?;
     let (near, far) = (remote.local_ip(), remote.server().ip());
-    let active = ears.start(Role::Active, Stand::Here, stage.pin)?;
+    let active = ears.start(Role::Active, Stand::Here, stage)?;
     Ok((
         Side { way: Way::Process(active), address: near },
         Side { way: Way::Remote(remote), address: far },

@@ -10,8 +10,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use super::offload;
 use super::remote::Hello;
-use super::system::{Control, Job, Outcome};
+use super::system::{Control, Job, Outcome, System};
+use super::variant::Cores;
 use crate::hosts::{self, Wiring};
 use crate::machine::InterfaceFacts;
 use crate::rival::sys;
@@ -96,7 +98,20 @@ pub fn run(args: &PeerArgs) -> Result<()> {
 
 fn run_job(job: &Job) -> Result<Outcome> {
     let Some(system) = super::system(&job.system) else { bail!("no system {:?}", job.system) };
-    system.run(job, &mut Lines)
+    let is_on_one = job.variant.cores == Some(Cores::One);
+    let _pinned =
+        is_on_one.then(|| sys::Pinned::to(0)).transpose().context("cannot stay on core 0")?;
+    play(system, job, &mut Lines)
+}
+
+/// Plays one side of a job: the patterns of offload by the system's courier, all else by the system itself.
+pub fn play(system: &dyn System, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
+    if job.pattern.is_by_courier()
+        && let Some(mut courier) = system.courier(job, control)?
+    {
+        return offload::play(job, courier.as_mut(), control);
+    }
+    system.run(job, control)
 }
 
 fn next_order(line: &mut String) -> Result<Option<Order>> {

@@ -3,6 +3,7 @@
 //! A number by itself depends on the minute it was measured in; the ratio of two that were measured side by side
 //! much less so. So ratios are taken within each repetition first.
 
+use super::figures::Figure;
 use super::plan::Case;
 use super::row::Row;
 
@@ -21,6 +22,10 @@ pub enum Metric {
     Rate,
     /// Processor seconds for 10⁹ bytes.
     Cpu,
+    /// Bandwidth × availability.
+    Effective,
+    /// One that a pattern of offload found.
+    Of(Figure),
 }
 
 impl Metric {
@@ -33,6 +38,8 @@ impl Metric {
             Self::Bandwidth => row.bytes_per_s,
             Self::Rate => row.messages_per_s,
             Self::Cpu => row.cpu_s_per_gb,
+            Self::Effective => Some(row.bytes_per_s? * row.figures.get(Figure::Availability)?),
+            Self::Of(figure) => row.figures.get(figure),
         }
     }
 }
@@ -65,12 +72,10 @@ impl Spread {
 }
 
 fn rows_of<'a>(rows: &'a [Row], case: Case, system: &'a str) -> impl Iterator<Item = &'a Row> {
-    rows.iter().filter(move |row| {
-        row.bench == case.pattern && row.bytes == case.bytes && row.system == system
-    })
+    rows.iter().filter(move |row| row.case() == case && row.label() == system)
 }
 
-/// A system's values over the repetitions of a case.
+/// A contender's values over the repetitions of a case; it is named as by [`Row::label`].
 pub fn values(rows: &[Row], case: Case, system: &str, metric: Metric) -> Option<Spread> {
     Spread::of(rows_of(rows, case, system).filter_map(|row| metric.of(row)))
 }
@@ -106,7 +111,7 @@ mod tests {
                 .into_iter()
                 .map(|(system, rep, ns)| example_row(Pattern::PingPong, system, rep, ns))
                 .collect();
-        let case = Case { pattern: Pattern::PingPong, bytes: 8 };
+        let case = Case::plain(Pattern::PingPong, 8);
         let spread = ratios(&rows, case, Metric::P50, ("tcp", "bare")).unwrap();
         assert_eq!(spread, Spread { median: 1.5, min: 1.5, max: 1.5 });
         assert_eq!(values(&rows, case, "tcp", Metric::P50).unwrap().median, 4500.0);

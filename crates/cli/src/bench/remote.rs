@@ -22,6 +22,7 @@ use packhorse_link::udp;
 use packhorse_proto::GoneReason;
 use serde::{Deserialize, Serialize};
 
+use super::offload;
 use super::peer::{Answer, Order};
 use super::process::Heard;
 use super::system::{Job, Pattern};
@@ -39,8 +40,9 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(4);
 /// Who was not heard for so long is asked: the network may know that nobody is there.
 const POKE_AFTER: Duration = Duration::from_secs(2);
 /// Both must speak the same orders and answers.
-const VERSION: u32 = 1;
-/// What a server does for one order, at most.
+const VERSION: u32 = 2;
+/// What a server does for one order, at most; a slice is in units of work.
+const SLICE_MAX: u64 = 1_000_000_000;
 const SECONDS_MAX: f64 = 60.0;
 const BYTES_MAX: usize = 64 << 20;
 const IN_FLIGHT_MAX: usize = 256 << 20;
@@ -80,11 +82,20 @@ pub fn check_job(job: &Job) -> Result<()> {
         "a server measures messages of up to {} MB; ask for fewer --bytes",
         BYTES_MAX >> 20
     );
-    let in_flight = if job.pattern == Pattern::Rate { job.window * job.bytes } else { 0 };
+    let in_flight = match job.pattern {
+        Pattern::Rate => job.window * job.bytes,
+        Pattern::Availability => 2 * offload::depth(job.bytes) * job.bytes,
+        _ => 0,
+    };
     ensure!(
         (1..=usize::from(u16::MAX)).contains(&job.window) && in_flight <= IN_FLIGHT_MAX,
-        "a server holds {} MB at most; ask for a smaller --window",
+        "a server holds {} MB at most; ask for a smaller --window or fewer --bytes",
         IN_FLIGHT_MAX >> 20
+    );
+    let slice = job.variant.slice.unwrap_or(0);
+    ensure!(
+        slice <= SLICE_MAX,
+        "a server does not wait for slices of {slice}; ask for shorter --slices"
     );
     ensure!((500..=65_536).contains(&job.mtu), "no network has packets of {} bytes", job.mtu);
     Ok(())

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::cpu::CpuTime;
+use super::figures::{Figure, Figures};
+use super::plan::Case;
 use super::system::{Job, Latency, Outcome, Pattern};
+use super::variant::{Manner, Variant};
 use crate::machine::Machine;
 
 /// The system that all others are here to be compared with.
@@ -43,9 +46,21 @@ pub struct Row {
     /// The same, by kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s_per_gb_by_kind: Option<CpuTime>,
+    /// What the machine's processors did, in seconds a second, by kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_cores_by_kind: Option<CpuTime>,
     /// What a reader of the figures should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What the pattern was varied by.
+    #[serde(flatten)]
+    pub variant: Variant,
+    /// How the system was set beyond that.
+    #[serde(flatten)]
+    pub manner: Manner,
+    /// What the patterns of offload found.
+    #[serde(flatten)]
+    pub figures: Figures,
 }
 
 impl Row {
@@ -53,9 +68,13 @@ impl Row {
     pub fn new(job: &Job, mtu: usize, rep: usize, active: Outcome, passive: Outcome) -> Self {
         let is_ours = job.system.starts_with(OURS);
         let has_link = is_ours || job.system == "bare";
-        let seen = if job.pattern == Pattern::PingPong { &active } else { &passive };
+        let seen = if job.pattern.is_measured_by_passive() { &passive } else { &active };
         let per_second = |count: u64| count as f64 * 1e9 / seen.elapsed_ns.max(1) as f64;
-        let is_one_way = job.pattern != Pattern::PingPong;
+        let is_flow =
+            !job.pattern.is_ping_pong() && !matches!(job.pattern, Pattern::Overlap | Pattern::Idle);
+        let mut figures = active.figures.clone();
+        figures.add(&passive.figures);
+        let cores = seen.cpu.filter(|_| job.pattern.is_by_courier() && seen.elapsed_ns > 0);
         let cpu = seen.cpu.filter(|_| seen.bytes > 0).map(|cpu| cpu.per(seen.bytes as f64 / 1e9));
         Self {
             bench: job.pattern,
@@ -66,12 +85,50 @@ impl Row {
             bytes: job.bytes,
             rep,
             half_rtt_ns: seen.half_rtt_ns,
-            bytes_per_s: is_one_way.then(|| per_second(seen.bytes)),
-            messages_per_s: is_one_way.then(|| per_second(seen.messages)),
+            bytes_per_s: is_flow.then(|| per_second(seen.bytes)),
+            messages_per_s: is_flow.then(|| per_second(seen.messages)),
             cpu_s_per_gb: cpu.map(CpuTime::total),
             cpu_s_per_gb_by_kind: cpu,
+            cpu_cores_by_kind: cores.map(|cpu| cpu.per(seen.elapsed_ns as f64 / 1e9)),
             note: active.note.or(passive.note),
+            variant: job.variant,
+            // How it was arranged is of no interest afterwards.
+            manner: Manner { shares_machine: false, other: None, ..job.manner.clone() },
+            figures,
         }
+    }
+
+    /// The rate of the bare link is known: so is the limit of a double buffer.
+    pub fn set_limit(&mut self, link: f64) {
+        let alone = [Figure::ProducerAloneBytesPerS, Figure::ConsumerAloneBytesPerS];
+        let alone = alone.into_iter().filter_map(|figure| self.figures.get(figure));
+        let limit = alone.fold(link, f64::min);
+        let both = [(Figure::LinkBytesPerS, link), (Figure::LimitBytesPerS, limit)];
+        self.figures.add(&Figures::of(both));
+    }
+
+    /// The case it belongs to.
+    pub fn case(&self) -> Case {
+        Case { pattern: self.bench, bytes: self.bytes, variant: self.variant }
+    }
+
+    /// The line of a plot it belongs to: the system and, where that is of interest, how it was set.
+    pub fn label(&self) -> String {
+        let mut label = self.system.clone();
+        if Pattern::FLOWS.contains(&self.bench) {
+            return label;
+        }
+        for word in [&self.placement, &self.manner.offload].into_iter().flatten() {
+            label += " ";
+            label += word;
+        }
+        if let Some(frames) = self.manner.grant_ahead {
+            label += &format!(" ahead {frames}");
+        }
+        if self.manner.asleep {
+            label += " asleep";
+        }
+        label
     }
 }
 

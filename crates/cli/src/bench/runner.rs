@@ -1,5 +1,6 @@
 //! Carries out a plan: step by step, with a second try for a step that failed.
 
+use std::collections::HashMap;
 use std::io::{self, IsTerminal};
 use std::iter::once;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::pair::Pair;
-use super::plan::{Case, Plan};
+use super::plan::{Case, Contender, Plan};
 use super::row::{Findings, Row};
 use super::sizes::show_bytes;
 use super::system::Pattern;
@@ -26,6 +27,8 @@ pub struct Runner {
     plan: Plan,
     pair: Pair,
     machine: Machine,
+    /// By repetition and length.
+    bare_links: HashMap<(usize, usize), f64>,
 }
 
 impl Runner {
@@ -44,7 +47,7 @@ impl Runner {
                 show_bytes(case.bytes)
             );
         }
-        Ok(Self { plan, pair, machine })
+        Ok(Self { plan, pair, machine, bare_links: HashMap::new() })
     }
 
     /// What it runs on.
@@ -63,29 +66,49 @@ impl Runner {
         let steps = plan.steps();
         let bar = progress_bar(&steps, plan.seconds);
         let mut rows = Vec::with_capacity(steps.len());
-        for (rep, case, system) in steps {
-            bar.set_message(format!("{} {system}", case.label()));
+        for (rep, case, contender) in steps {
+            bar.set_message(format!("{} {}", case.label(), contender.system));
             let began = Instant::now();
-            let row = self.step(rep, case, system).or_else(|first_error| {
+            let row = self.step(rep, case, contender).or_else(|first_error| {
                 // What failed by waiting in vain would do so again: a blocked port is no accident.
-                if began.elapsed() > AGAIN_WITHIN + Duration::from_secs_f64(plan.seconds) {
+                if began.elapsed()
+                    > AGAIN_WITHIN + Duration::from_secs_f64(plan.seconds_of(case.pattern))
+                {
                     return Err(first_error);
                 }
                 // The first error says more than that it could not be tried again.
-                let again = self.pair.restart().and_then(|()| self.step(rep, case, system));
+                let again = self.pair.restart().and_then(|()| self.step(rep, case, contender));
                 again.map_err(|_| first_error)
             });
-            rows.push(row.with_context(|| format!("{} of {system}", case.label()))?);
+            rows.push(row.with_context(|| format!("{} of {}", case.label(), contender.system))?);
             bar.inc(1);
         }
         bar.finish_and_clear();
         Ok(Findings { machine: self.machine, rows })
     }
 
-    fn step(&mut self, rep: usize, case: Case, system: &str) -> Result<Row> {
-        let job = self.plan.job(case, system);
+    fn step(&mut self, rep: usize, case: Case, contender: &Contender) -> Result<Row> {
+        let job = self.plan.job(case, contender);
         let (active, passive) = self.pair.run(&job)?;
-        Ok(Row::new(&job, self.pair.mtu(), rep, active, passive))
+        let mut row = Row::new(&job, self.pair.mtu(), rep, active, passive);
+        if case.pattern == Pattern::DoubleBuf {
+            let link = self.bare_link(rep, case.bytes)?;
+            row.set_limit(link);
+        }
+        Ok(row)
+    }
+
+    /// Bytes a second over the bare link in this repetition: what limits a double buffer, whoever moves it.
+    fn bare_link(&mut self, rep: usize, bytes: usize) -> Result<f64> {
+        if let Some(&known) = self.bare_links.get(&(rep, bytes)) {
+            return Ok(known);
+        }
+        let bare = Contender::new("bare", "");
+        let job = self.plan.job(Case::plain(Pattern::Stream, bytes), &bare);
+        let (_, seen) = self.pair.run(&job).context("the bare link, for the limit")?;
+        let rate = seen.bytes as f64 * 1e9 / seen.elapsed_ns.max(1) as f64;
+        self.bare_links.insert((rep, bytes), rate);
+        Ok(rate)
     }
 }
 
@@ -98,7 +121,7 @@ fn command_line(words: impl Iterator<Item = String>) -> String {
     once("packhorse".into()).chain(words.map(hide)).collect::<Vec<_>>().join(" ")
 }
 
-fn progress_bar(steps: &[(usize, Case, &str)], seconds: f64) -> ProgressBar {
+fn progress_bar(steps: &[(usize, Case, &Contender)], seconds: f64) -> ProgressBar {
     let style = "{bar:30} {pos}/{len} {msg}, {eta} left";
     let bar = ProgressBar::new(steps.len() as u64)
         .with_style(ProgressStyle::with_template(style).expect("a sound template"));

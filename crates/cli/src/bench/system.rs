@@ -12,6 +12,9 @@
 //! addresses), which is also the moment both are ready. In [`Pattern::PingPong`] the active side measures; in
 //! [`Pattern::Stream`] and [`Pattern::Rate`] the active side sends and the passive side measures, because only what
 //! arrived counts. The clocks for both, [`Rounds`] and [`Tally`], are here, so that every system is timed alike.
+//!
+//! The patterns of offload ([`super::offload`]) are written once, against a [`Courier`] that a system hands out; a system
+//! that has none ([`System::courier`]) plays them itself.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +26,10 @@ use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::courier::Courier;
 use super::cpu::CpuTime;
+use super::figures::Figures;
+use super::variant::{Manner, Variant};
 
 /// After so long without any sign of the other side, a role gives up.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -48,16 +54,62 @@ pub enum Pattern {
     Stream,
     /// Small messages one way, a bounded number on their way; messages a second at the receiver.
     Rate,
+    /// One message there, one back, in several ways of waiting.
+    Waiting,
+    /// Messages there and back while one side works and polls between slices of its work.
+    Availability,
+    /// A producer and a consumer with two buffers each.
+    #[value(name = "doublebuf")]
+    DoubleBuf,
+    /// Post, compute without any call, wait.
+    Overlap,
+    /// What a call costs: batches of posts, some work, waits.
+    Posts,
+    /// Nothing at all, or waiting for what does not come: the processor time it takes.
+    Idle,
 }
 
 impl Pattern {
+    /// Those of plain moving: what `compare` measures.
+    pub const FLOWS: [Self; 3] = [Self::PingPong, Self::Stream, Self::Rate];
+    /// Those that ask what is left of the processor: what `compare --offload` measures.
+    pub const OFFLOAD: [Self; 6] = [
+        Self::Availability,
+        Self::DoubleBuf,
+        Self::Overlap,
+        Self::Posts,
+        Self::Waiting,
+        Self::Idle,
+    ];
+
     /// As it is called on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::PingPong => "pingpong",
             Self::Stream => "stream",
             Self::Rate => "rate",
+            Self::Waiting => "waiting",
+            Self::Availability => "availability",
+            Self::DoubleBuf => "doublebuf",
+            Self::Overlap => "overlap",
+            Self::Posts => "posts",
+            Self::Idle => "idle",
         }
+    }
+
+    /// Whether it is one message there and one back.
+    pub fn is_ping_pong(self) -> bool {
+        matches!(self, Self::PingPong | Self::Waiting)
+    }
+
+    /// Whether the passive side measures: where only what arrived counts.
+    pub fn is_measured_by_passive(self) -> bool {
+        matches!(self, Self::Stream | Self::Rate | Self::DoubleBuf)
+    }
+
+    /// Whether it is played by couriers ([`super::offload`]).
+    pub fn is_by_courier(self) -> bool {
+        !matches!(self, Self::PingPong | Self::Stream | Self::Rate | Self::Waiting)
     }
 }
 
@@ -99,6 +151,12 @@ pub struct Job {
     /// Ports to bind to, where only some are open to the other side.
     #[serde(default)]
     pub ports: Option<RangeInclusive<u16>>,
+    /// What the pattern is varied by.
+    #[serde(default)]
+    pub variant: Variant,
+    /// How the system is set, beyond link and placement.
+    #[serde(default)]
+    pub manner: Manner,
 }
 
 impl Job {
@@ -142,14 +200,41 @@ pub trait System: Sync {
         true
     }
 
+    /// Whether it is measured in this pattern where nobody said what is to be.
+    fn is_usual_in(&self, pattern: Pattern, is_two_hosts: bool) -> bool {
+        self.can_play(pattern, is_two_hosts) && self.is_usual(is_two_hosts)
+    }
+
+    /// Whether who waits can be made to sleep at once ([`Pattern::Waiting`]).
+    fn can_sleep(&self) -> bool {
+        false
+    }
+
     /// Whether its two sides need not be on one host.
     fn can_be_apart(&self) -> bool {
         true
     }
 
+    /// Whether its two sides can be in two namespaces of one machine.
+    fn can_be_in_namespaces(&self) -> bool {
+        self.can_be_apart()
+    }
+
+    /// Whether it can play this pattern, here or between two namespaces.
+    fn can_play(&self, pattern: Pattern, is_two_hosts: bool) -> bool {
+        let _ = is_two_hosts;
+        Pattern::FLOWS.contains(&pattern)
+    }
+
     /// Plays one role of one measurement to its end. The side that measures returns what it saw, the other
     /// [`Outcome::default`].
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome>;
+
+    /// Several messages under way at once, for the patterns of offload; none where it plays those itself.
+    fn courier(&self, job: &Job, control: &mut dyn Control) -> Result<Option<Box<dyn Courier>>> {
+        let _ = (job, control);
+        Ok(None)
+    }
 }
 
 /// Latencies of one measurement.
@@ -176,6 +261,9 @@ pub struct Outcome {
     pub elapsed_ns: u64,
     /// What the whole machine's processors did meanwhile.
     pub cpu: Option<CpuTime>,
+    /// What the patterns of offload found.
+    #[serde(default)]
+    pub figures: Figures,
     /// Anything a reader of the figures should know, such as losses.
     pub note: Option<String>,
 }
@@ -353,7 +441,8 @@ impl Patience {
     }
 }
 
-fn warm_time(job: &Job) -> Duration {
+/// The part of a measurement's time in which nothing counts yet.
+pub(crate) fn warm_time(job: &Job) -> Duration {
     Duration::from_secs_f64((job.seconds * WARM_SHARE).min(0.3))
 }
 
@@ -372,6 +461,8 @@ pub(crate) fn example_job(pattern: Pattern, seconds: f64) -> Job {
         placement: "inline".into(),
         unprivileged_buffers: false,
         ports: None,
+        variant: Variant::default(),
+        manner: Manner::default(),
     }
 }
 

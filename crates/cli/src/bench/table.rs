@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::figures::Figure;
 use super::plan::Case;
 use super::ratio::{Metric, Spread, ratios, values};
 use super::row::Row;
@@ -14,9 +15,9 @@ const BASE: &str = "bare";
 /// The cases that occur in rows, in the order of their first occurrence, pattern by pattern.
 pub fn cases_of(rows: &[Row]) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
-    for pattern in [Pattern::PingPong, Pattern::Stream, Pattern::Rate] {
+    for pattern in Pattern::FLOWS {
         for row in rows.iter().filter(|row| row.bench == pattern) {
-            let case = Case { pattern, bytes: row.bytes };
+            let case = row.case();
             if !cases.contains(&case) {
                 cases.push(case);
             }
@@ -28,7 +29,7 @@ pub fn cases_of(rows: &[Row]) -> Vec<Case> {
 /// The systems that occur in rows, in the order of [`super::SYSTEMS`], strangers last.
 pub fn systems_of(rows: &[Row]) -> Vec<&str> {
     let mut systems: Vec<&str> = Vec::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| Pattern::FLOWS.contains(&row.bench)) {
         if !systems.contains(&row.system.as_str()) {
             systems.push(&row.system);
         }
@@ -42,8 +43,8 @@ pub fn systems_of(rows: &[Row]) -> Vec<&str> {
 pub fn main_metric(pattern: Pattern) -> Metric {
     match pattern {
         Pattern::PingPong => Metric::P50,
-        Pattern::Stream => Metric::Bandwidth,
         Pattern::Rate => Metric::Rate,
+        _ => Metric::Bandwidth,
     }
 }
 
@@ -51,9 +52,38 @@ pub fn main_metric(pattern: Pattern) -> Metric {
 pub fn show(metric: Metric, value: f64) -> String {
     match metric {
         Metric::P50 | Metric::P99 | Metric::Mean => format!("{:.2} µs", value / 1e3),
-        Metric::Bandwidth => format!("{:.2} GB/s", value / 1e9),
+        Metric::Bandwidth | Metric::Effective => show_rate(value),
         Metric::Rate => format!("{:.3} M/s", value / 1e6),
         Metric::Cpu => format!("{value:.2} s/GB"),
+        Metric::Of(figure) => show_figure(figure, value),
+    }
+}
+
+fn show_rate(value: f64) -> String {
+    format!("{:.2} GB/s", value / 1e9)
+}
+
+fn show_figure(figure: Figure, value: f64) -> String {
+    use Figure::*;
+    match figure {
+        Availability | Overlap | WorkShare => format!("{value:.3}"),
+        ProcessShare => format!("{:.2} %", value * 100.0),
+        SliceNs | CommNs | CompNs | TotalNs | PostSendNs | PostRecvNs | WaitNs => show_ns(value),
+        LinkBytesPerS
+        | LimitBytesPerS
+        | ProducerAloneBytesPerS
+        | ConsumerAloneBytesPerS
+        | ProducerBytesPerS
+        | ConsumerBytesPerS => show_rate(value),
+    }
+}
+
+/// A time with the unit that suits it.
+pub fn show_ns(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.2} µs", ns / 1e3),
+        ns => format!("{:.2} ms", ns / 1e6),
     }
 }
 
@@ -65,14 +95,14 @@ pub fn show_ratio(spread: Spread) -> String {
 /// All tables.
 pub fn tables(rows: &[Row]) -> String {
     let mut text = String::new();
-    for pattern in [Pattern::PingPong, Pattern::Stream, Pattern::Rate] {
+    for pattern in Pattern::FLOWS {
         let cases: Vec<_> =
             cases_of(rows).into_iter().filter(|case| case.pattern == pattern).collect();
         if !cases.is_empty() {
             table(&mut text, rows, pattern, &cases);
         }
     }
-    for note in notes(rows) {
+    for note in notes(rows.iter().filter(|row| Pattern::FLOWS.contains(&row.bench))) {
         writeln!(text, "note: {note}").expect("text grows");
     }
     text
@@ -90,7 +120,7 @@ fn heading(pattern: Pattern) -> (&'static str, [Metric; 3], [&'static str; 3]) {
             [Metric::Bandwidth, Metric::Rate, Metric::Cpu],
             ["bandwidth", "messages", "cpu"],
         ),
-        Pattern::Rate => (
+        _ => (
             "rate: small messages one way, a bounded number on their way",
             [Metric::Rate, Metric::Bandwidth, Metric::Cpu],
             ["messages", "bandwidth", "cpu"],
@@ -124,8 +154,9 @@ fn table(text: &mut String, rows: &[Row], pattern: Pattern, cases: &[Case]) {
     }
 }
 
-fn notes(rows: &[Row]) -> Vec<String> {
-    rows.iter()
+/// What should be known of these rows.
+pub fn notes<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<String> {
+    rows.into_iter()
         .filter_map(|row| {
             let (bench, bytes) = (row.bench.name(), show_bytes(row.bytes));
             let note = row.note.as_ref()?;

@@ -6,7 +6,9 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::bench::command::Setup;
-use crate::bench::plan::Case;
+use crate::bench::offload::command::{Part, REPS, SECONDS, everything};
+use crate::bench::offload::{promises, sheets};
+use crate::bench::plan::{Case, Plan};
 use crate::bench::row::OURS;
 use crate::bench::system::Pattern;
 use crate::bench::table;
@@ -18,6 +20,7 @@ Examples:
   packhorse compare --two-hosts --mtu 9000         all patterns between two namespaces
   packhorse compare --two-hosts --html report.html --json rows.json
   packhorse compare --two-hosts --no-offload --bytes 8,64K,1M
+  packhorse compare --two-hosts --offload          what is left of the processor: all patterns of offload
   packhorse compare --quick --peer ph1:…           against `packhorse serve` on another machine";
 
 const LATENCY_SIZES: &[usize] =
@@ -34,6 +37,9 @@ pub struct CompareArgs {
     /// Three measurements, repeated for less than 20 seconds in all, and a verdict.
     #[arg(long)]
     quick: bool,
+    /// The patterns of offload instead: availability, doublebuf, overlap, posts, waiting, idle; and what was promised of them.
+    #[arg(long)]
+    offload: bool,
     #[command(flatten)]
     setup: Setup,
 }
@@ -41,13 +47,16 @@ pub struct CompareArgs {
 /// `packhorse compare`.
 pub fn run(args: &CompareArgs) -> Result<()> {
     let setup = &args.setup;
+    if args.offload {
+        return run_offload(args);
+    }
     let sizes = setup.bytes.as_ref().map(|sizes| sizes.0.as_slice());
     let cases = if args.quick { quick_cases(sizes) } else { all_cases(sizes) };
     let (seconds, reps) = if args.quick { (0.3, 4) } else { (0.3, 5) };
     let mut plan = setup.plan(cases, seconds, reps);
     if args.quick && setup.systems.is_empty() {
         // What its last lines speak of; whatever else is installed would only take time.
-        plan.systems.retain(|name| ["bare", OURS, "tcp"].contains(&name.as_str()));
+        plan.contenders.retain(|one| ["bare", OURS, "tcp"].contains(&one.system.as_str()));
     }
     let findings = setup.measure(plan)?;
     if !args.quick {
@@ -58,11 +67,46 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     Ok(())
 }
 
+/// `packhorse compare --offload`.
+fn run_offload(args: &CompareArgs) -> Result<()> {
+    let reps = if args.quick { 1 } else { REPS };
+    let parts = everything(&args.setup, args.quick);
+    let findings = args.setup.measure(joined(&args.setup, parts, reps))?;
+    print!("{}", sheets::text(&findings.rows));
+    if let Some(sheet) = promises::sheet(&findings.rows) {
+        print!("{}", sheet.text());
+    }
+    Ok(())
+}
+
+/// One plan of several parts.
+fn joined(setup: &Setup, parts: Vec<Part>, reps: usize) -> Plan {
+    let (mut cases, mut contenders) = (Vec::new(), Vec::new());
+    for part in parts {
+        cases.extend(part.cases);
+        contenders.extend(part.contenders);
+    }
+    Plan { contenders, ..setup.plan(cases, SECONDS, reps) }
+}
+
+/// Everything there is to measure: what `packhorse compare` does with and without `--offload`.
+pub fn everything_at_all(setup: &Setup, is_quick: bool) -> Plan {
+    let sizes = setup.bytes.as_ref().map(|sizes| sizes.0.as_slice());
+    let cases = if is_quick { quick_cases(sizes) } else { all_cases(sizes) };
+    let mut contenders = setup.plan(Vec::new(), SECONDS, REPS).contenders;
+    for one in &mut contenders {
+        one.only = Pattern::FLOWS.to_vec();
+    }
+    let mut parts = vec![Part { cases, contenders }];
+    parts.extend(everything(setup, is_quick));
+    joined(setup, parts, if is_quick { 1 } else { REPS })
+}
+
 fn quick_cases(sizes: Option<&[usize]>) -> Vec<Case> {
     match sizes {
         Some(sizes) => all_cases(Some(sizes)),
         None => [(Pattern::PingPong, 8), (Pattern::Rate, 8), (Pattern::Stream, 1 << 20)]
-            .map(|(pattern, bytes)| Case { pattern, bytes })
+            .map(|(pattern, bytes)| Case::plain(pattern, bytes))
             .to_vec(),
     }
 }

@@ -64,7 +64,7 @@ impl Summary {
         let what = match self.case.pattern {
             Pattern::PingPong => "half round trip, median",
             Pattern::Rate => "messages a second",
-            Pattern::Stream => "bytes a second",
+            _ => "bytes a second",
         };
         let bytes = show_bytes(self.case.bytes);
         format!("{:<10}{ours:>12} |{tcp:>12} |{bare:>12}   {bytes} bytes, {what}", self.name)

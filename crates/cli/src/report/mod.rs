@@ -1,5 +1,7 @@
 //! Findings as one self-contained HTML page: plots, tables, machine. No script, no other file.
 
+pub mod command;
+mod offload;
 mod plot;
 
 use std::fmt::Write as _;
@@ -13,7 +15,7 @@ use crate::bench::sizes::show_bytes;
 use crate::bench::system::Pattern;
 use crate::bench::table::{cases_of, main_metric, show, show_ratio, systems_of};
 use crate::compare::{SUMMARY_COLUMNS, Summary, remarks};
-use plot::{Plot, colour};
+use plot::{Chart, colour};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -40,10 +42,14 @@ const PATTERNS: [(Pattern, &str, &str); 3] = [
 pub fn page(findings: &Findings) -> Result<String> {
     let mut body = String::new();
     body += "<h1>Packhorse measured</h1>\n";
-    body += &summary(findings)?;
+    if findings.rows.iter().any(|row| Pattern::FLOWS.contains(&row.bench)) {
+        body += &summary(findings)?;
+    }
+    body += &offload::promises(&findings.rows)?;
     for (pattern, title, about) in PATTERNS {
         body += &section(&findings.rows, pattern, title, about)?;
     }
+    body += &offload::sections(&findings.rows)?;
     body += &setting(findings)?;
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -85,15 +91,15 @@ fn section(rows: &[Row], pattern: Pattern, title: &str, about: &str) -> Result<S
     let systems = systems_of(rows);
     let mut text = format!("<section>\n<h2>{title}</h2>\n<p>{about}</p>\n");
     text += &legend(&systems)?;
-    let svg = Plot::new(rows, pattern, &cases, &systems).svg()?;
+    let svg = Chart::of_flow(rows, pattern, &cases, &systems).svg()?;
     writeln!(text, "<figure role=\"img\" aria-label=\"{title} over length\">{svg}</figure>")?;
     text += &table(rows, pattern, &cases, &systems)?;
     Ok(text + "</section>\n")
 }
 
-fn legend(systems: &[&str]) -> Result<String> {
+fn legend<S: AsRef<str>>(systems: &[S]) -> Result<String> {
     let mut text = String::from("<p class=\"legend\">");
-    for (index, system) in systems.iter().enumerate() {
+    for (index, system) in systems.iter().map(AsRef::as_ref).enumerate() {
         let (mark, colour) = (plot::mark(index), colour(system));
         write!(text, "<span style=\"color:{colour}\">{mark}</span> {} ", escape(system))?;
     }
@@ -132,9 +138,7 @@ fn columns(pattern: Pattern) -> ([Metric; 3], [&'static str; 3]) {
         Pattern::Stream => {
             ([Metric::Bandwidth, Metric::Rate, Metric::Cpu], ["bandwidth", "messages", "cpu"])
         }
-        Pattern::Rate => {
-            ([Metric::Rate, Metric::Bandwidth, Metric::Cpu], ["messages", "bandwidth", "cpu"])
-        }
+        _ => ([Metric::Rate, Metric::Bandwidth, Metric::Cpu], ["messages", "bandwidth", "cpu"]),
     }
 }
 

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::UNPRIVILEGED_BUFFER_LEN;
+use super::bare_helper::BareCourier;
 use super::sys::{self, Batch, Buffer};
+use crate::bench::courier::Courier;
 use crate::bench::system::{Control, Job, Outcome, Patience, Pattern, Role, Rounds, System, Tally};
 
 /// Socket buffers that are asked for.
@@ -25,7 +27,7 @@ const HEADERS_LEN: usize = 28;
 const TRAIN_LEN_MAX: usize = 65_507;
 const TRAIN_COUNT_MAX: usize = 64;
 /// Largest buffer a merged train can fill.
-const MERGED_LEN_MAX: usize = 65_536;
+pub(super) const MERGED_LEN_MAX: usize = 65_536;
 /// What the kernel charges a receive buffer for a datagram beyond its payload.
 const CHARGE_LEN: usize = 832;
 /// More than this on its way does not help, and falls out of the cache.
@@ -33,7 +35,7 @@ const WINDOW_LEN_MAX: usize = 512 << 10;
 /// Datagrams taken in one call where nothing is merged.
 const BATCH_COUNT: usize = 64;
 /// A credit that says: enough.
-const STOP: u64 = u64::MAX;
+pub(super) const STOP: u64 = u64::MAX;
 /// Silence after which the sender takes what is on its way for lost.
 const LOST_AFTER: Duration = Duration::from_millis(20);
 /// Receives in a row that were not merged, before merging is no longer hoped for.
@@ -48,6 +50,14 @@ impl System for Bare {
         "bare"
     }
 
+    fn can_play(&self, pattern: Pattern, _: bool) -> bool {
+        Pattern::FLOWS.contains(&pattern) || pattern.is_by_courier() && pattern != Pattern::Idle
+    }
+
+    fn courier(&self, job: &Job, control: &mut dyn Control) -> Result<Option<Box<dyn Courier>>> {
+        Ok(Some(Box::new(BareCourier::new(Wire::open(job, control)?)?)))
+    }
+
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
         let wire = Wire::open(job, control)?;
         match (job.pattern, job.role) {
@@ -57,23 +67,24 @@ impl System for Bare {
             (Pattern::Stream, Role::Passive) => take_trains(wire, job),
             (Pattern::Rate, Role::Active) => send_singles(wire, job),
             (Pattern::Rate, Role::Passive) => take_singles(wire, job),
+            (pattern, _) => bail!("the bare socket does not play {}", pattern.name()),
         }
     }
 }
 
 /// Two connected sockets, one for data and one for credits, and what fits through them.
-struct Wire {
-    data: UdpSocket,
-    credits: UdpSocket,
+pub(super) struct Wire {
+    pub(super) data: UdpSocket,
+    pub(super) credits: UdpSocket,
     /// Payload of a full datagram of this job.
-    segment: usize,
+    pub(super) segment: usize,
     /// Payload of a full train.
-    train: usize,
+    pub(super) train: usize,
     /// What may be on its way, in bytes.
-    window: usize,
-    sent: u64,
+    pub(super) window: usize,
+    pub(super) sent: u64,
     written_off: u64,
-    credited: u64,
+    pub(super) credited: u64,
     silent_since: Option<Instant>,
     patience: Patience,
 }
@@ -87,7 +98,9 @@ impl Wire {
         let fd = std::os::fd::AsFd::as_fd(&data);
         // Before anything can arrive: what is in the socket by then is not merged afterwards.
         let is_train = job.pattern != Pattern::Rate && job.bytes + HEADERS_LEN > job.mtu;
-        sys::set_gro(&data, is_train || job.pattern == Pattern::Stream)?;
+        let may_be_train =
+            is_train || job.pattern == Pattern::Stream || job.pattern.is_by_courier();
+        sys::set_gro(&data, may_be_train)?;
         let receive_len = sys::set_buffer(fd, Buffer::Receive, len, may_force)?;
         sys::set_buffer(fd, Buffer::Send, len, may_force)?;
         let mine = format!("{} {}", data.local_addr()?, credits.local_addr()?);
@@ -141,7 +154,7 @@ impl Wire {
         self.patience.spend()
     }
 
-    fn poll_credit(&self) -> Result<Option<u64>> {
+    pub(super) fn poll_credit(&self) -> Result<Option<u64>> {
         let mut credit = [0; 8];
         match sys::recv(&self.credits, &mut credit) {
             Ok(Some(_)) => Ok(Some(u64::from_le_bytes(credit))),
@@ -151,7 +164,7 @@ impl Wire {
         }
     }
 
-    fn send_credit(&self, credit: u64) -> Result<()> {
+    pub(super) fn send_credit(&self, credit: u64) -> Result<()> {
         match sys::send(&self.credits, &credit.to_le_bytes()) {
             Err(error) if !is_gone(&error) => Err(error.into()),
             _ => Ok(()),

@@ -5,11 +5,13 @@
 //! ours cannot slow them too.
 
 mod bare;
+mod bare_helper;
 mod mpi;
 mod packet;
 #[allow(unsafe_code)]
 pub(crate) mod sys;
 mod tcp;
+mod tcp_courier;
 mod xdp;
 #[allow(unsafe_code)]
 mod xdp_sys;

@@ -93,6 +93,7 @@ int main(int argc, char **argv) {
     double seconds = atof(argv[3]);
     char *out = calloc(1, bytes + 1), *in = calloc(1, bytes + 1);
     if (!out || !in || window < 1) MPI_Abort(MPI_COMM_WORLD, 2);
+    memset(out, 1, bytes + 1); /* untouched, it would be one page of zeros again and again, which is read from the nearest cache */
     MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(argv[1], "pingpong") == 0) {
         if (rank == 0) ping(out, in, bytes, seconds);

@@ -1,7 +1,8 @@
-//! Open MPI on one host: over its own shared memory, and over TCP.
+//! Open MPI: on one host over its own shared memory, and over TCP also between two namespaces of one machine.
 //!
-//! A small C program (`mpi.c`) is compiled with `mpicc` for each measurement and run under `mpirun`. The active side does
-//! that; the passive one only hears what came of it.
+//! A small C program (`mpi.c`; for the patterns of offload `mpi_offload.c`) is compiled with `mpicc` for each measurement and
+//! run under `mpirun`. The active side does that; the passive one only hears what came of it. Between namespaces the second
+//! rank is started in the passive side's (`nsenter`), and all that mpirun says to its ranks goes over the wire too.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,9 +10,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::bench::offload;
 use crate::bench::system::{Control, Job, Latency, Outcome, Pattern, Role, System};
+use crate::bench::variant::{Bound, Computing};
+use crate::hosts;
 
-const SOURCE: &str = include_str!("mpi.c");
+const FLOW_SOURCE: &str = include_str!("mpi.c");
+const OFFLOAD_SOURCE: &str = include_str!("mpi_offload.c");
 
 /// Messages of a stream on their way at once: as Packhorse's own (`ours`).
 const STREAM_LEN_IN_FLIGHT: usize = 1 << 20;
@@ -29,31 +34,88 @@ impl OpenMpi {
     /// Over TCP.
     pub const TCP: Self = Self { name: "openmpi-tcp", transport: "tcp,self" };
 
+    fn is_tcp(&self) -> bool {
+        self.name == Self::TCP.name
+    }
+
     fn measure(&self, job: &Job) -> Result<String> {
-        let program = Program::compile()?;
-        let window = match job.pattern {
-            Pattern::Rate => job.window.max(1),
-            _ => (STREAM_LEN_IN_FLIGHT / job.bytes.max(1)).clamp(2, 64),
-        };
-        // This process may be pinned to one core; MPI's two are to have one each.
-        let output = Command::new("taskset")
-            .args(["-c", "0-1023", "mpirun", "-n", "2", "--allow-run-as-root"])
-            .args(["--mca", "pml", "ob1", "--mca", "btl", self.transport])
-            .args(["--bind-to", "core", "--oversubscribe"])
-            .arg(program.path())
-            .args([job.pattern.name(), &job.bytes.to_string(), &job.seconds.to_string()])
-            .arg(window.to_string())
-            .output()
-            .context("cannot run mpirun; install openmpi-bin")?;
+        let is_offload = job.pattern.is_by_courier();
+        let program = Program::compile(if is_offload { OFFLOAD_SOURCE } else { FLOW_SOURCE })?;
+        let mut words = vec![program.path().display().to_string(), job.pattern.name().into()];
+        words.extend([job.bytes.to_string(), job.seconds.to_string()]);
+        words.extend(if is_offload { offload_words(job)? } else { vec![window(job).to_string()] });
+        let output = self.command(job, &words).output();
+        let output = output.context("cannot run mpirun; install openmpi-bin")?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             bail!("mpirun failed ({}): {}", output.status, said.trim());
         }
         let text = String::from_utf8_lossy(&output.stdout);
-        let line =
-            text.lines().find(|line| line.starts_with("pingpong") || line.starts_with("flow"));
-        Ok(line.context("the MPI program said nothing")?.to_owned())
+        let is_figures =
+            |line: &&str| ["pingpong", "flow", "{"].iter().any(|start| line.starts_with(start));
+        Ok(text.lines().find(is_figures).context("the MPI program said nothing")?.to_owned())
     }
+
+    /// mpirun with both ranks, each of which runs these words.
+    fn command(&self, job: &Job, words: &[String]) -> Command {
+        // This process may be pinned to one core; MPI's two are to have one each.
+        let mut command = Command::new("taskset");
+        command
+            .args(["-c", "0-1023", "mpirun", "--allow-run-as-root"])
+            .args(["--mca", "pml", "ob1", "--mca", "btl", self.transport])
+            .args(["--bind-to", "core", "--oversubscribe"]);
+        let Some(other) = job.manner.other else {
+            command.args(["-n", "2"]).args(words);
+            return command;
+        };
+        command
+            .env("PMIX_MCA_ptl_tcp_if_include", hosts::INTERFACE)
+            .args(["--mca", "oob_tcp_if_include", hosts::INTERFACE])
+            .args(["--mca", "btl_tcp_if_include", hosts::INTERFACE])
+            .args(["-n", "1"])
+            .args(words)
+            .args([":", "-n", "1", "nsenter", &format!("--net=/proc/{other}/ns/net")])
+            .args(words);
+        command
+    }
+}
+
+/// Messages on their way at once.
+fn window(job: &Job) -> usize {
+    match job.pattern {
+        Pattern::Rate => job.window.max(1),
+        _ => (STREAM_LEN_IN_FLIGHT / job.bytes.max(1)).clamp(2, 64),
+    }
+}
+
+/// What `mpi_offload.c` is told beyond length and time.
+fn offload_words(job: &Job) -> Result<Vec<String>> {
+    let variant = &job.variant;
+    Ok(match job.pattern {
+        Pattern::Availability => {
+            let slice = variant.slice.context("availability needs the length of a slice")?;
+            vec![slice.to_string(), offload::depth(job.bytes).to_string()]
+        }
+        Pattern::DoubleBuf => {
+            let is_consumer_bound = variant.bound == Some(Bound::Consumer);
+            let rate = job.manner.slow_rate.unwrap_or(offload::doublebuf::SLOW_RATE);
+            let flags = [is_consumer_bound, job.manner.clear_to_send]
+                .map(|flag| u8::from(flag).to_string());
+            let [is_consumer_bound, has_cts] = flags;
+            vec![is_consumer_bound, rate.to_string(), has_cts]
+        }
+        Pattern::Overlap => {
+            let computing = variant.computing.context("overlap needs to know who computes")?;
+            let who = match computing {
+                Computing::Sender => "0",
+                Computing::Receiver => "1",
+                Computing::All => "2",
+            };
+            vec![who.into(), offload::overlap::thread_count(job, computing).to_string()]
+        }
+        Pattern::Posts => vec![variant.load.unwrap_or(0).to_string()],
+        pattern => bail!("Open MPI does not play {}", pattern.name()),
+    })
 }
 
 /// A folder with the program; removed with it.
@@ -62,14 +124,14 @@ struct Program {
 }
 
 impl Program {
-    fn compile() -> Result<Self> {
+    fn compile(text: &str) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("packhorse-mpi-{}", std::process::id()));
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let program = Self { folder };
         let source = program.folder.join("bench.c");
-        fs::write(&source, SOURCE).with_context(|| format!("cannot write {}", source.display()))?;
+        fs::write(&source, text).with_context(|| format!("cannot write {}", source.display()))?;
         let output = Command::new("mpicc")
-            .args(["-O2", "-o"])
+            .args(["-O2", "-pthread", "-o"])
             .args([&program.path(), &source])
             .output()
             .context("cannot run mpicc; install libopenmpi-dev and openmpi-bin, or choose other --systems")?;
@@ -97,6 +159,9 @@ fn is_installed(name: &str) -> bool {
 }
 
 fn parse(job: &Job, line: &str) -> Result<Outcome> {
+    if line.starts_with('{') {
+        return serde_json::from_str(line).with_context(|| format!("odd figures: {line}"));
+    }
     let words: Vec<&str> = line.split_whitespace().collect();
     let number = |index: usize| -> Result<u64> {
         words
@@ -127,12 +192,29 @@ impl System for OpenMpi {
         !is_two_hosts && is_installed("mpicc") && is_installed("mpirun")
     }
 
+    fn is_usual_in(&self, pattern: Pattern, is_two_hosts: bool) -> bool {
+        // Its start takes a second each time; with the plain patterns between namespaces it waits to be asked for.
+        let is_wanted = pattern.is_by_courier() || self.is_usual(is_two_hosts);
+        is_wanted && self.can_play(pattern, is_two_hosts) && self.is_usual(false)
+    }
+
+    fn can_play(&self, pattern: Pattern, is_two_hosts: bool) -> bool {
+        if pattern.is_by_courier() {
+            return self.is_tcp() && pattern != Pattern::Idle;
+        }
+        Pattern::FLOWS.contains(&pattern) && (self.is_tcp() || !is_two_hosts)
+    }
+
     fn can_be_apart(&self) -> bool {
         false
     }
 
+    fn can_be_in_namespaces(&self) -> bool {
+        self.is_tcp()
+    }
+
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
-        let measures_here = (job.pattern == Pattern::PingPong) == (job.role == Role::Active);
+        let measures_here = job.pattern.is_measured_by_passive() == (job.role == Role::Passive);
         // The line the two exchange is the figures: the passive side hears them when they are there.
         let line = match job.role {
             Role::Active => {

@@ -59,6 +59,7 @@ impl System for BarePacket {
             (Pattern::Stream, Role::Passive) => take_stream(wire, job),
             (Pattern::Rate, Role::Active) => send_singles(wire, job),
             (Pattern::Rate, Role::Passive) => take_singles(wire, job),
+            (pattern, _) => bail!("{NAME} does not play {}", pattern.name()),
         }
     }
 }

@@ -217,6 +217,36 @@ impl Batch {
     }
 }
 
+/// What a descriptor is waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Readiness {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// Sleeps until one of the descriptors is ready for what is wanted of it, `longest_ms` at most.
+pub(crate) fn wait_ready(
+    wanted: &[(BorrowedFd, Readiness)],
+    longest_ms: Option<u16>,
+) -> io::Result<()> {
+    let event = |is_wanted: bool, event| if is_wanted { event } else { 0 };
+    let mut fds: Vec<libc::pollfd> = wanted
+        .iter()
+        .map(|(fd, ready)| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: event(ready.read, libc::POLLIN) | event(ready.write, libc::POLLOUT),
+            revents: 0,
+        })
+        .collect();
+    let longest = longest_ms.map_or(-1, c_int::from);
+    // SAFETY: the pointer and count are those of a live vector, borrowed mutably.
+    let answer = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, longest) };
+    match check(answer as isize) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Asks that this process be killed when its parent dies, and finds out whether it is too late to ask.
 pub(crate) fn die_with_parent(parent: u32) -> io::Result<()> {
     // SAFETY: no pointers.
@@ -248,7 +278,7 @@ pub(crate) fn join_user_namespace(namespace: BorrowedFd) -> io::Result<()> {
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWUSER) } as isize).map(drop)
 }
 
-/// Keeps this process on one core.
+/// Keeps this process (this thread, and those it will start) on one core.
 pub(crate) fn pin_to(core: usize) -> io::Result<()> {
     if core >= libc::CPU_SETSIZE as usize {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -259,9 +289,34 @@ pub(crate) fn pin_to(core: usize) -> io::Result<()> {
         libc::CPU_SET(core, &mut set);
         set
     };
+    set_cores(&set)
+}
+
+fn set_cores(set: &libc::cpu_set_t) -> io::Result<()> {
     // SAFETY: `set` lives through the call and the size is its own.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } as isize)
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) } as isize)
         .map(drop)
+}
+
+/// Keeps this thread on one core until it is dropped.
+pub(crate) struct Pinned(libc::cpu_set_t);
+
+impl Pinned {
+    pub(crate) fn to(core: usize) -> io::Result<Self> {
+        // SAFETY: all zeroes is an empty set.
+        let mut before: libc::cpu_set_t = unsafe { mem::zeroed() };
+        let len = size_of::<libc::cpu_set_t>();
+        // SAFETY: `before` lives through the call, is borrowed mutably, and the size is its own.
+        check(unsafe { libc::sched_getaffinity(0, len, &mut before) } as isize)?;
+        pin_to(core)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        set_cores(&self.0).ok(); // what was allowed a moment ago
+    }
 }
 
 /// The addresses of this machine, each with the name of its interface.

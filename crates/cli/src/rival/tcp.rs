@@ -14,6 +14,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::UNPRIVILEGED_BUFFER_LEN;
 use super::sys;
+use super::tcp_courier::TcpCourier;
+use crate::bench::courier::Courier;
 use crate::bench::system::{Control, Job, Outcome, Patience, Pattern, Role, Rounds, System, Tally};
 
 /// Reads of a stream take at most so much at once.
@@ -30,14 +32,27 @@ impl System for Tcp {
         "tcp"
     }
 
+    fn can_play(&self, _: Pattern, _: bool) -> bool {
+        true
+    }
+
+    fn can_sleep(&self) -> bool {
+        true
+    }
+
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
         let stream = connect(job, control)?;
-        match (job.pattern, job.role) {
-            (Pattern::PingPong, Role::Active) => ping(stream, job),
-            (Pattern::PingPong, Role::Passive) => pong(stream, job),
-            (Pattern::Stream | Pattern::Rate, Role::Active) => write_all_day(stream, job),
-            (Pattern::Stream | Pattern::Rate, Role::Passive) => count(stream, job),
+        match (job.pattern.is_ping_pong(), job.role) {
+            (true, Role::Active) => ping(stream, job),
+            (true, Role::Passive) => pong(stream, job),
+            (false, Role::Active) => write_all_day(stream, job),
+            (false, Role::Passive) => count(stream, job),
         }
+    }
+
+    fn courier(&self, job: &Job, control: &mut dyn Control) -> Result<Option<Box<dyn Courier>>> {
+        let sleeps = job.manner.asleep || job.pattern == Pattern::Idle;
+        Ok(Some(Box::new(TcpCourier::new(connect(job, control)?, sleeps)?)))
     }
 }
 
@@ -60,7 +75,7 @@ fn connect(job: &Job, control: &mut dyn Control) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads a whole message, spinning. Whether the other side has more to say.
+/// Reads a whole message, spinning where the stream does not block. Whether the other side has more to say.
 fn read_spinning(stream: &mut TcpStream, message: &mut [u8]) -> Result<bool> {
     let (mut filled, mut patience) = (0, Patience::default());
     while filled < message.len() {
@@ -87,12 +102,12 @@ fn write_spinning(stream: &mut TcpStream, mut message: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn is_hang_up(error: &io::Error) -> bool {
+pub(super) fn is_hang_up(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
 fn ping(mut stream: TcpStream, job: &Job) -> Result<Outcome> {
-    stream.set_nonblocking(true)?;
+    stream.set_nonblocking(!job.manner.asleep)?;
     let mut message = vec![1; job.bytes];
     let mut rounds = Rounds::begin(job);
     loop {
@@ -105,7 +120,7 @@ fn ping(mut stream: TcpStream, job: &Job) -> Result<Outcome> {
 }
 
 fn pong(mut stream: TcpStream, job: &Job) -> Result<Outcome> {
-    stream.set_nonblocking(true)?;
+    stream.set_nonblocking(!job.manner.asleep)?;
     let mut message = vec![0; job.bytes];
     while read_spinning(&mut stream, &mut message)? {
         write_spinning(&mut stream, &message)?;

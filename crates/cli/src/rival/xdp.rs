@@ -48,6 +48,7 @@ impl System for XdpBare {
             (Pattern::PingPong, Role::Passive) => pong(wire, job),
             (Pattern::Stream | Pattern::Rate, Role::Active) => send(wire, job),
             (Pattern::Stream | Pattern::Rate, Role::Passive) => take(wire, job),
+            (pattern, _) => bail!("xdp-bare does not play {}", pattern.name()),
         }
     }
 }

@@ -251,6 +251,7 @@ fn describe_record(record: &Record<'_>, body_len: usize) -> String {
         Record::Cancel { message } => format!("Cancel #{message}"),
         Record::Refuse { message, order } => format!("Refuse from #{message} (order {order})"),
         Record::Recall { message, order } => format!("Recall from #{message} (order {order})"),
+        Record::StreamCredit { limit } => format!("StreamCredit up to {limit}"),
         Record::Query { query, space, tag, ignore } => {
             format!("Query {query} space {} tag {:#x} ignoring {ignore:#x}", space.0, tag.0)
         }

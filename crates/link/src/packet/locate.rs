@@ -45,6 +45,12 @@ pub fn from_locator(locator: &Locator) -> Option<Place> {
     (is_ours && mac != [0; 6] && endpoint != 0).then_some(Place { mac, endpoint })
 }
 
+/// The interface alone, without the endpoint on it.
+pub(crate) fn place_of(locator: &Locator) -> Option<Locator> {
+    let place = from_locator(locator)?;
+    Some(to_locator(&Place { endpoint: EVERYBODY, ..place }))
+}
+
 /// What a person is shown: `02:00:00:00:00:01#1a2b3c4d`, or the bytes of a locator that is none of ours.
 pub fn show(locator: &Locator) -> String {
     match from_locator(locator) {

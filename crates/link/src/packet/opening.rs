@@ -50,14 +50,47 @@ pub(super) fn frame_len_of(mtu: usize) -> usize {
 }
 
 pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
+    prepare(config)?.finish()
+}
+
+/// A socket with its filter that receives nothing yet, and has no memory for it.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) socket: PacketSocket,
+    pub(super) facts: Facts,
+    pub(super) own: Place,
+    config: PacketConfig,
+}
+
+pub(super) fn prepare(config: &PacketConfig) -> Result<Prepared, PacketError> {
     let (socket, facts) = open_socket(config)?;
-    let (endpoint, hears_all) = (endpoint_of(config)?, config.broadcast);
-    attach(&socket, endpoint, hears_all)?;
+    let endpoint = endpoint_of(config)?;
+    attach(&socket, endpoint, config.broadcast)?;
     set_buffers(&socket, config)?;
-    let ring = make_ring(&socket, config, &facts)?;
-    // Last: from here on frames arrive.
-    bind(&socket, &facts)?;
-    finish(socket, config.interface.clone(), facts, (endpoint, hears_all), ring)
+    let own = Place { mac: facts.mac, endpoint };
+    Ok(Prepared { socket, facts, own, config: config.clone() })
+}
+
+impl Prepared {
+    pub(super) fn finish(self) -> Result<Opened, PacketError> {
+        let Self { socket, own, config, .. } = self;
+        let facts = checked_facts(&socket, &config.interface)?; // it may have changed meanwhile
+        let ring = make_ring(&socket, &config, &facts)?;
+        // Last: from here on frames arrive.
+        bind(&socket, &facts)?;
+        finish(socket, config.interface, facts, (own.endpoint, config.broadcast), ring)
+    }
+
+    /// As it will be.
+    pub(super) fn backlog_len(&self) -> u64 {
+        let slot_count = layout_of(&self.config, &self.facts).slot_count();
+        let (receive_len, _) = self.socket.buffer_lens().unwrap_or((0, 0));
+        backlog_len_of(&self.facts, slot_count, receive_len)
+    }
+
+    pub(super) fn fits_ring(&self) -> bool {
+        fits_ring(&self.facts)
+    }
 }
 
 pub(super) fn open_fd(fd: OwnedFd, config: &PacketConfig) -> Result<Opened, PacketError> {
@@ -224,16 +257,15 @@ fn finish(
 
 /// Bytes of full-size frames that can wait: as many as the ring has slots; of those that wait in the queue, as many as fit
 /// there. The kernel charges a frame with the memory it occupies, which its allocator rounds up.
-pub(super) fn backlog_len_of(opened: &Opened) -> u64 {
+pub(super) fn backlog_len_of(facts: &Facts, slot_count: usize, receive_buffer_len: usize) -> u64 {
     /// What the kernel keeps about a frame, and leaves free before and behind it.
     const KEPT_LEN: usize = 512;
-    let frame_len = frame_len_of(opened.facts.mtu);
-    let slot_count = opened.ring.slot_count();
-    let count = if opened.is_all_in_ring {
+    let frame_len = frame_len_of(facts.mtu);
+    let count = if fits_ring(facts) {
         slot_count
     } else {
         let charge = (frame_len + KEPT_LEN).next_power_of_two() + KEPT_LEN;
-        slot_count.min(opened.receive_buffer_len / charge)
+        slot_count.min(receive_buffer_len / charge)
     };
     // A quarter is for short ones, of which each takes a slot, too.
     (count * frame_len) as u64 / 4 * 3

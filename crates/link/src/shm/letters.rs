@@ -29,8 +29,9 @@ pub(super) const MARK_TRAIN: u8 = 2;
 pub(super) const RANGE_COUNT_MAX: usize = 16;
 /// Frames of a train.
 pub(super) const TRAIN_COUNT_MAX: usize = 64;
-/// Bytes of a train: the most that is read from another process at once.
-pub(super) const TRAIN_LEN_MAX: usize = 256 << 10;
+/// Bytes of a train: the most that is read from another process at once, which bounds a turn to some fifty microseconds. A
+/// message of a megabyte goes in two.
+pub(super) const TRAIN_LEN_MAX: usize = 576 << 10;
 /// Bytes of a frame before its payload, at most. Ours are half of it.
 const HEAD_LEN_MAX: usize = 128;
 const TRAIN_HEAD_LEN: usize = 24;

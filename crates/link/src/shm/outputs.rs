@@ -1,8 +1,8 @@
 //! Frames into the rings of peers.
 //!
 //! A ring that is full says "not now", which holds up everything behind it, whoever that is for. That is right for a peer
-//! that takes frames out as fast as it can. For one that has taken nothing for a while frames are kept here, so many; and
-//! when it has taken nothing for a long while, what is more than that is lost.
+//! that takes frames out as fast as it can. For one that has taken nothing for a while frames are kept here, more than the
+//! protocol ever sends without an answer; what is more than that, from whoever heeds no window, is lost in the end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,9 +28,10 @@ const BATCH_LEN_MAX: usize = 8 << 10;
 const TELL_LEN_MIN: u64 = 32 << 10;
 /// When nothing was taken out of a full ring for so long, frames are kept.
 const SPILL_AFTER: Duration = Duration::from_micros(300);
-/// So many bytes of them.
-const SPILL_LEN_MAX: usize = 1 << 20;
-/// When nothing was taken out for so long, those beyond are lost: longer than who shares a core waits for its turn.
+/// So many bytes of them: twice what the protocol ever has on its way to one peer by a link that never loses a frame (PROTOCOL
+/// §6.3), so that this one does not.
+const SPILL_LEN_MAX: usize = 8 << 20;
+/// When nothing was taken out for so long, those beyond are lost: whoever sends that much asks for no answers.
 const LOSE_AFTER: Duration = Duration::from_secs(1);
 
 /// What the reader left in the ring about reading our memory.
@@ -429,9 +430,13 @@ impl Shm {
     #[cold]
     fn make_output(&mut self, to: &Locator) -> Option<usize> {
         let name = self.name_here(to).filter(|name| !self.banned.contains(name));
-        let is_there = |name: &u64| self.post.ask(&locate::socket_name(*name)).is_ok();
-        let Some(name) = name.filter(is_there) else {
-            self.notice(Notice::Unreachable { to: *to });
+        let is_there = |name: u64| self.post.ask(&locate::socket_name(name)).is_ok();
+        let Some(name) = name.filter(|&name| is_there(name)) else {
+            match name.filter(|&name| self.inputs.iter().any(|input| input.name == name)) {
+                // It was there: it has died, which is told when all it left behind was read.
+                Some(name) => self.on_nobody(name),
+                None => self.notice(Notice::Unreachable { to: *to }),
+            }
             return None;
         };
         let pending_count = self.outputs.iter().filter(|output| output.pending.is_some()).count();

@@ -403,7 +403,7 @@ fn who_takes_nothing_out_holds_nobody_up() {
     assert_eq!((a.spilling_count, counter(&a, "send_failed")), (0, 0));
     // More than is kept is lost, and counted.
     let long = pattern(16_000, 1);
-    let burst = burst_of(stuck.locator(), (0..100).map(|_| &long[..]));
+    let burst = burst_of(stuck.locator(), (0..600).map(|_| &long[..]));
     send_all(&mut a, &burst, &mut memory);
     assert!(counter(&a, "send_failed") > 20);
 }

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::inputs::Input;
 use super::letters::{KNOCK, OFFER_LEN};
 use super::outputs::is_nobody;
 use super::{Shm, locate};
 use crate::Notice;
 use crate::mem::Table;
+use crate::sys::shm::is_ended;
 
 /// Calls of `receive` between two looks at the socket: a look costs as much as ten of them.
 const CALLS_PER_LOOK: u32 = 512;
@@ -25,6 +27,11 @@ pub(super) struct Watch {
     peers_at: Option<Instant>,
     /// Which peer was looked at last.
     peer: usize,
+}
+
+/// Whether its process has ended, as far as it can be seen from here.
+fn is_orphaned(input: &Input) -> bool {
+    input.pid > 0 && is_ended(input.pid)
 }
 
 impl Watch {
@@ -85,11 +92,13 @@ impl Shm {
                 return;
             }
             self.watch.peer = (self.watch.peer + 1) % all;
-            let name = match self.watch.peer.checked_sub(self.outputs.len()) {
-                None => self.outputs[self.watch.peer].name,
-                Some(input) => self.inputs[input].name,
+            let (name, is_orphaned) = match self.watch.peer.checked_sub(self.outputs.len()) {
+                None => (self.outputs[self.watch.peer].name, false),
+                // A child that it forked may have its socket still.
+                Some(input) => (self.inputs[input].name, is_orphaned(&self.inputs[input])),
             };
-            if self.post.ask(&locate::socket_name(name)).is_err_and(|error| is_nobody(&error)) {
+            let asked = self.post.ask(&locate::socket_name(name));
+            if is_orphaned || asked.is_err_and(|error| is_nobody(&error)) {
                 self.on_nobody(name);
             }
         }

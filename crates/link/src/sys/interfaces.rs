@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd as _;
 use std::ptr;
 
+use super::netdev;
 use super::socket::Socket;
 
 /// The MTU of the interface that has this address. Of those that are up, the largest, if the address is a wildcard; the
@@ -48,6 +49,37 @@ pub(crate) fn addr_beyond_loopback(is_wanted: impl Fn(&IpAddr) -> bool) -> Optio
     found
 }
 
+/// The number of the interface that has this address.
+pub(crate) fn index_of(ip: IpAddr) -> Option<u32> {
+    let mut found = None;
+    each_entry(|name, entry| {
+        if found.is_none() && ip_of(entry.ifa_addr) == Some(ip) {
+            // SAFETY: the name is a string that lives as long as the list.
+            found =
+                Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|&index| index != 0);
+        }
+    });
+    found
+}
+
+/// The Ethernet addresses of this host.
+pub(crate) fn macs() -> Vec<[u8; 6]> {
+    let mut found = Vec::new();
+    each_entry(|_, entry| {
+        let addr = entry.ifa_addr;
+        // SAFETY: where it is not null it points to an address of the family it states.
+        if addr.is_null() || libc::c_int::from(unsafe { (*addr).sa_family }) != libc::AF_PACKET {
+            return;
+        }
+        // SAFETY: the family says that it is a `sockaddr_ll`.
+        let link = unsafe { *addr.cast::<libc::sockaddr_ll>() };
+        if link.sll_halen == 6 {
+            found.push([0, 1, 2, 3, 4, 5].map(|at| link.sll_addr[at]));
+        }
+    });
+    found
+}
+
 /// A network interface of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
@@ -61,6 +93,9 @@ pub struct Interface {
     pub is_up: bool,
     /// Leads to this host itself.
     pub is_loopback: bool,
+    /// How likely raw Ethernet by it reaches other hosts, the likeliest 0: a card of the machine, something upon one, a cable to
+    /// another namespace, a bridge. `None`: not at all, for it has no carrier, is a part of another one, or leads nowhere.
+    pub card_rank: Option<u8>,
 }
 
 /// The interfaces of this host, in the system's order.
@@ -70,6 +105,7 @@ pub fn interfaces() -> Vec<Interface> {
         let text = name.to_string_lossy();
         let at = found.iter().position(|known| known.name == text).unwrap_or_else(|| {
             let flags = entry.ifa_flags as libc::c_int;
+            let netdev = netdev::describe(&text).ok();
             found.push(Interface {
                 name: text.clone().into_owned(),
                 // SAFETY: the name is a string that lives as long as the list.
@@ -77,6 +113,7 @@ pub fn interfaces() -> Vec<Interface> {
                 addrs: Vec::new(),
                 is_up: flags & libc::IFF_UP != 0,
                 is_loopback: flags & libc::IFF_LOOPBACK != 0,
+                card_rank: netdev.and_then(|netdev| netdev.card_rank()),
             });
             found.len() - 1
         });

@@ -5,6 +5,7 @@
 //!   socket.rs       one UDP socket: options, errors, what it may hold
 //!   interfaces.rs   which interface has an address, and its MTU
 //!   region.rs       memory that exists once it is touched
+//!   fork.rs         which process this is, and memory that its children do not have
 //!   outbox.rs       frames of a burst ──▶ one system call
 //!   inbox.rs        one system call ──▶ datagrams, in our memory or scattered into the application's
 //!   packet.rs       one packet socket: options, its filter, interfaces
@@ -16,6 +17,7 @@
 //!   bpf.rs          bpf(2): a map, a program, its attachment
 //!   xdp.rs          AF_XDP sockets and the rings they share with the kernel
 //!   handover.rs     descriptors from one process to another
+//!   signals.rs      threads that take no signals
 //!   wide.rs         loops with the machine's widest registers
 //! ```
 //!
@@ -23,6 +25,7 @@
 //! kernel writes is a number until it was compared with what it was given.
 
 pub(crate) mod bpf;
+pub mod fork;
 pub mod handover;
 pub(crate) mod inbox;
 pub(crate) mod interfaces;
@@ -35,6 +38,7 @@ pub(crate) mod packet_queue;
 pub(crate) mod packet_ring;
 pub(crate) mod region;
 pub(crate) mod shm;
+pub(crate) mod signals;
 pub(crate) mod socket;
 pub mod wide;
 pub(crate) mod xdp;

@@ -31,6 +31,17 @@ pub(crate) struct Netdev {
     pub(crate) is_up: bool,
     pub(crate) mac: [u8; 6],
     pub(crate) mtu: usize,
+    has_carrier: bool,
+    /// It has no neighbours: nothing that is sent by it gets anywhere.
+    is_noarp: bool,
+    /// Part of a bridge, bond or team, which takes what arrives.
+    is_part: bool,
+    /// What it was made as (`veth`, `bridge`, …); empty for the machine's own cards.
+    kind: String,
+    /// The interface it is upon, or joined to, if that is here.
+    below: Option<u32>,
+    /// That interface is in another namespace.
+    is_below_elsewhere: bool,
     /// The number of the XDP program attached, if there is one.
     pub(crate) program_id: Option<u32>,
     /// Queues it was made with.
@@ -130,6 +141,8 @@ fn read_link(message: &[u8]) -> Option<Netdev> {
         index: read_u32(message, head + 4)?,
         is_ethernet: read_u16(message, head + 2)? == libc::ARPHRD_ETHER,
         is_up: flags & libc::IFF_UP as u32 != 0,
+        has_carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
+        is_noarp: flags & libc::IFF_NOARP as u32 != 0,
         ..Netdev::default()
     };
     for (kind, value) in attributes(message.get(head + LINK_HEAD_LEN..)?) {
@@ -138,11 +151,21 @@ fn read_link(message: &[u8]) -> Option<Netdev> {
             libc::IFLA_MTU => found.mtu = read_u32(value, 0)? as usize,
             libc::IFLA_NUM_RX_QUEUES => found.rx_queue_count = read_u32(value, 0)?,
             libc::IFLA_NUM_TX_QUEUES => found.tx_queue_count = read_u32(value, 0)?,
+            libc::IFLA_MASTER => found.is_part = true,
+            libc::IFLA_LINK => found.below = read_u32(value, 0),
+            libc::IFLA_LINK_NETNSID => found.is_below_elsewhere = true,
+            libc::IFLA_LINKINFO => found.kind = read_kind(value),
             libc::IFLA_XDP => found.program_id = read_program(value),
             _ => {}
         }
     }
     Some(found)
+}
+
+fn read_kind(nest: &[u8]) -> String {
+    let kind = attributes(nest).find(|(kind, _)| *kind == libc::IFLA_INFO_KIND);
+    let text = kind.map_or(&[][..], |(_, value)| value);
+    String::from_utf8_lossy(text).trim_end_matches('\0').to_owned()
 }
 
 /// The first program of those that are attached. Where something is attached without a number that we understand: 0.
@@ -160,6 +183,27 @@ fn read_program(nest: &[u8]) -> Option<u32> {
 }
 
 impl Netdev {
+    /// As `Interface::card_rank` has it.
+    pub(crate) fn card_rank(&self) -> Option<u8> {
+        let leads_on = self.is_ethernet
+            && self.is_up
+            && self.has_carrier
+            && !(self.is_noarp || self.is_part)
+            && self.mac != [0; 6];
+        match self.kind.as_str() {
+            _ if !leads_on => None,
+            "" => Some(0),
+            // Both its ends are here.
+            "veth" if self.below.is_some() && !self.is_below_elsewhere => None,
+            "veth" => Some(2),
+            "bridge" | "openvswitch" => Some(3),
+            "dummy" | "ifb" | "nlmon" | "vcan" => None,
+            "tun" | "tap" => Some(4),
+            // VLANs, bonds, macvlans and the like.
+            _ => Some(1),
+        }
+    }
+
     /// Queues that packets can arrive in now, and queues they can leave by.
     pub(crate) fn queue_counts(&self, name: &str) -> (u32, u32) {
         #[derive(Default)]

@@ -16,6 +16,7 @@ use std::os::fd::AsRawFd as _;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::fork::Unforked;
 use super::packet::{Layout, PacketSocket};
 
 const HEADER_LEN: usize = size_of::<libc::tpacket2_hdr>();
@@ -47,6 +48,7 @@ pub(crate) struct Ring {
     next: usize,
     /// Slots before it that are still ours.
     held_count: usize,
+    _pages: Unforked,
 }
 
 // SAFETY: a `Ring` owns its mapping, which belongs to no thread.
@@ -62,11 +64,13 @@ impl Ring {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let base = NonNull::new(base.cast()).expect("a mapping is not at address 0");
+        // SAFETY: a new mapping, nobody else's.
+        let pages = unsafe { Unforked::new(base, len) }?;
+        let base = pages.base();
         let (slot_count, per_block) = (layout.slot_count(), layout.slots_per_block());
         assert!((1..=u32::MAX as usize).contains(&slot_count));
         assert!(layout.slot_len >= HEADER_LEN && layout.slot_len.is_multiple_of(16));
-        Ok(Self { base, layout, slot_count, per_block, next: 0, held_count: 0 })
+        Ok(Self { base, layout, slot_count, per_block, next: 0, held_count: 0, _pages: pages })
     }
 
     pub(crate) fn slot_count(&self) -> usize {
@@ -156,12 +160,5 @@ impl Ring {
             slot = if slot + 1 == self.slot_count { 0 } else { slot + 1 };
         }
         self.held_count = 0;
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: base and length are those of the mapping made in `map`; with `self` the last reference to it goes.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.layout.len()) };
     }
 }

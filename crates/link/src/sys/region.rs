@@ -4,11 +4,14 @@ use std::io;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
+use super::fork::Unforked;
+
 /// Zeroed pages of our own. The kernel may write to them while a system call has them by `ptr_at`.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<u8>,
     len: usize,
+    _pages: Unforked,
 }
 
 // SAFETY: a `Region` owns its mapping, which belongs to no thread.
@@ -24,8 +27,9 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let base = NonNull::new(base.cast()).expect("a mapping is not at address 0");
-        Ok(Self { base, len })
+        // SAFETY: a new mapping, nobody else's.
+        let pages = unsafe { Unforked::new(base, len) }?;
+        Ok(Self { base: pages.base(), len, _pages: pages })
     }
 
     /// Bytes to read.
@@ -77,11 +81,4 @@ impl Region {
 #[cold]
 fn outside(start: usize, end: usize, len: usize) -> ! {
     panic!("{start}..{end} of {len}");
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: base and length are those of the mapping made in `new`; with `self` the last reference to it goes.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
-    }
 }

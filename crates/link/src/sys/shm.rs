@@ -11,8 +11,9 @@ use std::io;
 use std::mem;
 use std::ops::{Deref, Range};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
+use super::fork::Unforked;
 use super::region::Region;
 use super::socket::each_control;
 use super::{answer, answer_len};
@@ -276,8 +277,7 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
 #[derive(Debug)]
 pub(crate) struct Mapping {
     block: Block,
-    base: NonNull<u8>,
-    len: usize,
+    _pages: Unforked,
 }
 
 // SAFETY: a `Mapping` owns its place in the address space, which belongs to no thread.
@@ -289,13 +289,6 @@ impl Deref for Mapping {
     #[inline]
     fn deref(&self) -> &Block {
         &self.block
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: base and length are those of the mapping made in `new`; blocks are used through `self` only.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
 
@@ -355,11 +348,12 @@ impl Mapping {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let base = NonNull::new(base.cast::<u8>()).expect("a mapping is not at address 0");
-        // SAFETY: `len` bytes from `base` on are mapped until `drop`, initialised (pages of a file are) and aligned to a
+        // SAFETY: a new mapping, nobody else's.
+        let pages = unsafe { Unforked::new(base, len) }?;
+        // SAFETY: `len` bytes from the base on are mapped until `drop`, initialised (pages of a file are) and aligned to a
         // page. They cannot shrink: the file is sealed.
-        let block = unsafe { Block::new(base, len) };
-        Ok(Self { block, base, len })
+        let block = unsafe { Block::new(pages.base(), len) };
+        Ok(Self { block, _pages: pages })
     }
 
     /// The writing end of a ring that was just created.
@@ -460,7 +454,8 @@ impl Parts {
 /// Reads ranges (address, length) of another process's memory, all or nothing, in one call.
 ///
 /// The token is read by the same call, which looks the process up once: if it is right, so was the process for all of it,
-/// whatever became of its number before or after. An error of kind `InvalidData` says that it was wrong.
+/// whatever became of its number before or after. (A descriptor of the process, asked before and after, says less, and is one
+/// more for each peer: it is used once, when a ring is taken.) An error of kind `InvalidData` says that it was wrong.
 pub(crate) fn read_from(
     pid: libc::pid_t,
     token: &Token,
@@ -506,6 +501,13 @@ pub(crate) fn read_from(
     if len < wanted_len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
+/// Whether there is no process of this number (any more).
+pub(crate) fn is_ended(pid: libc::pid_t) -> bool {
+    // SAFETY: no pointers; signal 0 is none.
+    let asked = answer(unsafe { libc::kill(pid, 0) });
+    asked.is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
+}
+
 /// A process, whatever becomes of its number.
 #[derive(Debug)]
 pub(crate) struct Process(OwnedFd);
@@ -528,9 +530,12 @@ impl Process {
     }
 }
 
-/// Forbids this thread, and those it starts, to read other processes' memory: what a container's filter does.
-#[cfg(test)]
-pub(crate) fn forbid_reading() {
+/// Forbids this thread for good, and the threads and programs it starts, to read other processes' memory, as the filters of
+/// containers do: for tests and measurements.
+///
+/// # Errors
+/// What the system says; there are kernels without filters.
+pub fn forbid_reading() -> io::Result<()> {
     let code =
         |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -545,10 +550,10 @@ pub(crate) fn forbid_reading() {
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: no pointers.
-    answer(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).unwrap();
+    answer(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     let at = &raw const program;
     // SAFETY: the kernel reads `program` and the filter it names, which outlive the call.
-    answer(unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, at) }).unwrap();
+    answer(unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, at) }).map(drop)
 }
 
 /// Whether a descriptor is readable now, or becomes so.

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::fork::Unforked;
 use super::{answer, answer_len};
 
 /// The packet goes on in the next descriptor.
@@ -20,10 +21,7 @@ pub(crate) const CONTINUED: u32 = libc::XDP_PKT_CONTD;
 
 /// Memory that is shared with the kernel, and perhaps with another process.
 #[derive(Debug)]
-pub(crate) struct Mapping {
-    base: NonNull<u8>,
-    len: usize,
-}
+pub(crate) struct Mapping(Unforked);
 
 // SAFETY: a `Mapping` owns its pages, which belong to no thread.
 unsafe impl Send for Mapping {}
@@ -39,23 +37,16 @@ impl Mapping {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let base = NonNull::new(base.cast()).expect("a mapping is not at address 0");
-        Ok(Self { base, len })
+        // SAFETY: a new mapping, nobody else's.
+        Ok(Self(unsafe { Unforked::new(base, len) }?))
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {
-        self.base
+        self.0.base()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: base and length are those of the mapping made in `new`; with `self` the last reference to it goes.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        self.0.len()
     }
 }
 

@@ -52,6 +52,13 @@ pub fn from_locator(locator: &Locator) -> Option<SocketAddr> {
     (!addr.ip().is_unspecified()).then_some(addr)
 }
 
+/// The host alone, without the port.
+pub(crate) fn place_of(locator: &Locator) -> Option<Locator> {
+    let mut addr = from_locator(locator)?;
+    addr.set_port(u16::MAX);
+    Some(to_locator(addr))
+}
+
 /// The address with the scope it has here, where it needs one; `None` if that is not known.
 pub(super) fn with_scope(addr: SocketAddr, scope: u32) -> Option<SocketAddr> {
     match addr {

@@ -213,14 +213,26 @@ pub(super) fn frame_len_between(
     interface: Option<u32>,
     to: SocketAddr,
 ) -> Option<usize> {
-    let socket = Socket::open(to.is_ipv6()).ok()?;
+    let socket = connected(local, interface, to).ok()?;
+    Some(frame_len_of(socket.path_mtu(to.is_ipv6()).ok()?, to.is_ipv6()))
+}
+
+/// The address that what goes there comes from.
+pub(super) fn source_towards(to: SocketAddr) -> Option<IpAddr> {
+    let any = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+    Some(connected(any, None, to).ok()?.local_addr().ok()?.ip())
+}
+
+/// A socket that has looked up the way.
+fn connected(local: IpAddr, interface: Option<u32>, to: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::open(to.is_ipv6())?;
     if let Some(interface) = interface {
-        socket.leave_by(interface).ok()?;
+        socket.leave_by(interface)?;
     }
     let needs_scope = matches!(local, IpAddr::V6(ip) if ip.is_unicast_link_local());
     if !local.is_unspecified() && !needs_scope && local.is_ipv6() == to.is_ipv6() {
-        socket.bind(SocketAddr::new(local, 0)).ok()?;
+        socket.bind(SocketAddr::new(local, 0))?;
     }
-    socket.connect(to).ok()?;
-    Some(frame_len_of(socket.path_mtu(to.is_ipv6()).ok()?, to.is_ipv6()))
+    socket.connect(to)?;
+    Ok(socket)
 }

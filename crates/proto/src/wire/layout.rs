@@ -88,6 +88,7 @@ pub(crate) mod kind {
     pub(crate) const RECALL: u8 = 0x25;
     pub(crate) const QUERY: u8 = 0x26;
     pub(crate) const FOUND: u8 = 0x27;
+    pub(crate) const STREAM_CREDIT: u8 = 0x28;
     pub(crate) const HELLO: u8 = 0x30;
     pub(crate) const CHALLENGE: u8 = 0x31;
     pub(crate) const ECHO: u8 = 0x32;
@@ -135,6 +136,8 @@ pub const TURN_HEAD_LEN: usize = 8;
 pub const QUERY_HEAD_LEN: usize = 24;
 /// Head of Found.
 pub const FOUND_HEAD_LEN: usize = 40;
+/// Head of StreamCredit.
+pub const STREAM_CREDIT_HEAD_LEN: usize = 16;
 /// Head of Challenge.
 pub const CHALLENGE_HEAD_LEN: usize = 32;
 /// Head of Echo.
@@ -245,6 +248,7 @@ const fn shapes() -> [u8; 0x50] {
     shapes[kind::DATA as usize] = words(DATA_HEAD_LEN) | SHAPE_BODY;
     shapes[kind::DONE as usize] = words(DONE_HEAD_LEN);
     shapes[kind::CANCEL as usize] = words(CANCEL_HEAD_LEN);
+    shapes[kind::STREAM_CREDIT as usize] = words(STREAM_CREDIT_HEAD_LEN);
     shapes[kind::REFUSE as usize] = words(TURN_HEAD_LEN);
     shapes[kind::RECALL as usize] = words(TURN_HEAD_LEN);
     shapes[kind::QUERY as usize] = words(QUERY_HEAD_LEN);

@@ -272,6 +272,7 @@ fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
             let (query, space, tag) = (first.c(), Space(a), Tag(number(tag)));
             Record::Query { query, space, tag, ignore: number(ignore) }
         }
+        (kind::STREAM_CREDIT, [limit]) => Record::StreamCredit { limit: number(limit) },
         (kind::FOUND, words) => Record::Found(decode_found(first, words.first_chunk()?)),
         (kind::PUT.., _) => return request::decode(first, rest),
         _ => return decode_contact(first, rest),

@@ -105,6 +105,11 @@ pub enum Record<'a> {
         /// Low half of its number.
         number: u32,
     },
+    /// The sender of chunks may go on (PROTOCOL §12.3).
+    StreamCredit {
+        /// Up to this sum of costs since the association began.
+        limit: u64,
+    },
     /// A sender introduces itself.
     Hello(HelloView<'a>),
     /// Answer to a Hello: show that you can hear me.

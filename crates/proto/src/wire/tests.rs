@@ -113,6 +113,7 @@ fn plain_head_len(record: &Record<'_>) -> usize {
         Record::Cancel { .. } => CANCEL_HEAD_LEN,
         Record::Refuse { .. } | Record::Recall { .. } => TURN_HEAD_LEN,
         Record::Query { .. } => QUERY_HEAD_LEN,
+        Record::StreamCredit { .. } => STREAM_CREDIT_HEAD_LEN,
         Record::Found(_) => FOUND_HEAD_LEN,
         Record::Request(head) => head.head_len(),
         Record::Reply { .. } | Record::Replied { .. } => REPLY_HEAD_LEN,
@@ -160,7 +161,7 @@ fn any_message() -> impl Strategy<Value = Sample> {
 
 fn any_control() -> impl Strategy<Value = Sample> {
     let numbers = (any::<u8>(), any::<u16>(), any::<u32>(), any::<u32>(), any::<[u64; 3]>());
-    (0..16_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
+    (0..17_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
         |(which, (a, order, message, query, [x, y, z]), immediate, none, len)| {
             let (space, tag) = (Space(a), Tag(x));
             let lane = [Lane::Message, Lane::Put, Lane::Get][usize::from(a) % 3];
@@ -188,6 +189,7 @@ fn any_control() -> impl Strategy<Value = Sample> {
                 12 => Record::Reply { number: message, status: a },
                 13 => Record::Replied { first: message, count: order.max(1) },
                 14 => Record::End { number: message },
+                15 => Record::StreamCredit { limit: x },
                 _ => Record::PathResponse { path: a, nonce: x },
             };
             let has_body =

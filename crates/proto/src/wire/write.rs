@@ -294,6 +294,11 @@ impl<'a> Writer<'a> {
         self.put([first, pair(message, 0), tag.0, total, immediate.unwrap_or(0)]);
     }
 
+    /// StreamCredit.
+    pub fn stream_credit(&mut self, limit: u64) {
+        self.put([First::word(kind::STREAM_CREDIT, 0, 0, 0), limit]);
+    }
+
     /// Hello to the endpoint with this secret (all-zero for a stranger's).
     pub fn hello(&mut self, hello: &HelloRepr<'_>, secret: Secret) {
         let HelloRepr { flags, versions, frame_len_max, incarnation, id, nonce, .. } = *hello;
@@ -392,6 +397,7 @@ impl Writer<'_> {
             Record::End { number } => self.end(number),
             Record::Done { message, status } => self.done(message, status),
             Record::Cancel { message } => self.cancel(message),
+            Record::StreamCredit { limit } => self.stream_credit(limit),
             Record::Refuse { message, order } => self.refuse(message, order),
             Record::Recall { message, order } => self.recall(message, order),
             Record::Query { query, space, tag, ignore } => self.query(query, space, tag, ignore),

@@ -43,6 +43,34 @@ fn announcement_has_the_envelope_and_first_bytes() {
     assert_eq!(net.count(B, "rendezvous_in"), 1);
 }
 
+/// §8.1, §8.2: by a link that never loses a frame, a message is announced without payload and granted in few pieces.
+#[test]
+fn where_nothing_is_lost_one_grant_asks_for_all() {
+    for (len, pieces) in [(1 << 20, 1), (1_400_000, 1), (3 << 20, 3)] {
+        let mut net = Net::pair(|settings, limits| {
+            settings.grant_free_len = 1 << 20;
+            limits.grant_len_max = 64 << 10; // for those that come by other links
+        });
+        for node in [A, B] {
+            let traits = LinkTraits {
+                frame_len_max: 1472,
+                payload_check: false,
+                is_reliable: true,
+                train_len_max: 0,
+            };
+            net.ep(node).set_link(0, traits);
+        }
+        net.join(A, B);
+        net.log.clear();
+        let recv = net.recv(B, tagged(1), len);
+        net.send(A, B, 1, len);
+        net.settle();
+        net.assert_got(B, recv, 1, len);
+        assert!(net.sights(A, Kind::Rts)[0].bytes.len() < 200, "no payload");
+        assert_eq!(grants(&net, B).len(), pieces, "{len} bytes");
+    }
+}
+
 #[test]
 fn first_bytes_that_find_no_room_are_granted_later() {
     let tight = Plan::with(|_, limits| limits.held_len_max = 32 << 10);

@@ -14,5 +14,6 @@ mod one_by_one;
 mod onesided;
 mod paths;
 mod reliability;
+mod streams;
 mod trains;
 mod turns;

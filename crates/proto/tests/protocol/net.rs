@@ -62,6 +62,8 @@ impl Plan {
 pub(crate) struct Ram {
     buffers: Vec<Option<Vec<u8>>>,
     pub(crate) placed_len: u64,
+    /// Who waits for bytes of a stream: how many he wants, and what he has.
+    pub(crate) readers: HashMap<StreamId, (usize, Vec<u8>)>,
 }
 
 impl Ram {
@@ -104,6 +106,15 @@ impl Memory for Ram {
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
         bytes.iter().fold(crc, |crc, &byte| crc.rotate_left(5) ^ u32::from(byte))
     }
+
+    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
+        let Some((wanted_len, has)) = self.readers.get_mut(&stream) else {
+            return Lending { taken_len: 0, is_waiting: false };
+        };
+        let taken_len = bytes.len().min(*wanted_len - has.len());
+        has.extend_from_slice(&bytes[..taken_len]);
+        Lending { taken_len, is_waiting: has.len() < *wanted_len }
+    }
 }
 
 /// A node: an endpoint, its memory, and what it was told.
@@ -131,6 +142,8 @@ pub(crate) struct Net {
     pub(crate) train_count_max: usize,
     /// Which link of which node may lead to a locator. By default link n to the n-th.
     pub(crate) reach: Option<Reach>,
+    /// The card that all links of a node are over; 0: each has its own.
+    pub(crate) card: u16,
     routes: HashMap<Locator, (usize, u8)>,
     rules: Vec<Rule>,
     flying: BTreeMap<(Instant, u64), Flying>,
@@ -208,6 +221,7 @@ impl Net {
             delay_ns: vec![DELAY_NS; 8],
             train_count_max: 0,
             reach: None,
+            card: 0,
             routes: HashMap::new(),
             rules: vec![],
             flying: BTreeMap::new(),
@@ -322,7 +336,9 @@ impl Net {
                             Some(reach) => reach(node, link, locator),
                         };
                         if let Some(len_max) = len_max {
-                            let _ = ep.add_path(self.now, new.peer, link, locator, len_max);
+                            let card = self.card;
+                            let way = Way { frame_len_max: len_max, card, ..Way::default() };
+                            let _ = ep.add_path(self.now, new.peer, link, locator, &way);
                         }
                     }
                 }
@@ -330,9 +346,8 @@ impl Net {
         }
         while let Some((link, to)) = ep.poll_new_path() {
             let len_max = self.reach.as_ref().and_then(|reach| reach(node, link, &to));
-            if let Some(len_max) = len_max {
-                ep.on_too_long(link, &to, len_max);
-            }
+            let frame_len_max = len_max.unwrap_or(usize::from(u16::MAX));
+            ep.set_way(link, &to, &Way { frame_len_max, card: self.card, ..Way::default() });
         }
     }
 

@@ -304,7 +304,10 @@ fn eight_paths_at_most_and_none_twice() {
     assert_eq!(infos(&mut net, A, B).len(), PATH_COUNT_MAX);
     let (peer, now) = (net.peer(A, B), net.now);
     let (first, last) = (net.nodes[B].locators[0], net.nodes[B].locators[3]);
-    let add = |net: &mut Net, peer, link, to| net.ep(A).add_path(now, peer, link, to, 1472);
+    let add = |net: &mut Net, peer, link, to| {
+        let way = Way { frame_len_max: 1472, ..Way::default() };
+        net.ep(A).add_path(now, peer, link, to, &way)
+    };
     assert_eq!(add(&mut net, peer, 0, &first), Err(PathError::Known));
     assert_eq!(add(&mut net, peer, 2, &last), Err(PathError::TooMany));
     assert_eq!(add(&mut net, peer, 9, &last), Err(PathError::NoLink));
@@ -482,4 +485,59 @@ fn black_hole_on_a_further_path_is_found_before_it_carries_anything() {
     net.send(A, B, 1, 1 << 20);
     net.settle();
     assert_eq!(net.count(A, "frame_len_drops"), 0);
+}
+
+/// Two links over one card.
+fn over_one_card() -> Net {
+    let plan = Plan { more_links: 1, ..Plan::default() };
+    let mut net = Net::of(&[plan.clone(), plan]);
+    net.card = 7;
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    net
+}
+
+#[test]
+fn links_over_one_card_are_not_striped() {
+    let mut net = over_one_card();
+    let recv = net.recv(B, tagged(1), 1 << 20);
+    net.send(A, B, 1, 1 << 20);
+    net.settle();
+    net.assert_got(B, recv, 1, 1 << 20);
+    let shares = [on_link(&net, 0, Kind::Data), on_link(&net, 1, Kind::Data)];
+    assert!(shares[0] > 0 && shares[1] == 0, "{shares:?}");
+    let states = infos(&mut net, A, B).into_iter().map(|info| info.state);
+    let is_aside = |state| matches!(state, PathState::Proven { is_aside: true, .. });
+    assert_eq!(states.map(is_aside).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn data_changes_over_when_its_link_is_cut() {
+    let mut net = over_one_card();
+    let recv = net.recv(B, tagged(1), 2 << 20);
+    net.send(A, B, 1, 2 << 20);
+    net.run_for(3 * RTT_NS);
+    cut(&mut net, 0);
+    net.run_until(|net| net.got(B, recv).is_some());
+    net.assert_got(B, recv, 1, 2 << 20);
+    assert!(on_link(&net, 1, Kind::Data) > 0);
+}
+
+#[test]
+fn idle_path_that_became_quicker_is_noticed() {
+    let mut net = over_one_card();
+    net.delay_ns[1] = DELAY_NS / 4;
+    for _ in 0..5_000 {
+        net.recv(B, tagged(1), 8);
+        net.send(A, B, 1, 8);
+        net.run_for(3 * RTT_NS);
+    }
+    let asked = on_link(&net, 1, Kind::Ping);
+    assert!(asked < 200, "{asked} questions beside 5000 messages");
+    net.log.clear();
+    net.recv(B, tagged(1), 8);
+    net.send(A, B, 1, 8);
+    net.run_for(3 * RTT_NS);
+    assert_eq!((on_link(&net, 0, Kind::Eager), on_link(&net, 1, Kind::Eager)), (0, 1));
 }

@@ -47,6 +47,14 @@ pub mod flag {
 /// What an operation may rely on having happened before it.
 pub mod order {
     pub const SAS: u64 = 1 << 8;
+    pub const RMA_RAR: u64 = 1 << 32;
+    pub const RMA_RAW: u64 = 1 << 33;
+    pub const RMA_WAR: u64 = 1 << 34;
+    pub const RMA_WAW: u64 = 1 << 35;
+    pub const ATOMIC_RAR: u64 = 1 << 36;
+    pub const ATOMIC_RAW: u64 = 1 << 37;
+    pub const ATOMIC_WAR: u64 = 1 << 38;
+    pub const ATOMIC_WAW: u64 = 1 << 39;
 }
 
 /// Memory registration modes.

@@ -18,7 +18,7 @@ impl Oracle {
             }
             Event::Received { .. } => self.on_received(world, node, event),
             Event::Overflowed { .. } => self.on_overflowed(world, node, event),
-            Event::Unlinked { req, user, failure } => {
+            Event::Unlinked { req, user, failure, .. } => {
                 self.on_unlinked(world, node, req, user, failure)
             }
             Event::Joined { peer } => self.on_joined(world, node, peer),

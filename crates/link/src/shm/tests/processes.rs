@@ -59,7 +59,7 @@ impl Drop for Other {
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     if role.contains("filtered") {
-        forbid_reading();
+        forbid_reading().unwrap();
     }
     let mut link = open();
     let hex: String = link.locator().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -75,7 +75,7 @@ fn role() {
             for frame in arrived.whole(0) {
                 match frame {
                     b"die" => std::process::abort(),
-                    b"filter" => forbid_reading(),
+                    b"filter" => forbid_reading().unwrap(),
                     b"stream" => stream = Some((arrived.from, 0)),
                     b"hi" => {}
                     [b'm', b'e', b'e', b't', other @ ..] => {
@@ -219,6 +219,21 @@ fn reading_that_is_forbidden_later_costs_one_train() {
     assert_eq!(counter(&link, "trains_out"), 2);
     let echoed = frames(&mut link, stream.count);
     assert!((0..stream.count).all(|n| echoed[n].1 == stream.frame(n)));
+}
+
+/// The number of a process that has ended may be given to another, which does not have the token.
+#[test]
+fn a_number_that_another_process_has_now_is_not_read_from() {
+    let (mut link, other) = (open(), Other::start("plain"));
+    fetch(&mut link, &other);
+    link.inputs[0].pid = std::process::id() as libc::pid_t;
+    send_all(&mut link, &burst_of(other.locator, [&b"stream"[..]]), &mut Table::default());
+    let until = Instant::now() + PATIENCE;
+    while counter(&link, "trains_lost") == 0 {
+        assert!(Instant::now() < until);
+        let arrived = link.receive(None, &mut Table::default()).unwrap();
+        assert!(arrived == 0 || counter(&link, "trains_lost") > 0, "something was read");
+    }
 }
 
 /// Rings of ours in this process's memory.

@@ -1,0 +1,285 @@
+//! The baton: who drives, the application's threads or the helper. Only words that both sides read and write; the threads
+//! that act on them are in `helper`.
+//!
+//! ```text
+//!            a post, or a thread leaves with requests pending          nobody has driven for a moment
+//!   Away ────────────────────────────────────────────────▶ Near ────────────────────────────────────▶ Driving
+//!    ▲  looks every 1 to 20 ms                              │ ▲ looks every 40 to 100 µs               │
+//!    └──────────── quiet for a while ───────────────────────┘ └──── a thread waits (knock) ──────────────┘
+//!
+//!   Absent: no helper, or one that was told to pause; comes and goes with the placement
+//! ```
+//!
+//! While application threads come and go the helper must not sit on the links: every frame would wake it, beside the thread
+//! that waits for that frame. So it stands aside and looks from time to time; only if nobody waits, and nobody drove for a
+//! moment ([`GRACE_NS`]), does it take over, and then it sleeps on the links like anybody who waits.
+//!
+//! **Ticks.** Where the helper shares a core with the thread that drives, a look costs that thread some microseconds: one every
+//! 50 µs took a third of a stream's bandwidth. But a program that computes between its calls wants to be relieved at once. So
+//! ticks are short, and grow while each finds somebody at work; they are short again when one found nobody, or when a
+//! thread that had waited long leaves with requests pending.
+//!
+//! **Orderings.** All are `SeqCst` where each side writes its own word and then reads the other's: with less both could miss
+//! what the other just wrote, and nobody would drive. `tests::all_orders` tries them all (loom, which knows no total order
+//! of such accesses but of fences: there one stands between the two, see `between`).
+
+#[cfg(all(loom, test))]
+use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+#[cfg(not(all(loom, test)))]
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use std::time::Duration;
+
+use packhorse_proto::Instant;
+
+const AWAY: u8 = 0;
+const NEAR: u8 = 1;
+const DRIVING: u8 = 2;
+const ABSENT: u8 = 3;
+
+/// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe.
+const AWAY_TICK_MIN: Duration = Duration::from_millis(1);
+const AWAY_TICK_MAX: Duration = Duration::from_millis(20);
+/// Who drove so short ago will come again.
+const GRACE_NS: u64 = 15_000;
+/// With the time to wake up it takes over within 50 µs.
+const NEAR_TICK_MIN: Duration = Duration::from_micros(40);
+const NEAR_TICK_MAX: Duration = Duration::from_micros(100);
+/// So many ticks in a row that found somebody at work are short.
+const SHORT_TICK_COUNT: u32 = 4;
+/// Near without a reason for so long, it goes away.
+const NEAR_FOR: Duration = Duration::from_millis(5);
+
+/// What the helper and the application's threads know of each other.
+#[derive(Debug)]
+pub(crate) struct Baton {
+    mode: AtomicU8,
+    /// Application threads that wait, and so drive.
+    driver_count: AtomicU32,
+    /// When one of them drove last, on the engine's clock.
+    driven_at_ns: AtomicU64,
+    /// Requests were posted, or left pending, since the helper looked.
+    is_armed: AtomicBool,
+    /// Somebody left after long: ticks are to be short.
+    is_urgent: AtomicBool,
+}
+
+/// What the caller has to do for the helper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Errand {
+    /// Nothing.
+    None,
+    /// It looks away: unpark it.
+    Unpark,
+    /// It sleeps on the links: knock.
+    Knock,
+}
+
+impl Default for Baton {
+    fn default() -> Self {
+        Self {
+            mode: AtomicU8::new(ABSENT),
+            driver_count: AtomicU32::new(0),
+            driven_at_ns: AtomicU64::new(0),
+            is_armed: AtomicBool::new(false),
+            is_urgent: AtomicBool::new(false),
+        }
+    }
+}
+
+/// What the application's threads say.
+impl Baton {
+    /// A thread begins to wait.
+    pub(crate) fn on_enter(&self) -> Errand {
+        self.driver_count.fetch_add(1, Ordering::SeqCst);
+        between();
+        self.take_over()
+    }
+
+    /// It has what it waited for. `was_long`: waking the helper costs little beside its wait.
+    pub(crate) fn on_exit(&self, now: Instant, is_pending: bool, was_long: bool) -> Errand {
+        // Relaxed: of the moment it is not much that counts.
+        self.driven_at_ns.store(now.0, Ordering::Relaxed);
+        self.driver_count.fetch_sub(1, Ordering::SeqCst);
+        if is_pending && was_long && self.mode.load(Ordering::Relaxed) == NEAR {
+            self.is_armed.store(true, Ordering::SeqCst);
+            self.is_urgent.store(true, Ordering::SeqCst);
+            return Errand::Unpark;
+        }
+        self.on_pending(is_pending)
+    }
+
+    /// A thread made a turn, one of many it makes.
+    pub(crate) fn on_turn(&self, now: Instant, is_pending: bool) -> Errand {
+        self.driven_at_ns.store(now.0, Ordering::Relaxed);
+        match self.take_over() {
+            Errand::None => self.on_pending(is_pending),
+            knock => knock, // the helper looks around on its own then
+        }
+    }
+
+    /// A thread leaves, after a post or a turn; or a future waits. Costs a load, if it was said since the last look.
+    #[inline]
+    pub(crate) fn on_pending(&self, is_pending: bool) -> Errand {
+        // A stale `true` is one the helper's swap is about to find: it looks around after that.
+        if !is_pending || self.is_armed.load(Ordering::Relaxed) {
+            return Errand::None;
+        }
+        // A swap, as the helper's is: of those one finds what the other left.
+        self.is_armed.swap(true, Ordering::SeqCst);
+        between();
+        if self.mode.load(Ordering::SeqCst) == AWAY { Errand::Unpark } else { Errand::None }
+    }
+
+    /// The helper must not be woken by what others wait for.
+    fn take_over(&self) -> Errand {
+        if self.mode.load(Ordering::SeqCst) != DRIVING {
+            return Errand::None;
+        }
+        // Only from `DRIVING`: a helper that was told to pause meanwhile stays so.
+        let is_ours =
+            self.mode.compare_exchange(DRIVING, NEAR, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if is_ours { Errand::Knock } else { Errand::None }
+    }
+
+    /// Whether the helper looks every few tens of microseconds.
+    #[inline]
+    pub(crate) fn is_near(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) == NEAR
+    }
+
+    /// Whether the helper drives.
+    #[inline]
+    pub(crate) fn is_driving(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) == DRIVING
+    }
+
+    /// Whether there is a helper that does its work.
+    pub(crate) fn is_present(&self) -> bool {
+        self.mode.load(Ordering::SeqCst) != ABSENT
+    }
+
+    /// The helper is to begin, or to go on.
+    pub(crate) fn resume(&self) -> Errand {
+        self.is_armed.store(true, Ordering::SeqCst);
+        match self.mode.compare_exchange(ABSENT, NEAR, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => Errand::Unpark,
+            Err(_) => Errand::None,
+        }
+    }
+
+    /// The helper is to do nothing until it is resumed.
+    pub(crate) fn pause(&self) -> Errand {
+        match self.mode.swap(ABSENT, Ordering::SeqCst) {
+            DRIVING => Errand::Knock,
+            _ => Errand::None,
+        }
+    }
+}
+
+/// What the helper remembers from look to look.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// Near without a reason since so long.
+    quiet: Duration,
+    /// Ticks in a row that found somebody at work.
+    busy_count: u32,
+    away_tick: Duration,
+}
+
+/// What a look of the helper leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Nobody drives: it does.
+    Drive,
+    /// Look again after this.
+    Aside(Duration),
+    /// There is nothing to do until somebody resumes it.
+    Pause,
+}
+
+/// What the helper does.
+impl Baton {
+    pub(crate) fn look(&self, now: Instant, notes: &mut Notes) -> Look {
+        if !self.is_present() {
+            return Look::Pause;
+        }
+        if self.is_urgent.load(Ordering::Relaxed) && self.is_urgent.swap(false, Ordering::SeqCst) {
+            notes.busy_count = 0;
+        }
+        let driven_at = Instant(self.driven_at_ns.load(Ordering::Relaxed));
+        let is_driven = now - driven_at < GRACE_NS || self.driver_count.load(Ordering::SeqCst) > 0;
+        if is_driven {
+            return self.stand_aside(notes);
+        }
+        notes.busy_count = 0;
+        Look::Drive
+    }
+
+    /// Somebody else drives. How long to look away.
+    fn stand_aside(&self, notes: &mut Notes) -> Look {
+        let tick = near_tick(notes.busy_count);
+        notes.busy_count = notes.busy_count.saturating_add(1);
+        if self.is_armed.swap(false, Ordering::SeqCst) {
+            notes.quiet = Duration::ZERO;
+        } else {
+            notes.quiet = notes.quiet.saturating_add(tick);
+        }
+        if notes.quiet < NEAR_FOR {
+            notes.away_tick = AWAY_TICK_MIN;
+            self.go(NEAR);
+            return Look::Aside(tick);
+        }
+        let pause = notes.away_tick.max(AWAY_TICK_MIN);
+        notes.away_tick = (pause * 2).min(AWAY_TICK_MAX);
+        notes.busy_count = 0;
+        self.go(AWAY);
+        between();
+        // Armed between the swap above and this store: whoever did saw no reason to wake us.
+        let is_armed = self.is_armed.load(Ordering::SeqCst);
+        Look::Aside(if is_armed { Duration::ZERO } else { pause })
+    }
+
+    /// The helper means to drive: true if nobody else has come. Whoever enters before the mode is set cannot knock, and is
+    /// seen here; whoever enters after it will.
+    pub(crate) fn begin_driving(&self) -> bool {
+        self.go(DRIVING);
+        between();
+        if self.driver_count.load(Ordering::SeqCst) == 0 {
+            return self.is_driving();
+        }
+        self.stop_driving();
+        false
+    }
+
+    pub(crate) fn stop_driving(&self) {
+        self.go(NEAR);
+    }
+
+    /// The helper changes its mode, unless it was told to pause.
+    fn go(&self, to: u8) {
+        let mut from = self.mode.load(Ordering::SeqCst);
+        while from != ABSENT && from != to {
+            match self.mode.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return,
+                Err(now) => from = now,
+            }
+        }
+    }
+}
+
+/// Between one's own word and the other's. The accesses around it are ordered by themselves; loom must be told.
+#[inline]
+fn between() {
+    #[cfg(all(loom, test))]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
+fn near_tick(busy_count: u32) -> Duration {
+    let doublings = busy_count.saturating_sub(SHORT_TICK_COUNT - 1).min(8);
+    (NEAR_TICK_MIN * (1 << doublings)).min(NEAR_TICK_MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! Streams of an engine: who sends them, who extracts them, who is lent a frame.
+//!
+//! The protocol keeps what arrives (`proto::streams`); here it meets threads. One thread at a time extracts. The turn it makes
+//! itself lends frames to its readers, under the lock; all other turns hold what arrives, up to each sender's credit.
+
+use std::any::Any;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use packhorse_link::loan;
+use packhorse_proto::{
+    Lending, OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId, StreamInfo,
+};
+
+use crate::engine::{Engine, Inner};
+
+/// Who is lent bytes of streams straight from a frame. Called under the engine's lock: it must not call the engine.
+pub trait Lender: Any + Send {
+    /// Bytes of a stream whose reader waits for them.
+    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending;
+}
+
+/// A lender, for the time of a turn.
+pub(crate) struct Loans {
+    lender: Box<dyn Lender>,
+    budget: Budget,
+}
+
+/// What an extraction may handle, and has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Budget {
+    len_max: u64,
+    handled_len: u64,
+}
+
+impl Budget {
+    fn is_spent(&self) -> bool {
+        self.handled_len >= self.len_max
+    }
+}
+
+impl Loans {
+    pub(crate) fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
+        if self.budget.is_spent() {
+            return Lending { taken_len: 0, is_waiting: false };
+        }
+        let lending = self.lender.lend(stream, bytes);
+        self.budget.handled_len += lending.taken_len as u64;
+        lending
+    }
+}
+
+/// Who waits for streams.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    /// Of the extraction that is under way.
+    budget: Budget,
+    /// Woken when credit comes.
+    senders: Vec<Waker>,
+    /// Woken when there is something to extract.
+    extractors: Vec<Waker>,
+}
+
+/// What reading a stream came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamRead {
+    /// All that was wanted.
+    Whole,
+    /// The stream ended first.
+    End,
+    /// More will come.
+    Wait,
+    /// More is here, but not for this extraction.
+    Enough,
+    /// The stream ended too early.
+    Broken(StreamBreak),
+    /// There is no such stream.
+    Void,
+}
+
+impl Inner {
+    /// Wakes who waits for streams or for credit.
+    #[inline]
+    pub(crate) fn settle_streams(&mut self) {
+        if self.core.endpoint().take_credit_news() {
+            self.has_news = true;
+            self.wakers.append(&mut self.streams.senders);
+        }
+        if self.core.rules().has_ready_stream() {
+            self.has_news |= self.sleeper_count > 0;
+            self.wakers.append(&mut self.streams.extractors);
+        }
+    }
+}
+
+impl Engine {
+    /// Begins a stream to a handler of a peer.
+    pub fn begin_stream(&self, peer: PeerId, handler: u16) -> Result<OutStreamId, StreamError> {
+        self.lock().core.endpoint().begin_stream(peer, handler)
+    }
+
+    /// Sends a piece, as far as credit and pool go: how many bytes were taken.
+    pub fn write_stream(
+        &self,
+        peer: PeerId,
+        id: OutStreamId,
+        piece: &[u8],
+    ) -> Result<usize, StreamError> {
+        let mut inner = self.lock();
+        let (now, may_wait) = self.send_time(&inner, peer);
+        let taken_len = inner.core.endpoint().write_stream(now, id, piece)?;
+        self.after_post(inner, now, may_wait);
+        Ok(taken_len)
+    }
+
+    /// Sends a piece; drives until all of it is taken, or the time is over: how many bytes were taken.
+    pub fn write_stream_all(
+        &self,
+        peer: PeerId,
+        id: OutStreamId,
+        piece: &[u8],
+        longest: Option<Duration>,
+    ) -> Result<usize, StreamError> {
+        let mut taken_len = self.write_stream(peer, id, piece)?;
+        if taken_len == piece.len() {
+            return Ok(taken_len);
+        }
+        let result = self.drive_until(longest, |inner| {
+            let now = self.now();
+            match inner.core.endpoint().write_stream(now, id, &piece[taken_len..]) {
+                Ok(more_len) => {
+                    taken_len += more_len;
+                    (taken_len == piece.len()).then_some(Ok(()))
+                }
+                Err(error) => Some(Err(error)),
+            }
+        });
+        let inner = self.lock();
+        self.after_post(inner, self.now(), false);
+        result.unwrap_or(Ok(())).map(|()| taken_len)
+    }
+
+    /// For futures: sends what is left of a piece behind `taken_len`.
+    pub fn poll_write_stream(
+        &self,
+        peer: PeerId,
+        id: OutStreamId,
+        piece: &[u8],
+        taken_len: &mut usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), StreamError>> {
+        if loan::must_wait() {
+            return Poll::Pending;
+        }
+        let mut inner = self.lock();
+        let (now, may_wait) = self.send_time(&inner, peer);
+        match inner.core.endpoint().write_stream(now, id, &piece[*taken_len..]) {
+            Ok(more_len) => *taken_len += more_len,
+            Err(error) => return Poll::Ready(Err(error)),
+        }
+        let is_all = *taken_len == piece.len();
+        if !is_all {
+            inner.streams.senders.push(context.waker().clone());
+        }
+        self.after_post(inner, now, may_wait);
+        if is_all { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    /// Lets what was given to a stream so far leave. False: there is no credit now.
+    pub fn flush_stream(&self, id: OutStreamId) -> Result<bool, StreamError> {
+        let mut inner = self.lock();
+        let now = self.now();
+        let is_flushed = inner.core.endpoint().flush_stream(now, id)?;
+        self.after_post(inner, now, false);
+        Ok(is_flushed)
+    }
+
+    /// Ends a stream, well or not. Never waits.
+    pub fn end_stream(
+        &self,
+        peer: PeerId,
+        id: OutStreamId,
+        is_good: bool,
+    ) -> Result<(), StreamError> {
+        let mut inner = self.lock();
+        let (now, may_wait) = self.send_time(&inner, peer);
+        let endpoint = inner.core.endpoint();
+        let result =
+            if is_good { endpoint.end_stream(now, id) } else { endpoint.give_up_stream(now, id) };
+        self.after_post(inner, now, may_wait);
+        result
+    }
+
+    /// Drives until all streams that were ended have left. False: not within this time.
+    pub fn drain_streams(&self, longest: Duration) -> bool {
+        let is_drained =
+            |inner: &mut Inner| (inner.core.rules().waiting_stream_count() == 0).then_some(());
+        self.drive_until(Some(longest), is_drained).is_some()
+    }
+
+    /// An extraction of so many bytes begins.
+    pub fn begin_extraction(&self, len_max: u64) {
+        self.lock().streams.budget = Budget { len_max, handled_len: 0 };
+    }
+
+    /// The extraction is over: how many bytes it handled.
+    pub fn end_extraction(&self) -> u64 {
+        std::mem::take(&mut self.lock().streams.budget).handled_len
+    }
+
+    /// One turn of an extraction: frames that arrive are lent to readers that wait.
+    pub fn extract_turn(&self, lender: Box<dyn Lender>) -> (Box<dyn Lender>, usize) {
+        let now = self.now();
+        let mut inner = self.lock();
+        let budget = inner.streams.budget;
+        inner.core.loans = Some(Loans { lender, budget });
+        let work = inner.turn(now);
+        let Loans { lender, budget } = inner.core.loans.take().expect("put there above");
+        inner.streams.budget = budget;
+        let is_pending = inner.is_expecting();
+        self.release(inner);
+        self.run_errand(self.helper.baton.on_turn(now, is_pending));
+        (lender, work)
+    }
+
+    /// A stream with news, if the extraction may handle more.
+    pub fn next_ready_stream(&self) -> Option<(StreamId, StreamInfo)> {
+        let mut inner = self.lock();
+        if inner.streams.budget.is_spent() {
+            return None;
+        }
+        inner.core.endpoint().poll_ready_stream()
+    }
+
+    /// Reads what is here of a stream, up to `wanted_len` bytes, within the extraction. What is read goes to `take`, piece by
+    /// piece; how many bytes, and how it goes on.
+    pub fn read_stream(
+        &self,
+        id: StreamId,
+        wanted_len: usize,
+        mut take: impl FnMut(&[u8]),
+    ) -> (usize, StreamRead) {
+        let mut inner = self.lock();
+        let now = inner.core.turned_at();
+        let mut read_len = 0;
+        let state = loop {
+            let Inner { core, streams, .. } = &mut *inner;
+            if read_len == wanted_len {
+                break StreamRead::Whole;
+            }
+            match core.endpoint().stream_front(now, id) {
+                StreamFront::Bytes { bytes, is_fresh } => {
+                    if is_fresh && streams.budget.is_spent() {
+                        core.endpoint().defer_stream(id);
+                        break StreamRead::Enough;
+                    }
+                    if is_fresh {
+                        streams.budget.handled_len += bytes.len() as u64;
+                    }
+                    let len = bytes.len().min(wanted_len - read_len);
+                    take(&bytes[..len]);
+                    core.endpoint().consume_stream(now, id, len);
+                    read_len += len;
+                }
+                StreamFront::Empty => {
+                    core.endpoint().await_stream(id);
+                    break StreamRead::Wait;
+                }
+                StreamFront::End => break StreamRead::End,
+                StreamFront::Broken(why) => break StreamRead::Broken(why),
+                StreamFront::Void => break StreamRead::Void,
+            }
+        };
+        if inner.core.has_output() {
+            self.after_post(inner, self.now(), false); // credit leaves at once: its sender may wait for it
+        }
+        (read_len, state)
+    }
+
+    /// Nobody wants the rest of a stream.
+    pub fn close_stream(&self, id: StreamId) {
+        let mut inner = self.lock();
+        let now = self.now();
+        inner.core.endpoint().close_stream(now, id);
+        self.after_post(inner, now, false);
+    }
+
+    /// Shows a stream again at the next extraction.
+    pub fn defer_stream(&self, id: StreamId) {
+        self.lock().core.endpoint().defer_stream(id);
+    }
+
+    /// Drives until there is something to extract, or `or` says so, or the time is over.
+    pub fn wait_extractable(&self, longest: Option<Duration>, or: impl Fn() -> bool) -> bool {
+        let is_ready =
+            |inner: &mut Inner| (inner.core.rules().has_ready_stream() || or()).then_some(());
+        self.drive_until(longest, is_ready).is_some()
+    }
+
+    /// For futures: whether there is something to extract; if not, a waker is left behind.
+    pub fn poll_extractable(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.lock();
+        if !inner.core.rules().has_ready_stream() {
+            inner.turn(self.now());
+        }
+        let is_ready = inner.core.rules().has_ready_stream();
+        if !is_ready {
+            inner.streams.extractors.push(context.waker().clone());
+        }
+        self.release(inner);
+        self.run_errand(self.helper.baton.on_pending(true));
+        if is_ready { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Ends the sleep of a thread in `wait_extractable`.
+    pub fn knock(&self) {
+        self.doze.knock();
+    }
+
+    /// Streams that arrive and are not closed, chunks that are held.
+    pub fn stream_counts(&self) -> (u32, u32) {
+        self.lock().core.rules().stream_counts()
+    }
+}

@@ -1,0 +1,171 @@
+//! A packet link that costs next to nothing until somebody can be reached by it.
+//!
+//! Who opens links on every card without being asked should not take a megabyte of memory for each. So there is a socket,
+//! and a locator that others can be told; what frames arrive in is made when the first peer on another host is known to
+//! speak raw Ethernet too. What such a peer has sent before is lost: it asks again.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use super::config::{PacketConfig, PacketError};
+use super::opening::{self, Prepared};
+use super::{Packet, from_locator, to_locator};
+use crate::mem::Table;
+use crate::sys::interfaces::macs;
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+
+/// A packet link that opens when it is needed.
+#[derive(Debug)]
+pub struct OnDemand {
+    state: State,
+    about: About,
+    locator: Locator,
+    index: u32,
+    remark: Option<String>,
+}
+
+#[derive(Debug)]
+enum State {
+    Closed(Prepared),
+    /// Large, and moved once.
+    Open(Box<Packet>),
+    /// It could not be opened when it was needed.
+    Broken,
+}
+
+impl OnDemand {
+    /// Prepares a link. Needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// As for [`Packet::open`].
+    pub fn prepare(config: &PacketConfig) -> Result<Self, PacketError> {
+        let prepared = opening::prepare(config)?;
+        let frame_len_max = opening::frame_len_of(prepared.facts.mtu);
+        Ok(Self {
+            about: super::about(frame_len_max, !prepared.fits_ring(), prepared.backlog_len()),
+            locator: to_locator(&prepared.own),
+            index: prepared.facts.index as u32,
+            state: State::Closed(prepared),
+            remark: None,
+        })
+    }
+
+    /// Whether it has been needed.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    #[cold]
+    fn open(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Broken) {
+            State::Closed(prepared) => match prepared.finish().and_then(Packet::new) {
+                Ok(packet) => State::Open(Box::new(packet)),
+                Err(error) => {
+                    self.remark = Some(format!("raw Ethernet is not used after all: {error}"));
+                    State::Broken
+                }
+            },
+            known => known,
+        };
+    }
+
+    #[inline]
+    fn packet(&mut self) -> Option<&mut Packet> {
+        match &mut self.state {
+            State::Open(packet) => Some(packet),
+            State::Closed(_) | State::Broken => None,
+        }
+    }
+}
+
+impl Link<Table> for OnDemand {
+    fn about(&self) -> &About {
+        match &self.state {
+            State::Open(packet) => packet.about(),
+            State::Closed(_) | State::Broken => &self.about,
+        }
+    }
+
+    fn locator(&self) -> Locator {
+        match &self.state {
+            State::Open(packet) => packet.locator(),
+            State::Closed(_) | State::Broken => self.locator,
+        }
+    }
+
+    /// Opens it for the first peer on another host. By raw Ethernet a host does not reach itself, whatever its cards.
+    fn may_reach(&mut self, to: &Locator) -> bool {
+        let Some(place) = from_locator(to) else { return false };
+        if macs().contains(&place.mac) {
+            return false;
+        }
+        self.open();
+        self.packet().is_some_and(|packet| packet.may_reach(to))
+    }
+
+    fn frame_len_to(&mut self, to: &Locator) -> usize {
+        let len = self.about.frame_len_max;
+        self.packet().map_or(len, |packet| packet.frame_len_to(to))
+    }
+
+    fn card_to(&mut self, to: &Locator) -> u32 {
+        let index = self.index;
+        self.packet().map_or(index, |packet| packet.card_to(to))
+    }
+
+    /// What nobody can receive is lost.
+    #[inline]
+    fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
+        match self.packet() {
+            Some(packet) => packet.send(burst, first, memory),
+            None => Ok(burst.len() - first),
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
+        self.packet().map_or(Ok(0), |packet| packet.receive(landing, memory))
+    }
+
+    #[inline]
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        match &self.state {
+            State::Open(packet) => packet.arrived(index),
+            State::Closed(_) | State::Broken => {
+                unreachable!("nothing arrives where nothing is open")
+            }
+        }
+    }
+
+    fn lift(&mut self, index: usize, first: usize, memory: &mut Table) {
+        if let Some(packet) = self.packet() {
+            packet.lift(index, first, memory);
+        }
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.packet().and_then(Link::poll_notice)
+    }
+
+    fn poll_remark(&mut self) -> Option<String> {
+        self.remark.take().or_else(|| self.packet().and_then(Link::poll_remark))
+    }
+
+    fn arm(&mut self) -> bool {
+        self.packet().is_none_or(Link::arm)
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::Closed(prepared) => Some(prepared.socket.as_fd()),
+            State::Open(packet) => packet.wake_fd(),
+            State::Broken => None,
+        }
+    }
+
+    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
+        if let State::Open(packet) = &self.state {
+            packet.each_counter(show);
+        }
+    }
+}

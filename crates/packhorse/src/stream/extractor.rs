@@ -1,0 +1,333 @@
+//! Runs handlers: the only place where they are polled.
+//!
+//! ```text
+//!   run:   streams with news ──▶ start or poll its handler          the engine is not locked: handlers may call it
+//!   turn:  a frame arrives ────▶ lend ──▶ poll, frame in hand       locked: only the waiting `receive` goes on, the rest waits
+//!   run:   those that got what they wanted, and other news
+//! ```
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use packhorse_engine::{Engine, Lender};
+use packhorse_link::loan;
+use packhorse_proto::{Lending, StreamId, StreamInfo};
+
+use super::handlers::Pool;
+use super::reader::Stream;
+use super::{Common, Extracted, HandlerPanic, lock};
+use crate::endpoint::Peer;
+
+/// Handlers that something else than their stream has woken.
+pub(super) struct Woken {
+    engine: Arc<Engine>,
+    streams: Mutex<Vec<StreamId>>,
+    /// A thread sleeps until there are some.
+    is_waited_for: AtomicBool,
+}
+
+impl Woken {
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, streams: Mutex::default(), is_waited_for: AtomicBool::new(false) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.streams).is_empty()
+    }
+
+    pub(super) fn set_waited_for(&self, is_waited_for: bool) {
+        self.is_waited_for.store(is_waited_for, Ordering::SeqCst);
+    }
+}
+
+/// Wakes one handler after the other: those that use the same place in `Extractor::live`.
+struct HandlerWaker {
+    stream: AtomicU64,
+    is_woken: AtomicBool,
+    woken: Arc<Woken>,
+}
+
+impl Wake for HandlerWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
+            let stream = StreamId(self.stream.load(Ordering::Acquire));
+            lock(&self.woken.streams).push(stream);
+            if self.woken.is_waited_for.load(Ordering::SeqCst) {
+                self.woken.engine.knock();
+            }
+        }
+    }
+}
+
+/// A handler under way.
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    stream: StreamId,
+    sender: Peer,
+    handler: u16,
+    /// Which of `Extractor::pools`.
+    pool: u32,
+    /// Its place there.
+    slot: u32,
+    /// It came to its end while a frame was lent; what is left is done when the engine is not locked.
+    is_over: bool,
+}
+
+/// A place for a handler, found by its stream's place in the protocol.
+struct Place {
+    live: Option<Live>,
+    waker: Waker,
+    state: Arc<HandlerWaker>,
+}
+
+/// All handlers of an endpoint.
+pub(super) struct Extractor {
+    engine: Arc<Engine>,
+    woken: Arc<Woken>,
+    /// By number of the handler: its newest pool.
+    newest: Vec<Option<u32>>,
+    /// `None` while it is used.
+    pools: Vec<Option<Box<dyn Pool>>>,
+    places: Vec<Place>,
+    live_count: usize,
+    /// Messages that wait for a handler to end.
+    unstarted: VecDeque<(StreamId, StreamInfo)>,
+    /// Handlers to poll because of what was lent.
+    again: Vec<StreamId>,
+    /// Spare room for `Woken::streams`.
+    awake: Vec<StreamId>,
+    /// Panics under a loan, for `Common::on_panic`.
+    panics: Vec<HandlerPanic>,
+}
+
+impl Extractor {
+    pub(super) fn new(engine: Arc<Engine>, woken: &Arc<Woken>) -> Self {
+        Self {
+            engine,
+            woken: Arc::clone(woken),
+            newest: Vec::new(),
+            pools: Vec::new(),
+            places: Vec::new(),
+            live_count: 0,
+            unstarted: VecDeque::new(),
+            again: Vec::new(),
+            awake: Vec::new(),
+            panics: Vec::new(),
+        }
+    }
+
+    /// The handler with this number is another from now on.
+    pub(super) fn set_pool(&mut self, number: u16, pool: Box<dyn Pool>) {
+        let index = usize::from(number);
+        if self.newest.len() <= index {
+            self.newest.resize(index + 1, None);
+        }
+        // The old one may have messages under way; if not, its place is free.
+        let old = self.newest[index].map(|old| old as usize);
+        match old.filter(|&old| self.pools[old].as_ref().is_some_and(|pool| pool.is_empty())) {
+            Some(old) => self.pools[old] = Some(pool),
+            None => {
+                self.pools.push(Some(pool));
+                self.newest[index] = Some(self.pools.len() as u32 - 1);
+            }
+        }
+    }
+
+    /// One turn of the engine, with frames lent to handlers that wait.
+    pub(super) fn turn(self: Box<Self>, engine: &Engine) -> Box<Self> {
+        let (lender, _) = engine.extract_turn(self);
+        let lender: Box<dyn Any> = lender;
+        lender.downcast().expect("the engine gives back what it was given")
+    }
+
+    /// Runs handlers until nothing is left, or the extraction may handle no more.
+    pub(super) fn run(&mut self, common: &Common, extracted: &mut Extracted) {
+        loop {
+            for panic in self.panics.drain(..) {
+                common.on_panic(panic);
+            }
+            while let Some(stream) = self.again.pop() {
+                self.poll(stream, common, extracted);
+            }
+            let is_idle = !self.run_woken(common, extracted);
+            let next = match self.unstarted.front() {
+                Some(_) if self.may_start(common) => self.unstarted.pop_front(),
+                _ => self.engine.next_ready_stream(),
+            };
+            match next {
+                Some((stream, info)) => self.on_news(stream, info, common, extracted),
+                None if is_idle && self.again.is_empty() => break,
+                None => {}
+            }
+        }
+    }
+
+    fn may_start(&self, common: &Common) -> bool {
+        self.live_count < common.handler_count_max.load(Ordering::Relaxed)
+    }
+
+    /// Polls those that were woken by now; those that wake themselves meanwhile wait for the next extraction.
+    fn run_woken(&mut self, common: &Common, extracted: &mut Extracted) -> bool {
+        let mut awake = std::mem::take(&mut self.awake);
+        std::mem::swap(&mut *lock(&self.woken.streams), &mut awake);
+        let mut has_run = false;
+        for stream in awake.drain(..) {
+            if let Some(place) = self.place_of(stream) {
+                place.state.is_woken.store(false, Ordering::Release);
+                let before = extracted.ended;
+                self.poll(stream, common, extracted);
+                has_run |= extracted.ended > before;
+            }
+        }
+        self.awake = awake;
+        has_run
+    }
+
+    fn place_of(&mut self, stream: StreamId) -> Option<&mut Place> {
+        let place = self.places.get_mut(stream.0 as u32 as usize)?;
+        place.live.is_some_and(|live| live.stream == stream).then_some(place)
+    }
+
+    fn on_news(
+        &mut self,
+        stream: StreamId,
+        info: StreamInfo,
+        common: &Common,
+        extracted: &mut Extracted,
+    ) {
+        if self.place_of(stream).is_some() {
+            self.poll(stream, common, extracted);
+        } else if self.may_start(common) {
+            self.start(stream, info, common, extracted);
+        } else if !self.unstarted.iter().any(|&(other, _)| other == stream) {
+            self.unstarted.push_back((stream, info));
+        }
+    }
+
+    fn start(
+        &mut self,
+        stream: StreamId,
+        info: StreamInfo,
+        common: &Common,
+        extracted: &mut Extracted,
+    ) {
+        common.take_registered(self); // a handler may have registered another
+        let StreamInfo { source, handler } = info;
+        let Some(pool) = self.newest.get(usize::from(handler)).copied().flatten() else {
+            common.count_unhandled();
+            self.engine.close_stream(stream);
+            return;
+        };
+        let sender = Peer { id: source };
+        let reader = Stream::new(Arc::clone(&self.engine), stream, sender);
+        let Some(futures) = &mut self.pools[pool as usize] else { return };
+        let slot = match catch_unwind(AssertUnwindSafe(|| futures.start(sender, reader))) {
+            Ok(slot) => slot,
+            Err(panic) => {
+                common.on_panic(HandlerPanic { sender, handler, what: what_of(&*panic) });
+                self.engine.close_stream(stream);
+                return;
+            }
+        };
+        extracted.started += 1;
+        self.live_count += 1;
+        let live = Live { stream, sender, handler, pool, slot, is_over: false };
+        self.put(live);
+        self.poll(stream, common, extracted);
+    }
+
+    fn put(&mut self, live: Live) {
+        let index = live.stream.0 as u32 as usize;
+        while self.places.len() <= index {
+            let state = Arc::new(HandlerWaker {
+                stream: AtomicU64::new(0),
+                is_woken: AtomicBool::new(false),
+                woken: Arc::clone(&self.woken),
+            });
+            self.places.push(Place { live: None, waker: Waker::from(Arc::clone(&state)), state });
+        }
+        let place = &mut self.places[index];
+        place.state.stream.store(live.stream.0, Ordering::Release);
+        place.state.is_woken.store(false, Ordering::Release);
+        place.live = Some(live);
+    }
+
+    fn poll(&mut self, stream: StreamId, common: &Common, extracted: &mut Extracted) {
+        let Some(live) = self.place_of(stream).and_then(|place| place.live) else { return };
+        let is_over = live.is_over
+            || match self.poll_future(live) {
+                Ok(poll) => poll.is_ready(),
+                Err(panic) => {
+                    common.on_panic(panic);
+                    true
+                }
+            };
+        if is_over {
+            self.end(live, common);
+            extracted.ended += 1;
+        }
+    }
+
+    fn poll_future(&mut self, live: Live) -> Result<Poll<()>, HandlerPanic> {
+        let waker = &self.places[live.stream.0 as u32 as usize].waker;
+        let mut context = Context::from_waker(waker);
+        let pool = self.pools[live.pool as usize].as_mut().expect("in use");
+        let polled = catch_unwind(AssertUnwindSafe(|| pool.poll(live.slot, &mut context)));
+        polled.map_err(|panic| {
+            let Live { sender, handler, .. } = live;
+            HandlerPanic { sender, handler, what: what_of(&*panic) }
+        })
+    }
+
+    /// The handler is over: what it owns goes, and what it left of its message.
+    fn end(&mut self, live: Live, common: &Common) {
+        let Live { stream, sender, handler, pool, slot, .. } = live;
+        self.places[stream.0 as u32 as usize].live = None;
+        self.live_count -= 1;
+        let pool = self.pools[pool as usize].as_mut().expect("in use");
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| pool.end(slot))) {
+            common.on_panic(HandlerPanic { sender, handler, what: what_of(&*panic) });
+        }
+        self.engine.close_stream(stream);
+    }
+}
+
+impl Lender for Extractor {
+    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
+        let live = self.place_of(stream).and_then(|place| place.live);
+        let Some(live) = live.filter(|live| !live.is_over) else {
+            return Lending { taken_len: 0, is_waiting: false };
+        };
+        let mut is_over = false;
+        let mut panic = None;
+        let repaid = loan::lend(stream.0, bytes, || match self.poll_future(live) {
+            Ok(poll) => is_over = poll.is_ready(),
+            Err(what) => {
+                is_over = true;
+                panic = Some(what);
+            }
+        });
+        self.panics.extend(panic);
+        if is_over && let Some(Place { live: Some(live), .. }) = self.place_of(stream) {
+            live.is_over = true;
+        }
+        if is_over || repaid.wants_poll {
+            self.again.push(stream);
+        }
+        Lending { taken_len: repaid.taken_len, is_waiting: repaid.is_waiting && !is_over }
+    }
+}
+
+/// What a panic said.
+fn what_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panicked".into())
+}

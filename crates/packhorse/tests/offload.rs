@@ -1,0 +1,280 @@
+//! What goes on while the application computes: messages match, move and complete; and nothing of the helper's shows.
+
+use std::time::{Duration, Instant};
+
+use packhorse::queue::Queue;
+use packhorse::{Builder, Endpoint, HelperCpus, Peer, Placement, Wanted};
+
+fn pair(placement: Placement, link: &str) -> (Endpoint, Endpoint, Peer) {
+    let open = || {
+        let builder = Builder::plain().bind([127, 0, 0, 1]).placement(placement).links(link);
+        builder.linger(Duration::from_millis(200)).open().unwrap()
+    };
+    let (a, b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    (a, b, to_b)
+}
+
+fn count(endpoint: &Endpoint, name: &str) -> u64 {
+    endpoint.counters().iter().find(|(known, _)| known == name).unwrap().1
+}
+
+/// Computes, and does nothing else: no call of ours, none of the system's (the clock is read from memory).
+fn compute(time: Duration) -> u64 {
+    let (start, mut number) = (Instant::now(), 1_u64);
+    while start.elapsed() < time {
+        for step in 0..10_000 {
+            number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005) + step);
+        }
+    }
+    number
+}
+
+/// What the system says of a thread: how often it gave up its core by itself, and where it is.
+struct Watched {
+    folder: std::path::PathBuf,
+}
+
+impl Watched {
+    fn this() -> Self {
+        Self {
+            folder: std::fs::read_link("/proc/thread-self")
+                .map(|it| std::path::Path::new("/proc").join(it))
+                .unwrap(),
+        }
+    }
+
+    fn sleeps(&self) -> u64 {
+        let status = std::fs::read_to_string(self.folder.join("status")).unwrap();
+        let line =
+            status.lines().find(|line| line.starts_with("voluntary_ctxt_switches:")).unwrap();
+        line.split_whitespace().last().unwrap().parse().unwrap()
+    }
+
+    /// `running`, or the number of the call it is in.
+    fn call(&self) -> String {
+        std::fs::read_to_string(self.folder.join("syscall")).unwrap_or_else(|_| "running".into())
+    }
+}
+
+/// Computes in rounds, with no call between, until the queue has something: how long the last round was, and what it was
+/// that ended. One side of a message that both sides compute through.
+fn compute_until_told(
+    endpoint: &Endpoint,
+    queue: &mut Queue,
+) -> (Duration, packhorse::queue::Ended) {
+    let started = endpoint.clock();
+    for _ in 0..40 {
+        compute(Duration::from_millis(100));
+        if let Some(ended) = queue.poll() {
+            assert!(ended.at >= started, "stamped before it was begun");
+            return (endpoint.clock(), ended);
+        }
+    }
+    panic!("not complete after four seconds of computing");
+}
+
+#[test]
+fn sixteen_megabytes_arrive_while_both_sides_compute_and_call_nothing() {
+    const LEN: usize = 16 << 20;
+    for link in ["udp", "shm"] {
+        let (a, b, to_b) = pair(Placement::Thread, link);
+        // Contact is made before.
+        let coming = b.recv(Wanted::tag(1), vec![0; 1]);
+        a.send(to_b, 1, vec![1]).wait().unwrap();
+        coming.wait().unwrap();
+        let (mut sends, mut recvs) = (a.queue(8), b.queue(8));
+        let turns = [&a, &b].map(|it| count(it, "turns") - count(it, "turns_of_helper"));
+        let bytes: Vec<u8> = (0..LEN).map(|at| (at * 7 + at / 4096) as u8).collect();
+        let (sent, received) = std::thread::scope(|threads| {
+            let receiver = threads.spawn(|| {
+                recvs.recv(Wanted::tag(2), vec![0; LEN], 2).unwrap();
+                compute_until_told(&b, &mut recvs)
+            });
+            sends.send(to_b, 2, bytes.clone(), 1).unwrap();
+            (compute_until_told(&a, &mut sends), receiver.join().unwrap())
+        });
+        for (until, ended) in [&sent, &received] {
+            ended.result.as_ref().unwrap();
+            assert!(ended.at < *until, "it ended at {:?}, computing until {until:?}", ended.at);
+        }
+        let buffer: Vec<u8> = recvs.buffer(&received.1).unwrap();
+        assert!(buffer == bytes, "{link}: the bytes differ");
+        let turns_after = [&a, &b].map(|it| count(it, "turns") - count(it, "turns_of_helper"));
+        assert_eq!(turns, turns_after, "{link}: only helpers turned");
+    }
+}
+
+#[test]
+fn a_computing_thread_makes_no_system_call_while_its_message_moves() {
+    let (a, b, to_b) = pair(Placement::Thread, "udp");
+    let mut queue = a.queue(8);
+    let coming = b.recv(Wanted::tag(1), vec![0; 8 << 20]);
+    queue.send(to_b, 1, vec![1; 8 << 20], 1).unwrap();
+    std::thread::scope(|threads| {
+        let (say, hear) = std::sync::mpsc::channel();
+        let computing = threads.spawn(move || {
+            let this = Watched::this();
+            say.send(Watched { folder: this.folder.clone() }).unwrap();
+            drop(say);
+            compute(Duration::from_millis(20)); // what came before this is over
+            let before = this.sleeps();
+            compute(Duration::from_millis(400));
+            assert_eq!(this.sleeps(), before, "it slept while it computed");
+        });
+        let watched = hear.recv().unwrap();
+        let start = Instant::now();
+        std::thread::sleep(Duration::from_millis(30));
+        let mut looks = 0;
+        while start.elapsed() < Duration::from_millis(350) {
+            let call = watched.call();
+            assert!(call.starts_with("running"), "in a call: {call}");
+            looks += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(looks > 10, "{looks} looks");
+        computing.join().unwrap();
+    });
+    assert!(queue.poll().is_some_and(|ended| ended.result.is_ok()), "and it has moved");
+    coming.wait().unwrap();
+}
+
+#[test]
+fn a_helper_relieves_a_program_that_stops_asking() {
+    let (a, b, to_b) = pair(Placement::Thread, "udp");
+    let mut queue = b.queue(8);
+    let mut delays = Vec::new();
+    for round in 0..40 {
+        queue.recv(Wanted::tag(round), vec![0; 8], round).unwrap();
+        // The program drives for a moment: the helper stands aside.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(300) {
+            assert!(queue.test().is_none());
+        }
+        let left = b.clock();
+        a.send_copy(to_b, round, &[1; 8]).unwrap();
+        compute(Duration::from_millis(2));
+        let ended = loop {
+            match queue.poll() {
+                Some(ended) => break ended,
+                None => _ = compute(Duration::from_millis(1)),
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "nobody drives");
+        };
+        ended.result.unwrap();
+        delays.push(ended.at.saturating_sub(left));
+    }
+    delays.sort_unstable();
+    println!("from leaving to completion by the helper: median {:?}, all {delays:?}", delays[20]);
+    // On a machine of its own tens of microseconds; whatever else runs here, not a tick of the helper that is away.
+    assert!(delays[10] < Duration::from_millis(1), "a quarter within a millisecond: {delays:?}");
+}
+
+#[test]
+fn the_placement_can_be_changed_while_messages_move() {
+    let (a, b, to_b) = pair(Placement::Inline, "udp");
+    let mut queue = b.queue(8);
+    queue.recv(Wanted::tag(1), vec![0; 8], 1).unwrap();
+    a.set_placement(Placement::Thread).unwrap();
+    a.send_copy(to_b, 1, &[1; 8]).unwrap();
+    compute(Duration::from_millis(100));
+    assert!(queue.is_empty(), "nobody turns it");
+    b.set_placement(Placement::Thread).unwrap();
+    assert_eq!(b.placement(), Placement::Thread);
+    let start = Instant::now();
+    while queue.is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(20), "the helper does not turn it");
+    }
+    assert!(queue.poll().unwrap().result.is_ok());
+    for round in 0..20 {
+        queue.recv(Wanted::tag(2), vec![0; 100_000], round).unwrap();
+        let going = a.send(to_b, 2, vec![2; 100_000]);
+        b.set_placement([Placement::Inline, Placement::Thread][round as usize % 2]).unwrap();
+        let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+        assert!(ended.result.is_ok());
+        // Its sender has to be told, by a turn of the other side.
+        b.set_placement(Placement::Thread).unwrap();
+        going.wait().unwrap();
+    }
+    b.set_placement(Placement::Inline).unwrap();
+    compute(Duration::from_millis(50));
+    let turns = count(&b, "turns_of_helper");
+    compute(Duration::from_millis(100));
+    assert_eq!(count(&b, "turns_of_helper"), turns, "a helper that pauses does nothing");
+}
+
+/// The helper of the endpoint that was opened last: what the system says of its thread.
+fn helper_status(before: &[std::ffi::OsString]) -> String {
+    let new = tasks().into_iter().filter(|task| !before.contains(task));
+    let folders = new.map(|task| std::path::Path::new("/proc/self/task").join(task));
+    let statuses = folders.filter_map(|it| std::fs::read_to_string(it.join("status")).ok());
+    let mut helpers = statuses.filter(|it| it.starts_with("Name:\tpackhorse\n"));
+    helpers.next().expect("a thread called packhorse")
+}
+
+fn tasks() -> Vec<std::ffi::OsString> {
+    std::fs::read_dir("/proc/self/task").unwrap().map(|it| it.unwrap().file_name()).collect()
+}
+
+fn field(status: &str, name: &str) -> String {
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().last().unwrap().to_owned()
+}
+
+#[test]
+fn the_helper_takes_no_signals_and_is_not_bound_as_its_opener_is() {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let all = sched_getaffinity(None).unwrap();
+    let first = (0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).unwrap();
+    let mut one = CpuSet::new();
+    one.set(first);
+    let this = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let free = field(&this(), "Cpus_allowed_list:");
+    let open = |cpus: HelperCpus| {
+        let before = tasks();
+        let endpoint = Builder::plain().bind([127, 0, 0, 1]).helper_cpus(cpus).open().unwrap();
+        std::thread::sleep(Duration::from_millis(50)); // it names and binds itself
+        (helper_status(&before), endpoint)
+    };
+    sched_setaffinity(None, &one).unwrap();
+    let (status, _endpoint) = open(HelperCpus::All);
+    assert_eq!(field(&status, "Cpus_allowed_list:"), free, "as the process was");
+    assert!(field(&status, "SigBlk:").starts_with("fffffff"), "{status}");
+    assert!(!field(&this(), "SigBlk:").starts_with("fffffff"), "the opener takes signals");
+    let (status, _endpoint) = open(HelperCpus::Inherit);
+    assert_eq!(field(&status, "Cpus_allowed_list:"), first.to_string());
+    let (status, _endpoint) = open(HelperCpus::Only(vec![first]));
+    assert_eq!(field(&status, "Cpus_allowed_list:"), first.to_string());
+}
+
+#[test]
+fn a_message_leaves_at_once_and_a_burst_leaves_together() {
+    // Alone: it is there without another call of its sender.
+    let (a, b, to_b) = pair(Placement::Inline, "udp");
+    let coming = b.recv(Wanted::tag(0), vec![0; 8]);
+    let contact = a.send(to_b, 0, vec![0; 8]);
+    std::thread::scope(|threads| {
+        threads.spawn(|| coming.wait().unwrap());
+        contact.wait().unwrap();
+    });
+    let coming = b.recv(Wanted::tag(1), vec![0; 8]);
+    a.send_copy(to_b, 1, &[1; 8]).unwrap();
+    coming.wait().unwrap(); // and nobody turned the sender since
+    // A burst, posted while something is on its way: in far fewer frames than messages, and again without another call.
+    let (a, b, to_b) = pair(Placement::Thread, "udp");
+    const COUNT: u64 = 400;
+    let mut best = u64::MAX;
+    for round in 0..10 {
+        let mut coming: Vec<_> = (0..COUNT).map(|_| b.recv(Wanted::tag(2), vec![0; 8])).collect();
+        if round == 0 {
+            a.send(to_b, 3, vec![0; 8]).wait().unwrap(); // contact
+        }
+        let before = count(&a, "frames_out");
+        for _ in 0..COUNT {
+            a.send_copy(to_b, 2, &[2; 8]).unwrap();
+        }
+        coming.drain(..).for_each(|it| _ = it.wait().unwrap());
+        best = best.min(count(&a, "frames_out") - before);
+    }
+    assert!(best < COUNT / 4, "{best} frames for {COUNT} messages");
+}

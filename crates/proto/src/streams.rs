@@ -1,0 +1,664 @@
+//! Streams: messages that arrive piece by piece (Fast Messages 2.x), at their receiver.
+//!
+//! PROTOCOL §12. A stream travels as *chunks*: eager messages of the space [`Space::STREAMS`], each at most a frame, so order,
+//! repair and budgets are those of any message. What is added here: which stream a chunk belongs to, the credit of each sender,
+//! and lending.
+//!
+//! ```text
+//!   chunk in its turn ──▶ its stream waits, nothing held before it ──▶ Memory::lend ──▶ straight to who waits
+//!                    └──▶ otherwise held ──▶ ready ──▶ stream_front, consume_stream ──▶ credit for its sender
+//! ```
+//!
+//! What is held of one sender never exceeds the credit it was told (and one chunk): a stream nobody reads stops its own
+//! sender and nobody else. How chunks leave is in `streams_out`.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+
+use crate::api::GoneReason;
+use crate::arrival::{Stage, Verdict, held_len};
+use crate::content::Content;
+use crate::endpoint::Endpoint;
+use crate::peer::Seeded;
+use crate::ring::Ring;
+use crate::slab::{NONE, Slab};
+use crate::streams_out::Outbound;
+use crate::types::{Instant, Lending, Memory, PeerId, StreamId, Tag};
+use crate::wire::{Class, DONE_CANCELLED, MessageHead};
+
+/// What a chunk costs its sender beside its bytes: also empty ones are bounded.
+pub(crate) const CHUNK_COST: u64 = 64;
+/// What a sender may send before it was told anything.
+pub(crate) const CREDIT_AT_FIRST: u64 = 64 << 10;
+
+const BEGIN: u8 = 0x01;
+const END: u8 = 0x02;
+const BROKEN: u8 = 0x04;
+
+/// The match bits of a chunk (PROTOCOL §12.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkTag {
+    /// Which stream of its sender.
+    pub(crate) number: u32,
+    /// Who is to receive it.
+    pub(crate) handler: u16,
+    pub(crate) is_begin: bool,
+    pub(crate) is_end: bool,
+    /// The sender gave up in the middle.
+    pub(crate) is_broken: bool,
+}
+
+impl ChunkTag {
+    pub(crate) fn encode(self) -> Tag {
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        let flags =
+            flag(self.is_begin, BEGIN) | flag(self.is_end, END) | flag(self.is_broken, BROKEN);
+        Tag(u64::from(self.number) | u64::from(self.handler) << 32 | u64::from(flags) << 48)
+    }
+
+    fn decode(tag: Tag) -> Self {
+        let flags = (tag.0 >> 48) as u8;
+        Self {
+            number: tag.0 as u32,
+            handler: (tag.0 >> 32) as u16,
+            is_begin: flags & BEGIN != 0,
+            is_end: flags & END != 0,
+            is_broken: flags & BROKEN != 0,
+        }
+    }
+}
+
+/// Why a stream ended before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamBreak {
+    /// Its sender gave it up.
+    GivenUp,
+    /// Its sender is gone; without a reason: it said goodbye.
+    Gone(Option<GoneReason>),
+}
+
+/// What is next in a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub enum StreamFront<'a> {
+    /// These bytes; more may be behind them.
+    Bytes {
+        /// What is left of the first chunk.
+        bytes: &'a [u8],
+        /// None of it was consumed yet.
+        is_fresh: bool,
+    },
+    /// Nothing yet.
+    Empty,
+    /// The end.
+    End,
+    /// It ended too early.
+    Broken(StreamBreak),
+    /// There is no such stream (any more).
+    Void,
+}
+
+/// Who sent a stream, and to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamInfo {
+    /// From whom.
+    pub source: PeerId,
+    /// The handler it is for.
+    pub handler: u16,
+}
+
+/// How a stream goes on behind what is held of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finish {
+    Open,
+    Ended,
+    Broken(StreamBreak),
+}
+
+/// A stream that arrives.
+#[derive(Debug)]
+struct Inbound {
+    row: u32,
+    /// The association it came with: credit of another is not given back for it.
+    association: u64,
+    number: u32,
+    handler: u16,
+    finish: Finish,
+    /// Chunks held, in order.
+    first: u32,
+    last: u32,
+    /// In `Streams::ready`.
+    is_ready: bool,
+    /// Somebody waits for bytes: those that come may be lent.
+    is_waiting: bool,
+    /// Nobody wants the rest.
+    is_closed: bool,
+    /// In `Streams::by_number`.
+    is_mapped: bool,
+}
+
+/// A chunk that is held.
+#[derive(Debug)]
+struct Chunk {
+    /// Its bytes in the pool, or NONE while it is an arrival.
+    hold: u32,
+    /// The arrival while fragments are missing or were until now, or NONE.
+    arrival: u32,
+    arrival_serial: u32,
+    /// So many bytes were consumed.
+    from: u32,
+    /// What its sender is given back when it is over.
+    cost: u32,
+    next: u32,
+}
+
+/// Streams with one peer.
+#[derive(Debug)]
+pub(crate) struct PeerStreams {
+    /// Costs of chunks sent, and how far that may go.
+    pub(crate) sent_cost: u64,
+    pub(crate) limit: u64,
+    /// Costs of chunks consumed here, and how far the peer was told it may go.
+    consumed_cost: u64,
+    told_limit: u64,
+    /// A StreamCredit waits to be written.
+    is_telling: bool,
+    pub(crate) next_number: u32,
+    /// Outbound streams that have not shown themselves, in the order they were begun.
+    pub(crate) unbegun: VecDeque<u32>,
+    /// Outbound streams that are over here and wait for credit.
+    pub(crate) waiting: Ring<u32>,
+}
+
+impl PeerStreams {
+    fn new() -> Self {
+        Self {
+            sent_cost: 0,
+            limit: CREDIT_AT_FIRST,
+            consumed_cost: 0,
+            told_limit: CREDIT_AT_FIRST,
+            is_telling: false,
+            next_number: 0,
+            unbegun: VecDeque::new(),
+            waiting: Ring::new(),
+        }
+    }
+}
+
+/// All streams of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    inbound: Slab<Inbound>,
+    by_number: HashMap<u64, u32, Seeded>,
+    chunks: Slab<Chunk>,
+    /// Streams with news for whoever reads them.
+    ready: Ring<u64>,
+    /// By row; as long as the last row that ever had a stream.
+    pub(crate) peers: Vec<PeerStreams>,
+    pub(crate) outbound: Slab<Outbound>,
+    /// Credit came, or an association ended: who waits to send should look again.
+    pub(crate) has_credit_news: bool,
+}
+
+impl Streams {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            inbound: Slab::default(),
+            by_number: HashMap::with_hasher(Seeded(seed)),
+            chunks: Slab::default(),
+            ready: Ring::new(),
+            peers: Vec::new(),
+            outbound: Slab::default(),
+            has_credit_news: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn peer(&mut self, row: u32) -> &mut PeerStreams {
+        let index = row as usize;
+        if self.peers.len() <= index {
+            self.peers.resize_with(index + 1, PeerStreams::new);
+        }
+        &mut self.peers[index]
+    }
+
+    fn find(&self, row: u32, number: u32) -> Option<u32> {
+        self.by_number.get(&stream_key(row, number)).copied()
+    }
+
+    fn begin(&mut self, row: u32, association: u64, tag: ChunkTag, is_over: bool) -> u32 {
+        self.peer(row); // so that its end is looked after
+        let slot = self.inbound.insert(Inbound {
+            row,
+            association,
+            number: tag.number,
+            handler: tag.handler,
+            finish: Finish::Open,
+            first: NONE,
+            last: NONE,
+            is_ready: false,
+            is_waiting: false,
+            is_closed: false,
+            is_mapped: !is_over,
+        });
+        if !is_over {
+            self.by_number.insert(stream_key(row, tag.number), slot);
+        }
+        slot
+    }
+
+    fn unmap(&mut self, slot: u32) {
+        let this = &mut self.inbound[slot];
+        if core::mem::replace(&mut this.is_mapped, false) {
+            self.by_number.remove(&stream_key(this.row, this.number));
+        }
+    }
+
+    fn make_ready(&mut self, slot: u32) {
+        let this = &mut self.inbound[slot];
+        if !this.is_ready && !this.is_closed {
+            this.is_ready = true;
+            self.ready.push_back(self.inbound.key(slot));
+        }
+    }
+
+    /// The stream goes on no further than what is held of it.
+    fn finish(&mut self, slot: u32, finish: Finish) {
+        if self.inbound[slot].finish == Finish::Open {
+            self.inbound[slot].finish = finish;
+        }
+        self.unmap(slot);
+        if self.inbound[slot].is_closed {
+            self.inbound.remove(slot);
+        }
+    }
+
+    fn push(&mut self, slot: u32, chunk: Chunk) {
+        let index = self.chunks.insert(chunk);
+        let this = &mut self.inbound[slot];
+        match core::mem::replace(&mut this.last, index) {
+            NONE => this.first = index,
+            last => self.chunks[last].next = index,
+        }
+        self.make_ready(slot);
+    }
+}
+
+fn stream_key(row: u32, number: u32) -> u64 {
+    u64::from(row) << 32 | u64::from(number)
+}
+
+fn finish_of(tag: ChunkTag) -> Option<Finish> {
+    if tag.is_broken {
+        Some(Finish::Broken(StreamBreak::GivenUp))
+    } else {
+        tag.is_end.then_some(Finish::Ended)
+    }
+}
+
+impl Endpoint {
+    /// A chunk whose turn it is, or the first fragment of one.
+    pub(crate) fn on_chunk(
+        &mut self,
+        now: Instant,
+        row: u32,
+        number: u64,
+        head: &MessageHead,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> Verdict {
+        let tag = ChunkTag::decode(head.tag);
+        let known = self.streams.find(row, tag.number);
+        if head.class == Class::Rts {
+            self.notify_done(row, head.message, DONE_CANCELLED); // no honest sender announces a chunk
+        } else if let Some(slot) = known.filter(|_| !tag.is_begin) {
+            if !self.take_chunk(now, slot, tag, head, body, memory) {
+                self.refuse(now, row, number, held_len(head));
+                return Verdict::Refused;
+            }
+        } else if known.is_none() && tag.is_begin {
+            if !self.has_room_for(head.total as usize) {
+                self.refuse(now, row, number, held_len(head));
+                return Verdict::Refused;
+            }
+            let is_over = head.class == Class::Eager && finish_of(tag).is_some();
+            let slot = self.streams.begin(row, self.rows[row].local_id, tag, is_over);
+            self.hold_chunk(now, slot, tag, head, body, 0);
+            self.streams.make_ready(slot);
+        } else {
+            // Of a stream that is over, or never was: nobody will read it, so its sender has its credit back.
+            self.give_credit(row, chunk_cost(head.total));
+        }
+        self.count_turn(row);
+        if self.rows[row].arrival_count > 0 {
+            self.follow_turn(now, row, memory);
+        }
+        Verdict::Accepted
+    }
+
+    /// A further chunk of a stream: lent, held or dropped. False: there is no room.
+    fn take_chunk(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        tag: ChunkTag,
+        head: &MessageHead,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> bool {
+        let row = self.streams.inbound[slot].row;
+        if self.streams.inbound[slot].is_closed {
+            self.give_credit(row, chunk_cost(head.total));
+            if let Some(finish) = finish_of(tag) {
+                self.streams.finish(slot, finish);
+            }
+            return true;
+        }
+        // Whoever is lent the bytes may leave some: there must be room for these before he sees any.
+        if !self.has_room_for(head.total as usize) {
+            return false;
+        }
+        let this = &self.streams.inbound[slot];
+        let may_lend = this.is_waiting && this.first == NONE && head.class == Class::Eager;
+        let mut taken_len = 0;
+        if may_lend && !body.is_empty() {
+            let stream = StreamId(self.streams.inbound.key(slot));
+            let lending: Lending = memory.lend(stream, body);
+            taken_len = lending.taken_len.min(body.len());
+            self.streams.inbound[slot].is_waiting = lending.is_waiting;
+            self.counters.stream_bytes_lent += taken_len as u64;
+        }
+        self.hold_chunk(now, slot, tag, head, body, taken_len);
+        true
+    }
+
+    /// Holds what is left of a chunk behind `taken_len`, and notes how the stream goes on. There is room.
+    fn hold_chunk(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        tag: ChunkTag,
+        head: &MessageHead,
+        body: &[u8],
+        taken_len: usize,
+    ) {
+        let row = self.streams.inbound[slot].row;
+        let cost = chunk_cost(head.total);
+        if head.class == Class::Fragment {
+            let arrival = self.hold(now, row, head, body, Stage::Streamed).expect("there is room");
+            if self.arrivals[arrival].progress != NONE {
+                self.map(arrival);
+            }
+            self.push_arrival(slot, arrival, cost);
+        } else if taken_len < body.len() {
+            let rest = &body[taken_len..];
+            let hold = self.held.try_reserve(rest.len()).expect("there is room");
+            self.held.bytes_mut(hold).copy_from_slice(rest);
+            self.counters.stream_bytes_held += rest.len() as u64;
+            self.charge_chunk();
+            let (arrival, arrival_serial, from, cost) = (NONE, 0, 0, cost as u32);
+            let chunk = Chunk { hold, arrival, arrival_serial, from, cost, next: NONE };
+            self.streams.push(slot, chunk);
+        } else {
+            self.give_credit(row, cost);
+        }
+        if let Some(finish) = finish_of(tag) {
+            self.streams.finish(slot, finish);
+            self.streams.make_ready(slot);
+        }
+    }
+
+    /// A chunk that came ahead of its turn: now it is its turn.
+    pub(crate) fn on_chunk_turn(&mut self, now: Instant, arrival: u32) {
+        let this = &mut self.arrivals[arrival];
+        let (row, cost, tag) = (this.row, chunk_cost(this.total), ChunkTag::decode(this.tag));
+        this.stage = Stage::Streamed;
+        let known = self.streams.find(row, tag.number);
+        let slot = match known {
+            Some(slot) if !tag.is_begin && !self.streams.inbound[slot].is_closed => slot,
+            None if tag.is_begin => self.streams.begin(row, self.rows[row].local_id, tag, false),
+            _ => {
+                self.end_arrival(now, arrival);
+                self.give_credit(row, cost);
+                if let (Some(slot), Some(finish)) = (known, finish_of(tag)) {
+                    self.streams.finish(slot, finish);
+                }
+                return;
+            }
+        };
+        if self.arrivals[arrival].progress == NONE {
+            self.unmap(arrival);
+        }
+        self.push_arrival(slot, arrival, cost);
+        if let Some(finish) = finish_of(tag) {
+            self.streams.finish(slot, finish);
+        }
+    }
+
+    /// A chunk that is an arrival, whole or not, takes its place in its stream.
+    fn push_arrival(&mut self, slot: u32, arrival: u32, cost: u64) {
+        let arrival_serial = self.arrivals.serial(arrival);
+        // Chunks have no immediate: there the arrival remembers whose it is.
+        self.arrivals[arrival].immediate = self.streams.inbound.key(slot);
+        let (hold, from, cost) = (NONE, 0, cost as u32);
+        self.streams.push(slot, Chunk { hold, arrival, arrival_serial, from, cost, next: NONE });
+    }
+
+    /// The last fragment of a chunk came.
+    pub(crate) fn on_chunk_whole(&mut self, arrival: u32) {
+        // Which stream it belongs to was noted when it had its turn.
+        if let Some(slot) = self.streams.inbound.lookup(self.arrivals[arrival].immediate) {
+            self.streams.make_ready(slot);
+        }
+    }
+
+    fn has_room_for(&self, len: usize) -> bool {
+        self.has_envelope()
+            && crate::pool::BytePool::cost_of(len).is_some_and(|cost| cost <= self.held.free_len())
+    }
+
+    fn charge_chunk(&mut self) {
+        self.envelope_count += 1;
+        self.counters.envelope_count_peak =
+            self.counters.envelope_count_peak.max(u64::from(self.envelope_count));
+        self.counters.held_len_peak = self.held.peak_len();
+    }
+
+    /// So much of a sender's credit is free again. It is told when a quarter is.
+    fn give_credit(&mut self, row: u32, cost: u64) {
+        let window = self.limits.stream_len_max;
+        let peer = self.streams.peer(row);
+        peer.consumed_cost += cost;
+        let limit = peer.consumed_cost + window;
+        if limit >= peer.told_limit + window / 4 && !peer.is_telling {
+            peer.is_telling = true;
+            self.notify(row, Content::StreamCredit);
+        }
+    }
+
+    /// What to tell a sender of chunks now.
+    pub(crate) fn tell_stream_limit(&mut self, row: u32) -> Option<u64> {
+        let window = self.limits.stream_len_max;
+        let peer = self.streams.peers.get_mut(row as usize)?;
+        peer.is_telling = false;
+        peer.told_limit = peer.told_limit.max(peer.consumed_cost + window);
+        Some(peer.told_limit)
+    }
+
+    /// A stream with news: it is new, or more of it is here, or it ended. Each is shown once, until there are more news.
+    pub fn poll_ready_stream(&mut self) -> Option<(StreamId, StreamInfo)> {
+        while let Some(key) = self.streams.ready.pop_front() {
+            if let Some(slot) = self.streams.inbound.lookup(key) {
+                let this = &mut self.streams.inbound[slot];
+                this.is_ready = false;
+                if !this.is_closed {
+                    let info = StreamInfo { source: PeerId(this.row), handler: this.handler };
+                    return Some((StreamId(key), info));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether `poll_ready_stream` may have something to show.
+    #[inline]
+    pub fn has_ready_stream(&self) -> bool {
+        self.streams.ready.front().is_some()
+    }
+
+    /// Shows a stream again at the next `poll_ready_stream`: its reader stopped before he had all.
+    pub fn defer_stream(&mut self, id: StreamId) {
+        if let Some(slot) = self.streams.inbound.lookup(id.0) {
+            self.streams.make_ready(slot);
+        }
+    }
+
+    /// What is next in a stream.
+    pub fn stream_front(&mut self, now: Instant, id: StreamId) -> StreamFront<'_> {
+        let Some(slot) = self.streams.inbound.lookup(id.0) else { return StreamFront::Void };
+        if self.streams.inbound[slot].first != NONE {
+            self.adopt_front(now, slot);
+        }
+        let this = &self.streams.inbound[slot];
+        if let Some(chunk) = self.streams.chunks.get(this.first) {
+            if chunk.arrival != NONE {
+                return StreamFront::Empty; // fragments of it are missing
+            }
+            let bytes = &self.held.bytes(chunk.hold)[chunk.from as usize..];
+            return StreamFront::Bytes { bytes, is_fresh: chunk.from == 0 };
+        }
+        match this.finish {
+            Finish::Open => StreamFront::Empty,
+            Finish::Ended => StreamFront::End,
+            Finish::Broken(why) => StreamFront::Broken(why),
+        }
+    }
+
+    /// The first chunk, if it came in fragments and is whole now, becomes an ordinary one.
+    fn adopt_front(&mut self, now: Instant, slot: u32) {
+        let index = self.streams.inbound[slot].first;
+        let chunk = &self.streams.chunks[index];
+        let (arrival, serial) = (chunk.arrival, chunk.arrival_serial);
+        if arrival == NONE {
+            return;
+        }
+        if !self.arrivals.holds(arrival, serial) {
+            // It vanished with its association, and what came behind it has no place.
+            self.drop_chunks(now, slot);
+            let gone = Finish::Broken(StreamBreak::Gone(None));
+            if !matches!(self.streams.inbound[slot].finish, Finish::Broken(_)) {
+                self.streams.inbound[slot].finish = gone;
+            }
+        } else if self.arrivals[arrival].progress == NONE {
+            let hold = core::mem::replace(&mut self.arrivals[arrival].hold, NONE);
+            self.remove_arrival(arrival);
+            self.charge_chunk();
+            let chunk = &mut self.streams.chunks[index];
+            (chunk.hold, chunk.arrival) = (hold, NONE);
+            let len = if hold == NONE { 0 } else { self.held.bytes(hold).len() };
+            self.counters.stream_bytes_held += len as u64;
+            if len == 0 {
+                self.consume_stream(now, StreamId(self.streams.inbound.key(slot)), 0);
+            }
+        }
+    }
+
+    /// So many of the bytes `stream_front` showed were read.
+    pub fn consume_stream(&mut self, now: Instant, id: StreamId, len: usize) {
+        let Some(slot) = self.streams.inbound.lookup(id.0) else { return };
+        let index = self.streams.inbound[slot].first;
+        let Some(chunk) = self.streams.chunks.get_mut(index) else { return };
+        if chunk.arrival != NONE {
+            return;
+        }
+        chunk.from += len as u32;
+        if chunk.hold == NONE || chunk.from as usize >= self.held.bytes(chunk.hold).len() {
+            self.drop_front(now, slot);
+        }
+    }
+
+    fn drop_front(&mut self, now: Instant, slot: u32) {
+        let this = &mut self.streams.inbound[slot];
+        let (row, association) = (this.row, this.association);
+        let chunk = self.streams.chunks.remove(this.first);
+        this.first = chunk.next;
+        if chunk.next == NONE {
+            this.last = NONE;
+        }
+        if chunk.arrival == NONE {
+            self.envelope_count -= 1;
+            if chunk.hold != NONE {
+                self.held.release(chunk.hold);
+            }
+        } else if self.arrivals.holds(chunk.arrival, chunk.arrival_serial) {
+            self.end_arrival(now, chunk.arrival);
+        }
+        if self.rows[row].local_id == association {
+            self.give_credit(row, u64::from(chunk.cost));
+        }
+        self.recall_rows(now);
+    }
+
+    fn drop_chunks(&mut self, now: Instant, slot: u32) {
+        while self.streams.inbound[slot].first != NONE {
+            self.drop_front(now, slot);
+        }
+    }
+
+    /// Whoever reads this stream waits for more: what comes next is lent (`Memory::lend`), if somebody can be lent to.
+    pub fn await_stream(&mut self, id: StreamId) {
+        if let Some(slot) = self.streams.inbound.lookup(id.0) {
+            self.streams.inbound[slot].is_waiting = true;
+        }
+    }
+
+    /// Nobody wants the rest of this stream. What is held and what still comes is dropped, and its sender may go on.
+    pub fn close_stream(&mut self, now: Instant, id: StreamId) {
+        let Some(slot) = self.streams.inbound.lookup(id.0) else { return };
+        self.drop_chunks(now, slot);
+        let this = &mut self.streams.inbound[slot];
+        if this.finish == Finish::Open {
+            this.is_closed = true;
+            this.is_waiting = false;
+        } else {
+            self.streams.inbound.remove(slot);
+        }
+    }
+
+    /// The association with a peer ended: what is whole stays readable, nothing follows it.
+    pub(crate) fn end_streams(&mut self, row: u32, reason: Option<GoneReason>) {
+        if self.streams.peers.len() <= row as usize {
+            return;
+        }
+        let of_row =
+            |(slot, this): (u32, &Inbound)| (this.row == row && this.is_mapped).then_some(slot);
+        let open: Vec<u32> = self.streams.inbound.iter().filter_map(of_row).collect();
+        for slot in open {
+            self.streams.make_ready(slot);
+            self.streams.finish(slot, Finish::Broken(StreamBreak::Gone(reason)));
+        }
+        self.end_outbound(row);
+        let peer = &mut self.streams.peers[row as usize];
+        let (next_number, unbegun) = (peer.next_number, core::mem::take(&mut peer.unbegun));
+        *peer = PeerStreams { next_number, unbegun, ..PeerStreams::new() };
+        self.streams.has_credit_news = true;
+    }
+
+    /// A peer is forgotten, and what was begun for it.
+    pub(crate) fn forget_streams(&mut self, row: u32) {
+        if let Some(peer) = self.streams.peers.get_mut(row as usize) {
+            *peer = PeerStreams::new();
+            self.drop_outbound(row);
+        }
+    }
+
+    /// Streams that arrive and are not closed, chunks that are held.
+    pub fn stream_counts(&self) -> (u32, u32) {
+        (self.streams.inbound.len(), self.streams.chunks.len())
+    }
+}
+
+/// What a chunk of this length costs (PROTOCOL §12.3).
+pub(crate) fn chunk_cost(len: u64) -> u64 {
+    len + CHUNK_COST
+}

@@ -1,0 +1,332 @@
+//! Streams at their sender: pieces fill chunks, chunks leave as they are full.
+//!
+//! PROTOCOL §12.2, §12.3. A piece is copied once, into the resend pool, behind the piece before it. A full chunk leaves when
+//! something follows it and the peer has credit to give; the last one leaves with the end, which never has to wait: it is
+//! posted by itself when credit comes.
+
+use alloc::vec::Vec;
+
+use crate::api::{Payload, SendSpec};
+use crate::endpoint::Endpoint;
+use crate::limits::FRAME_LEN_FLOOR;
+use crate::peer::Phase;
+use crate::slab::NONE;
+use crate::streams::{ChunkTag, chunk_cost};
+use crate::types::{Instant, OutStreamId, PeerId, Space};
+use crate::wire;
+
+/// The longest chunk, however long frames are: several fit the credit.
+const CHUNK_LEN_MAX: usize = 16 << 10;
+/// Room an introduction may take of a frame until the peer has joined.
+const INTRODUCTION_LEN: usize = 320;
+
+/// Why a stream cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamError {
+    /// The endpoint is closing.
+    Closing,
+    /// No such peer.
+    UnknownPeer,
+    /// The association it was begun in is over: the peer is gone, or lives anew.
+    Gone,
+    /// It was ended before.
+    Ended,
+}
+
+/// How an outbound stream is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Open,
+    Good,
+    GivenUp,
+}
+
+/// A stream that is sent.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    row: u32,
+    number: u32,
+    handler: u16,
+    ending: Ending,
+    /// A chunk of it was posted, in this association.
+    is_begun: bool,
+    association: u64,
+    /// The chunk that is filled: where in the resend pool, so far, at most.
+    pool: u32,
+    filled_len: u32,
+    room_len: u32,
+}
+
+impl Endpoint {
+    /// Begins a stream to a handler of a peer. Handlers start in the order of these calls.
+    pub fn begin_stream(&mut self, peer: PeerId, handler: u16) -> Result<OutStreamId, StreamError> {
+        if self.closing.is_some() {
+            return Err(StreamError::Closing);
+        }
+        let row = peer.0;
+        if self.rows.get(row).is_none() {
+            return Err(StreamError::UnknownPeer);
+        }
+        let streams = self.streams.peer(row);
+        let number = streams.next_number;
+        streams.next_number = number.wrapping_add(1);
+        let (slot, key) = self.streams.outbound.insert_keyed(Outbound {
+            row,
+            number,
+            handler,
+            ending: Ending::Open,
+            is_begun: false,
+            association: 0,
+            pool: NONE,
+            filled_len: 0,
+            room_len: 0,
+        });
+        self.streams.peer(row).unbegun.push_back(slot);
+        Ok(OutStreamId(key))
+    }
+
+    /// Sends a piece. How many bytes were taken: fewer than given if there is no credit, or no room in the resend pool, now.
+    pub fn write_stream(
+        &mut self,
+        now: Instant,
+        id: OutStreamId,
+        piece: &[u8],
+    ) -> Result<usize, StreamError> {
+        let slot = self.open_outbound(id)?;
+        let mut taken_len = 0;
+        while taken_len < piece.len() {
+            let this = &self.streams.outbound[slot];
+            if this.pool != NONE && this.filled_len == this.room_len {
+                if !self.post_chunk(now, slot, Ending::Open) {
+                    break;
+                }
+                continue;
+            }
+            if this.pool == NONE && !self.start_chunk(slot) {
+                break;
+            }
+            let this = &mut self.streams.outbound[slot];
+            let start = this.filled_len as usize;
+            let len = (piece.len() - taken_len).min(this.room_len as usize - start);
+            let chunk = &mut self.copied.bytes_mut(this.pool)[start..start + len];
+            chunk.copy_from_slice(&piece[taken_len..taken_len + len]);
+            this.filled_len += len as u32;
+            taken_len += len;
+        }
+        Ok(taken_len)
+    }
+
+    /// Lets what was given so far leave, though its chunk is not full. False: there is no credit now.
+    pub fn flush_stream(&mut self, now: Instant, id: OutStreamId) -> Result<bool, StreamError> {
+        let slot = self.open_outbound(id)?;
+        let this = &self.streams.outbound[slot];
+        if this.is_begun && this.filled_len == 0 {
+            return Ok(true);
+        }
+        Ok(self.post_chunk(now, slot, Ending::Open))
+    }
+
+    /// Ends a stream. Its last bytes leave now, or by themselves when there is credit.
+    pub fn end_stream(&mut self, now: Instant, id: OutStreamId) -> Result<(), StreamError> {
+        self.finish_stream(now, id, Ending::Good)
+    }
+
+    /// Ends a stream before its end: its reader is told that it broke.
+    pub fn give_up_stream(&mut self, now: Instant, id: OutStreamId) -> Result<(), StreamError> {
+        self.finish_stream(now, id, Ending::GivenUp)
+    }
+
+    fn finish_stream(
+        &mut self,
+        now: Instant,
+        id: OutStreamId,
+        ending: Ending,
+    ) -> Result<(), StreamError> {
+        let slot = match self.open_outbound(id) {
+            Err(StreamError::Gone) => {
+                self.streams.outbound.remove(id.0 as u32);
+                return Err(StreamError::Gone);
+            }
+            open => open?,
+        };
+        let row = self.streams.outbound[slot].row;
+        self.streams.outbound[slot].ending = ending;
+        if self.streams.peer(row).waiting.front().is_some() || !self.finish_outbound(now, slot) {
+            self.streams.peer(row).waiting.push_back(slot);
+        }
+        Ok(())
+    }
+
+    /// Streams that the application has ended, and that wait for credit to leave.
+    pub fn waiting_stream_count(&self) -> usize {
+        let is_ending = |out: &Outbound| out.ending == Ending::Good;
+        self.streams.outbound.iter().filter(|(_, out)| is_ending(out)).count()
+    }
+
+    /// Whether credit came since this was asked last: who waits to send may look again.
+    pub fn take_credit_news(&mut self) -> bool {
+        core::mem::take(&mut self.streams.has_credit_news)
+    }
+
+    /// The peer says how far its streams may go.
+    pub(crate) fn on_stream_credit(&mut self, now: Instant, row: u32, limit: u64) {
+        let peer = self.streams.peer(row);
+        if limit <= peer.limit {
+            return; // an older word
+        }
+        peer.limit = limit;
+        while let Some(&slot) = self.streams.peer(row).waiting.front() {
+            if !self.finish_outbound(now, slot) {
+                break;
+            }
+            self.streams.peer(row).waiting.pop_front();
+        }
+        self.streams.has_credit_news = true;
+    }
+
+    fn open_outbound(&self, id: OutStreamId) -> Result<u32, StreamError> {
+        if self.closing.is_some() {
+            return Err(StreamError::Closing);
+        }
+        let slot = self.streams.outbound.lookup(id.0).ok_or(StreamError::Ended)?;
+        let this = &self.streams.outbound[slot];
+        if this.ending != Ending::Open {
+            return Err(StreamError::Ended);
+        }
+        let row = &self.rows[this.row];
+        let is_same = row.local_id == this.association && row.phase != Phase::Idle;
+        if this.is_begun && !is_same { Err(StreamError::Gone) } else { Ok(slot) }
+    }
+
+    /// Room for a chunk in the resend pool.
+    fn start_chunk(&mut self, slot: u32) -> bool {
+        let row = self.streams.outbound[slot].row;
+        let room_len = self.chunk_len(row);
+        let Some(pool) = self.copied.try_reserve(room_len) else { return false };
+        let this = &mut self.streams.outbound[slot];
+        (this.pool, this.filled_len, this.room_len) = (pool, 0, room_len as u32);
+        true
+    }
+
+    /// What fills a frame to this peer.
+    fn chunk_len(&self, row: u32) -> usize {
+        let this = &self.rows[row];
+        let path = self.actives.get(this.active).and_then(|active| {
+            active.paths.get(usize::from(active.main)).or_else(|| active.paths.first())
+        });
+        let frame_len = match path {
+            Some(path) if this.phase == Phase::Joined => usize::from(path.frame_len),
+            _ => usize::from(FRAME_LEN_FLOOR) - INTRODUCTION_LEN,
+        };
+        let heads_len = wire::LONE_EAGER_LEN + wire::CHECK_HEAD_LEN;
+        let eager_len_max = self.settings.eager_len_max as usize;
+        (frame_len - heads_len).min(eager_len_max).clamp(1, CHUNK_LEN_MAX)
+    }
+
+    /// The last chunk of a stream leaves, and the stream is forgotten. False: not now.
+    fn finish_outbound(&mut self, now: Instant, slot: u32) -> bool {
+        let ending = self.streams.outbound[slot].ending;
+        let is_posted = self.post_chunk(now, slot, ending);
+        if is_posted {
+            self.streams.outbound.remove(slot);
+        }
+        is_posted
+    }
+
+    /// Posts what a stream has filled. Streams that were begun before it show themselves first.
+    fn post_chunk(&mut self, now: Instant, slot: u32, ending: Ending) -> bool {
+        let row = self.streams.outbound[slot].row;
+        while !self.streams.outbound[slot].is_begun {
+            let first = *self.streams.peer(row).unbegun.front().expect("it is in it itself");
+            if first == slot {
+                break;
+            }
+            if !self.post_filled(now, first, Ending::Open) {
+                return false;
+            }
+        }
+        self.post_filled(now, slot, ending)
+    }
+
+    fn post_filled(&mut self, now: Instant, slot: u32, ending: Ending) -> bool {
+        let Outbound { row, number, handler, is_begun, pool, filled_len, .. } =
+            self.streams.outbound[slot];
+        let peer = self.streams.peer(row);
+        if peer.sent_cost >= peer.limit {
+            return false;
+        }
+        let pool = match pool {
+            NONE => match self.copied.try_reserve(0) {
+                Some(pool) => pool,
+                None => return false,
+            },
+            pool => pool,
+        };
+        self.copied.truncate(pool, filled_len as usize);
+        let tag = ChunkTag {
+            number,
+            handler,
+            is_begin: !is_begun,
+            is_end: ending != Ending::Open,
+            is_broken: ending == Ending::GivenUp,
+        };
+        let spec = SendSpec {
+            peer: PeerId(row),
+            space: Space::STREAMS,
+            tag: tag.encode(),
+            immediate: None,
+            payload: Payload::Copied(&[]), // its bytes lie in the pool already
+            until_matched: false,
+            user: u64::MAX,
+        };
+        let this = &mut self.streams.outbound[slot];
+        (this.pool, this.filled_len) = (NONE, 0);
+        self.post_pooled(now, &spec, pool, filled_len);
+        self.counters.stream_chunks_out += 1;
+        let association = self.rows[row].local_id;
+        let this = &mut self.streams.outbound[slot];
+        (this.is_begun, this.association) = (true, association);
+        let peer = self.streams.peer(row);
+        peer.sent_cost += chunk_cost(u64::from(filled_len));
+        if !is_begun {
+            peer.unbegun.pop_front();
+        }
+        true
+    }
+
+    /// The association ended: what was begun in it cannot go on, what had ended is lost with it.
+    pub(crate) fn end_outbound(&mut self, row: u32) {
+        let all = self.streams.outbound.iter();
+        let over: Vec<u32> = all
+            .filter(|(_, out)| out.row == row && (out.is_begun || out.ending != Ending::Open))
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in over {
+            let this = &mut self.streams.outbound[slot];
+            let pool = core::mem::replace(&mut this.pool, NONE);
+            this.filled_len = 0;
+            let (is_over, is_begun) = (this.ending != Ending::Open, this.is_begun);
+            if pool != NONE {
+                self.copied.release(pool);
+            }
+            if is_over {
+                self.streams.outbound.remove(slot);
+                if !is_begun {
+                    self.streams.peer(row).unbegun.retain(|&other| other != slot);
+                }
+            }
+        }
+    }
+
+    /// The peer is forgotten: whatever was to be sent to it.
+    pub(crate) fn drop_outbound(&mut self, row: u32) {
+        let of_row = |(slot, out): (u32, &Outbound)| (out.row == row).then_some(slot);
+        let all: Vec<u32> = self.streams.outbound.iter().filter_map(of_row).collect();
+        for slot in all {
+            let out = self.streams.outbound.remove(slot);
+            if out.pool != NONE {
+                self.copied.release(out.pool);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! An endpoint's work on the memory of peers, and theirs on ours: what `rma`, `atomic` and `mr` have in common.
+
+use std::ffi::c_int;
+
+use packhorse::raw::{
+    Access, Atomic, AtomicOp, Datatype, Entry, ExposeError, Exposure, Memory, Notify, Permitted,
+    Put, Remote, atomic_len_max,
+};
+
+use crate::abi::{code, flag};
+use crate::cq::Done;
+use crate::port::{Op, Port, lock, status};
+
+/// A place in a peer's registered memory, in libfabric's words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct There {
+    pub(crate) peer: u64,
+    pub(crate) key: u64,
+    pub(crate) offset: u64,
+}
+
+/// An operation's context, its flags, and whether it is one of those whose success is never told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) context: usize,
+    pub(crate) flags: u64,
+    pub(crate) is_silent: bool,
+}
+
+/// What an atomic operation computes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sum {
+    pub(crate) op: AtomicOp,
+    pub(crate) datatype: Datatype,
+}
+
+impl Sum {
+    /// The operation in libfabric's numbers, which are ours, but that long doubles are not offered.
+    pub(crate) fn of(datatype: c_int, op: c_int) -> Option<Self> {
+        let datatype = usize::try_from(datatype).ok().filter(|&number| number <= LAST_DATATYPE)?;
+        let datatype = *Datatype::ALL.get(datatype)?;
+        let op = usize::try_from(op).ok().and_then(|op| AtomicOp::ALL.get(op).copied())?;
+        op.takes(datatype).then_some(Self { op, datatype })
+    }
+
+    /// How many elements go at once.
+    pub(crate) fn count_max(self) -> usize {
+        atomic_len_max(self.op) / self.datatype.width()
+    }
+
+    /// Bytes of so many elements; `None` if they are none or too many.
+    pub(crate) fn len(self, count: usize) -> Option<u32> {
+        let is_possible = (1..=self.count_max()).contains(&count);
+        if is_possible { u32::try_from(count * self.datatype.width()).ok() } else { None }
+    }
+}
+
+/// `FI_DOUBLE_COMPLEX`; the long doubles behind it are not offered, and our numbers mean something else there.
+const LAST_DATATYPE: usize = 11;
+
+impl Port {
+    fn remote(&self, there: &There) -> Result<Remote, c_int> {
+        Ok(Remote { peer: self.peer(there.peer)?, key: there.key, offset: there.offset })
+    }
+
+    fn operation(&self, how: How, kind: u64) -> Op {
+        let wants_entry = !how.is_silent && Self::wants_entry(self.bindings.tx.as_ref(), how.flags);
+        Op { context: how.context, buf: 0, flags: kind, wants_entry }
+    }
+
+    /// Writes to a peer's memory.
+    pub(crate) fn put(&self, there: &There, data: Option<u64>, memory: Memory, how: How) -> isize {
+        let op = self.operation(how, flag::RMA | flag::WRITE);
+        status(self.remote(there).and_then(|to| {
+            let put = Put { to, immediate: data };
+            self.post(op, |engine, notify| {
+                engine.put(put, memory, Some(notify)).map(drop).map_err(|refused| refused.error)
+            })
+        }))
+    }
+
+    /// Writes a copy to a peer's memory.
+    pub(crate) fn put_copied(&self, there: &There, data: Option<u64>, bytes: &[u8]) -> isize {
+        if bytes.len() > crate::offer::INJECT_LEN_MAX {
+            return -(libc::EMSGSIZE as isize);
+        }
+        let op = self.operation(SILENT, flag::RMA | flag::WRITE);
+        status(self.remote(there).and_then(|to| {
+            let put = Put { to, immediate: data };
+            self.post(op, |engine, notify| engine.put_copied(put, bytes, Some(notify)).map(drop))
+        }))
+    }
+
+    /// Reads a peer's memory.
+    pub(crate) fn get(&self, there: &There, memory: Memory, how: How) -> isize {
+        let op = self.operation(how, flag::RMA | flag::READ);
+        status(self.remote(there).and_then(|from| {
+            self.post(op, |engine, notify| {
+                engine.get(from, memory, Some(notify)).map(drop).map_err(|refused| refused.error)
+            })
+        }))
+    }
+
+    /// Computes with a peer's memory; what was there before goes to `result`.
+    pub(crate) fn atomic(
+        &self,
+        there: &There,
+        sum: Sum,
+        (operand, compare): (&[u8], &[u8]),
+        result: Option<(Memory, u32)>,
+        how: How,
+    ) -> isize {
+        let way = if result.is_some() { flag::READ } else { flag::WRITE };
+        let op = self.operation(how, flag::ATOMIC | way);
+        let len = result.as_ref().map_or(operand.len() as u32, |&(_, len)| len);
+        status(self.remote(there).and_then(|at| {
+            let operand = if sum.op.writes() { operand } else { &[] };
+            let atomic = Atomic { at, op: sum.op, datatype: sum.datatype, len, operand, compare };
+            self.post(op, |engine, notify| {
+                let posted = engine.atomic(atomic, result.map(|(memory, _)| memory), Some(notify));
+                posted.map(drop).map_err(|refused| refused.error)
+            })
+        }))
+    }
+
+    /// Exposes registered memory to the peers of the address vector, and to nobody else.
+    pub(crate) fn expose(&self, key: u64, access: Access, memory: Memory) -> Result<(), c_int> {
+        let notify = Some(Notify { context: WRITTEN, ..self.notify });
+        let exposure = Exposure { key, access, permitted: Permitted::Named, notify };
+        match self.engine().expose(exposure, memory) {
+            Ok(region) => {
+                lock(&self.regions).insert(key, region);
+                Ok(())
+            }
+            Err(refused) => Err(match refused.error {
+                ExposeError::KeyInUse => code::ENOKEY,
+                ExposeError::Closing => code::EOPBADSTATE,
+            }),
+        }
+    }
+
+    /// The memory is the application's alone again.
+    pub(crate) fn withdraw(&self, key: u64) {
+        if let Some(region) = lock(&self.regions).remove(&key) {
+            drop(self.engine().withdraw(region));
+        }
+    }
+
+    /// A peer wrote to memory of ours and said so.
+    pub(crate) fn on_written(&self, entry: &Entry) {
+        self.tell(Done {
+            flags: flag::RMA | flag::REMOTE_WRITE | flag::REMOTE_CQ_DATA,
+            len: entry.len as usize,
+            data: entry.immediate.unwrap_or(0),
+            source: self.number_of(entry.peer),
+            ..Done::default()
+        });
+    }
+}
+
+/// The context of entries about peers' writes: no operation has this number.
+const WRITTEN: u64 = u64::MAX;
+/// What injected operations are: nobody is told of success.
+pub(crate) const SILENT: How = How { context: 0, flags: 0, is_silent: true };
