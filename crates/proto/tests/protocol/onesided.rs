@@ -375,6 +375,21 @@ fn a_cancelled_operation_gives_its_memory_back_at_once() {
 }
 
 #[test]
+fn nobody_is_told_of_a_put_of_which_a_part_was_cancelled() {
+    let mut net = Net::joined();
+    net.expose(B, KEY, 40_000);
+    net.drop_next(A, Kind::Request); // the first parts
+    let put = net.put((A, B), KEY, 0, (1, 9_000), Some(5));
+    net.run_for(DELAY_NS + US); // the last one is there, ahead of its turn
+    assert!(net.cancel(A, put.req, put.buf));
+    net.settle();
+    assert_eq!(net.written(B), []);
+    net.put((A, B), KEY, 0, (2, 9_000), Some(6));
+    net.settle();
+    assert_eq!(net.written(B), [(KEY, 0, 9_000, 6)], "the next is told of");
+}
+
+#[test]
 fn a_withdrawn_region_is_not_touched_any_more() {
     for delay in [0, 60, 150, 250, 400] {
         let mut net = Net::joined();
