@@ -16,8 +16,9 @@ use packhorse_proto::{
 };
 
 use crate::counters::Counters;
+use crate::duties::{Kept, Offload};
 use crate::home::Home;
-use crate::pairs::{Pairs, Rejected, way_by};
+use crate::pairs::{Asked, Pairs, Rejected, way_by};
 use crate::streams::Loans;
 use crate::watch::{Advice, TrainWatch};
 
@@ -210,6 +211,9 @@ pub struct Core<L, M> {
     costly: Costly,
     /// Links were asked to wake a sleeper.
     is_armed: bool,
+    /// What whoever turns it now may do, and what waits for one who may more.
+    duties: Offload,
+    kept: Kept,
     /// When the receiver of large data will be through with it.
     answer_by: Instant,
     /// Who is lent bytes of streams, while somebody extracts.
@@ -255,6 +259,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             turned_at: now,
             costly,
             is_armed: false,
+            duties: Offload::Both,
+            kept: Kept::default(),
             answer_by: now,
             loans: None,
             counters: Counters::default(),
@@ -305,6 +311,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.pairs.rejected_of(peer)
     }
 
+    /// How first contact with a peer was tried last.
+    pub fn asked(&self, peer: PeerId) -> impl Iterator<Item = &Asked> {
+        self.pairs.asked_of(peer)
+    }
+
     /// Closes the links. Nothing is sent or received any more.
     pub fn drop_links(&mut self) {
         self.links.clear();
@@ -333,7 +344,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
     pub fn turn(&mut self, now: Instant) -> usize {
         self.counters.turns += 1;
-        let mut work = if self.is_armed {
+        let kept_count = match self.duties {
+            Offload::Both if !self.kept.is_empty() => self.take_kept(now),
+            _ => 0,
+        };
+        let mut work = kept_count;
+        work += if self.is_armed {
             self.disarm();
             self.receive(now)
         } else if self.costly.are_all_asked || now - self.turned_at > COSTLY_BUSY_NS {
@@ -342,7 +358,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             self.receive_some(now)
         };
         let timeout = self.endpoint.next_timeout();
-        if timeout <= now {
+        if timeout <= now && self.kept.is_empty() {
             if now - self.turned_at > LATE_NS {
                 work += self.drain(now);
             }
@@ -361,6 +377,36 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
         self.counters.turns_idle += u64::from(work == 0);
         work
+    }
+
+    /// A turn of somebody who may not do everything (`duties`): what is not his waits for the next who may.
+    pub fn turn_with(&mut self, now: Instant, duties: Offload) -> usize {
+        if self.kept.is_full() {
+            return 0;
+        }
+        self.duties = duties;
+        let work = self.turn(now);
+        self.duties = Offload::Both;
+        work
+    }
+
+    /// Frames wait for somebody who may take them: timers do not fire until then.
+    pub(crate) fn keeps_frames(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// What others had to leave.
+    #[cold]
+    fn take_kept(&mut self, now: Instant) -> usize {
+        let mut count = 0;
+        while let Some((link, from, bytes)) = self.kept.pop() {
+            let copied = &mut self.counters.bytes_copied_in;
+            let mut lent = Lent { memory: &mut self.memory, copied, loans: self.loans.as_mut() };
+            self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
+            self.kept.reuse(bytes);
+            count += 1;
+        }
+        count
     }
 
     /// Trains that do not get through are given up, for a while. Losses come with timers, so this is where to look.
@@ -471,8 +517,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// How much it did, and whether granted data was expected.
     fn receive_once(&mut self, now: Instant, index: usize) -> (usize, bool) {
         let link = &mut self.links[index];
-        let expected =
-            if link.about().can_land { self.endpoint.predict(index as u8) } else { None };
+        let may_land = link.about().can_land && self.duties.takes_data();
+        let expected = if may_land { self.endpoint.predict(index as u8) } else { None };
         let landing = expected.as_ref().map(|expected| Landing {
             id: expected.buf.0,
             offset: expected.offset,
@@ -498,6 +544,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         // A spinning driver need not ask every time.
         if count > 0 || self.counters.turns.is_multiple_of(TURNS_PER_NOTICE) {
             while let Some(notice) = self.links[index].poll_notice() {
+                if let Notice::Unreachable { to } = &notice {
+                    self.pairs.on_unreachable(index as u8, to);
+                }
                 on_notice(&mut self.endpoint, now, index as u8, notice);
                 work += 1;
             }
@@ -565,6 +614,10 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         for number in 0..count {
             let arrived = link.arrived(number);
             for frame in arrived.whole(payload_len) {
+                if self.duties != Offload::Both && !self.duties.takes(wire::audience(frame)) {
+                    self.kept.push(index as u8, arrived.from, frame);
+                    continue;
+                }
                 self.endpoint.on_frame(now, index as u8, Locator(arrived.from), frame, &mut lent);
                 work += 1;
             }

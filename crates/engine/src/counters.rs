@@ -21,6 +21,8 @@ counters! {
     turns_idle,
     /// Turns of the helper.
     turns_of_helper,
+    /// Posts that were left for whoever was in a turn.
+    posts_left,
     /// Times somebody slept for lack of work.
     sleeps,
     /// Payload copied from frames to the application's memory.

@@ -15,19 +15,21 @@ use packhorse_link::mem::{Memory, Table};
 use packhorse_link::{Link, loan};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
-    Opening, PathInfo, Payload, PeerError, PeerId, PostError, RecvSpec, Secret, SendSpec, Settings,
-    Space, Tag, Use,
+    Opening, PathInfo, Payload, PeerError, PeerId, PostError, Secret, SendSpec, Settings, Space,
+    Tag, Use,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::bell::Bell;
+use crate::commands::Commands;
 use crate::core::{Core, OpenError};
 use crate::crowd::Crowd;
 use crate::doze::Doze;
+use crate::duties::Offload;
 use crate::entry::Kind;
 use crate::helper::{Helper, HelperCpus};
 use crate::onesided::{Regions, Written};
-use crate::pairs::Rejected;
+use crate::pairs::{Asked, Rejected};
 use crate::queue::{Notify, Queues};
 use crate::requests::{Arrival, Outcome, RequestId, Requests};
 
@@ -50,6 +52,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who turns it.
     pub placement: Placement,
+    /// What the helper may do.
+    pub offload: Offload,
     /// On which cores the helper may run.
     pub helper_cpus: HelperCpus,
     /// A thread that waits spins so long before it sleeps.
@@ -66,6 +70,7 @@ impl Default for Config {
             settings: Settings::default(),
             limits: Limits::default(),
             placement: Placement::default(),
+            offload: Offload::default(),
             helper_cpus: HelperCpus::default(),
             spin_ns: 50_000,
             identity: None,
@@ -118,6 +123,7 @@ pub(crate) struct Inner {
     pub(crate) core: DynCore,
     pub(crate) requests: Requests,
     pub(crate) queues: Queues,
+    pub(crate) commands: Arc<Commands>,
     /// Memory exposed to peers.
     pub(crate) regions: Regions,
     /// To be woken when the lock is free.
@@ -128,6 +134,8 @@ pub(crate) struct Inner {
     pub(crate) is_bell_armed: bool,
     /// Threads that wait for another's driving.
     pub(crate) sleeper_count: u32,
+    /// When a send was posted that did not wait for company.
+    pub(crate) sent_at: Instant,
     /// Requests ended since the sleepers were told.
     pub(crate) has_news: bool,
     /// What `Closed` said.
@@ -137,6 +145,9 @@ pub(crate) struct Inner {
     /// Who extracts streams, and who waits to send them.
     pub(crate) streams: crate::streams::Waiters,
 }
+
+/// Sends that follow each other so closely are a burst.
+const BURST_NS: u64 = 10_000;
 
 /// A handler of streams is polled with a frame in hand and the engine locked: it would wait for itself.
 const CALLED_UNDER_LOAN: &str = "an endpoint was called inside the `poll` of a future that shares a stream handler with a \
@@ -148,7 +159,24 @@ const PEER_EVENT_COUNT_MAX: usize = 1024;
 impl Inner {
     /// Turns the core and hands out what came of it.
     pub(crate) fn turn(&mut self, now: Instant) -> usize {
-        let work = self.core.turn(now);
+        self.turn_with(now, Offload::Both)
+    }
+
+    /// The same for a helper that may not do everything.
+    #[inline]
+    pub(crate) fn turn_with(&mut self, now: Instant, duties: Offload) -> usize {
+        // Only posts to queues are left for who turns.
+        let may_be_left = self.queues.is_used();
+        if may_be_left {
+            self.commands.on_turn();
+        }
+        let work = match duties {
+            Offload::Both => self.core.turn(now),
+            some => self.core.turn_with(now, some),
+        };
+        if may_be_left && self.commands.on_turned() {
+            self.run_commands(now);
+        }
         self.settle(now);
         work
     }
@@ -240,6 +268,7 @@ pub struct Engine {
     mark: Mark,
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
+    pub(crate) commands: Arc<Commands>,
     pub(crate) changed: Condvar,
     /// Where application threads sleep, and where the helper does.
     pub(crate) doze: Doze,
@@ -247,6 +276,7 @@ pub struct Engine {
     pub(crate) bell: Bell,
     pub(crate) helper: Helper,
     pub(crate) helper_cpus: HelperCpus,
+    pub(crate) offload: Offload,
     pub(crate) crowd: Crowd,
     pub(crate) spin_ns: u64,
     /// When an application thread last asked without waiting.
@@ -266,7 +296,8 @@ impl Engine {
     pub fn open(config: Config, links: Vec<Box<dyn Link>>) -> Result<Arc<Self>, OpenError> {
         let system = |what| move |error: io::Error| OpenError::System { what, error };
         let mut settings = config.settings;
-        settings.has_helper = config.placement == Placement::Thread;
+        let has_helper = config.placement == Placement::Thread && config.offload != Offload::None;
+        settings.has_helper = has_helper;
         let fds = links.iter().filter_map(|link| link.wake_fd()).map(|fd| fd.try_clone_to_owned());
         let fds = fds.collect::<io::Result<Vec<OwnedFd>>>();
         let doze = fds.and_then(Doze::new).map_err(system("making a wake descriptor"))?;
@@ -285,15 +316,18 @@ impl Engine {
             );
         }
         let address = core.rules().address();
+        let commands = Arc::new(Commands::default());
         let inner = Inner {
             core,
             requests: Requests::default(),
             queues: Queues::default(),
+            commands: Arc::clone(&commands),
             regions: Regions::default(),
             wakers: Vec::new(),
             is_dozing: false,
             is_bell_armed: false,
             sleeper_count: 0,
+            sent_at: Instant(0),
             has_news: false,
             closed: None,
             peer_events: std::collections::VecDeque::new(),
@@ -303,19 +337,21 @@ impl Engine {
             mark: Mark::new().map_err(system("getting memory that a fork wipes"))?,
             inner: Mutex::new(inner),
             wanted: AtomicU32::new(0),
+            commands,
             changed: Condvar::new(),
             doze,
             helper_doze,
             bell,
             helper: Helper::default(),
             helper_cpus: config.helper_cpus,
+            offload: config.offload,
             crowd: Crowd::default(),
             spin_ns: config.spin_ns,
             asked_at_ns: AtomicU64::new(0),
             origin_ns,
             address,
         });
-        if config.placement == Placement::Thread {
+        if has_helper {
             Helper::start(&engine).map_err(system("starting the helper thread"))?;
         }
         Ok(engine)
@@ -341,6 +377,7 @@ impl Engine {
     /// give one that was opened with a helper less time to answer, so a long pause is better opened without.
     pub fn set_placement(self: &Arc<Self>, placement: Placement) -> io::Result<()> {
         match placement {
+            Placement::Thread if self.offload == Offload::None => Ok(()),
             Placement::Thread => Helper::start(self),
             Placement::Inline => {
                 self.run_errand(self.helper.baton.pause());
@@ -370,6 +407,15 @@ impl Engine {
         self.wanted.fetch_add(1, Ordering::Relaxed);
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         self.wanted.fetch_sub(1, Ordering::Relaxed);
+        inner
+    }
+
+    /// For posts and what must not overtake one: those that were left come first. Whoever calls this calls `release`.
+    pub(crate) fn lock_in_order(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.lock();
+        if self.commands.may_have() {
+            inner.run_commands(self.now());
+        }
         inner
     }
 
@@ -419,12 +465,25 @@ impl Engine {
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
     /// comes by soon. Then the time of the last turn will do: reading the clock costs as much as the post.
-    pub(crate) fn send_time(&self, inner: &Inner, peer: PeerId) -> (Instant, bool) {
-        if inner.core.rules().is_busy(peer) && self.is_driven_soon(inner) {
-            (inner.core.turned_at(), true)
-        } else {
-            (self.now(), false)
+    pub(crate) fn send_time(&self, inner: &mut Inner, peer: PeerId) -> (Instant, bool) {
+        let is_busy = inner.core.rules().is_busy(peer);
+        if is_busy && self.is_driven_soon(inner) {
+            return (inner.core.turned_at(), true);
         }
+        let now = self.now();
+        let sent_at = std::mem::replace(&mut inner.sent_at, now);
+        (now, is_busy && now - sent_at < BURST_NS && self.is_call_heard(now))
+    }
+
+    /// A burst begins while the helper sleeps on the links. Called away from there it looks around every few tens of
+    /// microseconds, and what is posted meanwhile leaves together. Costs as much as a send, once for a burst.
+    #[cold]
+    fn is_call_heard(&self, now: Instant) -> bool {
+        if !self.helper.baton.is_driving() {
+            return false;
+        }
+        self.run_errand(self.helper.baton.on_turn(now, true));
+        true
     }
 
     /// Posts a send of lent memory.
@@ -438,30 +497,17 @@ impl Engine {
         memory: Memory,
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, send.peer);
-        let len = memory.len();
-        let id = inner.core.memory().insert(memory);
-        let request = inner.requests.next_id();
-        let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
-        let posted = match may_wait {
-            true => inner.core.endpoint().post_send(now, spec),
-            false => inner.core.post_send(now, spec),
-        };
-        match posted {
-            Ok(req) => {
-                inner.requests.put(req, Some(id)).notify = notify;
-                self.after_post(inner, now, may_wait);
-                Ok(request)
-            }
-            Err(error) => Err(Refused { error, memory: inner.core.memory().remove(id) }),
-        }
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, send.peer);
+        let request = inner.put_send(now, may_wait, send, memory, notify)?;
+        self.after_post(inner, now, may_wait);
+        Ok(request)
     }
 
     /// Sends a copy of these bytes; nothing to wait for. Refused if the resend pool is full or they are too long for it.
     pub fn send_copied(&self, send: Send, bytes: &[u8]) -> Result<(), PostError> {
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, send.peer);
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, send.peer);
         let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));
         inner.core.endpoint().post_send(now, spec)?;
         self.after_post(inner, now, may_wait);
@@ -480,38 +526,13 @@ impl Engine {
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
         debug_assert!(memory.is_writable());
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         // Reading the clock costs as much as a plain receive, and one that finds nothing starts nothing.
         let is_plain = !inner.core.rules().may_have_for_receive();
         let now = if is_plain { inner.core.turned_at() } else { self.now() };
-        let len = memory.len();
-        let id = inner.core.memory().insert(memory);
-        let request = inner.requests.next_id();
-        let spec = RecvSpec {
-            criteria: recv.criteria,
-            buf: BufId(id),
-            len,
-            list: recv.list,
-            uses: recv.uses,
-            header_only: recv.header_only,
-            user: request.0,
-        };
-        let posted = inner.core.with(|endpoint, memory| endpoint.post_recv(now, spec, memory));
-        match posted {
-            Ok(req) => {
-                let is_many = matches!(recv.uses, Use::Many { .. });
-                let slot = inner.requests.put(req, Some(id));
-                slot.notify = notify;
-                slot.is_receive = true;
-                slot.is_many = is_many;
-                if is_many && notify.is_none() {
-                    slot.arrivals = Some(Box::default());
-                }
-                self.after_post(inner, now, false);
-                Ok(request)
-            }
-            Err(error) => Err(Refused { error, memory: inner.core.memory().remove(id) }),
-        }
+        let request = inner.put_recv(now, recv, memory, notify)?;
+        self.after_post(inner, now, false);
+        Ok(request)
     }
 
     /// Receives a claimed message.
@@ -525,7 +546,7 @@ impl Engine {
         memory: Memory,
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         let len = memory.len();
         let id = inner.core.memory().insert(memory);
@@ -585,7 +606,7 @@ impl Engine {
 
     /// Cancels a request; it ends at once, whatever the peer does. False: it had ended before.
     pub fn cancel(&self, id: RequestId) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         let Some(req) = inner.requests.pending(id).map(|pending| pending.req) else { return false };
         let is_cancelled = inner.core.endpoint().cancel(now, req);
@@ -598,7 +619,7 @@ impl Engine {
         if !self.is_here() {
             return; // the parent goes on with it
         }
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let req = inner.requests.pending(id).map(|pending| pending.req);
         inner.requests.detach(id);
         if let Some(req) = req.filter(|_| is_receive) {
@@ -634,7 +655,7 @@ impl Engine {
 
     /// Ends what there is with a peer and forgets it.
     pub fn forget_peer(&self, peer: PeerId) {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         inner.core.endpoint().forget_peer(now, peer);
         self.after_post(inner, now, false);
@@ -672,6 +693,11 @@ impl Engine {
         (inner.core.rules().paths(peer), inner.core.rejected(peer).copied().collect())
     }
 
+    /// How first contact with a peer was tried last.
+    pub fn asked(&self, peer: PeerId) -> Vec<Asked> {
+        self.lock().core.asked(peer).copied().collect()
+    }
+
     /// The links: what they say of themselves, and where they are.
     pub fn links(&self) -> Vec<(packhorse_link::About, packhorse_link::Locator)> {
         let mut inner = self.lock();
@@ -685,7 +711,7 @@ impl Engine {
 
     /// Starts to close: nothing new is taken, what was accepted is finished. `wait_closed` sees the end.
     pub fn close(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         inner.core.endpoint().close(now);
         self.after_post(inner, now, false);
@@ -723,7 +749,7 @@ impl Engine {
 }
 
 impl Send {
-    fn spec(self, payload: Payload<'_>, request: RequestId) -> SendSpec<'_> {
+    pub(crate) fn spec(self, payload: Payload<'_>, request: RequestId) -> SendSpec<'_> {
         let Self { peer, space, tag, immediate, until_matched } = self;
         SendSpec { peer, space, tag, immediate, payload, until_matched, user: request.0 }
     }

@@ -13,10 +13,12 @@
 
 mod baton;
 mod bell;
+mod commands;
 mod core;
 mod counters;
 mod crowd;
 mod doze;
+mod duties;
 mod engine;
 mod entry;
 mod helper;
@@ -32,11 +34,12 @@ mod watch;
 
 pub use core::{Core, Lent, OpenError};
 pub use counters::Counters;
+pub use duties::Offload;
 pub use engine::{Config, Engine, Placement, Recv, Refused, Send};
 pub use entry::{Entry, Kind, Trouble};
 pub use helper::HelperCpus;
 pub use onesided::{Atomic, Exposure, Put, Unexposed, Written};
-pub use pairs::{Reject, Rejected};
+pub use pairs::{Asked, Fate, Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};
 pub use streams::{Lender, StreamRead};

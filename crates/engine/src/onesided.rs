@@ -201,8 +201,8 @@ impl Engine {
         memory: Memory,
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, put.to.peer);
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, put.to.peer);
         let len = memory.len();
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
@@ -219,8 +219,8 @@ impl Engine {
         bytes: &[u8],
         notify: Option<Notify>,
     ) -> Result<RequestId, PostError> {
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, put.to.peer);
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, put.to.peer);
         let user = inner.requests.next_id().0;
         let payload = Payload::Copied(bytes);
         let spec = PutSpec { to: put.to, payload, immediate: put.immediate, user };
@@ -237,8 +237,8 @@ impl Engine {
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
         debug_assert!(memory.is_writable());
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, from.peer);
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, from.peer);
         let len = memory.len();
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
@@ -257,8 +257,8 @@ impl Engine {
         if result.as_ref().is_some_and(|memory| memory.len() != u64::from(len)) {
             return Err(Refused { error: PostError::BadAtomic, memory: result });
         }
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, at.peer);
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, at.peer);
         let is_receive = result.is_some();
         let id = result.map(|memory| inner.core.memory().insert(memory));
         let (result, user) = (id.map(BufId), inner.requests.next_id().0);

@@ -26,6 +26,7 @@ use packhorse_link::mem::Memory;
 use packhorse_link::ring::{self, Consumer, Producer, Share};
 use packhorse_proto::{Claim, Instant, OperationKind};
 
+use crate::commands::Command;
 use crate::engine::{Engine, Inner, Recv, Refused, Send};
 use crate::entry::{Entry, Kind, Trouble};
 use crate::onesided::Written;
@@ -130,6 +131,12 @@ impl Queues {
         self.writers.get_mut(queue.0 as usize)?.as_deref_mut()
     }
 
+    /// Whether there ever was one.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        !self.writers.is_empty()
+    }
+
     /// Shows readers what was written.
     #[inline]
     pub(crate) fn publish(&mut self) {
@@ -142,7 +149,7 @@ impl Queues {
 
 impl Inner {
     /// Tells a queue. False: it holds more than it should.
-    fn tell(&mut self, notify: &Notify, entry: &Entry) -> bool {
+    pub(crate) fn tell(&mut self, notify: &Notify, entry: &Entry) -> bool {
         if notify.only_errors && entry.result.is_ok() && entry.is_last {
             return true;
         }
@@ -259,7 +266,12 @@ impl Inner {
     }
 }
 
-fn blank(notify: &Notify, id: RequestId, result: Result<(), Trouble>, at: Instant) -> Entry {
+pub(crate) fn blank(
+    notify: &Notify,
+    id: RequestId,
+    result: Result<(), Trouble>,
+    at: Instant,
+) -> Entry {
     Entry {
         context: notify.context,
         request: id,
@@ -397,16 +409,18 @@ impl Drop for Completions {
     }
 }
 
-/// Posts whose ends a queue is told of.
+/// Posts whose ends a queue is told of. They do not wait for whoever is in a turn; if it is he who finds one to be wrong, the
+/// queue is told ([`Trouble::Refused`]).
 impl Engine {
     /// Posts a send of lent memory.
     pub fn send_queued(&self, notify: Notify, send: Send, memory: Memory) -> Result<(), Refused> {
-        self.post_send(send, memory, Some(notify)).map(|_| ())
+        self.post_or_leave(Command::Send(notify, send, memory))
     }
 
     /// Posts a receive into lent memory. An entry used many times tells of each message, and last of its own end.
     pub fn recv_queued(&self, notify: Notify, recv: Recv, memory: Memory) -> Result<(), Refused> {
-        self.post_recv(recv, memory, Some(notify)).map(|_| ())
+        debug_assert!(memory.is_writable());
+        self.post_or_leave(Command::Recv(notify, recv, memory))
     }
 
     /// Receives a claimed message.
@@ -422,7 +436,7 @@ impl Engine {
     /// Cancels the requests that were posted to a queue with this context; how many. Each ends at once, with an entry,
     /// whatever the peer does; a send that was matched already goes on. Looks through all that is pending.
     pub fn cancel_queued(&self, queue: QueueId, context: u64) -> usize {
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         let now = self.now();
         let all = inner.requests.of_queue(queue.0).filter(|(_, notify)| notify.context == context);
         let all: Vec<_> = all.map(|(id, _)| id).collect();

@@ -106,8 +106,8 @@ impl Engine {
         id: OutStreamId,
         piece: &[u8],
     ) -> Result<usize, StreamError> {
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, peer);
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, peer);
         let taken_len = inner.core.endpoint().write_stream(now, id, piece)?;
         self.after_post(inner, now, may_wait);
         Ok(taken_len)
@@ -152,8 +152,8 @@ impl Engine {
         if loan::must_wait() {
             return Poll::Pending;
         }
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, peer);
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, peer);
         match inner.core.endpoint().write_stream(now, id, &piece[*taken_len..]) {
             Ok(more_len) => *taken_len += more_len,
             Err(error) => return Poll::Ready(Err(error)),
@@ -182,8 +182,8 @@ impl Engine {
         id: OutStreamId,
         is_good: bool,
     ) -> Result<(), StreamError> {
-        let mut inner = self.lock();
-        let (now, may_wait) = self.send_time(&inner, peer);
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, peer);
         let endpoint = inner.core.endpoint();
         let result =
             if is_good { endpoint.end_stream(now, id) } else { endpoint.give_up_stream(now, id) };

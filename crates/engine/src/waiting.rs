@@ -13,6 +13,7 @@ use packhorse_link::loan;
 use packhorse_proto::Instant;
 
 use crate::crowd::Crowd;
+use crate::duties::Offload;
 use crate::engine::{Engine, Inner, Placement};
 use crate::requests::{Arrival, Completion, RequestId};
 
@@ -101,7 +102,7 @@ impl Engine {
     /// The helper drives, and the application, which asks now and then, need not turn: if it did, the helper would be sent
     /// away, and be back a moment later. One that asks again and again waits in its own way, and drives.
     fn is_in_good_hands(&self, now: Instant) -> bool {
-        if !self.helper.baton.is_driving() {
+        if !self.helper.baton.is_driving() || self.offload != Offload::Both {
             return false;
         }
         let asked_at = self.asked_at_ns.swap(now.0, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use packhorse_engine::{Config, Engine, HelperCpus, Placement};
+use packhorse_engine::{Config, Engine, HelperCpus, Offload, Placement};
 use packhorse_link::faults::Faults;
 use packhorse_proto::{Limits, Settings};
 
@@ -27,6 +27,7 @@ pub struct Builder {
     pub(crate) faults: Option<Faults>,
     pub(crate) capture: Option<PathBuf>,
     pub(crate) payload_check: Option<bool>,
+    pub(crate) discoverable: Option<bool>,
     counters: Option<PathBuf>,
     log: bool,
     config: Config,
@@ -48,6 +49,7 @@ impl Default for Builder {
             faults: None,
             capture: None,
             payload_check: None,
+            discoverable: None,
             counters: None,
             log: false,
             config: Config { settings: links::settings(), ..Config::default() },
@@ -69,6 +71,10 @@ impl Builder {
             "PACKHORSE_HELPER_CPUS",
             "cores of the helper thread: all, inherit, or a list such as 0-3,6",
         ),
+        (
+            "PACKHORSE_OFFLOAD",
+            "what the helper does while the application computes: none, receive, send or both",
+        ),
         ("PACKHORSE_BIND", "the local IP address"),
         ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
         ("PACKHORSE_PATHS", "source ports used side by side, 1 to 4"),
@@ -83,6 +89,11 @@ impl Builder {
         ("PACKHORSE_ACK_EVERY", "frames per acknowledgement"),
         ("PACKHORSE_GRANT_PACKETS", "frames per grant"),
         ("PACKHORSE_GRANT_AHEAD", "granted frames still missing when the next grant goes out"),
+        (
+            "PACKHORSE_DISCOVER",
+            "on or off: answer `packhorse peers` with the host's name, where there is raw Ethernet",
+        ),
+        ("PACKHORSE_CONTACT_S", "seconds after which a peer that never answered is not there"),
         ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
         (
             "PACKHORSE_COUNTERS",
@@ -113,6 +124,16 @@ impl Builder {
         Self::default()
     }
 
+    /// Sets what one variable of the environment would set ([`Self::ENVIRONMENT`]). What makes no sense is an error when the
+    /// endpoint is opened.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        if let Err(complaint) = self.apply(name, value) {
+            self.complaint = Some(complaint);
+        }
+        self
+    }
+
     fn apply(&mut self, name: &str, value: &str) -> Result<(), String> {
         let wrong = |must: &str| format!("{name}={value}: must be {must}");
         let settings = &mut self.config.settings;
@@ -121,6 +142,10 @@ impl Builder {
             "PACKHORSE_PLACEMENT" => {
                 self.config.placement =
                     parse_placement(value).ok_or_else(|| wrong("thread or inline"))?;
+            }
+            "PACKHORSE_OFFLOAD" => {
+                let must = "none, receive, send or both";
+                self.config.offload = parse_offload(value).ok_or_else(|| wrong(must))?;
             }
             "PACKHORSE_HELPER_CPUS" => {
                 let must = "all, inherit, or a list of cores such as 0-3,6";
@@ -160,6 +185,14 @@ impl Builder {
             }
             "PACKHORSE_GRANT_AHEAD" => {
                 settings.grant_ahead = value.parse().map_err(|_| wrong("a number of frames"))?;
+            }
+            "PACKHORSE_DISCOVER" => {
+                let switch = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
+                self.discoverable = Some(switch);
+            }
+            "PACKHORSE_CONTACT_S" => {
+                let seconds: u32 = value.parse().map_err(|_| wrong("a number of seconds"))?;
+                settings.contact_after_ns = u64::from(seconds) * 1_000_000_000;
             }
             "PACKHORSE_CAPTURE" => self.capture = Some(value.into()),
             "PACKHORSE_COUNTERS" => self.counters = Some(value.into()),
@@ -242,6 +275,20 @@ impl Builder {
         self
     }
 
+    /// What the helper thread may do while the program computes; all, by default. For experiments: [`Offload`] says what each means.
+    #[must_use]
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.config.offload = offload;
+        self
+    }
+
+    /// So many granted frames are still missing when more is granted: 0 asks for each block when the one before is complete
+    /// (RMPP's 0 to 15). By default fitted to the links.
+    #[must_use]
+    pub fn grant_ahead(self, frames: u32) -> Self {
+        self.settings(|settings| settings.grant_ahead = frames)
+    }
+
     /// On which cores the helper thread may run. By default on all that the process's group has, even if the thread that opens
     /// the endpoint is bound to one.
     #[must_use]
@@ -285,6 +332,14 @@ impl Builder {
         self
     }
 
+    /// How long a peer whose address announces a helper may leave first contact without any answer; 8 s by default. One without
+    /// (placement `inline`) may compute for long: for it, and if that is less, [`Builder::gone_after`] counts.
+    #[must_use]
+    pub fn contact_after(mut self, time: Duration) -> Self {
+        self.config.settings.contact_after_ns = time.as_nanos().min(u64::MAX.into()) as u64;
+        self
+    }
+
     /// How long closing waits for acceptance; 30 s by default.
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
@@ -297,6 +352,15 @@ impl Builder {
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = Some(faults);
+        self
+    }
+
+    /// Whether those who ask into a segment of raw Ethernet who is there (`packhorse peers`) get this host's name for an answer, and
+    /// nothing else. Without a word, an endpoint that uses raw Ethernet anyway answers; with `true`, `auto` opens it for that; with
+    /// `false`, nobody is answered.
+    #[must_use]
+    pub fn discoverable(mut self, on: bool) -> Self {
+        self.discoverable = Some(on);
         self
     }
 
@@ -322,6 +386,16 @@ fn parse_placement(text: &str) -> Option<Placement> {
     match text {
         "thread" => Some(Placement::Thread),
         "inline" => Some(Placement::Inline),
+        _ => None,
+    }
+}
+
+fn parse_offload(text: &str) -> Option<Offload> {
+    match text {
+        "none" => Some(Offload::None),
+        "receive" => Some(Offload::Receive),
+        "send" => Some(Offload::Send),
+        "both" => Some(Offload::Both),
         _ => None,
     }
 }
@@ -391,6 +465,9 @@ mod tests {
         assert_eq!(builder.ports, 7000..=7010);
         assert_eq!(builder.config.placement, Placement::Inline);
         assert_eq!(builder.config.spin_ns, 5000);
+        builder.apply("PACKHORSE_OFFLOAD", "receive").unwrap();
+        assert_eq!(builder.config.offload, Offload::Receive);
+        assert!(builder.apply("PACKHORSE_OFFLOAD", "all").is_err());
         builder.apply("PACKHORSE_HELPER_CPUS", "0-2,7").unwrap();
         assert_eq!(builder.config.helper_cpus, HelperCpus::Only(vec![0, 1, 2, 7]));
         assert!(builder.apply("PACKHORSE_HELPER_CPUS", "3-1").is_err());

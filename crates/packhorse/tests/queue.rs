@@ -262,3 +262,70 @@ fn an_event_loop_sleeps_on_the_wake_descriptor() {
         });
     }
 }
+
+/// Posts that meet somebody in a turn are left for him: in order, and none is lost.
+#[test]
+fn posts_from_many_threads_meet_a_driver_and_keep_their_order() {
+    const COUNT: u64 = 3000;
+    for link in ["udp", "shm"] {
+        let (a, b, to_b) = pair(Placement::Thread, link);
+        let (mut sends, mut recvs) = (a.queue(256), b.queue(256));
+        let posters = [sends.poster(), sends.poster()];
+        std::thread::scope(|threads| {
+            for (poster, tag) in posters.into_iter().zip([1, 2]) {
+                let recvs = recvs.poster();
+                threads.spawn(move || {
+                    for number in 0..COUNT {
+                        recvs.recv(Wanted::tag(tag), vec![0; 2000], tag << 32 | number).unwrap();
+                        let len = if number % 16 == 0 { 2000 } else { 8 };
+                        poster.send(to_b, tag, vec![number as u8; len], number).unwrap();
+                    }
+                });
+            }
+            threads.spawn(|| {
+                for _ in 0..2 * COUNT {
+                    let ended = sends.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                    ended.result.unwrap();
+                }
+            });
+            let mut next = [0; 3];
+            for _ in 0..2 * COUNT {
+                let ended = recvs.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                let tag = ended.envelope.unwrap().tag as usize;
+                assert_eq!(
+                    ended.context,
+                    (tag as u64) << 32 | next[tag],
+                    "in the order of posting"
+                );
+                let buffer: Vec<u8> = recvs.buffer(&ended).unwrap();
+                assert!(
+                    buffer.iter().all(|&byte| byte == next[tag] as u8),
+                    "in the order of sending"
+                );
+                next[tag] += 1;
+            }
+        });
+        let left = |endpoint: &Endpoint| {
+            endpoint.counters().into_iter().find(|(name, _)| name == "posts_left").unwrap().1
+        };
+        println!("{link}: {} and {} posts were left for others", left(&a), left(&b));
+    }
+}
+
+#[test]
+fn a_post_to_a_peer_that_was_forgotten_is_refused_there_or_in_the_queue() {
+    let (a, _b, to_b) = pair(Placement::Thread, "udp");
+    let mut queue = a.queue(8);
+    a.forget(to_b);
+    for _ in 0..100 {
+        let error = match queue.send(to_b, 1, vec![1; 8], 5) {
+            Err(failed) => failed.error,
+            Ok(()) => {
+                let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                assert_eq!((ended.context, queue.buffer(&ended)), (5, Some(vec![1; 8])));
+                ended.result.unwrap_err()
+            }
+        };
+        assert!(matches!(error, Error::UnknownPeer), "{error:?}");
+    }
+}

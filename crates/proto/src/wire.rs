@@ -32,7 +32,7 @@ mod write;
 
 pub use contact::{HelloRepr, HelloView, WelcomeRepr, WelcomeView};
 pub use layout::*;
-pub use read::{FrameError, FrameView, Records};
+pub use read::{Audience, FrameError, FrameView, Records, audience};
 pub use record::{AckRepr, AckView, Class, EagerRepr, FoundRepr, MessageHead, Record};
 pub use request::{Action, RequestHead};
 pub(crate) use train::train_checks_anywhere;

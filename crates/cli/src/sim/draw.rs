@@ -205,6 +205,7 @@ fn draw_settings(rng: &mut Rng, corrupts: bool) -> Settings {
         ack_delay_ns: *rng.pick(&[0, 5 * US, 25 * US, 25 * US, 500 * US, 5 * MS]),
         payload_check: corrupts || rng.chance(50 * PERCENT),
         gone_after_ns,
+        contact_after_ns: gone_after_ns,
         gone_after_inline_ns: 3 * gone_after_ns,
         linger_ns: *rng.pick(&[SECOND, 5 * SECOND, 30 * SECOND]),
         initial_rtt_ns: *rng.pick(&[100 * US, MS, 10 * MS]),

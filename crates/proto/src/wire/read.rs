@@ -87,6 +87,45 @@ impl<'a> FrameView<'a> {
     }
 }
 
+/// Whose business a frame is at its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// It has messages or data: for who receives.
+    Receiver,
+    /// It has answers to what was sent, and no messages: for who sends.
+    Sender,
+    /// Neither, or nothing can be told: contact, paths, probes, nonsense.
+    Both,
+}
+
+/// Whose business a frame is. Nothing is verified: this is for a driver that puts frames aside, not for the rules.
+pub fn audience(bytes: &[u8]) -> Audience {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+        return Audience::Both;
+    };
+    let (header, _) = header.as_chunks::<WORD_LEN>();
+    let heads_len = usize::from((number(&header[2]) >> 32) as u16);
+    let Some((heads, bodies)) = rest.split_at_checked(heads_len) else { return Audience::Both };
+    let (heads, []) = heads.as_chunks() else { return Audience::Both };
+    let mut records = Records { heads, bodies };
+    let mut audience = Audience::Both;
+    while let Some((first, _, _)) = records.cut() {
+        match first.kind() {
+            0x10..=0x1F | kind::DATA | kind::PUT..=kind::ATOMIC => return Audience::Receiver,
+            kind::ACK
+            | kind::GRANT
+            | kind::DONE
+            | kind::REFUSE
+            | kind::RECALL
+            | kind::QUERY
+            | kind::REPLY
+            | kind::END => audience = Audience::Sender,
+            _ => {}
+        }
+    }
+    audience
+}
+
 /// `FrameView::validate` for all but a lone small message. Given the records themselves and not a place where they are,
 /// so that the usual frame need not be written to one.
 #[inline(never)]
