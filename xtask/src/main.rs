@@ -7,6 +7,7 @@
 //! fuzz      hostile bytes, on nightly                             fuzz.rs
 //! coverage  which lines of `proto` the tests reach                coverage.rs
 //! mutants   which changes to `proto` the tests notice             mutants.rs
+//! install   program, provider, manual, completions             install.rs
 //! figures   the tables under version control, made anew           figures.rs
 //! ```
 //!
@@ -20,8 +21,11 @@ mod conformance;
 mod coverage;
 mod figures;
 mod fuzz;
+mod install;
 mod mpi;
 mod mpi4py;
+mod mpi_life;
+mod mpi_wheels;
 mod mutants;
 mod purity;
 mod sanitize;
@@ -55,6 +59,8 @@ enum Task {
     Coverage(coverage::Args),
     /// Mutation testing of the protocol crate (needs cargo-mutants)
     Mutants(mutants::Args),
+    /// Build everything and install it under a prefix
+    Install(install::Args),
     /// Make the tables of figures and of instruction counts anew
     Figures(figures::Args),
 }
@@ -67,6 +73,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Coverage(args) => coverage::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::Install(args) => install::run(&args),
         Task::Figures(args) => figures::run(&args),
     };
     match done {

@@ -143,10 +143,7 @@ impl Stage {
         mpirun.env("PACKHORSE_LINK", links);
         mpirun.env("PACKHORSE_COUNTERS", counters.prefix());
         let said = output(mpirun)?;
-        let received: Vec<u64> = said
-            .lines()
-            .filter_map(|line| line.strip_prefix("rank ")?.split("received ").nth(1)?.parse().ok())
-            .collect();
+        let received = received_in(&said);
         ensure!(received.len() == rank_count, "not every rank came to its end:\n{said}");
         let counted = counters.bytes_in(kind)?;
         ensure!(
@@ -164,6 +161,12 @@ impl Stage {
         );
         Ok(())
     }
+}
+
+/// What each rank that came to its end says it received from others.
+pub(crate) fn received_in(said: &str) -> Vec<u64> {
+    let number = |line: &str| line.strip_prefix("rank ")?.split("received ").nth(1)?.parse().ok();
+    said.lines().filter_map(number).collect()
 }
 
 /// What the endpoints of one run leave behind.
@@ -188,23 +191,28 @@ impl Counters {
 
     /// The bytes that came in over links of a kind, for each endpoint that left its counters.
     pub(crate) fn bytes_in(&self, kind: &str) -> Result<Vec<u64>> {
-        let mut all: Vec<u64> = Vec::new();
-        for file in fs::read_dir(&self.0)? {
-            let json = fs::read_to_string(file?.path())?;
-            let pairs = json.trim_matches(['{', '}']).split(',');
-            let bytes = pairs.filter_map(|pair| {
-                let (name, value) = pair.split_once(':')?;
-                let name = name.trim_matches('"');
-                let is_it = name.starts_with(kind) && name.ends_with("_bytes_in");
-                if is_it { value.parse::<u64>().ok() } else { None }
-            });
-            all.push(bytes.sum());
-        }
-        if all.is_empty() {
-            bail!("no endpoint left its counters: the MPI did not use Packhorse");
-        }
-        Ok(all)
+        bytes_in(&self.0, kind)
     }
+}
+
+/// The bytes that came in over links of a kind, for each endpoint that left its counters in a folder.
+pub(crate) fn bytes_in(folder: &Path, kind: &str) -> Result<Vec<u64>> {
+    let mut all: Vec<u64> = Vec::new();
+    for file in fs::read_dir(folder)? {
+        let json = fs::read_to_string(file?.path())?;
+        let pairs = json.trim_matches(['{', '}']).split(',');
+        let bytes = pairs.filter_map(|pair| {
+            let (name, value) = pair.split_once(':')?;
+            let name = name.trim_matches('"');
+            let is_it = name.starts_with(kind) && name.ends_with("_bytes_in");
+            if is_it { value.parse::<u64>().ok() } else { None }
+        });
+        all.push(bytes.sum());
+    }
+    if all.is_empty() {
+        bail!("no endpoint left its counters: the MPI did not use Packhorse");
+    }
+    Ok(all)
 }
 
 fn text(path: &Path) -> Result<&str> {
