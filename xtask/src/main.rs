@@ -6,6 +6,7 @@
 //! fuzz      hostile bytes, on nightly                             fuzz.rs
 //! coverage  which lines of `proto` the tests reach                coverage.rs
 //! mutants   which changes to `proto` the tests notice             mutants.rs
+//! install   program, provider, manual, completions             install.rs
 //! figures   the tables under version control, made anew           figures.rs
 //! ```
 //!
@@ -18,7 +19,10 @@ mod check;
 mod coverage;
 mod figures;
 mod fuzz;
+mod install;
 mod mpi;
+mod mpi_life;
+mod mpi_wheels;
 mod mutants;
 mod purity;
 mod sanitize;
@@ -50,6 +54,8 @@ enum Task {
     Coverage(coverage::Args),
     /// Mutation testing of the protocol crate (needs cargo-mutants)
     Mutants(mutants::Args),
+    /// Build everything and install it under a prefix
+    Install(install::Args),
     /// Make the tables of figures and of instruction counts anew
     Figures(figures::Args),
 }
@@ -61,6 +67,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Coverage(args) => coverage::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::Install(args) => install::run(&args),
         Task::Figures(args) => figures::run(&args),
     };
     match done {

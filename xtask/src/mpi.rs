@@ -67,10 +67,7 @@ impl Stage {
         mpirun.env("PACKHORSE_LINK", links);
         mpirun.env("PACKHORSE_COUNTERS", counters.join("of"));
         let said = output(mpirun)?;
-        let received: Vec<u64> = said
-            .lines()
-            .filter_map(|line| line.strip_prefix("rank ")?.split("received ").nth(1)?.parse().ok())
-            .collect();
+        let received = received_in(&said);
         ensure!(received.len() == rank_count, "not every rank came to its end:\n{said}");
         let counted = bytes_in(&counters, kind)?;
         ensure!(
@@ -90,8 +87,14 @@ impl Stage {
     }
 }
 
+/// What each rank that came to its end says it received from others.
+pub(crate) fn received_in(said: &str) -> Vec<u64> {
+    let number = |line: &str| line.strip_prefix("rank ")?.split("received ").nth(1)?.parse().ok();
+    said.lines().filter_map(number).collect()
+}
+
 /// The bytes that came in over links of a kind, for each endpoint that left its counters.
-fn bytes_in(folder: &Path, kind: &str) -> Result<Vec<u64>> {
+pub(crate) fn bytes_in(folder: &Path, kind: &str) -> Result<Vec<u64>> {
     let mut all: Vec<u64> = Vec::new();
     for file in fs::read_dir(folder)? {
         let json = fs::read_to_string(file?.path())?;

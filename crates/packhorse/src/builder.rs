@@ -71,6 +71,10 @@ impl Builder {
             "PACKHORSE_HELPER_CPUS",
             "cores of the helper thread: all, inherit, or a list such as 0-3,6",
         ),
+        (
+            "PACKHORSE_OFFLOAD",
+            "what the helper does while the application computes: none, receive, send or both",
+        ),
         ("PACKHORSE_BIND", "the local IP address"),
         ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
         ("PACKHORSE_PATHS", "source ports used side by side, 1 to 4"),
@@ -118,6 +122,16 @@ impl Builder {
     /// Without a look at the environment.
     pub fn plain() -> Self {
         Self::default()
+    }
+
+    /// Sets what one variable of the environment would set ([`Self::ENVIRONMENT`]). What makes no sense is an error when the
+    /// endpoint is opened.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        if let Err(complaint) = self.apply(name, value) {
+            self.complaint = Some(complaint);
+        }
+        self
     }
 
     fn apply(&mut self, name: &str, value: &str) -> Result<(), String> {
