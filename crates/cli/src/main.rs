@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use packhorse_cli::{bench, compare, machine, manual, paths, report, serve, soak};
+use packhorse_cli::{bench, compare, machine, manual, mpi, paths, peers, report, serve, soak};
 
 mod simulate;
 
@@ -17,6 +17,7 @@ Examples:
   packhorse report --two-hosts             everything there is to measure, as one page
   packhorse serve                          let another machine measure against this one
   packhorse bench pingpong --peer ph1:…    and measure against it, with the address that it printed
+  packhorse run mpirun -n 4 ./program      your MPI program, with your MPI, over Packhorse
   packhorse info                           what there is to measure with, and all settings
   packhorse sim                            the story of one transfer over a lossy network
 
@@ -33,6 +34,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Run(mpi::run::RunArgs),
+    Check(mpi::check::CheckArgs),
+    Env(mpi::env::EnvArgs),
     Compare(compare::CompareArgs),
     Bench(bench::command::BenchArgs),
     Report(report::command::ReportArgs),
@@ -46,6 +50,7 @@ enum Command {
     )]
     Info,
     Paths(paths::PathsArgs),
+    Peers(peers::PeersArgs),
     Sim(simulate::Args),
     Soak(soak::SoakArgs),
     /// Write the manual page to standard output.
@@ -66,6 +71,9 @@ enum Command {
 /// 0: all well; 1: a violation was found; 2: the command could not be carried out.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Run(args) => mpi::run::run(&args).map(|()| true),
+        Command::Check(args) => mpi::check::run(&args).map(|()| true),
+        Command::Env(args) => mpi::env::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Sim(args) => simulate::run(&args),
         Command::Bench(args) => bench::command::run(&args).map(|()| true),
         Command::Compare(args) => compare::run(&args).map(|()| true),
@@ -73,6 +81,9 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args).map(|()| true),
         Command::Info => machine::info(&mut io::stdout().lock()).map(|()| true),
         Command::Paths(args) => paths::run(&args, &mut io::stdout().lock()).map(|()| true),
+        Command::Peers(args) => {
+            peers::run(&args, &mut io::stdout().lock(), &mut io::stderr().lock()).map(|()| true)
+        }
         Command::Man => manual::write(Cli::command(), &mut io::stdout().lock()).map(|()| true),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "packhorse", &mut io::stdout());

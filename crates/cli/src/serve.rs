@@ -96,6 +96,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
 fn open(args: &ServeArgs) -> Result<Endpoint> {
     let open = |bind: Option<IpAddr>| {
         let mut builder = Builder::new().placement(Placement::Thread).linger(LINGER);
+        if std::env::var_os("PACKHORSE_DISCOVER").is_none() {
+            builder = builder.discoverable(true); // who serves wants to be found
+        }
         if let Some(bind) = bind {
             builder = builder.bind(bind);
         }

@@ -18,7 +18,7 @@ use packhorse_proto::{
 use crate::counters::Counters;
 use crate::duties::{Kept, Offload};
 use crate::home::Home;
-use crate::pairs::{Pairs, Rejected, way_by};
+use crate::pairs::{Asked, Pairs, Rejected, way_by};
 use crate::streams::Loans;
 use crate::watch::{Advice, TrainWatch};
 
@@ -311,6 +311,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.pairs.rejected_of(peer)
     }
 
+    /// How first contact with a peer was tried last.
+    pub fn asked(&self, peer: PeerId) -> impl Iterator<Item = &Asked> {
+        self.pairs.asked_of(peer)
+    }
+
     /// Closes the links. Nothing is sent or received any more.
     pub fn drop_links(&mut self) {
         self.links.clear();
@@ -539,6 +544,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         // A spinning driver need not ask every time.
         if count > 0 || self.counters.turns.is_multiple_of(TURNS_PER_NOTICE) {
             while let Some(notice) = self.links[index].poll_notice() {
+                if let Notice::Unreachable { to } = &notice {
+                    self.pairs.on_unreachable(index as u8, to);
+                }
                 on_notice(&mut self.endpoint, now, index as u8, notice);
                 work += 1;
             }

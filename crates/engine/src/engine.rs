@@ -29,7 +29,7 @@ use crate::duties::Offload;
 use crate::entry::Kind;
 use crate::helper::{Helper, HelperCpus};
 use crate::onesided::{Regions, Written};
-use crate::pairs::Rejected;
+use crate::pairs::{Asked, Rejected};
 use crate::queue::{Notify, Queues};
 use crate::requests::{Arrival, Outcome, RequestId, Requests};
 
@@ -691,6 +691,11 @@ impl Engine {
     pub fn paths(&self, peer: PeerId) -> (Vec<PathInfo>, Vec<Rejected>) {
         let inner = self.lock();
         (inner.core.rules().paths(peer), inner.core.rejected(peer).copied().collect())
+    }
+
+    /// How first contact with a peer was tried last.
+    pub fn asked(&self, peer: PeerId) -> Vec<Asked> {
+        self.lock().core.asked(peer).copied().collect()
     }
 
     /// The links: what they say of themselves, and where they are.

@@ -170,7 +170,7 @@ impl Entry {
 }
 
 /// All that can go wrong, in the order of their codes from 1 on. `TooLong` is said when posting, never here.
-const TROUBLES: [Trouble; 20] = [
+const TROUBLES: [Trouble; 21] = [
     Trouble::Failed(Failure::Cancelled),
     Trouble::Failed(Failure::CancelledByPeer),
     Trouble::Failed(Failure::Closed),
@@ -191,6 +191,7 @@ const TROUBLES: [Trouble; 20] = [
     Trouble::Failed(Failure::Denied(Denial::Access)),
     Trouble::Failed(Failure::Denied(Denial::Operation)),
     Trouble::Failed(Failure::Denied(Denial::Withdrawn)),
+    Trouble::Failed(Failure::Gone(GoneReason::Unanswered)),
 ];
 
 /// Exhaustive on purpose: a new failure must get a code.
@@ -208,6 +209,7 @@ fn trouble_code(result: Result<(), Trouble>) -> u8 {
             GoneReason::Died => 8,
             GoneReason::Silent => 9,
             GoneReason::Version => 10,
+            GoneReason::Unanswered => 21,
         },
         Err(Trouble::Failed(Failure::Denied(denial))) => match denial {
             Denial::NoKey => 16,

@@ -39,7 +39,7 @@ pub use engine::{Config, Engine, Placement, Recv, Refused, Send};
 pub use entry::{Entry, Kind, Trouble};
 pub use helper::HelperCpus;
 pub use onesided::{Atomic, Exposure, Put, Unexposed, Written};
-pub use pairs::{Reject, Rejected};
+pub use pairs::{Asked, Fate, Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};
 pub use streams::{Lender, StreamRead};

@@ -40,10 +40,35 @@ pub struct Rejected {
     pub why: Reject,
 }
 
-/// The pairs that were not tried, newest last.
+/// What became of first contact by one link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The link knows no way there.
+    NoWay,
+    /// It was asked, and nothing came back, or nothing yet.
+    Unanswered,
+    /// The network said that nobody is there.
+    Unreachable,
+}
+
+/// First contact by one link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The peer.
+    pub peer: PeerId,
+    /// By which link.
+    pub link: u8,
+    /// The locator of its address.
+    pub locator: Locator,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// The pairs that were not tried, and those that first contact was tried by; newest last.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     rejected: VecDeque<Rejected>,
+    asked: VecDeque<Asked>,
 }
 
 impl Pairs {
@@ -68,10 +93,14 @@ impl Pairs {
         self.rejected.retain(|rejected| rejected.peer != peer);
         for (locator, reach) in locators.iter().zip(&reach) {
             for (link, _) in reach.iter().enumerate().filter(|(_, may_reach)| !**may_reach) {
-                self.reject(peer, link as u8, locator, Reject::NoWay);
+                // That raw Ethernet does not lead to a port of UDP surprises nobody.
+                if links[link].locator()[0] == locator.0[0] {
+                    self.reject(peer, link as u8, locator, Reject::NoWay);
+                }
             }
         }
         if is_contact {
+            self.note_contact(peer, locators, &reach);
             let set = reach.first().into_iter().flatten().enumerate();
             let set = set.filter(|(_, may_reach)| **may_reach).fold(0, |set, it| set | 1 << it.0);
             endpoint.set_contact_links(now, peer, set);
@@ -122,6 +151,30 @@ impl Pairs {
                 PathState::Unproven { .. } | PathState::Left => {}
             }
         }
+    }
+
+    fn note_contact(&mut self, peer: PeerId, locators: &[Locator], reach: &[Vec<bool>]) {
+        self.asked.retain(|asked| asked.peer != peer);
+        let Some((&locator, reach)) = locators.first().zip(reach.first()) else { return };
+        for (link, may_reach) in reach.iter().enumerate() {
+            let fate = if *may_reach { Fate::Unanswered } else { Fate::NoWay };
+            if self.asked.len() == REJECTED_COUNT_MAX {
+                self.asked.pop_front();
+            }
+            self.asked.push_back(Asked { peer, link: link as u8, locator, fate });
+        }
+    }
+
+    /// The network says that nobody is there.
+    #[cold]
+    pub(crate) fn on_unreachable(&mut self, link: u8, locator: &packhorse_link::Locator) {
+        let is_it = |asked: &&mut Asked| asked.link == link && asked.locator.0 == *locator;
+        self.asked.iter_mut().filter(is_it).for_each(|asked| asked.fate = Fate::Unreachable);
+    }
+
+    /// How first contact with a peer was tried last: by which links, and what became of it.
+    pub(crate) fn asked_of(&self, peer: PeerId) -> impl Iterator<Item = &Asked> {
+        self.asked.iter().filter(move |asked| asked.peer == peer)
     }
 
     fn reject(&mut self, peer: PeerId, link: u8, locator: &Locator, why: Reject) {

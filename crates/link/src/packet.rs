@@ -19,6 +19,7 @@ mod filter;
 mod locate;
 mod on_demand;
 mod opening;
+pub mod seek;
 pub mod wire;
 
 use std::collections::VecDeque;
@@ -109,6 +110,10 @@ pub struct Packet {
     index: u32,
     own: Place,
     hears_all: bool,
+    /// The name it answers seekers with.
+    known_as: Option<String>,
+    /// Answers to seekers, to be sent.
+    answers: Vec<(Place, Vec<u8>)>,
     locator: Locator,
     is_down: bool,
     buffer_lens: (usize, usize),
@@ -187,6 +192,8 @@ impl Packet {
             index: opened.facts.index as u32,
             own: opened.own,
             hears_all: opened.hears_all,
+            known_as: opened.known_as,
+            answers: Vec::new(),
             is_down: false,
             buffer_lens: (opened.receive_buffer_len, opened.send_buffer_len),
             out: PacketOut::new(),
@@ -422,6 +429,9 @@ impl Packet {
         if !self.longs.is_empty() {
             self.receive_long(memory);
         }
+        if !self.answers.is_empty() {
+            self.send_answers();
+        }
         self.arrivals.len()
     }
 
@@ -447,7 +457,10 @@ impl Packet {
             self.counters.overflow_drops += 1; // too long for its slot, and the queue was full
             return;
         }
-        let Some(Parsed { from, len, .. }) = parsed else { return };
+        let Some(Parsed { from, len, to }) = parsed else { return };
+        if to == EVERYBODY && !filled.is_queued && self.answers_seeker(&filled, &from, len) {
+            return;
+        }
         self.counters.frames_in += 1;
         self.counters.bytes_in += len as u64;
         let at = match filled.is_queued {
@@ -455,6 +468,30 @@ impl Packet {
             false => At::Ring { slot: filled.slot, at: filled.at + HEADER_LEN },
         };
         self.arrivals.push(Arrival { from: to_locator(&from), len, at });
+    }
+
+    /// Whether a frame that everybody got asks who is here; then an answer is prepared.
+    #[cold]
+    fn answers_seeker(&mut self, filled: &Filled, from: &Place, len: usize) -> bool {
+        let start = filled.at + HEADER_LEN;
+        let asked = self.ring.bytes(filled.slot, start..start + len);
+        let Some(name) = &self.known_as else { return false };
+        let Some(answer) = seek::answer(asked, name) else { return false };
+        if self.answers.len() < seek::ANSWER_COUNT_MAX {
+            self.answers.push((*from, answer));
+        }
+        true
+    }
+
+    /// What cannot be sent is not: who asked will ask again.
+    #[cold]
+    fn send_answers(&mut self) {
+        for (to, answer) in std::mem::take(&mut self.answers) {
+            let mut whole = wire::header(&to, &self.own, answer.len()).to_vec();
+            whole.extend_from_slice(&answer);
+            self.counters.calls_out += 1;
+            self.counters.frames_out += u64::from(self.socket.send(&whole).is_ok());
+        }
     }
 
     /// Where the payload of this frame shall go: the next place, if the frame is as long as one for it.

@@ -201,6 +201,7 @@ fn contact() -> Case {
         secret: SECRET,
         identity: Identity { host: 1, endpoint: 2 },
         locator: Locator([9; 24]),
+        has_helper: true,
     };
     let locators = [Locator([1; 24]), Locator([2; 24])];
     let hello = HelloRepr {

@@ -27,6 +27,7 @@ pub struct Builder {
     pub(crate) faults: Option<Faults>,
     pub(crate) capture: Option<PathBuf>,
     pub(crate) payload_check: Option<bool>,
+    pub(crate) discoverable: Option<bool>,
     counters: Option<PathBuf>,
     log: bool,
     config: Config,
@@ -48,6 +49,7 @@ impl Default for Builder {
             faults: None,
             capture: None,
             payload_check: None,
+            discoverable: None,
             counters: None,
             log: false,
             config: Config { settings: links::settings(), ..Config::default() },
@@ -69,6 +71,10 @@ impl Builder {
             "PACKHORSE_HELPER_CPUS",
             "cores of the helper thread: all, inherit, or a list such as 0-3,6",
         ),
+        (
+            "PACKHORSE_OFFLOAD",
+            "what the helper does while the application computes: none, receive, send or both",
+        ),
         ("PACKHORSE_BIND", "the local IP address"),
         ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
         ("PACKHORSE_PATHS", "source ports used side by side, 1 to 4"),
@@ -83,6 +89,11 @@ impl Builder {
         ("PACKHORSE_ACK_EVERY", "frames per acknowledgement"),
         ("PACKHORSE_GRANT_PACKETS", "frames per grant"),
         ("PACKHORSE_GRANT_AHEAD", "granted frames still missing when the next grant goes out"),
+        (
+            "PACKHORSE_DISCOVER",
+            "on or off: answer `packhorse peers` with the host's name, where there is raw Ethernet",
+        ),
+        ("PACKHORSE_CONTACT_S", "seconds after which a peer that never answered is not there"),
         ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
         (
             "PACKHORSE_COUNTERS",
@@ -111,6 +122,16 @@ impl Builder {
     /// Without a look at the environment.
     pub fn plain() -> Self {
         Self::default()
+    }
+
+    /// Sets what one variable of the environment would set ([`Self::ENVIRONMENT`]). What makes no sense is an error when the
+    /// endpoint is opened.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        if let Err(complaint) = self.apply(name, value) {
+            self.complaint = Some(complaint);
+        }
+        self
     }
 
     fn apply(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -164,6 +185,14 @@ impl Builder {
             }
             "PACKHORSE_GRANT_AHEAD" => {
                 settings.grant_ahead = value.parse().map_err(|_| wrong("a number of frames"))?;
+            }
+            "PACKHORSE_DISCOVER" => {
+                let switch = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
+                self.discoverable = Some(switch);
+            }
+            "PACKHORSE_CONTACT_S" => {
+                let seconds: u32 = value.parse().map_err(|_| wrong("a number of seconds"))?;
+                settings.contact_after_ns = u64::from(seconds) * 1_000_000_000;
             }
             "PACKHORSE_CAPTURE" => self.capture = Some(value.into()),
             "PACKHORSE_COUNTERS" => self.counters = Some(value.into()),
@@ -303,6 +332,14 @@ impl Builder {
         self
     }
 
+    /// How long a peer whose address announces a helper may leave first contact without any answer; 8 s by default. One without
+    /// (placement `inline`) may compute for long: for it, and if that is less, [`Builder::gone_after`] counts.
+    #[must_use]
+    pub fn contact_after(mut self, time: Duration) -> Self {
+        self.config.settings.contact_after_ns = time.as_nanos().min(u64::MAX.into()) as u64;
+        self
+    }
+
     /// How long closing waits for acceptance; 30 s by default.
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
@@ -315,6 +352,15 @@ impl Builder {
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = Some(faults);
+        self
+    }
+
+    /// Whether those who ask into a segment of raw Ethernet who is there (`packhorse peers`) get this host's name for an answer, and
+    /// nothing else. Without a word, an endpoint that uses raw Ethernet anyway answers; with `true`, `auto` opens it for that; with
+    /// `false`, nobody is answered.
+    #[must_use]
+    pub fn discoverable(mut self, on: bool) -> Self {
+        self.discoverable = Some(on);
         self
     }
 

@@ -13,10 +13,10 @@ use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Use};
 
 use crate::buffer::Buffer;
 use crate::builder::Builder;
-use crate::error::Error;
+use crate::error::{Blame, Error};
 use crate::links;
 use crate::many::Many;
-use crate::paths::Path;
+use crate::paths::{Path, tried_text};
 use crate::request::{Receiving, Sending};
 use crate::stream::{self, Streams};
 use crate::wanted::{Envelope, Wanted};
@@ -49,6 +49,14 @@ impl Shared {
             }
             (None, None) => format!("peer number {}", peer.0),
         }
+    }
+
+    /// The peer, for an error about it.
+    pub(crate) fn blame(&self, peer: PeerId) -> Blame {
+        let links = self.engine.links();
+        let tried =
+            self.engine.asked(peer).iter().filter_map(|asked| tried_text(asked, &links)).collect();
+        Blame { name: self.name_of(peer), tried }
     }
 
     /// In a process that was forked from the one that opened the endpoint, nothing can be done with it.

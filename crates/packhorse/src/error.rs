@@ -45,6 +45,8 @@ pub enum Error {
         peer: String,
         /// On what evidence.
         reason: GoneReason,
+        /// If it never answered: the pairs that were tried, and what became of each.
+        tried: Vec<String>,
     },
     /// The peer closed its endpoint before it accepted the message.
     PeerClosed {
@@ -117,7 +119,13 @@ impl fmt::Display for Error {
             ),
             Self::Cancelled => f.write_str("cancelled"),
             Self::CancelledByPeer { peer } => write!(f, "{peer} cancelled its side of the message"),
-            Self::Gone { peer, reason } => write!(f, "{peer} is gone: {}", why(*reason)),
+            Self::Gone { peer, reason, tried } => {
+                write!(f, "{peer} is gone: {}", why(*reason))?;
+                if !tried.is_empty() {
+                    write!(f, "; tried: {}", tried.join("; "))?;
+                }
+                Ok(())
+            }
             Self::PeerClosed { peer } => {
                 write!(f, "{peer} closed its endpoint before it accepted the message")
             }
@@ -177,6 +185,9 @@ fn why(reason: GoneReason) -> &'static str {
         GoneReason::Silent => {
             "it did not answer for too long; is it stopped, or does a firewall block the UDP port there for what comes in, or the one here for its answers?"
         }
+        GoneReason::Unanswered => {
+            "nothing of it ever came; is it running, is the address the one it has now, and does a firewall block its UDP port for what comes in, or the one here for its answers?"
+        }
         GoneReason::Version => "it speaks no version of the protocol that this program speaks",
     }
 }
@@ -196,15 +207,40 @@ fn why_denied(denial: Denial) -> &'static str {
 
 impl Error {
     /// A request ended with this; `peer` names its peer.
-    pub(crate) fn from_failure(failure: Failure, peer: impl FnOnce() -> String) -> Self {
+    pub(crate) fn from_failure<T: Into<Blame>>(failure: Failure, peer: impl FnOnce() -> T) -> Self {
+        let peer = || peer().into();
         match failure {
             Failure::Cancelled => Self::Cancelled,
-            Failure::CancelledByPeer => Self::CancelledByPeer { peer: peer() },
-            Failure::Gone(reason) => Self::Gone { peer: peer(), reason },
-            Failure::Closed => Self::PeerClosed { peer: peer() },
+            Failure::CancelledByPeer => Self::CancelledByPeer { peer: peer().name },
+            Failure::Gone(reason) => {
+                let Blame { name: peer, tried } = peer();
+                let was_asked = matches!(reason, GoneReason::Unreachable | GoneReason::Unanswered);
+                Self::Gone { peer, reason, tried: if was_asked { tried } else { Vec::new() } }
+            }
+            Failure::Closed => Self::PeerClosed { peer: peer().name },
             Failure::Closing => Self::Closed,
-            Failure::Denied(denial) => Self::Denied { peer: peer(), denial },
+            Failure::Denied(denial) => Self::Denied { peer: peer().name, denial },
         }
+    }
+}
+
+/// The peer that an error is about.
+#[derive(Debug, Default)]
+pub(crate) struct Blame {
+    pub(crate) name: String,
+    /// How first contact with it was tried.
+    pub(crate) tried: Vec<String>,
+}
+
+impl From<String> for Blame {
+    fn from(name: String) -> Self {
+        Self { name, tried: Vec::new() }
+    }
+}
+
+impl From<&str> for Blame {
+    fn from(name: &str) -> Self {
+        name.to_owned().into()
     }
 }
 

@@ -60,6 +60,7 @@ pub mod queue;
 pub mod raw;
 mod request;
 mod scope;
+mod seek;
 mod select;
 pub mod stream;
 mod wanted;
@@ -79,5 +80,6 @@ pub use packhorse_proto::{
 pub use paths::{Path, State as PathState};
 pub use request::{Getting, Putting, Received, Receiving, Sending};
 pub use scope::{Scope, ScopedReceiving, ScopedSending};
+pub use seek::{Host, Search};
 pub use select::{KindInfo, LinkChoice};
 pub use wanted::{Envelope, Wanted};

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use packhorse_engine::Config;
-use packhorse_link::Link;
 use packhorse_link::capture::Captured;
 use packhorse_link::faults::{Faults, Faulty};
 use packhorse_link::mem::Table;
@@ -11,6 +10,7 @@ use packhorse_link::packet::{OnDemand, Packet, PacketConfig, PacketError};
 use packhorse_link::shm::{Shm, ShmConfig};
 use packhorse_link::udp::{Udp, UdpConfig, Use};
 use packhorse_link::xdp::{self, Xdp, XdpConfig};
+use packhorse_link::{Interface, Link};
 use packhorse_proto::Settings;
 
 use crate::builder::Builder;
@@ -43,7 +43,9 @@ pub(crate) fn settings() -> Settings {
 
 /// Opens what the builder asks for: one link for each that was chosen, and of one UDP socket as many as there shall be paths.
 pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
-    let mut wishes = builder.link.resolve(&packhorse_link::interfaces()).map_err(Error::Setting)?;
+    let interfaces = packhorse_link::interfaces();
+    let mut wishes = builder.link.resolve(&interfaces).map_err(Error::Setting)?;
+    wishes.retain(|wish| is_where_bound(builder.bind, wish, &interfaces));
     let udp: Vec<usize> =
         (0..wishes.len()).filter(|&index| wishes[index].kind == Kind::Udp).collect();
     if let [only] = udp[..] {
@@ -59,6 +61,16 @@ pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
         }
     }
     Ok(links)
+}
+
+/// Who binds an endpoint to an address does not want to be reached by other cards, unless he names them.
+fn is_where_bound(bind: IpAddr, wish: &Wish, interfaces: &[Interface]) -> bool {
+    let Some(on) = wish.on.as_ref().filter(|_| wish.kind == Kind::Packet && wish.is_optional)
+    else {
+        return true;
+    };
+    let has_it = |interface: &Interface| interface.addrs.iter().any(|&(ip, _)| ip == bind);
+    bind.is_unspecified() || interfaces.iter().any(|it| it.index == on.index && has_it(it))
 }
 
 /// All kinds of links: whether they can be used here, and what it takes if not.
@@ -82,7 +94,7 @@ fn setcap(capabilities: &str) -> Option<String> {
 }
 
 fn packet_missing() -> (Option<String>, Option<String>) {
-    let is_card = |interface: &packhorse_link::Interface| interface.is_up && !interface.is_loopback;
+    let is_card = |interface: &Interface| interface.is_up && !interface.is_loopback;
     let Some(card) = packhorse_link::interfaces().into_iter().find(is_card) else {
         return (Some("there is no Ethernet interface that is up".into()), None);
     };
@@ -119,14 +131,21 @@ fn open_kind(builder: &Builder, wish: &Wish) -> Result<Box<dyn Link>, Error> {
         }
         Kind::Packet => {
             let buffers_unprivileged = builder.small_socket_buffers;
-            let config = PacketConfig { buffers_unprivileged, ..PacketConfig::on(name) };
-            match wish.is_optional {
+            let known_as = if builder.discoverable == Some(false) { None } else { host_name() };
+            let config = PacketConfig { buffers_unprivileged, known_as, ..PacketConfig::on(name) };
+            match wish.is_optional && builder.discoverable != Some(true) {
                 true => Box::new(OnDemand::prepare(&config).map_err(|error| refused(&error))?),
                 false => Box::new(Packet::open(&config).map_err(|error| refused(&error))?),
             }
         }
         Kind::Xdp => Box::new(Xdp::open(&XdpConfig::on(name)).map_err(|error| refused(&error))?),
     })
+}
+
+/// The name this host goes by.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 fn open_udp(builder: &Builder, on: Option<&On>) -> Result<Box<dyn Link>, Error> {

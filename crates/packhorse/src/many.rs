@@ -44,7 +44,7 @@ impl Many {
         match result {
             Ok(()) => Ok(Piece { envelope: envelope.into(), offset, len: placed_len }),
             Err(failure) => {
-                Err(Error::from_failure(failure, || self.shared.name_of(envelope.source)))
+                Err(Error::from_failure(failure, || self.shared.blame(envelope.source)))
             }
         }
     }

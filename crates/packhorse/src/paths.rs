@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use packhorse_engine::Reject;
+use packhorse_engine::{Asked, Fate, Reject};
 use packhorse_link::{About, Locator};
 use packhorse_proto::{PathInfo, PathState};
 
@@ -106,6 +106,19 @@ fn link_text(links: &[(About, Locator)], number: u8) -> String {
         Some((about, locator)) => format!("{} {}", about.kind, locator_text(locator)),
         None => format!("link {number}"),
     }
+}
+
+/// First contact by one link, for an error; `None` where nobody would expect it to lead there.
+pub(crate) fn tried_text(asked: &Asked, links: &[(About, Locator)]) -> Option<String> {
+    let own = links.get(usize::from(asked.link)).map(|(_, locator)| locator[0]);
+    let what = match asked.fate {
+        Fate::NoWay if own != Some(asked.locator.0[0]) => return None,
+        Fate::NoWay => "knows no way there",
+        Fate::Unanswered => "no answer",
+        Fate::Unreachable => "the network says nobody is there",
+    };
+    let (link, to) = (link_text(links, asked.link), locator_text(&asked.locator.0));
+    Some(format!("{link} to {to}: {what}"))
 }
 
 impl Path {

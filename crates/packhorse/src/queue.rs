@@ -34,7 +34,7 @@ use crate::buffer::Buffer;
 use crate::endpoint::{
     Endpoint, Peer, SendOptions, Shared, check_segments, check_writable, once, spec,
 };
-use crate::error::{Error, Failed};
+use crate::error::{Blame, Error, Failed};
 use crate::onesided::Remote;
 use crate::wanted::{Envelope, Wanted};
 
@@ -253,13 +253,13 @@ impl Queue {
     }
 
     fn ended(&self, entry: Entry) -> Ended {
-        let name = || entry.peer.map_or_else(String::new, |peer| self.shared.name_of(peer));
+        let blame = || entry.peer.map_or_else(Blame::default, |peer| self.shared.blame(peer));
         let result = match entry.result {
             Ok(()) if entry.placed_len < entry.len => {
                 Err(Error::Truncated { len: entry.len, room: entry.placed_len })
             }
             Ok(()) => Ok(()),
-            Err(Trouble::Failed(failure)) => Err(Error::from_failure(failure, name)),
+            Err(Trouble::Failed(failure)) => Err(Error::from_failure(failure, blame)),
             Err(Trouble::Refused(error)) => Err(error.into()),
         };
         let peer = entry.peer.map(|id| Peer { id });

@@ -11,7 +11,7 @@ use packhorse_engine::{Completion, Outcome, RequestId};
 
 use crate::buffer::Buffer;
 use crate::endpoint::Shared;
-use crate::error::{Error, Failed};
+use crate::error::{Blame, Error, Failed};
 use crate::wanted::Envelope;
 
 /// The end of a receive.
@@ -237,7 +237,7 @@ fn conclude_operation<B: Buffer>(
             return Ok(buffer.unwrap_or_else(|| B::from_memory(Vec::<u8>::new().into())));
         }
         Outcome::Operated { peer, result: Err(failure), .. } => {
-            Error::from_failure(failure, || name(shared, peer))
+            Error::from_failure(failure, || blame(shared, peer))
         }
         Outcome::Unlinked { failure: Some(failure), .. } => {
             Error::from_failure(failure, String::new)
@@ -256,7 +256,7 @@ impl<B: Buffer> Sending<B> {
         let error = match (completion.outcome, buffer) {
             (Outcome::Sent { result: Ok(()), .. }, Some(buffer)) => return Ok(buffer),
             (Outcome::Sent { peer, result: Err(failure) }, buffer) => {
-                let error = Error::from_failure(failure, || name(shared, peer));
+                let error = Error::from_failure(failure, || blame(shared, peer));
                 return Err(Failed { error, buffer });
             }
             (Outcome::Unlinked { failure: Some(failure), .. }, buffer) => {
@@ -291,14 +291,14 @@ impl<B: Buffer> Receiving<B> {
                         return Err(Failed { error, buffer: back });
                     }
                     (Err(failure), back) => {
-                        let error = Error::from_failure(failure, || name(shared, envelope.source));
+                        let error = Error::from_failure(failure, || blame(shared, envelope.source));
                         return Err(Failed { error, buffer: back });
                     }
                 }
             }
             Outcome::Unlinked { source, failure: Some(failure) } => {
                 Error::from_failure(failure, || {
-                    source.map_or_else(String::new, |peer| name(shared, peer))
+                    source.map_or_else(Blame::default, |peer| blame(shared, peer))
                 })
             }
             _ => Error::Closed,
@@ -307,6 +307,6 @@ impl<B: Buffer> Receiving<B> {
     }
 }
 
-fn name(shared: Option<Arc<Shared>>, peer: packhorse_proto::PeerId) -> String {
-    shared.map_or_else(String::new, |shared| shared.name_of(peer))
+fn blame(shared: Option<Arc<Shared>>, peer: packhorse_proto::PeerId) -> Blame {
+    shared.map_or_else(Blame::default, |shared| shared.blame(peer))
 }

@@ -12,7 +12,7 @@ use packhorse_engine::{Completion, Outcome, RequestId};
 use packhorse_link::mem::Memory;
 
 use crate::endpoint::{Endpoint, Peer, SendOptions, once};
-use crate::error::Error;
+use crate::error::{Blame, Error};
 use crate::wanted::{Envelope, Wanted};
 
 /// Inside [`Endpoint::scope`].
@@ -171,7 +171,7 @@ impl ScopedSending<'_> {
         match completion.outcome {
             Outcome::Sent { result: Ok(()), .. } => Ok(()),
             Outcome::Sent { peer, result: Err(failure) } => {
-                Err(Error::from_failure(failure, || self.endpoint.shared.name_of(peer)))
+                Err(Error::from_failure(failure, || self.endpoint.shared.blame(peer)))
             }
             _ => Err(Error::Closed),
         }
@@ -182,7 +182,7 @@ impl ScopedReceiving<'_> {
     /// Waits for the end: the message's envelope; its bytes are where they were wanted.
     pub fn wait(mut self) -> Result<Envelope, Error> {
         let completion = wait(self.endpoint, &mut self.posted)?;
-        let name = |peer| self.endpoint.shared.name_of(peer);
+        let name = |peer| self.endpoint.shared.blame(peer);
         match completion.outcome {
             Outcome::Received { envelope, result: Err(failure), .. } => {
                 Err(Error::from_failure(failure, || name(envelope.source)))
@@ -192,7 +192,7 @@ impl ScopedReceiving<'_> {
             }
             Outcome::Received { envelope, .. } => Ok(envelope.into()),
             Outcome::Unlinked { source, failure: Some(failure) } => {
-                Err(Error::from_failure(failure, || source.map_or_else(String::new, name)))
+                Err(Error::from_failure(failure, || source.map_or_else(Blame::default, name)))
             }
             _ => Err(Error::Closed),
         }

@@ -235,3 +235,35 @@ fn a_blocked_port_is_an_error_that_names_both_ends() {
     let names = [there.to_string(), "(from 127.0.0.1:".into(), "firewall".into()];
     assert!(names.iter().all(|name| text.contains(name)), "{text}");
 }
+
+/// Its port is there, and whatever is sent to it vanishes: what a firewall makes of a host.
+#[test]
+fn who_never_answers_is_named_with_all_that_was_tried() {
+    let address = Builder::plain().bind([127, 0, 0, 1]).open().unwrap().address();
+    let _mute = std::net::UdpSocket::bind(("127.0.0.1", port_of(&address))).unwrap();
+    let builder = Builder::plain().bind([127, 0, 0, 1]).linger(Duration::from_millis(200));
+    let endpoint = builder.contact_after(Duration::from_millis(800)).open().unwrap();
+    let peer = endpoint.peer(&address).unwrap();
+    let start = Instant::now();
+    let failed = endpoint.send(peer, 1, vec![0; 10]).wait().unwrap_err();
+    let took = start.elapsed();
+    assert!(took > Duration::from_millis(500) && took < Duration::from_secs(8), "{took:?}");
+    let text = failed.to_string();
+    let pair = format!(" to 127.0.0.1:{}: no answer", port_of(&address));
+    assert!(text.contains("nothing of it ever came") && text.contains(&pair), "{text}");
+    assert!(text.contains("tried: udp 127.0.0.1:"), "{text}");
+}
+
+#[test]
+fn one_without_a_helper_may_answer_late() {
+    let builder = Builder::plain().bind([127, 0, 0, 1]).placement(Placement::Inline);
+    let computing = builder.open().unwrap();
+    let endpoint = Builder::plain().bind([127, 0, 0, 1]);
+    let endpoint = endpoint.contact_after(Duration::from_millis(200)).open().unwrap();
+    let peer = endpoint.peer(&computing.address()).unwrap();
+    let going = endpoint.send(peer, 1, vec![3; 10]);
+    std::thread::sleep(Duration::from_millis(1500)); // nobody turns it meanwhile
+    let got = computing.recv(Wanted::tag(1), vec![0; 10]).wait().unwrap();
+    assert_eq!(got.buffer, [3; 10]);
+    going.wait().unwrap();
+}

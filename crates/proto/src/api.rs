@@ -120,6 +120,8 @@ pub enum GoneReason {
     Died,
     /// Silent for too long.
     Silent,
+    /// It was asked by every link that may lead to it, and nothing of it ever came.
+    Unanswered,
     /// It speaks no version we speak.
     Version,
 }

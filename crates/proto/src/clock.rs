@@ -154,11 +154,17 @@ impl Endpoint {
 
     /// Hello went unanswered: again, or no more.
     fn tend_contact(&mut self, now: Instant, row: u32) {
-        let contact = &self.actives[self.rows[row].active].contact;
-        if now.since_ns(self.rows[row].heard_at) >= self.settings.gone_after_ns
+        let this = &self.rows[row];
+        let contact = &self.actives[this.active].contact;
+        // One without a helper may have other things to do than to answer.
+        let after_ns = match this.has_helper {
+            true => self.settings.contact_after_ns.min(self.settings.gone_after_ns),
+            false => self.settings.gone_after_ns,
+        };
+        if now.since_ns(this.heard_at) >= after_ns
             && contact.hello_count >= GONE_PROBE_COUNT * contact.way_count()
         {
-            self.end_association(now, row, Some(GoneReason::Silent));
+            self.end_association(now, row, Some(GoneReason::Unanswered));
         } else {
             self.make_ready(row);
         }

@@ -227,7 +227,12 @@ impl Endpoint {
 
     /// The address peers need to reach this endpoint.
     pub fn address(&self) -> Address {
-        Address { secret: self.secret, identity: self.identity, locator: self.locators[0] }
+        Address {
+            secret: self.secret,
+            identity: self.identity,
+            locator: self.locators[0],
+            has_helper: self.settings.has_helper,
+        }
     }
 
     /// The row of the peer at `address`, made if there is none. Nothing is sent until something is posted.
@@ -241,6 +246,7 @@ impl Endpoint {
             known.is_named = true;
             if known.phase == Phase::Idle {
                 known.first_locator = address.locator;
+                known.has_helper = address.has_helper;
                 // A secret it told us itself is better than none.
                 if address.secret != Secret::PUBLIC {
                     known.secret = address.secret;
@@ -265,6 +271,7 @@ impl Endpoint {
         }
         let row = self.rows.insert(address.identity, address.secret, address.locator);
         self.rows[row].version = self.settings.versions.1;
+        self.rows[row].has_helper = address.has_helper;
         let known = self.forgotten.iter().rev().find(|(identity, _)| *identity == address.identity);
         self.rows[row].ended_id = known.map_or(0, |&(_, id)| id);
         Ok(row)

@@ -83,6 +83,8 @@ pub struct Settings {
     pub payload_check: bool,
     /// Whether a helper drives this endpoint while the application computes; announced to peers.
     pub has_helper: bool,
+    /// First contact with a peer whose address announces a helper: after so long without any answer it is not there.
+    pub contact_after_ns: u64,
     /// Silence after which a peer that announced a helper is gone.
     pub gone_after_ns: u64,
     /// The same for a peer that did not: it may compute for long.
@@ -116,6 +118,7 @@ impl Default for Settings {
             payload_check: true,
             has_helper: true,
             gone_after_ns: 60 * SECOND,
+            contact_after_ns: 8 * SECOND,
             gone_after_inline_ns: 4 * 3600 * SECOND,
             linger_ns: 30 * SECOND,
             open_to_strangers: false,

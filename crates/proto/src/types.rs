@@ -135,11 +135,15 @@ pub struct Address {
     pub identity: Identity,
     /// Where the first frame goes.
     pub locator: Locator,
+    /// A helper drives it whatever its application does: who asks and hears nothing need not wait for long (PROTOCOL §4.2).
+    pub has_helper: bool,
 }
 
 /// Bytes of an encoded address.
 pub const ADDRESS_LEN: usize = 64;
+/// Keys of the check, and so what else an address says: whether a helper drives its owner.
 const ADDRESS_FORM: u64 = 1;
+const ADDRESS_FORM_HELPER: u64 = 2;
 const ADDRESS_PREFIX: &str = "ph1:";
 
 /// Why a text or bytes are no address.
@@ -174,7 +178,8 @@ impl Address {
         out[16..24].copy_from_slice(&self.identity.host.to_le_bytes());
         out[24..32].copy_from_slice(&self.identity.endpoint.to_le_bytes());
         out[32..56].copy_from_slice(&self.locator.0);
-        let check = siphash13(Secret([ADDRESS_FORM, 0]), &out[..56], 0);
+        let form = if self.has_helper { ADDRESS_FORM_HELPER } else { ADDRESS_FORM };
+        let check = siphash13(Secret([form, 0]), &out[..56], 0);
         out[56..].copy_from_slice(&check.to_le_bytes());
         out
     }
@@ -183,7 +188,9 @@ impl Address {
     pub fn decode(bytes: &[u8; ADDRESS_LEN]) -> Result<Self, AddressError> {
         let word =
             |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        if siphash13(Secret([ADDRESS_FORM, 0]), &bytes[..56], 0) != word(56) {
+        let is_of = |form: u64| siphash13(Secret([form, 0]), &bytes[..56], 0) == word(56);
+        let has_helper = is_of(ADDRESS_FORM_HELPER);
+        if !has_helper && !is_of(ADDRESS_FORM) {
             return Err(AddressError::Check);
         }
         let mut locator = Locator::default();
@@ -192,6 +199,7 @@ impl Address {
             secret: Secret([word(0), word(8)]),
             identity: Identity { host: word(16), endpoint: word(24) },
             locator,
+            has_helper,
         })
     }
 
@@ -280,7 +288,17 @@ mod tests {
             secret: Secret([3, u64::MAX]),
             identity: Identity { host: 7, endpoint: 9 },
             locator: Locator([5; 24]),
+            has_helper: true,
         }
+    }
+
+    #[test]
+    fn address_tells_whether_a_helper_drives_its_owner() {
+        let inline = Address { has_helper: false, ..address() };
+        for address in [address(), inline] {
+            assert_eq!(Address::decode(&address.encode()), Ok(address));
+        }
+        assert_ne!(inline.encode()[56..], address().encode()[56..]);
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
                 GoneReason::Died => (libc::ECONNRESET, 9),
                 GoneReason::Silent => (libc::ETIMEDOUT, 10),
                 GoneReason::Version => (libc::EPROTO, 11),
+                GoneReason::Unanswered => (libc::EHOSTUNREACH, 19),
             },
             Failure::Denied(denial) => match denial {
                 Denial::NoKey => (code::ENOKEY, 14),
@@ -99,6 +100,7 @@ pub(crate) fn explanation(reason: c_int) -> &'static CStr {
         16 => c"the peer did not register this memory for such an operation",
         17 => c"the peer knows no such operation",
         18 => c"the peer closed the registration meanwhile; some of it may have been written",
+        19 => c"the peer is gone: nothing of it ever came; is it running, and does a firewall block its UDP port?",
         _ => c"unknown reason",
     }
 }

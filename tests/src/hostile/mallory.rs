@@ -30,7 +30,7 @@ const RECORD_COUNT_MAX: usize = 6;
 /// Her own address: she also plays by the rules, up to a point.
 pub(super) fn address() -> Address {
     let own = opening(NUMBER, 0);
-    Address { secret: own.secret, identity: own.identity, locator: LOCATOR }
+    Address { secret: own.secret, identity: own.identity, locator: LOCATOR, has_helper: true }
 }
 
 /// What she has heard.
@@ -318,7 +318,8 @@ fn somebody(script: &mut Script<'_>) -> Address {
         return address();
     }
     let named = opening(number, 0);
-    Address { secret: named.secret, identity: named.identity, locator: named.locators[0] }
+    let locator = named.locators[0];
+    Address { secret: named.secret, identity: named.identity, locator, has_helper: true }
 }
 
 fn write_ack(writer: &mut Writer<'_>, script: &mut Script<'_>) {

@@ -6,46 +6,27 @@ use anyhow::{Context, Result};
 use packhorse::{Endpoint, Peer, Receiving, Sending, Wanted};
 
 use super::courier::Courier;
-use super::system::Pattern;
 
 /// The one tag there is.
 const TAG: u64 = 1;
-/// Who has only two short buffers has them copied, as MPI's eager sends do: they are free at once.
-const COPY_LEN_MAX: usize = 1024;
-
-/// A send that was posted.
-enum Going {
-    Posted(Sending<Vec<u8>>),
-    /// Copied: the buffer is free.
-    Copied(Vec<u8>),
-}
 
 /// Packhorse.
 pub(super) struct OurCourier {
     endpoint: Endpoint,
     peer: Peer,
-    copy_len_max: usize,
-    going: VecDeque<Going>,
+    going: VecDeque<Sending<Vec<u8>>>,
     coming: VecDeque<Receiving<Vec<u8>>>,
 }
 
 impl OurCourier {
-    pub(super) fn new(endpoint: Endpoint, peer: Peer, pattern: Pattern) -> Self {
-        let copy_len_max = if pattern == Pattern::DoubleBuf { COPY_LEN_MAX } else { 0 };
-        let (going, coming) = (VecDeque::new(), VecDeque::new());
-        Self { endpoint, peer, copy_len_max, going, coming }
+    pub(super) fn new(endpoint: Endpoint, peer: Peer) -> Self {
+        Self { endpoint, peer, going: VecDeque::new(), coming: VecDeque::new() }
     }
 }
 
 impl Courier for OurCourier {
     fn send(&mut self, buffer: Vec<u8>) -> Result<()> {
-        let going = if buffer.len() <= self.copy_len_max {
-            self.endpoint.send_copy(self.peer, TAG, &buffer)?;
-            Going::Copied(buffer)
-        } else {
-            Going::Posted(self.endpoint.send(self.peer, TAG, buffer))
-        };
-        self.going.push_back(going);
+        self.going.push_back(self.endpoint.send(self.peer, TAG, buffer));
         Ok(())
     }
 
@@ -55,16 +36,9 @@ impl Courier for OurCourier {
     }
 
     fn try_sent(&mut self) -> Result<Option<Vec<u8>>> {
-        let buffer = match self.going.front_mut() {
-            None => return Ok(None),
-            Some(Going::Copied(buffer)) => std::mem::take(buffer),
-            Some(Going::Posted(sending)) => match sending.test() {
-                None => return Ok(None),
-                Some(ended) => ended?,
-            },
-        };
+        let Some(ended) = self.going.front_mut().and_then(Sending::test) else { return Ok(None) };
         self.going.pop_front();
-        Ok(Some(buffer))
+        Ok(Some(ended?))
     }
 
     fn try_received(&mut self) -> Result<Option<Vec<u8>>> {
@@ -76,10 +50,8 @@ impl Courier for OurCourier {
     }
 
     fn wait_sent(&mut self) -> Result<Vec<u8>> {
-        match self.going.pop_front().context("a send is under way")? {
-            Going::Copied(buffer) => Ok(buffer),
-            Going::Posted(sending) => Ok(sending.wait()?),
-        }
+        let oldest = self.going.pop_front().context("a send is under way")?;
+        Ok(oldest.wait()?)
     }
 
     fn wait_received(&mut self) -> Result<Vec<u8>> {

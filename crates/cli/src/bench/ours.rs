@@ -18,6 +18,8 @@ const STOP: u64 = 2;
 const STREAM_LEN_IN_FLIGHT: usize = 1 << 20;
 const STREAM_COUNT_MAX: usize = 16;
 const STREAM_COUNT_MIN: usize = 2;
+/// The setting of what a helper may do.
+const OFFLOAD_SETTING: &str = "PACKHORSE_OFFLOAD";
 /// A sender looks for the word that ends it so often.
 const LOOK_EVERY: usize = 32;
 
@@ -50,7 +52,7 @@ impl System for Ours {
 
     fn courier(&self, job: &Job, control: &mut dyn Control) -> Result<Option<Box<dyn Courier>>> {
         let (endpoint, peer) = meet(job, control)?;
-        Ok(Some(Box::new(OurCourier::new(endpoint, peer, job.pattern))))
+        Ok(Some(Box::new(OurCourier::new(endpoint, peer))))
     }
 }
 
@@ -78,6 +80,9 @@ pub fn open(job: &Job, bind: IpAddr) -> Result<Endpoint> {
     }
     if job.manner.asleep {
         builder = builder.spin(Duration::ZERO);
+    }
+    if let Some(switch) = &job.manner.offload {
+        builder = builder.set(OFFLOAD_SETTING, switch);
     }
     if let Some(frames) = job.manner.grant_ahead {
         builder = builder.settings(|settings| settings.grant_ahead = frames);

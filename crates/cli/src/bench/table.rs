@@ -60,7 +60,11 @@ pub fn show(metric: Metric, value: f64) -> String {
 }
 
 fn show_rate(value: f64) -> String {
-    format!("{:.2} GB/s", value / 1e9)
+    if value < 1e8 {
+        format!("{:.1} MB/s", value / 1e6)
+    } else {
+        format!("{:.2} GB/s", value / 1e9)
+    }
 }
 
 fn show_figure(figure: Figure, value: f64) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::plot::{Axis, Chart, LIMIT, Line, Scale, scaled, unit};
+use super::plot::{Axis, Chart, LIMIT, Line, SMALL, Scale, scaled, unit};
 use super::{escape, legend};
 use crate::bench::figures::Figure;
 use crate::bench::offload::promises;
@@ -18,8 +18,8 @@ use crate::bench::variant::{Bound, Computing};
 
 /// A sheet with more lines than this is folded.
 const LINES_OPEN_MAX: usize = 16;
-/// An overlap below this is drawn as this: what is lost has no bound.
-const OVERLAP_DRAWN_MIN: f64 = -0.5;
+/// An overlap outside of these is drawn at the edge: what is lost has no bound, and what is won beyond all is noise.
+const OVERLAP_DRAWN: (f64, f64) = (-0.5, 1.2);
 
 /// Titles of the sections, and what they show.
 fn about(pattern: Pattern) -> (&'static str, &'static str) {
@@ -38,7 +38,7 @@ fn about(pattern: Pattern) -> (&'static str, &'static str) {
         Pattern::Overlap => (
             "Overlap",
             "Post, compute without any call, wait. Overlap is (T_comm + T_comp − T_total) ÷ T_comm with T_comp = 3 × T_comm: 1 \
-             hides all of the transfer, 0 nothing, below 0 it was made longer (drawn down to −0.5). When both sides compute \
+             hides all of the transfer, 0 nothing, below 0 it was made longer (drawn from −0.5 to 1.2). When both sides compute \
              on all cores there is nowhere to hide; the total time should not be longer with a helper than without.",
         ),
         Pattern::Posts => (
@@ -186,6 +186,7 @@ fn availability_charts(rows: &[Row]) -> Vec<(String, Chart)> {
             let at = |case: Case, _: &str| case.variant.slice.map(|slice| slice as f64);
             let x = Axis::new("units of work between polls", Scale::Decades);
             let chart = Chart {
+                size: SMALL,
                 x,
                 y: Axis::new(unit, Scale::Linear),
                 lines: lines(rows, &cases, at, metric),
@@ -223,7 +224,7 @@ fn double_buffer_charts(rows: &[Row]) -> Vec<(String, Chart)> {
             let mut lines = lines(rows, &cases, by_bytes, metric);
             lines.extend(limit.take());
             let (x, y) = (Axis::new("bytes", Scale::Bytes), Axis::new("GB/s", Scale::Linear));
-            charts.push((format!("{}: {name}", bound.name()), Chart { x, y, lines }));
+            charts.push((format!("{}: {name}", bound.name()), Chart { size: SMALL, x, y, lines }));
         }
     }
     charts
@@ -243,7 +244,8 @@ fn overlap_charts(rows: &[Row]) -> Vec<(String, Chart)> {
         let points = lines.iter_mut().flat_map(|line| &mut line.points);
         for (_, spread) in points.filter(|_| !is_all) {
             let Spread { median, min, max } = *spread;
-            let [median, min, max] = [median, min, max].map(|value| value.max(OVERLAP_DRAWN_MIN));
+            let [median, min, max] =
+                [median, min, max].map(|value| value.clamp(OVERLAP_DRAWN.0, OVERLAP_DRAWN.1));
             *spread = Spread { median, min, max };
         }
         let y = if is_all {
@@ -252,7 +254,7 @@ fn overlap_charts(rows: &[Row]) -> Vec<(String, Chart)> {
             Axis::new("overlap", Scale::Linear)
         };
         let x = Axis::new("bytes", Scale::Bytes);
-        charts.push((computing.name().to_owned(), Chart { x, y, lines }));
+        charts.push((computing.name().to_owned(), Chart { size: SMALL, x, y, lines }));
     }
     charts
 }
@@ -266,7 +268,7 @@ fn posts_charts(rows: &[Row]) -> Vec<(String, Chart)> {
         };
         let x = Axis::new("share of the time in the application's work", Scale::Linear);
         let y = Axis::new("million messages/s", Scale::Linear);
-        let chart = Chart { x, y, lines: lines(rows, &cases, at, Metric::Rate) };
+        let chart = Chart { size: SMALL, x, y, lines: lines(rows, &cases, at, Metric::Rate) };
         charts.push((format!("{} bytes: throughput", show_bytes(bytes)), chart));
     }
     charts
@@ -328,7 +330,7 @@ mod tests {
             charts.iter().flat_map(|(_, chart)| &chart.lines).flat_map(|line| &line.points);
         assert!(
             points.clone().count() == 1
-                && points.clone().all(|point| point.1.min >= OVERLAP_DRAWN_MIN)
+                && points.clone().all(|point| point.1.min >= OVERLAP_DRAWN.0)
         );
     }
 }

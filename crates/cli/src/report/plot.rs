@@ -13,7 +13,9 @@ use crate::bench::system::Pattern;
 use crate::bench::table::main_metric;
 
 /// Small, so that the labels can still be read when it shrinks to a phone's width.
-const SIZE: (u32, u32) = (520, 320);
+pub(super) const SIZE: (u32, u32) = (520, 320);
+/// For several side by side: smaller still, for the same reason.
+pub(super) const SMALL: (u32, u32) = (380, 270);
 /// What is only a bound is drawn as one.
 pub(super) const LIMIT: &str = "limit";
 
@@ -82,6 +84,7 @@ pub(super) struct Line {
 
 /// What is drawn.
 pub(super) struct Chart {
+    pub(super) size: (u32, u32),
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) lines: Vec<Line>,
@@ -114,19 +117,20 @@ impl Chart {
         };
         let scale = if metric == Metric::P50 { Scale::Log } else { Scale::Linear };
         let lines = systems.iter().enumerate().map(line).collect();
-        Self { x: Axis::new("bytes", Scale::Bytes), y: Axis::new(name, scale), lines }
+        let (x, y) = (Axis::new("bytes", Scale::Bytes), Axis::new(name, scale));
+        Self { size: SIZE, x, y, lines }
     }
 
     /// As text that goes straight into a page.
     pub(super) fn svg(&self) -> Result<String> {
         let mut text = String::new();
         {
-            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+            let area = SVGBackend::with_string(&mut text, self.size).into_drawing_area();
             self.draw(&area)?;
             area.present().map_err(failed)?;
         }
         // A fixed size would not shrink to a phone's width; the viewBox does.
-        let (width, height) = SIZE;
+        let (width, height) = self.size;
         let fixed = format!("width=\"{width}\" height=\"{height}\" ");
         Ok(text.replacen(&fixed, "", 1))
     }
@@ -316,7 +320,7 @@ pub(super) fn unit(metric: Metric) -> (f64, &'static str) {
 
 /// A number on an axis, with as many digits as it needs.
 fn short(value: f64) -> String {
-    let text = format!("{value:.2}");
+    let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
@@ -357,7 +361,7 @@ mod tests {
 
     #[test]
     fn numbers_on_axes_are_short() {
-        assert_eq!([0.25, 10.0, 2.5].map(short), ["0.25", "10", "2.5"]);
+        assert_eq!([0.25, 10.0, 2.5, 0.015].map(short), ["0.25", "10", "2.5", "0.015"]);
         assert_eq!([1.0, 10.0, 1e4, 1e7].map(power_of_ten), ["1", "10", "10⁴", "10⁷"]);
     }
 }

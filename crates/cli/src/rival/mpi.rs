@@ -44,7 +44,8 @@ impl OpenMpi {
         let mut words = vec![program.path().display().to_string(), job.pattern.name().into()];
         words.extend([job.bytes.to_string(), job.seconds.to_string()]);
         words.extend(if is_offload { offload_words(job)? } else { vec![window(job).to_string()] });
-        let output = self.command(job, &words).output();
+        // Its files for the session go where ours are: those of another user may be in the usual place.
+        let output = self.command(job, &words).env("TMPDIR", &program.folder).output();
         let output = output.context("cannot run mpirun; install openmpi-bin")?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);

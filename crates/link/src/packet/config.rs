@@ -12,6 +12,8 @@ pub struct PacketConfig {
     pub endpoint: Option<u32>,
     /// Hear what is sent to everybody ([`super::BROADCAST`]), too.
     pub broadcast: bool,
+    /// Answer those who ask who is here ([`super::seek`]) with this name; implies `broadcast`.
+    pub known_as: Option<String>,
     /// Memory that the kernel shares with us for frames that arrive. It is there as long as the link. All of it is used in
     /// turn: more than fits the cache beside everything else makes each frame slower.
     pub ring_len: usize,
@@ -33,6 +35,7 @@ impl Default for PacketConfig {
             interface: String::new(),
             endpoint: None,
             broadcast: false,
+            known_as: None,
             ring_len: 1 << 20,
             receive_buffer_len: 8 << 20,
             send_buffer_len: 128 << 10,
@@ -43,6 +46,11 @@ impl Default for PacketConfig {
 }
 
 impl PacketConfig {
+    /// Whether it hears what is sent to everybody.
+    pub(super) fn hears_all(&self) -> bool {
+        self.broadcast || self.known_as.is_some()
+    }
+
     /// As by default, on this interface.
     pub fn on(interface: &str) -> Self {
         Self { interface: interface.into(), ..Self::default() }

@@ -32,6 +32,8 @@ pub(super) struct Opened {
     pub(super) facts: Facts,
     pub(super) own: Place,
     pub(super) hears_all: bool,
+    /// The name it answers seekers with.
+    pub(super) known_as: Option<String>,
     pub(super) ring: Ring,
     /// Whether frames of the longest kind arrive whole in the ring.
     pub(super) is_all_in_ring: bool,
@@ -65,7 +67,7 @@ pub(super) struct Prepared {
 pub(super) fn prepare(config: &PacketConfig) -> Result<Prepared, PacketError> {
     let (socket, facts) = open_socket(config)?;
     let endpoint = endpoint_of(config)?;
-    attach(&socket, endpoint, config.broadcast)?;
+    attach(&socket, endpoint, config.hears_all())?;
     set_buffers(&socket, config)?;
     let own = Place { mac: facts.mac, endpoint };
     Ok(Prepared { socket, facts, own, config: config.clone() })
@@ -78,7 +80,9 @@ impl Prepared {
         let ring = make_ring(&socket, &config, &facts)?;
         // Last: from here on frames arrive.
         bind(&socket, &facts)?;
-        finish(socket, config.interface, facts, (own.endpoint, config.broadcast), ring)
+        let made_for = (own.endpoint, config.hears_all());
+        let known_as = config.known_as;
+        Ok(Opened { known_as, ..finish(socket, config.interface, facts, made_for, ring)? })
     }
 
     /// As it will be.
@@ -106,8 +110,8 @@ pub(super) fn open_fd(fd: OwnedFd, config: &PacketConfig) -> Result<Opened, Pack
         Some(made_for) if config.endpoint.is_none_or(|wanted| wanted == made_for.0) => made_for,
         _ => {
             let endpoint = endpoint_of(config)?;
-            attach(&socket, endpoint, config.broadcast)?;
-            (endpoint, config.broadcast)
+            attach(&socket, endpoint, config.hears_all())?;
+            (endpoint, config.hears_all())
         }
     };
     let (receive_len, send_len) =
@@ -122,13 +126,13 @@ pub(super) fn open_fd(fd: OwnedFd, config: &PacketConfig) -> Result<Opened, Pack
         set_buffers(&socket, &config)?;
     }
     let ring = make_ring(&socket, &config, &facts)?;
-    finish(socket, name, facts, made_for, ring)
+    Ok(Opened { known_as: config.known_as, ..finish(socket, name, facts, made_for, ring)? })
 }
 
 /// For somebody without the right to open it himself: see [`super::open_fd`].
 pub(super) fn open_for_others(config: &PacketConfig) -> Result<OwnedFd, PacketError> {
     let (socket, facts) = open_socket(config)?;
-    attach(&socket, endpoint_of(config)?, config.broadcast)?;
+    attach(&socket, endpoint_of(config)?, config.hears_all())?;
     socket.lock_filter().map_err(doing("locking the filter"))?;
     set_buffers(&socket, config)?;
     bind(&socket, &facts)?;
@@ -248,6 +252,7 @@ fn finish(
         facts,
         own,
         hears_all,
+        known_as: None,
         ring,
         is_all_in_ring,
         receive_buffer_len,

@@ -37,16 +37,19 @@ fn largest_mtu(ip: IpAddr, with_loopback: bool, asked_through: &Socket) -> Optio
 }
 
 /// An address of an interface that is up and not the loopback, of the wanted family; not a link-local one, which means
-/// nothing to others without the name of a link.
+/// nothing to others without the name of a link. Of several, one on a card that leads to others rather than a dummy's.
 pub(crate) fn addr_beyond_loopback(is_wanted: impl Fn(&IpAddr) -> bool) -> Option<IpAddr> {
-    let mut found = None;
-    each_interface(|_, addr, flags| {
+    let mut found: Vec<(u8, IpAddr)> = Vec::new();
+    each_interface(|name, addr, flags| {
         let is_out = flags & libc::IFF_UP != 0 && flags & libc::IFF_LOOPBACK == 0;
         let is_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
-        let usable = addr.filter(|ip| is_out && is_wanted(ip) && !is_local(ip));
-        found = found.or(usable);
+        if let Some(ip) = addr.filter(|ip| is_out && is_wanted(ip) && !is_local(ip)) {
+            let netdev = netdev::describe(&name.to_string_lossy()).ok();
+            let rank = netdev.and_then(|netdev| netdev.card_rank()).unwrap_or(u8::MAX);
+            found.push((rank, ip));
+        }
     });
-    found
+    found.into_iter().min_by_key(|(rank, _)| *rank).map(|(_, ip)| ip) // of equals the first
 }
 
 /// The number of the interface that has this address.

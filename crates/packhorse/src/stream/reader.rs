@@ -70,7 +70,7 @@ fn conclude(read_len: usize, state: StreamRead, peer: Peer) -> Poll<Result<usize
             Poll::Ready(Err(Error::CancelledByPeer { peer: name(peer) }))
         }
         StreamRead::Broken(StreamBreak::Gone(Some(reason))) => {
-            Poll::Ready(Err(Error::Gone { peer: name(peer), reason }))
+            Poll::Ready(Err(Error::Gone { peer: name(peer), reason, tried: Vec::new() }))
         }
         StreamRead::Broken(StreamBreak::Gone(None)) => {
             Poll::Ready(Err(Error::PeerClosed { peer: name(peer) }))

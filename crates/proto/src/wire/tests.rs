@@ -230,7 +230,8 @@ fn any_ack() -> impl Strategy<Value = Sample> {
 
 fn address_of(secret: [u64; 2], host: u64, endpoint: u64) -> Address {
     let locator = Locator([host as u8; 24]);
-    Address { secret: Secret(secret), identity: Identity { host, endpoint }, locator }
+    let has_helper = endpoint % 2 == 1;
+    Address { secret: Secret(secret), identity: Identity { host, endpoint }, locator, has_helper }
 }
 
 fn any_contact() -> impl Strategy<Value = Sample> {

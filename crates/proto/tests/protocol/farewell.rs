@@ -70,15 +70,29 @@ fn peer_without_a_helper_may_be_silent_for_hours() {
 }
 
 #[test]
+fn first_contact_waits_longer_for_one_without_a_helper() {
+    let settings = Settings { has_helper: false, ..Settings::default() };
+    let inline = Plan { settings, ..Plan::default() };
+    let mut net = Net::of(&[Plan::default(), inline]);
+    net.freeze(B); // it computes
+    let req = net.send(A, B, 1, 8);
+    net.run_for(50 * SECOND);
+    assert_eq!((net.sent(A, req), net.left(A).len()), (None, 0));
+    net.thaw(B);
+    net.settle();
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+}
+
+#[test]
 fn unanswered_first_contact_is_given_up() {
     let mut net = Net::new(2);
     net.kill(B);
     let req = net.send(A, B, 1, 8);
-    net.run_for(59 * SECOND);
+    net.run_for(7 * SECOND);
     assert_eq!(net.sent(A, req), None);
     net.run_for(3 * SECOND);
-    assert_eq!(net.sent(A, req), Some(Err(Failure::Gone(GoneReason::Silent))));
-    assert_eq!(net.left(A), [Some(GoneReason::Silent)]);
+    assert_eq!(net.sent(A, req), Some(Err(Failure::Gone(GoneReason::Unanswered))));
+    assert_eq!(net.left(A), [Some(GoneReason::Unanswered)]);
 }
 
 #[test]

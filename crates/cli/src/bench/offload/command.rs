@@ -52,6 +52,9 @@ pub struct AvailabilityArgs {
 /// Packhorse's switches of offload, tried beside each other.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Switches {
+    /// What Packhorse's helper may do while the application computes: none, receive, send, both (RMPP's steps 0 to 3).
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["none", "receive", "send", "both"])]
+    offload: Vec<String>,
     /// Frames still missing when a receiver grants more (RMPP's 0 to 15); several with commas.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     grant_ahead: Vec<u32>,
@@ -161,7 +164,7 @@ pub struct Part {
 impl AvailabilityArgs {
     /// With everything as usual.
     pub fn usual(setup: Setup) -> Self {
-        Self { setup, slices: Vec::new(), switches: Switches::default() }
+        Self { setup, slices: Vec::new(), switches: Switches::usual() }
     }
 
     fn part(&self) -> Part {
@@ -171,28 +174,52 @@ impl AvailabilityArgs {
             .map(|&slice| Variant { slice: Some(slice), ..Variant::default() })
             .collect();
         let pattern = Pattern::Availability;
-        let mut contenders = contenders(&self.setup, pattern);
-        self.switches.apply(&mut contenders);
+        let contenders = self.switches.apply(contenders(&self.setup, pattern));
         Part { cases: cases(&self.setup, (pattern, AVAILABILITY_SIZES), &variants), contenders }
     }
 }
 
 impl Switches {
-    /// Each of Packhorse's contenders with a helper once for each switch that was asked for.
-    fn apply(&self, contenders: &mut Vec<Contender>) {
-        let all = std::mem::take(contenders);
-        for one in all {
-            let is_switched = one.system == OURS && one.placement == "thread";
-            if !is_switched || self.grant_ahead.is_empty() {
-                contenders.push(one);
-                continue;
-            }
-            contenders.extend(self.grant_ahead.iter().map(|&frames| {
-                let manner = Manner { grant_ahead: Some(frames), ..one.manner.clone() };
-                Contender { manner, ..one.clone() }
-            }));
-        }
+    /// Each switch; both is what there is without one.
+    fn usual() -> Self {
+        let offload = ["", "none", "receive", "send"].map(str::to_owned).to_vec();
+        Self { offload, grant_ahead: Vec::new() }
     }
+
+    /// Each of Packhorse's contenders with a helper, once for each switch that was asked for.
+    fn apply(&self, contenders: Vec<Contender>) -> Vec<Contender> {
+        let mut all = Vec::new();
+        for one in contenders {
+            if one.system == OURS && one.placement == "thread" {
+                all.extend(
+                    self.manners(&one.manner).map(|manner| Contender { manner, ..one.clone() }),
+                );
+            } else {
+                all.push(one);
+            }
+        }
+        all
+    }
+
+    /// Each switch with each number of frames; as it is where none was asked for.
+    fn manners(&self, plain: &Manner) -> impl Iterator<Item = Manner> {
+        let offloads = some_or_none(&self.offload).into_iter();
+        let offloads = offloads.map(|switch| switch.filter(|switch| !switch.is_empty()));
+        let aheads = some_or_none(&self.grant_ahead);
+        offloads.flat_map(move |offload| {
+            let plain = plain.clone();
+            let set = move |grant_ahead| Manner {
+                offload: offload.clone(),
+                grant_ahead,
+                ..plain.clone()
+            };
+            aheads.clone().into_iter().map(set)
+        })
+    }
+}
+
+fn some_or_none<T: Clone>(given: &[T]) -> Vec<Option<T>> {
+    if given.is_empty() { vec![None] } else { given.iter().cloned().map(Some).collect() }
 }
 
 impl DoubleBufArgs {
@@ -353,6 +380,7 @@ impl Asked<'_> {
 
 /// All patterns of offload with everything as usual; with `is_quick` only what stands for each.
 pub fn everything(setup: &Setup, is_quick: bool) -> Vec<Part> {
+    let two_hosts = setup.two_hosts;
     let setup = || setup.clone();
     let mut availability = AvailabilityArgs::usual(setup());
     let (mut posts, mut small) = (PostsArgs::usual(setup()), setup());
@@ -374,6 +402,17 @@ pub fn everything(setup: &Setup, is_quick: bool) -> Vec<Part> {
         Asked::Waiting(&waiting),
         Asked::Idle(&idle),
     ]
-    .map(|asked| asked.part())
+    .map(|asked| {
+        let mut part = asked.part();
+        // Those that were named take part in what they can play.
+        let can_play = |one: &Contender| {
+            let plays = |pattern: &Pattern| {
+                system(&one.system).is_some_and(|known| known.can_play(*pattern, two_hosts))
+            };
+            one.only.iter().all(plays)
+        };
+        part.contenders.retain(can_play);
+        part
+    })
     .into()
 }

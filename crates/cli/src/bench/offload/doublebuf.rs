@@ -172,11 +172,11 @@ fn consume(job: &Job, courier: &mut dyn Courier, mut handling: Handling) -> Resu
     let begin = Instant::now();
     let (mut expected, mut counted, mut outcome) = (0, None, None);
     let time = Duration::from_secs_f64(job.seconds);
-    loop {
+    let ended = loop {
         let mut buffer = courier.wait_received()?;
         let number = word_of(&buffer)?;
         if number == LAST {
-            break;
+            break Instant::now();
         }
         ensure!(number == expected, "buffer {number} came where {expected} was due");
         expected += 1;
@@ -198,12 +198,17 @@ fn consume(job: &Job, courier: &mut dyn Courier, mut handling: Handling) -> Resu
             }
             Some(_) => {}
         }
-    }
+    };
     courier.send(END.to_le_bytes().to_vec())?;
     for _ in 0..=words {
         courier.wait_sent()?;
     }
-    outcome.context("the producer stopped before the time was over")
+    // On a busy machine the producer may have begun long before this side: what was counted until its end counts.
+    let cut_short = || {
+        let counted = counted.filter(|counted| counted.messages > 0)?;
+        Some(counted.outcome(job, ended, &handling))
+    };
+    outcome.or_else(cut_short).context("the producer stopped before anything was counted")
 }
 
 impl Counted {

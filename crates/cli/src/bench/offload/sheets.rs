@@ -186,6 +186,7 @@ fn layout(pattern: Pattern) -> (&'static str, Vec<(&'static str, Column)>) {
                 ("mean", Value(Metric::Mean)),
                 ("÷ inline", Over(Metric::P50, "packhorse inline")),
                 ("÷ tcp", Over(Metric::P50, "tcp")),
+                ("÷ tcp asleep", Over(Metric::P50, "tcp asleep")),
             ],
         ),
         _ => (

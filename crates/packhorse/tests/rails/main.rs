@@ -7,126 +7,18 @@
 //! A namespace is entered by a process, so each end is this test program again, told its role in the environment. Needs root
 //! and iproute2; `cargo xtask test` says where that is missing.
 
-use std::io::{BufRead, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+mod crowded;
+mod hosts;
+mod neighbours;
+
 use std::time::{Duration, Instant};
 
+use hosts::{End, Hosts, ROLE, run};
 use packhorse::{Address, Builder, Endpoint, PathState, Wanted};
 
-const ROLE: &str = "PACKHORSE_RAILS_ROLE";
 const TAG: u64 = 7;
 /// Messages before the clock runs.
 const SKIP: usize = 8;
-
-/// Two namespaces joined by cables `r0`, `r1`, …; gone when dropped, also by a failing test.
-struct Hosts {
-    names: [String; 2],
-}
-
-impl Hosts {
-    /// One cable for each rate. `is_one_subnet`: all cards of a host are on the same network.
-    fn new(rates_mbit: &[u32], is_one_subnet: bool) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let serial = COUNT.fetch_add(1, Ordering::Relaxed);
-        let stem = format!("phr{}x{serial}", std::process::id());
-        let hosts = Self { names: [format!("{stem}a"), format!("{stem}b")] };
-        let [a, b] = &hosts.names;
-        run(&format!("ip netns add {a}"));
-        run(&format!("ip netns add {b}"));
-        for (rail, rate) in rates_mbit.iter().enumerate() {
-            run(&format!("ip -n {a} link add r{rail} type veth peer name r{rail} netns {b}"));
-            for (n, name) in hosts.names.iter().enumerate() {
-                let (net, host) = if is_one_subnet { (0, 2 * rail + n + 1) } else { (rail, n + 1) };
-                run(&format!("ip -n {name} address add 10.98.{net}.{host}/24 dev r{rail}"));
-                run(&format!("ip -n {name} link set r{rail} up"));
-                run(&format!(
-                    "tc -n {name} qdisc add dev r{rail} root tbf rate {rate}mbit burst 64kb latency 5ms"
-                ));
-            }
-        }
-        hosts
-    }
-
-    /// This program again, in a namespace.
-    fn start(&self, host: usize, role: &str) -> End {
-        let program = std::env::current_exe().unwrap();
-        let mut child = Command::new("ip");
-        child.args(["netns", "exec", &self.names[host]]).arg(program);
-        child.args(["--exact", "role", "--ignored", "--nocapture"]).env(ROLE, role);
-        child.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = child.spawn().unwrap();
-        let (orders, lines) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        End { child, orders, lines: BufReader::new(lines) }
-    }
-
-    /// Frames that left a host by a rail.
-    fn sent(&self, host: usize, rail: usize) -> u64 {
-        let file = format!("/sys/class/net/r{rail}/statistics/tx_bytes");
-        let words = ["netns", "exec", &self.names[host], "cat", &file];
-        let output = Command::new("ip").args(words).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap()
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).status();
-        }
-    }
-}
-
-/// A process in a namespace. Ends when told to, or with its orders.
-struct End {
-    child: Child,
-    orders: ChildStdin,
-    lines: BufReader<ChildStdout>,
-}
-
-impl End {
-    fn order(&mut self, words: &str) {
-        writeln!(self.orders, "{words}").unwrap();
-    }
-
-    /// What stands behind `word` in all lines before the one with `last`, and what stands behind that.
-    fn hear_all(&mut self, word: &str, last: &str) -> (Vec<String>, String) {
-        let (mut all, mut line) = (Vec::new(), String::new());
-        loop {
-            line.clear();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "ended without {last:?}");
-            if let Some((_, rest)) = line.split_once(last) {
-                return (all, rest.trim().to_owned());
-            }
-            all.extend(line.split_once(word).map(|(_, rest)| rest.trim().to_owned()));
-        }
-    }
-
-    /// What stands behind this word in the first line that has it.
-    fn hear(&mut self, word: &str) -> String {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "ended without {word:?}");
-            if let Some((_, rest)) = line.split_once(word) {
-                return rest.trim().to_owned();
-            }
-        }
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn run(line: &str) {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-}
 
 /// Two ends that have met.
 fn meet(hosts: &Hosts, links: &str) -> [End; 2] {
@@ -159,10 +51,25 @@ fn rate_over(rates_mbit: &[u32], links: &str) -> f64 {
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let words: Vec<&str> = role.split_whitespace().collect();
-    let endpoint = Builder::plain().links(words[1]).open().unwrap();
+    let open = |links: &str| Builder::plain().links(links).open().unwrap();
     match words[..] {
-        ["receive", _] => receive(&endpoint),
-        ["send", _, address] => send(&endpoint, &address.parse().unwrap()),
+        ["receive", links] => receive(&open(links)),
+        ["send", links, address] => send(&open(links), &address.parse().unwrap()),
+        ["echo", links] => crowded::echo(&open(links)),
+        ["hide", links] => {
+            crowded::echo(&Builder::plain().links(links).discoverable(false).open().unwrap());
+        }
+        ["peers", links] => crowded::peers(links),
+        ["first", links, ref addresses @ ..] => crowded::first(links, addresses),
+        ["tcp-receive", on] => neighbours::tcp_receive(on),
+        ["tcp-send", to] => neighbours::tcp_send(to),
+        ["tcp-echo", on] => neighbours::tcp_echo(on),
+        ["tcp-talk", to] => neighbours::tcp_talk(to),
+        ["pong", on] => neighbours::pong(on),
+        ["ping", to] => neighbours::ping(to),
+        ["pour", links, address, seconds] => {
+            neighbours::pour_for(links, &address.parse().unwrap(), seconds.parse().unwrap());
+        }
         _ => panic!("no role {role:?}"),
     }
 }
@@ -223,9 +130,14 @@ fn send(endpoint: &Endpoint, address: &Address) {
 #[ignore = "needs root and iproute2"]
 fn two_rails_carry_nearly_twice_as_much() {
     let one = rate_over(&[1000], "udp:r0");
-    let two = rate_over(&[1000, 1000], "udp:r*");
+    let hosts = Hosts::new(&[1000, 1000], false);
+    let mut ends = meet(&hosts, "udp:r*");
+    let two = pour(&mut ends, 1_000_000, 100);
     println!("one {:.1} MB/s, two {:.1} MB/s, × {:.2}", one / 1e6, two / 1e6, two / one);
-    assert!(two > 1.2 * one, "the second carries something");
+    for rail in [0, 1] {
+        let sent = hosts.sent(0, rail);
+        assert!(sent > 20_000_000, "{sent} bytes by rail {rail}");
+    }
 }
 
 #[test]
