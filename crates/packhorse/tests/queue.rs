@@ -368,3 +368,42 @@ fn an_entry_used_many_times_is_unlinked_before_its_queue_grows_without_end() {
         b.recv(Wanted::tag(1), Vec::<u8>::new()).wait().unwrap();
     }
 }
+
+/// Processor time of this thread.
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[test]
+fn who_asks_in_a_loop_of_its_own_leaves_the_core_to_others() {
+    use packhorse::raw;
+    for (a, b, to_b) in all_pairs() {
+        let mut queue = raw::Completions::new(raw::engine(&b), 8);
+        let notify = raw::Notify { queue: queue.id(), context: 5, only_errors: false };
+        let (space, tag) = (raw::Space(0), raw::Tag(7));
+        let criteria = raw::Criteria { space, tag, ignore: 0, source: None };
+        let recv = raw::Recv {
+            criteria,
+            list: raw::List::Priority,
+            uses: raw::Use::Once,
+            header_only: false,
+        };
+        raw::engine(&b).recv_queued(notify, recv, vec![0; 10].into()).unwrap();
+        let (began, used) = (std::time::Instant::now(), thread_time());
+        while began.elapsed() < Duration::from_millis(300) {
+            assert!(queue.poll_or_doze().is_none());
+        }
+        let used = thread_time() - used;
+        assert!(used < began.elapsed() * 2 / 3, "{used:?} of {:?}", began.elapsed());
+        a.send_copy(to_b, 7, b"at last").unwrap();
+        let entry = loop {
+            a.turn();
+            if let Some(entry) = queue.poll_or_doze() {
+                break entry;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "no end in 20 s");
+        };
+        assert_eq!((entry.context, entry.placed_len), (5, 7));
+    }
+}
