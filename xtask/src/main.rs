@@ -3,9 +3,11 @@
 //! ```text
 //! check     formatting, lints, docs, and that `proto` is pure     check.rs, purity.rs
 //! test      all of it, one step after the other                   test.rs, sanitize.rs, mpi.rs
+//! conformance  every MPI there is, over Packhorse                 conformance.rs, mpi.rs, mpi4py.rs
 //! fuzz      hostile bytes, on nightly                             fuzz.rs
 //! coverage  which lines of `proto` the tests reach                coverage.rs
 //! mutants   which changes to `proto` the tests notice             mutants.rs
+//! install   program, provider, manual, completions             install.rs
 //! figures   the tables under version control, made anew           figures.rs
 //! ```
 //!
@@ -15,10 +17,15 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod conformance;
 mod coverage;
 mod figures;
 mod fuzz;
+mod install;
 mod mpi;
+mod mpi4py;
+mod mpi_life;
+mod mpi_wheels;
 mod mutants;
 mod purity;
 mod sanitize;
@@ -44,12 +51,16 @@ enum Task {
     Check,
     /// Run what can run here, and list what was left out and why
     Test(test::Args),
+    /// Run mpi4py's test suite on every MPI over Packhorse, and write the result file
+    Conformance(conformance::Args),
     /// Feed hostile bytes to the parser and to whole endpoints (needs nightly and cargo-fuzz)
     Fuzz(fuzz::Args),
     /// Line coverage of the protocol crate (needs cargo-tarpaulin)
     Coverage(coverage::Args),
     /// Mutation testing of the protocol crate (needs cargo-mutants)
     Mutants(mutants::Args),
+    /// Build everything and install it under a prefix
+    Install(install::Args),
     /// Make the tables of figures and of instruction counts anew
     Figures(figures::Args),
 }
@@ -58,9 +69,11 @@ fn main() -> ExitCode {
     let done = match Args::parse().task {
         Task::Check => check::run(),
         Task::Test(args) => test::run(&args),
+        Task::Conformance(args) => conformance::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Coverage(args) => coverage::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::Install(args) => install::run(&args),
         Task::Figures(args) => figures::run(&args),
     };
     match done {

@@ -6,8 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, command, root, run as run_command};
-use crate::tools::{NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, Tool, VALGRIND, install_packages};
-use crate::{check, mpi, sanitize};
+use crate::tools::{
+    NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, TWO_HOSTS_MPI, Tool, VALGRIND, install_packages,
+};
+use crate::{check, install, mpi, mpi_life, mpi_wheels, sanitize};
 
 /// How thorough.
 #[derive(clap::Args)]
@@ -97,7 +99,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         Ok(())
     });
+    steps.take("installed under a prefix, and removed", install::try_out);
     take_if_here(&mut steps, args, "Open MPI, unmodified, over Packhorse", &OPEN_MPI, mpi::smoke);
+    take_if_here(&mut steps, args, "Open MPI on two hosts", &TWO_HOSTS_MPI, mpi::two_hosts);
+    take_if_here(&mut steps, args, "MPI programs in everyday life", &OPEN_MPI, mpi_life::run_all);
+    take_wheels(&mut steps, args);
     take_if_here(&mut steps, args, "Open MPI in the patterns of offload", &OPEN_MPI, || {
         run_command(cargo("test --quiet --package packhorse-cli --test offload -- --ignored"))
     });
@@ -109,6 +115,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     });
     sanitize::add_to(&mut steps, args.complete);
     Ok(steps.end())
+}
+
+/// The MPIs of PyPI, which `--complete` installs below the target folder.
+fn take_wheels(steps: &mut Steps, args: &Args) {
+    const NAME: &str = "MPIs of PyPI, unmodified, over Packhorse";
+    if args.complete && !mpi_wheels::are_here() {
+        steps.take("install MPIs from PyPI", mpi_wheels::install);
+    }
+    if mpi_wheels::are_here() {
+        steps.take(NAME, mpi_wheels::smoke);
+    } else if args.is_strict() {
+        steps.take(NAME, || anyhow::bail!("{}", mpi_wheels::ABSENCE));
+    } else {
+        steps.leave_out(NAME, mpi_wheels::ABSENCE);
+    }
 }
 
 /// Says what is missing, then installs it.

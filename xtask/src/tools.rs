@@ -31,6 +31,22 @@ pub(crate) const OPEN_MPI: Tool = Tool {
     probe: &["sh", "-c", "mpicc --version && mpirun --version"],
     remedy: "apt-get install openmpi-bin libopenmpi-dev",
 };
+/// The same, with the right to make hosts of namespaces.
+pub(crate) const TWO_HOSTS_MPI: Tool = Tool {
+    name: "Open MPI, or the right to make network namespaces,",
+    probe: &["sh", "-c", "mpicc --version && mpirun --version && unshare --net --uts ip link"],
+    remedy: "sudo, and apt-get install openmpi-bin libopenmpi-dev iproute2",
+};
+/// The same, with Python for mpi4py.
+pub(crate) const PYTHON_MPI: Tool = Tool {
+    name: "Open MPI, or Python with venv,",
+    probe: &[
+        "sh",
+        "-c",
+        "mpicc --version && mpirun --version && python3 -c 'import ensurepip, venv'",
+    ],
+    remedy: "apt-get install openmpi-bin libopenmpi-dev python3-venv",
+};
 /// Network namespaces can be made, for tests between two hosts.
 pub(crate) const NAMESPACES: Tool = Tool {
     name: "the right to make network namespaces",

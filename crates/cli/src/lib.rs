@@ -1,7 +1,7 @@
 //! The `packhorse` program, as a library for its tests, fuzz targets and benches.
 //!
 //! [`sim`] proves the protocol: whole endpoints on a simulated network, from a seed. [`mod@bench`] and [`compare`] measure
-//! Packhorse beside its rivals on a real one.
+//! Packhorse beside its rivals on a real one. [`mpi`] puts it under MPI libraries.
 
 #![deny(unsafe_code)] // not `forbid`: `rival::sys` makes the raw calls
 
@@ -10,6 +10,7 @@ pub mod compare;
 pub mod hosts;
 pub mod machine;
 pub mod manual;
+pub mod mpi;
 pub mod paths;
 pub mod peers;
 pub mod report;

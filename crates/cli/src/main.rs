@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use packhorse_cli::{bench, compare, machine, manual, paths, peers, report, serve, soak};
+use packhorse_cli::{bench, compare, machine, manual, mpi, paths, peers, report, serve, soak};
 
 mod simulate;
 
@@ -17,6 +17,7 @@ Examples:
   packhorse report --two-hosts             everything there is to measure, as one page
   packhorse serve                          let another machine measure against this one
   packhorse bench pingpong --peer ph1:…    and measure against it, with the address that it printed
+  packhorse run mpirun -n 4 ./program      your MPI program, with your MPI, over Packhorse
   packhorse info                           what there is to measure with, and all settings
   packhorse sim                            the story of one transfer over a lossy network
 
@@ -33,6 +34,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Run(mpi::run::RunArgs),
+    Check(mpi::check::CheckArgs),
+    Env(mpi::env::EnvArgs),
     Compare(compare::CompareArgs),
     Bench(bench::command::BenchArgs),
     Report(report::command::ReportArgs),
@@ -67,6 +71,9 @@ enum Command {
 /// 0: all well; 1: a violation was found; 2: the command could not be carried out.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Run(args) => mpi::run::run(&args).map(|()| true),
+        Command::Check(args) => mpi::check::run(&args).map(|()| true),
+        Command::Env(args) => mpi::env::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Sim(args) => simulate::run(&args),
         Command::Bench(args) => bench::command::run(&args).map(|()| true),
         Command::Compare(args) => compare::run(&args).map(|()| true),

@@ -2,15 +2,17 @@
 //!
 //! Spinning pays only where nobody else could use the core: the very thread whose answer is awaited may be waiting for it. One
 //! cannot ask the system that, but one can step aside for a moment (`sched_yield`): alone on its core a thread is back at
-//! once, otherwise somebody else has run meanwhile. Then waiting threads sleep at once, as they would on a socket, and try
-//! again only now and then.
+//! once, otherwise somebody else has run meanwhile. Where that happens twice in a row (once may be an interrupt, or a
+//! helper that took a look) waiting threads sleep at once, as they would on a socket, and try again only now and then.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Idle for so long, a spinning thread steps aside once; and again after as much.
 const STEP_ASIDE_EVERY_NS: u64 = 10_000;
-/// Who is back within this was alone.
-const BACK_WITHIN_NS: u64 = 5_000;
+/// Who is back within this was alone: a helper's look takes less.
+const BACK_WITHIN_NS: u64 = 8_000;
+/// Back late so often in a row, there is a crowd.
+const LATE_COUNT: u32 = 2;
 /// Waits that sleep at once before one spins again.
 const TRY_AGAIN_AFTER: u32 = 64;
 
@@ -19,6 +21,8 @@ const TRY_AGAIN_AFTER: u32 = 64;
 pub(crate) struct Crowd {
     /// Waits that sleep at once from now on; 0 if there is no crowd.
     sleep_count: AtomicU32,
+    /// Times in a row that a thread was back late.
+    late_count: AtomicU32,
 }
 
 impl Crowd {
@@ -36,13 +40,18 @@ impl Crowd {
         idle_ns >= STEP_ASIDE_EVERY_NS && stepped_ago_ns >= STEP_ASIDE_EVERY_NS
     }
 
-    /// It stepped aside and was back after so long. True: it was alone.
+    /// A thread stepped aside and was back after so long. False: it must not spin on.
     pub(crate) fn on_back(&self, away_ns: u64) -> bool {
-        let was_alone = away_ns < BACK_WITHIN_NS;
-        if !was_alone {
+        let late_count = match away_ns {
+            0..BACK_WITHIN_NS => 0,
+            _ => self.late_count.load(Ordering::Relaxed) + 1,
+        };
+        let is_crowded = late_count >= LATE_COUNT;
+        self.late_count.store(if is_crowded { 0 } else { late_count }, Ordering::Relaxed);
+        if is_crowded {
             self.sleep_count.store(TRY_AGAIN_AFTER, Ordering::Relaxed);
         }
-        was_alone
+        !is_crowded
     }
 }
 
@@ -54,7 +63,10 @@ mod tests {
     fn in_a_crowd_most_waits_do_not_spin() {
         let crowd = Crowd::default();
         assert!(crowd.may_spin());
-        assert!(crowd.on_back(BACK_WITHIN_NS - 1) && crowd.may_spin());
+        // Late once, now and then, is no crowd.
+        for away_ns in [BACK_WITHIN_NS, 0, BACK_WITHIN_NS, BACK_WITHIN_NS - 1, BACK_WITHIN_NS] {
+            assert!(crowd.on_back(away_ns) && crowd.may_spin());
+        }
         assert!(!crowd.on_back(BACK_WITHIN_NS));
         assert_eq!((0..1000).filter(|_| !crowd.may_spin()).count(), TRY_AGAIN_AFTER as usize);
     }

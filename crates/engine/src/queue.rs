@@ -31,6 +31,7 @@ use crate::engine::{Engine, Inner, Recv, Refused, Send};
 use crate::entry::{Entry, Kind, Trouble};
 use crate::onesided::Written;
 use crate::requests::{Arrival, Outcome, RequestId};
+use crate::waiting::Asking;
 
 /// A queue of an engine, to post to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -296,6 +297,7 @@ pub struct Completions {
     engine: Arc<Engine>,
     id: QueueId,
     ring: Consumer<Share>,
+    asking: Asking,
 }
 
 impl std::fmt::Debug for Completions {
@@ -314,7 +316,8 @@ impl Completions {
             u32::try_from(inner.queues.writers.len()).expect("four thousand million queues");
         inner.queues.writers.push(Some(Box::new(Writer::new(producer))));
         drop(inner);
-        Self { engine: Arc::clone(engine), id: QueueId(number), ring }
+        let asking = Asking::default();
+        Self { engine: Arc::clone(engine), id: QueueId(number), ring, asking }
     }
 
     /// Its name, to post to.
@@ -356,6 +359,23 @@ impl Completions {
         if self.is_empty() {
             self.engine.turn_if_free();
         }
+        self.poll()
+    }
+
+    /// The same for who asks in a loop of its own, as MPI libraries do: when nothing came for as long as a wait would spin, each
+    /// call sleeps on the links for a moment ([`DOZE`](crate::DOZE) at most); at once where others want the core.
+    pub fn poll_or_doze(&mut self) -> Option<Entry> {
+        let entry = self.poll_and_drive();
+        if entry.is_some() {
+            self.asking.end();
+            return entry;
+        }
+        if self.engine.may_go_on_asking(&mut self.asking) {
+            return None;
+        }
+        let ring = &self.ring;
+        self.engine.doze_until(|_| (!ring.is_empty()).then_some(()));
+        self.engine.asked_again(&mut self.asking);
         self.poll()
     }
 

@@ -52,6 +52,60 @@ impl Spin {
     }
 }
 
+/// The longest sleep of somebody who asks in a loop of its own: it may have other things to ask.
+pub const DOZE: Duration = Duration::from_micros(50);
+
+/// How somebody who asks in a loop of its own has fared.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    /// Since when it has heard nothing; `None` if it has just begun.
+    quiet_since: Option<Instant>,
+    asked_at: Instant,
+    /// When it last gave its core to others.
+    stepped_at: Instant,
+}
+
+impl Asking {
+    /// There was an answer.
+    pub(crate) fn end(&mut self) {
+        self.quiet_since = None;
+    }
+}
+
+/// Who asks in a loop of its own waits in its own way.
+impl Engine {
+    /// It found nothing: whether it may spin on. Where others want the core, and after the time any wait spins, it may not.
+    pub(crate) fn may_go_on_asking(&self, asking: &mut Asking) -> bool {
+        let now = self.now();
+        // Who came back from something else has not been waiting.
+        if now - asking.asked_at > ASKS_OFTEN_NS {
+            asking.quiet_since = None;
+        }
+        asking.asked_at = now;
+        let quiet_ns = now - *asking.quiet_since.get_or_insert(now);
+        if quiet_ns > self.spin_ns {
+            return false;
+        }
+        if !Crowd::is_due(quiet_ns, now - asking.stepped_at) {
+            return true;
+        }
+        asking.stepped_at = now;
+        std::thread::yield_now();
+        asking.asked_at = self.now();
+        self.crowd.on_back(asking.asked_at - now)
+    }
+
+    /// It dozed, and asks on: the time it slept was not spent elsewhere.
+    pub(crate) fn asked_again(&self, asking: &mut Asking) {
+        asking.asked_at = self.now();
+    }
+
+    /// Sleeps on the links for a moment, unless there is something to do.
+    pub(crate) fn doze_until<R>(&self, ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
+        self.drive(Some(DOZE), 0, ready)
+    }
+}
+
 impl Engine {
     /// What came of the request, if it ended; a turn is made first if it did not.
     pub fn test(&self, id: RequestId) -> Option<Completion> {
@@ -215,6 +269,16 @@ impl Engine {
     pub(crate) fn drive_until<R>(
         &self,
         longest: Option<Duration>,
+        ready: impl FnMut(&mut Inner) -> Option<R>,
+    ) -> Option<R> {
+        self.drive(longest, if self.crowd.may_spin() { self.spin_ns } else { 0 }, ready)
+    }
+
+    /// The same, spinning so long before it sleeps.
+    fn drive<R>(
+        &self,
+        longest: Option<Duration>,
+        spin_ns: u64,
         mut ready: impl FnMut(&mut Inner) -> Option<R>,
     ) -> Option<R> {
         let mut inner = self.lock();
@@ -226,7 +290,7 @@ impl Engine {
         let entered_at = now;
         let until = longest
             .map_or(Instant::NEVER, |longest| now + longest.as_nanos().min(u64::MAX.into()) as u64);
-        let mut spin = Spin::new(now, if self.crowd.may_spin() { self.spin_ns } else { 0 });
+        let mut spin = Spin::new(now, spin_ns);
         let result = loop {
             // Reading the clock takes as long as a look at a link in memory: while nothing happens every few looks will do.
             if spin.look_count.is_multiple_of(LOOKS_PER_TIME) {

@@ -44,6 +44,8 @@ const NOTICE_COUNT_MAX: usize = 64;
 const REMARK_COUNT_MAX: usize = 32;
 /// Ways whose longest frame is remembered.
 const WAY_COUNT_MAX: usize = 64;
+/// Addresses of ours whose interface is remembered.
+const CARD_COUNT_MAX: usize = 16;
 /// Bytes that one call receives at most, roughly: more would leave the cache before they are read.
 const CALL_LEN_MAX: usize = 1 << 18;
 /// Single datagrams shorter than this say nothing about how bulk data arrives: acknowledgements come so too.
@@ -115,6 +117,8 @@ pub struct Udp {
     recent: Recent,
     ways: Vec<(Locator, usize)>,
     way_next: usize,
+    /// Our addresses, and the interfaces that have them.
+    cards: Vec<(IpAddr, u32)>,
     notices: VecDeque<Notice>,
     remarks: VecDeque<String>,
     remark_count: usize,
@@ -204,6 +208,7 @@ impl Udp {
             recent: Recent { is_train: opened.is_gro, ..Recent::default() },
             ways: Vec::new(),
             way_next: 0,
+            cards: Vec::new(),
             notices: VecDeque::new(),
             remarks: VecDeque::new(),
             remark_count: 0,
@@ -409,6 +414,18 @@ impl Udp {
         })
     }
 
+    /// The interface that has an address of ours. Asked once: all interfaces are gone through for it.
+    fn card_with(&mut self, ip: IpAddr) -> u32 {
+        if let Some(&(_, card)) = self.cards.iter().find(|(known, _)| *known == ip) {
+            return card;
+        }
+        let card = index_of(ip).unwrap_or(0);
+        if self.cards.len() < CARD_COUNT_MAX {
+            self.cards.push((ip, card));
+        }
+        card
+    }
+
     /// What the system knows of the way there now.
     fn frame_len_known(&self, to: &Locator) -> Option<usize> {
         let addr = self.span.place_of(to)?;
@@ -582,7 +599,7 @@ impl Link<Table> for Udp {
             true => opening::source_towards(addr),
             false => Some(self.local_ip),
         };
-        self.interface.or_else(|| index_of(source?)).unwrap_or(0)
+        self.interface.or_else(|| Some(self.card_with(source?))).unwrap_or(0)
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {

@@ -329,3 +329,81 @@ fn a_post_to_a_peer_that_was_forgotten_is_refused_there_or_in_the_queue() {
         assert!(matches!(error, Error::UnknownPeer), "{error:?}");
     }
 }
+
+/// A peer can send messages of no bytes for ever, and each is an entry: what an unread queue holds is bounded all the same.
+#[test]
+fn an_entry_used_many_times_is_unlinked_before_its_queue_grows_without_end() {
+    use packhorse::raw;
+    const MANY: u64 = 70_000;
+    let (a, b, to_b) = pair(Placement::Thread, "shm");
+    let engine = raw::engine(&b);
+    let mut queue = raw::Completions::new(engine, 16);
+    let criteria =
+        raw::Criteria { space: raw::Space(0), tag: raw::Tag(1), ignore: 0, source: None };
+    let uses = raw::Use::Many { free_len_min: 0 };
+    let recv = raw::Recv { criteria, list: raw::List::Priority, uses, header_only: false };
+    let notify = raw::Notify { queue: queue.id(), context: 1, only_errors: false };
+    engine.recv_queued(notify, recv, vec![0; 8].into()).unwrap();
+    for _ in 0..MANY {
+        a.send_copy(to_b, 1, &[]).unwrap();
+    }
+    let pending = || b.counters().into_iter().find(|it| it.0 == "requests_pending").unwrap().1;
+    let start = std::time::Instant::now();
+    while pending() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the entry is still there");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut told = 0;
+    let last = loop {
+        let entry = queue.poll().expect("nothing is lost: the last says that it is the last");
+        if entry.is_last {
+            break entry;
+        }
+        told += 1;
+    };
+    assert_eq!((last.kind, last.context), (Kind::Unlinked, 1));
+    assert!((1 << 16..MANY).contains(&told), "{told} messages were told");
+    // Those that came later wait for another receive.
+    for _ in told..MANY {
+        b.recv(Wanted::tag(1), Vec::<u8>::new()).wait().unwrap();
+    }
+}
+
+/// Processor time of this thread.
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[test]
+fn who_asks_in_a_loop_of_its_own_leaves_the_core_to_others() {
+    use packhorse::raw;
+    for (a, b, to_b) in all_pairs() {
+        let mut queue = raw::Completions::new(raw::engine(&b), 8);
+        let notify = raw::Notify { queue: queue.id(), context: 5, only_errors: false };
+        let (space, tag) = (raw::Space(0), raw::Tag(7));
+        let criteria = raw::Criteria { space, tag, ignore: 0, source: None };
+        let recv = raw::Recv {
+            criteria,
+            list: raw::List::Priority,
+            uses: raw::Use::Once,
+            header_only: false,
+        };
+        raw::engine(&b).recv_queued(notify, recv, vec![0; 10].into()).unwrap();
+        let (began, used) = (std::time::Instant::now(), thread_time());
+        while began.elapsed() < Duration::from_millis(300) {
+            assert!(queue.poll_or_doze().is_none());
+        }
+        let used = thread_time() - used;
+        assert!(used < began.elapsed() * 2 / 3, "{used:?} of {:?}", began.elapsed());
+        a.send_copy(to_b, 7, b"at last").unwrap();
+        let entry = loop {
+            a.turn();
+            if let Some(entry) = queue.poll_or_doze() {
+                break entry;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "no end in 20 s");
+        };
+        assert_eq!((entry.context, entry.placed_len), (5, 7));
+    }
+}

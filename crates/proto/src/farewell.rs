@@ -366,6 +366,7 @@ impl Endpoint {
             self.take_held(slot);
             self.remove_arrival(slot);
         }
+        self.permit_no_more(peer);
         self.forget_streams(row);
         self.forgotten_count += 1;
         if self.forgotten.len() >= FORGOTTEN_COUNT_MAX {

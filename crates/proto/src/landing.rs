@@ -25,7 +25,7 @@ use crate::peer::{Phase, row_of_id};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::types::{BufId, Instant, Locator, Memory};
-use crate::wire::{self, DATA_FRAME_HEAD_LEN, TrainRepr};
+use crate::wire::{self, DATA_FRAME_HEAD_LEN, Lane, TrainRepr};
 
 /// Granted messages that are looked at when the one data came for last expects no more.
 const CANDIDATE_COUNT: usize = 4;
@@ -98,7 +98,9 @@ impl Endpoint {
     /// A landing in a message: at `offset` if that is missing, else where the first byte is missing.
     fn landing_in(&self, link: u8, slot: u32, offset: u64) -> Option<Landing> {
         let arrival = &self.arrivals[slot];
-        if !arrival.takes_data() {
+        // What lands wrongly stays until it is overwritten: in a region others could read it meanwhile, or for good if the put
+        // never ends.
+        if !arrival.takes_data() || arrival.lane == Lane::Put {
             return None;
         }
         let progress = &self.progress[arrival.progress];

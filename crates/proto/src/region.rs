@@ -162,6 +162,15 @@ impl Endpoint {
         true
     }
 
+    /// A peer is forgotten: its name may be another's soon, who must not inherit what it was permitted.
+    pub(crate) fn permit_no_more(&mut self, peer: PeerId) {
+        for region in self.regions.regions.iter_mut() {
+            if let Permitted::Only(peers) = &mut region.permitted {
+                peers.retain(|&permitted| permitted != peer);
+            }
+        }
+    }
+
     /// What the application calls a region.
     pub(crate) fn user_of(&self, region: RegionId) -> Option<u64> {
         let slot = self.regions.regions.lookup(region.0)?;

@@ -52,6 +52,8 @@ impl Sabotage {
         Self::GoodbyeBeforeAcceptance,
         Self::LossNeverDetected,
         Self::DoneTooEarly,
+        Self::RequestCarriedOutAgain,
+        Self::PermissionNotAsked,
     ];
 }
 

@@ -51,7 +51,12 @@ pub(crate) struct Side {
     early: BTreeMap<u64, Early>,
     /// Requests of the peer that are held, under way, or whose answers are not acknowledged.
     served_count: u32,
+    /// Up to where the parts of the peer's latest put have come without a gap.
+    part_end: u64,
 }
+
+/// Instead of such an end: a part is missing.
+const PART_MISSING: u64 = u64::MAX;
 
 impl Side {
     /// Nothing is under way.
@@ -177,6 +182,9 @@ impl Endpoint {
             let Some(early) = self.actives[active].side_mut().early.remove(&next) else { return };
             self.rows[row].request_in += 1;
             let Early { head, hold, result } = early;
+            if head.is_none() {
+                self.miss_part(row);
+            }
             if let Some(head) = head {
                 let body = Vec::from(self.held.bytes(hold));
                 self.held.release(hold);
@@ -202,6 +210,7 @@ impl Endpoint {
                 if result != NONE {
                     self.results.release(result);
                 }
+                self.miss_part(row);
                 return self.reply_denied(row, head.number, denial);
             }
         };
@@ -215,6 +224,9 @@ impl Endpoint {
             Action::Part { offset, total, immediate, .. } => {
                 let place = Place { offset: head.target + u64::from(offset), ..place };
                 self.place_put(memory, place, body);
+                let is_whole =
+                    self.note_part(row, offset.into(), body.len() as u64) == total.into();
+                let immediate = immediate.filter(|_| is_whole);
                 self.tell_written(row, &permit, head.target, total.into(), immediate);
                 self.reply_done(row, head.number);
             }
@@ -250,6 +262,19 @@ impl Endpoint {
         if !body.is_empty() {
             memory.place(place, body);
         }
+    }
+
+    /// A part of a put has its turn, and all parts of a put follow each other: up to where they have come without a gap.
+    fn note_part(&mut self, row: u32, offset: u64, len: u64) -> u64 {
+        let side = self.actives[self.rows[row].active].side_mut();
+        let is_next = offset == 0 || offset == side.part_end;
+        side.part_end = if is_next { offset + len } else { PART_MISSING };
+        side.part_end
+    }
+
+    /// A request that was cancelled or denied may have been a part: of that put nobody is told.
+    fn miss_part(&mut self, row: u32) {
+        self.actives[self.rows[row].active].side_mut().part_end = PART_MISSING;
     }
 
     /// Whether a request is permitted, and makes sense.

@@ -171,6 +171,11 @@ impl<T> Slab<T> {
         self.slots.get_mut(at as usize)?.item.as_mut()
     }
 
+    /// All items.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|slot| slot.item.as_mut())
+    }
+
     /// Slots in use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots

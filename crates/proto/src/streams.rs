@@ -1,6 +1,6 @@
 //! Streams: messages that arrive piece by piece (Fast Messages 2.x), at their receiver.
 //!
-//! PROTOCOL §12. A stream travels as *chunks*: eager messages of the space [`Space::STREAMS`], each at most a frame, so order,
+//! PROTOCOL §12. A stream travels as *chunks*: eager messages of the space [`Space::STREAMS`](crate::types::Space::STREAMS), each at most a frame, so order,
 //! repair and budgets are those of any message. What is added here: which stream a chunk belongs to, the credit of each sender,
 //! and lending.
 //!

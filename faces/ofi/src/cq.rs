@@ -108,9 +108,14 @@ pub(crate) unsafe fn open(
         kind::CQ_FORMAT_TAGGED => 48,
         _ => return -libc::ENOSYS,
     };
-    if ![kind::WAIT_NONE, kind::WAIT_UNSPEC, kind::WAIT_YIELD].contains(&wait) {
-        return -libc::ENOSYS;
-    }
+    let ports = match wait {
+        kind::WAIT_NONE | kind::WAIT_YIELD => Ports::default(),
+        kind::WAIT_UNSPEC | kind::WAIT_FD => match Ports::with_bell() {
+            Ok(ports) => ports,
+            Err(error) => return -error.raw_os_error().unwrap_or(libc::EIO),
+        },
+        _ => return -libc::ENOSYS,
+    };
     let fid = Fid { fclass: class::CQ, context, ops: &raw const OPS };
     let cq = Cq {
         head: Head::new(PlainFid { fid, ops: &raw const CQ_OPS }),
@@ -119,7 +124,7 @@ pub(crate) unsafe fn open(
         can_wait: wait != kind::WAIT_NONE,
         done: Mutex::new(VecDeque::with_capacity(size.clamp(QUEUE_LEN, 1 << 16))),
         is_signalled: AtomicBool::new(false),
-        ports: Ports::default(),
+        ports,
     };
     // SAFETY: says the caller.
     unsafe { object::hand_out(Arc::new(cq), out) }
@@ -140,10 +145,10 @@ impl Cq {
         self.lock().push_back(done);
     }
 
-    /// Nothing to be read, even after a look.
+    /// Nothing to be read, even after a look; the descriptor tells of what comes from now on.
     pub(crate) fn may_sleep(&self) -> bool {
         self.ports.progress();
-        self.lock().is_empty()
+        self.lock().is_empty() && self.ports.arm()
     }
 
     /// Takes what there is, without a look at the network.
@@ -228,9 +233,14 @@ unsafe extern "C" fn close(cq: Obj) -> c_int {
 unsafe extern "C" fn control(cq: Obj, what: c_int, argument: *mut c_void) -> c_int {
     // SAFETY: a completion queue of ours.
     let cq = unsafe { object::object::<Cq>(cq) };
-    match what {
-        command::GETWAITOBJ => {
-            let wait = if cq.can_wait { kind::WAIT_UNSPEC } else { kind::WAIT_NONE };
+    match (what, cq.ports.bell()) {
+        (command::GETWAIT, Some(bell)) => {
+            // SAFETY: the command's argument is a descriptor's place.
+            unsafe { argument.cast::<c_int>().write(bell) };
+            0
+        }
+        (command::GETWAITOBJ, bell) => {
+            let wait = if bell.is_some() { kind::WAIT_FD } else { kind::WAIT_NONE };
             // SAFETY: the command's argument is an enumeration's place.
             unsafe { argument.cast::<u32>().write(wait) };
             0

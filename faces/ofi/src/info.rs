@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn getinfo(
         }
         Err(refusal) => {
             let level = if is_named { Level::Warn } else { Level::Info };
-            say(level, Subsystem::Core, || format!("not what was asked for: {refusal}"));
+            say(level, Subsystem::Fabric, || format!("not what was asked for: {refusal}"));
             -libc::ENODATA
         }
     }

@@ -17,7 +17,7 @@ pub(crate) enum Level {
 /// Where it belongs; libfabric's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subsystem {
-    Core = 0,
+    Fabric = 1,
     Domain = 2,
     Endpoint = 3,
     Data = 4,

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -424,14 +425,25 @@ impl Port {
         }
     }
 
-    /// Turns the engine once, unless somebody does, and tells of what ended.
+    /// Turns the engine once, unless somebody does, and tells of what ended. If nothing has for a while it dozes for a moment: ranks
+    /// that wait in MPI ask without pause, and are not to burn a core that others could use.
     pub(crate) fn progress(&self) {
         let Ok(mut completions) = self.completions.try_lock() else { return };
-        let mut next = completions.poll_and_drive();
+        let mut next = completions.poll_or_doze();
         while let Some(entry) = next {
             self.on_entry(&entry);
             next = completions.poll();
         }
+    }
+
+    /// Readable when something ended, if it was armed before.
+    pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.endpoint.wake_fd()
+    }
+
+    /// Before somebody sleeps on `wake_fd`. False: there is something to be told already.
+    pub(crate) fn arm(&self) -> bool {
+        lock(&self.completions).arm()
     }
 
     /// Waits until something ended, so long at most, and tells of it.

@@ -8,6 +8,7 @@ use super::plan::Case;
 use super::system::{Job, Latency, Outcome, Pattern};
 use super::variant::{Manner, Variant};
 use crate::machine::Machine;
+use crate::mpi::row::MpiRow;
 
 /// The system that all others are here to be compared with.
 pub const OURS: &str = "packhorse";
@@ -139,6 +140,9 @@ pub struct Findings {
     pub machine: Machine,
     /// One for each measurement.
     pub rows: Vec<Row>,
+    /// One for each measurement under MPI.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mpi: Vec<MpiRow>,
 }
 
 #[cfg(test)]
@@ -179,7 +183,7 @@ pub(crate) mod tests {
             example_row(Pattern::Rate, OURS, 2, 4e6),
         ];
         assert_eq!(rows[1].placement.as_deref(), Some("inline"));
-        let findings = Findings { machine: Machine::here(), rows };
+        let findings = Findings { machine: Machine::here(), rows, ..Findings::default() };
         let text = serde_json::to_string(&findings).unwrap();
         assert_eq!(serde_json::from_str::<Findings>(&text).unwrap(), findings);
     }

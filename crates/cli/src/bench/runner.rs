@@ -84,7 +84,7 @@ impl Runner {
             bar.inc(1);
         }
         bar.finish_and_clear();
-        Ok(Findings { machine: self.machine, rows })
+        Ok(Findings { machine: self.machine, rows, ..Findings::default() })
     }
 
     fn step(&mut self, rep: usize, case: Case, contender: &Contender) -> Result<Row> {

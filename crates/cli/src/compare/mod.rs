@@ -5,13 +5,17 @@ mod verdict;
 use anyhow::Result;
 use clap::Args;
 
-use crate::bench::command::Setup;
+use crate::bench::command::{Output, Setup};
 use crate::bench::offload::command::{Part, REPS, SECONDS, everything};
 use crate::bench::offload::{promises, sheets};
 use crate::bench::plan::{Case, Plan};
-use crate::bench::row::OURS;
+use crate::bench::row::{Findings, OURS};
 use crate::bench::system::Pattern;
 use crate::bench::table;
+use crate::machine::Machine;
+use crate::mpi::measure::{self, MpiArgs};
+use crate::mpi::row;
+use crate::report;
 pub use verdict::{COLUMNS as SUMMARY_COLUMNS, Summary, headline, remarks};
 
 const EXAMPLES: &str = "\
@@ -21,6 +25,8 @@ Examples:
   packhorse compare --two-hosts --html report.html --json rows.json
   packhorse compare --two-hosts --no-offload --bytes 8,64K,1M
   packhorse compare --two-hosts --offload          what is left of the processor: all patterns of offload
+  packhorse compare --mpi --two-hosts              an MPI over Packhorse, beside its own TCP and libfabric's
+  packhorse compare --mpi --launcher mpirun,$HOME/venv/bin/mpirun --mpi-link auto,udp
   packhorse compare --quick --peer ph1:…           against `packhorse serve` on another machine";
 
 const LATENCY_SIZES: &[usize] =
@@ -41,12 +47,17 @@ pub struct CompareArgs {
     #[arg(long)]
     offload: bool,
     #[command(flatten)]
+    mpi: MpiArgs,
+    #[command(flatten)]
     setup: Setup,
 }
 
 /// `packhorse compare`.
 pub fn run(args: &CompareArgs) -> Result<()> {
     let setup = &args.setup;
+    if args.mpi.mpi {
+        return run_mpi(args);
+    }
     if args.offload {
         return run_offload(args);
     }
@@ -64,6 +75,25 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     }
     println!();
     headline(&findings).iter().for_each(|line| println!("{line}"));
+    Ok(())
+}
+
+/// `packhorse compare --mpi`.
+fn run_mpi(args: &CompareArgs) -> Result<()> {
+    let setup = &args.setup;
+    let json = setup.json.as_deref().map(Output::open).transpose()?;
+    let html = setup.html.as_deref().map(Output::open).transpose()?;
+    let machine = Machine::here();
+    machine.lines().iter().for_each(|line| println!("{line}"));
+    let mpi = measure::run(&args.mpi, setup, args.quick)?;
+    print!("{}", row::tables(&mpi));
+    let findings = Findings { machine, mpi, ..Findings::default() };
+    if let Some(json) = json {
+        json.finish(serde_json::to_string_pretty(&findings)?.as_bytes())?;
+    }
+    if let Some(html) = html {
+        html.finish(report::page(&findings)?.as_bytes())?;
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use super::page;
 use crate::bench::command::{Output, Setup};
 use crate::bench::row::{Findings, Row};
 use crate::compare;
+use crate::mpi::row::MpiRow;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +66,11 @@ fn joined(files: &[PathBuf]) -> Result<Findings> {
                 all.machine.command =
                     Some(commands.into_iter().flatten().collect::<Vec<_>>().join("; "));
                 // Ratios are taken within a repetition, and these were others.
+                let first_mpi = all.mpi.iter().map(|row| row.rep + 1).max().unwrap_or(0);
                 let first = all.rows.iter().map(|row| row.rep + 1).max().unwrap_or(0);
+                all.mpi.extend(
+                    findings.mpi.into_iter().map(|row| MpiRow { rep: row.rep + first_mpi, ..row }),
+                );
                 all.rows.extend(
                     findings.rows.into_iter().map(|row| Row { rep: row.rep + first, ..row }),
                 );
@@ -98,7 +103,11 @@ mod tests {
             let command = Some(command.to_owned());
             let machine = Machine { kernel: kernel.into(), command, ..Machine::here() };
             let path = folder.join(name);
-            fs::write(&path, serde_json::to_string(&Findings { machine, rows }).unwrap()).unwrap();
+            fs::write(
+                &path,
+                serde_json::to_string(&Findings { machine, rows, ..Findings::default() }).unwrap(),
+            )
+            .unwrap();
             path
         };
         let (a, b, c) =

@@ -1,6 +1,7 @@
 //! Findings as one self-contained HTML page: plots, tables, machine. No script, no other file.
 
 pub mod command;
+mod mpi;
 mod offload;
 mod plot;
 
@@ -50,6 +51,7 @@ pub fn page(findings: &Findings) -> Result<String> {
         body += &section(&findings.rows, pattern, title, about)?;
     }
     body += &offload::sections(&findings.rows)?;
+    body += &mpi::section(&findings.mpi)?;
     body += &setting(findings)?;
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -181,7 +183,7 @@ mod tests {
             }
         }
         let command = Some("packhorse bench <&>".into());
-        Findings { machine: Machine { command, ..Machine::here() }, rows }
+        Findings { machine: Machine { command, ..Machine::here() }, rows, ..Findings::default() }
     }
 
     #[test]

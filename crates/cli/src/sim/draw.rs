@@ -7,6 +7,7 @@
 use packhorse_link::sim::{Burst, Conditions, Line, Rng};
 use packhorse_proto::{GrantPolicy, Limits, MS, SECOND, Settings};
 
+use super::onesided;
 use super::scenario::{Action, Cut, NodePlan, Scenario, Step};
 use super::traffic;
 use super::world::PortSpec;
@@ -47,6 +48,9 @@ pub fn draw(seed: u64) -> Scenario {
     };
     let mut steps = traffic::draw(&root, &frame);
     draw_faults(&mut root.fork("faults"), &frame, &nodes, corrupts, &mut steps);
+    let label_count =
+        steps.iter().filter_map(|step| step.action.label()).max().map_or(0, |it| it + 1);
+    onesided::draw(&root, &frame, label_count, &mut steps);
     steps.sort_by_key(|step| step.at_ns);
     let mut scenario = Scenario {
         seed,

@@ -108,6 +108,54 @@ impl AppMemory {
         self.add(stored(len, segments, Purpose::Receive))
     }
 
+    /// The regions that were added, in order.
+    pub fn regions(&self) -> Vec<BufId> {
+        let is_region =
+            |buffer: &Buffer| matches!(buffer, Buffer::Stored { purpose: Purpose::Exposed, .. });
+        let all = self.buffers.iter().zip(0..);
+        all.filter(|(buffer, _)| is_region(buffer)).map(|(_, number)| BufId(number)).collect()
+    }
+
+    /// A region that holds message `id`.
+    pub fn add_library(&mut self, id: u32, len: u64) -> BufId {
+        let mut buffer = stored(len, 1, Purpose::Exposed);
+        if let Buffer::Stored { bytes, cuts, .. } = &mut buffer {
+            cuts.for_each_piece(0, len, |raw, offset, piece_len| {
+                pattern::fill(id, offset, &mut bytes[raw..raw + piece_len]);
+            });
+        }
+        self.add(buffer)
+    }
+
+    /// The number in the first eight bytes of real memory of one piece.
+    pub fn number(&self, buf: BufId) -> Option<u64> {
+        let Some(Buffer::Stored { bytes, .. }) = self.buffers.get(buf.0 as usize) else {
+            return None;
+        };
+        let first = bytes.get(GUARD_LEN..GUARD_LEN + 8)?;
+        Some(u64::from_le_bytes(first.try_into().ok()?))
+    }
+
+    /// That number where nobody wrote.
+    pub fn blank_number(&self) -> u64 {
+        u64::from_le_bytes([BLANK; 8])
+    }
+
+    /// Checks that each of `len` bytes from `at` is that of message `id`, or was never written.
+    pub fn verify_perhaps(&self, buf: BufId, at: u64, len: u64, id: u32) -> Result<(), String> {
+        let Some(Buffer::Stored { bytes, .. }) = self.buffers.get(buf.0 as usize) else {
+            return Ok(());
+        };
+        let start = GUARD_LEN + at as usize;
+        let mut expected = vec![0; len as usize];
+        pattern::fill(id, 0, &mut expected);
+        let found = bytes[start..start + len as usize].iter().zip(expected);
+        match found.enumerate().find(|(_, (byte, it))| **byte != BLANK && *byte != it) {
+            None => Ok(()),
+            Some((wrong, _)) => Err(format!("byte {wrong} is neither blank nor that of {id}")),
+        }
+    }
+
     /// A region for peers to use.
     pub fn add_region(&mut self, len: u64) -> BufId {
         self.add(stored(len, 1, Purpose::Exposed))
@@ -155,6 +203,17 @@ impl AppMemory {
 
     /// Checks that `len` bytes from `at` of a receive buffer are the message `id` from its start.
     pub fn verify(&self, buf: BufId, at: u64, len: u64, id: u32) -> Result<(), String> {
+        self.verify_from(buf, at, len, (id, 0))
+    }
+
+    /// The same for a message from `start` on.
+    pub fn verify_from(
+        &self,
+        buf: BufId,
+        at: u64,
+        len: u64,
+        (id, start): (u32, u64),
+    ) -> Result<(), String> {
         let Some(Buffer::Stored { bytes, cuts, .. }) = self.buffers.get(buf.0 as usize) else {
             return Ok(());
         };
@@ -163,7 +222,7 @@ impl AppMemory {
         }
         let mut result = Ok(());
         cuts.for_each_piece(at, len, |raw, offset, piece_len| {
-            let found = pattern::verify(id, offset - at, &bytes[raw..raw + piece_len]);
+            let found = pattern::verify(id, start + offset - at, &bytes[raw..raw + piece_len]);
             result = std::mem::replace(&mut result, Ok(())).and(found);
         });
         result.map_err(|wrong| format!("byte {wrong} of message {id} is wrong"))

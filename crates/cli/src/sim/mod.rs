@@ -11,6 +11,7 @@
 
 mod draw;
 pub mod memory;
+pub mod onesided;
 mod oracle;
 pub mod over;
 pub mod pattern;

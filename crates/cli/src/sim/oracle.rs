@@ -8,6 +8,7 @@
 //! - a send reported well is received (unless its receiver died, left or cancelled the receive that had it), a copied
 //!   one too while nobody on either side lost the other;
 //! - messages are matched in MPI order (`order`);
+//! - one-sided operations happen once, in order, where they may (`operations`);
 //! - nothing fails without a reason in the scenario.
 //!
 //! What it learns too late to say at once it says in `finish`.
@@ -19,8 +20,11 @@ use super::scenario::{How, NAME_MASK, NAME_SHIFT, Wanted};
 use super::world::World;
 
 mod events;
+mod operations;
 mod order;
 mod settle;
+
+pub(super) use operations::Operation;
 
 /// Violations kept; the first is the one that matters.
 const VIOLATION_COUNT_MAX: usize = 10;
@@ -110,6 +114,9 @@ pub(super) struct Oracle {
     nobody_may_go: bool,
     pub(super) messages: Vec<Option<Message>>,
     pub(super) receives: Vec<Option<Receive>>,
+    operations: Vec<Option<Operation>>,
+    /// Labels of operations in the order of their posts.
+    operation_order: Vec<u32>,
     /// Labels of messages in the order of their posts.
     pub(super) post_order: Vec<u32>,
     standings: Vec<Standing>,
@@ -144,6 +151,8 @@ impl Oracle {
             nobody_may_go,
             messages: vec![None; label_count as usize],
             receives: vec![None; label_count as usize],
+            operations: Vec::new(),
+            operation_order: Vec::new(),
             post_order: Vec::new(),
             standings: vec![Standing::default(); node_count],
             broken: vec![false; node_count * node_count],
@@ -204,6 +213,10 @@ impl Oracle {
             let alive = self.is_same_life(message.from, message.from_life);
             return (alive && message.how != How::Copied).then_some((message.from, message.req));
         }
+        if let Some(Some(operation)) = self.operations.get(index) {
+            let alive = self.is_same_life(operation.from, operation.from_life);
+            return alive.then_some((operation.from, operation.req));
+        }
         let receive = self.receives.get(index)?.as_ref()?;
         self.is_same_life(receive.node, receive.life).then_some((receive.node, receive.req))
     }
@@ -216,6 +229,9 @@ impl Oracle {
         let (node, buf, is_open) = if let Some(Some(message)) = self.messages.get_mut(index) {
             message.cancelled |= was_there;
             (message.from, message.buf, message.result.is_none())
+        } else if let Some(Some(operation)) = self.operations.get_mut(index) {
+            operation.cancelled |= was_there;
+            (operation.from, operation.buf, operation.result.is_none())
         } else if let Some(Some(receive)) = self.receives.get_mut(index) {
             receive.cancelled = receive.cancelled.or(was_there.then_some(at));
             (receive.node, Some(receive.buf), receive.ended.is_none())
@@ -237,7 +253,9 @@ impl Oracle {
         let index = label as usize;
         let message = self.messages.get(index).and_then(Option::as_ref);
         let receive = self.receives.get(index).and_then(Option::as_ref);
+        let operation = self.operations.get(index).and_then(Option::as_ref);
         message.is_none_or(|message| message.result.is_some())
+            && operation.is_none_or(|operation| operation.result.is_some())
             && receive.is_none_or(|receive| receive.ended.is_some())
     }
 

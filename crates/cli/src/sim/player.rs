@@ -13,6 +13,7 @@ use packhorse_link::Link;
 use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Rng, Way, Who};
 use packhorse_proto::{Counters, Event, Instant, SECOND};
 
+use super::onesided;
 use super::oracle::Oracle;
 use super::scenario::{Action, Cut, Scenario};
 use super::stats::Stats;
@@ -20,6 +21,7 @@ use super::trace::Tracer;
 use super::world::{Spec, Trains, World};
 
 mod ending;
+mod operate;
 mod posts;
 
 /// More moments than this in one run: it would never end.
@@ -130,6 +132,9 @@ impl<'a> Player<'a> {
             world.net().observe(Some(Box::new(move |event, bytes| {
                 tracer.borrow_mut().on_frame(event, bytes)
             })));
+        }
+        for node in world.node_ids() {
+            onesided::expose(scenario, &mut world, node);
         }
         let (node_count, labels) = (scenario.nodes.len(), scenario.label_count());
         let oracle =
@@ -292,6 +297,7 @@ impl<'a> Player<'a> {
         match action {
             Action::Send(send) => self.send(node, send),
             Action::Recv(recv) => self.recv(node, recv),
+            Action::Operate(operate) => self.operate(node, operate),
             Action::Cancel { label } => self.cancel(node, *label),
             Action::Claim { label, wanted, then } => self.claim(node, *label, wanted, *then),
             Action::AckEvery(count) => self.world.endpoint_mut(id).set_ack_every(*count),
@@ -347,6 +353,7 @@ impl<'a> Player<'a> {
             }
             Undo::Revive(node) => {
                 self.world.revive(NodeId(node.into()));
+                onesided::expose(self.scenario, &mut self.world, NodeId(node.into()));
                 self.oracle.on_revive(node);
             }
         }

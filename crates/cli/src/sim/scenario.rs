@@ -9,6 +9,7 @@ use std::fmt;
 use packhorse_link::sim::{Conditions, Line};
 use packhorse_proto::{Limits, Settings};
 
+use super::onesided::Operate;
 use super::world::PortSpec;
 
 /// Tag bits that number the message where `Scenario::is_named_by_tag`; every criteria ignores them then.
@@ -81,7 +82,9 @@ pub enum Action {
     Send(Send),
     /// Post a receive.
     Recv(Recv),
-    /// Cancel the send or receive with this label.
+    /// Operate on another's memory.
+    Operate(Operate),
+    /// Cancel the request with this label.
     Cancel {
         /// Which.
         label: u32,
@@ -295,6 +298,7 @@ impl Action {
             Self::Send(send) => Some(send.label),
             Self::Recv(recv) => Some(recv.label),
             Self::Claim { label, .. } => Some(*label),
+            Self::Operate(operate) => Some(operate.label),
             _ => None,
         }
     }
@@ -303,7 +307,7 @@ impl Action {
     pub fn is_by_application(&self) -> bool {
         match self {
             Self::Send(_) | Self::Recv(_) | Self::Cancel { .. } | Self::Claim { .. } => true,
-            Self::AckEvery(_) | Self::Close | Self::Forget { .. } => true,
+            Self::AckEvery(_) | Self::Close | Self::Forget { .. } | Self::Operate(_) => true,
             Self::Kill { .. } | Self::Pause { .. } | Self::Rebind { .. } => false,
             Self::Cut(_) | Self::Weather { .. } => false,
         }
@@ -317,6 +321,7 @@ impl Action {
             Self::Claim { wanted, .. } => wanted.source == Some(node),
             Self::Cut(cut) => cut.others.contains(&node),
             Self::Forget { peer } => *peer == node,
+            Self::Operate(operate) => operate.to == node,
             _ => false,
         }
     }

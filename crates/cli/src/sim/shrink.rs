@@ -178,6 +178,7 @@ fn without_node(scenario: &Scenario, gone: u8) -> Scenario {
             Action::Claim { wanted, .. } => wanted.source.iter_mut().for_each(moved),
             Action::Cut(cut) => cut.others.iter_mut().for_each(moved),
             Action::Forget { peer } => moved(peer),
+            Action::Operate(operate) => moved(&mut operate.to),
             _ => {}
         }
     }

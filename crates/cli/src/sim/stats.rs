@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use super::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 21] = [
+pub const THINGS: [&str; 23] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -30,6 +30,8 @@ pub const THINGS: [&str; 21] = [
     "self-send",
     "frame length fallen",
     "data landed in place",
+    "one-sided operation",
+    "operation denied",
 ];
 
 /// What must occur in at least 5 % of runs: the first of `THINGS`.
@@ -50,6 +52,8 @@ pub struct Stats {
     pub cancel_count: u64,
     /// Restarts.
     pub restart_count: u64,
+    /// One-sided operations posted.
+    pub operation_count: u64,
     met: [bool; THINGS.len()],
 }
 
@@ -78,6 +82,7 @@ impl Stats {
         self.meet("peer lost", counters.left > 0 && counters.resets_in + counters.renewed > 0);
         self.meet("frame length fallen", counters.frame_len_drops > 0);
         self.meet("data landed in place", counters.bytes_landed > 0);
+        self.meet("operation denied", counters.requests_denied > 0);
     }
 
     /// The network's counters.
@@ -92,6 +97,7 @@ impl Stats {
     pub(super) fn note_scenario(&mut self, scenario: &Scenario) {
         self.meet("cancel", self.cancel_count > 0);
         self.meet("restart", self.restart_count > 0);
+        self.meet("one-sided operation", self.operation_count > 0);
         for step in &scenario.steps {
             match &step.action {
                 Action::Send(send) => self.meet("self-send", send.to == step.node),

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use super::config::{PacketConfig, PacketError};
 use super::opening::{self, Prepared};
@@ -21,8 +22,28 @@ pub struct OnDemand {
     about: About,
     locator: Locator,
     index: u32,
+    own_macs: OwnMacs,
     remark: Option<String>,
 }
+
+/// The Ethernet addresses of this host, looked up again after a while: to ask for each place of each peer would take longer than
+/// all the rest of making its acquaintance.
+#[derive(Debug, Default)]
+struct OwnMacs {
+    known: Vec<[u8; 6]>,
+    looked_at: Option<Instant>,
+}
+
+impl OwnMacs {
+    fn contain(&mut self, mac: [u8; 6]) -> bool {
+        if self.looked_at.is_none_or(|at| at.elapsed() >= MACS_AGE_MAX) {
+            (self.known, self.looked_at) = (macs(), Some(Instant::now()));
+        }
+        self.known.contains(&mac)
+    }
+}
+
+const MACS_AGE_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 enum State {
@@ -46,6 +67,7 @@ impl OnDemand {
             locator: to_locator(&prepared.own),
             index: prepared.facts.index as u32,
             state: State::Closed(prepared),
+            own_macs: OwnMacs::default(),
             remark: None,
         })
     }
@@ -96,7 +118,7 @@ impl Link<Table> for OnDemand {
     /// Opens it for the first peer on another host. By raw Ethernet a host does not reach itself, whatever its cards.
     fn may_reach(&mut self, to: &Locator) -> bool {
         let Some(place) = from_locator(to) else { return false };
-        if macs().contains(&place.mac) {
+        if self.own_macs.contain(place.mac) {
             return false;
         }
         self.open();

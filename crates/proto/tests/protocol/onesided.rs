@@ -180,6 +180,40 @@ fn a_region_for_named_peers_is_for_those_the_application_named() {
 }
 
 #[test]
+fn a_forgotten_peer_leaves_its_permission_to_nobody() {
+    let mut net = Net::new(3);
+    let a = net.peer(B, A);
+    net.expose_as(B, KEY, 64, Access::ALL, Permitted::Only(vec![a]));
+    let permitted = net.put((A, B), KEY, 0, (1, 8), None);
+    net.settle();
+    assert_eq!(net.operated(A, permitted.req), Some(Ok(())));
+    let now = net.now;
+    net.ep(B).forget_peer(now, a);
+    net.settle();
+    assert_eq!(net.peer(B, C), a, "the row is used again");
+    let heir = net.put((C, B), KEY, 0, (1, 8), None);
+    net.settle();
+    assert_eq!(net.operated(C, heir.req), Some(Err(Failure::Denied(Denial::NoKey))));
+}
+
+#[test]
+fn a_region_never_shows_what_was_meant_for_another_place() {
+    let mut net = Net::new(3);
+    net.train_count_max = 16;
+    let (_, buf) = net.expose(B, KEY, 300_000);
+    net.drop_each(A, Kind::Data); // it asks for grants and sends nothing
+    let put = net.put((A, B), KEY, 0, (1, 300_000), None);
+    net.run_for(50 * RTT_NS);
+    assert!(net.seen(B, Kind::Grant) > 0);
+    let recv = net.recv(B, tagged(7), 300_000);
+    net.send(C, B, 7, 300_000);
+    net.run_for(SECOND);
+    net.assert_got(B, recv, 7, 300_000);
+    assert_untouched(net.bytes(B, buf));
+    assert_eq!(net.operated(A, put.req), None);
+}
+
+#[test]
 fn a_first_contact_may_be_one_sided() {
     let mut net = Net::new(2);
     let (_, buf) = net.expose(B, KEY, 400_000);
@@ -338,6 +372,21 @@ fn a_cancelled_operation_gives_its_memory_back_at_once() {
         assert_eq!(net.operated(A, last.req), Some(Ok(())), "numbers go on, after {delay}");
         assert!(net.bytes(B, buf)[..100] == pattern(7, 100));
     }
+}
+
+#[test]
+fn nobody_is_told_of_a_put_of_which_a_part_was_cancelled() {
+    let mut net = Net::joined();
+    net.expose(B, KEY, 40_000);
+    net.drop_next(A, Kind::Request); // the first parts
+    let put = net.put((A, B), KEY, 0, (1, 9_000), Some(5));
+    net.run_for(DELAY_NS + US); // the last one is there, ahead of its turn
+    assert!(net.cancel(A, put.req, put.buf));
+    net.settle();
+    assert_eq!(net.written(B), []);
+    net.put((A, B), KEY, 0, (2, 9_000), Some(6));
+    net.settle();
+    assert_eq!(net.written(B), [(KEY, 0, 9_000, 6)], "the next is told of");
 }
 
 #[test]

@@ -364,6 +364,24 @@ impl Node {
         }
     }
 
+    /// The descriptor of the completion queue.
+    pub(crate) fn wait_fd(&self) -> c_int {
+        let mut fd = -1;
+        // SAFETY: an object with its own table, and a place for a descriptor.
+        ok(unsafe { ((*(*self.cq).ops).control)(self.cq, command::GETWAIT, (&raw mut fd).cast()) });
+        fd
+    }
+
+    /// `fi_trywait` for the completion queue.
+    pub(crate) fn trywait(&self) -> c_int {
+        let mut cq = self.cq;
+        // SAFETY: objects with their own tables, one of them in the list.
+        unsafe {
+            let ops = &*(*self.fabric.cast::<FabricFid>()).ops;
+            (ops.trywait)(self.fabric, &raw mut cq, 1)
+        }
+    }
+
     /// Opens a counter, bound to the endpoint with these flags; the endpoint must not be enabled.
     pub(crate) fn counter(&self, flags: u64) -> Obj {
         let mut counter = null_mut();

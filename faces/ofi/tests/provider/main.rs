@@ -277,6 +277,23 @@ fn waiting_ends_when_the_time_is_over_or_something_came() {
 }
 
 #[test]
+fn the_queues_descriptor_tells_when_to_ask() {
+    let (a, b, to_b, _) = pair();
+    b.trecv(10, ADDR_UNSPEC, TAG, 1);
+    while b.trywait() == -libc::EAGAIN {
+        assert!(b.read().is_none());
+    }
+    let mut poll = libc::pollfd { fd: b.wait_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one descriptor, which is open, here and below.
+    assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 20) }, 0, "nothing was sent");
+    a.tinject(b"wake", to_b, 7);
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 10_000) }, 1);
+    assert_eq!(b.wait_done().len, 4);
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
 fn an_injected_message_survives_the_close_behind_it() {
     let (a, b, to_b, _) = pair();
     let buf = b.trecv(10, ADDR_UNSPEC, TAG, 1);

@@ -5,6 +5,7 @@ use packhorse_proto::{Envelope, Event, Failure, GoneReason, PeerId, ReqId};
 
 use super::super::scenario::{How, NAME_SHIFT};
 use super::super::world::World;
+use super::operations::Told;
 use super::{Oracle, Receive, Taken};
 
 impl Oracle {
@@ -23,8 +24,11 @@ impl Oracle {
             Event::Joined { peer } => self.on_joined(world, node, peer),
             Event::Left { peer, reason } => self.on_left(world, node, peer, reason),
             Event::Closed { clean } => self.on_closed(node, clean),
-            Event::Operated { .. } | Event::Written { .. } => {
-                self.violation(format!("node {node}: {event:?}, but nobody asked"));
+            Event::Operated { req, user, peer, result, .. } => {
+                self.on_operated(world, node, (req, user, peer), result);
+            }
+            Event::Written { user, peer, offset, len, immediate, .. } => {
+                self.on_written(world, node, Told { user, peer, offset, len, immediate });
             }
         }
     }

@@ -61,7 +61,7 @@ impl Oracle {
             }
             self.waiting.pop();
         }
-        true
+        self.open_operations().next().is_none()
     }
 
     /// Who still waits for what.
@@ -69,13 +69,14 @@ impl Oracle {
         let messages =
             self.waiting.iter().filter_map(|&label| self.messages[label as usize].as_ref());
         let open = messages.filter(|message| !self.is_settled(message, false));
-        open.map(|message| {
+        let operations = self.open_operations().map(|it| format!("{it:?}"));
+        operations.chain(open.map(|message| {
             let (event, taken) = (message.result, message.taken.is_some());
             format!(
                 "message #{} {}→{} space {} tag {:#x} {} bytes {:?}: event {event:?}, received {taken}",
                 message.label, message.from, message.to, message.space, message.tag, message.len, message.how
             )
-        })
+        }))
         .collect()
     }
 
@@ -127,6 +128,9 @@ impl Oracle {
                 wrong.push(format!("receive #{} never ended", receive.label));
             }
         }
+        wrong.extend(
+            self.open_operations().map(|it| format!("operation #{} never ended", it.label)),
+        );
         wrong.extend(order::check(self));
         wrong.into_iter().for_each(|what| self.violation(what));
     }

@@ -78,7 +78,11 @@ impl Player<'_> {
         let deadline = self.world.now() + GRACE_NS;
         let holders = |player: &Self| -> Vec<NodeId> {
             let nodes = player.world.node_ids();
-            nodes.filter(|&node| player.world.endpoint(node).held() != (0, 0)).collect()
+            let is_free = |node: NodeId| {
+                let endpoint = player.world.endpoint(node);
+                endpoint.held() == (0, 0) && endpoint.served() == (0, 0)
+            };
+            nodes.filter(|&node| !is_free(node)).collect()
         };
         while self.oracle.is_nobody_lost() && !self.has_failed() && !holders(self).is_empty() {
             let moment = self.world.now() + MS;
@@ -87,10 +91,22 @@ impl Player<'_> {
             if self.world.now() >= deadline {
                 for node in holders(self) {
                     let (len, count) = self.world.endpoint(node).held();
-                    let text =
-                        format!("node {} holds {len} bytes, {count} envelopes of nothing", node.0);
-                    self.oracle.violation(text);
+                    let served = self.world.endpoint(node).served();
+                    self.oracle.violation(format!(
+                        "node {} holds {len} bytes, {count} envelopes, {served:?} of nothing",
+                        node.0
+                    ));
                 }
+            }
+        }
+    }
+
+    /// What operations have left in the memory of who lives.
+    fn look_at_regions(&mut self) {
+        for node in 0..self.scenario.nodes.len() as u8 {
+            let regions = self.world.memory(NodeId(node.into())).regions();
+            if self.oracle.is_working(node) && !regions.is_empty() {
+                self.oracle.check_regions(&mut self.world, node, &regions);
             }
         }
     }
@@ -154,6 +170,7 @@ impl Player<'_> {
             return;
         }
         self.await_nothing_held();
+        self.look_at_regions();
         self.is_draining = false;
         self.world.flush();
         self.see_events();

@@ -1,0 +1,81 @@
+//! `packhorse env`: the variables alone, for the shell.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{Launcher, Locally, Settings, find_provider};
+
+const EXAMPLES: &str = "\
+Examples:
+  eval \"$(packhorse env)\"          then mpirun, mpiexec or srun as always
+  packhorse env mpirun             only what this mpirun's MPI needs
+
+Ranks on other hosts need the variables, too: MPICH, Intel MPI and Slurm carry all there are; Open MPI carries its own and
+wants the others named: mpirun -x FI_PROVIDER_PATH -x FI_PROVIDER … (`packhorse run` does that by itself).";
+
+/// Print the variables that make MPI libraries use Packhorse, for eval.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct EnvArgs {
+    /// Folder of the provider, or the provider itself; without it, where it was installed or built.
+    #[arg(long, value_name = "PATH")]
+    provider: Option<PathBuf>,
+    /// Let MPICH and Intel MPI use their own shared memory between ranks of one host.
+    #[arg(long)]
+    own_shm: bool,
+    /// A launcher, for the variables of its MPI only.
+    #[arg(value_name = "LAUNCHER")]
+    launcher: Option<PathBuf>,
+}
+
+/// Prints them.
+pub fn run(args: &EnvArgs, out: &mut impl Write) -> Result<()> {
+    let family = match &args.launcher {
+        Some(program) => Launcher::named(Path::new(program))?.family,
+        None => None,
+    };
+    let provider = find_provider(args.provider.as_deref())?;
+    let locally = if args.own_shm { Locally::Own } else { Locally::Packhorse };
+    write!(out, "{}", exports(&Settings::new(family, provider.folder(), locally)))?;
+    Ok(())
+}
+
+/// One `export` a line.
+pub(super) fn exports(settings: &Settings) -> String {
+    let line = |(name, value): &(&str, std::ffi::OsString)| {
+        format!("export {name}={}\n", quoted(&value.to_string_lossy()))
+    };
+    settings.variables().iter().map(line).collect()
+}
+
+/// A word that any shell reads as one.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@^".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_the_shell() {
+        assert_eq!(quoted("/opt/a-b_c:1"), "/opt/a-b_c:1");
+        assert_eq!(quoted("it's here"), r"'it'\''s here'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("$(boom)"), "'$(boom)'");
+    }
+
+    #[test]
+    fn exports_name_the_provider() {
+        let text = exports(&Settings::new(None, Path::new("/opt/it is"), Locally::Packhorse));
+        assert!(text.starts_with("export FI_PROVIDER_PATH='/opt/it is"), "{text}");
+        assert!(text.lines().all(|line| line.starts_with("export ")), "{text}");
+    }
+}

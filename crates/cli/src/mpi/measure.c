@@ -1,0 +1,244 @@
+/* What `packhorse compare --mpi` measures, the same program over every transport.
+ * Usage: measure SECONDS PATTERN:BYTES... Rank 0 prints a line "row PATTERN BYTES VALUE" for each.
+ *   pingpong   half a round trip in ns, median; between rank 0 and the first rank of the second half
+ *   rate       messages a second, one way, 64 on their way, an answer to each 64
+ *   stream     bytes a second, likewise, as many on their way as make 4 MB
+ *   overlap    how much of a transfer's time can be spent computing, in percent
+ *   others     collective operations by name, ns for each, of the slowest rank
+ * How often is found out first and agreed upon, so that no rank has to be told when to stop. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DATA = 1, ANSWER = 2, WINDOW = 64, IN_FLIGHT_LEN = 4 << 20, SAMPLE_COUNT_MAX = 100000, TRIAL_COUNT = 5 };
+
+static int rank, size, peer = -1; /* peer: only of the two that talk */
+static char *out, *in;
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static void round_trip(long bytes)
+{
+	if (rank == 0)
+		MPI_Send(out, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD);
+	MPI_Recv(in, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (rank != 0)
+		MPI_Send(out, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD);
+}
+
+static long window_of(int is_stream, long bytes)
+{
+	long window = is_stream ? IN_FLIGHT_LEN / bytes : WINDOW;
+	return window < 2 ? 2 : window > WINDOW ? WINDOW : window;
+}
+
+/* A window of messages from rank 0, and the answer. */
+static void burst(long bytes, long window)
+{
+	MPI_Request requests[WINDOW];
+	for (long i = 0; i < window; i++)
+		if (rank == 0)
+			MPI_Isend(out, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD, &requests[i]);
+		else
+			MPI_Irecv(in, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD, &requests[i]);
+	MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+	if (rank == 0)
+		MPI_Recv(in, 1, MPI_CHAR, peer, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	else
+		MPI_Send(out, 1, MPI_CHAR, peer, ANSWER, MPI_COMM_WORLD);
+}
+
+static void collective(const char *name, long bytes)
+{
+	long count = bytes / (long)sizeof(float);
+	if (!strcmp(name, "barrier"))
+		MPI_Barrier(MPI_COMM_WORLD);
+	else if (!strcmp(name, "bcast"))
+		MPI_Bcast(out, bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
+	else if (!strcmp(name, "reduce"))
+		MPI_Reduce(out, in, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+	else if (!strcmp(name, "allreduce"))
+		MPI_Allreduce(out, in, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	else if (!strcmp(name, "allgather"))
+		MPI_Allgather(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, MPI_COMM_WORLD);
+	else if (!strcmp(name, "alltoall"))
+		MPI_Alltoall(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, MPI_COMM_WORLD);
+	else if (!strcmp(name, "gather"))
+		MPI_Gather(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
+	else if (!strcmp(name, "scatter"))
+		MPI_Scatter(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
+	else if (!strcmp(name, "sendrecv"))
+		MPI_Sendrecv(out, bytes, MPI_CHAR, (rank + 1) % size, DATA, in, bytes, MPI_CHAR, (rank + size - 1) % size, DATA,
+			     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	else if (!strcmp(name, "exchange")) {
+		int next = (rank + 1) % size, last = (rank + size - 1) % size;
+		MPI_Request all[4];
+		MPI_Irecv(in, bytes, MPI_CHAR, last, DATA, MPI_COMM_WORLD, &all[0]);
+		MPI_Irecv(in + bytes, bytes, MPI_CHAR, next, DATA, MPI_COMM_WORLD, &all[1]);
+		MPI_Isend(out, bytes, MPI_CHAR, next, DATA, MPI_COMM_WORLD, &all[2]);
+		MPI_Isend(out, bytes, MPI_CHAR, last, DATA, MPI_COMM_WORLD, &all[3]);
+		MPI_Waitall(4, all, MPI_STATUSES_IGNORE);
+	} else {
+		fprintf(stderr, "no pattern %s\n", name);
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+}
+
+/* One step of a pattern; ranks that have no part in it do nothing. */
+static void step(const char *name, long bytes)
+{
+	if (!strcmp(name, "pingpong")) {
+		if (peer >= 0)
+			round_trip(bytes);
+	} else if (!strcmp(name, "rate") || !strcmp(name, "stream")) {
+		if (peer >= 0)
+			burst(bytes, window_of(name[0] == 's', bytes));
+	} else
+		collective(name, bytes);
+}
+
+/* How many steps fill the time, the same for all. */
+static long steps_for(double seconds, const char *name, long bytes)
+{
+	long count;
+	step(name, bytes); /* first contact is not what is measured */
+	MPI_Barrier(MPI_COMM_WORLD);
+	double begin = MPI_Wtime();
+	for (int i = 0; i < TRIAL_COUNT; i++)
+		step(name, bytes);
+	double each = (MPI_Wtime() - begin) / TRIAL_COUNT;
+	count = each > 0 ? (long)(seconds / each) : SAMPLE_COUNT_MAX;
+	count = count < 3 ? 3 : count > SAMPLE_COUNT_MAX ? SAMPLE_COUNT_MAX : count;
+	MPI_Bcast(&count, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+	return count;
+}
+
+static double compute(long rounds)
+{
+	static volatile double sink;
+	double x = 1.0;
+	for (long i = 0; i < rounds; i++)
+		x = x * 1.0000001 + 1e-9;
+	sink = x;
+	return sink;
+}
+
+/* Time for a transfer into rank 0's and the peer's waiting buffers at once, with work between post and wait. */
+static double transfer(long bytes, long work)
+{
+	MPI_Request both[2];
+	MPI_Sendrecv(out, 1, MPI_CHAR, peer, ANSWER, in, 1, MPI_CHAR, peer, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	double begin = MPI_Wtime();
+	MPI_Irecv(in, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD, &both[0]);
+	MPI_Isend(out, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD, &both[1]);
+	compute(work);
+	MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+	return MPI_Wtime() - begin;
+}
+
+static double median_transfer(long bytes, long work, int count)
+{
+	double times[101];
+	for (int i = 0; i < count; i++)
+		times[i] = transfer(bytes, work);
+	qsort(times, count, sizeof times[0], by_value);
+	return times[count / 2];
+}
+
+/* Work that takes as long as the transfer: what of the transfer's time it does not lengthen was overlapped. */
+static double overlap(long bytes, double seconds)
+{
+	if (peer < 0)
+		return 0;
+	double alone = median_transfer(bytes, 0, 5);
+	int count = (int)(seconds / 3 / alone);
+	count = count < 5 ? 5 : count > 101 ? 101 : count;
+	MPI_Sendrecv(MPI_BOTTOM, 0, MPI_CHAR, peer, ANSWER, MPI_BOTTOM, 0, MPI_CHAR, peer, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (rank == 0)
+		MPI_Send(&count, 1, MPI_INT, peer, ANSWER, MPI_COMM_WORLD);
+	else
+		MPI_Recv(&count, 1, MPI_INT, peer, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	alone = median_transfer(bytes, 0, count);
+	double begin = MPI_Wtime();
+	compute(1000000);
+	double per_round = (MPI_Wtime() - begin) / 1e6;
+	long work = (long)(alone / per_round);
+	begin = MPI_Wtime();
+	for (int i = 0; i < 5; i++)
+		compute(work);
+	double busy = (MPI_Wtime() - begin) / 5;
+	double together = median_transfer(bytes, work, count);
+	double share = 100.0 * (busy + alone - together) / (busy < alone ? busy : alone);
+	return share < 0 ? 0 : share > 100 ? 100 : share;
+}
+
+static double measure(const char *name, long bytes, double seconds)
+{
+	if (!strcmp(name, "overlap"))
+		return overlap(bytes, seconds);
+	long count = steps_for(seconds, name, bytes);
+	double *samples = malloc(count * sizeof *samples), value;
+	if (!samples)
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	MPI_Barrier(MPI_COMM_WORLD);
+	double begin = MPI_Wtime(), last = begin;
+	for (long i = 0; i < count; i++) {
+		step(name, bytes);
+		double now = MPI_Wtime();
+		samples[i] = now - last;
+		last = now;
+	}
+	double mean = (last - begin) / count, slowest;
+	qsort(samples, count, sizeof *samples, by_value);
+	value = samples[count / 2];
+	free(samples);
+	if (!strcmp(name, "pingpong"))
+		return value * 5e8;
+	if (!strcmp(name, "rate"))
+		return window_of(0, bytes) / value;
+	if (!strcmp(name, "stream"))
+		return window_of(1, bytes) * (double)bytes / value;
+	MPI_Allreduce(&mean, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	return slowest * 1e9;
+}
+
+int main(int argc, char **argv)
+{
+	long bytes_max = 1 << 20;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (argc < 3 || size < 2)
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	for (int i = 2; i < argc; i++) {
+		char *colon = strchr(argv[i], ':');
+		if (colon && atol(colon + 1) > bytes_max)
+			bytes_max = atol(colon + 1);
+	}
+	if (rank == 0)
+		peer = size / 2;
+	else if (rank == size / 2)
+		peer = 0;
+	out = calloc(size, bytes_max);
+	in = calloc(size < 2 ? 2 : size, bytes_max);
+	if (!out || !in)
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	for (int i = 2; i < argc; i++) {
+		char name[32] = "";
+		long bytes = 0;
+		if (sscanf(argv[i], "%31[a-z]:%ld", name, &bytes) != 2 || bytes < 0)
+			MPI_Abort(MPI_COMM_WORLD, 2);
+		double value = measure(name, bytes, atof(argv[1]));
+		if (rank == 0)
+			printf("row %s %ld %.3f\n", name, bytes, value);
+		fflush(stdout);
+		MPI_Barrier(MPI_COMM_WORLD);
+	}
+	MPI_Finalize();
+	return 0;
+}

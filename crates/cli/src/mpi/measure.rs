@@ -1,0 +1,294 @@
+//! `packhorse compare --mpi`: one MPI program (`measure.c`) over Packhorse and over all else that its MPI has.
+//!
+//! In every repetition each contender is started once and runs all patterns, one contender after the other: whatever else
+//! the machine did meanwhile, it did to all of them. What claims to have gone over Packhorse is verified in its counters.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+
+use super::Launcher;
+use super::check::{Folder, Link, compile, left_in, links_of, shown};
+use super::contender::{Contender, Way};
+use super::launcher::Family;
+use super::row::MpiRow;
+use super::two_hosts::TwoHosts;
+use crate::bench::command::Setup;
+use crate::hosts::{self, End};
+
+const SOURCE: &str = include_str!("measure.c");
+
+/// Seconds after which a contender hangs.
+const PATIENCE_S: &str = "300";
+const SECONDS: f64 = 0.2;
+const REPS: u16 = 3;
+const MTU: usize = 1500;
+
+const LATENCY_SIZES: &[usize] = &[8, 1 << 10, 64 << 10, 1 << 20, 4 << 20];
+const STREAM_SIZES: &[usize] = &[64 << 10, 1 << 20, 4 << 20];
+const OVERLAP_SIZES: &[usize] = &[1 << 20, 16 << 20];
+const COLLECTIVE_SIZES: &[usize] = &[16, 4 << 10, 64 << 10, 4 << 20];
+const COLLECTIVES: [&str; 9] = [
+    "sendrecv",
+    "exchange",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "allgather",
+    "alltoall",
+    "gather",
+    "scatter",
+];
+
+/// What `--mpi` can be told.
+#[derive(Clone, Debug, Args)]
+pub struct MpiArgs {
+    /// MPI over Packhorse instead, beside what the same MPI uses otherwise.
+    #[arg(long)]
+    pub mpi: bool,
+    /// Launchers of the MPIs to compare, with commas between; mpirun without it.
+    #[arg(long, value_name = "PROGRAM,…", value_delimiter = ',', requires = "mpi")]
+    pub launcher: Vec<PathBuf>,
+    /// Links for Packhorse under MPI, each for itself: auto (the default), udp, packet, …
+    #[arg(long, value_name = "LINK,…", value_delimiter = ',', requires = "mpi")]
+    pub mpi_link: Vec<String>,
+    /// Ranks for collective operations; 4 without it, 0 leaves them out.
+    #[arg(long, value_name = "N", requires = "mpi", value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub ranks: Option<u16>,
+    /// Folder of the libfabric provider; without it, where it was installed or built.
+    #[arg(long, value_name = "PATH", requires = "mpi")]
+    pub provider: Option<PathBuf>,
+}
+
+/// A start of every contender: so many ranks, these patterns.
+struct Part {
+    rank_count: usize,
+    cases: Vec<String>,
+}
+
+/// Measures all; says which contender is at work.
+pub fn run(args: &MpiArgs, setup: &Setup, is_quick: bool) -> Result<Vec<MpiRow>> {
+    ensure!(setup.peer.is_none(), "--mpi has its own way to other machines: leave --peer out");
+    let bench = Bench::new(args, setup)?;
+    let parts = parts(setup, is_quick, args.ranks.unwrap_or(4).into());
+    let reps = setup.reps.unwrap_or(if is_quick { 1 } else { REPS });
+    let seconds = setup.seconds.unwrap_or(SECONDS);
+    let mut rows = Vec::new();
+    for rep in 0..usize::from(reps) {
+        for part in &parts {
+            for entry in &bench.entries {
+                let name = &entry.contender.name;
+                eprintln!("repetition {} of {reps}: {name}, {} ranks", rep + 1, part.rank_count);
+                let made = bench.measure(entry, part, rep, seconds);
+                rows.extend(
+                    made.with_context(|| format!("{name} with {} ranks", part.rank_count))?,
+                );
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn parts(setup: &Setup, is_quick: bool, rank_count: usize) -> Vec<Part> {
+    let wished = setup.bytes.as_ref().map(|sizes| sizes.0.as_slice());
+    let each = |name: &str, usual: &[usize], quick: &[usize]| -> Vec<String> {
+        let sizes = wished.unwrap_or(if is_quick { quick } else { usual });
+        sizes.iter().map(|bytes| format!("{name}:{bytes}")).collect()
+    };
+    let mut pair = each("pingpong", LATENCY_SIZES, &[8, 1 << 20]);
+    pair.push("rate:8".into());
+    pair.extend(each("stream", STREAM_SIZES, &[1 << 20]));
+    pair.extend(each("overlap", OVERLAP_SIZES, &[1 << 20]));
+    let mut parts = vec![Part { rank_count: 2, cases: pair }];
+    if rank_count >= 2 {
+        let mut cases = vec!["barrier:0".to_owned()];
+        let names: &[&str] = if is_quick { &["allreduce", "alltoall"] } else { &COLLECTIVES };
+        cases.extend(names.iter().flat_map(|name| each(name, COLLECTIVE_SIZES, &[16, 64 << 10])));
+        parts.push(Part { rank_count, cases });
+    }
+    parts
+}
+
+/// A contender with the program made by its MPI's compiler.
+struct Entry {
+    contender: Contender,
+    program: PathBuf,
+}
+
+struct Bench {
+    entries: Vec<Entry>,
+    provider: Option<PathBuf>,
+    two_hosts: Option<TwoHosts>,
+    folder: Folder,
+}
+
+impl Bench {
+    fn new(args: &MpiArgs, setup: &Setup) -> Result<Self> {
+        let folder = Folder::new()?;
+        let links =
+            if args.mpi_link.is_empty() { vec!["auto".to_owned()] } else { args.mpi_link.clone() };
+        let names =
+            if args.launcher.is_empty() { vec!["mpirun".into()] } else { args.launcher.clone() };
+        let mut entries = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            let launcher = Launcher::named(name)?;
+            let shown = name.display();
+            ensure!(
+                launcher.family.is_some(),
+                "{shown} is not the launcher of one MPI (mpirun, mpiexec)"
+            );
+            let program = folder.path().join(format!("measure-{index}"));
+            compile(&launcher, SOURCE, &program)?;
+            for contender in Contender::all_of(&launcher, &links, setup.two_hosts) {
+                entries.push(Entry { contender, program: program.clone() });
+            }
+        }
+        let mtu = setup.mtu.map_or(MTU, usize::from);
+        let two_hosts = setup.two_hosts.then(|| TwoHosts::new(folder.path(), mtu)).transpose()?;
+        Ok(Self { entries, provider: args.provider.clone(), two_hosts, folder })
+    }
+
+    /// One start of one contender.
+    fn measure(&self, entry: &Entry, part: &Part, rep: usize, seconds: f64) -> Result<Vec<MpiRow>> {
+        let counters = self.folder.path().join("counters");
+        left_in(self.folder.path())?; // of a run before
+        let mut command = self.command(entry, part.rank_count)?;
+        command.arg(&entry.program).arg(seconds.to_string()).args(&part.cases);
+        command.env("PACKHORSE_COUNTERS", &counters).stdin(Stdio::null());
+        let output = command.output().context("cannot start it")?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            bail!("it ended with {}:\n{}", output.status, complaint.trim());
+        }
+        let mut rows = rows_in(&said, &entry.contender.name, part.rank_count, rep);
+        ensure!(
+            rows.len() == part.cases.len(),
+            "{} of {} patterns were measured",
+            rows.len(),
+            part.cases.len()
+        );
+        if matches!(entry.contender.way, Way::Packhorse(_)) {
+            let link = verified(&left_in(self.folder.path())?, part.rank_count)?;
+            rows.iter_mut().for_each(|row| row.link = Some(link.clone()));
+        }
+        Ok(rows)
+    }
+
+    /// The launcher with everything but the program.
+    fn command(&self, entry: &Entry, rank_count: usize) -> Result<Command> {
+        let launcher = &entry.contender.launcher;
+        let variables =
+            entry.contender.variables(self.provider.as_deref(), self.two_hosts.is_some())?;
+        let mut command = match &self.two_hosts {
+            Some(hosts) => hosts.command(),
+            None => Command::new("env"),
+        };
+        command.args(["timeout", PATIENCE_S]).arg(&launcher.program);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        let agent = self.two_hosts.as_ref().map(TwoHosts::agent);
+        if launcher.family.is_some_and(Family::is_open_mpi) {
+            place_open_mpi(&mut command, &variables, rank_count, agent);
+        } else {
+            place_hydra(&mut command, rank_count, agent);
+        }
+        Ok(command)
+    }
+}
+
+fn place_open_mpi(
+    command: &mut Command,
+    variables: &[(String, std::ffi::OsString)],
+    rank_count: usize,
+    agent: Option<&Path>,
+) {
+    let [near, far] = [End::Near, End::Far].map(hosts::address);
+    let list = match agent {
+        Some(agent) => {
+            // One name for its own runtime before version 5, another since.
+            command.env("OMPI_MCA_plm_rsh_agent", agent).env("PRTE_MCA_plm_ssh_agent", agent);
+            let (half, rest) = (rank_count.div_ceil(2), rank_count / 2);
+            format!("{near}:{half},{far}:{rest}")
+        }
+        None => format!("localhost:{rank_count}"),
+    };
+    for (name, _) in variables.iter().filter(|(name, _)| !name.starts_with("OMPI_")) {
+        command.args(["-x", name]);
+    }
+    command.args(["-x", "PACKHORSE_COUNTERS", "--host", &list, "-n", &rank_count.to_string()]);
+}
+
+/// Hydra, which MPICH and Intel MPI share, carries every variable there is.
+fn place_hydra(command: &mut Command, rank_count: usize, agent: Option<&Path>) {
+    let [near, far] = [End::Near, End::Far].map(hosts::address);
+    if let Some(agent) = agent {
+        command.args(["-launcher", "ssh", "-launcher-exec"]).arg(agent);
+        command.args(["-iface", hosts::INTERFACE, "-hosts", &format!("{near},{far}")]);
+        command.args(["-ppn", &rank_count.div_ceil(2).to_string()]);
+    }
+    command.args(["-n", &rank_count.to_string()]);
+}
+
+/// What rank 0 printed, among whatever else there is.
+fn rows_in(said: &str, system: &str, ranks: usize, rep: usize) -> Vec<MpiRow> {
+    let row = |line: &str| -> Option<MpiRow> {
+        let mut words = line.strip_prefix("row ")?.split_whitespace();
+        Some(MpiRow {
+            bench: words.next()?.to_owned(),
+            bytes: words.next()?.parse().ok()?,
+            value: words.next()?.parse().ok()?,
+            system: system.to_owned(),
+            ranks,
+            rep,
+            link: None,
+        })
+    };
+    said.lines().filter_map(row).collect()
+}
+
+/// Every rank must have received over Packhorse; the links it did so by.
+fn verified(counters: &[String], rank_count: usize) -> Result<String> {
+    let all: Vec<Vec<Link>> = counters.iter().map(|text| links_of(text)).collect();
+    let used = all.iter().filter(|links| !links.is_empty()).count();
+    ensure!(
+        used == rank_count,
+        "{used} of {rank_count} ranks used Packhorse; the others went elsewhere"
+    );
+    let mut sums: Vec<Link> = Vec::new();
+    for link in all.into_iter().flatten() {
+        match sums.iter_mut().find(|sum| sum.kind == link.kind) {
+            Some(sum) => sum.in_len += link.in_len,
+            None => sums.push(link),
+        }
+    }
+    sums.sort_by_key(|link| std::cmp::Reverse(link.in_len));
+    Ok(shown(&sums))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_among_other_words() {
+        let said = "hello\nrow pingpong 8 407.5\nrow odd\n[host] warning\nrow barrier 0 12.0\n";
+        let rows = rows_in(said, "openmpi4-tcp", 2, 1);
+        assert_eq!(rows.len(), 2);
+        assert_eq!((rows[0].bytes, rows[0].value, rows[0].rep), (8, 407.5, 1));
+        assert_eq!(rows[1].bench, "barrier");
+    }
+
+    #[test]
+    fn a_rank_that_went_elsewhere_is_found_out() {
+        let one = "{\"udp0_bytes_in\":1000,\"shm1_bytes_in\":9000}".to_owned();
+        assert_eq!(verified(&[one.clone(), one.clone()], 2).unwrap(), "shm (90 %), udp (10 %)");
+        let none = "{\"udp0_bytes_in\":0}".to_owned();
+        for counters in [vec![one.clone()], vec![one, none]] {
+            let text = verified(&counters, 2).unwrap_err().to_string();
+            assert!(text.contains("1 of 2 ranks used Packhorse"), "{text}");
+        }
+    }
+}

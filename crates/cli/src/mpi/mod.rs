@@ -1,0 +1,30 @@
+//! MPI libraries as they are, over Packhorse: `packhorse run`, `packhorse env`, `packhorse check`.
+//!
+//! ```text
+//!  packhorse run mpirun -n 2 ./program
+//!       │ launcher.rs   which MPI is this mpirun of?
+//!       │ provider.rs   where is our libfabric provider?
+//!       │ settings.rs   what does that MPI need to be told, and how does it reach the other hosts?
+//!       ▼
+//!  exec mpirun -x FI_PROVIDER_PATH … -n 2 ./program
+//! ```
+//!
+//! `packhorse compare --mpi` (measure.rs) sets an MPI over Packhorse beside the same MPI over its own transports (contender.rs),
+//! between two hosts made for the purpose (two_hosts.rs) if wanted.
+//!
+//! Nothing of ours stays behind: the launcher takes the place of this process, so signals and exit status are its own.
+
+pub mod check;
+mod contender;
+pub mod env;
+mod launcher;
+pub mod measure;
+mod provider;
+pub mod row;
+pub mod run;
+mod settings;
+mod two_hosts;
+
+pub use launcher::{Family, Launcher};
+pub use provider::{Provider, find as find_provider};
+pub use settings::{Locally, Settings};

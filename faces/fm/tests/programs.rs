@@ -1,0 +1,140 @@
+//! C programs over the library as it is installed: compiled with the system's compiler, started by hand and by `mpirun`.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A directory with the library under its own name; gone when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("packhorse-fm-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        // The library lies beside the test programs.
+        let built =
+            std::env::current_exe().unwrap().ancestors().nth(1).unwrap().join("libpackhorse_fm.so");
+        std::fs::copy(&built, path.join("libpackhorse-fm.so"))
+            .unwrap_or_else(|error| panic!("{}: {error}", built.display()));
+        Self(path)
+    }
+
+    /// Compiles an example.
+    fn compile(&self, name: &str) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let program = self.0.join(name);
+        let status = Command::new("cc")
+            .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-o"])
+            .arg(&program)
+            .arg(root.join("examples").join(format!("{name}.c")))
+            .arg("-I")
+            .arg(root.join("include"))
+            .arg("-L")
+            .arg(&self.0)
+            .arg("-lpackhorse-fm")
+            .status()
+            .expect("cc is needed");
+        assert!(status.success());
+        program
+    }
+
+    /// Starts two nodes by a file of hosts; what each printed.
+    fn run_by_hand(&self, command: &[&str]) -> Vec<Output> {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let hosts = self.0.join("hosts");
+        std::fs::write(
+            &hosts,
+            format!("# two nodes of this host\n127.0.0.1:{port}\n127.0.0.1:{}\n", port ^ 1),
+        )
+        .unwrap();
+        let nodes: Vec<_> = (0..2)
+            .map(|node| {
+                Command::new("timeout")
+                    .arg("100")
+                    .args(command)
+                    .env("LD_LIBRARY_PATH", &self.0)
+                    .env("FM_HOSTS", &hosts)
+                    .env("FM_NODE", node.to_string())
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        nodes.into_iter().map(|node| node.wait_with_output().unwrap()).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// A program that is not here is no failure, but in CI.
+fn must_have(program: &str) -> bool {
+    let is_here = has(program);
+    assert!(is_here || std::env::var_os("CI").is_none(), "{program} is missing");
+    is_here
+}
+
+#[test]
+fn ping_pong_started_by_hand() {
+    let scratch = Scratch::new("hand");
+    let program = scratch.compile("pingpong");
+    let outputs = scratch.run_by_hand(&[program.to_str().unwrap()]);
+    assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
+    assert!(text(&outputs[0].stdout).contains("1000 round trips"), "{outputs:?}");
+}
+
+#[test]
+fn header_then_payload_started_by_hand() {
+    let scratch = Scratch::new("header");
+    let program = scratch.compile("header");
+    let outputs = scratch.run_by_hand(&[program.to_str().unwrap()]);
+    assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
+    assert_eq!(text(&outputs[1].stdout), "100 messages, 0 wrong\n");
+}
+
+#[test]
+fn both_started_by_mpirun() {
+    if !must_have("mpirun") {
+        return;
+    }
+    let scratch = Scratch::new("mpirun");
+    for (name, says) in [("pingpong", "1000 round trips"), ("header", "100 messages, 0 wrong")] {
+        let program = scratch.compile(name);
+        let output = Command::new("timeout")
+            .args(["100", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"])
+            .args(["-x", "LD_LIBRARY_PATH"])
+            .arg(&program)
+            .env("LD_LIBRARY_PATH", &scratch.0)
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success() && text(&output.stdout).contains(says), "{output:?}");
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing_wrong_with_handlers_on_stacks_of_their_own() {
+    if !must_have("valgrind") {
+        return;
+    }
+    let scratch = Scratch::new("valgrind");
+    let program = scratch.compile("header");
+    let program = program.to_str().unwrap();
+    let outputs = scratch.run_by_hand(&["valgrind", "--error-exitcode=9", "--quiet", program]);
+    for output in outputs {
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    }
+}

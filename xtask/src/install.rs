@@ -1,0 +1,166 @@
+//! `cargo xtask install`: the program and all that belongs to it, under one prefix.
+//!
+//! ```text
+//! PREFIX/bin/packhorse
+//!        lib/libfabric/libpackhorse-fi.so        found from bin by `packhorse run`
+//!        share/man/man1/packhorse.1
+//!        share/bash-completion/completions/packhorse, zsh's and fish's likewise
+//!        share/doc/packhorse/                    licences, README, CHANGELOG
+//! ```
+//!
+//! Everything is where the systems look for it by themselves, and the same list serves `--remove`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::steps::{cargo, command, output, root, run as run_command};
+
+/// Where to.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where to put everything; ~/.local has its bin in PATH on many systems
+    #[arg(long, value_name = "DIR")]
+    prefix: PathBuf,
+    /// Remove what was installed there
+    #[arg(long)]
+    remove: bool,
+}
+
+/// A file, and where it goes.
+struct Item {
+    /// Seen from the prefix.
+    place: &'static str,
+    from: From,
+}
+
+/// What a file is made of.
+enum From {
+    /// A product of the build, by its name among cargo's.
+    Built(&'static str),
+    /// What the program says when it is asked this.
+    Said(&'static str),
+    /// A file of the workspace.
+    File(&'static str),
+}
+
+const ITEMS: [Item; 9] = [
+    Item { place: "bin/packhorse", from: From::Built("packhorse") },
+    // libfabric loads what ends in `fi.so`; cargo cannot write the hyphen that is the custom.
+    Item { place: "lib/libfabric/libpackhorse-fi.so", from: From::Built("libpackhorse_fi.so") },
+    Item { place: "share/man/man1/packhorse.1", from: From::Said("man") },
+    Item {
+        place: "share/bash-completion/completions/packhorse",
+        from: From::Said("completions bash"),
+    },
+    Item { place: "share/zsh/site-functions/_packhorse", from: From::Said("completions zsh") },
+    Item {
+        place: "share/fish/vendor_completions.d/packhorse.fish",
+        from: From::Said("completions fish"),
+    },
+    Item { place: "share/doc/packhorse/LICENSE-MIT", from: From::File("LICENSE-MIT") },
+    Item { place: "share/doc/packhorse/LICENSE-APACHE", from: From::File("LICENSE-APACHE") },
+    Item { place: "share/doc/packhorse/README.md", from: From::File("README.md") },
+];
+
+/// Installs or removes.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.remove {
+        remove_from(&args.prefix)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    into(&args.prefix)?;
+    println!("installed under {}", args.prefix.display());
+    println!("next: {} check", args.prefix.join("bin/packhorse").display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds everything and puts it in place.
+pub(crate) fn into(prefix: &Path) -> Result<()> {
+    run_command(cargo("build --release --quiet --package packhorse-cli --package packhorse-fi"))?;
+    let built = target().join("release");
+    for item in &ITEMS {
+        let to = prefix.join(item.place);
+        let folder = to.parent().context("no place at all")?;
+        fs::create_dir_all(folder).with_context(|| refused(folder))?;
+        match item.from {
+            From::Built(name) => replace(&built.join(name), &to)?,
+            From::File(name) => replace(&root().join(name), &to)?,
+            From::Said(words) => {
+                let program = built.join("packhorse");
+                let program = program.to_str().context("a path that is not text")?;
+                let text = output(command(program, words.split_whitespace()))?;
+                ensure!(!text.is_empty(), "`packhorse {words}` said nothing");
+                fs::write(&to, text).with_context(|| refused(&to))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A program that runs keeps the file it began with: the new one takes the name, not the place.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    let fresh = to.with_extension("new");
+    fs::copy(from, &fresh).with_context(|| refused(&fresh))?;
+    fs::rename(&fresh, to).with_context(|| refused(to))
+}
+
+fn refused(path: &Path) -> String {
+    format!(
+        "cannot write {}; choose a --prefix of your own (~/.local), or use sudo",
+        path.display()
+    )
+}
+
+/// Takes the files away, and the folders that nobody else has anything in.
+fn remove_from(prefix: &Path) -> Result<()> {
+    let items: Vec<&str> = ITEMS.iter().map(|item| item.place).collect();
+    for place in items {
+        let path = prefix.join(place);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+        let folders = path.ancestors().skip(1).take_while(|folder| *folder != prefix);
+        for folder in folders {
+            if fs::remove_dir(folder).is_err() {
+                break; // not empty: not only ours
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from)
+}
+
+/// Into a fresh prefix and out again: everything is there, finds its parts, and nothing stays.
+pub(crate) fn try_out() -> Result<()> {
+    let prefix = target().join("prefix");
+    if prefix.exists() {
+        fs::remove_dir_all(&prefix)?;
+    }
+    into(&prefix)?;
+    for item in &ITEMS {
+        let len = fs::metadata(prefix.join(item.place)).with_context(|| item.place)?.len();
+        ensure!(len > 0, "{} is empty", item.place);
+    }
+    let program = prefix.join("bin/packhorse");
+    let program = program.to_str().context("a path that is not text")?;
+    let exports = output(command(program, ["env"]))?;
+    let folder = prefix.join("lib/libfabric").canonicalize()?;
+    ensure!(
+        exports.contains(&format!("FI_PROVIDER_PATH={}", folder.display())),
+        "the installed program does not find the installed provider:\n{exports}"
+    );
+    remove_from(&prefix)?;
+    let left = fs::read_dir(&prefix)?.count();
+    ensure!(left == 0, "{left} things were left behind in {}", prefix.display());
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! MPI programs in everyday life: interrupted, killed, stopped for a while, with children, started again and again.
+//!
+//! Open MPI under `packhorse run`, as a user has it; the program is `faces/ofi/tests/mpi/life.c`. What counts is the end:
+//! in bounded time, with the bytes right, and with no process left.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::install::target;
+use crate::steps::{cargo, command, output, run};
+
+/// An end that has not come by then does not come.
+const PATIENCE: Duration = Duration::from_secs(60);
+const CYCLE_COUNT: usize = 20;
+/// What starting and ending may take longer than over libfabric's own TCP.
+const ADDED_MS_MAX: u64 = 1000;
+
+/// All of it.
+pub(crate) fn run_all() -> Result<()> {
+    run(cargo("build --release --quiet --package packhorse-cli --package packhorse-fi"))?;
+    let stage = Stage::compile()?;
+    stage.children().context("children of a rank")?;
+    stage.interrupted().context("mpirun interrupted")?;
+    stage.killed().context("a rank killed")?;
+    stage.stopped().context("a rank stopped for a while")?;
+    stage.cycles().context("started again and again")
+}
+
+struct Stage {
+    program: PathBuf,
+}
+
+impl Stage {
+    fn compile() -> Result<Self> {
+        let folder = target().join("mpi");
+        std::fs::create_dir_all(&folder)?;
+        let program = folder.join("life");
+        run(command(
+            "mpicc",
+            ["-O2", "-Wall", "-o", text(&program)?, "faces/ofi/tests/mpi/life.c"],
+        ))?;
+        Ok(Self { program })
+    }
+
+    /// Two ranks over Packhorse.
+    fn over_packhorse(&self, words: &str) -> Result<Command> {
+        let packhorse = target().join("release/packhorse");
+        let mut launch = command(text(&packhorse)?, ["run", "mpirun"]);
+        self.add_ranks(&mut launch, words);
+        Ok(launch)
+    }
+
+    fn over_fabric_tcp(&self, words: &str) -> Command {
+        let choice = "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp";
+        let mut launch = command("mpirun", choice.split_whitespace());
+        launch.env("FI_PROVIDER", "tcp");
+        self.add_ranks(&mut launch, words);
+        launch
+    }
+
+    fn add_ranks(&self, launch: &mut Command, words: &str) {
+        launch
+            .args(["--host", "localhost:2", "-n", "2"])
+            .arg(&self.program)
+            .args(words.split_whitespace());
+        launch.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    }
+
+    /// Begins work that would go on for long, and learns who the ranks are.
+    fn begin(&self, words: &str) -> Result<Work> {
+        let mut launch = self.over_packhorse(words)?;
+        launch.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut launcher = launch.spawn().context("packhorse could not be started")?;
+        let mut said = BufReader::new(launcher.stdout.take().context("no pipe")?);
+        let mut ranks = [0; 2];
+        while ranks.contains(&0) {
+            let mut line = String::new();
+            ensure!(said.read_line(&mut line)? > 0, "the ranks did not begin");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if let ["rank", rank, "is", id] = words[..] {
+                let rank: usize = rank.parse().context("a rank")?;
+                *ranks.get_mut(rank).context("a rank too many")? =
+                    id.parse().context("a process id")?;
+            }
+        }
+        Ok(Work { launcher, said, ranks })
+    }
+
+    fn children(&self) -> Result<()> {
+        let said = output(self.over_packhorse("fork 9")?)?;
+        ensure!(said.matches("ends well").count() == 2, "not every rank came to its end:\n{said}");
+        println!("      fork, system and popen during transfers: bytes right");
+        Ok(())
+    }
+
+    fn interrupted(&self) -> Result<()> {
+        let mut work = self.begin("work 1000")?;
+        signal("INT", work.launcher.id())?; // the launcher has taken the place of `packhorse`
+        let (status, took) = work.end()?;
+        ensure!(!status.success(), "an interrupted run ended with {status}");
+        work.must_be_gone()?;
+        println!("      interrupted: all gone after {} ms", took.as_millis());
+        Ok(())
+    }
+
+    fn killed(&self) -> Result<()> {
+        let mut work = self.begin("work 1000")?;
+        signal("KILL", work.ranks[1])?;
+        let (status, took) = work.end()?;
+        ensure!(!status.success(), "a run whose rank was killed ended with {status}");
+        work.must_be_gone()?;
+        let mut complaint = String::new();
+        if let Some(mut pipe) = work.launcher.stderr.take() {
+            std::io::Read::read_to_string(&mut pipe, &mut complaint)?;
+        }
+        ensure!(complaint.contains("rank 1"), "nobody says which rank it was:\n{complaint}");
+        println!(
+            "      a rank killed: the others gone after {} ms, the error names it",
+            took.as_millis()
+        );
+        Ok(())
+    }
+
+    fn stopped(&self) -> Result<()> {
+        let mut work = self.begin("work 3")?;
+        signal("STOP", work.ranks[1])?;
+        thread::sleep(Duration::from_secs(2));
+        signal("CONT", work.ranks[1])?;
+        let (status, _) = work.end()?;
+        ensure!(status.success(), "after a stop of 2 s the run ended with {status}");
+        println!("      a rank stopped for 2 s: the run ends well");
+        Ok(())
+    }
+
+    /// Medians of runs taken in turn, since a machine that tests has other things to do now and then. Beside libfabric's own
+    /// TCP: what libfabric takes to look for cards of all kinds is not ours.
+    fn cycles(&self) -> Result<()> {
+        let (mut ours, mut own) = (Vec::new(), Vec::new());
+        for cycle in 0..CYCLE_COUNT {
+            ours.push(brief(self.over_packhorse("brief")?)?);
+            if cycle % 2 == 0 {
+                own.push(brief(self.over_fabric_tcp("brief"))?);
+            }
+        }
+        for (what, at) in [("MPI_Init", 0), ("MPI_Finalize", 1)] {
+            let [ours, own] = [&ours, &own].map(|all| median(all.iter().map(|times| times[at])));
+            ensure!(
+                ours < own + ADDED_MS_MAX,
+                "{what} takes {ours} ms over Packhorse, {own} ms over libfabric's TCP"
+            );
+            println!(
+                "      {what}, median of {CYCLE_COUNT}: {ours} ms, with libfabric's TCP {own} ms"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A run under way.
+struct Work {
+    launcher: Child,
+    said: BufReader<ChildStdout>,
+    ranks: [u32; 2],
+}
+
+impl Work {
+    /// Waits for the end, not for ever.
+    fn end(&mut self) -> Result<(ExitStatus, Duration)> {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Some(status) = self.launcher.try_wait()? {
+                return Ok((status, began.elapsed()));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        bail!("the run has not ended after {} s", PATIENCE.as_secs())
+    }
+
+    fn must_be_gone(&self) -> Result<()> {
+        let began = Instant::now();
+        let is_there = |id: &u32| Path::new(&format!("/proc/{id}")).exists();
+        while let Some(rank) = self.ranks.iter().position(is_there) {
+            let id = self.ranks[rank];
+            ensure!(
+                began.elapsed() < Duration::from_secs(5),
+                "rank {rank} (process {id}) was left behind"
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Work {
+    /// Whatever went wrong, nothing of ours stays.
+    fn drop(&mut self) {
+        let _ = self.launcher.kill();
+        let _ = self.launcher.wait();
+        for &id in &self.ranks {
+            let is_ours = std::fs::read(format!("/proc/{id}/cmdline"))
+                .is_ok_and(|line| String::from_utf8_lossy(&line).contains("mpi/life"));
+            if is_ours {
+                let _ = signal("KILL", id);
+            }
+        }
+        let _ = &self.said; // kept open until here: ranks that write into nothing would end of that
+    }
+}
+
+fn signal(name: &str, id: u32) -> Result<()> {
+    let sent = Command::new("kill").arg(format!("-{name}")).arg(id.to_string()).status()?;
+    ensure!(sent.success(), "process {id} cannot be sent {name}");
+    Ok(())
+}
+
+/// How long MPI_Init and MPI_Finalize took, in ms.
+fn brief(launch: Command) -> Result<[u64; 2]> {
+    let said = output(launch)?;
+    let line = said.lines().find_map(|line| line.strip_prefix("brief "));
+    let line = line.with_context(|| format!("no times: {said}"))?;
+    let mut words = line.split_whitespace().map(str::parse);
+    match (words.next(), words.next()) {
+        (Some(Ok(begin)), Some(Ok(end))) => Ok([begin, end]),
+        _ => bail!("odd times: {line}"),
+    }
+}
+
+fn median(values: impl Iterator<Item = u64>) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("a path that is not text")
+}
