@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::io;
 use std::rc::Rc;
 
@@ -66,6 +66,8 @@ pub(super) struct Player<'a> {
     is_draining: bool,
     /// What is cancelled from now on is only put away.
     is_ending: bool,
+    /// Nodes that got a new address: what they say to themselves may go to the old one for as long as peers may be silent.
+    rebound: HashSet<NodeId>,
     last_event_at: Instant,
     event_count: u64,
     payload: Vec<u8>,
@@ -152,6 +154,7 @@ impl<'a> Player<'a> {
             drain_count: 0,
             is_draining: false,
             is_ending: false,
+            rebound: HashSet::new(),
             last_event_at: Instant(0),
             event_count: 0,
             payload: Vec::new(),
@@ -313,6 +316,7 @@ impl<'a> Player<'a> {
                 self.note_of(node, || {
                     format!("gets a new address at port {port}, told: {is_told}")
                 });
+                self.rebound.insert(id);
                 self.world.rebind(id, port, *is_told);
             }
             Action::Forget { peer } => {

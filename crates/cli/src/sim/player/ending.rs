@@ -80,7 +80,9 @@ impl Player<'_> {
             let nodes = player.world.node_ids();
             let is_free = |node: NodeId| {
                 let endpoint = player.world.endpoint(node);
-                endpoint.held() == (0, 0) && endpoint.served() == (0, 0)
+                // Answers to oneself that went to an address one had before are kept until one is gone to oneself.
+                let is_done = endpoint.served() == (0, 0) || player.rebound.contains(&node);
+                endpoint.held() == (0, 0) && is_done
             };
             nodes.filter(|&node| !is_free(node)).collect()
         };
