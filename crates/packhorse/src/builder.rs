@@ -97,7 +97,7 @@ impl Builder {
         ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
         (
             "PACKHORSE_COUNTERS",
-            "counters are written there as JSON when an endpoint ends; the process id is appended",
+            "counters are written there as JSON when an endpoint ends, the sums over those of the process; the process id is appended",
         ),
     ];
 

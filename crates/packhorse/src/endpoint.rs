@@ -14,6 +14,7 @@ use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Use};
 use crate::buffer::Buffer;
 use crate::builder::Builder;
 use crate::error::{Blame, Error};
+use crate::left;
 use crate::links;
 use crate::many::Many;
 use crate::paths::{Path, tried_text};
@@ -65,10 +66,10 @@ impl Shared {
         if self.engine.is_here() { Ok(()) } else { Err(Error::Inherited) }
     }
 
-    fn counters_json(&self) -> String {
-        let mut pairs = Vec::new();
-        self.engine.each_counter(|name, value| pairs.push(format!("\"{name}\":{value}")));
-        format!("{{{}}}", pairs.join(","))
+    fn counters(&self) -> Vec<(String, u64)> {
+        let mut counters = Vec::new();
+        self.engine.each_counter(|name, value| counters.push((name.to_owned(), value)));
+        counters
     }
 }
 
@@ -94,12 +95,10 @@ impl Drop for Owner {
                 eprintln!("packhorse: {notice}");
             }
         }
-        if let Some(path) = &self.counters {
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{}", std::process::id()));
-            if let Err(error) = std::fs::write(&name, self.shared.counters_json()) {
-                eprintln!("packhorse: counters to {}: {error}", name.to_string_lossy());
-            }
+        if let Some(prefix) = &self.counters
+            && let Err((path, error)) = left::leave(prefix, &self.shared.counters())
+        {
+            eprintln!("packhorse: counters to {}: {error}", path.display());
         }
         if let Some(streams) = self.shared.streams.get() {
             streams.engine.drain_streams(self.linger);
@@ -344,14 +343,12 @@ impl Endpoint {
 
     /// Counters by name: the protocol's, the engine's, the links'.
     pub fn counters(&self) -> Vec<(String, u64)> {
-        let mut counters = Vec::new();
-        self.shared.engine.each_counter(|name, value| counters.push((name.to_owned(), value)));
-        counters
+        self.shared.counters()
     }
 
     /// The same as a JSON object.
     pub fn counters_json(&self) -> String {
-        self.shared.counters_json()
+        left::json(&self.shared.counters())
     }
 
     /// What a person should know of its links: an offload that was switched off, a capture that ended. A bounded log.

@@ -52,6 +52,7 @@ mod buffer;
 mod builder;
 mod endpoint;
 mod error;
+mod left;
 mod links;
 mod many;
 pub mod onesided;
