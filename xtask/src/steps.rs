@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -27,7 +28,20 @@ pub(crate) fn command<'a>(program: &str, args: impl IntoIterator<Item = &'a str>
 /// `cargo` with these words, separated by spaces.
 pub(crate) fn cargo(words: &str) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    command(&cargo, words.split_whitespace())
+    let mut cargo = command(&cargo, words.split_whitespace());
+    if ARE_BUILDS_QUICK.load(Ordering::Relaxed) && words.contains("--release") {
+        cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
+        cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    }
+    cargo
+}
+
+static ARE_BUILDS_QUICK: AtomicBool = AtomicBool::new(false);
+
+/// From now on optimised programs are built soon rather than well: tests wait for them, nobody measures them. (Benches are, and
+/// are built as ever.)
+pub(crate) fn build_quickly() {
+    ARE_BUILDS_QUICK.store(true, Ordering::Relaxed);
 }
 
 /// The command as a person would type it.

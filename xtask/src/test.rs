@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
-use crate::steps::{Steps, cargo, command, root, run as run_command};
+use crate::steps::{Steps, build_quickly, cargo, command, root, run as run_command};
 use crate::tools::{
     NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, TWO_HOSTS_MPI, Tool, VALGRIND, install_packages,
 };
@@ -34,12 +34,13 @@ impl Args {
 
 /// Takes all steps.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    build_quickly();
     let mut steps = Steps::begin();
     if args.complete {
         let packages = [
             (&VALGRIND, "valgrind"),
             (&TSHARK, "tshark"),
-            (&OPEN_MPI, "openmpi-bin libopenmpi-dev"),
+            (&OPEN_MPI, "openmpi-bin libopenmpi-dev python3-venv"),
         ];
         install_missing(&mut steps, &packages);
     }

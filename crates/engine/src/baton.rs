@@ -4,7 +4,7 @@
 //! ```text
 //!            a post, or a thread leaves with requests pending          nobody has driven for a moment
 //!   Away ────────────────────────────────────────────────▶ Near ────────────────────────────────────▶ Driving
-//!    ▲  looks every 1 to 20 ms                              │ ▲ looks every 40 to 100 µs               │
+//!    ▲  looks every 1 to 20 ms                              │ ▲ looks every 125 to 250 µs              │
 //!    └──────────── quiet for a while ───────────────────────┘ └──── a thread waits (knock) ──────────────┘
 //!
 //!   Absent: no helper, or one that was told to pause; comes and goes with the placement
@@ -40,11 +40,12 @@ const ABSENT: u8 = 3;
 /// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe.
 const AWAY_TICK_MIN: Duration = Duration::from_millis(1);
 const AWAY_TICK_MAX: Duration = Duration::from_millis(20);
-/// Who drove so short ago will come again.
-const GRACE_NS: u64 = 15_000;
-/// With the time to wake up it takes over within 50 µs.
-const NEAR_TICK_MIN: Duration = Duration::from_micros(40);
-const NEAR_TICK_MAX: Duration = Duration::from_micros(100);
+/// Who drove so short ago will come again. With 15 µs, and looks every 40, the helper took most frames from a program that only
+/// posts for a moment between two waits: 64-byte messages at window 64 fell to half, each process on a core of its own.
+const GRACE_NS: u64 = 200_000;
+/// Where the helper shares a core with the thread that drives, each look costs that thread a few microseconds.
+const NEAR_TICK_MIN: Duration = Duration::from_micros(125);
+const NEAR_TICK_MAX: Duration = Duration::from_micros(250);
 /// So many ticks in a row that found somebody at work are short.
 const SHORT_TICK_COUNT: u32 = 4;
 /// Near without a reason for so long, it goes away.
@@ -143,7 +144,7 @@ impl Baton {
         if is_ours { Errand::Knock } else { Errand::None }
     }
 
-    /// Whether the helper looks every few tens of microseconds.
+    /// Whether the helper looks every fraction of a millisecond.
     #[inline]
     pub(crate) fn is_near(&self) -> bool {
         self.mode.load(Ordering::Relaxed) == NEAR
