@@ -17,8 +17,10 @@ use crate::quick::{ack_repr, forget_timer, probe_at};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::turns::eager_cost;
-use crate::types::{Instant, Locator, ReqId};
-use crate::wire::{self, ACKED_EAGER_LEN, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX};
+use crate::types::{BufId, Instant, Locator, ReqId};
+use crate::wire::{
+    self, ACKED_EAGER_LEN, AckRepr, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
+};
 
 /// A frame whose head is written: the payload of its message follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,18 @@ pub struct Lone {
     pub head_len: usize,
 }
 
+/// How a message may leave.
+struct Leave {
+    active: u32,
+    /// Which path.
+    index: u8,
+    /// The acknowledgement that goes with it.
+    ack: Option<AckRepr>,
+    head_len: usize,
+    /// What it costs of the peer's credit.
+    cost: u64,
+}
+
 impl Endpoint {
     /// Posts a send and writes the head of its frame, which is sealed: the driver puts the payload behind it and sends it
     /// now. `None`, and nothing changed: `post_send` it. Only for payload that stays in place.
@@ -44,45 +58,14 @@ impl Endpoint {
         head: &mut [u8; LONE_HEAD_LEN_MAX],
     ) -> Option<Lone> {
         let Payload::InPlace { buf, len } = spec.payload else { return None };
-        if len > u64::from(self.settings.eager_len_max)
-            || spec.until_matched
-            || !self.may_be_quick()
-        {
-            return None;
-        }
-        let active_count = self.actives.len();
+        let leave = self.may_leave(now, spec, len)?;
         let row = spec.peer.0;
-        let this = self.rows.get_any_mut(row)?;
-        if this.phase != Phase::Joined || this.message_out >= this.held_from {
-            return None;
-        }
-        let active = &mut **self.actives.get_mut(this.active)?;
-        let index = active.clear_path(now)?;
-        let path = &mut active.paths[usize::from(index)];
-        let cost = eager_cost(len as u32);
-        let in_flight = active.eager_in_flight + cost;
-        if path.payload_check || (in_flight > cost && in_flight > active.credit_len) {
-            return None;
-        }
-        let ack = match path.ack_pending_count {
-            0 => None,
-            _ if self.saboteur.makes(Sabotage::AckOneTooHigh) => return None,
-            _ => {
-                let envelopes = self.limits.envelope_count_max - self.envelope_count;
-                let credit_len = crate::output::credit_len(&self.held, envelopes, active_count);
-                Some(ack_repr(index, path.received.ack_without_holes(now), credit_len)?)
-            }
-        };
-        let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
-        let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
-        let frame_len = head_len + len as usize;
-        if frame_len > usize::from(path.frame_len) {
-            return None;
-        }
+        let this = &mut self.rows[row];
         let message = this.message_out;
         this.message_out += 1;
+        let path = &self.actives[leave.active].paths[usize::from(leave.index)];
         let packet = path.flight.next_packet() as u32;
-        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        let header = Header { to: this.remote_id, packet, path: leave.index, form: this.version };
         let eager = EagerRepr {
             space: spec.space,
             message: message as u32,
@@ -91,15 +74,68 @@ impl Endpoint {
             len: len as u16,
         };
         let words = (eager, spec.immediate);
-        let written_len = wire::write_lone_at(head, header, ack.as_ref(), words, &this.secret);
-        debug_assert_eq!(written_len, head_len);
+        let written_len =
+            wire::write_lone_at(head, header, leave.ack.as_ref(), words, &this.secret);
+        debug_assert_eq!(written_len, leave.head_len);
+        let key = self.enter_lone(leave.active, message, spec, (buf, len));
+        let (link, to) = self.note_lone(now, row, &leave, key, len as u32);
+        Some(Lone { req: ReqId(key | SEND_BIT), link, to, head_len: leave.head_len })
+    }
+
+    /// Whether a message may leave as it is posted, and how.
+    #[inline(always)]
+    fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
+        if len > u64::from(self.settings.eager_len_max)
+            || spec.until_matched
+            || !self.may_be_quick()
+        {
+            return None;
+        }
+        let this = self.rows.get(spec.peer.0)?;
+        if this.phase != Phase::Joined || this.message_out >= this.held_from || this.active == NONE
+        {
+            return None;
+        }
+        let active = &*self.actives[this.active];
+        let index = active.clear_path(now)?;
+        let path = &active.paths[usize::from(index)];
+        let cost = eager_cost(len as u32);
+        let has_credit =
+            active.eager_in_flight == 0 || active.eager_in_flight + cost <= active.credit_len;
+        if path.payload_check || !has_credit {
+            return None;
+        }
+        let ack = match path.ack_pending_count {
+            0 => None,
+            _ if self.saboteur.makes(Sabotage::AckOneTooHigh) => return None,
+            _ => {
+                let head = path.received.ack_without_holes(now);
+                Some(ack_repr(index, head, self.credit_for_peers())?)
+            }
+        };
+        let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
+        let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
+        let is_fitting = head_len + len as usize <= usize::from(path.frame_len);
+        is_fitting.then_some(Leave { active: this.active, index, ack, head_len, cost })
+    }
+
+    /// Enters it as the last of its peer's messages, and as sent; its key.
+    #[inline(always)]
+    fn enter_lone(
+        &mut self,
+        active: u32,
+        message: u64,
+        spec: &SendSpec<'_>,
+        (buf, len): (BufId, u64),
+    ) -> u64 {
         let slot = self.outgoing.next_slot();
+        let active = &mut self.actives[active];
         let previous = core::mem::replace(&mut active.last, slot);
         match previous {
             NONE => active.first = slot,
             previous => self.outgoing[previous].next = slot,
         }
-        let key = self.outgoing.put(
+        self.outgoing.put(
             slot,
             Outgoing {
                 tag: spec.tag,
@@ -108,7 +144,7 @@ impl Endpoint {
                 message,
                 user: spec.user,
                 bytes: Bytes::User(buf),
-                row,
+                row: spec.peer.0,
                 previous,
                 next: NONE,
                 parts: NONE,
@@ -119,27 +155,41 @@ impl Endpoint {
                 is_queued: false,
                 is_simple: true,
             },
-        );
-        active.eager_in_flight = in_flight;
-        let (link, to) = (path.link, path.locator);
+        )
+    }
+
+    /// Its packet is in flight, and what went with it is said; the link and the place it goes to.
+    #[inline(always)]
+    fn note_lone(
+        &mut self,
+        now: Instant,
+        row: u32,
+        leave: &Leave,
+        key: u64,
+        len: u32,
+    ) -> (u8, Locator) {
+        let active = &mut *self.actives[leave.active];
+        active.eager_in_flight += leave.cost;
+        let path = &mut active.paths[usize::from(leave.index)];
+        let way = (path.link, path.locator);
         let probe_at = probe_at(now, path, &self.settings);
-        let content =
-            Content::Message { slot, serial: (key >> 32) as u32, offset: 0, len: len as u32 };
-        path.flight.on_sent_one(now, content, frame_len as u16);
-        if ack.is_some() {
+        let (slot, serial) = (key as u32, (key >> 32) as u32);
+        let content = Content::Message { slot, serial, offset: 0, len };
+        path.flight.on_sent_one(now, content, (leave.head_len + len as usize) as u16);
+        if leave.ack.is_some() {
             forget_timer(&mut self.ack_timers, path.ack_due, row);
             path.on_ack_sent();
             self.counters.acks_out += 1;
         }
         self.counters.messages_out += 1;
         self.counters.frames_out += 1;
-        if probe_at < this.timer_at {
+        if probe_at < self.rows[row].timer_at {
             self.arm(probe_at, row);
         }
         if self.rows.first_ready() == row {
             self.rows.leave_ready(); // it had an acknowledgement to send, and nothing else
         }
-        Some(Lone { req: ReqId(key | SEND_BIT), link, to, head_len })
+        way
     }
 }
 
