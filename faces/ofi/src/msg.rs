@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use packhorse::raw::Use;
 
 use crate::abi::{Msg, MsgOps, Obj, code, flag, iovec};
+use crate::common::port;
 use crate::ep::Ep;
 use crate::memory;
 use crate::port::{Family, Letter, Port, Wanted};
@@ -22,17 +23,6 @@ pub(crate) static OPS: MsgOps = MsgOps {
     senddata,
     injectdata,
 };
-
-/// The endpoint's port, or a return of the function with what an endpoint says that was not enabled.
-macro_rules! port {
-    ($ep:expr) => {
-        // SAFETY: the table is that of endpoints.
-        match unsafe { Ep::of($ep) }.1 {
-            Some(port) => port,
-            None => return -(code::EOPBADSTATE as isize),
-        }
-    };
-}
 
 fn letter(to: u64, data: Option<u64>) -> Letter {
     Letter { family: Family::Untagged, to, tag: 0, data }

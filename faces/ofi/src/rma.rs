@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
-use crate::abi::{MsgRma, Obj, RmaOps, code, flag, iovec};
-use crate::ep::Ep;
+use crate::abi::{MsgRma, Obj, RmaOps, flag, iovec};
+use crate::common::port;
 use crate::memory;
 use crate::port::Port;
 use crate::remote::{How, There};
@@ -20,17 +20,6 @@ pub(crate) static OPS: RmaOps = RmaOps {
     writedata,
     injectdata,
 };
-
-/// The endpoint's port, or a return of the function with what an endpoint says that was not enabled.
-macro_rules! port {
-    ($ep:expr) => {
-        // SAFETY: the table is that of endpoints.
-        match unsafe { Ep::of($ep) }.1 {
-            Some(port) => port,
-            None => return -(code::EOPBADSTATE as isize),
-        }
-    };
-}
 
 /// An operation with the endpoint's default flags.
 fn as_usual(port: &Port, context: *mut c_void) -> How {

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use packhorse::raw::Use;
 
-use crate::abi::{MsgTagged, Obj, TaggedOps, code, flag, iovec};
-use crate::ep::Ep;
+use crate::abi::{MsgTagged, Obj, TaggedOps, flag, iovec};
+use crate::common::port;
 use crate::memory;
 use crate::port::{Family, Letter, Port, Wanted};
 
@@ -21,17 +21,6 @@ pub(crate) static OPS: TaggedOps = TaggedOps {
     senddata,
     injectdata,
 };
-
-/// The endpoint's port, or a return of the function with what an endpoint says that was not enabled.
-macro_rules! port {
-    ($ep:expr) => {
-        // SAFETY: the table is that of endpoints.
-        match unsafe { Ep::of($ep) }.1 {
-            Some(port) => port,
-            None => return -(code::EOPBADSTATE as isize),
-        }
-    };
-}
 
 fn letter(to: u64, tag: u64, data: Option<u64>) -> Letter {
     Letter { family: Family::Tagged, to, tag, data }
