@@ -15,7 +15,9 @@ use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use packhorse_cli::sim::over::Over;
-use packhorse_cli::sim::run::{Conduct, Failed, Plan, play, play_over, quiet_panics, run_batch};
+use packhorse_cli::sim::run::{
+    Conduct, Failed, Plan, play, play_over, play_streams, quiet_panics, run_batch,
+};
 use packhorse_cli::sim::scenario::Scenario;
 use packhorse_cli::sim::shrink::shrink;
 use packhorse_cli::sim::stats::Totals;
@@ -144,7 +146,8 @@ fn replay(args: &Args, seed: u64, conduct: Conduct) -> Result<bool> {
     }
     println!("{}", summary(&scenario));
     let tracer = Rc::new(RefCell::new(tracer));
-    let outcome = play(&scenario, conduct, Some(Rc::clone(&tracer)));
+    let mut outcome = play(&scenario, conduct, Some(Rc::clone(&tracer)));
+    outcome.violations.extend(play_streams(seed));
     tracer.borrow_mut().finish().context("cannot write the trace")?;
     let stats = &outcome.stats;
     println!(

@@ -17,7 +17,11 @@ use super::draw::draw;
 use super::player::{Outcome, Player};
 use super::scenario::Scenario;
 use super::stats::{Stats, Totals};
+use super::streams;
 use super::trace::Tracer;
+
+/// Streams are played for seeds that are multiples of this.
+const STREAMS_EVERY: u64 = 4;
 
 /// How runs are made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,9 +68,20 @@ pub fn play_over(
     }))
 }
 
-/// Plays the scenario of a seed.
+/// Plays the scenario of a seed; of every fourth seed, its streams too.
 pub fn run_seed(seed: u64, conduct: Conduct) -> Outcome {
-    play(&draw(seed), conduct, None)
+    let mut outcome = play(&draw(seed), conduct, None);
+    if seed.is_multiple_of(STREAMS_EVERY) {
+        outcome.violations.extend(play_streams(seed));
+    }
+    outcome
+}
+
+/// Plays the streams of a seed: what went wrong.
+pub fn play_streams(seed: u64) -> Vec<String> {
+    let run = panic::catch_unwind(|| streams::play(seed));
+    let violations = run.unwrap_or_else(|cause| vec![format!("panic: {}", panic_text(&*cause))]);
+    violations.into_iter().map(|violation| format!("streams: {violation}")).collect()
 }
 
 fn panic_text(cause: &(dyn Any + Send)) -> String {
