@@ -19,9 +19,13 @@ use super::scenario::Scenario;
 use super::stats::{Stats, Totals};
 use super::streams;
 use super::trace::Tracer;
+use super::world::World;
 
 /// Streams are played for seeds that are multiples of this.
 const STREAMS_EVERY: u64 = 4;
+
+/// What violations of streams begin with.
+const OF_STREAMS: &str = "streams: ";
 
 /// How runs are made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,16 +35,22 @@ pub struct Conduct {
     pub sabotage: Option<Sabotage>,
 }
 
+impl Conduct {
+    /// Every endpoint of a world behaves like this.
+    pub(super) fn impose(self, world: &mut World) {
+        #[cfg(feature = "sabotage")]
+        if let Some(fault) = self.sabotage {
+            world.sabotage(fault);
+        }
+        let _ = world;
+    }
+}
+
 /// Plays a scenario; a panic is a violation like others.
 pub fn play(scenario: &Scenario, conduct: Conduct, tracer: Option<Rc<RefCell<Tracer>>>) -> Outcome {
     let run = panic::catch_unwind(AssertUnwindSafe(|| {
-        #[cfg_attr(not(feature = "sabotage"), allow(unused_mut))]
         let mut player = Player::new(scenario, tracer);
-        #[cfg(feature = "sabotage")]
-        if let Some(fault) = conduct.sabotage {
-            player.world_mut().sabotage(fault);
-        }
-        let _ = conduct;
+        conduct.impose(player.world_mut());
         player.play()
     }));
     run.unwrap_or_else(|cause| Outcome {
@@ -72,16 +82,16 @@ pub fn play_over(
 pub fn run_seed(seed: u64, conduct: Conduct) -> Outcome {
     let mut outcome = play(&draw(seed), conduct, None);
     if seed.is_multiple_of(STREAMS_EVERY) {
-        outcome.violations.extend(play_streams(seed));
+        outcome.violations.extend(play_streams(seed, conduct));
     }
     outcome
 }
 
 /// Plays the streams of a seed: what went wrong.
-pub fn play_streams(seed: u64) -> Vec<String> {
-    let run = panic::catch_unwind(|| streams::play(seed));
+pub fn play_streams(seed: u64, conduct: Conduct) -> Vec<String> {
+    let run = panic::catch_unwind(|| streams::play(seed, conduct));
     let violations = run.unwrap_or_else(|cause| vec![format!("panic: {}", panic_text(&*cause))]);
-    violations.into_iter().map(|violation| format!("streams: {violation}")).collect()
+    violations.into_iter().map(|violation| format!("{OF_STREAMS}{violation}")).collect()
 }
 
 fn panic_text(cause: &(dyn Any + Send)) -> String {
@@ -114,6 +124,13 @@ pub struct Failed {
     pub seed: u64,
     /// What was wrong.
     pub violations: Vec<String>,
+}
+
+impl Failed {
+    /// Whether its scenario failed, which can be made smaller, and not only its streams, which cannot.
+    pub fn is_of_scenario(&self) -> bool {
+        self.violations.iter().any(|violation| !violation.starts_with(OF_STREAMS))
+    }
 }
 
 /// What came of many runs.

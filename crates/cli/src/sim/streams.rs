@@ -1,11 +1,11 @@
 //! Streams in simulation: interleaved messages of several senders, slow readers, every kind of weather, restarts.
 //!
 //! A scenario of its own beside that of `draw`, from the same seed, so that the traffic of the others stays what it was. Every
-//! stream names itself in its first bytes; its reader checks each byte, the order in which streams of one sender's life began,
-//! and that each ended once, whole, unless somebody died or it was given up. What one sender makes a reader hold is bounded by
-//! credit.
+//! stream names itself in its first bytes; its reader checks each byte, that streams of one sender's life start in the order they
+//! were begun, and that each came to its end once, whole, unless somebody died or it was given up. What one sender makes a reader
+//! hold is bounded by credit.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use packhorse_engine::Lender;
@@ -16,6 +16,7 @@ use packhorse_proto::{
 };
 
 use super::draw::{PERCENT, draw};
+use super::run::Conduct;
 use super::world::{Spec, World};
 
 /// Bytes at the front of each stream: sender, life, number, length, whether it will be given up.
@@ -54,33 +55,59 @@ struct Sending {
     is_given_up: bool,
 }
 
+/// A stream at its reader.
+struct Open {
+    /// The how-manieth its reader saw.
+    started: u64,
+    got: Vec<u8>,
+}
+
 /// What a node reads; lent frames come here too.
 #[derive(Default)]
 struct Reader {
-    open: HashMap<StreamId, Vec<u8>>,
-    /// The last stream seen to begin, by sender.
-    begun: HashMap<Sender, u32>,
+    open: HashMap<StreamId, Open>,
+    started_count: u64,
+    /// By sender and its number of the stream: when it started here.
+    started: HashMap<Sender, BTreeMap<u32, u64>>,
+    /// Streams that came to their good end.
+    whole: HashSet<(Sender, u32)>,
     faults: Vec<String>,
 }
 
 impl Reader {
+    /// The stream is shown: for the first time, it starts.
+    fn see(&mut self, id: StreamId) {
+        let started = self.started_count;
+        self.open.entry(id).or_insert_with(|| {
+            self.started_count += 1;
+            Open { started, got: Vec::new() }
+        });
+    }
+
     fn take(&mut self, id: StreamId, bytes: &[u8]) {
-        let got = self.open.entry(id).or_default();
+        let Some(Open { started, got }) = self.open.get_mut(&id) else {
+            self.faults.push("bytes of a stream that never started".into());
+            return;
+        };
         let was_known = got.len() >= HEAD_LEN;
         got.extend_from_slice(bytes);
         if was_known || got.len() < HEAD_LEN {
             return;
         }
         let (sender, number, ..) = head_of(got);
-        let last = self.begun.insert(sender, number);
-        if last.is_some_and(|last| last >= number) {
-            self.faults.push(format!("stream {number} of {sender:?} began behind {last:?}"));
+        let of_sender = self.started.entry(sender).or_default();
+        let before = of_sender.range(..number).next_back();
+        let behind = of_sender.range(number..).next();
+        if before.is_some_and(|(_, at)| at > started) || behind.is_some_and(|(_, at)| at < started)
+        {
+            self.faults.push(format!("stream {number} of {sender:?} started out of order"));
         }
+        of_sender.insert(number, *started);
     }
 
     /// The stream is over: what was read must be what was sent, to its end unless it broke.
     fn end(&mut self, id: StreamId, broke: Option<StreamBreak>, may_break: bool) {
-        let got = self.open.remove(&id).unwrap_or_default();
+        let got = self.open.remove(&id).map(|open| open.got).unwrap_or_default();
         if let Some(StreamBreak::Gone(_)) = broke
             && !may_break
         {
@@ -102,6 +129,9 @@ impl Reader {
         }
         if broke == Some(StreamBreak::GivenUp) && !is_given_up {
             self.faults.push(format!("stream {number} of {sender:?} was not given up"));
+        }
+        if broke.is_none() && !self.whole.insert((sender, number)) {
+            self.faults.push(format!("stream {number} of {sender:?} came twice"));
         }
     }
 }
@@ -139,13 +169,16 @@ struct Run {
     /// Streams begun, by sender.
     numbers: Vec<u32>,
     to_begin_count: usize,
+    /// Streams that were ended well.
+    ended_count: usize,
     limits: Limits,
     faults: Vec<String>,
 }
 
 /// Plays the streams of a seed: what went wrong.
-pub fn play(seed: u64) -> Vec<String> {
+pub fn play(seed: u64, conduct: Conduct) -> Vec<String> {
     let mut run = Run::new(seed);
+    conduct.impose(&mut run.world);
     run.play();
     run.faults
 }
@@ -163,6 +196,8 @@ impl Run {
         let settings = Settings {
             frame_len_max: rng.range(1200..=9000) as u16,
             payload_check: weather.corrupt_ppm > 0,
+            gone_after_ns: 5 * SECOND,
+            gone_after_inline_ns: 15 * SECOND,
             ..Settings::default()
         };
         let node_count = rng.range(2..=9) as usize;
@@ -180,6 +215,7 @@ impl Run {
             nodes,
             sending: Vec::new(),
             to_begin_count,
+            ended_count: 0,
             limits,
             faults: Vec::new(),
         };
@@ -224,10 +260,19 @@ impl Run {
             let endpoint = self.world.endpoint(node);
             endpoint.waiting_stream_count() == 0 && endpoint.stream_counts() == (0, 0)
         };
+        let (whole_count, wanted_count) = self.whole_counts();
         self.to_begin_count == 0
+            && whole_count >= wanted_count
             && self.sending.is_empty()
             && self.nodes.iter().all(is_done)
             && self.readers.iter().all(|reader| lock(reader).open.is_empty())
+    }
+
+    /// Streams that came whole, and those that must: all that were ended, while everybody lives.
+    fn whole_counts(&self) -> (usize, usize) {
+        let whole_count = self.readers.iter().map(|reader| lock(reader).whole.len()).sum();
+        let is_peaceful = self.lives.iter().all(|&life| life == 0);
+        (whole_count, if is_peaceful { self.ended_count } else { 0 })
     }
 
     fn what_is_left(&self) -> String {
@@ -238,7 +283,12 @@ impl Run {
             format!("node {}: {open} open, {chunks} chunks held, {waiting} wait for credit", node.0)
         });
         let left: Vec<String> = left.collect();
-        format!("did not end: {} being sent; {}", self.sending.len(), left.join("; "))
+        let (whole_count, wanted_count) = self.whole_counts();
+        format!(
+            "did not end: {} being sent, {whole_count} of {wanted_count} whole; {}",
+            self.sending.len(),
+            left.join("; ")
+        )
     }
 
     fn step(&mut self) {
@@ -319,8 +369,9 @@ impl Run {
         } else {
             endpoint.end_stream(now, sending.id)
         };
-        if let Err(error) = ended {
-            self.faults.push(format!("a stream could not be ended: {error:?}"));
+        match ended {
+            Ok(()) => self.ended_count += usize::from(!sending.is_given_up),
+            Err(error) => self.faults.push(format!("a stream could not be ended: {error:?}")),
         }
         true
     }
@@ -332,7 +383,11 @@ impl Run {
         let mut reader = lock(&reader);
         let may_break = self.lives.iter().any(|&life| life > 0);
         let mut deferred = Vec::new();
-        while let Some((id, _)) = self.world.endpoint_mut(node).poll_ready_stream() {
+        while let Some((id, info)) = self.world.endpoint_mut(node).poll_ready_stream() {
+            if usize::from(info.handler) != index {
+                self.faults.push(format!("node {index} got a stream for {}", info.handler));
+            }
+            reader.see(id);
             if self.rng.chance(20 * PERCENT) {
                 deferred.push(id); // a slow one
             } else if let Some(broke) = self.read_stream(node, id, &mut reader) {
@@ -355,7 +410,6 @@ impl Run {
         reader: &mut Reader,
     ) -> Option<Option<StreamBreak>> {
         let now = self.world.now();
-        reader.open.entry(id).or_default();
         loop {
             let endpoint = self.world.endpoint_mut(node);
             match endpoint.stream_front(now, id) {
@@ -409,7 +463,7 @@ mod tests {
     #[test]
     fn streams_of_a_few_hundred_seeds_hold() {
         for seed in 0..200 {
-            assert_eq!(play(seed), Vec::<String>::new(), "seed {seed}");
+            assert_eq!(play(seed, Conduct::default()), Vec::<String>::new(), "seed {seed}");
         }
     }
 }
