@@ -20,7 +20,7 @@ use crate::api::GoneReason;
 use crate::arrival::{Stage, Verdict, held_len};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
-use crate::peer::Seeded;
+use crate::peer::{Phase, Row, Seeded};
 use crate::ring::Ring;
 use crate::sabotage::Sabotage;
 use crate::slab::{NONE, Slab};
@@ -630,7 +630,9 @@ impl Endpoint {
         } else if self.arrivals.holds(chunk.arrival, chunk.arrival_serial) {
             self.end_arrival(now, chunk.arrival);
         }
-        if self.rows[row].local_id == association {
+        // Not for what is left of an association that is over: the next one counts anew.
+        let is_same = |row: &Row| row.local_id == association && row.phase != Phase::Idle;
+        if self.rows.get(row).is_some_and(is_same) {
             self.give_credit(row, u64::from(chunk.cost));
         }
         self.recall_rows(now);
