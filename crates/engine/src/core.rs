@@ -15,11 +15,12 @@ use packhorse_proto::{
     TxTrain, wire,
 };
 
+use crate::costly::{self, Costly};
 use crate::counters::Counters;
 use crate::duties::{Kept, Offload};
 use crate::home::Home;
 use crate::pairs::{Asked, Pairs, Rejected, way_by};
-use crate::streams::Loans;
+use crate::streams::{Lender, Loans};
 use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -39,13 +40,6 @@ const BURSTS_PER_TURN: usize = 8;
 const LATE_NS: u64 = 2 * MS;
 /// Links that have nothing to receive are asked for notices every so many turns: within microseconds, where it spins.
 const TURNS_PER_NOTICE: u64 = 32;
-/// Beside links in memory, those that cost a system call are asked once in this time...
-const COSTLY_EVERY_NS: u64 = 700;
-/// ... or in this, if links in memory are in use, for who waits there is kept waiting by the call; and then not in the turn in
-/// which something came by memory, so that its answer can leave first...
-const COSTLY_EVERY_BESIDE_NS: u64 = 3_000;
-/// ... unless something came by them within this. Links in memory count as being in use for as long.
-const COSTLY_BUSY_NS: u64 = 20_000;
 /// Remarks kept.
 const REMARK_COUNT_MAX: usize = 64;
 /// How often they are asked then.
@@ -127,57 +121,6 @@ impl wide::Work for Checks<'_> {
     #[inline(always)]
     fn run(self) {
         wire::train_checks(self.seed, self.checks);
-    }
-}
-
-/// The links that cost a system call to ask, and when they were asked.
-#[derive(Clone, Copy, Debug)]
-struct Costly {
-    /// Bit n: link n.
-    set: u8,
-    /// There are no others, and no two of them: nothing to choose.
-    are_all_asked: bool,
-    has_others: bool,
-    last: u8,
-    asked_at: Instant,
-    heard_at: Instant,
-    /// When something last came by one of the others.
-    heard_others_at: Instant,
-}
-
-impl Costly {
-    fn new<L: Link<M>, M: UserMemory>(links: &[L], now: Instant) -> Self {
-        let costly = links.iter().enumerate().filter(|(_, link)| link.is_costly_to_ask());
-        let set = costly.fold(0_u8, |set, (number, _)| set | 1 << number);
-        let has_others = (set.count_ones() as usize) < links.len();
-        let are_all_asked = set == 0 || links.len() == 1;
-        let (asked_at, heard_at, heard_others_at) = (now, now, Instant(0));
-        Self { set, are_all_asked, has_others, last: 0, asked_at, heard_at, heard_others_at }
-    }
-
-    /// Whether they are asked now. `has_come`: something came by the others in this turn.
-    fn is_due(&mut self, now: Instant, has_come: bool) -> bool {
-        if has_come {
-            self.heard_others_at = now;
-        }
-        let is_busy = now.since_ns(self.heard_others_at) < COSTLY_BUSY_NS;
-        let every_ns = if is_busy { COSTLY_EVERY_BESIDE_NS } else { COSTLY_EVERY_NS };
-        let unasked_ns = now.since_ns(self.asked_at);
-        let is_due = !self.has_others
-            || unasked_ns >= every_ns + u64::from(has_come) * COSTLY_EVERY_BESIDE_NS
-            || now.since_ns(self.heard_at) < COSTLY_BUSY_NS;
-        if is_due {
-            self.asked_at = now;
-        }
-        is_due
-    }
-
-    /// The one whose turn it is.
-    fn next(&mut self) -> Option<usize> {
-        let mut behind = (1..=8).map(|step| (self.last + step) % 8);
-        let next = behind.find(|&link| self.set >> link & 1 == 1)?;
-        self.last = next;
-        Some(usize::from(next))
     }
 }
 
@@ -321,6 +264,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.links.clear();
     }
 
+    /// From now on bytes of streams are lent to this one, so many at most.
+    pub fn set_lender(&mut self, lender: Box<dyn Lender>, len_max: u64) {
+        self.loans = Some(Loans::new(lender, len_max));
+    }
+
     /// Granted data leaves in trains of so many frames and bytes at most; 0 for none.
     pub fn set_trains(&mut self, count_max: usize, len_max: usize) {
         self.train_max = (count_max, len_max);
@@ -352,7 +300,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         work += if self.is_armed {
             self.disarm();
             self.receive(now)
-        } else if self.costly.are_all_asked || now - self.turned_at > COSTLY_BUSY_NS {
+        } else if self.costly.are_all_asked || now - self.turned_at > costly::BUSY_NS {
             self.receive(now) // nothing to choose; or it does not spin, and this is the look there is
         } else {
             self.receive_some(now)
@@ -486,16 +434,16 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if !self.costly.is_due(now, work > 0) {
             return work;
         }
+        let mut asked = self.costly.first(now);
         for _ in 0..self.costly.set.count_ones() {
-            let got = match self.costly.next() {
-                Some(link) => self.receive_from(now, link),
-                None => 0,
-            };
+            let Some(link) = asked else { break };
+            let got = self.receive_from(now, link);
             if got == 0 {
                 break;
             }
-            self.costly.heard_at = now;
+            self.costly.on_heard(now, link);
             work += got;
+            asked = self.costly.next();
         }
         work
     }
@@ -856,43 +804,5 @@ fn on_notice(endpoint: &mut Endpoint, now: Instant, link: u8, notice: Notice) {
         Notice::TooLong { to, frame_len_max } => {
             endpoint.on_too_long(link, &Locator(to), frame_len_max);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn costly_links_take_turns_and_wait_beside_others() {
-        let all = Costly {
-            set: 0b1010_0010,
-            are_all_asked: false,
-            has_others: true,
-            last: 0,
-            asked_at: Instant(0),
-            heard_at: Instant(0),
-            heard_others_at: Instant(0),
-        };
-        let mut turns = all;
-        assert_eq!([(); 4].map(|()| turns.next()), [Some(1), Some(5), Some(7), Some(1)]);
-        let mut quiet = all;
-        let start = COSTLY_BUSY_NS;
-        assert!(quiet.is_due(Instant(start), false));
-        assert!(!quiet.is_due(Instant(start + COSTLY_EVERY_NS - 1), false));
-        assert!(quiet.is_due(Instant(start + COSTLY_EVERY_NS), false));
-        quiet.heard_at = Instant(start + COSTLY_EVERY_NS);
-        assert!(
-            quiet.is_due(Instant(start + COSTLY_EVERY_NS + 1), false),
-            "something came just now"
-        );
-        let mut beside = Costly { asked_at: Instant(start), ..all };
-        let due_at = start + 2 * COSTLY_EVERY_BESIDE_NS;
-        assert!(!beside.is_due(Instant(due_at - 1), true), "the others are in use");
-        assert!(!Costly { ..beside }.is_due(Instant(start + COSTLY_EVERY_BESIDE_NS - 1), false));
-        assert!(Costly { ..beside }.is_due(Instant(start + COSTLY_EVERY_BESIDE_NS), false));
-        assert!(beside.is_due(Instant(due_at), true), "they are not forgotten");
-        let mut alone = Costly { has_others: false, ..all };
-        assert!(alone.is_due(Instant(start), true) && alone.is_due(Instant(start), false));
     }
 }

@@ -15,6 +15,7 @@ mod baton;
 mod bell;
 mod commands;
 mod core;
+mod costly;
 mod counters;
 mod crowd;
 mod doze;

@@ -25,6 +25,31 @@ const FRAMES_BEYOND: u64 = 8;
 const REFRESH_NS: u64 = 5 * MS;
 const REFRESH_COUNT: u32 = 64;
 
+/// A path that is asked may look this much slower than it is, beside twice the other's time: a question is a rare frame, and
+/// takes longer than the messages that come and go all the time.
+const NEAR_NS: u64 = 20_000;
+/// So many messages go by a path that is tried.
+const TRIAL_COUNT: u8 = 8;
+
+/// The time between trials doubles so often while nothing comes of them: about a second.
+const TRIAL_DOUBLINGS_MAX: u8 = 8;
+
+/// Another path than the quickest carries small messages for a moment. Only so can the two be compared: the round trip of a
+/// question on a path that carries nothing is another thing than that of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trials {
+    /// Acknowledgements of the trial that are still to come; 0: there is none.
+    left_count: u8,
+    /// The main path before it.
+    home: u8,
+    /// The path tried last.
+    last: u8,
+    /// Trials in a row of which nothing came.
+    lost_count: u8,
+    /// Not before then.
+    next_at: Instant,
+}
+
 impl Active {
     /// Something that elicits an acknowledgement is waiting.
     #[inline]
@@ -49,42 +74,83 @@ impl Active {
             this.is_spare = has_link && has_end || has_reliable && !this.is_reliable;
         }
         self.weigh_cards();
+        if self.trials.left_count > 0 {
+            (self.main, self.trials.left_count) = (self.trials.home, 0); // what was compared is no more
+        }
         self.choose_main();
     }
 
     /// One of several paths was acknowledged something, so its round trip is known anew: which is the quickest now? True: the
     /// others are to be asked for theirs, for one that carries little has only an old one to compare with.
-    pub(crate) fn on_measured(&mut self, now: Instant) -> bool {
+    #[inline]
+    pub(crate) fn on_measured(&mut self, now: Instant, index: usize) -> bool {
+        if self.trials.left_count > 0 {
+            self.trials.left_count -= u8::from(index == usize::from(self.main));
+            if self.trials.left_count == 0 {
+                self.end_trial(now);
+            }
+            return false;
+        }
         self.choose_main();
         self.refresh_countdown = self.refresh_countdown.saturating_sub(1);
         if self.refresh_countdown > 0 || now < self.refresh_at {
             return false;
         }
         (self.refresh_countdown, self.refresh_at) = (REFRESH_COUNT, now + REFRESH_NS);
+        self.refresh(now)
+    }
+
+    /// Paths in use that carry nothing are asked for their round trips; of those that may be as quick as the main one, one is
+    /// tried with what is sent. True: there is somebody to ask.
+    #[cold]
+    fn refresh(&mut self, now: Instant) -> bool {
         let main = usize::from(self.main);
+        let near_ns = self.paths[main].rtt.usual_ns() * 2 + NEAR_NS;
         let is_idle = |path: &Path| {
             path.is_usable() && !path.is_spare && !path.probe_now && path.flight.is_empty()
         };
+        let is_near = |path: &Path| path.rtt.has_sample() && path.rtt.usual_ns() < near_ns;
+        let count = self.paths.len();
+        let next = usize::from(self.trials.last) + 1;
+        let mut behind = (next..next + count).map(|index| index % count);
+        let is_worth = |index: &usize| {
+            *index != main && is_idle(&self.paths[*index]) && is_near(&self.paths[*index])
+        };
+        let tried = behind.find(is_worth).filter(|_| now >= self.trials.next_at);
         let mut is_any = false;
-        for (_, path) in self.paths.iter_mut().enumerate().filter(|(index, _)| *index != main) {
-            if is_idle(path) {
+        for (index, path) in self.paths.iter_mut().enumerate() {
+            if index != main && Some(index) != tried && is_idle(path) {
                 (path.probe_now, path.is_refresh, is_any) = (true, true, true);
             }
+        }
+        if let Some(tried) = tried {
+            (self.trials.home, self.trials.left_count) = (self.main, TRIAL_COUNT);
+            (self.trials.last, self.main) = (tried as u8, tried as u8);
         }
         is_any
     }
 
+    /// What was tried has shown how quick it is. The next trial is sooner if this one found something.
+    #[cold]
+    fn end_trial(&mut self, now: Instant) {
+        let home = self.trials.home;
+        self.main = home;
+        self.choose_main();
+        let lost_count = &mut self.trials.lost_count;
+        *lost_count =
+            if self.main == home { (*lost_count + 1).min(TRIAL_DOUBLINGS_MAX) } else { 0 };
+        self.trials.next_at = now + (REFRESH_NS << *lost_count);
+    }
+
     /// The quickest path, unless the main one is nearly as quick: whoever changes for nothing changes back.
     pub(crate) fn choose_main(&mut self) {
-        let Some((best, best_ns)) = self
-            .in_use()
-            .map(|(index, path)| (index, path.rtt.smoothed_ns()))
-            .min_by_key(|it| it.1)
+        let Some((best, best_ns)) =
+            self.in_use().map(|(index, path)| (index, path.rtt.usual_ns())).min_by_key(|it| it.1)
         else {
             return;
         };
         let main = &self.paths[usize::from(self.main)];
-        let main_ns = main.rtt.smoothed_ns();
+        let main_ns = main.rtt.usual_ns();
         if !main.is_usable() || main.is_spare || best_ns * 10 < main_ns * 9 {
             self.main = best as u8;
         }
@@ -131,7 +197,7 @@ impl Active {
             return Some(main);
         }
         let open = self.in_use().filter(|(_, path)| path.has_window());
-        let quickest = open.min_by_key(|(_, path)| path.rtt.smoothed_ns());
+        let quickest = open.min_by_key(|(_, path)| path.rtt.usual_ns());
         Some(quickest.map_or(main, |(index, _)| index))
     }
 

@@ -620,6 +620,6 @@ impl Active {
     fn learn_rate(&mut self, now: Instant, index: usize, len: u64) -> bool {
         let path = &mut self.paths[index];
         path.rate.on_acked(now, len, !path.flight.is_empty(), &path.rtt);
-        self.on_turn_acked(now, index, len) | self.on_measured(now)
+        self.on_turn_acked(now, index, len) | self.on_measured(now, index)
     }
 }

@@ -11,6 +11,7 @@ use core::hash::{BuildHasher, Hasher};
 
 use hashbrown::HashMap;
 
+use crate::choice::Trials;
 use crate::content::Content;
 use crate::contest::Contest;
 use crate::path::{Path, PathRest};
@@ -152,6 +153,8 @@ pub(crate) struct Active {
     /// When, and after how many acknowledgements, the round trips of paths with little traffic are asked for again.
     pub(crate) refresh_at: Instant,
     pub(crate) refresh_countdown: u32,
+    /// Small messages: whether another path is as quick.
+    pub(crate) trials: Trials,
     /// One-sided operations, if there were any.
     pub(crate) side: Option<Box<Side>>,
 }
@@ -224,6 +227,7 @@ impl Active {
             contest: Contest::default(),
             refresh_at: Instant(0),
             refresh_countdown: 0,
+            trials: Trials::default(),
             side: None,
         }
     }

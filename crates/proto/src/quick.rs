@@ -472,7 +472,9 @@ impl Endpoint {
         }
         path.window.on_acked(now, in_flight, in_flight, &path.rtt);
         path.on_frames_acked(frame_len);
-        let is_asked = is_one_of_several && !path.is_reliable && active.on_measured(now);
+        let is_asked = is_one_of_several
+            && !path.is_reliable
+            && active.on_measured(now, usize::from(ack.path));
         if is_asked || active.has_content() || !active.granted.is_empty() {
             self.rows.make_ready(send.row); // what waited for window or credit
         }

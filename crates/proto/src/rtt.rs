@@ -31,6 +31,8 @@ pub(crate) struct Rtt {
     smoothed_ns: u32,
     variation_ns: u32,
     latest_ns: u32,
+    /// What a trip takes when nothing unusual happens: falls at once, rises by a sixteenth per sample at most.
+    usual_ns: u32,
     has_sample: bool,
 }
 
@@ -47,6 +49,7 @@ impl Rtt {
             smoothed_ns: initial_ns,
             variation_ns: initial_ns / 2,
             latest_ns: initial_ns,
+            usual_ns: initial_ns,
             has_sample: false,
         }
     }
@@ -67,6 +70,7 @@ impl Rtt {
         let deviation_ns = self.smoothed_ns.abs_diff(adjusted_ns);
         self.variation_ns = mean(self.variation_ns, deviation_ns, 4);
         self.smoothed_ns = mean(self.smoothed_ns, adjusted_ns, 8);
+        self.usual_ns = adjusted_ns.min(self.usual_ns.saturating_add(self.usual_ns / 16 + 1));
     }
 
     /// Puts the latest sample into the minimum and lets old ones go.
@@ -86,6 +90,12 @@ impl Rtt {
     /// The mean.
     pub(crate) fn smoothed_ns(&self) -> u64 {
         u64::from(self.smoothed_ns)
+    }
+
+    /// To compare paths by: one trip that took very long, for a process that did not run, say, hardly moves it, while a queue
+    /// that stays does. The mean of a path that carries nothing would remember such a trip for many probes.
+    pub(crate) fn usual_ns(&self) -> u64 {
+        u64::from(self.usual_ns)
     }
 
     /// The mean deviation from the mean.
@@ -204,6 +214,20 @@ mod tests {
             rtt.on_sample(Instant(n), 2 * 5_000 + RISING_MARGIN_NS + 2_000, 0);
         }
         assert!(rtt.delay_is_rising());
+    }
+
+    #[test]
+    fn the_usual_trip_forgets_a_rare_one_and_follows_a_queue() {
+        let mut rtt = steady(5_000, 10);
+        rtt.on_sample(Instant(1), 1_000_000, 0);
+        assert_eq!(rtt.usual_ns(), 5_000 + 5_000 / 16 + 1);
+        rtt.on_sample(Instant(2), 5_100, 0);
+        assert_eq!(rtt.usual_ns(), 5_100);
+        assert!(rtt.smoothed_ns() > 50_000, "the mean remembers");
+        for n in 0..40 {
+            rtt.on_sample(Instant(n), 50_000, 0);
+        }
+        assert_eq!(rtt.usual_ns(), 50_000);
     }
 
     #[test]

@@ -4,7 +4,12 @@
 //! it, is a full queue somewhere and halves. A round trip shrinks the window once: what was sent before the shrink was
 //! sent into the old window. Its losses come to light one Ack after another, so they are added up, and when they turn
 //! out to be many after all the gentle shrink becomes a halving.
+//!
+//! A window that grows no further because of delay does not make a queue overflow. If it does overflow, somebody else
+//! fills it, who minds loss only: beside such a one who waits for the delay to go ends with nothing, so for a while this
+//! one, too, minds loss only.
 
+use crate::limits::MS;
 use crate::rtt::Rtt;
 use crate::types::Instant;
 
@@ -21,6 +26,9 @@ const LEN_MAX: u32 = 64 << 20;
 /// for a peer that takes nothing.
 const RELIABLE_LEN: u32 = 4 << 20;
 
+/// For so long a rival is taken to be there after a loss that was not this window's doing.
+const RIVAL_NS: u64 = 2_000 * MS;
+
 /// What a loss did to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shrink {
@@ -28,15 +36,17 @@ pub(crate) enum Shrink {
     None,
     /// × 0.85.
     Gentle,
-    /// × 0.5.
+    /// × 0.5, or × 0.7 beside a rival.
     Halved,
 }
 
 /// The window of one path, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
-    /// The last shrink: its round holds the packets sent until then, and ends a round trip later.
-    shrunk_at: Option<Instant>,
+    /// The last shrink, or `NEVER`: its round holds the packets sent until then, and ends a round trip later.
+    shrunk_at: Instant,
+    /// Until then somebody else is taken to fill the queue.
+    rival_until: Instant,
     len: u32,
     len_max: u32,
     /// Before the last shrink.
@@ -49,6 +59,8 @@ pub(crate) struct Window {
     is_doubling: bool,
     /// The last shrink was, or has become, a halving.
     is_halved: bool,
+    /// It stands still, for the delay.
+    is_held: bool,
 }
 
 const _: () = assert!(size_of::<Window>() <= 48, "every path has one");
@@ -57,7 +69,8 @@ impl Window {
     /// A window for frames of up to `frame_len` bytes.
     pub(crate) fn new(frame_len: u16) -> Self {
         Self {
-            shrunk_at: None,
+            shrunk_at: Instant::NEVER,
+            rival_until: Instant(0),
             len: START_FRAME_COUNT * u32::from(frame_len),
             len_max: LEN_MAX,
             len_before: 0,
@@ -66,6 +79,7 @@ impl Window {
             frame_len,
             is_doubling: true,
             is_halved: false,
+            is_held: false,
         }
     }
 
@@ -95,21 +109,25 @@ impl Window {
         if in_flight_before < self.len() / 2 {
             return;
         }
-        if rtt.delay_is_rising() {
+        let is_rising = rtt.delay_is_rising();
+        self.is_held = is_rising && now >= self.rival_until;
+        if is_rising {
             self.is_doubling = false;
+        }
+        if self.is_held {
             return;
         }
         // The Acks of the round that shrank belong to the old window and would undo the shrink.
-        if self.shrunk_at.is_some_and(|at| now < at + rtt.smoothed_ns()) {
+        if self.shrunk_at != Instant::NEVER && now < self.shrunk_at + rtt.smoothed_ns() {
             return;
         }
         let frame_len = u64::from(self.frame_len);
         let grown_len = if self.is_doubling {
             bytes
-        } else if self.len() / 8 >= frame_len {
+        } else if self.len() / 8 >= frame_len && !is_rising {
             bytes / 8
         } else {
-            bytes * frame_len / self.len()
+            bytes * frame_len * (1 + u64::from(is_rising)) / self.len()
         };
         self.len = (self.len() + grown_len).min(u64::from(self.len_max)) as u32;
     }
@@ -127,28 +145,39 @@ impl Window {
         if lost_count == 0 {
             return Shrink::None;
         }
-        if self.shrunk_at.is_some_and(|at| newest_lost_sent_at <= at) {
-            return self.on_lost_more(lost_count);
+        if self.shrunk_at != Instant::NEVER && newest_lost_sent_at <= self.shrunk_at {
+            return self.on_lost_more(now, lost_count);
         }
-        self.shrunk_at = Some(now);
+        self.shrunk_at = now;
         self.len_before = self.len;
         self.round_count = round_count;
         self.round_lost_count = lost_count;
         self.is_doubling = false;
         self.is_halved = rtt.delay_is_rising() || self.is_round_bad();
-        self.shrink_to(if self.is_halved { self.len / 2 } else { self.len - self.len / 20 * 3 });
+        if self.is_held && rtt.delay_is_rising() {
+            self.rival_until = now + RIVAL_NS;
+        }
+        self.shrink_to(match self.is_halved {
+            true => self.halved_len(now, self.len),
+            false => self.len - self.len / 20 * 3,
+        });
         if self.is_halved { Shrink::Halved } else { Shrink::Gentle }
     }
 
     /// More losses of the round that shrank last.
-    fn on_lost_more(&mut self, lost_count: u32) -> Shrink {
+    fn on_lost_more(&mut self, now: Instant, lost_count: u32) -> Shrink {
         self.round_lost_count = self.round_lost_count.saturating_add(lost_count);
         if self.is_halved || !self.is_round_bad() {
             return Shrink::None;
         }
         self.is_halved = true;
-        self.shrink_to(self.len.min(self.len_before / 2));
+        self.shrink_to(self.len.min(self.halved_len(now, self.len_before)));
         Shrink::Halved
+    }
+
+    /// What a full queue leaves of a window: half; beside a rival what that one would take, too.
+    fn halved_len(&self, now: Instant, len: u32) -> u32 {
+        if now < self.rival_until { len / 10 * 7 } else { len / 2 }
     }
 
     /// More than one packet in eight was lost.
@@ -234,6 +263,35 @@ mod tests {
         assert_eq!(window.len(), 32_000);
         window.on_acked(Instant(1), 8_000, 32_000, &calm());
         assert_eq!(window.len(), 33_000, "an eighth of what was acknowledged");
+    }
+
+    #[test]
+    fn beside_somebody_who_fills_the_queue_it_grows_on() {
+        let mut window = avoiding(100_000);
+        round(&mut window, Instant(1), &rising());
+        assert_eq!(window.len(), 100_000, "held");
+        assert_eq!(window.on_lost(Instant(2), 1, 80, Instant(1), &rising()), Shrink::Halved);
+        assert_eq!(window.len(), 70_000, "the overflow was another's doing");
+        let later = Instant(2) + 20 * RTT_NS;
+        round(&mut window, later, &rising());
+        assert!((71_900..=72_000).contains(&window.len()), "two frames a round trip: {window:?}");
+        window.on_lost(later + 1, 1, 80, later, &rising());
+        assert!((50_000..51_000).contains(&window.len()), "{window:?}");
+        let len = window.len();
+        round(&mut window, Instant(2) + RIVAL_NS, &rising());
+        assert_eq!(window.len(), len, "held again: was it the last?");
+    }
+
+    #[test]
+    fn its_own_overflow_is_no_rival() {
+        let mut window = avoiding(100_000);
+        round(&mut window, Instant(1), &calm());
+        let len = window.len();
+        window.on_lost(Instant(2), 1, 80, Instant(1), &rising());
+        assert_eq!(window.len(), len / 2);
+        let later = Instant(2) + 20 * RTT_NS;
+        round(&mut window, later, &rising());
+        assert_eq!(window.len(), len / 2);
     }
 
     #[test]

@@ -91,6 +91,44 @@ fn small_messages_take_the_quickest_path() {
 }
 
 #[test]
+fn a_path_about_as_quick_is_tried_with_messages_ever_more_seldom() {
+    let mut net = rails(2);
+    let mut by_time = Vec::new();
+    for _ in 0..4 {
+        net.log.clear();
+        for _ in 0..2_000 {
+            net.recv(B, tagged(1), 8);
+            net.send(A, B, 1, 8);
+            net.run_for(200 * US);
+        }
+        let counts = [0, 1].map(|link| on_link(&net, link, Kind::Eager));
+        assert_eq!(counts[0] + counts[1], 2_000);
+        by_time.push(counts[0].min(counts[1]));
+    }
+    assert!(by_time[0] >= 16, "tried again and again at first: {by_time:?}");
+    assert!(by_time[3] <= 8, "and then seldom: {by_time:?}");
+}
+
+#[test]
+fn a_path_that_dies_while_it_is_tried_loses_nothing() {
+    let mut net = rails(2);
+    let mut has_cut = false;
+    for number in 0..400 {
+        let recv = net.recv(B, tagged(number), 8);
+        net.send(A, B, number, 8);
+        let seen = [0, 1].map(|link| on_link(&net, link, Kind::Eager));
+        if seen[0].min(seen[1]) > 0 && !has_cut {
+            cut(&mut net, if seen[0] < seen[1] { 0 } else { 1 });
+            has_cut = true;
+        }
+        net.run_until(|net| net.got(B, recv).is_some());
+        net.run_for(200 * US);
+    }
+    assert!(has_cut, "none was tried");
+    assert_eq!((net.left(A).len(), net.left(B).len()), (0, 0));
+}
+
+#[test]
 fn ack_goes_back_the_way_its_packet_came() {
     let net = second_is_quicker();
     let acks = net.sights(B, Kind::Ack);
