@@ -4,8 +4,6 @@
 //! compute, and gives way to them as soon; its share of the core stays the same. Linux knows that from 6.12 on, and ignores the
 //! wish before.
 
-use std::mem;
-
 /// The system's `struct sched_attr`, as far as its first version went.
 #[repr(C)]
 #[derive(Default)]
@@ -23,7 +21,7 @@ struct SchedAttr {
 /// Asks for stretches of this length. False: the thread is scheduled otherwise, or the system does not want to; it goes on as before.
 pub fn ask_for_slices(ns: u64) -> bool {
     let mut attr = SchedAttr::default();
-    let len = mem::size_of::<SchedAttr>() as u32;
+    let len = size_of::<SchedAttr>() as u32;
     // SAFETY: the calling thread (0); `attr` is ours and has room for the `len` bytes that may be written.
     let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &mut attr, len, 0) };
     if got != 0 || attr.policy != libc::SCHED_OTHER as u32 {
