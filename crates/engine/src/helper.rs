@@ -117,7 +117,7 @@ fn run(weak: &Weak<Engine>, ear: &Ear, cpus: &HelperCpus) {
 
 /// With frames of the application's in hand the helper looks this often even if none arrives.
 const KEEPS_NS: u64 = 1_000_000;
-/// Where all cores compute, frames would wait for milliseconds until it is the helper's turn.
+/// Where all cores compute, frames may wait for a whole stretch of another thread until it is the helper's turn.
 const SLICE_NS: u64 = 100_000;
 /// A paused helper looks this often whether its engine still lives.
 const PAUSE: Duration = Duration::from_secs(1);
