@@ -15,7 +15,9 @@ use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use packhorse_cli::sim::over::Over;
-use packhorse_cli::sim::run::{Conduct, Failed, Plan, play, play_over, quiet_panics, run_batch};
+use packhorse_cli::sim::run::{
+    Conduct, Failed, Plan, play, play_over, play_streams, quiet_panics, run_batch, run_seed,
+};
 use packhorse_cli::sim::scenario::Scenario;
 use packhorse_cli::sim::shrink::shrink;
 use packhorse_cli::sim::stats::Totals;
@@ -144,7 +146,8 @@ fn replay(args: &Args, seed: u64, conduct: Conduct) -> Result<bool> {
     }
     println!("{}", summary(&scenario));
     let tracer = Rc::new(RefCell::new(tracer));
-    let outcome = play(&scenario, conduct, Some(Rc::clone(&tracer)));
+    let mut outcome = play(&scenario, conduct, Some(Rc::clone(&tracer)));
+    outcome.violations.extend(play_streams(seed, conduct));
     tracer.borrow_mut().finish().context("cannot write the trace")?;
     let stats = &outcome.stats;
     println!(
@@ -185,7 +188,7 @@ fn run_seeds(args: &Args, seeds: &[u64], conduct: Conduct) -> Result<bool> {
     let mut totals = Totals::default();
     let mut failed = Vec::new();
     for &seed in seeds {
-        let outcome = play(&draw(seed), conduct, None);
+        let outcome = run_seed(seed, conduct);
         totals.add(&outcome.stats);
         bar.inc(1);
         if !outcome.violations.is_empty() {
@@ -290,7 +293,8 @@ fn report(args: &Args, failed: &[Failed], conduct: Conduct) -> Result<()> {
         println!("\nseed {} violates:", failure.seed);
         failure.violations.iter().for_each(|violation| println!("  {violation}"));
     }
-    let Some(first) = failed.first().filter(|_| !args.no_shrink) else { return Ok(()) };
+    let smallest = failed.iter().find(|failure| failure.is_of_scenario());
+    let Some(first) = smallest.filter(|_| !args.no_shrink) else { return Ok(()) };
     println!("\nmaking seed {} smaller …", first.seed);
     io::stdout().flush()?;
     let (scenario, violations) = shrink(&draw(first.seed), conduct);

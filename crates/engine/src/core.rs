@@ -20,7 +20,7 @@ use crate::counters::Counters;
 use crate::duties::{Kept, Offload};
 use crate::home::Home;
 use crate::pairs::{Asked, Pairs, Rejected, way_by};
-use crate::streams::Loans;
+use crate::streams::{Lender, Loans};
 use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -262,6 +262,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Closes the links. Nothing is sent or received any more.
     pub fn drop_links(&mut self) {
         self.links.clear();
+    }
+
+    /// From now on bytes of streams are lent to this one, so many at most.
+    pub fn set_lender(&mut self, lender: Box<dyn Lender>, len_max: u64) {
+        self.loans = Some(Loans::new(lender, len_max));
     }
 
     /// Granted data leaves in trains of so many frames and bytes at most; 0 for none.

@@ -40,6 +40,10 @@ impl Budget {
 }
 
 impl Loans {
+    pub(crate) fn new(lender: Box<dyn Lender>, len_max: u64) -> Self {
+        Self { lender, budget: Budget { len_max, handled_len: 0 } }
+    }
+
     pub(crate) fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
         if self.budget.is_spent() {
             return Lending { taken_len: 0, is_waiting: false };

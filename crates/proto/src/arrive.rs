@@ -188,7 +188,10 @@ impl Endpoint {
         head: &MessageHead,
         body: &[u8],
     ) -> Verdict {
-        let Some(slot) = self.hold(now, row, head, body, Stage::Early) else {
+        // Nobody can ask for a chunk out of its turn: those ahead of it leave it room.
+        let may_hold = head.space != Space::STREAMS || self.has_room_ahead(head.total as usize);
+        let held = if may_hold { self.hold(now, row, head, body, Stage::Early) } else { None };
+        let Some(slot) = held else {
             self.refuse(now, row, number, held_len(head));
             return Verdict::Refused;
         };

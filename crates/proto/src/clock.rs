@@ -134,7 +134,7 @@ impl Endpoint {
 
     fn on_row_timer(&mut self, now: Instant, row: u32) {
         if self.rows[row].active == NONE {
-            // At rest. Only a directed receive can want something of it: to know whether it lives.
+            // At rest. Only a directed receive or an open stream can want something of it: to know whether it lives.
             if self.rows[row].phase == Phase::Idle || !self.is_owed(row) {
                 return;
             }
@@ -283,7 +283,8 @@ impl Endpoint {
         let sending = this.active != NONE && self.actives[this.active].first != NONE;
         let side = self.actives.get(this.active).and_then(|active| active.side.as_ref());
         let operating = side.is_some_and(|side| side.operation_count > 0);
-        sending || operating || this.directed_count > 0 || this.arrival_count > 0
+        let waiting = this.directed_count > 0 || this.arrival_count > 0;
+        sending || operating || waiting || self.streams.is_expecting(row)
     }
 
     fn tend_idleness(&mut self, now: Instant, row: u32) {

@@ -290,16 +290,21 @@ impl Endpoint {
         self.matcher.held_count() > 0 || !self.refused.is_empty()
     }
 
+    /// Something of a peer's is waited for: it is asked now and then whether it lives (PROTOCOL §4.2).
+    #[inline(always)]
+    pub(crate) fn look_after(&mut self, now: Instant, row: u32) {
+        let at = now + self.settings.gone_after_ns / 4;
+        if at < self.rows[row].timer_at {
+            self.arm(at, row);
+        }
+    }
+
     /// A receive is posted. If it names its source, that is looked after: it may be gone.
     #[inline(always)]
     fn note_posted(&mut self, now: Instant, source: Option<PeerId>) {
         if let Some(PeerId(row)) = source {
-            let this = &mut self.rows[row];
-            this.directed_count += 1;
-            let at = now + self.settings.gone_after_ns / 4;
-            if at < this.timer_at {
-                self.arm(at, row);
-            }
+            self.rows[row].directed_count += 1;
+            self.look_after(now, row);
         }
         if !self.refused.is_empty() {
             self.kick_queries(now);

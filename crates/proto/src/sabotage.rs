@@ -35,6 +35,12 @@ pub enum Sabotage {
     RequestCarriedOutAgain,
     /// Does not ask who may do what with a region.
     PermissionNotAsked,
+    /// Holds bytes of a stream that its reader took from the frame.
+    LentBytesHeldToo,
+    /// The stream that was begun last shows itself first.
+    StreamsOutOfOrder,
+    /// Never tells a sender of streams that it may go on.
+    StreamCreditNeverGiven,
 }
 
 impl Sabotage {
@@ -54,6 +60,9 @@ impl Sabotage {
         Self::DoneTooEarly,
         Self::RequestCarriedOutAgain,
         Self::PermissionNotAsked,
+        Self::LentBytesHeldToo,
+        Self::StreamsOutOfOrder,
+        Self::StreamCreditNeverGiven,
     ];
 }
 

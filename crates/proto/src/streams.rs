@@ -20,8 +20,9 @@ use crate::api::GoneReason;
 use crate::arrival::{Stage, Verdict, held_len};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
-use crate::peer::Seeded;
+use crate::peer::{Phase, Row, Seeded};
 use crate::ring::Ring;
+use crate::sabotage::Sabotage;
 use crate::slab::{NONE, Slab};
 use crate::streams_out::Outbound;
 use crate::types::{Instant, Lending, Memory, PeerId, StreamId, Tag};
@@ -163,6 +164,8 @@ pub(crate) struct PeerStreams {
     told_limit: u64,
     /// A StreamCredit waits to be written.
     is_telling: bool,
+    /// Inbound streams whose end did not come yet: something is owed to us (PROTOCOL §4.2).
+    open_count: u32,
     pub(crate) next_number: u32,
     /// Outbound streams that have not shown themselves, in the order they were begun.
     pub(crate) unbegun: VecDeque<u32>,
@@ -178,6 +181,7 @@ impl PeerStreams {
             consumed_cost: 0,
             told_limit: CREDIT_AT_FIRST,
             is_telling: false,
+            open_count: 0,
             next_number: 0,
             unbegun: VecDeque::new(),
             waiting: Ring::new(),
@@ -222,12 +226,17 @@ impl Streams {
         &mut self.peers[index]
     }
 
+    /// Whether a stream of this peer was begun and not ended.
+    pub(crate) fn is_expecting(&self, row: u32) -> bool {
+        self.peers.get(row as usize).is_some_and(|peer| peer.open_count > 0)
+    }
+
     fn find(&self, row: u32, number: u32) -> Option<u32> {
         self.by_number.get(&stream_key(row, number)).copied()
     }
 
     fn begin(&mut self, row: u32, association: u64, tag: ChunkTag, is_over: bool) -> u32 {
-        self.peer(row); // so that its end is looked after
+        self.peer(row).open_count += u32::from(!is_over);
         let slot = self.inbound.insert(Inbound {
             row,
             association,
@@ -251,6 +260,7 @@ impl Streams {
         let this = &mut self.inbound[slot];
         if core::mem::replace(&mut this.is_mapped, false) {
             self.by_number.remove(&stream_key(this.row, this.number));
+            self.peers[this.row as usize].open_count -= 1;
         }
     }
 
@@ -322,7 +332,7 @@ impl Endpoint {
                 return Verdict::Refused;
             }
             let is_over = head.class == Class::Eager && finish_of(tag).is_some();
-            let slot = self.streams.begin(row, self.rows[row].local_id, tag, is_over);
+            let slot = self.begin_inbound(now, row, tag, is_over);
             self.hold_chunk(now, slot, tag, head, body, 0);
             self.streams.make_ready(slot);
         } else {
@@ -334,6 +344,13 @@ impl Endpoint {
             self.follow_turn(now, row, memory);
         }
         Verdict::Accepted
+    }
+
+    fn begin_inbound(&mut self, now: Instant, row: u32, tag: ChunkTag, is_over: bool) -> u32 {
+        if !is_over {
+            self.look_after(now, row); // whoever reads it must hear of its sender's death
+        }
+        self.streams.begin(row, self.rows[row].local_id, tag, is_over)
     }
 
     /// A further chunk of a stream: lent, held or dropped. False: there is no room.
@@ -367,6 +384,9 @@ impl Endpoint {
             taken_len = lending.taken_len.min(body.len());
             self.streams.inbound[slot].is_waiting = lending.is_waiting;
             self.counters.stream_bytes_lent += taken_len as u64;
+        }
+        if self.saboteur.makes(Sabotage::LentBytesHeldToo) {
+            taken_len = 0;
         }
         self.hold_chunk(now, slot, tag, head, body, taken_len);
         true
@@ -416,7 +436,7 @@ impl Endpoint {
         let known = self.streams.find(row, tag.number);
         let slot = match known {
             Some(slot) if !tag.is_begin && !self.streams.inbound[slot].is_closed => slot,
-            None if tag.is_begin => self.streams.begin(row, self.rows[row].local_id, tag, false),
+            None if tag.is_begin => self.begin_inbound(now, row, tag, false),
             _ => {
                 self.end_arrival(now, arrival);
                 self.give_credit(row, cost);
@@ -457,6 +477,13 @@ impl Endpoint {
             && crate::pool::BytePool::cost_of(len).is_some_and(|cost| cost <= self.held.free_len())
     }
 
+    /// Whether a chunk ahead of its turn may be held: half of all room is for those that have it, or none ever might.
+    pub(crate) fn has_room_ahead(&self, len: usize) -> bool {
+        let cost = crate::pool::BytePool::cost_of(len).unwrap_or(u64::MAX);
+        self.envelope_count < self.limits.envelope_count_max / 2
+            && self.held.free_len().saturating_sub(cost) >= self.held.len_max() / 2
+    }
+
     fn charge_chunk(&mut self) {
         self.envelope_count += 1;
         self.counters.envelope_count_peak =
@@ -466,6 +493,9 @@ impl Endpoint {
 
     /// So much of a sender's credit is free again. It is told when a quarter is.
     fn give_credit(&mut self, row: u32, cost: u64) {
+        if self.saboteur.makes(Sabotage::StreamCreditNeverGiven) {
+            return;
+        }
         let window = self.limits.stream_len_max;
         let peer = self.streams.peer(row);
         peer.consumed_cost += cost;
@@ -516,9 +546,7 @@ impl Endpoint {
     /// What is next in a stream.
     pub fn stream_front(&mut self, now: Instant, id: StreamId) -> StreamFront<'_> {
         let Some(slot) = self.streams.inbound.lookup(id.0) else { return StreamFront::Void };
-        if self.streams.inbound[slot].first != NONE {
-            self.adopt_front(now, slot);
-        }
+        self.adopt_front(now, slot);
         let this = &self.streams.inbound[slot];
         if let Some(chunk) = self.streams.chunks.get(this.first) {
             if chunk.arrival != NONE {
@@ -534,33 +562,42 @@ impl Endpoint {
         }
     }
 
-    /// The first chunk, if it came in fragments and is whole now, becomes an ordinary one.
+    /// The first chunk, if it was an arrival and is whole now, becomes an ordinary one; empty ones are passed over.
     fn adopt_front(&mut self, now: Instant, slot: u32) {
+        while let Some(chunk) = self.streams.chunks.get(self.streams.inbound[slot].first) {
+            let (arrival, serial) = (chunk.arrival, chunk.arrival_serial);
+            if arrival == NONE {
+                return;
+            }
+            if !self.arrivals.holds(arrival, serial) {
+                // It vanished with its association, and what came behind it has no place.
+                self.drop_chunks(now, slot);
+                let this = &mut self.streams.inbound[slot];
+                if !matches!(this.finish, Finish::Broken(_)) {
+                    this.finish = Finish::Broken(StreamBreak::Gone(None));
+                }
+                return;
+            }
+            if self.arrivals[arrival].progress != NONE || !self.adopt(now, slot, arrival) {
+                return;
+            }
+        }
+    }
+
+    /// The first chunk takes the bytes of its arrival. True: there were none, it is gone.
+    fn adopt(&mut self, now: Instant, slot: u32, arrival: u32) -> bool {
+        let hold = core::mem::replace(&mut self.arrivals[arrival].hold, NONE);
+        self.remove_arrival(arrival);
+        self.charge_chunk();
         let index = self.streams.inbound[slot].first;
-        let chunk = &self.streams.chunks[index];
-        let (arrival, serial) = (chunk.arrival, chunk.arrival_serial);
-        if arrival == NONE {
-            return;
+        let chunk = &mut self.streams.chunks[index];
+        (chunk.hold, chunk.arrival) = (hold, NONE);
+        let len = if hold == NONE { 0 } else { self.held.bytes(hold).len() };
+        self.counters.stream_bytes_held += len as u64;
+        if len == 0 {
+            self.drop_front(now, slot);
         }
-        if !self.arrivals.holds(arrival, serial) {
-            // It vanished with its association, and what came behind it has no place.
-            self.drop_chunks(now, slot);
-            let gone = Finish::Broken(StreamBreak::Gone(None));
-            if !matches!(self.streams.inbound[slot].finish, Finish::Broken(_)) {
-                self.streams.inbound[slot].finish = gone;
-            }
-        } else if self.arrivals[arrival].progress == NONE {
-            let hold = core::mem::replace(&mut self.arrivals[arrival].hold, NONE);
-            self.remove_arrival(arrival);
-            self.charge_chunk();
-            let chunk = &mut self.streams.chunks[index];
-            (chunk.hold, chunk.arrival) = (hold, NONE);
-            let len = if hold == NONE { 0 } else { self.held.bytes(hold).len() };
-            self.counters.stream_bytes_held += len as u64;
-            if len == 0 {
-                self.consume_stream(now, StreamId(self.streams.inbound.key(slot)), 0);
-            }
-        }
+        len == 0
     }
 
     /// So many of the bytes `stream_front` showed were read.
@@ -593,7 +630,9 @@ impl Endpoint {
         } else if self.arrivals.holds(chunk.arrival, chunk.arrival_serial) {
             self.end_arrival(now, chunk.arrival);
         }
-        if self.rows[row].local_id == association {
+        // Not for what is left of an association that is over: the next one counts anew.
+        let is_same = |row: &Row| row.local_id == association && row.phase != Phase::Idle;
+        if self.rows.get(row).is_some_and(is_same) {
             self.give_credit(row, u64::from(chunk.cost));
         }
         self.recall_rows(now);

@@ -10,6 +10,7 @@ use crate::api::{Payload, SendSpec};
 use crate::endpoint::Endpoint;
 use crate::limits::FRAME_LEN_FLOOR;
 use crate::peer::Phase;
+use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::streams::{ChunkTag, chunk_cost};
 use crate::types::{Instant, OutStreamId, PeerId, Space};
@@ -81,7 +82,11 @@ impl Endpoint {
             filled_len: 0,
             room_len: 0,
         });
-        self.streams.peer(row).unbegun.push_back(slot);
+        let unbegun = &mut self.streams.peer(row).unbegun;
+        match self.saboteur.makes(Sabotage::StreamsOutOfOrder) {
+            true => unbegun.push_front(slot),
+            false => unbegun.push_back(slot),
+        }
         Ok(OutStreamId(key))
     }
 

@@ -22,6 +22,7 @@ pub mod scenario;
 pub mod shrink;
 pub mod stats;
 pub mod story;
+pub mod streams;
 pub mod trace;
 mod traffic;
 pub mod world;

@@ -164,7 +164,6 @@ impl<'a> Player<'a> {
     }
 
     /// To tell endpoints to make mistakes.
-    #[cfg(feature = "sabotage")]
     pub(super) fn world_mut(&mut self) -> &mut World {
         &mut self.world
     }

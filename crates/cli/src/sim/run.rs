@@ -17,7 +17,15 @@ use super::draw::draw;
 use super::player::{Outcome, Player};
 use super::scenario::Scenario;
 use super::stats::{Stats, Totals};
+use super::streams;
 use super::trace::Tracer;
+use super::world::World;
+
+/// Streams are played for seeds that are multiples of this.
+const STREAMS_EVERY: u64 = 4;
+
+/// What violations of streams begin with.
+const OF_STREAMS: &str = "streams: ";
 
 /// How runs are made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,16 +35,22 @@ pub struct Conduct {
     pub sabotage: Option<Sabotage>,
 }
 
+impl Conduct {
+    /// Every endpoint of a world behaves like this.
+    pub(super) fn impose(self, world: &mut World) {
+        #[cfg(feature = "sabotage")]
+        if let Some(fault) = self.sabotage {
+            world.sabotage(fault);
+        }
+        let _ = world;
+    }
+}
+
 /// Plays a scenario; a panic is a violation like others.
 pub fn play(scenario: &Scenario, conduct: Conduct, tracer: Option<Rc<RefCell<Tracer>>>) -> Outcome {
     let run = panic::catch_unwind(AssertUnwindSafe(|| {
-        #[cfg_attr(not(feature = "sabotage"), allow(unused_mut))]
         let mut player = Player::new(scenario, tracer);
-        #[cfg(feature = "sabotage")]
-        if let Some(fault) = conduct.sabotage {
-            player.world_mut().sabotage(fault);
-        }
-        let _ = conduct;
+        conduct.impose(player.world_mut());
         player.play()
     }));
     run.unwrap_or_else(|cause| Outcome {
@@ -64,9 +78,20 @@ pub fn play_over(
     }))
 }
 
-/// Plays the scenario of a seed.
+/// Plays the scenario of a seed; of every fourth seed, its streams too.
 pub fn run_seed(seed: u64, conduct: Conduct) -> Outcome {
-    play(&draw(seed), conduct, None)
+    let mut outcome = play(&draw(seed), conduct, None);
+    if seed.is_multiple_of(STREAMS_EVERY) {
+        outcome.violations.extend(play_streams(seed, conduct));
+    }
+    outcome
+}
+
+/// Plays the streams of a seed: what went wrong.
+pub fn play_streams(seed: u64, conduct: Conduct) -> Vec<String> {
+    let run = panic::catch_unwind(|| streams::play(seed, conduct));
+    let violations = run.unwrap_or_else(|cause| vec![format!("panic: {}", panic_text(&*cause))]);
+    violations.into_iter().map(|violation| format!("{OF_STREAMS}{violation}")).collect()
 }
 
 fn panic_text(cause: &(dyn Any + Send)) -> String {
@@ -99,6 +124,13 @@ pub struct Failed {
     pub seed: u64,
     /// What was wrong.
     pub violations: Vec<String>,
+}
+
+impl Failed {
+    /// Whether its scenario failed, which can be made smaller, and not only its streams, which cannot.
+    pub fn is_of_scenario(&self) -> bool {
+        self.violations.iter().any(|violation| !violation.starts_with(OF_STREAMS))
+    }
 }
 
 /// What came of many runs.

@@ -22,7 +22,7 @@
 
 use std::collections::VecDeque;
 
-use packhorse_engine::Core;
+use packhorse_engine::{Core, Lender};
 use packhorse_link::Link;
 use packhorse_link::sim::{Death, Delivery, NodeId, Rng, SimNet, SimPort};
 use packhorse_proto::{
@@ -290,6 +290,11 @@ impl World {
     /// An endpoint, to call; it is asked for frames and events before time moves on.
     pub fn endpoint_mut(&mut self, node: NodeId) -> &mut Endpoint {
         self.touch(node).1.core.endpoint()
+    }
+
+    /// Bytes of streams that readers of a node wait for are lent to this one, straight from frames.
+    pub fn set_lender(&mut self, node: NodeId, lender: Box<dyn Lender>) {
+        self.nodes[node.0 as usize].core.set_lender(lender, u64::MAX);
     }
 
     /// An application's memory.

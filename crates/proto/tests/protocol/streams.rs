@@ -332,6 +332,74 @@ fn sender_that_is_gone_breaks_its_streams_and_a_new_life_begins_anew() {
 }
 
 #[test]
+fn what_is_left_of_a_former_life_gives_the_next_one_no_credit() {
+    let mut net = Net::pair(|_, limits| limits.stream_len_max = 4000);
+    net.join(A, B);
+    send(&mut net, A, B, 1, &[&pattern(1, 60_000)]);
+    net.run_for(10 * MS);
+    let (old, _) = ready(&mut net, B)[0];
+    net.restart(A);
+    let (b_of_a, now) = (net.peer(B, A), net.now);
+    net.ep(B).on_peer_died(now, b_of_a);
+    assert!(!read(&mut net, B, old, usize::MAX).is_empty(), "what is whole stays readable");
+    // More than is allowed at first: it goes on only if B tells A how far.
+    let (peer, now) = (net.peer(A, B), net.now);
+    let id = net.ep(A).begin_stream(peer, 2).unwrap();
+    let bytes = pattern(2, 200_000);
+    let mut sent_len = net.ep(A).write_stream(now, id, &bytes).unwrap();
+    let mut got_len = 0;
+    for _ in 0..1000 {
+        net.run_for(MS);
+        for (stream, _) in ready(&mut net, B) {
+            got_len += read(&mut net, B, stream, usize::MAX).len();
+        }
+        let now = net.now;
+        sent_len += net.ep(A).write_stream(now, id, &bytes[sent_len..]).unwrap();
+    }
+    assert_eq!(sent_len, bytes.len());
+    assert!(got_len > 190_000, "{got_len}");
+}
+
+#[test]
+fn chunk_behind_an_empty_one_ahead_of_its_turn_is_shown() {
+    let mut net = Net::joined();
+    let peer = net.peer(A, B);
+    let now = net.now;
+    net.drop_next(A, Kind::Eager);
+    send(&mut net, A, B, 1, &[&pattern(1, 10)]);
+    net.pump();
+    // Begun, empty, while the first is missing; then all of it.
+    let id = net.ep(A).begin_stream(peer, 2).unwrap();
+    net.ep(A).flush_stream(now, id).unwrap();
+    net.ep(A).write_stream(now, id, &pattern(2, 100)).unwrap();
+    net.ep(A).end_stream(now, id).unwrap();
+    net.settle();
+    let news = ready(&mut net, B);
+    assert_eq!(read(&mut net, B, news[0].0, usize::MAX), pattern(1, 10));
+    assert_eq!(read(&mut net, B, news[1].0, usize::MAX), pattern(2, 100));
+    assert_eq!(front(&mut net, B, news[1].0), StreamFront::End);
+}
+
+#[test]
+fn sender_that_dies_without_a_word_breaks_its_open_streams() {
+    let mut net = Net::pair(|settings, _| {
+        (settings.gone_after_ns, settings.gone_after_inline_ns) = (5 * SECOND, 10 * SECOND);
+    });
+    net.join(A, B);
+    let peer = net.peer(A, B);
+    let now = net.now;
+    let id = net.ep(A).begin_stream(peer, 1).unwrap();
+    net.ep(A).write_stream(now, id, &pattern(1, 2000)).unwrap();
+    net.run_for(10 * MS);
+    let (stream, _) = ready(&mut net, B)[0];
+    net.kill(A);
+    net.run_for(60 * SECOND);
+    assert_eq!(read(&mut net, B, stream, usize::MAX), pattern(1, 2000)[..1424]);
+    let gone = StreamBreak::Gone(Some(GoneReason::Silent));
+    assert_eq!(front(&mut net, B, stream), StreamFront::Broken(gone));
+}
+
+#[test]
 fn receiver_that_is_gone_ends_what_was_begun_for_it() {
     let mut net = Net::joined();
     let peer = net.peer(A, B);
