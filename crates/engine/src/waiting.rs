@@ -65,7 +65,7 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// There was an answer.
+    /// Something happened.
     pub(crate) fn end(&mut self) {
         self.quiet_since = None;
     }
@@ -133,15 +133,16 @@ impl Engine {
         work
     }
 
-    /// One turn, unless somebody else is making one.
-    pub(crate) fn turn_if_free(&self) {
+    /// One turn, unless somebody else is making one. Returns how much was done.
+    pub(crate) fn turn_if_free(&self) -> usize {
         let now = self.now();
-        if !self.is_in_good_hands(now)
-            && let Ok(mut inner) = self.inner.try_lock()
-        {
-            inner.turn(now);
-            self.leave(inner, now);
+        if self.is_in_good_hands(now) {
+            return 0;
         }
+        let Ok(mut inner) = self.inner.try_lock() else { return 0 };
+        let work = inner.turn(now);
+        self.leave(inner, now);
+        work
     }
 
     pub(crate) fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
