@@ -1,5 +1,6 @@
 /* What `packhorse compare --mpi` measures, the same program over every transport.
- * Usage: measure SECONDS pinned|free PATTERN:BYTES... Rank 0 prints a line "row PATTERN BYTES VALUE" for each.
+ * Usage: measure SECONDS pin|free PATTERN:BYTES... With `pin` each rank's thread keeps to a core of its own, as far as there
+ * are so many. Rank 0 prints a line "row PATTERN BYTES VALUE" for each.
  *   pingpong   half a round trip in ns, median; between rank 0 and the first rank of the second half
  *   rate       messages a second, one way, 64 on their way, an answer to each 64
  *   stream     bytes a second, likewise, as many on their way as make 4 MB
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { DATA = 1, ANSWER = 2, WINDOW = 64, IN_FLIGHT_LEN = 4 << 20, SAMPLE_COUNT_MAX = 100000, TRIAL_COUNT = 5 };
 
@@ -210,14 +210,19 @@ static double measure(const char *name, long bytes, double seconds)
 	return slowest * 1e9;
 }
 
-/* The calling thread keeps to one core: the ranks in order, so that the two that talk have different ones. */
-static void pin(void)
+/* Only the calling thread: others of its process go where there is room. */
+static void keep_to_a_core(void)
 {
-	cpu_set_t set;
-	CPU_ZERO(&set);
-	CPU_SET((int)(rank * sysconf(_SC_NPROCESSORS_ONLN) / size), &set);
-	if (sched_setaffinity(0, sizeof set, &set))
-		perror("not pinned");
+	cpu_set_t all, one;
+	CPU_ZERO(&one);
+	if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) == 0)
+		MPI_Abort(MPI_COMM_WORLD, 3);
+	int left = rank * CPU_COUNT(&all) / size, core = 0; /* those that talk have different ones */
+	while (!CPU_ISSET(core, &all) || left-- > 0)
+		core++;
+	CPU_SET(core, &one);
+	if (sched_setaffinity(0, sizeof one, &one) != 0)
+		MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
 int main(int argc, char **argv)
@@ -228,8 +233,8 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (argc < 4 || size < 2)
 		MPI_Abort(MPI_COMM_WORLD, 2);
-	if (!strcmp(argv[2], "pinned"))
-		pin();
+	if (strcmp(argv[2], "pin") == 0)
+		keep_to_a_core();
 	for (int i = 3; i < argc; i++) {
 		char *colon = strchr(argv[i], ':');
 		if (colon && atol(colon + 1) > bytes_max)

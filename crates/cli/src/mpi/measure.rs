@@ -154,10 +154,10 @@ struct Entry {
 
 struct Bench {
     entries: Vec<Entry>,
-    /// Each rank keeps to one core, those that talk to different ones.
-    is_pinned: bool,
     provider: Option<PathBuf>,
     two_hosts: Option<TwoHosts>,
+    /// Each rank keeps to one core, those that talk to different ones.
+    is_pinned: bool,
     folder: Folder,
 }
 
@@ -184,13 +184,8 @@ impl Bench {
         }
         let mtu = setup.mtu.map_or(MTU, usize::from);
         let two_hosts = setup.two_hosts.then(|| TwoHosts::new(folder.path(), mtu)).transpose()?;
-        Ok(Self {
-            entries,
-            is_pinned: setup.pin,
-            provider: args.provider.clone(),
-            two_hosts,
-            folder,
-        })
+        let (provider, is_pinned) = (args.provider.clone(), setup.pin);
+        Ok(Self { entries, provider, two_hosts, is_pinned, folder })
     }
 
     /// One start of one contender, with a word before and after it.
@@ -225,7 +220,7 @@ impl Bench {
         left_in(self.folder.path())?; // of a run before
         let mut command = self.command(entry, part, seconds)?;
         command.arg(&entry.program).arg(seconds.to_string());
-        command.arg(if self.is_pinned { "pinned" } else { "free" }).args(&part.cases);
+        command.arg(if self.is_pinned { "pin" } else { "free" }).args(&part.cases);
         command.env("PACKHORSE_COUNTERS", &counters).stdin(Stdio::null());
         let output = command.output().context("cannot start it")?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -285,7 +280,7 @@ fn place_open_mpi(
         Some(agent) => {
             // One name for its own runtime before version 5, another since.
             command.env("OMPI_MCA_plm_rsh_agent", agent).env("PRTE_MCA_plm_ssh_agent", agent);
-            // It takes them for two machines, and would bind ranks of both to the same first core.
+            // It would bind the first rank of each host to the first core: here that is the same one.
             command.args(["--bind-to", "none"]);
             let (half, rest) = (rank_count.div_ceil(2), rank_count / 2);
             format!("{near}:{half},{far}:{rest}")
