@@ -23,7 +23,7 @@ use crate::tools::{PYTHON_MPI, require};
 const RESULTS: &str = "faces/ofi/tests/mpi/results.txt";
 const HEAD: &str = "\
 # Unmodified MPIs over Packhorse, by `cargo xtask conformance`: mpi4py's whole test suite, and our own program (smoke.c), which verifies every byte.
-# What is left out of the suite: exclusions.txt. Of what fails, the last line, and how the same went over libfabric's own TCP.
+# What is left out of the suite: exclusions.txt. Of what fails, which tests, and how the same went over libfabric's own TCP.
 ";
 
 /// What is tried.
