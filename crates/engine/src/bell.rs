@@ -97,9 +97,8 @@ impl Engine {
         };
         inner.is_bell_armed = is_armed && is_nothing_there(&mut inner);
         let is_armed = inner.is_bell_armed;
-        let errand = self.hand_over(&mut inner, true);
         self.release(inner);
-        self.run_errand(errand);
+        self.run_errand(self.helper.baton.on_pending(true));
         is_armed
     }
 

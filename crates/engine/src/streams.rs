@@ -221,7 +221,9 @@ impl Engine {
         let work = inner.turn(now);
         let Loans { lender, budget } = inner.core.loans.take().expect("put there above");
         inner.streams.budget = budget;
-        self.leave(inner, now);
+        let is_pending = inner.is_expecting();
+        self.release(inner);
+        self.run_errand(self.helper.baton.on_turn(now, is_pending));
         (lender, work)
     }
 
@@ -309,9 +311,8 @@ impl Engine {
         if !is_ready {
             inner.streams.extractors.push(context.waker().clone());
         }
-        let errand = self.hand_over(&mut inner, true);
         self.release(inner);
-        self.run_errand(errand);
+        self.run_errand(self.helper.baton.on_pending(true));
         if is_ready { Poll::Ready(()) } else { Poll::Pending }
     }
 
