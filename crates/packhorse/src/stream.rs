@@ -244,13 +244,9 @@ impl Streams {
         Message::begin(&self.common.engine, peer, handler)
     }
 
-    /// Sends a whole message: begins it, sends these pieces, ends it.
+    /// Sends a whole message: begins it, sends these pieces, ends it. Cheaper than one call for each.
     pub fn send(&self, peer: Peer, handler: u16, pieces: &[&[u8]]) -> Result<(), Error> {
-        let mut message = self.begin(peer, handler)?;
-        for piece in pieces {
-            message.send(piece)?;
-        }
-        message.end()
+        message::send_whole(&self.common.engine, peer, handler, pieces)
     }
 
     /// Runs handlers with what is here, and makes one turn for what arrives. Handles at most `bytes_max` bytes, rounded up to
