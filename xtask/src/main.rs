@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! check     formatting, lints, docs, and that `proto` is pure     check.rs, purity.rs
-//! test      all of it, one step after the other                   test.rs, sanitize.rs, mpi.rs
-//! conformance  every MPI there is, over Packhorse                 conformance.rs, mpi.rs, mpi4py.rs
+//! test      all of it, one step after the other                   test.rs, sanitize.rs, mpi/
+//! conformance  every MPI there is, over Packhorse                 mpi/conformance.rs
 //! fuzz      hostile bytes, on nightly                             fuzz.rs
 //! coverage  which lines of `proto` the tests reach                coverage.rs
 //! mutants   which changes to `proto` the tests notice             mutants.rs
@@ -17,15 +17,11 @@
 #![forbid(unsafe_code)]
 
 mod check;
-mod conformance;
 mod coverage;
 mod figures;
 mod fuzz;
 mod install;
 mod mpi;
-mod mpi4py;
-mod mpi_life;
-mod mpi_wheels;
 mod mutants;
 mod purity;
 mod sanitize;
@@ -51,8 +47,8 @@ enum Task {
     Check,
     /// Run what can run here, and list what was left out and why
     Test(test::Args),
-    /// Run mpi4py's test suite on every MPI over Packhorse, and write the result file
-    Conformance(conformance::Args),
+    /// Run mpi4py's test suite and a program of ours on every MPI over Packhorse, and write the result file
+    Conformance(mpi::conformance::Args),
     /// Feed hostile bytes to the parser and to whole endpoints (needs nightly and cargo-fuzz)
     Fuzz(fuzz::Args),
     /// Line coverage of the protocol crate (needs cargo-tarpaulin)
@@ -69,7 +65,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().task {
         Task::Check => check::run(),
         Task::Test(args) => test::run(&args),
-        Task::Conformance(args) => conformance::run(&args),
+        Task::Conformance(args) => mpi::conformance::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Coverage(args) => coverage::run(&args),
         Task::Mutants(args) => mutants::run(&args),

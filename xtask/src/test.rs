@@ -9,7 +9,7 @@ use crate::steps::{Steps, build_quickly, cargo, command, root, run as run_comman
 use crate::tools::{
     NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, TWO_HOSTS_MPI, Tool, VALGRIND, install_packages,
 };
-use crate::{check, install, mpi, mpi_life, mpi_wheels, sanitize};
+use crate::{check, install, mpi, sanitize};
 
 /// How thorough.
 #[derive(clap::Args)]
@@ -101,9 +101,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Ok(())
     });
     steps.take("installed under a prefix, and removed", install::try_out);
-    take_if_here(&mut steps, args, "Open MPI, unmodified, over Packhorse", &OPEN_MPI, mpi::smoke);
+    take_if_here(
+        &mut steps,
+        args,
+        "Open MPI, unmodified, over Packhorse",
+        &OPEN_MPI,
+        mpi::one_host,
+    );
     take_if_here(&mut steps, args, "Open MPI on two hosts", &TWO_HOSTS_MPI, mpi::two_hosts);
-    take_if_here(&mut steps, args, "MPI programs in everyday life", &OPEN_MPI, mpi_life::run_all);
+    take_if_here(&mut steps, args, "MPI programs in everyday life", &OPEN_MPI, mpi::life::run_all);
     take_wheels(&mut steps, args);
     take_if_here(&mut steps, args, "Open MPI in the patterns of offload", &OPEN_MPI, || {
         run_command(cargo("test --quiet --package packhorse-cli --test offload -- --ignored"))
@@ -118,18 +124,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(steps.end())
 }
 
-/// The MPIs of PyPI, which `--complete` installs below the target folder.
+/// What `--complete` installs from PyPI below the target folder: MPIs, and mpi4py with its tests.
 fn take_wheels(steps: &mut Steps, args: &Args) {
-    const NAME: &str = "MPIs of PyPI, unmodified, over Packhorse";
-    if args.complete && !mpi_wheels::are_here() {
-        steps.take("install MPIs from PyPI", mpi_wheels::install);
+    const WHEELS: &str = "MPIs of PyPI, unmodified, over Packhorse";
+    const SUITE: &str = "mpi4py's tests on one host and two";
+    if args.complete && !mpi::library::are_here() {
+        steps.take("install MPIs from PyPI", mpi::library::install);
     }
-    if mpi_wheels::are_here() {
-        steps.take(NAME, mpi_wheels::smoke);
-    } else if args.is_strict() {
-        steps.take(NAME, || anyhow::bail!("{}", mpi_wheels::ABSENCE));
-    } else {
-        steps.leave_out(NAME, mpi_wheels::ABSENCE);
+    if mpi::library::are_here() {
+        steps.take(WHEELS, mpi::wheels);
+        return take_if_here(steps, args, SUITE, &TWO_HOSTS_MPI, mpi::suite::on_the_system);
+    }
+    for name in [WHEELS, SUITE] {
+        if args.is_strict() {
+            steps.take(name, || anyhow::bail!("{}", mpi::library::ABSENCE));
+        } else {
+            steps.leave_out(name, mpi::library::ABSENCE);
+        }
     }
 }
 

@@ -365,8 +365,9 @@ impl Completions {
     /// The same for who asks in a loop of its own, as MPI libraries do: when nothing came for as long as a wait would spin, each
     /// call sleeps on the links for a moment ([`DOZE`](crate::DOZE) at most); at once where others want the core.
     pub fn poll_or_doze(&mut self) -> Option<Entry> {
-        let entry = self.poll_and_drive();
-        if entry.is_some() {
+        let work = if self.is_empty() { self.engine.turn_if_free() } else { 0 };
+        let entry = self.poll();
+        if entry.is_some() || work > 0 {
             self.asking.end();
             return entry;
         }
@@ -376,7 +377,11 @@ impl Completions {
         let ring = &self.ring;
         self.engine.doze_until(|_| (!ring.is_empty()).then_some(()));
         self.engine.asked_again(&mut self.asking);
-        self.poll()
+        let entry = self.poll();
+        if entry.is_some() {
+            self.asking.end(); // the next wait is another, and may spin
+        }
+        entry
     }
 
     /// Waits until there is something to read, driving the engine meanwhile: spins, then sleeps. False: the time is over.

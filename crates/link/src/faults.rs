@@ -10,6 +10,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::str::FromStr;
 
 use crate::mem::UserMemory;
 use crate::sim::rng::Rng;
@@ -17,6 +18,8 @@ use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
 
 /// Bits flipped in one frame at most.
 const FLIP_COUNT_MAX: u64 = 8;
+
+const MILLION: u32 = 1_000_000;
 
 /// What goes wrong how often, in parts per million of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,33 @@ impl Default for Faults {
             reorder_count_max: 8,
             corrupt_ppm: 0,
         }
+    }
+}
+
+/// `loss=10000,reorder=20000`: what goes wrong, and for how many frames of a million.
+impl FromStr for Faults {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const MUST: &str = "loss, duplicate, reorder, corrupt (of a million frames) or seed, each with = and a number, with commas between";
+        let mut faults = Self::default();
+        for part in text.split(',') {
+            let wrong = || format!("{part}: must be {MUST}");
+            let (name, value) = part.trim().split_once('=').ok_or_else(wrong)?;
+            if name == "seed" {
+                faults.seed = value.parse().map_err(|_| wrong())?;
+                continue;
+            }
+            let ppm = value.parse().ok().filter(|&ppm| ppm <= MILLION).ok_or_else(wrong)?;
+            match name {
+                "loss" => faults.loss_ppm = ppm,
+                "duplicate" => faults.duplicate_ppm = ppm,
+                "reorder" => faults.reorder_ppm = ppm,
+                "corrupt" => faults.corrupt_ppm = ppm,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(faults)
     }
 }
 
@@ -324,6 +354,16 @@ mod tests {
 
     fn number(frame: &[u8]) -> u32 {
         u32::from_le_bytes(frame[..4].try_into().unwrap())
+    }
+
+    #[test]
+    fn faults_are_read_from_a_text() {
+        let faults: Faults = "loss=10000, reorder=20000,seed=9".parse().unwrap();
+        assert_eq!((faults.loss_ppm, faults.reorder_ppm, faults.seed), (10_000, 20_000, 9));
+        for wrong in ["", "loss", "loss=2000000", "luck=1", "loss=1,,"] {
+            let complaint = wrong.parse::<Faults>().unwrap_err();
+            assert!(complaint.contains("loss, duplicate, reorder, corrupt"), "{complaint}");
+        }
     }
 
     #[test]

@@ -199,6 +199,16 @@ impl Memory {
         }
     }
 
+    /// A copy of its bytes.
+    pub fn copied(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len() as usize);
+        self.for_each(0, self.len(), |part| {
+            // SAFETY: `part` is inside this memory, which is readable for as long as it lives; `bytes` is our own.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(part.ptr(), part.len()) });
+        });
+        bytes
+    }
+
     /// The `Vec` it was made from; empty if it was made from something else.
     #[inline]
     pub fn into_vec(mut self) -> Vec<u8> {

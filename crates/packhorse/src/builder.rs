@@ -96,6 +96,10 @@ impl Builder {
         ("PACKHORSE_CONTACT_S", "seconds after which a peer that never answered is not there"),
         ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
         (
+            "PACKHORSE_FAULTS",
+            "for tests: loss=10000,reorder=20000,duplicate=…,corrupt=…,seed=… frames of a million go wrong on their way out",
+        ),
+        (
             "PACKHORSE_COUNTERS",
             "counters are written there as JSON when an endpoint ends, the sums over those of the process; the process id is appended",
         ),
@@ -195,6 +199,9 @@ impl Builder {
                 settings.contact_after_ns = u64::from(seconds) * 1_000_000_000;
             }
             "PACKHORSE_CAPTURE" => self.capture = Some(value.into()),
+            "PACKHORSE_FAULTS" => {
+                self.faults = Some(value.parse().map_err(|e| format!("{name}: {e}"))?);
+            }
             "PACKHORSE_COUNTERS" => self.counters = Some(value.into()),
             "PACKHORSE_LOG" => self.log = parse_switch(value).ok_or_else(|| wrong("on or off"))?,
             _ => return Err(unknown(name)),
@@ -471,6 +478,8 @@ mod tests {
         builder.apply("PACKHORSE_HELPER_CPUS", "0-2,7").unwrap();
         assert_eq!(builder.config.helper_cpus, HelperCpus::Only(vec![0, 1, 2, 7]));
         assert!(builder.apply("PACKHORSE_HELPER_CPUS", "3-1").is_err());
+        builder.apply("PACKHORSE_FAULTS", "loss=10000,seed=7").unwrap();
+        assert_eq!(builder.faults, Some(Faults { seed: 7, loss_ppm: 10_000, ..Faults::default() }));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -143,6 +144,8 @@ pub(crate) struct Port {
     pub(crate) rx_flags: u64,
     pub(crate) bindings: Bindings,
     peers: RwLock<Peers>,
+    /// The endpoint's own number among its peers.
+    own_number: AtomicU64,
     ops: Mutex<Ops>,
     /// Messages set aside, by the context that asked for them.
     claims: Mutex<HashMap<usize, Claim>>,
@@ -179,6 +182,7 @@ impl Port {
             rx_flags,
             bindings,
             peers: RwLock::default(),
+            own_number: AtomicU64::new(ADDR_UNSPEC),
             ops: Mutex::default(),
             claims: Mutex::default(),
             regions: Mutex::default(),
@@ -218,6 +222,9 @@ impl Port {
         if peers.ids.len() <= index {
             peers.ids.resize(index + 1, None);
         }
+        if *address == self.address() {
+            self.own_number.store(number, Ordering::Relaxed);
+        }
         peers.ids[index] = Some(id);
         peers.numbers.insert(id, number);
         Ok(())
@@ -228,6 +235,9 @@ impl Port {
         let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(id) = peers.ids.get_mut(number as usize).and_then(Option::take) {
             peers.numbers.remove(&id);
+        }
+        if self.own_number.load(Ordering::Relaxed) == number {
+            self.own_number.store(ADDR_UNSPEC, Ordering::Relaxed);
         }
     }
 
@@ -294,11 +304,26 @@ impl Port {
     ) -> isize {
         let wants_entry = Self::wants_entry(self.bindings.tx.as_ref(), flags);
         let op = Op { context, buf: 0, flags: letter.family.flag() | flag::SEND, wants_entry };
+        if self.is_accepted_at_once(letter, &memory, flags) {
+            let sent = self.inject(letter, &memory.copied());
+            if sent == 0 && wants_entry {
+                self.tell(Done { context, flags: op.flags, ..Done::default() });
+            }
+            return sent;
+        }
         status(self.sending(letter, flags).and_then(|send| {
             self.post(op, |engine, notify| {
                 engine.send_queued(notify, send, memory).map_err(|refused| refused.error)
             })
         }))
+    }
+
+    /// Whether a send is complete with the post: a short message to the endpoint itself is accepted by its peer when there is a
+    /// copy. MPI programs ask whether it is without giving time to anything else.
+    fn is_accepted_at_once(&self, letter: &Letter, memory: &Memory, flags: u64) -> bool {
+        letter.to == self.own_number.load(Ordering::Relaxed)
+            && flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) == 0
+            && memory.len() <= crate::offer::INJECT_LEN_MAX as u64
     }
 
     /// Sends a copy; there is nothing to wait for, and success is not told.

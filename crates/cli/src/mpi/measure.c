@@ -1,12 +1,15 @@
 /* What `packhorse compare --mpi` measures, the same program over every transport.
- * Usage: measure SECONDS PATTERN:BYTES... Rank 0 prints a line "row PATTERN BYTES VALUE" for each.
+ * Usage: measure SECONDS pin|free PATTERN:BYTES... With `pin` each rank's thread keeps to a core of its own, as far as there
+ * are so many. Rank 0 prints a line "row PATTERN BYTES VALUE" for each.
  *   pingpong   half a round trip in ns, median; between rank 0 and the first rank of the second half
  *   rate       messages a second, one way, 64 on their way, an answer to each 64
  *   stream     bytes a second, likewise, as many on their way as make 4 MB
  *   overlap    how much of a transfer's time can be spent computing, in percent
  *   others     collective operations by name, ns for each, of the slowest rank
  * How often is found out first and agreed upon, so that no rank has to be told when to stop. */
+#define _GNU_SOURCE
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,15 +210,32 @@ static double measure(const char *name, long bytes, double seconds)
 	return slowest * 1e9;
 }
 
+/* Only the calling thread: others of its process go where there is room. */
+static void keep_to_a_core(void)
+{
+	cpu_set_t all, one;
+	CPU_ZERO(&one);
+	if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) == 0)
+		MPI_Abort(MPI_COMM_WORLD, 3);
+	int left = rank % CPU_COUNT(&all), core = 0;
+	while (!CPU_ISSET(core, &all) || left-- > 0)
+		core++;
+	CPU_SET(core, &one);
+	if (sched_setaffinity(0, sizeof one, &one) != 0)
+		MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
 int main(int argc, char **argv)
 {
 	long bytes_max = 1 << 20;
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	if (argc < 3 || size < 2)
+	if (argc < 4 || size < 2)
 		MPI_Abort(MPI_COMM_WORLD, 2);
-	for (int i = 2; i < argc; i++) {
+	if (strcmp(argv[2], "pin") == 0)
+		keep_to_a_core();
+	for (int i = 3; i < argc; i++) {
 		char *colon = strchr(argv[i], ':');
 		if (colon && atol(colon + 1) > bytes_max)
 			bytes_max = atol(colon + 1);
@@ -228,7 +248,7 @@ int main(int argc, char **argv)
 	in = calloc(size < 2 ? 2 : size, bytes_max);
 	if (!out || !in)
 		MPI_Abort(MPI_COMM_WORLD, 2);
-	for (int i = 2; i < argc; i++) {
+	for (int i = 3; i < argc; i++) {
 		char name[32] = "";
 		long bytes = 0;
 		if (sscanf(argv[i], "%31[a-z]:%ld", name, &bytes) != 2 || bytes < 0)

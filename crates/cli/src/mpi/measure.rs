@@ -121,6 +121,7 @@ struct Bench {
     entries: Vec<Entry>,
     provider: Option<PathBuf>,
     two_hosts: Option<TwoHosts>,
+    is_pinned: bool,
     folder: Folder,
 }
 
@@ -147,7 +148,8 @@ impl Bench {
         }
         let mtu = setup.mtu.map_or(MTU, usize::from);
         let two_hosts = setup.two_hosts.then(|| TwoHosts::new(folder.path(), mtu)).transpose()?;
-        Ok(Self { entries, provider: args.provider.clone(), two_hosts, folder })
+        let (provider, is_pinned) = (args.provider.clone(), setup.pin);
+        Ok(Self { entries, provider, two_hosts, is_pinned, folder })
     }
 
     /// One start of one contender.
@@ -155,7 +157,8 @@ impl Bench {
         let counters = self.folder.path().join("counters");
         left_in(self.folder.path())?; // of a run before
         let mut command = self.command(entry, part.rank_count)?;
-        command.arg(&entry.program).arg(seconds.to_string()).args(&part.cases);
+        command.arg(&entry.program).arg(seconds.to_string());
+        command.arg(if self.is_pinned { "pin" } else { "free" }).args(&part.cases);
         command.env("PACKHORSE_COUNTERS", &counters).stdin(Stdio::null());
         let output = command.output().context("cannot start it")?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -210,6 +213,8 @@ fn place_open_mpi(
         Some(agent) => {
             // One name for its own runtime before version 5, another since.
             command.env("OMPI_MCA_plm_rsh_agent", agent).env("PRTE_MCA_plm_ssh_agent", agent);
+            // It would bind the first rank of each host to the first core: here that is the same one.
+            command.args(["--bind-to", "none"]);
             let (half, rest) = (rank_count.div_ceil(2), rank_count / 2);
             format!("{near}:{half},{far}:{rest}")
         }

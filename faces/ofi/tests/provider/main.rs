@@ -77,6 +77,21 @@ fn a_tagged_message_arrives_with_its_data() {
 }
 
 #[test]
+fn a_short_message_to_oneself_is_complete_with_its_post() {
+    let node = Loaded::new().node(&like_mpi);
+    let to_itself = node.insert(&node.name).unwrap();
+    node.tsend(b"note to self", Some(5), to_itself, 7, 0xA);
+    // The first look at the queue finds it, before the message had time to come back.
+    let sent = node.read().expect("an entry at once");
+    assert!(matches!(sent, Read::Done(entry) if entry.op_context as usize == 0xA));
+    let buf = node.trecv(100, to_itself, TAG, 0xB);
+    let received = node.wait_done();
+    assert_eq!((received.op_context as usize, received.len, received.data), (0xB, 12, 5));
+    assert_eq!(bytes_at(buf, 12), b"note to self");
+    node.close();
+}
+
+#[test]
 fn tagged_and_untagged_messages_do_not_match_each_other() {
     let (a, b, to_b, _) = pair();
     a.send(b"untagged", to_b, 1);

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use super::text;
 use crate::install::target;
-use crate::steps::{cargo, command, output, run};
+use crate::steps::{command, output, run};
 
 /// An end that has not come by then does not come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,7 +23,7 @@ const ADDED_MS_MAX: u64 = 1000;
 
 /// All of it.
 pub(crate) fn run_all() -> Result<()> {
-    run(cargo("build --release --quiet --package packhorse-cli --package packhorse-fi"))?;
+    super::build()?;
     let stage = Stage::compile()?;
     stage.children().context("children of a rank")?;
     stage.interrupted().context("mpirun interrupted")?;
@@ -234,8 +235,4 @@ fn median(values: impl Iterator<Item = u64>) -> u64 {
     let mut values: Vec<u64> = values.collect();
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or(0)
-}
-
-fn text(path: &Path) -> Result<&str> {
-    path.to_str().context("a path that is not text")
 }

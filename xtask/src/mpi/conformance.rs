@@ -1,0 +1,189 @@
+//! `cargo xtask conformance`: every MPI there is over Packhorse, part by part, into the result file.
+//!
+//! All parts take an hour; a part takes minutes at most, and what it came to is written when it ends, so the work can be done in pieces:
+//! `--only` chooses parts by their names, `--missing` those that have not passed. What fails is tried over libfabric's own TCP at
+//! once, and the result file says how that went.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use super::hosts::Hosts;
+use super::launch::{Launch, Way};
+use super::library::{self, Library};
+use super::suite::Extent;
+use super::{smoke, suite};
+use crate::steps::root;
+use crate::tools::{PYTHON_MPI, require};
+
+/// Where the results are kept.
+const RESULTS: &str = "faces/ofi/tests/mpi/results.txt";
+const HEAD: &str = "\
+# Unmodified MPIs over Packhorse, by `cargo xtask conformance`: mpi4py's whole test suite, and our own program (smoke.c), which verifies every byte.
+# What is left out of the suite: exclusions.txt. Of what fails, the last line, and how the same went over libfabric's own TCP.
+";
+
+/// What is tried.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only parts whose names contain all of these words, such as: mpich-5 suite 4
+    #[arg(long, value_name = "WORD", num_args = 1..)]
+    only: Vec<String>,
+    /// Only parts that have not passed yet
+    #[arg(long)]
+    missing: bool,
+    /// Only say which parts there are
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Program {
+    Suite,
+    Spawn,
+    Smoke,
+}
+
+/// One start of a program on one MPI.
+struct Part {
+    library: &'static Library,
+    program: Program,
+    rank_count: usize,
+    links: &'static str,
+    is_two_hosts: bool,
+    faults: Option<&'static str>,
+}
+
+impl Part {
+    /// By this it is chosen and found in the result file.
+    fn name(&self) -> String {
+        let program = match self.program {
+            Program::Suite => "suite",
+            Program::Spawn => "spawn",
+            Program::Smoke => "smoke",
+        };
+        let hosts = if self.is_two_hosts { "two hosts" } else { "one host" };
+        let faults = if self.faults.is_some() { ", 1 % lost, 2 % overtaken" } else { "" };
+        let (library, count, links) = (self.library.name, self.rank_count, self.links);
+        format!("{library} {program}, {count} ranks, {hosts}, {links}{faults}")
+    }
+
+    fn way(&self) -> Way {
+        let kind = if self.links == "auto" { "shm" } else { self.links };
+        Way::Packhorse { links: self.links, kind, faults: self.faults }
+    }
+
+    fn run(&self, hosts: &Hosts, way: Way) -> Result<String> {
+        let launch = Launch {
+            library: self.library,
+            rank_count: self.rank_count,
+            hosts: self.is_two_hosts.then_some(hosts),
+            way,
+        };
+        match self.program {
+            Program::Suite => suite::run(&launch, Extent::Whole),
+            Program::Spawn => suite::run(&launch, Extent::Spawn),
+            Program::Smoke => smoke::run(&launch),
+        }
+    }
+}
+
+fn parts() -> Vec<Part> {
+    let mut parts = Vec::new();
+    for library in library::all() {
+        let mut add = |program, rank_count, links, is_two_hosts, faults| {
+            parts.push(Part { library, program, rank_count, links, is_two_hosts, faults });
+        };
+        for rank_count in [2, 4] {
+            add(Program::Smoke, rank_count, "auto", false, None);
+        }
+        add(Program::Smoke, 2, "udp", false, Some(smoke::FAULTS));
+        for links in ["udp", "packet", "xdp"] {
+            add(Program::Smoke, 2, links, true, None);
+        }
+        for rank_count in [2, 4] {
+            add(Program::Suite, rank_count, "auto", false, None);
+        }
+        add(Program::Suite, 2, "udp", true, None);
+        add(Program::Suite, 4, "packet", true, None);
+        add(Program::Suite, 2, "udp", true, Some(smoke::FAULTS));
+        add(Program::Spawn, 2, "auto", false, None);
+    }
+    parts
+}
+
+/// Tries what was chosen, and writes what came of each, failures too.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut results = Results::read();
+    let mut chosen = parts();
+    chosen.retain(|part| {
+        let name = part.name();
+        args.only.iter().all(|word| name.contains(word.as_str()))
+            && !(args.missing && results.has_passed(&name))
+    });
+    if args.list {
+        chosen.iter().for_each(|part| println!("{}", part.name()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    require(&[&PYTHON_MPI])?;
+    library::install()?;
+    super::build()?;
+    let hosts = Hosts::new()?;
+    let mut failed_count = 0;
+    for part in &chosen {
+        println!("{}", part.name());
+        let line = match part.run(&hosts, part.way()) {
+            Ok(line) => format!("passed  {line}"),
+            Err(error) => {
+                failed_count += 1;
+                println!("{error:#}");
+                let over_tcp = part.run(&hosts, Way::FabricTcp);
+                let over_tcp = over_tcp.map_err(|error| format!("{error:#}"));
+                format!(
+                    "FAILED  {}; over TCP: {}",
+                    last_line(&format!("{error:#}")),
+                    over_tcp.unwrap_or_else(|text| format!("FAILED  {}", last_line(&text)))
+                )
+            }
+        };
+        println!("{line}");
+        let version = part.library.version().unwrap_or_else(|error| format!("{error:#}"));
+        results.enter(&part.name(), &format!("{line} ({version})"))?;
+    }
+    Ok(if failed_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default()
+}
+
+/// The result file: a line for each part, by name.
+struct Results(BTreeMap<String, String>);
+
+impl Results {
+    fn read() -> Self {
+        let text = fs::read_to_string(root().join(RESULTS)).unwrap_or_default();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let pairs = lines.filter_map(|line| line.split_once(": "));
+        Self(pairs.map(|(name, line)| (name.to_owned(), line.to_owned())).collect())
+    }
+
+    fn has_passed(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|line| line.starts_with("passed"))
+    }
+
+    fn enter(&mut self, name: &str, line: &str) -> Result<()> {
+        self.0.insert(name.to_owned(), line.to_owned());
+        let mut text = HEAD.to_owned();
+        for part in parts() {
+            let name = part.name();
+            let line = self.0.get(&name).map_or("not tried", String::as_str);
+            writeln!(text, "{name}: {line}")?;
+        }
+        fs::write(root().join(RESULTS), text)?;
+        Ok(())
+    }
+}

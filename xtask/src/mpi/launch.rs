@@ -1,0 +1,115 @@
+//! A library's launcher on one host or two, with the way its messages are to take.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::hosts::Hosts;
+use super::library::Library;
+use super::{Counters, text};
+use crate::install::target;
+use crate::steps::command;
+
+/// What carries the messages.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    /// `packhorse run`, as users have it, with these links; and the kind of link that the bytes must be found on.
+    Packhorse { links: &'static str, kind: &'static str, faults: Option<&'static str> },
+    /// libfabric's own provider for TCP: what fails there, too, is not ours.
+    FabricTcp,
+}
+
+/// One start of a program.
+#[derive(Clone, Copy)]
+pub(super) struct Launch<'a> {
+    pub(super) library: &'a Library,
+    pub(super) rank_count: usize,
+    /// Half of the ranks on each, if there are any.
+    pub(super) hosts: Option<&'a Hosts>,
+    pub(super) way: Way,
+}
+
+/// Ranks on one host, over all links there are: shared memory, as soon as they have met.
+pub(super) fn over_memory(library: &Library, rank_count: usize) -> Launch<'_> {
+    let way = Way::Packhorse { links: "auto", kind: "shm", faults: None };
+    Launch { library, rank_count, hosts: None, way }
+}
+
+/// The end of a run: what it said, and, over Packhorse, how many bytes came by the link that was asked for, and by all.
+pub(super) struct Ended {
+    pub(super) said: String,
+    pub(super) bytes: (u64, u64),
+}
+
+impl Launch<'_> {
+    /// Runs a program to its end, with the proof of its way; `add` says which program, and where.
+    pub(super) fn run(&self, patience_s: u32, add: impl FnOnce(&mut Command)) -> Result<Ended> {
+        let counters = Counters::new()?;
+        let mut run = command("timeout", ["-k", "5", &patience_s.to_string()]);
+        if let Some(hosts) = self.hosts {
+            hosts.enter(&mut run);
+        }
+        self.choose(&mut run)?;
+        run.arg(self.library.launcher());
+        self.place(&mut run);
+        self.library.tell(&mut run);
+        run.env("PACKHORSE_COUNTERS", counters.prefix());
+        add(&mut run);
+        let said = said_by(run).context(self.library.name)?;
+        let bytes = match self.way {
+            Way::Packhorse { kind, .. } => counters.proof(kind, self.rank_count)?,
+            Way::FabricTcp => (0, 0),
+        };
+        Ok(Ended { said, bytes })
+    }
+
+    fn choose(&self, run: &mut Command) -> Result<()> {
+        match self.way {
+            Way::Packhorse { links, faults, .. } => {
+                run.arg(text(&target().join("release/packhorse"))?).arg("run");
+                run.env("PACKHORSE_LINK", links);
+                run.envs(faults.map(|faults| ("PACKHORSE_FAULTS", faults)));
+            }
+            Way::FabricTcp => {
+                run.arg("env").env("FI_PROVIDER", "tcp");
+                for (name, value) in [
+                    ("OMPI_MCA_pml", "cm"),
+                    ("OMPI_MCA_mtl", "ofi"),
+                    ("OMPI_MCA_mtl_ofi_provider_include", "tcp"),
+                    ("OMPI_MCA_opal_common_ofi_provider_include", "tcp"),
+                    ("MPIR_CVAR_CH4_NETMOD", "ofi"),
+                    ("MPIR_CVAR_NOLOCAL", "1"),
+                    ("I_MPI_FABRICS", "ofi"),
+                ] {
+                    run.env(name, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, run: &mut Command) {
+        match (self.hosts.is_some(), self.library.is_open_mpi) {
+            (true, true) => Hosts::tell_open_mpi(run, self.rank_count),
+            (true, false) => Hosts::tell_hydra(run, self.rank_count),
+            (false, true) => {
+                run.arg("--oversubscribe");
+            }
+            (false, false) => {}
+        }
+        run.args(["-n", &self.rank_count.to_string()]);
+    }
+}
+
+/// What a run says, on both streams; the end of it, if it fails.
+fn said_by(mut run: Command) -> Result<String> {
+    const SHOWN_COUNT: usize = 60;
+    let output = run.output().context("it could not be started")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    let end = lines[lines.len().saturating_sub(SHOWN_COUNT)..].join("\n");
+    let hint = if output.status.code() == Some(124) { " (time was up)" } else { "" };
+    ensure!(output.status.success(), "it ended with {}{hint}:\n{end}", output.status);
+    Ok(said)
+}

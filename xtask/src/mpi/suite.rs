@@ -1,0 +1,102 @@
+//! mpi4py's own test suite, over Packhorse: strangers' tests judge the core.
+//!
+//! The suite comes with mpi4py's source distribution, the module itself as a wheel that finds whatever MPI it runs under. Both
+//! are fetched from PyPI by version and checked. What is left out stands in `faces/ofi/tests/mpi/exclusions.txt`, each with its failure over TCP.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+use super::hosts::Hosts;
+use super::launch::{Launch, Way, over_memory};
+use super::library::{Library, SYSTEM};
+use super::{folder, text};
+use crate::steps::{command, root, run as run_command};
+
+/// For pip.
+pub(super) const WANTED: &str = "mpi4py==4.1.2";
+const NAME: &str = "mpi4py-4.1.2";
+/// SHA-256 of the source distribution.
+const CHECKSUM: &str = "56860286dc45f20e8821e93cb06669e30462348bf866f685553fa4b712d58d02";
+const EXCLUSIONS: &str = "faces/ofi/tests/mpi/exclusions.txt";
+/// Seconds after which a run hangs.
+const PATIENCE_S: u32 = 300;
+
+/// How much of it.
+#[derive(Clone, Copy)]
+pub(super) enum Extent {
+    /// The modules in which ranks speak to each other.
+    Talk,
+    /// All but `Spawn`.
+    Whole,
+    /// Starting further processes, which takes longer than all else.
+    Spawn,
+}
+
+const TALK: [&str; 9] =
+    ["p2p", "cco", "rma", "msgspec", "comm", "request", "status", "win", "util_pool"];
+
+/// The suite's folder.
+fn source() -> Result<PathBuf> {
+    let source = folder().join(NAME);
+    if !source.join("test/main.py").is_file() {
+        let folder = folder();
+        let pip = SYSTEM.python();
+        run_command(command(
+            text(&pip)?,
+            ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py", "--dest"]
+                .into_iter()
+                .chain([text(&folder)?, WANTED]),
+        ))?;
+        let unpack = format!(
+            "import hashlib, tarfile; name = '{0}/{NAME}.tar.gz'; \
+             assert hashlib.sha256(open(name, 'rb').read()).hexdigest() == '{CHECKSUM}', 'not the mpi4py that was asked for'; \
+             tarfile.open(name).extractall('{0}')",
+            folder.display()
+        );
+        run_command(command("python3", ["-c", &unpack]))?;
+    }
+    Ok(source)
+}
+
+/// Runs it; a line that says how it went.
+pub(super) fn run(launch: &Launch, extent: Extent) -> Result<String> {
+    let (source, exclusions) = (source()?, exclusions(launch.library)?);
+    let ended = launch.run(PATIENCE_S, |run| {
+        run.arg(launch.library.python()).args(["test/main.py", "-q"]).current_dir(source);
+        match extent {
+            Extent::Talk => run.args(TALK.iter().flat_map(|module| ["-i", module])),
+            Extent::Whole => run.args(["-e", "spawn"]),
+            Extent::Spawn => run.args(["-i", "spawn"]),
+        };
+        run.args(exclusions.iter().flat_map(|pattern| ["-x", pattern]));
+    })?;
+    let ran = ended.said.lines().rev().find(|line| line.starts_with("Ran "));
+    let ran = ran.context("the suite ended without a word")?;
+    let (by_kind, by_all) = ended.bytes;
+    Ok(format!("{ran}, {by_kind} bytes by the link, {by_all} by all"))
+}
+
+/// Patterns of the tests that are left out for an MPI.
+fn exclusions(library: &Library) -> Result<Vec<String>> {
+    let text = fs::read_to_string(root().join(EXCLUSIONS))?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let patterns = lines.filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let is_meant = words.next()? == library.name;
+        words.next().filter(|_| is_meant).map(str::to_owned)
+    });
+    Ok(patterns.collect())
+}
+
+/// What talks of it, under the system's Open MPI, on one host and on two.
+pub(crate) fn on_the_system() -> Result<()> {
+    super::build()?;
+    println!("      one host: {}", run(&over_memory(&SYSTEM, 2), Extent::Talk)?);
+    let hosts = Hosts::new()?;
+    let way = Way::Packhorse { links: "packet", kind: "packet", faults: None };
+    let launch = Launch { way, hosts: Some(&hosts), ..over_memory(&SYSTEM, 4) };
+    println!("      two hosts: {}", run(&launch, Extent::Talk)?);
+    Ok(())
+}
