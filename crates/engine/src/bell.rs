@@ -97,8 +97,9 @@ impl Engine {
         };
         inner.is_bell_armed = is_armed && is_nothing_there(&mut inner);
         let is_armed = inner.is_bell_armed;
+        let errand = self.hand_over(&mut inner, true);
         self.release(inner);
-        self.run_errand(self.helper.baton.on_pending(true));
+        self.run_errand(errand);
         is_armed
     }
 

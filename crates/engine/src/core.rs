@@ -152,8 +152,8 @@ pub struct Core<L, M> {
     remarks: VecDeque<String>,
     turned_at: Instant,
     costly: Costly,
-    /// Links were asked to wake a sleeper.
-    is_armed: bool,
+    /// Links were asked to wake a sleeper, and nobody has turned since.
+    pub(crate) is_armed: bool,
     /// What whoever turns it now may do, and what waits for one who may more.
     duties: Offload,
     kept: Kept,

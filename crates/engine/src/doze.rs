@@ -3,18 +3,18 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use packhorse_proto::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// Descriptors to sleep on. They are copies of the links' own, so that nobody needs the engine's lock to sleep. The
-/// application's threads have one, the helper another: a knock for the one must not be heard by the other.
+/// Descriptors to sleep on, for the application's threads (the helper has its own place, `ear`). They are copies of the links'
+/// own, so that nobody needs the engine's lock to sleep.
 #[derive(Debug)]
 pub(crate) struct Doze {
     /// Locked by who sleeps, for reading; for writing only when the links are closed.
-    fds: Arc<RwLock<Vec<OwnedFd>>>,
+    fds: RwLock<Vec<OwnedFd>>,
     knock: OwnedFd,
     /// Until when somebody sleeps at most, on the engine's clock; 0 if nobody does.
     until_ns: AtomicU64,
@@ -24,13 +24,7 @@ impl Doze {
     /// Over copies of the links' descriptors.
     pub(crate) fn new(fds: Vec<OwnedFd>) -> io::Result<Self> {
         let knock = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { fds: Arc::new(RwLock::new(fds)), knock, until_ns: AtomicU64::new(0) })
-    }
-
-    /// Over the same descriptors, with a knock of its own.
-    pub(crate) fn twin(&self) -> io::Result<Self> {
-        let twin = Self::new(Vec::new())?;
-        Ok(Self { fds: Arc::clone(&self.fds), ..twin })
+        Ok(Self { fds: RwLock::new(fds), knock, until_ns: AtomicU64::new(0) })
     }
 
     /// Calls `f` with the copies.
@@ -93,7 +87,7 @@ impl Doze {
 }
 
 /// So late a timer may be.
-const LATE_NS: u64 = 100_000;
+pub(crate) const LATE_NS: u64 = 100_000;
 
 /// The knock and as many links; links beyond are looked at in turns only.
 const FD_COUNT_MAX: usize = 9;

@@ -26,12 +26,13 @@ use crate::core::{Core, OpenError};
 use crate::crowd::Crowd;
 use crate::doze::Doze;
 use crate::duties::Offload;
+use crate::ear::Ear;
 use crate::entry::Kind;
 use crate::helper::{Helper, HelperCpus};
 use crate::onesided::{Regions, Written};
 use crate::pairs::{Asked, Rejected};
 use crate::queue::{Notify, Queues};
-use crate::requests::{Arrival, Outcome, RequestId, Requests};
+use crate::requests::{Arrival, Ended, Outcome, RequestId, Requests};
 
 /// Who turns the engine when no application thread waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,6 +137,10 @@ pub(crate) struct Inner {
     pub(crate) sleeper_count: u32,
     /// When a send was posted that did not wait for company.
     pub(crate) sent_at: Instant,
+    /// Calls of the application since it drove last.
+    pub(crate) call_count: u32,
+    /// When the last was, while the helper drives.
+    pub(crate) called_at: Instant,
     /// Requests ended since the sleepers were told.
     pub(crate) has_news: bool,
     /// What `Closed` said.
@@ -269,10 +274,11 @@ pub struct Engine {
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
     pub(crate) commands: Arc<Commands>,
+    pub(crate) ended: Arc<Ended>,
     pub(crate) changed: Condvar,
     /// Where application threads sleep, and where the helper does.
     pub(crate) doze: Doze,
-    pub(crate) helper_doze: Doze,
+    pub(crate) ear: Arc<Ear>,
     pub(crate) bell: Bell,
     pub(crate) helper: Helper,
     pub(crate) helper_cpus: HelperCpus,
@@ -301,7 +307,7 @@ impl Engine {
         let fds = links.iter().filter_map(|link| link.wake_fd()).map(|fd| fd.try_clone_to_owned());
         let fds = fds.collect::<io::Result<Vec<OwnedFd>>>();
         let doze = fds.and_then(Doze::new).map_err(system("making a wake descriptor"))?;
-        let helper_doze = doze.twin().map_err(system("making a wake descriptor"))?;
+        let ear = doze.with_links(Ear::new).map_err(system("making a wake descriptor"))?;
         let bell = doze.with_links(Bell::new).map_err(system("making a wake descriptor"))?;
         let opening = draw_opening(config.identity, &links).map_err(system("getrandom"))?;
         let origin_ns = monotonic_ns();
@@ -317,9 +323,11 @@ impl Engine {
         }
         let address = core.rules().address();
         let commands = Arc::new(Commands::default());
+        let requests = Requests::default();
+        let ended = requests.ended();
         let inner = Inner {
             core,
-            requests: Requests::default(),
+            requests,
             queues: Queues::default(),
             commands: Arc::clone(&commands),
             regions: Regions::default(),
@@ -328,6 +336,8 @@ impl Engine {
             is_bell_armed: false,
             sleeper_count: 0,
             sent_at: Instant(0),
+            call_count: 0,
+            called_at: Instant(0),
             has_news: false,
             closed: None,
             peer_events: std::collections::VecDeque::new(),
@@ -338,9 +348,10 @@ impl Engine {
             inner: Mutex::new(inner),
             wanted: AtomicU32::new(0),
             commands,
+            ended,
             changed: Condvar::new(),
             doze,
-            helper_doze,
+            ear: Arc::new(ear),
             bell,
             helper: Helper::default(),
             helper_cpus: config.helper_cpus,
@@ -448,6 +459,7 @@ impl Engine {
         now: Instant,
         may_wait: bool,
     ) {
+        self.on_call(&mut inner);
         if !may_wait && inner.core.has_output() {
             inner.core.transmit(now);
         }
@@ -457,10 +469,13 @@ impl Engine {
         let due = if is_left { Instant(0) } else { inner.core.next_timeout() };
         // Whoever sleeps in a loop of its own and has nobody to drive for it does not know of new timers.
         inner.has_news |= inner.is_bell_armed && !self.helper.baton.is_present();
+        let errand = self.hand_over(&mut inner, true);
         self.release(inner);
         self.doze.wake_before(due);
-        self.helper_doze.wake_before(due);
-        self.run_errand(self.helper.baton.on_pending(true));
+        if self.helper.baton.is_in_charge() {
+            self.ear.wake_before(due);
+        }
+        self.run_errand(errand);
     }
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
@@ -479,10 +494,11 @@ impl Engine {
     /// microseconds, and what is posted meanwhile leaves together. Costs as much as a send, once for a burst.
     #[cold]
     fn is_call_heard(&self, now: Instant) -> bool {
-        if !self.helper.baton.is_driving() {
+        let baton = &self.helper.baton;
+        if !baton.is_driving() || baton.computes() {
             return false;
         }
-        self.run_errand(self.helper.baton.on_turn(now, true));
+        self.run_errand(baton.call_near(now));
         true
     }
 

@@ -5,16 +5,18 @@
 //! bound to: where ranks are bound to a core each, a helper beside its rank would take the time it is to save.
 
 use std::io;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::thread::{self, JoinHandle, Thread};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use packhorse_link::with_signals_blocked;
+use packhorse_link::{ask_for_slices, with_signals_blocked};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::baton::{Baton, Errand, Look, Notes};
-use crate::engine::Engine;
+use crate::ear::Ear;
+use crate::engine::{Engine, Inner};
 use crate::waiting::sleep_ns;
 
 /// Which cores the helper may use.
@@ -49,27 +51,20 @@ impl HelperCpus {
 pub(crate) struct Helper {
     pub(crate) baton: Baton,
     is_over: AtomicBool,
-    thread: OnceLock<Thread>,
     handle: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Helper {
-    fn unpark(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-    }
-
     /// Starts the thread, or lets it go on.
     pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
         let helper = &engine.helper;
         let mut handle = helper.handle.lock().unwrap_or_else(PoisonError::into_inner);
         if handle.is_none() {
             let (weak, cpus) = (Arc::downgrade(engine), engine.helper_cpus.clone());
+            let ear = Arc::clone(&engine.ear);
             let builder = thread::Builder::new().name("packhorse".into());
             // Blocked before it begins: it inherits that.
-            let new = with_signals_blocked(|| builder.spawn(move || run(&weak, &cpus)))?;
-            let _ = helper.thread.set(new.thread().clone());
+            let new = with_signals_blocked(|| builder.spawn(move || run(&weak, &ear, &cpus)))?;
             *handle = Some(new);
         }
         drop(handle);
@@ -80,8 +75,7 @@ impl Helper {
     /// The engine goes: so does the helper.
     pub(crate) fn end(&self, engine: &Engine) {
         self.is_over.store(true, Ordering::SeqCst);
-        engine.helper_doze.knock();
-        self.unpark();
+        engine.ear.knock();
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A waker may drop the last endpoint, and wakers are called by the helper, too: it cannot wait for itself.
         if let Some(handle) = handle.filter(|handle| handle.thread().id() != thread::current().id())
@@ -91,32 +85,40 @@ impl Helper {
     }
 }
 
-fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
+fn run(weak: &Weak<Engine>, ear: &Ear, cpus: &HelperCpus) {
     cpus.apply();
     // Ticks are meant as they are written: the default slack would double them.
     let _ = rustix::thread::set_current_timer_slack(Some(1_000.try_into().expect("not zero")));
+    ask_for_slices(SLICE_NS);
     let mut notes = Notes::default();
-    while let Some(engine) = engine.upgrade() {
+    while let Some(engine) = weak.upgrade() {
         if engine.helper.is_over.load(Ordering::SeqCst) {
             return;
         }
-        let pause = match engine.helper.baton.look(engine.now(), &mut notes) {
+        let (now, baton) = (engine.now(), &engine.helper.baton);
+        ear.announce(now, Duration::MAX); // whoever sets a timer before the length of the sleep is known ends it
+        let pause = match baton.look(now, &mut notes) {
             Look::Aside(pause) => pause,
             Look::Pause => PAUSE,
-            Look::Drive => {
-                engine.drive_as_helper();
-                Duration::ZERO
-            }
+            Look::Drive => engine.drive_as_helper(),
         };
+        if pause.is_zero() {
+            continue;
+        }
+        ear.announce(now, pause);
         drop(engine);
-        if !pause.is_zero() {
-            thread::park_timeout(pause);
+        if ear.sleep(pause)
+            && let Some(engine) = weak.upgrade()
+        {
+            engine.helper.baton.on_called(&mut notes);
         }
     }
 }
 
 /// With frames of the application's in hand the helper looks this often even if none arrives.
 const KEEPS_NS: u64 = 1_000_000;
+/// Where all cores compute, frames may wait for a whole stretch of another thread until it is the helper's turn.
+const SLICE_NS: u64 = 100_000;
 /// A paused helper looks this often whether its engine still lives.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -126,20 +128,61 @@ impl Engine {
     pub(crate) fn run_errand(&self, errand: Errand) {
         match errand {
             Errand::None => {}
-            Errand::Unpark => self.helper.unpark(),
-            Errand::Knock => self.helper_doze.knock(),
+            Errand::Knock => self.ear.knock(),
         }
     }
 
-    /// Drives until an application thread does, then returns; or for as long as there is work, then sleeps once.
-    fn drive_as_helper(&self) {
+    /// A thread of the application made a call and did not have to drive.
+    #[inline]
+    pub(crate) fn on_call(&self, inner: &mut Inner) {
+        inner.call_count = inner.call_count.wrapping_add(1);
+        if self.helper.baton.is_driving() {
+            self.on_call_beside(inner);
+        }
+    }
+
+    /// While the helper drives, all that is waited for may be there already, so that nobody ever has to drive: who calls again
+    /// and again does not compute, and would be better off alone.
+    fn on_call_beside(&self, inner: &mut Inner) {
+        let now = self.now();
+        let since_ns = now - mem::replace(&mut inner.called_at, now);
+        self.helper.baton.on_call(now, since_ns);
+    }
+
+    /// The application leaves the engine to itself. The helper listens at the links, if the application is one that computes; else
+    /// it looks around by itself. What is returned is to be run when the lock is free.
+    #[inline]
+    pub(crate) fn hand_over(&self, inner: &mut Inner, is_pending: bool) -> Errand {
+        let baton = &self.helper.baton;
+        if !is_pending || !baton.wants_to_listen() {
+            return baton.on_pending(is_pending);
+        }
+        if inner.core.is_armed && baton.listens() {
+            return Errand::None;
+        }
+        if !inner.core.arm() {
+            return baton.call();
+        }
+        self.have_helper_listen();
+        Errand::None
+    }
+
+    fn have_helper_listen(&self) {
+        if self.helper.baton.listen() {
+            self.doze.with_links(|links| self.ear.arm(links));
+        }
+    }
+
+    /// Drives, unless an application thread does: one turn, and how long to sleep on the links then.
+    fn drive_as_helper(&self) -> Duration {
+        self.ear.wake();
         if !self.helper.baton.begin_driving() {
-            return;
+            return Duration::ZERO;
         }
         let mut inner = self.lock();
         if inner.is_dozing {
             self.helper.baton.stop_driving();
-            return;
+            return Duration::ZERO;
         }
         let now = self.now();
         let work = inner.turn_with(now, self.offload);
@@ -151,10 +194,16 @@ impl Engine {
         } else {
             sleep_ns(&inner, now)
         };
-        self.helper_doze.announce(now, pause_ns);
-        self.release(inner);
+        let pause = Duration::from_nanos(pause_ns);
         if pause_ns > 0 {
-            self.helper_doze.sleep(pause_ns);
+            self.have_helper_listen();
+            self.ear.announce(now, pause);
         }
+        self.release(inner);
+        // The lock is not fair: who stands there would not get it from somebody who takes it again at once.
+        while self.wanted.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        pause
     }
 }

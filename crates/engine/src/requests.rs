@@ -8,7 +8,10 @@
 //!
 //! All of it lives behind the engine's lock. Slots are used again; a serial in the id tells old names from new.
 
+use std::array;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
 use packhorse_link::mem::Memory;
@@ -131,11 +134,45 @@ pub(crate) struct Requests {
     slots: Vec<Slot>,
     vacant: u32,
     pending_count: usize,
+    ended: Arc<Ended>,
+}
+
+/// How many requests ended and were not taken, by the last bits of their slots. Written by who has the engine's lock, read by who
+/// asks without it: a count of 0 says that a request has not ended, any other that it may have.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    counts: [AtomicU32; Self::COUNT],
+}
+
+impl Ended {
+    const COUNT: usize = 256;
+
+    fn of(&self, id: RequestId) -> &AtomicU32 {
+        &self.counts[id.0 as usize % Self::COUNT]
+    }
+
+    /// Whether it may have ended. Whoever learns so takes the lock: no order is needed.
+    pub(crate) fn may_have(&self, id: RequestId) -> bool {
+        self.of(id).load(Ordering::Relaxed) > 0
+    }
+
+    /// Under the lock, so that a load and a store will do.
+    #[inline]
+    fn add(&self, id: RequestId, more: u32) {
+        let count = self.of(id);
+        count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn remove(&self, id: RequestId) {
+        self.add(id, u32::MAX);
+    }
 }
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { slots: Vec::new(), vacant: NONE, pending_count: 0 }
+        let ended = Arc::new(Ended { counts: array::from_fn(|_| AtomicU32::new(0)) });
+        Self { slots: Vec::new(), vacant: NONE, pending_count: 0, ended }
     }
 }
 
@@ -185,6 +222,11 @@ impl Requests {
         self.slots.len() - 1
     }
 
+    /// For who asks without the lock.
+    pub(crate) fn ended(&self) -> Arc<Ended> {
+        Arc::clone(&self.ended)
+    }
+
     /// How many have not ended.
     pub(crate) fn pending_count(&self) -> usize {
         self.pending_count
@@ -223,6 +265,7 @@ impl Requests {
         let slot = self.slot(id, Stage::Done)?;
         let completion =
             Completion { outcome: slot.outcome, memory: slot.memory.take(), at: slot.at };
+        self.ended.remove(id);
         self.vacate(id);
         Some(completion)
     }
@@ -255,6 +298,8 @@ impl Requests {
         let waker = slot.waker.take();
         if slot.is_detached {
             self.vacate(id);
+        } else {
+            self.ended.add(id, 1);
         }
         self.pending_count -= 1;
         waker
@@ -266,6 +311,7 @@ impl Requests {
         slot.stage = Stage::Done;
         if kept.is_some() {
             slot.memory = kept;
+            self.ended.add(id, 1);
         } else {
             self.vacate(id);
         }
@@ -302,6 +348,7 @@ impl Requests {
             slot.is_detached = true;
             slot.waker = None;
         } else if self.slot(id, Stage::Done).is_some() {
+            self.ended.remove(id);
             self.vacate(id);
         }
     }

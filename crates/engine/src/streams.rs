@@ -221,9 +221,7 @@ impl Engine {
         let work = inner.turn(now);
         let Loans { lender, budget } = inner.core.loans.take().expect("put there above");
         inner.streams.budget = budget;
-        let is_pending = inner.is_expecting();
-        self.release(inner);
-        self.run_errand(self.helper.baton.on_turn(now, is_pending));
+        self.leave(inner, now);
         (lender, work)
     }
 
@@ -311,8 +309,9 @@ impl Engine {
         if !is_ready {
             inner.streams.extractors.push(context.waker().clone());
         }
+        let errand = self.hand_over(&mut inner, true);
         self.release(inner);
-        self.run_errand(self.helper.baton.on_pending(true));
+        self.run_errand(errand);
         if is_ready { Poll::Ready(()) } else { Poll::Pending }
     }
 

@@ -4,6 +4,7 @@
 //! answer. It spins for a while, then sleeps on the links. Of several that wait one drives, the others sleep until there
 //! are news or the driver leaves. The lock is kept from turn to turn, unless somebody wants it.
 
+use std::mem;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -23,8 +24,6 @@ const SLEEP_NS_MAX: u64 = 100_000_000;
 const BEHIND_NS_MAX: u64 = 10_000_000;
 /// Who asks again within this is waiting, in its own way.
 const ASKS_OFTEN_NS: u64 = 20_000;
-/// Beside a wait of this length it costs little to wake the helper.
-const LONG_STAY_NS: u64 = 500_000;
 /// Frames a link did not take are offered again after this.
 const BLOCKED_NS: u64 = 20_000;
 /// A thread that spins reads the clock once in so many looks.
@@ -109,6 +108,11 @@ impl Engine {
 impl Engine {
     /// What came of the request, if it ended; a turn is made first if it did not.
     pub fn test(&self, id: RequestId) -> Option<Completion> {
+        let is_in_charge = self.helper.baton.is_in_charge();
+        // While the helper moves somebody's message the lock is taken: who computes should not wait for it to learn nothing.
+        if is_in_charge && !self.ended.may_have(id) && self.is_in_good_hands(self.now()) {
+            return None;
+        }
         self.poll_once(|inner| inner.requests.take(id))
     }
 
@@ -143,10 +147,13 @@ impl Engine {
 
     pub(crate) fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
-        let result = ready(&mut inner);
+        if let Some(result) = ready(&mut inner) {
+            self.on_call(&mut inner);
+            return Some(result);
+        }
         let now = self.now();
-        if result.is_some() || self.is_in_good_hands(now) {
-            return result;
+        if self.is_in_good_hands(now) {
+            return None;
         }
         inner.turn(now);
         let result = ready(&mut inner);
@@ -157,7 +164,7 @@ impl Engine {
     /// The helper drives, and the application, which asks now and then, need not turn: if it did, the helper would be sent
     /// away, and be back a moment later. One that asks again and again waits in its own way, and drives.
     fn is_in_good_hands(&self, now: Instant) -> bool {
-        if !self.helper.baton.is_driving() || self.offload != Offload::Both {
+        if !self.helper.baton.is_in_charge() || self.offload != Offload::Both {
             return false;
         }
         let asked_at = self.asked_at_ns.swap(now.0, Ordering::Relaxed);
@@ -172,15 +179,26 @@ impl Engine {
     ) -> MutexGuard<'a, Inner> {
         inner.turn(now);
         let is_pending = inner.is_expecting();
-        self.run_errand(self.helper.baton.on_turn(now, is_pending));
+        self.helper.baton.on_turn(now, mem::take(&mut inner.call_count));
+        self.run_errand(self.hand_over(&mut inner, is_pending));
         inner
     }
 
     /// A thread that made a turn leaves the engine to itself.
-    fn leave(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
-        let is_pending = inner.is_expecting();
+    pub(crate) fn leave(&self, mut inner: MutexGuard<'_, Inner>, now: Instant) {
+        self.helper.baton.on_turn(now, mem::take(&mut inner.call_count));
+        self.leave_pending(inner.is_expecting(), inner);
+    }
+
+    /// The last that a thread which drove does: what is pending is the helper's now.
+    fn leave_pending(&self, is_pending: bool, mut inner: MutexGuard<'_, Inner>) {
+        let errand = self.hand_over(&mut inner, is_pending);
+        let due = inner.core.next_timeout();
         self.release(inner);
-        self.run_errand(self.helper.baton.on_turn(now, is_pending));
+        if self.helper.baton.is_in_charge() {
+            self.ear.wake_before(due);
+        }
+        self.run_errand(errand);
     }
 
     /// Waits for the end of a request; `None` if the time is over first.
@@ -255,8 +273,9 @@ impl Engine {
                 empty => *empty = Some(context.waker().clone()),
             }
         }
-        drop(inner);
-        self.run_errand(self.helper.baton.on_pending(true));
+        let errand = self.hand_over(&mut inner, true);
+        self.release(inner);
+        self.run_errand(errand);
         Poll::Pending
     }
 
@@ -284,11 +303,11 @@ impl Engine {
     ) -> Option<R> {
         let mut inner = self.lock();
         if let Some(result) = ready(&mut inner) {
+            self.on_call(&mut inner);
             return Some(result);
         }
-        self.run_errand(self.helper.baton.on_enter());
         let mut now = self.now();
-        let entered_at = now;
+        self.helper.baton.on_enter(now, mem::take(&mut inner.call_count));
         let until = longest
             .map_or(Instant::NEVER, |longest| now + longest.as_nanos().min(u64::MAX.into()) as u64);
         let mut spin = Spin::new(now, spin_ns);
@@ -318,12 +337,10 @@ impl Engine {
                 spin.look_count = 0; // who was let in may have told the rules a later time
             }
         };
-        let is_pending = inner.is_expecting();
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
-        self.release(inner);
-        let was_long = now - entered_at > LONG_STAY_NS;
-        self.run_errand(self.helper.baton.on_exit(now, is_pending, was_long));
+        self.helper.baton.on_exit(now);
+        self.leave_pending(inner.is_expecting(), inner);
         result
     }
 
@@ -375,6 +392,11 @@ impl Engine {
         now: Instant,
         until: Instant,
     ) -> MutexGuard<'a, Inner> {
+        if inner.has_news && (inner.sleeper_count > 0 || inner.is_bell_armed) {
+            self.release(inner);
+            return self.lock();
+        }
+        inner.has_news = false; // nobody to be told, and whoever sleeps need not knock at its own door
         if !inner.core.arm() {
             return inner;
         }

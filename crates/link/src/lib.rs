@@ -36,6 +36,7 @@ use std::os::fd::BorrowedFd;
 pub use burst::Burst;
 pub use sys::interfaces::{Interface, interfaces};
 pub use sys::signals::with_signals_blocked;
+pub use sys::slices::ask_for_slices;
 pub use sys::{fork, handover, wide};
 
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.

@@ -23,7 +23,7 @@ use crate::tools::{PYTHON_MPI, require};
 const RESULTS: &str = "faces/ofi/tests/mpi/results.txt";
 const HEAD: &str = "\
 # Unmodified MPIs over Packhorse, by `cargo xtask conformance`: mpi4py's whole test suite, and our own program (smoke.c), which verifies every byte.
-# What is left out of the suite: exclusions.txt. Of what fails, the last line, and how the same went over libfabric's own TCP.
+# What is left out of the suite: exclusions.txt. Of what fails, which tests, and how the same went over libfabric's own TCP.
 ";
 
 /// What is tried.
@@ -72,7 +72,11 @@ impl Part {
     }
 
     fn way(&self) -> Way {
-        let kind = if self.links == "auto" { "shm" } else { self.links };
+        let kind = match (self.links, self.is_two_hosts) {
+            ("auto", false) => "shm",
+            ("auto", true) => "", // some by memory, some over the wire
+            (links, _) => links,
+        };
         Way::Packhorse { links: self.links, kind, faults: self.faults }
     }
 
@@ -108,7 +112,8 @@ fn parts() -> Vec<Part> {
             add(Program::Suite, rank_count, "auto", false, None);
         }
         add(Program::Suite, 2, "udp", true, None);
-        add(Program::Suite, 4, "packet", true, None);
+        add(Program::Suite, 2, "packet", true, None);
+        add(Program::Suite, 4, "auto", true, None);
         add(Program::Suite, 2, "udp", true, Some(smoke::FAULTS));
         add(Program::Spawn, 2, "auto", false, None);
     }
@@ -144,8 +149,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 let over_tcp = over_tcp.map_err(|error| format!("{error:#}"));
                 format!(
                     "FAILED  {}; over TCP: {}",
-                    last_line(&format!("{error:#}")),
-                    over_tcp.unwrap_or_else(|text| format!("FAILED  {}", last_line(&text)))
+                    in_short(&format!("{error:#}")),
+                    over_tcp.unwrap_or_else(|text| format!("FAILED  {}", in_short(&text)))
                 )
             }
         };
@@ -156,8 +161,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if failed_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn last_line(text: &str) -> &str {
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default()
+/// What failed, in a line: the tests that the suite names, or the first that was said.
+fn in_short(text: &str) -> String {
+    let mut named: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("FAIL: ") || line.starts_with("ERROR: "))
+        .collect();
+    named.dedup();
+    if named.is_empty() {
+        return text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
+    }
+    named.join(", ")
 }
 
 /// The result file: a line for each part, by name.

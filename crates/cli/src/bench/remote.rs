@@ -84,7 +84,7 @@ pub fn check_job(job: &Job) -> Result<()> {
     );
     let in_flight = match job.pattern {
         Pattern::Rate => job.window * job.bytes,
-        Pattern::Availability => 2 * offload::depth(job.bytes) * job.bytes,
+        Pattern::Availability => 2 * offload::depth(job) * job.bytes,
         _ => 0,
     };
     ensure!(

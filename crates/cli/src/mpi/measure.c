@@ -217,7 +217,7 @@ static void keep_to_a_core(void)
 	CPU_ZERO(&one);
 	if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) == 0)
 		MPI_Abort(MPI_COMM_WORLD, 3);
-	int left = rank % CPU_COUNT(&all), core = 0;
+	int left = rank * CPU_COUNT(&all) / size, core = 0; /* those that talk have different ones */
 	while (!CPU_ISSET(core, &all) || left-- > 0)
 		core++;
 	CPU_SET(core, &one);

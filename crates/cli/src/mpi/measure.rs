@@ -1,12 +1,14 @@
 //! `packhorse compare --mpi`: one MPI program (`measure.c`) over Packhorse and over all else that its MPI has.
 //!
 //! In every repetition each contender is started once and runs all patterns, one contender after the other: whatever else
-//! the machine did meanwhile, it did to all of them. What claims to have gone over Packhorse is verified in its counters.
+//! the machine did meanwhile, it did to all of them. What claims to have gone over Packhorse is verified in its counters. A start that
+//! fails, or takes too long, is told at the end and costs only the patterns it did not come to.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
 use super::Launcher;
@@ -20,8 +22,11 @@ use crate::hosts::{self, End};
 
 const SOURCE: &str = include_str!("measure.c");
 
-/// Seconds after which a contender hangs.
-const PATIENCE_S: &str = "300";
+/// A start hangs after so many seconds, and some more for each pattern: ten times what it is to take, and this.
+const START_PATIENCE_S: f64 = 20.0;
+const CASE_PATIENCE_S: f64 = 2.0;
+/// What `timeout` ends with when it had to end its command.
+const TIME_IS_UP: i32 = 124;
 const SECONDS: f64 = 0.2;
 const REPS: u16 = 3;
 const MTU: usize = 1500;
@@ -68,6 +73,13 @@ struct Part {
     cases: Vec<String>,
 }
 
+impl Part {
+    /// Seconds after which it hangs.
+    fn patience_s(&self, seconds: f64) -> f64 {
+        START_PATIENCE_S + self.cases.len() as f64 * (10.0 * seconds + CASE_PATIENCE_S)
+    }
+}
+
 /// Measures all; says which contender is at work.
 pub fn run(args: &MpiArgs, setup: &Setup, is_quick: bool) -> Result<Vec<MpiRow>> {
     ensure!(setup.peer.is_none(), "--mpi has its own way to other machines: leave --peer out");
@@ -75,20 +87,43 @@ pub fn run(args: &MpiArgs, setup: &Setup, is_quick: bool) -> Result<Vec<MpiRow>>
     let parts = parts(setup, is_quick, args.ranks.unwrap_or(4).into());
     let reps = setup.reps.unwrap_or(if is_quick { 1 } else { REPS });
     let seconds = setup.seconds.unwrap_or(SECONDS);
-    let mut rows = Vec::new();
+    let mut made = Made::default();
+    let start_count = usize::from(reps) * parts.len() * bench.entries.len();
     for rep in 0..usize::from(reps) {
         for part in &parts {
             for entry in &bench.entries {
-                let name = &entry.contender.name;
-                eprintln!("repetition {} of {reps}: {name}, {} ranks", rep + 1, part.rank_count);
-                let made = bench.measure(entry, part, rep, seconds);
-                rows.extend(
-                    made.with_context(|| format!("{name} with {} ranks", part.rank_count))?,
-                );
+                made.start_count += 1;
+                eprint!("{} of {start_count}: ", made.start_count);
+                if part.rank_count > 2 && is_raw(&entry.contender.way) {
+                    eprintln!(
+                        "{} left out: by raw Ethernet ranks of one host do not reach each other",
+                        entry.contender.name
+                    );
+                    continue;
+                }
+                bench.measure_into(&mut made, entry, part, rep, seconds);
             }
         }
     }
-    Ok(rows)
+    for complaint in &made.complaints {
+        eprintln!("not measured: {complaint}");
+    }
+    ensure!(!made.rows.is_empty(), "nothing could be measured");
+    Ok(made.rows)
+}
+
+/// Whether all links are raw Ethernet, whose frames do not come back to the interface they leave by.
+fn is_raw(way: &Way) -> bool {
+    let Way::Packhorse(links) = way else { return false };
+    links.split(',').all(|link| link.starts_with("packet") || link.starts_with("xdp"))
+}
+
+/// What came of it so far.
+#[derive(Default)]
+struct Made {
+    start_count: usize,
+    rows: Vec<MpiRow>,
+    complaints: Vec<String>,
 }
 
 fn parts(setup: &Setup, is_quick: bool, rank_count: usize) -> Vec<Part> {
@@ -121,6 +156,7 @@ struct Bench {
     entries: Vec<Entry>,
     provider: Option<PathBuf>,
     two_hosts: Option<TwoHosts>,
+    /// Each rank keeps to one core, those that talk to different ones.
     is_pinned: bool,
     folder: Folder,
 }
@@ -152,36 +188,66 @@ impl Bench {
         Ok(Self { entries, provider, two_hosts, is_pinned, folder })
     }
 
-    /// One start of one contender.
-    fn measure(&self, entry: &Entry, part: &Part, rep: usize, seconds: f64) -> Result<Vec<MpiRow>> {
+    /// One start of one contender, with a word before and after it.
+    fn measure_into(&self, made: &mut Made, entry: &Entry, part: &Part, rep: usize, seconds: f64) {
+        let what =
+            format!("{}, {} ranks, repetition {}", entry.contender.name, part.rank_count, rep + 1);
+        eprint!("{what} (at most {:.0} s) … ", part.patience_s(seconds));
+        let (began, before) = (Instant::now(), made.rows.len());
+        let done = self.measure(&mut made.rows, entry, part, rep, seconds);
+        eprintln!(
+            "{} patterns in {:.1} s",
+            made.rows.len() - before,
+            began.elapsed().as_secs_f64()
+        );
+        if let Err(error) = done {
+            eprintln!("  {error:#}");
+            let first = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
+            made.complaints.push(format!("{what}: {first}"));
+        }
+    }
+
+    /// Enters the rows of one start, those before a failure, too.
+    fn measure(
+        &self,
+        rows: &mut Vec<MpiRow>,
+        entry: &Entry,
+        part: &Part,
+        rep: usize,
+        seconds: f64,
+    ) -> Result<()> {
         let counters = self.folder.path().join("counters");
         left_in(self.folder.path())?; // of a run before
-        let mut command = self.command(entry, part.rank_count)?;
+        let mut command = self.command(entry, part, seconds)?;
         command.arg(&entry.program).arg(seconds.to_string());
         command.arg(if self.is_pinned { "pin" } else { "free" }).args(&part.cases);
         command.env("PACKHORSE_COUNTERS", &counters).stdin(Stdio::null());
         let output = command.output().context("cannot start it")?;
         let said = String::from_utf8_lossy(&output.stdout);
-        if !output.status.success() {
-            let complaint = String::from_utf8_lossy(&output.stderr);
-            bail!("it ended with {}:\n{}", output.status, complaint.trim());
-        }
-        let mut rows = rows_in(&said, &entry.contender.name, part.rank_count, rep);
-        ensure!(
-            rows.len() == part.cases.len(),
-            "{} of {} patterns were measured",
-            rows.len(),
-            part.cases.len()
-        );
-        if matches!(entry.contender.way, Way::Packhorse(_)) {
+        let mut made = rows_in(&said, &entry.contender.name, part.rank_count, rep);
+        let next = part.cases.get(made.len()).map(String::as_str);
+        let is_late = output.status.code() == Some(TIME_IS_UP);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        if !is_late && output.status.success() && matches!(entry.contender.way, Way::Packhorse(_)) {
             let link = verified(&left_in(self.folder.path())?, part.rank_count)?;
-            rows.iter_mut().for_each(|row| row.link = Some(link.clone()));
+            made.iter_mut().for_each(|row| row.link = Some(link.clone()));
         }
-        Ok(rows)
+        rows.append(&mut made);
+        ensure!(!is_late, "time was up, at {}:\n{}", next.unwrap_or("its end"), complaint.trim());
+        ensure!(
+            output.status.success(),
+            "it ended with {}, at {}:\n{}",
+            output.status,
+            next.unwrap_or("its end"),
+            complaint.trim()
+        );
+        ensure!(next.is_none(), "it ended before {}", next.unwrap_or_default());
+        Ok(())
     }
 
     /// The launcher with everything but the program.
-    fn command(&self, entry: &Entry, rank_count: usize) -> Result<Command> {
+    fn command(&self, entry: &Entry, part: &Part, seconds: f64) -> Result<Command> {
+        let rank_count = part.rank_count;
         let launcher = &entry.contender.launcher;
         let variables =
             entry.contender.variables(self.provider.as_deref(), self.two_hosts.is_some())?;
@@ -189,7 +255,8 @@ impl Bench {
             Some(hosts) => hosts.command(),
             None => Command::new("env"),
         };
-        command.args(["timeout", PATIENCE_S]).arg(&launcher.program);
+        let patience_s = part.patience_s(seconds).to_string();
+        command.args(["timeout", "-k", "5", &patience_s]).arg(&launcher.program);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         let agent = self.two_hosts.as_ref().map(TwoHosts::agent);
@@ -232,7 +299,7 @@ fn place_hydra(command: &mut Command, rank_count: usize, agent: Option<&Path>) {
     if let Some(agent) = agent {
         command.args(["-launcher", "ssh", "-launcher-exec"]).arg(agent);
         command.args(["-iface", hosts::INTERFACE, "-hosts", &format!("{near},{far}")]);
-        command.args(["-ppn", &rank_count.div_ceil(2).to_string()]);
+        command.args(["-ppn", &rank_count.div_ceil(2).to_string()]).env("I_MPI_PIN", "0");
     }
     command.args(["-n", &rank_count.to_string()]);
 }
@@ -284,6 +351,23 @@ mod tests {
         assert_eq!(rows.len(), 2);
         assert_eq!((rows[0].bytes, rows[0].value, rows[0].rep), (8, 407.5, 1));
         assert_eq!(rows[1].bench, "barrier");
+    }
+
+    #[test]
+    fn raw_links_are_measured_between_hosts_only() {
+        for (links, is_it) in
+            [("packet", true), ("xdp:v0,packet", true), ("udp", false), ("auto", false)]
+        {
+            assert_eq!(is_raw(&Way::Packhorse(links.into())), is_it, "{links}");
+        }
+        assert!(!is_raw(&Way::OwnTcp));
+    }
+
+    #[test]
+    fn patience_grows_with_the_work() {
+        let part = |count| Part { rank_count: 2, cases: vec![String::new(); count] };
+        assert!(part(10).patience_s(0.2) < part(40).patience_s(0.2));
+        assert!(part(10).patience_s(0.2) > 10.0 * 0.2 * 5.0);
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn offload_words(job: &Job) -> Result<Vec<String>> {
     Ok(match job.pattern {
         Pattern::Availability => {
             let slice = variant.slice.context("availability needs the length of a slice")?;
-            vec![slice.to_string(), offload::depth(job.bytes).to_string()]
+            vec![slice.to_string(), offload::depth(job).to_string()]
         }
         Pattern::DoubleBuf => {
             let is_consumer_bound = variant.bound == Some(Bound::Consumer);

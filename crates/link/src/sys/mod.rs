@@ -18,6 +18,7 @@
 //!   xdp.rs          AF_XDP sockets and the rings they share with the kernel
 //!   handover.rs     descriptors from one process to another
 //!   signals.rs      threads that take no signals
+//!   slices.rs       threads that run soon, and not for long
 //!   wide.rs         loops with the machine's widest registers
 //! ```
 //!
@@ -39,6 +40,7 @@ pub(crate) mod packet_ring;
 pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod signals;
+pub(crate) mod slices;
 pub(crate) mod socket;
 pub mod wide;
 pub(crate) mod xdp;

@@ -30,8 +30,8 @@ struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    fn new(courier: &'a mut dyn Courier, bytes: usize) -> Self {
-        let depth = depth(bytes);
+    fn new(courier: &'a mut dyn Courier, job: &Job) -> Self {
+        let (depth, bytes) = (depth(job), job.bytes);
         // Two spare ones: the end of a send may be heard of after the answer to it.
         let free = (0..2 * depth + 2).map(|_| vec![AGAIN as u8; bytes]).collect();
         Self { courier, free, depth, receives: 0, sends: 0, received_count: 0 }
@@ -77,7 +77,7 @@ impl<'a> Pairs<'a> {
 /// The active side.
 pub(super) fn work(job: &Job, courier: &mut dyn Courier, mut work: Work) -> Result<Outcome> {
     let slice = job.variant.slice.context("availability needs the length of a slice")?;
-    let mut pairs = Pairs::new(courier, job.bytes);
+    let mut pairs = Pairs::new(courier, job);
     work_for(warm_time(job), slice, &mut work, &mut pairs)?;
     let (before, cpu) = (pairs.received_count, CpuTime::now());
     let (units, elapsed) = work_for(
@@ -129,7 +129,7 @@ fn work_for(
 /// The passive side: sends back whatever comes.
 pub(super) fn answer(job: &Job, courier: &mut dyn Courier) -> Result<Outcome> {
     // Twice the depth: as many may be on their way back while all that can come has a receive posted.
-    for _ in 0..2 * depth(job.bytes) {
+    for _ in 0..2 * depth(job) {
         courier.recv(vec![0; job.bytes])?;
     }
     let mut sends = 0;

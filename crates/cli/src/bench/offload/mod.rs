@@ -106,7 +106,13 @@ fn put_word(message: &mut [u8], word: u64) {
     message[..len].copy_from_slice(&word.to_le_bytes()[..len]);
 }
 
-/// Messages under way at once, where a pattern wants several: as long as 1 MB together, four at least, sixteen at most.
-pub(crate) fn depth(bytes: usize) -> usize {
-    ((1 << 20) / bytes.max(1)).clamp(4, 16)
+/// Messages under way at once in [`Pattern::Availability`]: four at least, sixteen at most, and as long together as 1 MB and as
+/// what the fastest link here moves in a slice. With fewer a long slice would measure their number.
+pub(crate) fn depth(job: &Job) -> usize {
+    let slice_len = job.variant.slice.unwrap_or(0).saturating_mul(BYTES_PER_UNIT);
+    let len = usize::try_from(slice_len).unwrap_or(usize::MAX).max(1 << 20);
+    (len / job.bytes.max(1)).clamp(4, 16)
 }
+
+/// A unit of work takes about 1.5 ns, in which 4 GB/s are as much.
+const BYTES_PER_UNIT: u64 = 6;
