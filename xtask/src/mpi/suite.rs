@@ -28,7 +28,7 @@ const PATIENCE_S: u32 = 300;
 pub(super) enum Extent {
     /// The modules in which ranks speak to each other.
     Talk,
-    /// Those of them without windows: between hosts Debian's Open MPI has none without one of its own transports.
+    /// Those of them without windows, which are tried on one host.
     Messages,
     /// All but `Spawn`.
     Whole,

@@ -3,7 +3,7 @@
 //! | | is told | carried to other hosts |
 //! | --- | --- | --- |
 //! | all | where providers are, which one to use | |
-//! | Open MPI | to use libfabric for all messages (`cm` with `ofi`); which provider | `-x`, but for `OMPI_MCA_…`, which goes by itself |
+//! | Open MPI | to use libfabric for all messages (`cm` with `ofi`); which provider; windows over messages (4.1) | `-x`, but for `OMPI_MCA_…`, which goes by itself |
 //! | MPICH | to use libfabric, and not UCX | `-genv` |
 //! | Intel MPI | which provider; no shared memory of its own | `-genv` |
 //!
@@ -71,6 +71,11 @@ impl Settings {
                     _ => "OMPI_MCA_opal_common_ofi_provider_include",
                 };
                 self.set(list, NAME);
+                if family == Family::OpenMpi4 {
+                    // Debian also switches off the only windows that work between hosts over messages. (Those over one-sided operations,
+                    // btl/ofi, take a second to end.)
+                    self.set_unless_there("OMPI_MCA_osc", "^ucx");
+                }
             }
             Family::Mpich => {
                 self.set("MPIR_CVAR_CH4_NETMOD", "ofi");
@@ -170,6 +175,7 @@ mod tests {
         let debian = settings(Family::OpenMpi4, Locally::Packhorse);
         assert_eq!(value(&debian, "OMPI_MCA_pml"), Some("cm"));
         assert_eq!(value(&debian, "OMPI_MCA_mtl_ofi_provider_include"), Some(NAME));
+        assert_eq!(value(&debian, "OMPI_MCA_osc"), Some("^ucx"));
         let newer = settings(Family::OpenMpi, Locally::Packhorse);
         assert_eq!(value(&newer, "OMPI_MCA_opal_common_ofi_provider_include"), Some(NAME));
         assert_eq!(value(&newer, "MPIR_CVAR_CH4_NETMOD"), None);
