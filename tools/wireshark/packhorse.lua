@@ -36,6 +36,7 @@ local RECORDS = {
     [0x26] = { "Query", { { "space", 1 }, { nil, 2 }, { "query", 4 }, { "bits", 8 }, { "ignore", 8 } } },
     [0x27] = { "Found", { { "space", 1 }, { "flags", 1 }, { nil, 1 }, { "query", 4 }, { "message", 4 }, { nil, 4 },
         { "bits", 8 }, { "total", 8 }, { "immediate", 8 } } },
+    [0x28] = { "StreamCredit", { { nil, 7 }, { "limit", 8 } } },
     [0x30] = { "Hello", { { "flags", 1 }, { "versions", 1 }, { "locator_count", 1 }, { "frame_len_max", 2 }, { nil, 2 },
         { "incarnation", 8 }, { "id", 8 }, { "nonce", 8 } }, more = "hello" },
     [0x31] = { "Challenge", { { "flags", 1 }, { "versions", 1 }, { nil, 5 }, { "nonce", 8 }, { "cookie", 8 },

@@ -3,6 +3,7 @@
 //! ```text
 //! PREFIX/bin/packhorse
 //!        lib/libfabric/libpackhorse-fi.so        found from bin by `packhorse run`
+//!        lib/libpackhorse-fm.so, lib/pkgconfig/packhorse-fm.pc, include/packhorse/
 //!        share/man/man1/packhorse.1
 //!        share/bash-completion/completions/packhorse, zsh's and fish's likewise
 //!        share/doc/packhorse/                    licences, README, CHANGELOG
@@ -44,12 +45,21 @@ enum From {
     Said(&'static str),
     /// A file of the workspace.
     File(&'static str),
+    /// The same, with the prefix and the version put in.
+    Template(&'static str),
 }
 
-const ITEMS: [Item; 9] = [
+const ITEMS: [Item; 13] = [
     Item { place: "bin/packhorse", from: From::Built("packhorse") },
     // libfabric loads what ends in `fi.so`; cargo cannot write the hyphen that is the custom.
     Item { place: "lib/libfabric/libpackhorse-fi.so", from: From::Built("libpackhorse_fi.so") },
+    Item { place: "lib/libpackhorse-fm.so", from: From::Built("libpackhorse_fm.so") },
+    Item {
+        place: "lib/pkgconfig/packhorse-fm.pc",
+        from: From::Template("faces/fm/packhorse-fm.pc.in"),
+    },
+    Item { place: "include/packhorse/fm.h", from: From::File("faces/fm/include/packhorse/fm.h") },
+    Item { place: "include/packhorse/fm1.h", from: From::File("faces/fm/include/packhorse/fm1.h") },
     Item { place: "share/man/man1/packhorse.1", from: From::Said("man") },
     Item {
         place: "share/bash-completion/completions/packhorse",
@@ -79,7 +89,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Builds everything and puts it in place.
 pub(crate) fn into(prefix: &Path) -> Result<()> {
-    run_command(cargo("build --release --quiet --package packhorse-cli --package packhorse-fi"))?;
+    let packages = "--package packhorse-cli --package packhorse-fi --package packhorse-fm";
+    run_command(cargo(&format!("build --release --quiet {packages}")))?;
     let built = target().join("release");
     for item in &ITEMS {
         let to = prefix.join(item.place);
@@ -88,6 +99,10 @@ pub(crate) fn into(prefix: &Path) -> Result<()> {
         match item.from {
             From::Built(name) => replace(&built.join(name), &to)?,
             From::File(name) => replace(&root().join(name), &to)?,
+            From::Template(name) => {
+                let text = filled(&fs::read_to_string(root().join(name))?, prefix)?;
+                fs::write(&to, text).with_context(|| refused(&to))?;
+            }
             From::Said(words) => {
                 let program = built.join("packhorse");
                 let program = program.to_str().context("a path that is not text")?;
@@ -98,6 +113,13 @@ pub(crate) fn into(prefix: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A template as it is for this prefix, which is named in full: whoever reads it stands anywhere.
+fn filled(template: &str, prefix: &Path) -> Result<String> {
+    let prefix = std::path::absolute(prefix)?;
+    let prefix = prefix.to_str().context("a prefix that is not text")?;
+    Ok(template.replace("@prefix@", prefix).replace("@version@", env!("CARGO_PKG_VERSION")))
 }
 
 /// A program that runs keeps the file it began with: the new one takes the name, not the place.

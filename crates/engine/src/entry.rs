@@ -170,7 +170,7 @@ impl Entry {
 }
 
 /// All that can go wrong, in the order of their codes from 1 on. `TooLong` is said when posting, never here.
-const TROUBLES: [Trouble; 21] = [
+const TROUBLES: [Trouble; 22] = [
     Trouble::Failed(Failure::Cancelled),
     Trouble::Failed(Failure::CancelledByPeer),
     Trouble::Failed(Failure::Closed),
@@ -192,6 +192,7 @@ const TROUBLES: [Trouble; 21] = [
     Trouble::Failed(Failure::Denied(Denial::Operation)),
     Trouble::Failed(Failure::Denied(Denial::Withdrawn)),
     Trouble::Failed(Failure::Gone(GoneReason::Unanswered)),
+    Trouble::Refused(PostError::ReservedSpace),
 ];
 
 /// Exhaustive on purpose: a new failure must get a code.
@@ -224,6 +225,7 @@ fn trouble_code(result: Result<(), Trouble>) -> u8 {
             PostError::PoolFull | PostError::TooLong { .. } => 13,
             PostError::UnknownHandle => 14,
             PostError::BadAtomic => 15,
+            PostError::ReservedSpace => 22,
         },
     }
 }

@@ -103,6 +103,37 @@ impl Engine {
         self.lock().core.endpoint().begin_stream(peer, handler)
     }
 
+    /// Sends a whole stream of these pieces: under one lock as far as credit and pool go, then as `write_stream_all`.
+    pub fn send_stream(
+        &self,
+        peer: PeerId,
+        handler: u16,
+        pieces: &[&[u8]],
+    ) -> Result<(), StreamError> {
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, peer);
+        let endpoint = inner.core.endpoint();
+        let id = endpoint.begin_stream(peer, handler)?;
+        let (mut sent_count, mut taken_len) = (0, 0);
+        while let Some(&piece) = pieces.get(sent_count) {
+            taken_len = endpoint.write_stream(now, id, piece)?;
+            if taken_len < piece.len() {
+                break;
+            }
+            (sent_count, taken_len) = (sent_count + 1, 0);
+        }
+        if sent_count == pieces.len() {
+            endpoint.end_stream(now, id)?;
+        }
+        self.after_post(inner, now, may_wait);
+        let Some((first, others)) = pieces[sent_count..].split_first() else { return Ok(()) };
+        let send = |piece| self.write_stream_all(peer, id, piece, None);
+        let sent = send(&first[taken_len..])
+            .and_then(|_| others.iter().try_for_each(|piece| send(piece).map(drop)));
+        // Ended in either case: what is gone is forgotten.
+        self.end_stream(peer, id, sent.is_ok()).and(sent)
+    }
+
     /// Sends a piece, as far as credit and pool go: how many bytes were taken.
     pub fn write_stream(
         &self,
@@ -284,9 +315,11 @@ impl Engine {
     /// Nobody wants the rest of a stream.
     pub fn close_stream(&self, id: StreamId) {
         let mut inner = self.lock();
-        let now = self.now();
+        let now = inner.core.turned_at();
         inner.core.endpoint().close_stream(now, id);
-        self.after_post(inner, now, false);
+        if inner.core.has_output() {
+            self.after_post(inner, self.now(), false); // credit, which its sender may wait for
+        }
     }
 
     /// Shows a stream again at the next extraction.

@@ -132,7 +132,7 @@ pub struct SendOptions {
     pub immediate: Option<u64>,
     /// Ends only when a receive took the message (a synchronous send).
     pub until_matched: bool,
-    /// Matching space.
+    /// Matching space, 0 to 254.
     pub space: u8,
 }
 

@@ -62,6 +62,8 @@ pub enum Error {
     },
     /// There is no such atomic operation on such elements, or they are too many.
     BadAtomic,
+    /// Matching space 255 belongs to streams.
+    ReservedSpace,
     /// Another region of this endpoint has this key.
     KeyInUse,
     /// The region was withdrawn, or the range is not inside it.
@@ -130,6 +132,9 @@ impl fmt::Display for Error {
                 write!(f, "{peer} closed its endpoint before it accepted the message")
             }
             Self::Denied { peer, denial } => write!(f, "{peer} {}", why_denied(*denial)),
+            Self::ReservedSpace => f.write_str(
+                "matching space 255 belongs to streams; use one from 0 to 254 for messages",
+            ),
             Self::BadAtomic => f.write_str(
                 "no such atomic operation on such elements, or more than fit: 1024 bytes at once, 512 with something to compare",
             ),
@@ -252,6 +257,7 @@ impl From<PostError> for Error {
             PostError::PoolFull => Self::PoolFull,
             PostError::TooLong { len_max } => Self::TooLongToCopy { len_max },
             PostError::BadAtomic => Self::BadAtomic,
+            PostError::ReservedSpace => Self::ReservedSpace,
         }
     }
 }

@@ -244,18 +244,18 @@ impl Streams {
         Message::begin(&self.common.engine, peer, handler)
     }
 
-    /// Sends a whole message: begins it, sends these pieces, ends it.
+    /// Sends a whole message: begins it, sends these pieces, ends it. Cheaper than one call for each.
     pub fn send(&self, peer: Peer, handler: u16, pieces: &[&[u8]]) -> Result<(), Error> {
-        let mut message = self.begin(peer, handler)?;
-        for piece in pieces {
-            message.send(piece)?;
-        }
-        message.end()
+        message::send_whole(&self.common.engine, peer, handler, pieces)
     }
 
     /// Runs handlers with what is here, and makes one turn for what arrives. Handles at most `bytes_max` bytes, rounded up to
     /// a packet, and returns; what is left waits for the next call. Inside a handler it is [`Error::InHandler`].
     pub fn extract(&self, bytes_max: usize) -> Result<Extracted, Error> {
+        self.run_handlers(bytes_max, true)
+    }
+
+    fn run_handlers(&self, bytes_max: usize, is_turning: bool) -> Result<Extracted, Error> {
         let mut extracting = Extracting::enter(&self.common)?;
         let Some(mut extractor) = extracting.extractor.take() else { return Err(Error::Closed) };
         let engine = &self.common.engine;
@@ -263,8 +263,10 @@ impl Streams {
         self.common.take_registered(&mut extractor);
         let mut extracted = Extracted::default();
         extractor.run(&self.common, &mut extracted);
-        extractor = extractor.turn(engine);
-        extractor.run(&self.common, &mut extracted);
+        if is_turning {
+            extractor = extractor.turn(engine);
+            extractor.run(&self.common, &mut extracted);
+        }
         extracted.bytes = engine.end_extraction();
         *extracting.extractor = Some(extractor);
         Ok(extracted)
@@ -280,7 +282,7 @@ impl Streams {
         let woken = &self.common.woken;
         self.common.engine.wait_extractable(Some(longest), || !woken.is_empty());
         self.common.woken.set_waited_for(false);
-        self.extract(bytes_max)
+        self.run_handlers(bytes_max, false) // the wait has made its turns
     }
 
     /// Ends when there is something to extract: for tasks of an executor that extract.

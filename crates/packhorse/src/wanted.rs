@@ -43,7 +43,7 @@ impl Wanted {
         self
     }
 
-    /// In another matching space than 0; messages never match across spaces.
+    /// In another matching space than 0; messages never match across spaces. 255 belongs to streams: [`Error::ReservedSpace`](crate::Error::ReservedSpace).
     #[must_use]
     pub fn space(mut self, space: u8) -> Self {
         self.criteria.space = Space(space);

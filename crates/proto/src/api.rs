@@ -275,6 +275,8 @@ pub enum PostError {
     UnknownHandle,
     /// There is no such atomic operation on such elements, they are too many, or operands are missing.
     BadAtomic,
+    /// The matching space of streams is not for messages.
+    ReservedSpace,
 }
 
 /// Why a peer could not be added.

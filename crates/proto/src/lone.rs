@@ -17,7 +17,7 @@ use crate::quick::{ack_repr, forget_timer, probe_at};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::turns::eager_cost;
-use crate::types::{BufId, Instant, Locator, ReqId};
+use crate::types::{BufId, Instant, Locator, ReqId, Space};
 use crate::wire::{
     self, ACKED_EAGER_LEN, AckRepr, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
 };
@@ -87,6 +87,7 @@ impl Endpoint {
     fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
         if len > u64::from(self.settings.eager_len_max)
             || spec.until_matched
+            || spec.space == Space::STREAMS // refused by `post_send`
             || !self.may_be_quick()
         {
             return None;

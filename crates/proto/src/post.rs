@@ -130,6 +130,9 @@ impl Endpoint {
         if self.closing.is_some() {
             return Err(PostError::Closing);
         }
+        if spec.space == Space::STREAMS {
+            return Err(PostError::ReservedSpace);
+        }
         let row = spec.peer.0;
         let Some(this) = self.rows.get(row) else {
             return Err(PostError::UnknownPeer);
@@ -268,6 +271,9 @@ impl Endpoint {
     ) -> Result<ReqId, PostError> {
         if self.closing.is_some() {
             return Err(PostError::Closing);
+        }
+        if spec.criteria.space == Space::STREAMS {
+            return Err(PostError::ReservedSpace);
         }
         if let Some(source) = spec.criteria.source
             && self.rows.get(source.0).is_none()

@@ -98,6 +98,10 @@ impl Endpoint {
         piece: &[u8],
     ) -> Result<usize, StreamError> {
         let slot = self.open_outbound(id)?;
+        let row = self.streams.outbound[slot].row;
+        if self.streams.peer(row).waiting.front().is_some() {
+            return Ok(0); // those that have ended and wait for credit go first: they must not become ever more
+        }
         let mut taken_len = 0;
         while taken_len < piece.len() {
             let this = &self.streams.outbound[slot];

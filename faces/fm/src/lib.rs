@@ -13,6 +13,7 @@
 mod hosts;
 mod launch;
 mod node;
+mod overflow;
 mod pmix;
 mod thread;
 

@@ -1,7 +1,7 @@
 //! C handlers on stacks of their own: the paper's logical thread for each message.
 //!
 //! An async handler resumes the C function; inside `FM_receive` that one says what it wants and is set aside, and the async handler
-//! awaits just that. Stacks are guarded by a page that nobody may touch, and are used again.
+//! awaits just that. Stacks are guarded by a page that nobody may touch (`overflow`), and are used again.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
@@ -9,12 +9,13 @@ use std::ptr;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
 
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use packhorse::stream::Stream;
 
 use crate::FmStream;
 use crate::node::ERROR_GONE;
+use crate::overflow;
 
 /// A handler as C has it.
 pub(crate) type Handler = unsafe extern "C" fn(*mut FmStream, c_uint) -> c_int;
@@ -76,6 +77,8 @@ pub(crate) fn on_main_stack<R>(f: impl FnOnce() -> R + Send) -> R {
 struct Logical {
     coroutine: Option<Coroutine<isize, Want, (), DefaultStack>>,
     yielder: Box<Cell<*const Ways>>,
+    /// The lowest address of its stack: that of the guard page.
+    stack_limit: usize,
 }
 
 // SAFETY: it is resumed by one thread at a time, that which extracts; `<packhorse/fm.h>` asks that it be always the same.
@@ -90,6 +93,8 @@ impl Logical {
             Some(stack) => stack,
             None => DefaultStack::new(stack_len()).ok()?,
         };
+        let stack_limit = stack.limit().get();
+        overflow::watch();
         let yielder = Box::new(Cell::new(ptr::null()));
         let told = ptr::from_ref(&*yielder);
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Ways, _| {
@@ -100,14 +105,16 @@ impl Logical {
             // SAFETY: the application gave this function as a handler; the stream lives for the time of the call.
             unsafe { handler(&raw mut stream, sender) };
         });
-        Some(Self { coroutine: Some(coroutine), yielder })
+        Some(Self { coroutine: Some(coroutine), yielder, stack_limit })
     }
 
     /// Lets the handler go on until it wants something, or is over.
     fn resume(&mut self, answer: isize) -> Option<Want> {
         let coroutine = self.coroutine.as_mut()?;
         RUNNING.set(self.yielder.get());
+        overflow::enter(self.stack_limit);
         let result = coroutine.resume(answer);
+        overflow::leave();
         RUNNING.set(ptr::null());
         match result {
             CoroutineResult::Yield(want) => Some(want),

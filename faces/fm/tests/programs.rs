@@ -21,12 +21,16 @@ impl Scratch {
 
     /// Compiles an example.
     fn compile(&self, name: &str) -> PathBuf {
+        self.compile_from("examples", name)
+    }
+
+    fn compile_from(&self, folder: &str, name: &str) -> PathBuf {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let program = self.0.join(name);
         let status = Command::new("cc")
             .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-o"])
             .arg(&program)
-            .arg(root.join("examples").join(format!("{name}.c")))
+            .arg(root.join(folder).join(format!("{name}.c")))
             .arg("-I")
             .arg(root.join("include"))
             .arg("-L")
@@ -102,6 +106,32 @@ fn header_then_payload_started_by_hand() {
     let outputs = scratch.run_by_hand(&[program.to_str().unwrap()]);
     assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
     assert_eq!(text(&outputs[1].stdout), "100 messages, 0 wrong\n");
+}
+
+#[test]
+fn whole_messages_of_version_1() {
+    let scratch = Scratch::new("fm1");
+    let program = scratch.compile("fm1");
+    let outputs = scratch.run_by_hand(&[program.to_str().unwrap()]);
+    assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
+    assert_eq!(text(&outputs[1].stdout), "100 messages, sum 5550, 0 wrong\n");
+}
+
+#[test]
+fn handler_that_overflows_its_stack_is_told_so() {
+    let scratch = Scratch::new("overflow");
+    let program = scratch.compile_from("tests/c", "overflow");
+    let program = program.to_str().unwrap();
+    // Such a process leaves no memory image behind, and `timeout` says by which signal it died.
+    let command = |word| ["sh", "-c", "ulimit -c 0; \"$0\" $1; echo \"status $?\"", program, word];
+    let outputs = scratch.run_by_hand(&command(""));
+    let (said, status) = (text(&outputs[1].stderr), text(&outputs[1].stdout));
+    assert!(said.contains("overflowed its stack") && said.contains("FM_STACK"), "{outputs:?}");
+    assert!(status.contains("status 134"), "SIGABRT: {outputs:?}");
+    let outputs = scratch.run_by_hand(&command("plain"));
+    let (said, status) = (text(&outputs[1].stderr), text(&outputs[1].stdout));
+    assert!(!said.contains("overflowed"), "{outputs:?}");
+    assert!(status.contains("status 139"), "SIGSEGV, as it would be without us: {outputs:?}");
 }
 
 #[test]

@@ -37,7 +37,9 @@ pub(crate) fn code_of(error: &Error) -> c_int {
 pub(crate) fn refusal_code(error: PostError) -> c_int {
     match error {
         PostError::Closing => code::EOPBADSTATE,
-        PostError::UnknownPeer | PostError::UnknownHandle => libc::EINVAL,
+        PostError::UnknownPeer | PostError::UnknownHandle | PostError::ReservedSpace => {
+            libc::EINVAL
+        }
         PostError::PoolFull => libc::EAGAIN,
         PostError::TooLong { .. } => libc::EMSGSIZE,
         PostError::BadAtomic => libc::EOPNOTSUPP,

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand, value_parser};
 use packhorse::{Address, AddressError, Endpoint};
 
 use super::cpu::busy_share;
+use super::layers::LayersArgs;
 use super::offload::command::{
     Asked, AvailabilityArgs, DoubleBufArgs, IdleArgs, OverlapArgs, PostsArgs, WaitingArgs,
 };
@@ -37,6 +38,12 @@ Examples:
   packhorse bench posts --placement thread --loads 0,50,90
   packhorse bench waiting --cores one --systems packhorse,tcp
   packhorse bench idle --seconds 10";
+
+const LAYERS_EXAMPLES: &str = "\
+Examples:
+  packhorse bench layers --link shm --pin
+  packhorse bench layers --two-hosts --bytes 16,1K,64K,1M --json layers.json
+  packhorse bench stream --systems packhorse,packhorse-streams,tcp";
 
 /// Idleness is watched for so long where no time is given.
 const REST_SECONDS: f64 = 10.0;
@@ -89,6 +96,12 @@ enum BenchPattern {
     /// Processor use of an endpoint that does nothing, and of one that waits in a blocking receive.
     #[command(after_help = OFFLOAD_EXAMPLES)]
     Idle(IdleArgs),
+    /// What layers on Fast Messages leave of its bandwidth: message passing on streams and on whole messages, 16 B to 1 MB.
+    ///
+    /// Bare streams, both shims of `examples/`, tagged messages beside; efficiency in percent, the length of half bandwidth (N½), and
+    /// the half round trip of 8 bytes. Copies of the shims are counted, another number than expected is an error.
+    #[command(after_help = LAYERS_EXAMPLES)]
+    Layers(LayersArgs),
 }
 
 /// What every measurement can be told.
@@ -308,6 +321,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         BenchPattern::Posts(args) => return Asked::Posts(args).run(),
         BenchPattern::Waiting(args) => return Asked::Waiting(args).run(),
         BenchPattern::Idle(args) => return Asked::Idle(args).run(),
+        BenchPattern::Layers(args) => return args.run(),
     };
     if setup.placement.len() > 1 {
         bail!("{} is measured with one --placement at a time", pattern.name());

@@ -15,6 +15,7 @@ pub mod command;
 pub mod courier;
 pub mod cpu;
 pub mod figures;
+pub mod layers;
 pub mod offload;
 mod our_courier;
 pub mod ours;
@@ -33,12 +34,23 @@ pub mod variant;
 pub mod work;
 
 use crate::rival::{Bare, BarePacket, OpenMpi, Tcp, XdpBare};
+use layers::Layer;
 use ours::Ours;
 use system::System;
 
 /// Everything that can be measured, in the order of the tables.
-pub const SYSTEMS: &[&dyn System] =
-    &[&Bare, &BarePacket, &XdpBare, &Ours, &Tcp, &OpenMpi::SHM, &OpenMpi::TCP];
+pub const SYSTEMS: &[&dyn System] = &[
+    &Bare,
+    &BarePacket,
+    &XdpBare,
+    &Ours,
+    &Layer::BARE,
+    &Layer::CONTIGUOUS,
+    &Layer::STREAMED,
+    &Tcp,
+    &OpenMpi::SHM,
+    &OpenMpi::TCP,
+];
 
 /// The system of this name.
 pub fn system(name: &str) -> Option<&'static dyn System> {

@@ -57,7 +57,7 @@ impl System for Ours {
 }
 
 /// Opens an endpoint and finds the other side's.
-fn meet(job: &Job, control: &mut dyn Control) -> Result<(Endpoint, Peer)> {
+pub(super) fn meet(job: &Job, control: &mut dyn Control) -> Result<(Endpoint, Peer)> {
     let endpoint = open(job, job.bind)?;
     let theirs = control.exchange(&endpoint.address().to_string())?;
     let theirs = theirs.parse().with_context(|| format!("{theirs:?} is no address"))?;

@@ -86,6 +86,16 @@ impl Future for SendPiece<'_> {
     }
 }
 
+/// Sends a message of these pieces. Waits for credit as [`Message::send`] does.
+pub(super) fn send_whole(
+    engine: &Engine,
+    peer: Peer,
+    handler: u16,
+    pieces: &[&[u8]],
+) -> Result<(), Error> {
+    engine.send_stream(peer.id, handler, pieces).map_err(|error| explain(error, peer))
+}
+
 fn explain(error: StreamError, peer: Peer) -> Error {
     match error {
         StreamError::Closing | StreamError::Ended => Error::Closed,

@@ -35,7 +35,12 @@ impl Stream {
 
     /// Receives as many bytes as the buffer has room for; fewer only if the message ends before. How many that were.
     pub fn receive<'a>(&'a mut self, buffer: &'a mut [u8]) -> Receive<'a> {
-        Receive { stream: self, buffer, filled_len: 0 }
+        Receive { least_len: buffer.len(), stream: self, buffer, filled_len: 0 }
+    }
+
+    /// Receives what there is, up to the length of the buffer, and waits only while there is nothing. 0: the message has ended.
+    pub fn receive_some<'a>(&'a mut self, buffer: &'a mut [u8]) -> Receive<'a> {
+        Receive { least_len: buffer.len().min(1), stream: self, buffer, filled_len: 0 }
     }
 
     /// Passes over so many bytes; fewer only if the message ends before. How many that were.
@@ -83,26 +88,31 @@ fn name(peer: Peer) -> String {
     format!("peer number {}", peer.id.0)
 }
 
-/// The end of [`Stream::receive`].
+/// The end of [`Stream::receive`] and [`Stream::receive_some`].
 #[must_use = "nothing is received until it is awaited"]
 #[derive(Debug)]
 pub struct Receive<'a> {
     stream: &'a mut Stream,
     buffer: &'a mut [u8],
     filled_len: usize,
+    /// It is over with so many bytes.
+    least_len: usize,
 }
 
 impl Future for Receive<'_> {
     type Output = Result<usize, Error>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { stream, buffer, filled_len } = &mut *self;
+        let Self { stream, buffer, filled_len, least_len } = &mut *self;
         let borrowed = stream.borrow(|loan, id| {
             *filled_len += loan.take(id, &mut buffer[*filled_len..]);
-            *filled_len == buffer.len()
+            *filled_len >= *least_len
         });
         if borrowed.is_some() {
             return Poll::Pending;
+        }
+        if *filled_len > 0 && *filled_len >= *least_len {
+            return Poll::Ready(Ok(*filled_len)); // of a frame that was lent
         }
         let rest = &mut buffer[*filled_len..];
         let mut at = 0;
@@ -111,6 +121,9 @@ impl Future for Receive<'_> {
             at += bytes.len();
         });
         *filled_len += read_len;
+        if *filled_len > 0 && *filled_len >= *least_len {
+            return Poll::Ready(Ok(*filled_len));
+        }
         conclude(*filled_len, state, stream.sender)
     }
 }

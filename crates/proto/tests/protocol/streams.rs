@@ -269,9 +269,17 @@ fn closed_stream_gives_its_credit_back_and_leaves_nothing() {
 fn ends_that_wait_for_credit_leave_by_themselves() {
     let mut net = Net::joined();
     let piece = pattern(1, 1000);
-    for handler in 0..200 {
-        assert_eq!(send(&mut net, A, B, handler, &[&piece]), 1000, "an end never waits");
+    let (peer, now) = (net.peer(A, B), net.now);
+    let ids: Vec<OutStreamId> =
+        (0..200).map(|handler| net.ep(A).begin_stream(peer, handler).unwrap()).collect();
+    for &id in &ids {
+        assert_eq!(net.ep(A).write_stream(now, id, &piece), Ok(1000), "it fills no chunk");
     }
+    for id in ids {
+        net.ep(A).end_stream(now, id).expect("an end never waits");
+    }
+    let late = net.ep(A).begin_stream(peer, 200).unwrap();
+    assert_eq!(net.ep(A).write_stream(now, late, &piece), Ok(0), "those go first");
     net.settle();
     assert!(net.ep(A).waiting_stream_count() > 100);
     let mut handlers = vec![];
@@ -286,6 +294,8 @@ fn ends_that_wait_for_credit_leave_by_themselves() {
     }
     assert_eq!(handlers, (0..200).collect::<Vec<_>>());
     assert_eq!(net.ep(A).waiting_stream_count(), 0);
+    let now = net.now;
+    assert_eq!(net.ep(A).write_stream(now, late, &piece), Ok(1000));
 }
 
 #[test]
@@ -329,6 +339,18 @@ fn sender_that_is_gone_breaks_its_streams_and_a_new_life_begins_anew() {
     let anew = ready(&mut net, B);
     let of_three = anew.iter().find(|(_, info)| info.handler == 3).unwrap().0;
     assert_eq!(read(&mut net, B, of_three, usize::MAX), pattern(3, 100));
+}
+
+#[test]
+fn messages_may_not_use_the_space_of_streams() {
+    let mut net = Net::joined();
+    let now = net.now;
+    let spec = SendSpec { space: Space::STREAMS, ..net.spec(A, B, 1, 8) };
+    assert_eq!(net.ep(A).post_send(now, spec), Err(PostError::ReservedSpace));
+    let criteria = Criteria { space: Space::STREAMS, ..anything() };
+    let spec = net.recv_spec(A, criteria, 8);
+    let Node { ep, ram, .. } = &mut net.nodes[A];
+    assert_eq!(ep.post_recv(now, spec, ram), Err(PostError::ReservedSpace));
 }
 
 #[test]
