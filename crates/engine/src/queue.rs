@@ -376,11 +376,8 @@ impl Completions {
         }
         let ring = &self.ring;
         self.engine.doze_until(|_| (!ring.is_empty()).then_some(()));
-        self.engine.asked_again(&mut self.asking);
         let entry = self.poll();
-        if entry.is_some() {
-            self.asking.end(); // the next wait is another, and may spin
-        }
+        self.asking.after_doze(self.engine.now(), entry.is_some());
         entry
     }
 

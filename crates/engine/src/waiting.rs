@@ -70,6 +70,25 @@ impl Asking {
     pub(crate) fn end(&mut self) {
         self.quiet_since = None;
     }
+
+    /// It asks now, and finds nothing: for how long that has been so.
+    fn on_nothing(&mut self, now: Instant) -> u64 {
+        // Who came back from something else has not been waiting.
+        if now - self.asked_at > ASKS_OFTEN_NS {
+            self.quiet_since = None;
+        }
+        self.asked_at = now;
+        now - *self.quiet_since.get_or_insert(now)
+    }
+
+    /// It dozed, and asks on: the time it slept was not spent elsewhere. If something came meanwhile, the next wait is
+    /// another and may spin: else both ends of a conversation would doze on, each because the other does.
+    pub(crate) fn after_doze(&mut self, now: Instant, has_come: bool) {
+        self.asked_at = now;
+        if has_come {
+            self.end();
+        }
+    }
 }
 
 /// Who asks in a loop of its own waits in its own way.
@@ -77,12 +96,7 @@ impl Engine {
     /// It found nothing: whether it may spin on. Where others want the core, and after the time any wait spins, it may not.
     pub(crate) fn may_go_on_asking(&self, asking: &mut Asking) -> bool {
         let now = self.now();
-        // Who came back from something else has not been waiting.
-        if now - asking.asked_at > ASKS_OFTEN_NS {
-            asking.quiet_since = None;
-        }
-        asking.asked_at = now;
-        let quiet_ns = now - *asking.quiet_since.get_or_insert(now);
+        let quiet_ns = asking.on_nothing(now);
         if quiet_ns > self.spin_ns {
             return false;
         }
@@ -93,11 +107,6 @@ impl Engine {
         std::thread::yield_now();
         asking.asked_at = self.now();
         self.crowd.on_back(asking.asked_at - now)
-    }
-
-    /// It dozed, and asks on: the time it slept was not spent elsewhere.
-    pub(crate) fn asked_again(&self, asking: &mut Asking) {
-        asking.asked_at = self.now();
     }
 
     /// Sleeps on the links for a moment, unless there is something to do.
@@ -408,4 +417,33 @@ impl Engine {
 pub(crate) fn sleep_ns(inner: &Inner, now: Instant) -> u64 {
     let longest = if inner.core.is_blocked() { BLOCKED_NS } else { SLEEP_NS_MAX };
     (inner.core.next_timeout() - now).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has asked every 10 µs since 0.
+    fn quiet_for(ns: u64) -> Asking {
+        let mut asking = Asking::default();
+        for at in (0..=ns).step_by(10_000) {
+            asking.on_nothing(Instant(at));
+        }
+        asking
+    }
+
+    #[test]
+    fn who_asks_often_waits_and_who_comes_back_begins_anew() {
+        assert_eq!(quiet_for(60_000).on_nothing(Instant(61_000)), 61_000);
+        assert_eq!(quiet_for(60_000).on_nothing(Instant(60_001 + ASKS_OFTEN_NS)), 0);
+    }
+
+    #[test]
+    fn what_ends_a_doze_ends_the_wait() {
+        let mut asking = quiet_for(60_000);
+        asking.after_doze(Instant(110_000), false);
+        assert_eq!(asking.on_nothing(Instant(111_000)), 111_000);
+        asking.after_doze(Instant(160_000), true);
+        assert_eq!(asking.on_nothing(Instant(161_000)), 0);
+    }
 }

@@ -1,6 +1,5 @@
 //! Completion queues, over loopback.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use packhorse::queue::{Ended, Kind, Queue};
@@ -335,7 +334,7 @@ fn a_post_to_a_peer_that_was_forgotten_is_refused_there_or_in_the_queue() {
 #[test]
 fn an_entry_used_many_times_is_unlinked_before_its_queue_grows_without_end() {
     use packhorse::raw;
-    const MANY: u64 = 70_000;
+    const MANY: u64 = 150_000; // a late turn alone may take thousands
     let (a, b, to_b) = pair(Placement::Thread, "shm");
     let engine = raw::engine(&b);
     let mut queue = raw::Completions::new(engine, 16);
@@ -406,42 +405,5 @@ fn who_asks_in_a_loop_of_its_own_leaves_the_core_to_others() {
             assert!(began.elapsed() < Duration::from_secs(20), "no end in 20 s");
         };
         assert_eq!((entry.context, entry.placed_len), (5, 7));
-    }
-}
-
-/// Whether the wait behind one that slept sleeps at once.
-fn sleeps_on(a: &Endpoint, b: &Endpoint, to_b: Peer) -> bool {
-    use packhorse::raw;
-    let mut queue = raw::Completions::new(raw::engine(b), 8);
-    let notify = raw::Notify { queue: queue.id(), context: 5, only_errors: false };
-    let criteria =
-        raw::Criteria { space: raw::Space(0), tag: raw::Tag(7), ignore: 0, source: None };
-    let (list, uses) = (raw::List::Priority, raw::Use::Once);
-    let recv = raw::Recv { criteria, list, uses, header_only: false };
-    raw::engine(b).recv_queued(notify, recv, vec![0; 10].into()).unwrap();
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            std::thread::sleep(Duration::from_millis(2));
-            a.send_copy(to_b, 7, b"at last").unwrap();
-            while !is_over.load(Ordering::Relaxed) {
-                a.turn();
-            }
-        });
-        while queue.poll_or_doze().is_none() {}
-        let began = std::time::Instant::now();
-        assert!(queue.poll_or_doze().is_none());
-        is_over.store(true, Ordering::Relaxed);
-        began.elapsed() > Duration::from_micros(25) // half of what a doze takes
-    })
-}
-
-#[test]
-fn an_entry_that_ends_a_doze_lets_the_next_wait_spin() {
-    for link in ["udp", "shm"] {
-        let (a, b, to_b) = pair(Placement::Inline, link);
-        // On a busy machine a wait may sleep for other reasons; and what comes between two sleeps ends none.
-        let count = (0..20).filter(|_| !sleeps_on(&a, &b, to_b)).count();
-        assert!(count >= 6, "{link}: {count} of 20 did not sleep");
     }
 }
