@@ -271,7 +271,7 @@ fn a_message_leaves_at_once_and_a_burst_leaves_together() {
     let (a, b, to_b) = pair(Placement::Thread, "udp");
     const COUNT: u64 = 400;
     let mut best = u64::MAX;
-    for round in 0..10 {
+    for round in 0..100 {
         let mut coming: Vec<_> = (0..COUNT).map(|_| b.recv(Wanted::tag(2), vec![0; 8])).collect();
         if round == 0 {
             a.send(to_b, 3, vec![0; 8]).wait().unwrap(); // contact
@@ -282,6 +282,9 @@ fn a_message_leaves_at_once_and_a_burst_leaves_together() {
         }
         coming.drain(..).for_each(|it| _ = it.wait().unwrap());
         best = best.min(count(&a, "frames_out") - before);
+        if best < COUNT / 2 {
+            break; // on a busy machine a burst may have gaps; not each time
+        }
     }
     assert!(best < COUNT / 2, "{best} frames for {COUNT} messages");
 }
