@@ -267,26 +267,31 @@ fn a_message_leaves_at_once_and_a_burst_leaves_together() {
     let coming = b.recv(Wanted::tag(1), vec![0; 8]);
     a.send_copy(to_b, 1, &[1; 8]).unwrap();
     coming.wait().unwrap(); // and nobody turned the sender since
-    // A burst, posted while something is on its way: in far fewer frames than messages, and again without another call.
+    // A burst, posted while something is on its way: in far fewer frames than messages, and again without another call. On a
+    // machine that is busy, or slow, it may have gaps; not each time.
+    let best = (0..20).map(|_| frames_of_a_burst()).find(|&count| count < BURST_COUNT / 2);
+    assert!(best.is_some(), "{BURST_COUNT} messages never left in less than half as many frames");
+}
+
+const BURST_COUNT: u64 = 400;
+
+/// The least of some bursts between two that have met.
+fn frames_of_a_burst() -> u64 {
     let (a, b, to_b) = pair(Placement::Thread, "udp");
-    const COUNT: u64 = 400;
-    let mut best = u64::MAX;
-    for round in 0..100 {
-        let mut coming: Vec<_> = (0..COUNT).map(|_| b.recv(Wanted::tag(2), vec![0; 8])).collect();
-        if round == 0 {
-            a.send(to_b, 3, vec![0; 8]).wait().unwrap(); // contact
-        }
+    let meeting = b.recv(Wanted::tag(3), vec![0; 8]);
+    a.send(to_b, 3, vec![0; 8]).wait().unwrap();
+    meeting.wait().unwrap();
+    let burst = |_| {
+        let mut coming: Vec<_> =
+            (0..BURST_COUNT).map(|_| b.recv(Wanted::tag(2), vec![0; 8])).collect();
         let before = count(&a, "frames_out");
-        for _ in 0..COUNT {
+        for _ in 0..BURST_COUNT {
             a.send_copy(to_b, 2, &[2; 8]).unwrap();
         }
         coming.drain(..).for_each(|it| _ = it.wait().unwrap());
-        best = best.min(count(&a, "frames_out") - before);
-        if best < COUNT / 2 {
-            break; // on a busy machine a burst may have gaps; not each time
-        }
-    }
-    assert!(best < COUNT / 2, "{best} frames for {COUNT} messages");
+        count(&a, "frames_out") - before
+    };
+    (0..5).map(burst).min().expect("five")
 }
 
 /// Of a large message and a small one the other way, what has ended while both sides compute, by what their helpers may do.
