@@ -180,7 +180,7 @@ impl std::error::Error for Error {
 fn why(reason: GoneReason) -> &'static str {
     match reason {
         GoneReason::Unreachable => {
-            "the network says nobody is there; is it running, and is its UDP port open to this host?"
+            "the network says nobody is there; is it running, and does a link lead there (udp: its port must be open to this host; packet and xdp lead to other hosts only)?"
         }
         GoneReason::Reset => {
             "it does not know this association any more: it was restarted or closed"
