@@ -8,7 +8,7 @@ use crate::arrival::Verdict;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::pairs::PATH_COUNT_MAX;
-use crate::path::{AckDue, Path};
+use crate::path::{AckDue, NO_PATH, Path};
 use crate::peer::{Active, Phase, row_of_id};
 use crate::post::SendStage;
 use crate::sabotage::Sabotage;
@@ -252,7 +252,8 @@ impl Endpoint {
             self.make_ready(row);
             return;
         }
-        if path.source != origin.from || path.source_link != origin.link {
+        let is_known = path.source == origin.from && path.source_link == origin.link;
+        if !is_known || path.back == NO_PATH {
             self.on_new_source(now, row, path_index, origin);
         }
         let local_id = self.rows[row].local_id;

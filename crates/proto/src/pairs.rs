@@ -185,7 +185,8 @@ impl Endpoint {
             }
             return;
         }
-        // A pair that only the peer thought of.
+        // A pair that only the peer thought of, and the way there works.
+        active.make_room_for_heard();
         let back = active.add_path(origin.link, &origin.from, &traits, rtt_ns).unwrap_or(NO_PATH);
         active.paths[index].set_source(back, origin);
         if back != NO_PATH {
@@ -274,6 +275,24 @@ impl Active {
             None => self.paths.push(Path::new(link, *locator, Standing::Unproven, traits, rtt_ns)),
         }
         Ok(index as u8)
+    }
+
+    /// Where the peer is heard from is worth more than where it has never answered: of these, the one asked most often makes
+    /// room if there is none. Else a peer with many locators could be left with pairs of which none leads anywhere.
+    fn make_room_for_heard(&mut self) {
+        if self.paths.len() < PATH_COUNT_MAX {
+            return;
+        }
+        let heard = self.paths.iter().map(|path| path.back).fold(0_u32, |heard, back| {
+            heard | 1_u32.checked_shl(back.into()).unwrap_or(0)
+        });
+        let is_free = |path: &Path| path.flight.is_empty();
+        let silent = self.paths.iter_mut().enumerate().filter(|(number, path)| {
+            path.standing == Standing::Unproven && is_free(path) && heard >> number & 1 == 0
+        });
+        if let Some((_, path)) = silent.max_by_key(|(_, path)| path.challenge_count) {
+            path.standing = Standing::Absent;
+        }
     }
 
     fn infos(&self) -> impl Iterator<Item = PathInfo> {

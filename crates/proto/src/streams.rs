@@ -669,12 +669,14 @@ impl Endpoint {
         if self.streams.peers.len() <= row as usize {
             return;
         }
-        let of_row =
-            |(slot, this): (u32, &Inbound)| (this.row == row && this.is_mapped).then_some(slot);
-        let open: Vec<u32> = self.streams.inbound.iter().filter_map(of_row).collect();
-        for slot in open {
+        let of_row = |(slot, this): (u32, &Inbound)| (this.row == row).then_some(slot);
+        let all: Vec<u32> = self.streams.inbound.iter().filter_map(of_row).collect();
+        for slot in all {
+            // One whose end is here may still wait for fragments, which will not come now.
             self.streams.make_ready(slot);
-            self.streams.finish(slot, Finish::Broken(StreamBreak::Gone(reason)));
+            if self.streams.inbound[slot].is_mapped {
+                self.streams.finish(slot, Finish::Broken(StreamBreak::Gone(reason)));
+            }
         }
         self.end_outbound(row);
         let peer = &mut self.streams.peers[row as usize];
