@@ -661,3 +661,62 @@ mod bounded {
         }
     }
 }
+
+/// Several times the resend pool: whatever was accepted must have left it, alone or in bursts.
+#[test]
+fn short_messages_give_their_room_back() {
+    let limits = Limits { copied_len_max: 64 << 10, ..Limits::default() };
+    let builder = || Endpoint::builder().links("udp").bind(std::net::Ipv4Addr::LOCALHOST);
+    let open = || builder().placement(Placement::Inline).limits(limits.clone()).open().unwrap();
+    let (a, b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    let seen = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&seen);
+    b.streams().register(1, move |_, mut stream| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let mut buffer = [0; 1000];
+            assert_eq!(stream.receive(&mut buffer).await.unwrap(), 1000);
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    for burst_len in [1, 20, 1, 7].into_iter().cycle().take(200) {
+        let wanted = seen.load(Ordering::Relaxed) + burst_len;
+        for _ in 0..burst_len {
+            a.streams().send(to_b, 1, &[&[1; 600], &[2; 400]]).unwrap();
+        }
+        extract_until(&a, &b, || seen.load(Ordering::Relaxed) == wanted);
+    }
+}
+
+/// What comes while `extract_wait` waits goes to the reader that waits for it, without a copy in between.
+#[test]
+fn waiting_readers_are_lent_what_comes() {
+    let (a, b) = (open_with("udp", Placement::Thread), open_with("udp", Placement::Thread));
+    let to_b = a.peer(&b.address()).unwrap();
+    let got = Got::default();
+    let collected = Arc::clone(&got);
+    b.streams().register(1, move |_, stream| collect(stream, 500_000, Arc::clone(&collected)));
+    let sent = pattern(3, 1_000_000);
+    let sender = std::thread::spawn({
+        let sent = sent.clone();
+        move || {
+            let mut message = a.streams().begin(to_b, 1).unwrap();
+            message.send(&sent[..1]).unwrap();
+            message.flush().unwrap();
+            std::thread::sleep(Duration::from_millis(50)); // its reader waits by now
+            message.send(&sent[1..]).unwrap();
+            message.end().unwrap();
+            a.streams().drain(LONGEST);
+            a
+        }
+    });
+    let began = Instant::now();
+    while got.lock().unwrap().is_empty() {
+        b.streams().extract_wait(usize::MAX, Duration::from_millis(100)).unwrap();
+        assert!(began.elapsed() < LONGEST, "nothing comes any more");
+    }
+    assert!(got.lock().unwrap()[0] == sent);
+    assert!(count(&b, "stream_bytes_lent") > 0);
+    drop(sender.join().unwrap());
+}

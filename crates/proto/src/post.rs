@@ -193,7 +193,7 @@ impl Endpoint {
                 is_large,
                 until_matched: spec.until_matched,
                 is_queued: false,
-                is_simple: !(is_large || spec.until_matched) && matches!(bytes, Bytes::User(_)),
+                is_simple: !(is_large || spec.until_matched),
             },
         );
         if is_large || spec.until_matched {
