@@ -9,11 +9,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use packhorse_link::loan;
+use packhorse_link::mem::Memory;
 use packhorse_proto::{
-    Lending, OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId, StreamInfo,
+    BufId, Instant, Lending, OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId,
+    StreamInfo,
 };
 
 use crate::engine::{Engine, Inner};
+use crate::requests::{Outcome, RequestId};
 
 /// Who is lent bytes of streams straight from a frame. Called under the engine's lock: it must not call the engine.
 pub trait Lender: Any + Send {
@@ -143,6 +146,28 @@ impl Inner {
         }
     }
 
+    /// A chunk of a stream from lent memory. Without credit, or with an error, the memory comes back.
+    fn put_chunk(
+        &mut self,
+        now: Instant,
+        stream: OutStreamId,
+        memory: Memory,
+    ) -> Result<RequestId, (Option<StreamError>, Option<Memory>)> {
+        let len = memory.len() as u32;
+        let id = self.core.memory().insert(memory);
+        let request = self.requests.next_id();
+        let chunk = (BufId(id), len);
+        let posted = self.core.endpoint().write_stream_in_place(now, stream, chunk, request.0);
+        match posted {
+            Ok(Some(req)) => {
+                self.requests.put(req, Some(id));
+                Ok(request)
+            }
+            Ok(None) => Err((None, self.core.memory().remove(id))),
+            Err(error) => Err((Some(error), self.core.memory().remove(id))),
+        }
+    }
+
     fn next_ready_stream(&mut self) -> Extractable {
         let budget = self.streams.budget;
         let next = if budget.is_spent() { None } else { self.core.endpoint().poll_ready_stream() };
@@ -167,13 +192,8 @@ impl Engine {
         self.lock().core.endpoint().begin_stream(peer, handler)
     }
 
-    /// Sends a whole stream of these pieces: under one lock as far as credit and pool go, then as `write_stream_all`.
-    pub fn send_stream(
-        &self,
-        peer: PeerId,
-        handler: u16,
-        pieces: &[&[u8]],
-    ) -> Result<(), StreamError> {
+    /// Sends a whole stream of these pieces if that needs no wait and no more than a chunk. False: nothing was done.
+    pub fn send_short_stream(&self, peer: PeerId, handler: u16, pieces: &[&[u8]]) -> bool {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, peer);
         let is_sent = if may_wait {
@@ -183,28 +203,8 @@ impl Engine {
         };
         if is_sent {
             self.after_post(inner, now, may_wait);
-            return Ok(());
         }
-        let endpoint = inner.core.endpoint();
-        let id = endpoint.begin_stream(peer, handler)?;
-        let (mut sent_count, mut taken_len) = (0, 0);
-        while let Some(&piece) = pieces.get(sent_count) {
-            taken_len = endpoint.write_stream(now, id, piece)?;
-            if taken_len < piece.len() {
-                break;
-            }
-            (sent_count, taken_len) = (sent_count + 1, 0);
-        }
-        if sent_count == pieces.len() {
-            endpoint.end_stream(now, id)?;
-        }
-        self.after_post(inner, now, may_wait);
-        let Some((first, others)) = pieces[sent_count..].split_first() else { return Ok(()) };
-        let send = |piece| self.write_stream_all(peer, id, piece, None);
-        let sent = send(&first[taken_len..])
-            .and_then(|_| others.iter().try_for_each(|piece| send(piece).map(drop)));
-        // Ended in either case: what is gone is forgotten.
-        self.end_stream(peer, id, sent.is_ok()).and(sent)
+        is_sent
     }
 
     /// Sends a piece, as far as credit and pool go: how many bytes were taken.
@@ -246,6 +246,58 @@ impl Engine {
         let inner = self.lock();
         self.after_post(inner, self.now(), false);
         result.unwrap_or(Ok(())).map(|()| taken_len)
+    }
+
+    /// Sends chunks from memory that is lent: `next` gives it, of the length it is told at most, until it gives none. Drives while
+    /// there is no credit. Each is a request (`posted`), to be ended by `end_lent`.
+    pub fn write_stream_lent(
+        &self,
+        id: OutStreamId,
+        mut next: impl FnMut(usize) -> Option<Memory>,
+        posted: &mut Vec<RequestId>,
+    ) -> Result<(), StreamError> {
+        let mut waiting: Option<Memory> = None;
+        let result = self.drive_until(None, |inner| {
+            let now = self.now();
+            loop {
+                let chunk_len = match inner.core.endpoint().stream_chunk_len(id) {
+                    Ok(len) => len,
+                    Err(error) => return Some(Err(error)),
+                };
+                let Some(memory) = waiting.take().or_else(|| next(chunk_len)) else {
+                    return Some(Ok(()));
+                };
+                match inner.put_chunk(now, id, memory) {
+                    Ok(request) => posted.push(request),
+                    Err((Some(error), _)) => return Some(Err(error)),
+                    Err((None, memory)) => {
+                        waiting = memory;
+                        return None;
+                    }
+                }
+            }
+        });
+        let inner = self.lock();
+        self.after_post(inner, self.now(), false);
+        result.unwrap_or(Ok(()))
+    }
+
+    /// Drives until these sends of lent memory have ended and given it back. Whether all were accepted.
+    pub fn end_lent(&self, requests: &mut Vec<RequestId>) -> bool {
+        let mut are_accepted = true;
+        let ended = self.drive_until(None, |inner| {
+            // The last ends last, as a rule: one look tells.
+            while let Some(&id) = requests.last() {
+                if !inner.requests.is_done(id) {
+                    return None;
+                }
+                let sent = inner.requests.take(id).map(|completion| completion.outcome);
+                are_accepted &= matches!(sent, Some(Outcome::Sent { result: Ok(()), .. }));
+                requests.pop();
+            }
+            Some(())
+        });
+        are_accepted && ended.is_some()
     }
 
     /// For futures: sends what is left of a piece behind `taken_len`.

@@ -56,9 +56,13 @@
 //! A `receive` that waits when its bytes arrive, in a turn that [`Streams::extract`] makes, gets them straight from the frame: the
 //! handler is polled with the frame in hand (counter `stream_bytes_lent`). What comes earlier is held meanwhile (counter
 //! `stream_bytes_held`).
+//!
+//! At the sender a piece is copied into frames-to-be, because it is its owner's again when `send` returns; of a long one (512 KB)
+//! only the end is, and [`Message::send`] returns when the rest was accepted.
 
 mod extractor;
 mod handlers;
+mod lent;
 mod message;
 mod reader;
 

@@ -15,7 +15,7 @@ use crate::post::Bytes;
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::streams::{ChunkTag, chunk_cost};
-use crate::types::{Instant, OutStreamId, PeerId, Space};
+use crate::types::{BufId, Instant, OutStreamId, PeerId, ReqId, Space};
 use crate::wire;
 
 /// The longest chunk, however long frames are: several fit the credit.
@@ -197,6 +197,43 @@ impl Endpoint {
         Ok(taken_len)
     }
 
+    /// Bytes of one chunk of this stream, if a frame is to hold it.
+    pub fn stream_chunk_len(&self, id: OutStreamId) -> Result<usize, StreamError> {
+        let slot = self.open_outbound(id)?;
+        Ok(self.chunk_len(self.streams.outbound[slot].row))
+    }
+
+    /// Sends a chunk of this length from memory that stays where it is until the `Sent` event. `None`: there is no credit now.
+    pub fn write_stream_in_place(
+        &mut self,
+        now: Instant,
+        id: OutStreamId,
+        (buf, len): (BufId, u32),
+        user: u64,
+    ) -> Result<Option<ReqId>, StreamError> {
+        let slot = self.open_outbound(id)?;
+        let row = self.streams.outbound[slot].row;
+        let is_behind = self.streams.peer(row).waiting.front().is_some();
+        let has_filled = self.streams.outbound[slot].filled_len > 0;
+        if is_behind
+            || !self.begin_earlier(now, slot)
+            || (has_filled && !self.post_filled(now, slot, Ending::Open))
+        {
+            return Ok(None);
+        }
+        let peer = self.streams.peer(row);
+        if peer.sent_cost >= peer.limit {
+            return Ok(None);
+        }
+        let tag = self.next_tag(slot, Ending::Open);
+        let payload = Payload::InPlace { buf, len: u64::from(len) };
+        let spec = SendSpec { payload, user, ..chunk_spec(row, tag) };
+        let req = self.post_in_place(now, &spec, buf, len);
+        self.on_chunk_posted(now, row, len);
+        self.on_begun(slot);
+        Ok(Some(req))
+    }
+
     /// Lets what was given so far leave, though its chunk is not full. False: there is no credit now.
     pub fn flush_stream(&mut self, now: Instant, id: OutStreamId) -> Result<bool, StreamError> {
         let slot = self.open_outbound(id)?;
@@ -316,6 +353,11 @@ impl Endpoint {
 
     /// Posts what a stream has filled. Streams that were begun before it show themselves first.
     fn post_chunk(&mut self, now: Instant, slot: u32, ending: Ending) -> bool {
+        self.begin_earlier(now, slot) && self.post_filled(now, slot, ending)
+    }
+
+    /// Streams that were begun before this one show themselves, if it did not. False: they cannot now.
+    fn begin_earlier(&mut self, now: Instant, slot: u32) -> bool {
         let row = self.streams.outbound[slot].row;
         while !self.streams.outbound[slot].is_begun {
             let first = *self.streams.peer(row).unbegun.front().expect("it is in it itself");
@@ -326,12 +368,11 @@ impl Endpoint {
                 return false;
             }
         }
-        self.post_filled(now, slot, ending)
+        true
     }
 
     fn post_filled(&mut self, now: Instant, slot: u32, ending: Ending) -> bool {
-        let Outbound { row, number, handler, is_begun, pool, filled_len, .. } =
-            self.streams.outbound[slot];
+        let Outbound { row, pool, filled_len, .. } = self.streams.outbound[slot];
         let peer = self.streams.peer(row);
         if peer.sent_cost >= peer.limit {
             return false;
@@ -344,23 +385,33 @@ impl Endpoint {
             pool => pool,
         };
         self.copied.truncate(pool, filled_len as usize);
-        let tag = ChunkTag {
+        let tag = self.next_tag(slot, ending);
+        let this = &mut self.streams.outbound[slot];
+        (this.pool, this.filled_len) = (NONE, 0);
+        self.post_one(now, row, tag, pool, filled_len);
+        self.on_begun(slot);
+        true
+    }
+
+    fn next_tag(&self, slot: u32, ending: Ending) -> ChunkTag {
+        let Outbound { number, handler, is_begun, .. } = self.streams.outbound[slot];
+        ChunkTag {
             number,
             handler,
             is_begin: !is_begun,
             is_end: ending != Ending::Open,
             is_broken: ending == Ending::GivenUp,
-        };
+        }
+    }
+
+    /// A chunk of the stream was posted, in the association that is now.
+    fn on_begun(&mut self, slot: u32) {
         let this = &mut self.streams.outbound[slot];
-        (this.pool, this.filled_len) = (NONE, 0);
-        if !is_begun {
+        let row = this.row;
+        this.association = self.rows[row].local_id;
+        if !core::mem::replace(&mut this.is_begun, true) {
             self.streams.peer(row).unbegun.pop_front();
         }
-        self.post_one(now, row, tag, pool, filled_len);
-        let association = self.rows[row].local_id;
-        let this = &mut self.streams.outbound[slot];
-        (this.is_begun, this.association) = (true, association);
-        true
     }
 
     /// Posts a chunk whose bytes lie in the resend pool.
