@@ -31,7 +31,7 @@ use crate::helper::{Helper, HelperCpus};
 use crate::onesided::{Regions, Written};
 use crate::pairs::{Asked, Rejected};
 use crate::queue::{Notify, Queues};
-use crate::requests::{Arrival, Outcome, RequestId, Requests};
+use crate::requests::{Arrival, Ended, Outcome, RequestId, Requests};
 
 /// Who turns the engine when no application thread waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -269,6 +269,7 @@ pub struct Engine {
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
     pub(crate) commands: Arc<Commands>,
+    pub(crate) ended: Arc<Ended>,
     pub(crate) changed: Condvar,
     /// Where application threads sleep, and where the helper does.
     pub(crate) doze: Doze,
@@ -317,9 +318,11 @@ impl Engine {
         }
         let address = core.rules().address();
         let commands = Arc::new(Commands::default());
+        let requests = Requests::default();
+        let ended = requests.ended();
         let inner = Inner {
             core,
-            requests: Requests::default(),
+            requests,
             queues: Queues::default(),
             commands: Arc::clone(&commands),
             regions: Regions::default(),
@@ -338,6 +341,7 @@ impl Engine {
             inner: Mutex::new(inner),
             wanted: AtomicU32::new(0),
             commands,
+            ended,
             changed: Condvar::new(),
             doze,
             helper_doze,

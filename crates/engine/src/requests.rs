@@ -6,9 +6,12 @@
 //!      │ to a queue ── event ──▶ (vacant)     an entry tells of it; Done only if there is memory to be taken back
 //! ```
 //!
-//! All of it lives behind the engine's lock. Slots are used again; a serial in the id tells old names from new.
+//! All of it lives behind the engine's lock, but for [`Ended`]. Slots are used again; a serial in the id tells old names from new.
 
+use std::array;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
 use packhorse_link::mem::Memory;
@@ -131,11 +134,47 @@ pub(crate) struct Requests {
     slots: Vec<Slot>,
     vacant: u32,
     pending_count: usize,
+    ended: Arc<Ended>,
 }
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { slots: Vec::new(), vacant: NONE, pending_count: 0 }
+        let ended = Arc::new(Ended { counts: array::from_fn(|_| AtomicU32::new(0)) });
+        Self { slots: Vec::new(), vacant: NONE, pending_count: 0, ended }
+    }
+}
+
+/// How many requests ended and were not taken, by the last bits of their slots. Written by who has the engine's lock, read by
+/// who asks without it: a count of 0 says that a request has not ended, any other that it may have.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    counts: [AtomicU32; Self::COUNT],
+}
+
+impl Ended {
+    const COUNT: usize = 256;
+
+    fn of(&self, id: RequestId) -> &AtomicU32 {
+        &self.counts[id.0 as usize % Self::COUNT]
+    }
+
+    /// Whether it may have ended. Relaxed: whoever learns so takes the lock to see what came of it.
+    #[inline]
+    pub(crate) fn may_have(&self, id: RequestId) -> bool {
+        self.of(id).load(Ordering::Relaxed) > 0
+    }
+
+    /// Under the lock: nobody else writes, so a load and a store will do.
+    #[inline]
+    fn add(&self, id: RequestId) {
+        let count = self.of(id);
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn remove(&self, id: RequestId) {
+        let count = self.of(id);
+        count.store(count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 }
 
@@ -185,6 +224,11 @@ impl Requests {
         self.slots.len() - 1
     }
 
+    /// For who asks without the lock.
+    pub(crate) fn ended(&self) -> Arc<Ended> {
+        Arc::clone(&self.ended)
+    }
+
     /// How many have not ended.
     pub(crate) fn pending_count(&self) -> usize {
         self.pending_count
@@ -223,6 +267,7 @@ impl Requests {
         let slot = self.slot(id, Stage::Done)?;
         let completion =
             Completion { outcome: slot.outcome, memory: slot.memory.take(), at: slot.at };
+        self.ended.remove(id);
         self.vacate(id);
         Some(completion)
     }
@@ -255,6 +300,8 @@ impl Requests {
         let waker = slot.waker.take();
         if slot.is_detached {
             self.vacate(id);
+        } else {
+            self.ended.add(id);
         }
         self.pending_count -= 1;
         waker
@@ -266,6 +313,7 @@ impl Requests {
         slot.stage = Stage::Done;
         if kept.is_some() {
             slot.memory = kept;
+            self.ended.add(id);
         } else {
             self.vacate(id);
         }
@@ -302,6 +350,7 @@ impl Requests {
             slot.is_detached = true;
             slot.waker = None;
         } else if self.slot(id, Stage::Done).is_some() {
+            self.ended.remove(id);
             self.vacate(id);
         }
     }
@@ -343,5 +392,25 @@ mod tests {
         requests.detach(late);
         assert!(requests.slots.iter().all(|slot| slot.stage == Stage::Vacant));
         assert_eq!(requests.pending_count(), 0);
+        assert!(!requests.ended.may_have(early) && !requests.ended.may_have(late));
+    }
+
+    #[test]
+    fn who_asks_without_the_lock_learns_of_an_end_until_it_is_taken() {
+        let mut requests = Requests::default();
+        let ended = requests.ended();
+        let all: Vec<_> = (0..300).map(|_| put(&mut requests)).collect(); // more than there are counts
+        let (first, twin, other) = (all[0], all[256], all[1]);
+        assert!(!ended.may_have(first));
+        requests.end(first, SENT, Instant(0), |_| None);
+        assert!(ended.may_have(first) && ended.may_have(twin), "they share a count");
+        assert!(!ended.may_have(other));
+        requests.end(twin, SENT, Instant(0), |_| None);
+        assert!(requests.take(first).is_some() && ended.may_have(twin));
+        requests.detach(twin);
+        assert!(!ended.may_have(twin));
+        requests.end_queued(other, Some(vec![1].into()));
+        assert!(ended.may_have(other), "its memory is to be taken");
+        assert!(requests.take(other).is_some() && !ended.may_have(other));
     }
 }
