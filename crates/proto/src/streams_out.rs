@@ -297,8 +297,12 @@ impl Endpoint {
         (this.is_begun, this.association) = (true, association);
         let peer = self.streams.peer(row);
         peer.sent_cost += chunk_cost(u64::from(filled_len));
+        let is_spent = peer.sent_cost >= peer.limit;
         if !is_begun {
             peer.unbegun.pop_front();
+        }
+        if is_spent {
+            self.look_after(now, row); // whoever waits for credit must hear of its receiver's death
         }
         true
     }
