@@ -4,6 +4,7 @@
 //!   Pending ── event ──▶ Done ── taken ──▶ (vacant)
 //!      │ detached ── event ──▶ (vacant)       a request nobody will ask for
 //!      │ to a queue ── event ──▶ (vacant)     an entry tells of it; Done only if there is memory to be taken back
+//!   Reserved ── posted ──▶ Pending            a name given to somebody who could not wait for the lock (`commands`)
 //! ```
 //!
 //! All of it lives behind the engine's lock, but for [`Ended`]. Slots are used again; a serial in the id tells old names from new.
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Envelope, Failure, Instant, OperationKind, PeerId, ReqId};
+use packhorse_proto::{Envelope, Failure, Instant, OperationKind, PeerId, PostError, ReqId};
 
 use crate::queue::Notify;
 
@@ -64,6 +65,11 @@ pub enum Outcome {
         /// With what success.
         result: Result<(), Failure>,
     },
+    /// It was never begun: somebody else drove when it was posted, and he found it wrong when he came to it.
+    Refused {
+        /// Why.
+        error: PostError,
+    },
     /// A receive that took none; or, for an entry used many times, the end of it: `None` if it was full.
     Unlinked {
         /// Whom it was to receive from, if from one peer only.
@@ -90,6 +96,8 @@ pub struct Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Vacant,
+    /// Its name is out, or ready to be given: it is neither vacant nor pending.
+    Reserved,
     Pending,
     Done,
 }
@@ -224,6 +232,24 @@ impl Requests {
         self.slots.len() - 1
     }
 
+    /// A name for somebody who will post without the lock. It counts as one that has not ended.
+    pub(crate) fn reserve(&mut self) -> RequestId {
+        let id = self.next_id();
+        self.put(ReqId(u64::MAX), None).stage = Stage::Reserved;
+        self.pending_count -= 1;
+        id
+    }
+
+    /// His post is made now: the name is the next one given.
+    pub(crate) fn bring_forward(&mut self, id: RequestId) {
+        let next = self.vacant;
+        let slot = self.slot(id, Stage::Reserved);
+        let slot = slot.expect("only what was reserved is brought forward");
+        (slot.stage, slot.next) = (Stage::Vacant, next);
+        self.vacant = id.0 as u32;
+        debug_assert_eq!(self.next_id(), id);
+    }
+
     /// For who asks without the lock.
     pub(crate) fn ended(&self) -> Arc<Ended> {
         Arc::clone(&self.ended)
@@ -249,7 +275,8 @@ impl Requests {
     /// Whether it ended and waits to be taken. (A void name has ended, too.)
     pub(crate) fn is_done(&self, id: RequestId) -> bool {
         let slot = self.slots.get(id.0 as u32 as usize);
-        slot.is_none_or(|slot| slot.stage != Stage::Pending || slot.serial != (id.0 >> 32) as u32)
+        let is_open = |slot: &Slot| matches!(slot.stage, Stage::Pending | Stage::Reserved);
+        slot.is_none_or(|slot| !is_open(slot) || slot.serial != (id.0 >> 32) as u32)
     }
 
     /// The next message an entry used many times took.
@@ -379,6 +406,23 @@ mod tests {
         assert!(requests.take(first).is_none() && requests.is_done(first));
         assert!(!requests.is_done(second));
         assert_eq!(requests.pending_count(), 1);
+    }
+
+    #[test]
+    fn a_reserved_name_is_open_and_comes_next_when_it_is_brought_forward() {
+        let mut requests = Requests::default();
+        let (before, reserved, also) = (put(&mut requests), requests.reserve(), requests.reserve());
+        assert!(!requests.is_done(reserved) && requests.pending(reserved).is_none());
+        let after = put(&mut requests);
+        assert_eq!(requests.pending_count(), 2, "what is only reserved is not waited for");
+        requests.bring_forward(reserved);
+        assert_eq!(put(&mut requests), reserved);
+        assert!(requests.pending(reserved).is_some() && requests.pending_count() == 3);
+        for id in [before, after, reserved] {
+            requests.end(id, SENT, Instant(0), |_| None);
+            assert!(requests.take(id).is_some() && requests.is_done(id));
+        }
+        assert!(!requests.is_done(also) && requests.all_pending().is_empty());
     }
 
     #[test]
