@@ -29,6 +29,8 @@ mod onesided;
 mod pairs;
 mod queue;
 mod requests;
+#[cfg(test)]
+mod slow;
 mod streams;
 mod waiting;
 mod watch;
