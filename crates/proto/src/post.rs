@@ -459,8 +459,7 @@ impl Endpoint {
     fn cancel_send(&mut self, req: ReqId) -> bool {
         let Some(slot) = self.outgoing.lookup(req.0 & !SEND_BIT) else { return false };
         let send = &self.outgoing[slot];
-        let is_supply =
-            self.parts.get(send.parts).is_some_and(|parts| parts.lane != Lane::Message);
+        let is_supply = self.parts.get(send.parts).is_some_and(|parts| parts.lane != Lane::Message);
         if matches!(send.bytes, Bytes::Pool(_)) || is_supply || send.space == Space::STREAMS {
             return false; // complete since its post, or part of something else
         }
