@@ -528,7 +528,11 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, send.peer);
         let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));
-        inner.core.endpoint().post_send(now, spec)?;
+        if may_wait {
+            inner.core.endpoint().post_send(now, spec)?;
+        } else {
+            inner.core.post_send(now, spec)?;
+        }
         self.after_post(inner, now, may_wait);
         Ok(())
     }

@@ -47,5 +47,5 @@ pub use onesided::{Atomic, Exposure, Put, Unexposed, Written};
 pub use pairs::{Asked, Fate, Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};
-pub use streams::{Lender, StreamRead};
+pub use streams::{Extract, Extractable, Lender, StreamRead};
 pub use waiting::DOZE;
