@@ -4,7 +4,7 @@
  *   pingpong   half a round trip in ns, median; between rank 0 and the first rank of the second half
  *   rate       messages a second, one way, 64 on their way, an answer to each 64
  *   stream     bytes a second, likewise, as many on their way as make 4 MB
- *   overlap    how much of a transfer's time can be spent computing, in percent
+ *   overlap    how much of a transfer is hidden behind a computation of three times its length, in percent: the lesser of both roles
  *   others     collective operations by name, ns for each, of the slowest rank
  * How often is found out first and agreed upon, so that no rank has to be told when to stop. */
 #define _GNU_SOURCE
@@ -131,16 +131,18 @@ static double compute(long rounds)
 	return sink;
 }
 
-/* Time for a transfer into rank 0's and the peer's waiting buffers at once, with work between post and wait. */
+/* Time of a message from rank 0 to its peer at this rank, with work between post and wait. */
 static double transfer(long bytes, long work)
 {
-	MPI_Request both[2];
+	MPI_Request request;
 	MPI_Sendrecv(out, 1, MPI_CHAR, peer, ANSWER, in, 1, MPI_CHAR, peer, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	double begin = MPI_Wtime();
-	MPI_Irecv(in, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD, &both[0]);
-	MPI_Isend(out, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD, &both[1]);
+	if (rank == 0)
+		MPI_Isend(out, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD, &request);
+	else
+		MPI_Irecv(in, bytes, MPI_CHAR, peer, DATA, MPI_COMM_WORLD, &request);
 	compute(work);
-	MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
 	return MPI_Wtime() - begin;
 }
 
@@ -153,30 +155,46 @@ static double median_transfer(long bytes, long work, int count)
 	return times[count / 2];
 }
 
-/* Work that takes as long as the transfer: what of the transfer's time it does not lengthen was overlapped. */
+/* Both learn what rank 0 says, or what its peer does. */
+static double agreed(double value, int is_mine)
+{
+	if (is_mine)
+		MPI_Send(&value, 1, MPI_DOUBLE, peer, ANSWER, MPI_COMM_WORLD);
+	else
+		MPI_Recv(&value, 1, MPI_DOUBLE, peer, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	return value;
+}
+
+/* One side computes three times as long as the transfer takes, the other waits. What of the transfer's time is not added to that
+ * of the computation was overlapped. */
+static double overlap_in_role(long bytes, double seconds, int is_mine)
+{
+	double alone = agreed(median_transfer(bytes, 0, 5), is_mine);
+	int count = (int)(seconds / 10 / alone);
+	count = count < 5 ? 5 : count > 101 ? 101 : count;
+	alone = agreed(median_transfer(bytes, 0, count), is_mine);
+	double begin = MPI_Wtime();
+	compute(1000000);
+	long work = (long)(3 * alone / ((MPI_Wtime() - begin) / 1e6));
+	double times[5] = {0};
+	for (int i = 0; i < 5 && is_mine; i++) {
+		begin = MPI_Wtime();
+		compute(work);
+		times[i] = MPI_Wtime() - begin;
+	}
+	qsort(times, is_mine ? 5 : 0, sizeof times[0], by_value);
+	double together = median_transfer(bytes, is_mine ? work : 0, count);
+	return agreed(100.0 * (alone + times[2] - together) / alone, is_mine);
+}
+
+/* The lesser of both roles: the sender computes, the receiver computes. */
 static double overlap(long bytes, double seconds)
 {
 	if (peer < 0)
 		return 0;
-	double alone = median_transfer(bytes, 0, 5);
-	int count = (int)(seconds / 3 / alone);
-	count = count < 5 ? 5 : count > 101 ? 101 : count;
-	MPI_Sendrecv(MPI_BOTTOM, 0, MPI_CHAR, peer, ANSWER, MPI_BOTTOM, 0, MPI_CHAR, peer, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	if (rank == 0)
-		MPI_Send(&count, 1, MPI_INT, peer, ANSWER, MPI_COMM_WORLD);
-	else
-		MPI_Recv(&count, 1, MPI_INT, peer, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	alone = median_transfer(bytes, 0, count);
-	double begin = MPI_Wtime();
-	compute(1000000);
-	double per_round = (MPI_Wtime() - begin) / 1e6;
-	long work = (long)(alone / per_round);
-	begin = MPI_Wtime();
-	for (int i = 0; i < 5; i++)
-		compute(work);
-	double busy = (MPI_Wtime() - begin) / 5;
-	double together = median_transfer(bytes, work, count);
-	double share = 100.0 * (busy + alone - together) / (busy < alone ? busy : alone);
+	double of_sender = overlap_in_role(bytes, seconds / 2, rank == 0);
+	double of_receiver = overlap_in_role(bytes, seconds / 2, rank != 0);
+	double share = of_sender < of_receiver ? of_sender : of_receiver;
 	return share < 0 ? 0 : share > 100 ? 100 : share;
 }
 
