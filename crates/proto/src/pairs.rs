@@ -283,9 +283,11 @@ impl Active {
         if self.paths.len() < PATH_COUNT_MAX {
             return;
         }
-        let heard = self.paths.iter().map(|path| path.back).fold(0_u32, |heard, back| {
-            heard | 1_u32.checked_shl(back.into()).unwrap_or(0)
-        });
+        let heard = self
+            .paths
+            .iter()
+            .map(|path| path.back)
+            .fold(0_u32, |heard, back| heard | 1_u32.checked_shl(back.into()).unwrap_or(0));
         let is_free = |path: &Path| path.flight.is_empty();
         let silent = self.paths.iter_mut().enumerate().filter(|(number, path)| {
             path.standing == Standing::Unproven && is_free(path) && heard >> number & 1 == 0
