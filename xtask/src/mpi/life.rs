@@ -166,7 +166,7 @@ impl Stage {
     /// Medians of runs taken in turn, since a machine that tests has other things to do now and then. Beside libfabric's own
     /// TCP: what libfabric takes to look for cards of all kinds is not ours.
     fn cycles(&self, count: usize) -> Result<String> {
-        const OURS_PER_OWN: usize = 2;
+        const OURS_PER_OWN: usize = 4;
         let (mut ours, mut own) = (Vec::new(), Vec::new());
         for cycle in 0..count {
             ours.push(brief(self.over_packhorse("brief")?)?);
