@@ -48,7 +48,7 @@ const GRACE_NS: u64 = 200_000;
 const NEAR_TICK_MIN: Duration = Duration::from_micros(125);
 const NEAR_TICK_MAX: Duration = Duration::from_micros(250);
 /// Beside who waits for something that does not come: were he to turn to something else, nothing would be late but this.
-const PATIENT_TICK: Duration = Duration::from_millis(1);
+const PATIENT_TICK: Duration = Duration::from_millis(2);
 /// So many ticks in a row that found somebody at work are short.
 const SHORT_TICK_COUNT: u32 = 4;
 /// Near without a reason for so long, it goes away.

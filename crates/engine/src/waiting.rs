@@ -55,7 +55,7 @@ impl Spin {
 /// The sleep of somebody who asks in a loop of its own, and has not done so for long: it may have other things to ask.
 pub const DOZE: Duration = Duration::from_micros(50);
 /// The longest, of who has asked in vain for long.
-pub const DOZE_MAX: Duration = Duration::from_micros(500);
+pub const DOZE_MAX: Duration = Duration::from_millis(1);
 /// What else it waits for, which no link tells of, is late by this share of the wait at most.
 const DOZE_SHARE: u64 = 32;
 
