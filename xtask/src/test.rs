@@ -89,8 +89,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     take_if_here(&mut steps, args, "kill -9 over raw Ethernet", &NAMESPACES, || {
         run_command(cargo("test --quiet --package packhorse --test deaths -- --ignored"))
     });
-    steps.take("ring and baton in every order of two threads", || {
-        for (package, tests) in [("packhorse-link", "ring"), ("packhorse-engine", "baton")] {
+    steps.take("ring, baton and commands in every order of two threads", || {
+        for (package, tests) in [("packhorse-link", "ring"), ("packhorse-engine", "all_orders")] {
             let mut tests =
                 cargo(&format!("test --quiet --release --package {package} --lib {tests}"));
             // Another configuration of everything: in a folder of its own, so that nothing else is built anew.

@@ -10,9 +10,9 @@ use std::io;
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{About, Burst, Landing, Link, Notice, wide};
 use packhorse_proto::{
-    BufId, Endpoint, Instant, Lending, Limits, LinkTraits, Locator, MS, Memory, Opening, Payload,
-    PeerId, Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, StreamId, TxFrame,
-    TxTrain, wire,
+    BufId, Endpoint, Instant, Lending, Limits, LinkTraits, Locator, Lone, MS, Memory, Opening,
+    Payload, PeerId, Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, StreamId,
+    TxFrame, TxTrain, wire,
 };
 
 use crate::costly::{self, Costly};
@@ -583,18 +583,59 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     }
 
     fn send_lone(&mut self, now: Instant, spec: &SendSpec<'_>) -> Option<ReqId> {
-        let Payload::InPlace { buf, len } = spec.payload else { return None };
+        let len = match spec.payload {
+            Payload::InPlace { len, .. } => len,
+            Payload::Copied(bytes) => bytes.len() as u64,
+        };
         if len > u64::from(COPY_LEN_MAX) || self.is_blocked() {
             return None;
         }
         let mut head = [0; wire::LONE_HEAD_LEN_MAX];
         let lone = self.endpoint.post_lone(now, spec, &mut head)?;
-        let frame = &mut self.scratch;
-        frame.clear();
-        frame.extend_from_slice(&head[..lone.head_len]);
-        self.memory.gather(buf.0, 0, len as usize, frame);
+        self.begin_lone(&head[..lone.head_len]);
+        match spec.payload {
+            Payload::InPlace { buf, len } => {
+                self.memory.gather(buf.0, 0, len as usize, &mut self.scratch);
+            }
+            Payload::Copied(bytes) => self.scratch.extend_from_slice(bytes),
+        }
         self.counters.bytes_copied_out += len;
-        let (to, link) = (&lone.to.0, usize::from(lone.link));
+        self.finish_lone(&lone);
+        Some(lone.req)
+    }
+
+    /// Sends a short stream at once. False: nothing was done.
+    pub fn send_short_stream(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        handler: u16,
+        pieces: &[&[u8]],
+    ) -> bool {
+        let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let mut head = [0; wire::LONE_HEAD_LEN_MAX];
+        if len <= COPY_LEN_MAX as usize
+            && !self.is_blocked()
+            && let Some(lone) =
+                self.endpoint.send_lone_stream(now, peer, handler, pieces, &mut head)
+        {
+            self.begin_lone(&head[..lone.head_len]);
+            pieces.iter().for_each(|piece| self.scratch.extend_from_slice(piece));
+            self.counters.bytes_copied_out += len as u64;
+            self.finish_lone(&lone);
+            return true;
+        }
+        self.endpoint.send_short_stream(now, peer, handler, pieces)
+    }
+
+    fn begin_lone(&mut self, head: &[u8]) {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(head);
+    }
+
+    /// A lone frame is whole: it leaves.
+    fn finish_lone(&mut self, lone: &Lone) {
+        let (to, link, frame) = (&lone.to.0, usize::from(lone.link), &self.scratch);
         if self.home.takes(lone.link, to) {
             self.home.burst.begin(*to);
             self.home.burst.head(frame);
@@ -604,7 +645,6 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             self.outboxes[link].burst.head(frame);
             self.flush();
         }
-        Some(lone.req)
     }
 
     /// Sends what there is to send, as far as the links take it.

@@ -21,7 +21,7 @@ use packhorse_proto::{
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::bell::Bell;
-use crate::commands::Commands;
+use crate::commands::{Commands, Post};
 use crate::core::{Core, OpenError};
 use crate::crowd::Crowd;
 use crate::doze::Doze;
@@ -31,7 +31,7 @@ use crate::helper::{Helper, HelperCpus};
 use crate::onesided::{Regions, Written};
 use crate::pairs::{Asked, Rejected};
 use crate::queue::{Notify, Queues};
-use crate::requests::{Arrival, Outcome, RequestId, Requests};
+use crate::requests::{Arrival, Ended, Outcome, RequestId, Requests};
 
 /// Who turns the engine when no application thread waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,8 +165,7 @@ impl Inner {
     /// The same for a helper that may not do everything.
     #[inline]
     pub(crate) fn turn_with(&mut self, now: Instant, duties: Offload) -> usize {
-        // Only posts to queues are left for who turns.
-        let may_be_left = self.queues.is_used();
+        let may_be_left = self.commands.are_wanted();
         if may_be_left {
             self.commands.on_turn();
         }
@@ -269,6 +268,7 @@ pub struct Engine {
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
     pub(crate) commands: Arc<Commands>,
+    pub(crate) ended: Arc<Ended>,
     pub(crate) changed: Condvar,
     /// Where application threads sleep, and where the helper does.
     pub(crate) doze: Doze,
@@ -317,9 +317,11 @@ impl Engine {
         }
         let address = core.rules().address();
         let commands = Arc::new(Commands::default());
+        let requests = Requests::default();
+        let ended = requests.ended();
         let inner = Inner {
             core,
-            requests: Requests::default(),
+            requests,
             queues: Queues::default(),
             commands: Arc::clone(&commands),
             regions: Regions::default(),
@@ -338,6 +340,7 @@ impl Engine {
             inner: Mutex::new(inner),
             wanted: AtomicU32::new(0),
             commands,
+            ended,
             changed: Condvar::new(),
             doze,
             helper_doze,
@@ -404,6 +407,9 @@ impl Engine {
             return inner;
         }
         assert!(!loan::is_lent(), "{CALLED_UNDER_LOAN}");
+        if !self.commands.are_wanted() {
+            self.commands.want();
+        }
         self.wanted.fetch_add(1, Ordering::Relaxed);
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         self.wanted.fetch_sub(1, Ordering::Relaxed);
@@ -486,8 +492,12 @@ impl Engine {
         true
     }
 
-    /// Posts a send of lent memory.
+    /// Posts a send of lent memory. It does not wait for whoever is in a turn; if it is he who finds it to be wrong, it ends so
+    /// ([`Outcome::Refused`]).
     pub fn send(&self, send: Send, memory: Memory) -> Result<RequestId, Refused> {
+        if self.commands.is_turning() {
+            return self.post_beside(Post::Send(send, memory));
+        }
         self.post_send(send, memory, None)
     }
 
@@ -509,13 +519,20 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, send.peer);
         let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));
-        inner.core.endpoint().post_send(now, spec)?;
+        if may_wait {
+            inner.core.endpoint().post_send(now, spec)?;
+        } else {
+            inner.core.post_send(now, spec)?;
+        }
         self.after_post(inner, now, may_wait);
         Ok(())
     }
 
-    /// Posts a receive into lent memory.
+    /// Posts a receive into lent memory, as `send` does.
     pub fn recv(&self, recv: Recv, memory: Memory) -> Result<RequestId, Refused> {
+        if self.commands.is_turning() {
+            return self.post_beside(Post::Recv(recv, memory));
+        }
         self.post_recv(recv, memory, None)
     }
 
@@ -720,7 +737,7 @@ impl Engine {
     /// Ends the helper and closes the links, whoever still holds requests. For the last owner, after closing.
     pub fn stop(&self) {
         self.helper.end(self);
-        let mut inner = self.lock();
+        let mut inner = self.lock_in_order();
         inner.core.drop_links();
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
         let now = self.now();

@@ -155,6 +155,11 @@ impl Engine {
         self.release(inner);
         if pause_ns > 0 {
             self.helper_doze.sleep(pause_ns);
+            return;
+        }
+        // The lock is not fair: who stands there would not get it from one who takes it again at once.
+        while self.wanted.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
         }
     }
 }

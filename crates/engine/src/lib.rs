@@ -29,6 +29,8 @@ mod onesided;
 mod pairs;
 mod queue;
 mod requests;
+#[cfg(test)]
+mod slow;
 mod streams;
 mod waiting;
 mod watch;
@@ -43,5 +45,5 @@ pub use onesided::{Atomic, Exposure, Put, Unexposed, Written};
 pub use pairs::{Asked, Fate, Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};
-pub use streams::{Lender, StreamRead};
+pub use streams::{Extract, Extractable, Lender, StreamRead};
 pub use waiting::{DOZE, DOZE_MAX};

@@ -26,7 +26,7 @@ use packhorse_link::mem::Memory;
 use packhorse_link::ring::{self, Consumer, Producer, Share};
 use packhorse_proto::{Claim, Instant, OperationKind};
 
-use crate::commands::Command;
+use crate::commands::Post;
 use crate::engine::{Engine, Inner, Recv, Refused, Send};
 use crate::entry::{Entry, Kind, Trouble};
 use crate::onesided::Written;
@@ -130,12 +130,6 @@ pub(crate) struct Queues {
 impl Queues {
     fn writer(&mut self, queue: QueueId) -> Option<&mut Writer> {
         self.writers.get_mut(queue.0 as usize)?.as_deref_mut()
-    }
-
-    /// Whether there ever was one.
-    #[inline]
-    pub(crate) fn is_used(&self) -> bool {
-        !self.writers.is_empty()
     }
 
     /// Shows readers what was written.
@@ -244,6 +238,11 @@ impl Inner {
             Outcome::Unlinked { source, failure } => {
                 (Kind::Unlinked, source, 0, failure.map_or(Ok(()), Err))
             }
+            Outcome::Refused { error } => {
+                unreachable!(
+                    "a queue is told by an entry of its own that a post was refused: {error:?}"
+                )
+            }
         };
         let blank = blank(&notify, id, result.map_err(Trouble::Failed), at);
         self.finish_queued(id, &notify, Entry { kind, peer, len, placed_len: len, ..blank });
@@ -315,6 +314,7 @@ impl Completions {
         let number =
             u32::try_from(inner.queues.writers.len()).expect("four thousand million queues");
         inner.queues.writers.push(Some(Box::new(Writer::new(producer))));
+        inner.commands.want();
         drop(inner);
         let asking = Asking::default();
         Self { engine: Arc::clone(engine), id: QueueId(number), ring, asking }
@@ -443,13 +443,13 @@ impl Drop for Completions {
 impl Engine {
     /// Posts a send of lent memory.
     pub fn send_queued(&self, notify: Notify, send: Send, memory: Memory) -> Result<(), Refused> {
-        self.post_or_leave(Command::Send(notify, send, memory))
+        self.post_queued(notify, Post::Send(send, memory))
     }
 
     /// Posts a receive into lent memory. An entry used many times tells of each message, and last of its own end.
     pub fn recv_queued(&self, notify: Notify, recv: Recv, memory: Memory) -> Result<(), Refused> {
         debug_assert!(memory.is_writable());
-        self.post_or_leave(Command::Recv(notify, recv, memory))
+        self.post_queued(notify, Post::Recv(recv, memory))
     }
 
     /// Receives a claimed message.

@@ -4,15 +4,19 @@
 //!   Pending ── event ──▶ Done ── taken ──▶ (vacant)
 //!      │ detached ── event ──▶ (vacant)       a request nobody will ask for
 //!      │ to a queue ── event ──▶ (vacant)     an entry tells of it; Done only if there is memory to be taken back
+//!   Reserved ── posted ──▶ Pending            a name given to somebody who could not wait for the lock (`commands`)
 //! ```
 //!
-//! All of it lives behind the engine's lock. Slots are used again; a serial in the id tells old names from new.
+//! All of it lives behind the engine's lock, but for [`Ended`]. Slots are used again; a serial in the id tells old names from new.
 
+use std::array;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Envelope, Failure, Instant, OperationKind, PeerId, ReqId};
+use packhorse_proto::{Envelope, Failure, Instant, OperationKind, PeerId, PostError, ReqId};
 
 use crate::queue::Notify;
 
@@ -61,6 +65,11 @@ pub enum Outcome {
         /// With what success.
         result: Result<(), Failure>,
     },
+    /// It was never begun: somebody else drove when it was posted, and he found it wrong when he came to it.
+    Refused {
+        /// Why.
+        error: PostError,
+    },
     /// A receive that took none; or, for an entry used many times, the end of it: `None` if it was full.
     Unlinked {
         /// Whom it was to receive from, if from one peer only.
@@ -87,6 +96,8 @@ pub struct Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Vacant,
+    /// Its name is out, or ready to be given: it is neither vacant nor pending.
+    Reserved,
     Pending,
     Done,
 }
@@ -131,11 +142,47 @@ pub(crate) struct Requests {
     slots: Vec<Slot>,
     vacant: u32,
     pending_count: usize,
+    ended: Arc<Ended>,
 }
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { slots: Vec::new(), vacant: NONE, pending_count: 0 }
+        let ended = Arc::new(Ended { counts: array::from_fn(|_| AtomicU32::new(0)) });
+        Self { slots: Vec::new(), vacant: NONE, pending_count: 0, ended }
+    }
+}
+
+/// How many requests ended and were not taken, by the last bits of their slots. Written by who has the engine's lock, read by
+/// who asks without it: a count of 0 says that a request has not ended, any other that it may have.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    counts: [AtomicU32; Self::COUNT],
+}
+
+impl Ended {
+    const COUNT: usize = 256;
+
+    fn of(&self, id: RequestId) -> &AtomicU32 {
+        &self.counts[id.0 as usize % Self::COUNT]
+    }
+
+    /// Whether it may have ended. Relaxed: whoever learns so takes the lock to see what came of it.
+    #[inline]
+    pub(crate) fn may_have(&self, id: RequestId) -> bool {
+        self.of(id).load(Ordering::Relaxed) > 0
+    }
+
+    /// Under the lock: nobody else writes, so a load and a store will do.
+    #[inline]
+    fn add(&self, id: RequestId) {
+        let count = self.of(id);
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn remove(&self, id: RequestId) {
+        let count = self.of(id);
+        count.store(count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 }
 
@@ -185,6 +232,29 @@ impl Requests {
         self.slots.len() - 1
     }
 
+    /// A name for somebody who will post without the lock. It counts as one that has not ended.
+    pub(crate) fn reserve(&mut self) -> RequestId {
+        let id = self.next_id();
+        self.put(ReqId(u64::MAX), None).stage = Stage::Reserved;
+        self.pending_count -= 1;
+        id
+    }
+
+    /// His post is made now: the name is the next one given.
+    pub(crate) fn bring_forward(&mut self, id: RequestId) {
+        let next = self.vacant;
+        let slot = self.slot(id, Stage::Reserved);
+        let slot = slot.expect("only what was reserved is brought forward");
+        (slot.stage, slot.next) = (Stage::Vacant, next);
+        self.vacant = id.0 as u32;
+        debug_assert_eq!(self.next_id(), id);
+    }
+
+    /// For who asks without the lock.
+    pub(crate) fn ended(&self) -> Arc<Ended> {
+        Arc::clone(&self.ended)
+    }
+
     /// How many have not ended.
     pub(crate) fn pending_count(&self) -> usize {
         self.pending_count
@@ -205,7 +275,8 @@ impl Requests {
     /// Whether it ended and waits to be taken. (A void name has ended, too.)
     pub(crate) fn is_done(&self, id: RequestId) -> bool {
         let slot = self.slots.get(id.0 as u32 as usize);
-        slot.is_none_or(|slot| slot.stage != Stage::Pending || slot.serial != (id.0 >> 32) as u32)
+        let is_open = |slot: &Slot| matches!(slot.stage, Stage::Pending | Stage::Reserved);
+        slot.is_none_or(|slot| !is_open(slot) || slot.serial != (id.0 >> 32) as u32)
     }
 
     /// The next message an entry used many times took.
@@ -223,6 +294,7 @@ impl Requests {
         let slot = self.slot(id, Stage::Done)?;
         let completion =
             Completion { outcome: slot.outcome, memory: slot.memory.take(), at: slot.at };
+        self.ended.remove(id);
         self.vacate(id);
         Some(completion)
     }
@@ -255,6 +327,8 @@ impl Requests {
         let waker = slot.waker.take();
         if slot.is_detached {
             self.vacate(id);
+        } else {
+            self.ended.add(id);
         }
         self.pending_count -= 1;
         waker
@@ -266,6 +340,7 @@ impl Requests {
         slot.stage = Stage::Done;
         if kept.is_some() {
             slot.memory = kept;
+            self.ended.add(id);
         } else {
             self.vacate(id);
         }
@@ -302,6 +377,7 @@ impl Requests {
             slot.is_detached = true;
             slot.waker = None;
         } else if self.slot(id, Stage::Done).is_some() {
+            self.ended.remove(id);
             self.vacate(id);
         }
     }
@@ -333,6 +409,23 @@ mod tests {
     }
 
     #[test]
+    fn a_reserved_name_is_open_and_comes_next_when_it_is_brought_forward() {
+        let mut requests = Requests::default();
+        let (before, reserved, also) = (put(&mut requests), requests.reserve(), requests.reserve());
+        assert!(!requests.is_done(reserved) && requests.pending(reserved).is_none());
+        let after = put(&mut requests);
+        assert_eq!(requests.pending_count(), 2, "what is only reserved is not waited for");
+        requests.bring_forward(reserved);
+        assert_eq!(put(&mut requests), reserved);
+        assert!(requests.pending(reserved).is_some() && requests.pending_count() == 3);
+        for id in [before, after, reserved] {
+            requests.end(id, SENT, Instant(0), |_| None);
+            assert!(requests.take(id).is_some() && requests.is_done(id));
+        }
+        assert!(!requests.is_done(also) && requests.all_pending().is_empty());
+    }
+
+    #[test]
     fn detached_requests_leave_nothing() {
         let mut requests = Requests::default();
         let early = put(&mut requests);
@@ -343,5 +436,25 @@ mod tests {
         requests.detach(late);
         assert!(requests.slots.iter().all(|slot| slot.stage == Stage::Vacant));
         assert_eq!(requests.pending_count(), 0);
+        assert!(!requests.ended.may_have(early) && !requests.ended.may_have(late));
+    }
+
+    #[test]
+    fn who_asks_without_the_lock_learns_of_an_end_until_it_is_taken() {
+        let mut requests = Requests::default();
+        let ended = requests.ended();
+        let all: Vec<_> = (0..300).map(|_| put(&mut requests)).collect(); // more than there are counts
+        let (first, twin, other) = (all[0], all[256], all[1]);
+        assert!(!ended.may_have(first));
+        requests.end(first, SENT, Instant(0), |_| None);
+        assert!(ended.may_have(first) && ended.may_have(twin), "they share a count");
+        assert!(!ended.may_have(other));
+        requests.end(twin, SENT, Instant(0), |_| None);
+        assert!(requests.take(first).is_some() && ended.may_have(twin));
+        requests.detach(twin);
+        assert!(!ended.may_have(twin));
+        requests.end_queued(other, Some(vec![1].into()));
+        assert!(ended.may_have(other), "its memory is to be taken");
+        assert!(requests.take(other).is_some() && !ended.may_have(other));
     }
 }

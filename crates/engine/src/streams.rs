@@ -4,26 +4,37 @@
 //! itself lends frames to its readers, under the lock; all other turns hold what arrives, up to each sender's credit.
 
 use std::any::Any;
+use std::sync::MutexGuard;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use packhorse_link::loan;
+use packhorse_link::mem::Memory;
 use packhorse_proto::{
-    Lending, OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId, StreamInfo,
+    BufId, Instant, Lending, OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId,
+    StreamInfo,
 };
 
 use crate::engine::{Engine, Inner};
+use crate::requests::{Outcome, RequestId};
 
 /// Who is lent bytes of streams straight from a frame. Called under the engine's lock: it must not call the engine.
 pub trait Lender: Any + Send {
     /// Bytes of a stream whose reader waits for them.
     fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending;
+
+    /// Whether it has something to do because of what was lent.
+    fn has_news(&self) -> bool {
+        false
+    }
 }
 
-/// A lender, for the time of a turn.
+/// A lender, for the time of a turn or of a wait.
 pub(crate) struct Loans {
     lender: Box<dyn Lender>,
     budget: Budget,
+    /// Turns of this thread lend, if it is known: readers are polled by the thread that extracts and by no other.
+    thread: Option<usize>,
 }
 
 /// What an extraction may handle, and has.
@@ -40,12 +51,14 @@ impl Budget {
 }
 
 impl Loans {
+    /// A lender to whoever makes turns.
     pub(crate) fn new(lender: Box<dyn Lender>, len_max: u64) -> Self {
-        Self { lender, budget: Budget { len_max, handled_len: 0 } }
+        Self { lender, budget: Budget { len_max, handled_len: 0 }, thread: None }
     }
 
     pub(crate) fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
-        if self.budget.is_spent() {
+        let is_here = self.thread.is_none_or(|thread| thread == loan::this_thread());
+        if !is_here || self.budget.is_spent() {
             return Lending { taken_len: 0, is_waiting: false };
         }
         let lending = self.lender.lend(stream, bytes);
@@ -63,6 +76,28 @@ pub(crate) struct Waiters {
     senders: Vec<Waker>,
     /// Woken when there is something to extract.
     extractors: Vec<Waker>,
+}
+
+/// What somebody who extracts asks for next.
+#[derive(Debug, Default)]
+pub struct Extract {
+    /// The extraction begins here and may handle so many bytes.
+    pub begin: Option<u64>,
+    /// Nobody wants the rest of this stream.
+    pub closed: Option<StreamId>,
+    /// The extraction shall handle no more.
+    pub is_enough: bool,
+    /// If there is none, and the lender has no news, the extraction is over.
+    pub is_last: bool,
+}
+
+/// What somebody who extracts is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Extractable {
+    /// A stream with news.
+    pub next: Option<(StreamId, StreamInfo)>,
+    /// Bytes handled by now.
+    pub handled_len: u64,
 }
 
 /// What reading a stream came to.
@@ -97,41 +132,79 @@ impl Inner {
     }
 }
 
+impl Inner {
+    fn on_extract(&mut self, extract: Extract) {
+        if let Some(len_max) = extract.begin {
+            self.streams.budget = Budget { len_max, handled_len: 0 };
+        }
+        if extract.is_enough {
+            self.streams.budget.len_max = 0;
+        }
+        if let Some(closed) = extract.closed {
+            let now = self.core.turned_at();
+            self.core.endpoint().close_stream(now, closed);
+        }
+    }
+
+    /// A chunk of a stream from lent memory. Without credit, or with an error, the memory comes back.
+    fn put_chunk(
+        &mut self,
+        now: Instant,
+        stream: OutStreamId,
+        memory: Memory,
+    ) -> Result<RequestId, (Option<StreamError>, Option<Memory>)> {
+        let len = memory.len() as u32;
+        let id = self.core.memory().insert(memory);
+        let request = self.requests.next_id();
+        let chunk = (BufId(id), len);
+        let posted = self.core.endpoint().write_stream_in_place(now, stream, chunk, request.0);
+        match posted {
+            Ok(Some(req)) => {
+                self.requests.put(req, Some(id));
+                Ok(request)
+            }
+            Ok(None) => Err((None, self.core.memory().remove(id))),
+            Err(error) => Err((Some(error), self.core.memory().remove(id))),
+        }
+    }
+
+    fn next_ready_stream(&mut self) -> Extractable {
+        let budget = self.streams.budget;
+        let next = if budget.is_spent() { None } else { self.core.endpoint().poll_ready_stream() };
+        Extractable { next, handled_len: budget.handled_len }
+    }
+
+    fn begin_lending(&mut self, lender: Box<dyn Lender>) {
+        let (budget, thread) = (self.streams.budget, Some(loan::this_thread()));
+        self.core.loans = Some(Loans { lender, budget, thread });
+    }
+
+    fn end_lending(&mut self) -> Box<dyn Lender> {
+        let Loans { lender, budget, .. } = self.core.loans.take().expect("lending has begun");
+        self.streams.budget = budget;
+        lender
+    }
+}
+
 impl Engine {
     /// Begins a stream to a handler of a peer.
     pub fn begin_stream(&self, peer: PeerId, handler: u16) -> Result<OutStreamId, StreamError> {
         self.lock().core.endpoint().begin_stream(peer, handler)
     }
 
-    /// Sends a whole stream of these pieces: under one lock as far as credit and pool go, then as `write_stream_all`.
-    pub fn send_stream(
-        &self,
-        peer: PeerId,
-        handler: u16,
-        pieces: &[&[u8]],
-    ) -> Result<(), StreamError> {
+    /// Sends a whole stream of these pieces if that needs no wait and no more than a chunk. False: nothing was done.
+    pub fn send_short_stream(&self, peer: PeerId, handler: u16, pieces: &[&[u8]]) -> bool {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, peer);
-        let endpoint = inner.core.endpoint();
-        let id = endpoint.begin_stream(peer, handler)?;
-        let (mut sent_count, mut taken_len) = (0, 0);
-        while let Some(&piece) = pieces.get(sent_count) {
-            taken_len = endpoint.write_stream(now, id, piece)?;
-            if taken_len < piece.len() {
-                break;
-            }
-            (sent_count, taken_len) = (sent_count + 1, 0);
+        let is_sent = if may_wait {
+            inner.core.endpoint().send_short_stream(now, peer, handler, pieces)
+        } else {
+            inner.core.send_short_stream(now, peer, handler, pieces)
+        };
+        if is_sent {
+            self.after_post(inner, now, may_wait);
         }
-        if sent_count == pieces.len() {
-            endpoint.end_stream(now, id)?;
-        }
-        self.after_post(inner, now, may_wait);
-        let Some((first, others)) = pieces[sent_count..].split_first() else { return Ok(()) };
-        let send = |piece| self.write_stream_all(peer, id, piece, None);
-        let sent = send(&first[taken_len..])
-            .and_then(|_| others.iter().try_for_each(|piece| send(piece).map(drop)));
-        // Ended in either case: what is gone is forgotten.
-        self.end_stream(peer, id, sent.is_ok()).and(sent)
+        is_sent
     }
 
     /// Sends a piece, as far as credit and pool go: how many bytes were taken.
@@ -173,6 +246,58 @@ impl Engine {
         let inner = self.lock();
         self.after_post(inner, self.now(), false);
         result.unwrap_or(Ok(())).map(|()| taken_len)
+    }
+
+    /// Sends chunks from memory that is lent: `next` gives it, of the length it is told at most, until it gives none. Drives while
+    /// there is no credit. Each is a request (`posted`), to be ended by `end_lent`.
+    pub fn write_stream_lent(
+        &self,
+        id: OutStreamId,
+        mut next: impl FnMut(usize) -> Option<Memory>,
+        posted: &mut Vec<RequestId>,
+    ) -> Result<(), StreamError> {
+        let mut waiting: Option<Memory> = None;
+        let result = self.drive_until(None, |inner| {
+            let now = self.now();
+            loop {
+                let chunk_len = match inner.core.endpoint().stream_chunk_len(id) {
+                    Ok(len) => len,
+                    Err(error) => return Some(Err(error)),
+                };
+                let Some(memory) = waiting.take().or_else(|| next(chunk_len)) else {
+                    return Some(Ok(()));
+                };
+                match inner.put_chunk(now, id, memory) {
+                    Ok(request) => posted.push(request),
+                    Err((Some(error), _)) => return Some(Err(error)),
+                    Err((None, memory)) => {
+                        waiting = memory;
+                        return None;
+                    }
+                }
+            }
+        });
+        let inner = self.lock();
+        self.after_post(inner, self.now(), false);
+        result.unwrap_or(Ok(()))
+    }
+
+    /// Drives until these sends of lent memory have ended and given it back. Whether all were accepted.
+    pub fn end_lent(&self, requests: &mut Vec<RequestId>) -> bool {
+        let mut are_accepted = true;
+        let ended = self.drive_until(None, |inner| {
+            // The last ends last, as a rule: one look tells.
+            while let Some(&id) = requests.last() {
+                if !inner.requests.is_done(id) {
+                    return None;
+                }
+                let sent = inner.requests.take(id).map(|completion| completion.outcome);
+                are_accepted &= matches!(sent, Some(Outcome::Sent { result: Ok(()), .. }));
+                requests.pop();
+            }
+            Some(())
+        });
+        are_accepted && ended.is_some()
     }
 
     /// For futures: sends what is left of a piece behind `taken_len`.
@@ -233,38 +358,75 @@ impl Engine {
         self.drive_until(Some(longest), is_drained).is_some()
     }
 
-    /// An extraction of so many bytes begins.
-    pub fn begin_extraction(&self, len_max: u64) {
-        self.lock().streams.budget = Budget { len_max, handled_len: 0 };
-    }
-
-    /// The extraction is over: how many bytes it handled.
-    pub fn end_extraction(&self) -> u64 {
-        std::mem::take(&mut self.lock().streams.budget).handled_len
-    }
-
-    /// One turn of an extraction: frames that arrive are lent to readers that wait.
-    pub fn extract_turn(&self, lender: Box<dyn Lender>) -> (Box<dyn Lender>, usize) {
-        let now = self.now();
+    /// The next stream with news, if the extraction may handle more.
+    pub fn next_ready_stream(&self, extract: Extract) -> Extractable {
         let mut inner = self.lock();
-        let budget = inner.streams.budget;
-        inner.core.loans = Some(Loans { lender, budget });
-        let work = inner.turn(now);
-        let Loans { lender, budget } = inner.core.loans.take().expect("put there above");
-        inner.streams.budget = budget;
+        let is_last = extract.is_last;
+        inner.on_extract(extract);
+        let found = inner.next_ready_stream();
+        if is_last && found.next.is_none() {
+            inner.streams.budget = Budget::default();
+        }
+        self.after_extract(inner);
+        found
+    }
+
+    /// The same; if there is none a turn is made first, in which frames that arrive are lent to readers that wait. The lender
+    /// comes back, and whether there was a turn.
+    pub fn next_ready_stream_or_turn(
+        &self,
+        extract: Extract,
+        lender: Box<dyn Lender>,
+    ) -> (Box<dyn Lender>, bool, Extractable) {
+        let mut inner = self.lock();
+        let is_last = extract.is_last;
+        inner.on_extract(extract);
+        let found = inner.next_ready_stream();
+        if found.next.is_some() {
+            self.after_extract(inner);
+            return (lender, false, found);
+        }
+        let now = self.now();
+        inner.begin_lending(lender);
+        inner.turn(now);
+        let lender = inner.end_lending();
+        let found = inner.next_ready_stream();
+        if is_last && found.next.is_none() && !lender.has_news() {
+            inner.streams.budget = Budget::default();
+        }
         let is_pending = inner.is_expecting();
         self.release(inner);
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
-        (lender, work)
+        (lender, true, found)
     }
 
-    /// A stream with news, if the extraction may handle more.
-    pub fn next_ready_stream(&self) -> Option<(StreamId, StreamInfo)> {
-        let mut inner = self.lock();
-        if inner.streams.budget.is_spent() {
-            return None;
+    /// An extraction begins with a wait: drives until there is something to extract, or `or` says so, or the time is over. Frames that arrive meanwhile are lent to
+    /// readers that wait, as far as this thread makes the turns.
+    pub fn wait_extractable(
+        &self,
+        lender: Box<dyn Lender>,
+        len_max: u64,
+        longest: Option<Duration>,
+        or: impl Fn() -> bool,
+    ) -> Box<dyn Lender> {
+        let mut before = Some(lender);
+        let lender = self.drive_until(longest, |inner| {
+            if let Some(lender) = before.take() {
+                inner.streams.budget = Budget { len_max, handled_len: 0 };
+                inner.begin_lending(lender);
+            }
+            let has_lent = inner.core.loans.as_ref().is_some_and(|loans| loans.lender.has_news());
+            let is_ready = has_lent || inner.core.rules().has_ready_stream() || or();
+            is_ready.then(|| inner.end_lending())
+        });
+        lender.unwrap_or_else(|| self.lock().end_lending())
+    }
+
+    /// Credit that was given leaves at once: its sender may wait for it.
+    fn after_extract(&self, inner: MutexGuard<'_, Inner>) {
+        if inner.core.has_output() {
+            self.after_post(inner, self.now(), false);
         }
-        inner.core.endpoint().poll_ready_stream()
     }
 
     /// Reads what is here of a stream, up to `wanted_len` bytes, within the extraction. What is read goes to `take`, piece by
@@ -306,9 +468,7 @@ impl Engine {
                 StreamFront::Void => break StreamRead::Void,
             }
         };
-        if inner.core.has_output() {
-            self.after_post(inner, self.now(), false); // credit leaves at once: its sender may wait for it
-        }
+        self.after_extract(inner);
         (read_len, state)
     }
 
@@ -317,21 +477,12 @@ impl Engine {
         let mut inner = self.lock();
         let now = inner.core.turned_at();
         inner.core.endpoint().close_stream(now, id);
-        if inner.core.has_output() {
-            self.after_post(inner, self.now(), false); // credit, which its sender may wait for
-        }
+        self.after_extract(inner);
     }
 
     /// Shows a stream again at the next extraction.
     pub fn defer_stream(&self, id: StreamId) {
         self.lock().core.endpoint().defer_stream(id);
-    }
-
-    /// Drives until there is something to extract, or `or` says so, or the time is over.
-    pub fn wait_extractable(&self, longest: Option<Duration>, or: impl Fn() -> bool) -> bool {
-        let is_ready =
-            |inner: &mut Inner| (inner.core.rules().has_ready_stream() || or()).then_some(());
-        self.drive_until(longest, is_ready).is_some()
     }
 
     /// For futures: whether there is something to extract; if not, a waker is left behind.

@@ -151,6 +151,13 @@ impl Engine {
 impl Engine {
     /// What came of the request, if it ended; a turn is made first if it did not.
     pub fn test(&self, id: RequestId) -> Option<Completion> {
+        // The helper may be in a long turn, with the lock: who computes should not stand there to learn nothing.
+        if self.helper.baton.is_driving()
+            && !self.ended.may_have(id)
+            && self.is_in_good_hands(self.now())
+        {
+            return None;
+        }
         self.poll_once(|inner| inner.requests.take(id))
     }
 
@@ -421,6 +428,12 @@ impl Engine {
         now: Instant,
         until: Instant,
     ) -> MutexGuard<'a, Inner> {
+        if inner.has_news && (inner.sleeper_count > 0 || inner.is_bell_armed) {
+            self.release(inner);
+            return self.lock();
+        }
+        // Nobody to be told: else `release` would knock for whoever dozes, at his own door.
+        inner.has_news = false;
         if !inner.core.arm() {
             return inner;
         }
@@ -458,7 +471,13 @@ pub(crate) fn sleep_ns(inner: &Inner, now: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use packhorse_proto::{Criteria, List, Space, Tag, Use};
+
     use super::*;
+    use crate::engine::{Config, Recv};
+    use crate::slow::{Gate, Slow};
 
     /// Has asked every 10 µs since 0.
     fn quiet_for(ns: u64) -> Asking {
@@ -473,6 +492,46 @@ mod tests {
     fn who_asks_often_waits_and_who_comes_back_begins_anew() {
         assert_eq!(quiet_for(60_000).on_nothing(Instant(61_000)), 61_000);
         assert_eq!(quiet_for(60_000).on_nothing(Instant(60_001 + ASKS_OFTEN_NS)), 0);
+    }
+
+    fn open(placement: Placement, gate: &Arc<Gate>) -> Arc<Engine> {
+        Engine::open(Config { placement, ..Config::default() }, vec![Slow::new(gate)]).unwrap()
+    }
+
+    fn recv(engine: &Engine) -> RequestId {
+        let recv = Recv {
+            criteria: Criteria { space: Space(0), tag: Tag(1), ignore: 0, source: None },
+            list: List::Priority,
+            uses: Use::Once,
+            header_only: false,
+        };
+        engine.recv(recv, vec![0; 8].into()).unwrap()
+    }
+
+    #[test]
+    fn who_asks_does_not_stand_behind_a_helper_in_a_long_turn() {
+        let gate = Arc::new(Gate::default());
+        let engine = open(Placement::Thread, &gate);
+        let id = recv(&engine);
+        while !engine.helper.baton.is_driving() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        gate.shut(); // with the lock
+        assert!(engine.inner.try_lock().is_err());
+        std::thread::sleep(Duration::from_millis(1)); // it asks now and then, not in a loop
+        assert!(engine.test(id).is_none(), "and nobody had to let it in");
+        gate.open();
+        assert!(engine.cancel(id) && engine.ended.may_have(id));
+        assert!(engine.test(id).is_some());
+        engine.stop();
+    }
+
+    #[test]
+    fn a_sleeper_does_not_knock_at_its_own_door() {
+        let engine = open(Placement::Inline, &Arc::new(Gate::default()));
+        engine.lock().has_news = true; // of a request that nobody waits for
+        assert!(engine.drive(Some(Duration::from_millis(20)), 0, |_| None::<()>).is_none());
+        assert_eq!(engine.lock().core.counters().sleeps, 1, "it slept through");
     }
 
     #[test]

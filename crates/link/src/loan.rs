@@ -113,6 +113,11 @@ pub fn must_wait() -> bool {
     borrowed(|loan| loan.ask_for_poll()).is_some()
 }
 
+/// A number that no other living thread has.
+pub fn this_thread() -> usize {
+    LOAN.with(|loan| ptr::from_ref(loan).addr())
+}
+
 /// Whether something is lent on this thread now.
 #[inline]
 pub fn is_lent() -> bool {

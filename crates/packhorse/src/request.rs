@@ -263,6 +263,9 @@ impl<B: Buffer> Sending<B> {
                 let error = Error::from_failure(failure, String::new);
                 return Err(Failed { error, buffer });
             }
+            (Outcome::Refused { error }, buffer) => {
+                return Err(Failed { error: error.into(), buffer });
+            }
             _ => Error::Closed,
         };
         Err(Failed { error, buffer: None })
@@ -301,6 +304,7 @@ impl<B: Buffer> Receiving<B> {
                     source.map_or_else(Blame::default, |peer| blame(shared, peer))
                 })
             }
+            Outcome::Refused { error } => error.into(),
             _ => Error::Closed,
         };
         Err(Failed { error, buffer })

@@ -173,6 +173,7 @@ impl ScopedSending<'_> {
             Outcome::Sent { peer, result: Err(failure) } => {
                 Err(Error::from_failure(failure, || self.endpoint.shared.blame(peer)))
             }
+            Outcome::Refused { error } => Err(error.into()),
             _ => Err(Error::Closed),
         }
     }
@@ -194,6 +195,7 @@ impl ScopedReceiving<'_> {
             Outcome::Unlinked { source, failure: Some(failure) } => {
                 Err(Error::from_failure(failure, || source.map_or_else(Blame::default, name)))
             }
+            Outcome::Refused { error } => Err(error.into()),
             _ => Err(Error::Closed),
         }
     }

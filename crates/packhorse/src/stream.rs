@@ -56,9 +56,13 @@
 //! A `receive` that waits when its bytes arrive, in a turn that [`Streams::extract`] makes, gets them straight from the frame: the
 //! handler is polled with the frame in hand (counter `stream_bytes_lent`). What comes earlier is held meanwhile (counter
 //! `stream_bytes_held`).
+//!
+//! At the sender a piece is copied into frames-to-be, because it is its owner's again when `send` returns; of a long one (512 KB)
+//! only the end is, and [`Message::send`] returns when the rest was accepted.
 
 mod extractor;
 mod handlers;
+mod lent;
 mod message;
 mod reader;
 
@@ -69,6 +73,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use packhorse_engine::Engine;
+use packhorse_link::loan;
 
 use crate::endpoint::{Endpoint, Peer};
 use crate::error::Error;
@@ -80,6 +85,8 @@ pub use reader::{Receive, Skip, Stream};
 
 /// Panics of handlers that are remembered until somebody asks.
 const PANIC_COUNT_MAX: usize = 64;
+/// What one extraction handles at most: it returns, however much comes.
+const EXTRACTED_LEN_MAX: u64 = 16 << 20;
 /// Handlers that may be under way at once, unless told otherwise.
 const HANDLER_COUNT_MAX: usize = 1 << 16;
 
@@ -184,7 +191,7 @@ struct Extracting<'a> {
 
 impl<'a> Extracting<'a> {
     fn enter(common: &'a Common) -> Result<Self, Error> {
-        let this_thread = this_thread();
+        let this_thread = loan::this_thread();
         if common.extracting.load(Ordering::Relaxed) == this_thread {
             return Err(Error::InHandler);
         }
@@ -192,18 +199,31 @@ impl<'a> Extracting<'a> {
         common.extracting.store(this_thread, Ordering::Relaxed);
         Ok(Self { common, extractor })
     }
+
+    /// Runs handlers with what is here, and after a turn, if it is to make one, with what came.
+    fn run(&mut self, bytes_max: usize, is_turning: bool) -> Result<Extracted, Error> {
+        let mut extractor = self.extractor.take().ok_or(Error::Closed)?;
+        self.common.take_registered(&mut extractor);
+        let len_max = (bytes_max as u64).min(EXTRACTED_LEN_MAX);
+        let (extractor, extracted) = extractor.run(self.common, len_max, is_turning);
+        *self.extractor = Some(extractor);
+        Ok(extracted)
+    }
+
+    /// Waits until there is something to run handlers with. They are lent what arrives meanwhile.
+    fn wait(&mut self, bytes_max: usize, longest: Duration) -> Result<Extracted, Error> {
+        let extractor = self.extractor.take().ok_or(Error::Closed)?;
+        let len_max = (bytes_max as u64).min(EXTRACTED_LEN_MAX);
+        let (extractor, extracted) = extractor.wait(self.common, len_max, longest);
+        *self.extractor = Some(extractor);
+        Ok(extracted)
+    }
 }
 
 impl Drop for Extracting<'_> {
     fn drop(&mut self) {
         self.common.extracting.store(0, Ordering::Relaxed);
     }
-}
-
-/// A number that no other living thread has.
-fn this_thread() -> usize {
-    thread_local! { static HERE: u8 = const { 0 } }
-    HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
 /// The streams of an endpoint ([`Endpoint::streams`]).
@@ -250,39 +270,21 @@ impl Streams {
     }
 
     /// Runs handlers with what is here, and makes one turn for what arrives. Handles at most `bytes_max` bytes, rounded up to
-    /// a packet, and returns; what is left waits for the next call. Inside a handler it is [`Error::InHandler`].
+    /// a packet, and returns; what is left waits for the next call. It returns though messages keep coming: one extraction
+    /// handles 16 MB and 65 536 news at most, whatever was asked for. Inside a handler it is [`Error::InHandler`].
     pub fn extract(&self, bytes_max: usize) -> Result<Extracted, Error> {
-        self.run_handlers(bytes_max, true)
-    }
-
-    fn run_handlers(&self, bytes_max: usize, is_turning: bool) -> Result<Extracted, Error> {
         let mut extracting = Extracting::enter(&self.common)?;
-        let Some(mut extractor) = extracting.extractor.take() else { return Err(Error::Closed) };
-        let engine = &self.common.engine;
-        engine.begin_extraction(bytes_max as u64);
-        self.common.take_registered(&mut extractor);
-        let mut extracted = Extracted::default();
-        extractor.run(&self.common, &mut extracted);
-        if is_turning {
-            extractor = extractor.turn(engine);
-            extractor.run(&self.common, &mut extracted);
-        }
-        extracted.bytes = engine.end_extraction();
-        *extracting.extractor = Some(extractor);
-        Ok(extracted)
+        extracting.run(bytes_max, true)
     }
 
     /// Waits until there is something to extract, so long at most, and extracts it.
     pub fn extract_wait(&self, bytes_max: usize, longest: Duration) -> Result<Extracted, Error> {
-        let extracted = self.extract(bytes_max)?;
+        let mut extracting = Extracting::enter(&self.common)?;
+        let extracted = extracting.run(bytes_max, true)?;
         if !extracted.is_nothing() {
             return Ok(extracted);
         }
-        self.common.woken.set_waited_for(true);
-        let woken = &self.common.woken;
-        self.common.engine.wait_extractable(Some(longest), || !woken.is_empty());
-        self.common.woken.set_waited_for(false);
-        self.run_handlers(bytes_max, false) // the wait has made its turns
+        extracting.wait(bytes_max, longest)
     }
 
     /// Ends when there is something to extract: for tasks of an executor that extract.

@@ -210,6 +210,38 @@ fn the_placement_can_be_changed_while_messages_move() {
     assert_eq!(count(&b, "turns_of_helper"), turns, "a helper that pauses does nothing");
 }
 
+/// Plain posts that meet somebody in a turn are left for him, as those to queues are: in order, and none is lost.
+#[test]
+fn plain_posts_beside_a_driver_keep_their_order() {
+    const COUNT: u64 = 3000;
+    for link in ["udp", "shm"] {
+        let (a, b, to_b) = pair(Placement::Thread, link);
+        let (going, sent) = std::sync::mpsc::channel();
+        let (coming, wanted) = std::sync::mpsc::channel();
+        std::thread::scope(|threads| {
+            let (a, b) = (&a, &b);
+            threads.spawn(move || {
+                for number in 0..COUNT {
+                    coming.send(b.recv(Wanted::tag(1), vec![0; 20_000])).unwrap();
+                    let len = if number % 16 == 0 { 20_000 } else { 8 };
+                    going.send(a.send(to_b, 1, vec![number as u8; len])).unwrap();
+                }
+            });
+            threads.spawn(move || {
+                sent.into_iter().for_each(|sending| {
+                    sending.wait().unwrap();
+                });
+            });
+            for (number, receiving) in wanted.into_iter().enumerate() {
+                let buffer = receiving.wait().unwrap().buffer;
+                assert!(buffer.iter().all(|&byte| byte == number as u8), "message {number}");
+            }
+        });
+        let left = [&a, &b].map(|endpoint| count(endpoint, "posts_left"));
+        println!("{link}: {left:?} posts were left for others");
+    }
+}
+
 /// The helper of the endpoint that was opened last: what the system says of its thread.
 fn helper_status(before: &[std::ffi::OsString]) -> String {
     let new = tasks().into_iter().filter(|task| !before.contains(task));

@@ -661,3 +661,112 @@ mod bounded {
         }
     }
 }
+
+/// Several times the resend pool: whatever was accepted must have left it, alone or in bursts.
+#[test]
+fn short_messages_give_their_room_back() {
+    let limits = Limits { copied_len_max: 64 << 10, ..Limits::default() };
+    let builder = || Endpoint::builder().links("udp").bind(std::net::Ipv4Addr::LOCALHOST);
+    let open = || builder().placement(Placement::Inline).limits(limits.clone()).open().unwrap();
+    let (a, b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    let seen = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&seen);
+    b.streams().register(1, move |_, mut stream| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let mut buffer = [0; 1000];
+            assert_eq!(stream.receive(&mut buffer).await.unwrap(), 1000);
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    for burst_len in [1, 20, 1, 7].into_iter().cycle().take(200) {
+        let wanted = seen.load(Ordering::Relaxed) + burst_len;
+        for _ in 0..burst_len {
+            a.streams().send(to_b, 1, &[&[1; 600], &[2; 400]]).unwrap();
+        }
+        extract_until(&a, &b, || seen.load(Ordering::Relaxed) == wanted);
+    }
+}
+
+/// What comes while `extract_wait` waits goes to the reader that waits for it, without a copy in between.
+#[test]
+fn waiting_readers_are_lent_what_comes() {
+    let (a, b) = (open_with("udp", Placement::Thread), open_with("udp", Placement::Thread));
+    let to_b = a.peer(&b.address()).unwrap();
+    let got = Got::default();
+    let collected = Arc::clone(&got);
+    b.streams().register(1, move |_, stream| collect(stream, 500_000, Arc::clone(&collected)));
+    let sent = pattern(3, 1_000_000);
+    let sender = std::thread::spawn({
+        let sent = sent.clone();
+        move || {
+            let mut message = a.streams().begin(to_b, 1).unwrap();
+            message.send(&sent[..1]).unwrap();
+            message.flush().unwrap();
+            std::thread::sleep(Duration::from_millis(50)); // its reader waits by now
+            message.send(&sent[1..]).unwrap();
+            message.end().unwrap();
+            a.streams().drain(LONGEST);
+            a
+        }
+    });
+    let began = Instant::now();
+    while got.lock().unwrap().is_empty() {
+        b.streams().extract_wait(usize::MAX, Duration::from_millis(100)).unwrap();
+        assert!(began.elapsed() < LONGEST, "nothing comes any more");
+    }
+    assert!(got.lock().unwrap()[0] == sent);
+    assert!(count(&b, "stream_bytes_lent") > 0);
+    drop(sender.join().unwrap());
+}
+
+/// Long pieces are lent to the engine in parts, and go on from there: bytes and order are those of a copy.
+#[test]
+fn long_pieces_arrive_whole() {
+    for links in ["udp", "shm"] {
+        let open = || open_with(links, Placement::Thread);
+        let (a, b) = (open(), open());
+        let to_b = a.peer(&b.address()).unwrap();
+        let got = Got::default();
+        let collected = Arc::clone(&got);
+        b.streams().register(1, move |_, stream| collect(stream, 300_001, Arc::clone(&collected)));
+        let sent = pattern(5, 9_000_001);
+        let sender = std::thread::spawn({
+            let sent = sent.clone();
+            move || {
+                let mut message = a.streams().begin(to_b, 1).unwrap();
+                // Short, just long enough, across several parts, short again: each behind what the one before has filled.
+                let ends = [0, 77, 77 + (512 << 10), 8_900_000, 8_900_001, 9_000_001];
+                for range in ends.windows(2) {
+                    message.send(&sent[range[0]..range[1]]).unwrap();
+                }
+                message.end().unwrap();
+                assert!(a.streams().drain(LONGEST));
+                a
+            }
+        });
+        let began = Instant::now();
+        while got.lock().unwrap().is_empty() {
+            b.streams().extract_wait(usize::MAX, Duration::from_millis(100)).unwrap();
+            assert!(began.elapsed() < LONGEST, "nothing comes any more");
+        }
+        assert!(got.lock().unwrap()[0] == sent, "{links}");
+        drop(sender.join().unwrap());
+    }
+}
+
+/// The reader dies while a long piece is lent: the sender has it back, and an error.
+#[test]
+fn long_piece_comes_back_when_its_reader_goes() {
+    let (a, b) = (open_with("udp", Placement::Thread), open_with("udp", Placement::Thread));
+    let to_b = a.peer(&b.address()).unwrap();
+    let closer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100)); // nobody extracts: the sender waits for credit
+        b.close(Duration::from_secs(1));
+    });
+    let piece = pattern(6, 3_000_000);
+    let error = a.streams().send(to_b, 1, &[&piece]).unwrap_err();
+    assert!(matches!(error, Error::BrokenOff { .. }), "{error}");
+    closer.join().unwrap();
+}

@@ -17,7 +17,7 @@ use crate::quick::{ack_repr, forget_timer, probe_at};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::turns::eager_cost;
-use crate::types::{BufId, Instant, Locator, ReqId, Space};
+use crate::types::{Instant, Locator, ReqId, Space};
 use crate::wire::{
     self, ACKED_EAGER_LEN, AckRepr, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
 };
@@ -36,7 +36,7 @@ pub struct Lone {
 }
 
 /// How a message may leave.
-struct Leave {
+pub(crate) struct Leave {
     active: u32,
     /// Which path.
     index: u8,
@@ -49,7 +49,7 @@ struct Leave {
 
 impl Endpoint {
     /// Posts a send and writes the head of its frame, which is sealed: the driver puts the payload behind it and sends it
-    /// now. `None`, and nothing changed: `post_send` it. Only for payload that stays in place.
+    /// now. `None`, and nothing changed: `post_send` it.
     #[inline]
     pub fn post_lone(
         &mut self,
@@ -57,8 +57,31 @@ impl Endpoint {
         spec: &SendSpec<'_>,
         head: &mut [u8; LONE_HEAD_LEN_MAX],
     ) -> Option<Lone> {
-        let Payload::InPlace { buf, len } = spec.payload else { return None };
+        if spec.space == Space::STREAMS {
+            return None; // refused by `post_send`
+        }
+        let len = match spec.payload {
+            Payload::InPlace { len, .. } => len,
+            Payload::Copied(bytes) => bytes.len() as u64,
+        };
         let leave = self.may_leave(now, spec, len)?;
+        let bytes = match spec.payload {
+            Payload::InPlace { buf, .. } => Bytes::User(buf),
+            Payload::Copied(bytes) => self.copy_payload(bytes).ok()?,
+        };
+        Some(self.leave(now, spec, &leave, (bytes, len), head))
+    }
+
+    /// Posts what may leave, and writes the head of its frame.
+    #[inline(always)]
+    pub(crate) fn leave(
+        &mut self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+        leave: &Leave,
+        (bytes, len): (Bytes, u64),
+        head: &mut [u8; LONE_HEAD_LEN_MAX],
+    ) -> Lone {
         let row = spec.peer.0;
         let this = &mut self.rows[row];
         let message = this.message_out;
@@ -77,17 +100,16 @@ impl Endpoint {
         let written_len =
             wire::write_lone_at(head, header, leave.ack.as_ref(), words, &this.secret);
         debug_assert_eq!(written_len, leave.head_len);
-        let key = self.enter_lone(leave.active, message, spec, (buf, len));
-        let (link, to) = self.note_lone(now, row, &leave, key, len as u32);
-        Some(Lone { req: ReqId(key | SEND_BIT), link, to, head_len: leave.head_len })
+        let key = self.enter_lone(leave.active, message, spec, (bytes, len));
+        let (link, to) = self.note_lone(now, row, leave, key, len as u32);
+        Lone { req: ReqId(key | SEND_BIT), link, to, head_len: leave.head_len }
     }
 
     /// Whether a message may leave as it is posted, and how.
     #[inline(always)]
-    fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
+    pub(crate) fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
         if len > u64::from(self.settings.eager_len_max)
             || spec.until_matched
-            || spec.space == Space::STREAMS // refused by `post_send`
             || !self.may_be_quick()
         {
             return None;
@@ -127,7 +149,7 @@ impl Endpoint {
         active: u32,
         message: u64,
         spec: &SendSpec<'_>,
-        (buf, len): (BufId, u64),
+        (bytes, len): (Bytes, u64),
     ) -> u64 {
         let slot = self.outgoing.next_slot();
         let active = &mut self.actives[active];
@@ -144,7 +166,7 @@ impl Endpoint {
                 total: len,
                 message,
                 user: spec.user,
-                bytes: Bytes::User(buf),
+                bytes,
                 row: spec.peer.0,
                 previous,
                 next: NONE,

@@ -156,6 +156,20 @@ impl Endpoint {
         self.enqueue(spec, Bytes::Pool(slot), u64::from(len));
     }
 
+    /// Posts a send whose payload stays where it is.
+    pub(crate) fn post_in_place(
+        &mut self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+        buf: BufId,
+        len: u32,
+    ) -> ReqId {
+        if !self.rows[spec.peer.0].is_awake() {
+            self.wake(now, spec.peer.0);
+        }
+        self.enqueue(spec, Bytes::User(buf), u64::from(len))
+    }
+
     /// A send gets its number and its place behind the others to its peer, which is awake.
     #[inline(always)]
     fn enqueue(&mut self, spec: &SendSpec<'_>, bytes: Bytes, total: u64) -> ReqId {
@@ -193,7 +207,7 @@ impl Endpoint {
                 is_large,
                 until_matched: spec.until_matched,
                 is_queued: false,
-                is_simple: !(is_large || spec.until_matched) && matches!(bytes, Bytes::User(_)),
+                is_simple: !(is_large || spec.until_matched),
             },
         );
         if is_large || spec.until_matched {

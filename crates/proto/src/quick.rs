@@ -20,7 +20,8 @@ use crate::matching::Matcher;
 use crate::output::{start, start_sealed};
 use crate::path::{AckDue, Path};
 use crate::peer::{Active, Phase, Row, Rows, row_of_id};
-use crate::post::{Outgoing, SEND_BIT, SendStage};
+use crate::pool::BytePool;
+use crate::post::{Bytes, Outgoing, SEND_BIT, SendStage};
 use crate::ring::Ring;
 use crate::sabotage::Sabotage;
 use crate::sent::Run;
@@ -462,9 +463,14 @@ impl Endpoint {
         (active.first, active.last) = (NONE, NONE);
         active.eager_in_flight = active.eager_in_flight.saturating_sub(eager_cost(len));
         active.credit_len = u64::from(ack.credit_len);
-        let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
-        let (user, peer) = (send.user, PeerId(send.row));
-        self.events.push_back(Event::Sent { req, user, peer, result: Ok(()) });
+        match send.bytes {
+            Bytes::Pool(pool) => self.copied.release(pool),
+            Bytes::User(_) => {
+                let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
+                let (user, peer) = (send.user, PeerId(send.row));
+                self.events.push_back(Event::Sent { req, user, peer, result: Ok(()) });
+            }
+        }
         path.probe_count = 0;
         path.progress_at = now;
         if let Some(sent_at) = sent_at {
@@ -722,6 +728,7 @@ impl Endpoint {
         let mut accepted = Accepted {
             outgoing: &mut self.outgoing,
             events: &mut self.events,
+            copied: &mut self.copied,
             first: &mut active.first,
             last: &mut active.last,
             unsent: &mut active.unsent,
@@ -773,6 +780,7 @@ impl Endpoint {
 struct Accepted<'a> {
     outgoing: &'a mut Slab<Outgoing>,
     events: &'a mut Ring<Event>,
+    copied: &'a mut BytePool,
     first: &'a mut u32,
     last: &'a mut u32,
     unsent: &'a mut u32,
@@ -802,7 +810,7 @@ impl Accepted<'_> {
             send.is_simple && send.parts == NONE && send.stage != SendStage::Pulled
         };
         let Some(send) = self.outgoing.remove_if(slot, serial, is_simple) else { return false };
-        let Outgoing { row, user, previous, next, .. } = send;
+        let Outgoing { row, user, bytes, previous, next, .. } = send;
         *self.eager_in_flight = self.eager_in_flight.saturating_sub(eager_cost(len));
         if *self.unsent == slot {
             *self.unsent = next;
@@ -819,8 +827,13 @@ impl Accepted<'_> {
                 next => self.outgoing[next].previous = previous,
             }
         }
-        let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
-        self.events.push_back(Event::Sent { req, user, peer: PeerId(row), result: Ok(()) });
+        match bytes {
+            Bytes::Pool(pool) => self.copied.release(pool),
+            Bytes::User(_) => {
+                let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
+                self.events.push_back(Event::Sent { req, user, peer: PeerId(row), result: Ok(()) });
+            }
+        }
         true
     }
 }

@@ -226,9 +226,10 @@ impl Streams {
         &mut self.peers[index]
     }
 
-    /// Whether a stream of this peer was begun and not ended.
+    /// Whether something is owed by this peer: the end of a stream, or credit.
     pub(crate) fn is_expecting(&self, row: u32) -> bool {
-        self.peers.get(row as usize).is_some_and(|peer| peer.open_count > 0)
+        let is_owing = |peer: &PeerStreams| peer.open_count > 0 || peer.sent_cost >= peer.limit;
+        self.peers.get(row as usize).is_some_and(is_owing)
     }
 
     fn find(&self, row: u32, number: u32) -> Option<u32> {

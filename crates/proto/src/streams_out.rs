@@ -9,11 +9,13 @@ use alloc::vec::Vec;
 use crate::api::{Payload, SendSpec};
 use crate::endpoint::Endpoint;
 use crate::limits::FRAME_LEN_FLOOR;
+use crate::lone::Lone;
 use crate::peer::Phase;
+use crate::post::Bytes;
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::streams::{ChunkTag, chunk_cost};
-use crate::types::{Instant, OutStreamId, PeerId, Space};
+use crate::types::{BufId, Instant, OutStreamId, PeerId, ReqId, Space};
 use crate::wire;
 
 /// The longest chunk, however long frames are: several fit the credit.
@@ -90,6 +92,76 @@ impl Endpoint {
         Ok(OutStreamId(key))
     }
 
+    /// Sends a whole stream of one chunk, if it fits one, is the next to begin, and there is credit: without the bookkeeping
+    /// of one that goes on. False: nothing was done.
+    pub fn send_short_stream(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        handler: u16,
+        pieces: &[&[u8]],
+    ) -> bool {
+        let Some((tag, len)) = self.short_stream(peer, handler, pieces) else { return false };
+        let Some(pool) = self.pool_pieces(len, pieces) else { return false };
+        self.streams.peer(peer.0).next_number = tag.number.wrapping_add(1);
+        self.post_one(now, peer.0, tag, pool, len as u32);
+        true
+    }
+
+    /// The same, in one step with its frame (`post_lone`).
+    pub fn send_lone_stream(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        handler: u16,
+        pieces: &[&[u8]],
+        head: &mut [u8; wire::LONE_HEAD_LEN_MAX],
+    ) -> Option<Lone> {
+        let row = peer.0;
+        let (tag, len) = self.short_stream(peer, handler, pieces)?;
+        let spec = chunk_spec(row, tag);
+        let leave = self.may_leave(now, &spec, len as u64)?;
+        let pool = self.pool_pieces(len, pieces)?;
+        self.streams.peer(row).next_number = tag.number.wrapping_add(1);
+        let lone = self.leave(now, &spec, &leave, (Bytes::Pool(pool), len as u64), head);
+        self.on_chunk_posted(now, row, len as u32);
+        Some(lone)
+    }
+
+    /// A stream of one chunk that may be posted now: its tag and length.
+    fn short_stream(
+        &mut self,
+        peer: PeerId,
+        handler: u16,
+        pieces: &[&[u8]],
+    ) -> Option<(ChunkTag, usize)> {
+        let row = peer.0;
+        let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        if self.closing.is_some() || self.rows.get(row).is_none() || len > self.chunk_len(row) {
+            return None;
+        }
+        let streams = self.streams.peer(row);
+        let is_next = streams.unbegun.is_empty() && streams.waiting.front().is_none();
+        if !is_next || streams.sent_cost >= streams.limit {
+            return None;
+        }
+        let number = streams.next_number;
+        let tag = ChunkTag { number, handler, is_begin: true, is_end: true, is_broken: false };
+        Some((tag, len))
+    }
+
+    /// Copies the pieces of a chunk into the resend pool.
+    fn pool_pieces(&mut self, len: usize, pieces: &[&[u8]]) -> Option<u32> {
+        let pool = self.copied.try_reserve(len)?;
+        let mut rest = self.copied.bytes_mut(pool);
+        for piece in pieces {
+            let (here, behind) = rest.split_at_mut(piece.len());
+            here.copy_from_slice(piece);
+            rest = behind;
+        }
+        Some(pool)
+    }
+
     /// Sends a piece. How many bytes were taken: fewer than given if there is no credit, or no room in the resend pool, now.
     pub fn write_stream(
         &mut self,
@@ -123,6 +195,43 @@ impl Endpoint {
             taken_len += len;
         }
         Ok(taken_len)
+    }
+
+    /// Bytes of one chunk of this stream, if a frame is to hold it.
+    pub fn stream_chunk_len(&self, id: OutStreamId) -> Result<usize, StreamError> {
+        let slot = self.open_outbound(id)?;
+        Ok(self.chunk_len(self.streams.outbound[slot].row))
+    }
+
+    /// Sends a chunk of this length from memory that stays where it is until the `Sent` event. `None`: there is no credit now.
+    pub fn write_stream_in_place(
+        &mut self,
+        now: Instant,
+        id: OutStreamId,
+        (buf, len): (BufId, u32),
+        user: u64,
+    ) -> Result<Option<ReqId>, StreamError> {
+        let slot = self.open_outbound(id)?;
+        let row = self.streams.outbound[slot].row;
+        let is_behind = self.streams.peer(row).waiting.front().is_some();
+        let has_filled = self.streams.outbound[slot].filled_len > 0;
+        if is_behind
+            || !self.begin_earlier(now, slot)
+            || (has_filled && !self.post_filled(now, slot, Ending::Open))
+        {
+            return Ok(None);
+        }
+        let peer = self.streams.peer(row);
+        if peer.sent_cost >= peer.limit {
+            return Ok(None);
+        }
+        let tag = self.next_tag(slot, Ending::Open);
+        let payload = Payload::InPlace { buf, len: u64::from(len) };
+        let spec = SendSpec { payload, user, ..chunk_spec(row, tag) };
+        let req = self.post_in_place(now, &spec, buf, len);
+        self.on_chunk_posted(now, row, len);
+        self.on_begun(slot);
+        Ok(Some(req))
     }
 
     /// Lets what was given so far leave, though its chunk is not full. False: there is no credit now.
@@ -244,6 +353,11 @@ impl Endpoint {
 
     /// Posts what a stream has filled. Streams that were begun before it show themselves first.
     fn post_chunk(&mut self, now: Instant, slot: u32, ending: Ending) -> bool {
+        self.begin_earlier(now, slot) && self.post_filled(now, slot, ending)
+    }
+
+    /// Streams that were begun before this one show themselves, if it did not. False: they cannot now.
+    fn begin_earlier(&mut self, now: Instant, slot: u32) -> bool {
         let row = self.streams.outbound[slot].row;
         while !self.streams.outbound[slot].is_begun {
             let first = *self.streams.peer(row).unbegun.front().expect("it is in it itself");
@@ -254,12 +368,11 @@ impl Endpoint {
                 return false;
             }
         }
-        self.post_filled(now, slot, ending)
+        true
     }
 
     fn post_filled(&mut self, now: Instant, slot: u32, ending: Ending) -> bool {
-        let Outbound { row, number, handler, is_begun, pool, filled_len, .. } =
-            self.streams.outbound[slot];
+        let Outbound { row, pool, filled_len, .. } = self.streams.outbound[slot];
         let peer = self.streams.peer(row);
         if peer.sent_cost >= peer.limit {
             return false;
@@ -272,35 +385,48 @@ impl Endpoint {
             pool => pool,
         };
         self.copied.truncate(pool, filled_len as usize);
-        let tag = ChunkTag {
+        let tag = self.next_tag(slot, ending);
+        let this = &mut self.streams.outbound[slot];
+        (this.pool, this.filled_len) = (NONE, 0);
+        self.post_one(now, row, tag, pool, filled_len);
+        self.on_begun(slot);
+        true
+    }
+
+    fn next_tag(&self, slot: u32, ending: Ending) -> ChunkTag {
+        let Outbound { number, handler, is_begun, .. } = self.streams.outbound[slot];
+        ChunkTag {
             number,
             handler,
             is_begin: !is_begun,
             is_end: ending != Ending::Open,
             is_broken: ending == Ending::GivenUp,
-        };
-        let spec = SendSpec {
-            peer: PeerId(row),
-            space: Space::STREAMS,
-            tag: tag.encode(),
-            immediate: None,
-            payload: Payload::Copied(&[]), // its bytes lie in the pool already
-            until_matched: false,
-            user: u64::MAX,
-        };
-        let this = &mut self.streams.outbound[slot];
-        (this.pool, this.filled_len) = (NONE, 0);
-        self.post_pooled(now, &spec, pool, filled_len);
-        self.counters.stream_chunks_out += 1;
-        let association = self.rows[row].local_id;
-        let this = &mut self.streams.outbound[slot];
-        (this.is_begun, this.association) = (true, association);
-        let peer = self.streams.peer(row);
-        peer.sent_cost += chunk_cost(u64::from(filled_len));
-        if !is_begun {
-            peer.unbegun.pop_front();
         }
-        true
+    }
+
+    /// A chunk of the stream was posted, in the association that is now.
+    fn on_begun(&mut self, slot: u32) {
+        let this = &mut self.streams.outbound[slot];
+        let row = this.row;
+        this.association = self.rows[row].local_id;
+        if !core::mem::replace(&mut this.is_begun, true) {
+            self.streams.peer(row).unbegun.pop_front();
+        }
+    }
+
+    /// Posts a chunk whose bytes lie in the resend pool.
+    fn post_one(&mut self, now: Instant, row: u32, tag: ChunkTag, pool: u32, len: u32) {
+        self.post_pooled(now, &chunk_spec(row, tag), pool, len);
+        self.on_chunk_posted(now, row, len);
+    }
+
+    fn on_chunk_posted(&mut self, now: Instant, row: u32, len: u32) {
+        self.counters.stream_chunks_out += 1;
+        let peer = self.streams.peer(row);
+        peer.sent_cost += chunk_cost(u64::from(len));
+        if peer.sent_cost >= peer.limit {
+            self.look_after(now, row); // whoever waits for credit must hear of its receiver's death
+        }
     }
 
     /// The association ended: what was begun in it cannot go on, what had ended is lost with it.
@@ -337,5 +463,18 @@ impl Endpoint {
                 self.copied.release(out.pool);
             }
         }
+    }
+}
+
+/// A chunk as a message. Its bytes lie in the resend pool already.
+fn chunk_spec(row: u32, tag: ChunkTag) -> SendSpec<'static> {
+    SendSpec {
+        peer: PeerId(row),
+        space: Space::STREAMS,
+        tag: tag.encode(),
+        immediate: None,
+        payload: Payload::Copied(&[]),
+        until_matched: false,
+        user: u64::MAX,
     }
 }

@@ -44,9 +44,10 @@ const REPS: usize = 5;
 const DATA: u16 = 1;
 const WORD: u16 = 2;
 const TAG: u64 = 1;
-/// What an extraction handles, and receives that wait: more of them than one extraction can use up.
+/// What an extraction handles, and receives that wait: more of them than one extraction can use up, and no more memory than that,
+/// which would be out of the caches each time a buffer has its turn.
 const EXTRACT_LEN: usize = 128 << 10;
-const POSTED_LEN: usize = 1 << 20;
+const POSTED_LEN: usize = 2 * EXTRACT_LEN;
 const POSTED_COUNT_MAX: usize = 1 << 13;
 /// A sender looks for the word that ends it so often.
 const LOOK_EVERY: usize = 32;
@@ -278,7 +279,7 @@ impl Side {
     /// Sends until told to stop, and says so.
     fn pour(mut self, job: &Job) -> Result<Outcome> {
         let payload = vec![1; job.bytes];
-        let look_every = (POSTED_LEN / job.bytes).clamp(1, LOOK_EVERY);
+        let look_every = ((1 << 20) / job.bytes).clamp(1, LOOK_EVERY);
         while !self.is_told() {
             for _ in 0..look_every {
                 self.send(&payload)?;

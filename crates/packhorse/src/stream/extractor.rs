@@ -12,8 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
-use packhorse_engine::{Engine, Lender};
+use packhorse_engine::{Engine, Extract, Lender};
 use packhorse_link::loan;
 use packhorse_proto::{Lending, StreamId, StreamInfo};
 
@@ -22,21 +23,39 @@ use super::reader::Stream;
 use super::{Common, Extracted, HandlerPanic, lock};
 use crate::endpoint::Peer;
 
+/// News that one extraction sees at most: it returns, however many messages come.
+const NEWS_COUNT_MAX: usize = 1 << 16;
+
 /// Handlers that something else than their stream has woken.
 pub(super) struct Woken {
     engine: Arc<Engine>,
     streams: Mutex<Vec<StreamId>>,
+    /// There are some: to know it without the lock.
+    is_some: AtomicBool,
     /// A thread sleeps until there are some.
     is_waited_for: AtomicBool,
 }
 
 impl Woken {
     pub(super) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, streams: Mutex::default(), is_waited_for: AtomicBool::new(false) }
+        let (is_some, is_waited_for) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { engine, streams: Mutex::default(), is_some, is_waited_for }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        lock(&self.streams).is_empty()
+        !self.is_some.load(Ordering::SeqCst)
+    }
+
+    fn push(&self, stream: StreamId) {
+        let mut streams = lock(&self.streams);
+        streams.push(stream);
+        self.is_some.store(true, Ordering::SeqCst);
+    }
+
+    fn take(&self, into: &mut Vec<StreamId>) {
+        let mut streams = lock(&self.streams);
+        std::mem::swap(&mut *streams, into);
+        self.is_some.store(false, Ordering::SeqCst);
     }
 
     pub(super) fn set_waited_for(&self, is_waited_for: bool) {
@@ -59,7 +78,7 @@ impl Wake for HandlerWaker {
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_woken.swap(true, Ordering::AcqRel) {
             let stream = StreamId(self.stream.load(Ordering::Acquire));
-            lock(&self.woken.streams).push(stream);
+            self.woken.push(stream);
             if self.woken.is_waited_for.load(Ordering::SeqCst) {
                 self.woken.engine.knock();
             }
@@ -102,6 +121,8 @@ pub(super) struct Extractor {
     unstarted: VecDeque<(StreamId, StreamInfo)>,
     /// Handlers to poll because of what was lent.
     again: Vec<StreamId>,
+    /// A handler of this stream ended; the engine is told with the next call.
+    closed: Option<StreamId>,
     /// Spare room for `Woken::streams`.
     awake: Vec<StreamId>,
     /// Panics under a loan, for `Common::on_panic`.
@@ -119,6 +140,7 @@ impl Extractor {
             live_count: 0,
             unstarted: VecDeque::new(),
             again: Vec::new(),
+            closed: None,
             awake: Vec::new(),
             panics: Vec::new(),
         }
@@ -141,33 +163,90 @@ impl Extractor {
         }
     }
 
-    /// One turn of the engine, with frames lent to handlers that wait.
-    pub(super) fn turn(self: Box<Self>, engine: &Engine) -> Box<Self> {
-        let (lender, _) = engine.extract_turn(self);
-        let lender: Box<dyn Any> = lender;
-        lender.downcast().expect("the engine gives back what it was given")
+    /// Runs handlers until nothing is left, or the extraction may handle no more. When nothing is left it makes a turn, once,
+    /// if it is to, with frames lent to handlers that wait.
+    pub(super) fn run(
+        self: Box<Self>,
+        common: &Common,
+        len_max: u64,
+        is_turning: bool,
+    ) -> (Box<Self>, Extracted) {
+        self.go_on(common, Some(len_max), is_turning)
     }
 
-    /// Runs handlers until nothing is left, or the extraction may handle no more.
-    pub(super) fn run(&mut self, common: &Common, extracted: &mut Extracted) {
+    /// Waits for something to run handlers with, so long at most, and runs them. What arrives meanwhile is lent to those that
+    /// wait for it.
+    pub(super) fn wait(
+        self: Box<Self>,
+        common: &Common,
+        len_max: u64,
+        longest: Duration,
+    ) -> (Box<Self>, Extracted) {
+        let engine = Arc::clone(&self.engine);
+        common.woken.set_waited_for(true);
+        let is_woken = || !common.woken.is_empty();
+        let lender = engine.wait_extractable(self, len_max, Some(longest), is_woken);
+        common.woken.set_waited_for(false);
+        own(lender).go_on(common, None, false)
+    }
+
+    fn go_on(
+        mut self: Box<Self>,
+        common: &Common,
+        begin: Option<u64>,
+        is_turning: bool,
+    ) -> (Box<Self>, Extracted) {
+        let engine = Arc::clone(&self.engine);
+        let mut extracted = Extracted::default();
+        let (mut begin, mut is_turned, mut news_count) = (begin, !is_turning, 0);
         loop {
-            for panic in self.panics.drain(..) {
-                common.on_panic(panic);
+            let has_run = self.run_known(common, &mut extracted);
+            if let Some((stream, info)) = self.next_unstarted(common) {
+                self.on_news(stream, info, common, &mut extracted);
+                continue;
             }
-            while let Some(stream) = self.again.pop() {
-                self.poll(stream, common, extracted);
-            }
-            let is_idle = !self.run_woken(common, extracted);
-            let next = match self.unstarted.front() {
-                Some(_) if self.may_start(common) => self.unstarted.pop_front(),
-                _ => self.engine.next_ready_stream(),
+            news_count += 1;
+            let extract = Extract {
+                begin: begin.take(),
+                closed: self.closed.take(),
+                is_enough: news_count > NEWS_COUNT_MAX,
+                is_last: !has_run,
             };
-            match next {
-                Some((stream, info)) => self.on_news(stream, info, common, extracted),
-                None if is_idle && self.again.is_empty() => break,
+            let found;
+            if is_turned {
+                found = engine.next_ready_stream(extract);
+            } else {
+                let lender;
+                (lender, is_turned, found) = engine.next_ready_stream_or_turn(extract, self);
+                self = own(lender);
+            }
+            match found.next {
+                Some((stream, info)) => self.on_news(stream, info, common, &mut extracted),
+                None if !has_run && !self.has_news() => {
+                    extracted.bytes = found.handled_len;
+                    return (self, extracted);
+                }
                 None => {}
             }
         }
+    }
+
+    /// Runs what is known to have something to do. True: some ended, so that others may start.
+    fn run_known(&mut self, common: &Common, extracted: &mut Extracted) -> bool {
+        for panic in self.panics.drain(..) {
+            common.on_panic(panic);
+        }
+        while let Some(stream) = self.again.pop() {
+            self.poll(stream, common, extracted);
+        }
+        self.run_woken(common, extracted)
+    }
+
+    fn next_unstarted(&mut self, common: &Common) -> Option<(StreamId, StreamInfo)> {
+        if self.unstarted.is_empty() || !self.may_start(common) {
+            return None;
+        }
+        self.unstarted.pop_front()
     }
 
     fn may_start(&self, common: &Common) -> bool {
@@ -176,8 +255,11 @@ impl Extractor {
 
     /// Polls those that were woken by now; those that wake themselves meanwhile wait for the next extraction.
     fn run_woken(&mut self, common: &Common, extracted: &mut Extracted) -> bool {
+        if self.woken.is_empty() {
+            return false;
+        }
         let mut awake = std::mem::take(&mut self.awake);
-        std::mem::swap(&mut *lock(&self.woken.streams), &mut awake);
+        self.woken.take(&mut awake);
         let mut has_run = false;
         for stream in awake.drain(..) {
             if let Some(place) = self.place_of(stream) {
@@ -296,8 +378,17 @@ impl Extractor {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| pool.end(slot))) {
             common.on_panic(HandlerPanic { sender, handler, what: what_of(&*panic) });
         }
-        self.engine.close_stream(stream);
+        // With the next call of the engine: one lock less.
+        if let Some(other) = self.closed.replace(stream) {
+            self.engine.close_stream(other);
+        }
     }
+}
+
+/// The lender that was given away.
+fn own(lender: Box<dyn Lender>) -> Box<Extractor> {
+    let lender: Box<dyn Any> = lender;
+    lender.downcast().expect("the engine gives back what it was given")
 }
 
 impl Lender for Extractor {
@@ -323,6 +414,10 @@ impl Lender for Extractor {
             self.again.push(stream);
         }
         Lending { taken_len: repaid.taken_len, is_waiting: repaid.is_waiting && !is_over }
+    }
+
+    fn has_news(&self) -> bool {
+        !self.again.is_empty() || !self.panics.is_empty()
     }
 }
 

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use packhorse_engine::Engine;
 use packhorse_proto::{OutStreamId, StreamError};
 
+use super::lent::{self, LENT_LEN_MIN};
 use crate::endpoint::Peer;
 use crate::error::Error;
 
@@ -29,8 +30,11 @@ impl Message {
     /// Sends a piece; it is yours again on return. Without credit of its receiver it waits, and drives the endpoint meanwhile,
     /// but runs no handler. Inside a handler, where waiting stops all others, [`Message::send_async`] is the better choice.
     pub fn send(&mut self, piece: &[u8]) -> Result<(), Error> {
-        let sent = self.engine.write_stream_all(self.peer.id, self.id, piece, None);
-        sent.map(|_| ()).map_err(|error| explain(error, self.peer))
+        let sent = match piece.len() >= LENT_LEN_MIN {
+            true => lent::send_long(&self.engine, self.peer.id, self.id, piece),
+            false => self.engine.write_stream_all(self.peer.id, self.id, piece, None).map(drop),
+        };
+        sent.map_err(|error| explain(error, self.peer))
     }
 
     /// Sends as much of a piece as credit allows now: so many bytes, perhaps none.
@@ -88,12 +92,17 @@ impl Future for SendPiece<'_> {
 
 /// Sends a message of these pieces. Waits for credit as [`Message::send`] does.
 pub(super) fn send_whole(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     peer: Peer,
     handler: u16,
     pieces: &[&[u8]],
 ) -> Result<(), Error> {
-    engine.send_stream(peer.id, handler, pieces).map_err(|error| explain(error, peer))
+    if engine.send_short_stream(peer.id, handler, pieces) {
+        return Ok(());
+    }
+    let mut message = Message::begin(engine, peer, handler)?;
+    pieces.iter().try_for_each(|piece| message.send(piece))?;
+    message.end()
 }
 
 fn explain(error: StreamError, peer: Peer) -> Error {

@@ -1,0 +1,91 @@
+//! For tests: a link that keeps whoever asks it, so that a turn lasts as long as a test wants.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
+
+use packhorse_link::mem::Table;
+use packhorse_link::{About, Arrived, Burst, Landing, Link, Locator};
+
+/// The way in, shared by the link and the test.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_shut: bool,
+    is_somebody_inside: bool,
+}
+
+impl Gate {
+    /// Keeps the next who asks; returns when somebody is kept.
+    pub(crate) fn shut(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.is_shut = true;
+        let waited = self.changed.wait_while(state, |state| !state.is_somebody_inside);
+        drop(waited.unwrap());
+    }
+
+    /// Lets all go.
+    pub(crate) fn open(&self) {
+        self.state.lock().unwrap().is_shut = false;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        if state.is_shut {
+            state.is_somebody_inside = true;
+            self.changed.notify_all();
+            state = self.changed.wait_while(state, |state| state.is_shut).unwrap();
+            state.is_somebody_inside = false;
+        }
+    }
+}
+
+/// Receives nothing, and what it sends is lost.
+pub(crate) struct Slow {
+    about: About,
+    gate: Arc<Gate>,
+}
+
+impl Slow {
+    pub(crate) fn new(gate: &Arc<Gate>) -> Box<Self> {
+        let about = About {
+            kind: "slow",
+            frame_len_max: 1500,
+            train_len_max: 0,
+            train_count_max: 0,
+            is_reliable: false,
+            is_checked: true,
+            can_land: false,
+            backlog_len_max: 1 << 20,
+        };
+        Box::new(Self { about, gate: Arc::clone(gate) })
+    }
+}
+
+impl Link for Slow {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn locator(&self) -> Locator {
+        [b'U'; 24]
+    }
+
+    fn send(&mut self, burst: &Burst, first: usize, _: &mut Table) -> io::Result<usize> {
+        Ok(burst.len() - first)
+    }
+
+    fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {
+        self.gate.pass();
+        Ok(0)
+    }
+
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        unreachable!("nothing arrived, and number {index} was asked for")
+    }
+}
