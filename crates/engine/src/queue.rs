@@ -378,10 +378,10 @@ impl Completions {
             return None;
         }
         let ring = &self.ring;
-        self.engine.doze_unless(&self.asking, || !ring.is_empty());
+        let work = self.engine.doze_unless(&self.asking, || !ring.is_empty());
         let entry = self.poll();
         self.asking.after_doze(self.engine.now());
-        if entry.is_some() {
+        if entry.is_some() || work > 0 {
             // The next wait is another and may spin: else both ends of a conversation would doze on, each because the other does.
             self.engine.end_asking(&mut self.asking);
         }

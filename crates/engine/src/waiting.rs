@@ -121,24 +121,27 @@ impl Engine {
     }
 
     /// Looks, and sleeps on the links for a moment unless there is something to do or `is_ready`. If nothing came meanwhile it does not
-    /// look again: it will be asked again.
-    pub(crate) fn doze_unless(&self, asking: &Asking, is_ready: impl Fn() -> bool) {
+    /// look again: it will be asked again. Returns how much was done.
+    pub(crate) fn doze_unless(&self, asking: &Asking, is_ready: impl Fn() -> bool) -> usize {
         let longest = asking.doze();
         self.helper.baton.be_patient(asking.is_patient());
         let mut inner = self.lock();
         self.run_errand(self.helper.baton.on_enter());
         let now = self.now();
         let until = now + longest.as_nanos() as u64;
+        let mut work = 0;
         if inner.is_dozing {
             inner = self.sleep_behind(inner, now, until);
-        } else if inner.turn(now) == 0 && !is_ready() {
-            inner = self.sleep_on_links(inner, now, until);
-            let now = self.now();
-            if now < until {
-                inner.turn(now); // it was woken
+        } else {
+            work = inner.turn(now);
+            if work == 0 && !is_ready() {
+                inner = self.sleep_on_links(inner, now, until);
+                let now = self.now();
+                work = if now < until { inner.turn(now) } else { 0 }; // it was woken, or was not
             }
         }
         self.stop_waiting(inner, now, false); // and comes back: nobody need wake the helper
+        work
     }
 
     /// Something happened: the wait, if it was one, is over.

@@ -52,9 +52,9 @@ pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
         let more = vec![wishes[only].clone(); usize::from(builder.path_count).saturating_sub(1)];
         wishes.splice(only..only, more);
     }
-    let mut links = Vec::new();
+    let mut links: Vec<Box<dyn Link>> = Vec::new();
     for (wish, number) in wishes.iter().zip(0..) {
-        let first = links.first().map(|link: &Box<dyn Link>| link.locator()); // the address has it
+        let first = links.first().map(|link| link.locator()); // the address has it
         match open_one(builder, wish, number, first) {
             Ok(link) => links.push(link),
             Err(_) if wish.is_optional && !links.is_empty() => {}
