@@ -8,13 +8,14 @@ use std::fmt;
 use std::io;
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{About, Burst, Landing, Link, Notice, wide};
+use packhorse_link::{About, Burst, Copier, Landing, Link, Notice, wide};
 use packhorse_proto::{
     BufId, Endpoint, Instant, Lending, Limits, LinkTraits, Locator, Lone, MS, Memory, Opening,
     Payload, PeerId, Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, StreamId,
     TxFrame, TxTrain, wire,
 };
 
+use crate::copies::Later;
 use crate::costly::{self, Costly};
 use crate::counters::Counters;
 use crate::duties::{Kept, Offload};
@@ -78,12 +79,20 @@ pub struct Lent<'a, M> {
     memory: &'a mut M,
     copied: &'a mut u64,
     loans: Option<&'a mut Loans>,
+    /// What is copied at the end of the burst, where a second thread copies, too.
+    later: Option<Later<'a>>,
 }
 
 impl<M: UserMemory> Memory for Lent<'_, M> {
     #[inline]
     fn place(&mut self, to: Place, bytes: &[u8]) {
         *self.copied += bytes.len() as u64;
+        if let Some(later) = &mut self.later {
+            if later.note(to, bytes) {
+                return;
+            }
+            later.settle(self.memory);
+        }
         self.memory.place(to.buf.0, to.offset, bytes);
     }
 
@@ -94,6 +103,9 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
         width: usize,
         change: &mut dyn FnMut(&mut [u8]) -> bool,
     ) {
+        if let Some(later) = &mut self.later {
+            later.settle(self.memory);
+        }
         self.memory.update(at.buf.0, at.offset, len, width, change);
     }
 
@@ -105,6 +117,16 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
         match &mut self.loans {
             Some(loans) => loans.lend(stream, bytes),
             None => Lending { taken_len: 0, is_waiting: false },
+        }
+    }
+}
+
+impl<M: UserMemory> Lent<'_, M> {
+    /// The end of a burst: what was noted of it is copied, and the frames may go.
+    #[cold]
+    fn copy_noted(&mut self, copier: &mut Copier) {
+        if let Some(later) = self.later.take_if(|later| !later.copies.is_empty()) {
+            self.memory.place_all(&later.copies, copier);
         }
     }
 }
@@ -157,6 +179,8 @@ pub struct Core<L, M> {
     /// What whoever turns it now may do, and what waits for one who may more.
     duties: Offload,
     kept: Kept,
+    /// A second thread for copies.
+    copier: Option<Copier>,
     /// When the receiver of large data will be through with it.
     answer_by: Instant,
     /// Who is lent bytes of streams, while somebody extracts.
@@ -204,6 +228,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             is_armed: false,
             duties: Offload::Both,
             kept: Kept::default(),
+            copier: None,
             answer_by: now,
             loans: None,
             counters: Counters::default(),
@@ -269,6 +294,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.loans = Some(Loans::new(lender, len_max));
     }
 
+    /// From now on payload of frames that arrive whole is copied with the help of this one.
+    pub fn set_copier(&mut self, copier: Copier) {
+        self.copier = Some(copier);
+    }
+
     /// Granted data leaves in trains of so many frames and bytes at most; 0 for none.
     pub fn set_trains(&mut self, count_max: usize, len_max: usize) {
         self.train_max = (count_max, len_max);
@@ -286,7 +316,10 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Calls `f` with the endpoint and the memory as the protocol wants it: for calls that place bytes.
     pub fn with<R>(&mut self, f: impl FnOnce(&mut Endpoint, &mut Lent<'_, M>) -> R) -> R {
         let copied = &mut self.counters.bytes_copied_in;
-        f(&mut self.endpoint, &mut Lent { memory: &mut self.memory, copied, loans: None })
+        f(
+            &mut self.endpoint,
+            &mut Lent { memory: &mut self.memory, copied, loans: None, later: None },
+        )
     }
 
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
@@ -314,6 +347,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 memory: &mut self.memory,
                 copied: &mut self.counters.bytes_copied_in,
                 loans: self.loans.as_mut(),
+                later: None,
             };
             self.endpoint.on_timeout(now, &mut lent);
             self.watch_trains(now);
@@ -349,7 +383,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let mut count = 0;
         while let Some((link, from, bytes)) = self.kept.pop() {
             let copied = &mut self.counters.bytes_copied_in;
-            let mut lent = Lent { memory: &mut self.memory, copied, loans: self.loans.as_mut() };
+            let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
             self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
             self.kept.reuse(bytes);
             count += 1;
@@ -414,7 +448,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let mut count = 0;
         while let Some((link, from, bytes)) = self.home.next() {
             let copied = &mut self.counters.bytes_copied_in;
-            let mut lent = Lent { memory: &mut self.memory, copied, loans: self.loans.as_mut() };
+            let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
             self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
             self.home.reuse(bytes);
             count += 1;
@@ -515,6 +549,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             memory: &mut self.memory,
             copied: &mut self.counters.bytes_copied_in,
             loans: self.loans.as_mut(),
+            later: None,
         };
         let mut work = 0;
         self.lifts.clear();
@@ -557,6 +592,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             memory: &mut self.memory,
             copied: &mut self.counters.bytes_copied_in,
             loans: self.loans.as_mut(),
+            later: self.copier.as_ref().map(|_| Later::default()),
         };
         let mut work = 0;
         for number in 0..count {
@@ -566,9 +602,16 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                     self.kept.push(index as u8, arrived.from, frame);
                     continue;
                 }
+                if let Some(later) = &mut lent.later {
+                    later.frame = frame;
+                }
                 self.endpoint.on_frame(now, index as u8, Locator(arrived.from), frame, &mut lent);
                 work += 1;
             }
+        }
+        if let Some(copier) = &mut self.copier {
+            lent.copy_noted(copier);
+            self.counters.bytes_copied_beside = copier.helped_len();
         }
         work
     }
@@ -826,6 +869,15 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     pub fn next_timeout(&self) -> Instant {
         self.endpoint.next_timeout()
     }
+}
+
+/// For frames read one by one.
+fn lent<'a, M>(
+    memory: &'a mut M,
+    copied: &'a mut u64,
+    loans: Option<&'a mut Loans>,
+) -> Lent<'a, M> {
+    Lent { memory, copied, loans, later: None }
 }
 
 fn traits_of(about: &About, payload_check: bool) -> LinkTraits {

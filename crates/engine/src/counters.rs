@@ -27,6 +27,8 @@ counters! {
     sleeps,
     /// Payload copied from frames to the application's memory.
     bytes_copied_in,
+    /// Of these, what a second thread copied.
+    bytes_copied_beside,
     /// Payload copied from the application's memory to frames.
     bytes_copied_out,
     /// Payload that landed in its place without a copy of ours.

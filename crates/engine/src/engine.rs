@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use packhorse_link::fork::Mark;
 use packhorse_link::mem::{Memory, Table};
-use packhorse_link::{Link, loan};
+use packhorse_link::{Copier, Link, loan};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
     Opening, PathInfo, Payload, PeerError, PeerId, PostError, Secret, SendSpec, Settings, Space,
@@ -22,6 +22,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::bell::Bell;
 use crate::commands::{Commands, Post};
+use crate::copies::CopyOffload;
 use crate::core::{Core, OpenError};
 use crate::crowd::Crowd;
 use crate::doze::Doze;
@@ -56,6 +57,8 @@ pub struct Config {
     pub offload: Offload,
     /// On which cores the helper may run.
     pub helper_cpus: HelperCpus,
+    /// Whether a second thread copies payload of large messages.
+    pub copy_offload: CopyOffload,
     /// A thread that waits spins so long before it sleeps.
     pub spin_ns: u64,
     /// Who this endpoint is; drawn if not given.
@@ -72,6 +75,7 @@ impl Default for Config {
             placement: Placement::default(),
             offload: Offload::default(),
             helper_cpus: HelperCpus::default(),
+            copy_offload: CopyOffload::default(),
             spin_ns: 50_000,
             identity: None,
             check_all: true,
@@ -314,6 +318,11 @@ impl Engine {
                 number as u8,
                 payload_check && (config.check_all || !is_checked),
             );
+        }
+        if let Some(len_min) = config.copy_offload.len_min() {
+            let cpus = config.helper_cpus.clone();
+            let copier = Copier::start(len_min, move || cpus.apply());
+            core.set_copier(copier.map_err(system("starting the thread that copies"))?);
         }
         let address = core.rules().address();
         let commands = Arc::new(Commands::default());

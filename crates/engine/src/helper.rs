@@ -31,7 +31,7 @@ pub enum HelperCpus {
 
 impl HelperCpus {
     /// For the calling thread. What the system does not allow is left as it was: a helper on other cores is better than none.
-    fn apply(&self) {
+    pub(crate) fn apply(&self) {
         let mut cpus = CpuSet::new();
         match self {
             Self::Inherit => return,

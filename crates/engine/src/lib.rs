@@ -14,6 +14,7 @@
 mod baton;
 mod bell;
 mod commands;
+mod copies;
 mod core;
 mod costly;
 mod counters;
@@ -35,6 +36,7 @@ mod streams;
 mod waiting;
 mod watch;
 
+pub use copies::CopyOffload;
 pub use core::{Core, Lent, OpenError};
 pub use counters::Counters;
 pub use duties::Offload;

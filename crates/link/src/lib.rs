@@ -34,6 +34,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 pub use burst::Burst;
+pub use sys::copier::Copier;
 pub use sys::interfaces::{Interface, interfaces};
 pub use sys::signals::with_signals_blocked;
 pub use sys::{fork, handover, wide};

@@ -15,6 +15,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use crate::sys::copier::{Copier, Piece};
+
 /// The driver's memory, as links see it.
 pub trait UserMemory {
     /// Appends `len` bytes from `offset` of memory `id` to `out`.
@@ -22,6 +24,12 @@ pub trait UserMemory {
 
     /// Puts `bytes` at `offset` of memory `id`.
     fn place(&mut self, id: u64, offset: u64, bytes: &[u8]);
+
+    /// Puts all of these in their places, one after the other or, where that makes no difference, together with the copier.
+    fn place_all(&mut self, copies: &[Copy<'_>], copier: &mut Copier) {
+        let _ = copier;
+        copies.iter().for_each(|copy| self.place(copy.id, copy.offset, copy.bytes));
+    }
 
     /// Shows `change` the `len` bytes at `offset` of memory `id`, which are elements of `width` bytes, and puts back what it
     /// makes of them if it says so.
@@ -39,6 +47,17 @@ pub trait UserMemory {
             self.place(id, offset, &bytes);
         }
     }
+}
+
+/// Bytes and where they go.
+#[derive(Clone, Copy, Debug)]
+pub struct Copy<'a> {
+    /// Into which memory.
+    pub id: u64,
+    /// From where on.
+    pub offset: u64,
+    /// What.
+    pub bytes: &'a [u8],
 }
 
 /// A contiguous piece of the application's memory.
@@ -452,6 +471,30 @@ impl UserMemory for Table {
         debug_assert!(is_whole, "{} bytes at {offset} of {id:#x} have no place", bytes.len());
     }
 
+    fn place_all(&mut self, copies: &[Copy<'_>], copier: &mut Copier) {
+        copier.batch.clear();
+        for &Copy { id, offset, bytes } in copies {
+            let lent = self.get(id).filter(|memory| memory.is_writable());
+            let mut rest = bytes;
+            let is_whole = lent.is_some_and(|memory| {
+                memory.for_each(offset, bytes.len() as u64, |part| {
+                    let (now, later) = rest.split_at(part.len());
+                    copier.batch.push(Piece {
+                        from: now.as_ptr(),
+                        to: part.ptr(),
+                        len: part.len(),
+                    });
+                    rest = later;
+                })
+            });
+            debug_assert!(is_whole, "{} bytes at {offset} of {id:#x} have no place", bytes.len());
+        }
+        // SAFETY: `from` is borrowed by the caller until this returns. `to` is inside memory this table holds (checked by
+        // `for_each`) and may write; we borrow the table alone, so nobody takes it back meanwhile, and who lent it touches it
+        // no more. The caller cannot borrow what he lent to the table, so the two have no byte in common.
+        unsafe { copier.run() };
+    }
+
     fn update(
         &mut self,
         id: u64,
@@ -620,6 +663,55 @@ mod tests {
         assert!(table.copy_out(id, 0, 5, &mut out));
         assert_eq!(out, [0, 1, 2, 3, 4]);
         assert_eq!(table.remove(id).unwrap().into_vecs(), [vec![0, 1, 2], vec![], vec![3, 4]]);
+    }
+
+    #[test]
+    fn what_two_threads_copy_is_what_one_would() {
+        let source: Vec<u8> = (0..1 << 20).map(|at| (at * 31 + at / 253) as u8).collect();
+        let mut copier = Copier::start(64 << 10, || {}).unwrap();
+        // Whole; cut at odd places; with a gap; and two for the same bytes, where the later one must win.
+        let in_rows = |lens: &[usize]| {
+            let ends = lens.iter().scan(0, |end, len| {
+                *end += len;
+                Some((*end - len, *end))
+            });
+            ends.collect::<Vec<_>>()
+        };
+        let frames = in_rows(&[8900; 117]);
+        let cases = [vec![(0, 1 << 20)], frames.clone(), vec![(5, 70_000), (70_001, 200_000)], {
+            let mut twice = frames;
+            twice.push((0, 100_000));
+            twice
+        }];
+        for round in 0..50 {
+            for (number, ranges) in cases.iter().enumerate() {
+                let (mut by_two, mut by_one) = (Table::default(), Table::default());
+                let memory = || vec![vec![0; 300_001], vec![0; (1 << 20) - 300_001]];
+                let (two, one) = (by_two.insert(memory().into()), by_one.insert(memory().into()));
+                let shifted = |&(start, end): &(usize, usize)| {
+                    let from = (start + number * 7) % (source.len() - (end - start) + 1);
+                    (start as u64, &source[from..from + end - start])
+                };
+                let copies: Vec<_> = ranges.iter().map(shifted).collect();
+                let named = |id| move |&(offset, bytes)| Copy { id, offset, bytes };
+                by_two.place_all(&copies.iter().map(named(two)).collect::<Vec<_>>(), &mut copier);
+                copies.iter().for_each(|&(offset, bytes)| by_one.place(one, offset, bytes));
+                let same =
+                    by_two.remove(two).unwrap().copied() == by_one.remove(one).unwrap().copied();
+                assert!(same, "case {number}, round {round}");
+            }
+        }
+        println!("the second thread copied {} MB", copier.helped_len() >> 20);
+        assert!(copier.helped_len() > 0, "it never helped");
+    }
+
+    #[test]
+    fn short_batches_are_copied_alone() {
+        let mut copier = Copier::start(1000, || {}).unwrap();
+        let mut table = Table::default();
+        let id = table.insert(vec![0; 999].into());
+        table.place_all(&[Copy { id, offset: 0, bytes: &[1; 999] }], &mut copier);
+        assert_eq!((table.remove(id).unwrap().into_vec(), copier.helped_len()), (vec![1; 999], 0));
     }
 
     #[test]

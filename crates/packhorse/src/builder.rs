@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use packhorse_engine::{Config, Engine, HelperCpus, Offload, Placement};
+use packhorse_engine::{Config, CopyOffload, Engine, HelperCpus, Offload, Placement};
 use packhorse_link::faults::Faults;
 use packhorse_proto::{Limits, Settings};
 
@@ -74,6 +74,10 @@ impl Builder {
         (
             "PACKHORSE_OFFLOAD",
             "what the helper does while the application computes: none, receive, send or both",
+        ),
+        (
+            "PACKHORSE_COPY_OFFLOAD",
+            "off, auto, or the bytes of a burst from which on a second thread helps to copy what arrives in whole frames",
         ),
         ("PACKHORSE_BIND", "the local IP address"),
         ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
@@ -150,6 +154,10 @@ impl Builder {
             "PACKHORSE_OFFLOAD" => {
                 let must = "none, receive, send or both";
                 self.config.offload = parse_offload(value).ok_or_else(|| wrong(must))?;
+            }
+            "PACKHORSE_COPY_OFFLOAD" => {
+                let must = "off, auto, or a number of bytes";
+                self.config.copy_offload = parse_copies(value).ok_or_else(|| wrong(must))?;
             }
             "PACKHORSE_HELPER_CPUS" => {
                 let must = "all, inherit, or a list of cores such as 0-3,6";
@@ -289,6 +297,13 @@ impl Builder {
         self
     }
 
+    /// Whether a second thread helps to copy payload of large messages that arrives in whole frames; not, by default.
+    #[must_use]
+    pub fn copy_offload(mut self, copies: CopyOffload) -> Self {
+        self.config.copy_offload = copies;
+        self
+    }
+
     /// So many granted frames are still missing when more is granted: 0 asks for each block when the one before is complete
     /// (RMPP's 0 to 15). By default fitted to the links.
     #[must_use]
@@ -407,6 +422,14 @@ fn parse_offload(text: &str) -> Option<Offload> {
     }
 }
 
+fn parse_copies(text: &str) -> Option<CopyOffload> {
+    match text {
+        "off" => Some(CopyOffload::Off),
+        "auto" => Some(CopyOffload::Auto),
+        bytes => bytes.parse().ok().map(CopyOffload::From),
+    }
+}
+
 fn parse_cpus(text: &str) -> Option<HelperCpus> {
     match text {
         "all" => return Some(HelperCpus::All),
@@ -475,6 +498,15 @@ mod tests {
         builder.apply("PACKHORSE_OFFLOAD", "receive").unwrap();
         assert_eq!(builder.config.offload, Offload::Receive);
         assert!(builder.apply("PACKHORSE_OFFLOAD", "all").is_err());
+        for (text, meant) in [
+            ("off", CopyOffload::Off),
+            ("auto", CopyOffload::Auto),
+            ("65536", CopyOffload::From(65536)),
+        ] {
+            builder.apply("PACKHORSE_COPY_OFFLOAD", text).unwrap();
+            assert_eq!(builder.config.copy_offload, meant);
+        }
+        assert!(builder.apply("PACKHORSE_COPY_OFFLOAD", "on").is_err());
         builder.apply("PACKHORSE_HELPER_CPUS", "0-2,7").unwrap();
         assert_eq!(builder.config.helper_cpus, HelperCpus::Only(vec![0, 1, 2, 7]));
         assert!(builder.apply("PACKHORSE_HELPER_CPUS", "3-1").is_err());

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use packhorse::queue::Queue;
-use packhorse::{Builder, Endpoint, HelperCpus, Offload, Peer, Placement, Wanted};
+use packhorse::{Builder, CopyOffload, Endpoint, HelperCpus, Offload, Peer, Placement, Wanted};
 
 fn pair(placement: Placement, link: &str) -> (Endpoint, Endpoint, Peer) {
     let open = || {
@@ -208,6 +208,45 @@ fn the_placement_can_be_changed_while_messages_move() {
     let turns = count(&b, "turns_of_helper");
     compute(Duration::from_millis(100));
     assert_eq!(count(&b, "turns_of_helper"), turns, "a helper that pauses does nothing");
+}
+
+/// Frames that arrive whole, of large and small messages mixed, copied by two threads.
+#[test]
+fn what_two_threads_copy_arrives_whole() {
+    let open = || {
+        let builder = Builder::plain().bind([127, 0, 0, 1]).links("udp");
+        // What is not announced is not expected anywhere, and so not scattered by the system.
+        let builder = builder.set("PACKHORSE_TRAINS", "off").set("PACKHORSE_EAGER", "1000000");
+        let builder = builder.copy_offload(CopyOffload::From(1));
+        builder.linger(Duration::from_millis(200)).open().unwrap()
+    };
+    let (a, b) = (open(), open());
+    let to_b = a.peer(&b.address()).unwrap();
+    let start = Instant::now();
+    // On a busy machine the second thread may come too late, not for ever.
+    let is_helped = || count(&b, "bytes_copied_beside") > 0;
+    let rounds =
+        (0_usize..).take_while(|&it| it < 20 || !is_helped() && start.elapsed().as_secs() < 20);
+    for round in rounds {
+        let lens = [3_000_000 / (round + 1), 8, 20_000, 1 + round * 977, 600_000];
+        let bytes = |len: usize| -> Vec<u8> {
+            (0..len).map(|at| (at * 13 + at / 997 + round) as u8).collect()
+        };
+        let coming = lens.map(|len| b.recv(Wanted::tag(1), vec![0; len]));
+        let going = lens.map(|len| a.send(to_b, 1, bytes(len)));
+        std::thread::scope(|threads| {
+            threads.spawn(|| going.into_iter().for_each(|it| _ = it.wait().unwrap()));
+            for (len, receiving) in lens.into_iter().zip(coming) {
+                assert!(
+                    receiving.wait().unwrap().buffer == bytes(len),
+                    "{len} bytes of round {round}"
+                );
+            }
+        });
+    }
+    let (all, beside) = (count(&b, "bytes_copied_in"), count(&b, "bytes_copied_beside"));
+    println!("{beside} of {all} bytes were copied by the second thread");
+    assert!(is_helped(), "the second thread never copied");
 }
 
 /// Plain posts that meet somebody in a turn are left for him, as those to queues are: in order, and none is lost.

@@ -13,6 +13,7 @@ use super::layers::LayersArgs;
 use super::offload::command::{
     Asked, AvailabilityArgs, DoubleBufArgs, IdleArgs, OverlapArgs, PostsArgs, WaitingArgs,
 };
+use super::offload::copies::CopiesArgs;
 use super::pair::Stage;
 use super::plan::{Case, Contender, Plan};
 use super::row::{Findings, OURS};
@@ -96,6 +97,9 @@ enum BenchPattern {
     /// Processor use of an endpoint that does nothing, and of one that waits in a blocking receive.
     #[command(after_help = OFFLOAD_EXAMPLES)]
     Idle(IdleArgs),
+    /// A stream with and without a second thread that copies what arrives in whole frames (`--link 'packet:*'`).
+    #[command(after_help = OFFLOAD_EXAMPLES)]
+    Copies(CopiesArgs),
     /// What layers on Fast Messages leave of its bandwidth: message passing on streams and on whole messages, 16 B to 1 MB.
     ///
     /// Bare streams, both shims of `examples/`, tagged messages beside; efficiency in percent, the length of half bandwidth (N½), and
@@ -321,6 +325,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         BenchPattern::Posts(args) => return Asked::Posts(args).run(),
         BenchPattern::Waiting(args) => return Asked::Waiting(args).run(),
         BenchPattern::Idle(args) => return Asked::Idle(args).run(),
+        BenchPattern::Copies(args) => return args.run(),
         BenchPattern::Layers(args) => return args.run(),
     };
     if setup.placement.len() > 1 {

@@ -20,6 +20,7 @@ const STREAM_COUNT_MAX: usize = 16;
 const STREAM_COUNT_MIN: usize = 2;
 /// The setting of what a helper may do.
 const OFFLOAD_SETTING: &str = "PACKHORSE_OFFLOAD";
+const COPIES_SETTING: &str = "PACKHORSE_COPY_OFFLOAD";
 /// A sender looks for the word that ends it so often.
 const LOOK_EVERY: usize = 32;
 
@@ -83,6 +84,9 @@ pub fn open(job: &Job, bind: IpAddr) -> Result<Endpoint> {
     }
     if let Some(switch) = &job.manner.offload {
         builder = builder.set(OFFLOAD_SETTING, switch);
+    }
+    if let Some(copies) = &job.manner.copies {
+        builder = builder.set(COPIES_SETTING, copies);
     }
     if let Some(frames) = job.manner.grant_ahead {
         builder = builder.settings(|settings| settings.grant_ahead = frames);

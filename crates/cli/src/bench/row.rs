@@ -116,6 +116,9 @@ impl Row {
     /// The line of a plot it belongs to: the system and, where that is of interest, how it was set.
     pub fn label(&self) -> String {
         let mut label = self.system.clone();
+        if let Some(copies) = &self.manner.copies {
+            label += &format!(" copies {copies}");
+        }
         if Pattern::FLOWS.contains(&self.bench) {
             return label;
         }

@@ -148,6 +148,9 @@ pub struct Manner {
     /// Frames still missing when Packhorse's receiver grants more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_ahead: Option<u32>,
+    /// Whether a second thread of Packhorse's copies: off, auto, or from how many bytes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<String>,
     /// Whether the consumer of a double buffer says when a buffer is free, as in the paper's Figure 7.
     #[serde(default, skip_serializing_if = "is_false")]
     pub clear_to_send: bool,

@@ -103,7 +103,9 @@ fn legend<S: AsRef<str>>(systems: &[S]) -> Result<String> {
     let mut text = String::from("<p class=\"legend\">");
     for (index, system) in systems.iter().map(AsRef::as_ref).enumerate() {
         let (mark, colour) = (plot::mark(index), colour(system));
-        write!(text, "<span style=\"color:{colour}\">{mark}</span> {} ", escape(system))?;
+        // A mark stays beside its name where the line ends.
+        let name = escape(system);
+        write!(text, "<span><b style=\"color:{colour}\">{mark}</b> {name}</span> ")?;
     }
     Ok(text + "</p>\n")
 }

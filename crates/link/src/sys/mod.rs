@@ -18,6 +18,7 @@
 //!   xdp.rs          AF_XDP sockets and the rings they share with the kernel
 //!   handover.rs     descriptors from one process to another
 //!   signals.rs      threads that take no signals
+//!   copier.rs       copies that a second thread helps with
 //!   wide.rs         loops with the machine's widest registers
 //! ```
 //!
@@ -25,6 +26,7 @@
 //! kernel writes is a number until it was compared with what it was given.
 
 pub(crate) mod bpf;
+pub(crate) mod copier;
 pub mod fork;
 pub mod handover;
 pub(crate) mod inbox;

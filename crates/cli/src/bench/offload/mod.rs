@@ -14,6 +14,7 @@
 pub mod availability;
 pub mod command;
 mod conclude;
+pub mod copies;
 pub mod doublebuf;
 pub mod idle;
 pub mod overlap;
