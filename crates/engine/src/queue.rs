@@ -305,6 +305,9 @@ impl std::fmt::Debug for Completions {
     }
 }
 
+/// What a doze ends with when data is under way; a timer or a sign of life, which comes to who waits for long now and then, is less.
+const MUCH_WORK: usize = 4;
+
 impl Completions {
     /// A queue whose ring holds about so many entries; more spill, and cost more.
     pub fn new(engine: &Arc<Engine>, entry_count: usize) -> Self {
@@ -381,7 +384,7 @@ impl Completions {
         let work = self.engine.doze_unless(&self.asking, || !ring.is_empty());
         let entry = self.poll();
         self.asking.after_doze(self.engine.now());
-        if entry.is_some() || work > 0 {
+        if entry.is_some() || work >= MUCH_WORK {
             // The next wait is another and may spin: else both ends of a conversation would doze on, each because the other does.
             self.engine.end_asking(&mut self.asking);
         }

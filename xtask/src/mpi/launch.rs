@@ -53,9 +53,6 @@ impl Launch<'_> {
         run.arg(self.library.launcher());
         self.place(&mut run);
         self.library.tell(&mut run);
-        if self.hosts.is_some() {
-            self.library.tell_of_two_hosts(&mut run);
-        }
         run.env("PACKHORSE_COUNTERS", counters.prefix());
         add(&mut run);
         let said = said_by(run).context(self.library.name)?;
