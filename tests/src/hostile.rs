@@ -12,17 +12,18 @@
 //! read outside what was posted, or after its request ended (`Ledger`); more held than `Limits` allow; a request that
 //! ends twice; work without end; an endpoint that cannot be closed, or a request that never ends.
 //!
-//! `application.rs` has the commands, `network.rs` what befalls frames and time, `mallory.rs` the forger.
+//! `application.rs` and `streams.rs` have the commands, `network.rs` what befalls frames and time, `mallory.rs` the forger.
 
 mod application;
 mod mallory;
 mod network;
+mod streams;
 
 use std::collections::VecDeque;
 
 use packhorse_proto::{
-    BufId, Claim, Endpoint, Event, GrantPolicy, Instant, Limits, Locator, MS, PeerId, ReqId,
-    SECOND, Settings, Source, TxFrame,
+    BufId, Claim, Endpoint, Event, GrantPolicy, Instant, Limits, Locator, MS, OutStreamId, PeerId,
+    ReqId, SECOND, Settings, Source, TxFrame,
 };
 
 use crate::ledger::Ledger;
@@ -52,6 +53,8 @@ struct Party {
     ledger: Ledger,
     peers: Vec<PeerId>,
     claims: Vec<Claim>,
+    /// Streams it sends.
+    streams: Vec<OutStreamId>,
     inbox: VecDeque<Flying>,
     closing: bool,
 }
@@ -124,7 +127,7 @@ fn limits(script: &mut Script<'_>, settings: &Settings) -> Limits {
         grant_len_max: u64::from(settings.frame_len_max) * script.pick(&[1, 3, 100]),
         request_count_max: script.pick(&[1, 5, 1_000]),
         result_len_max: script.pick(&[1 << 10, 1 << 20]),
-        stream_len_max: 16 << 10,
+        stream_len_max: script.pick(&[2_000, 16 << 10, 1 << 20]),
     }
 }
 
@@ -142,6 +145,7 @@ impl Party {
             ledger,
             peers: Vec::new(),
             claims: Vec::new(),
+            streams: Vec::new(),
             inbox: VecDeque::new(),
             closing: false,
         }
@@ -222,8 +226,9 @@ impl World {
 
     fn command(&mut self, script: &mut Script<'_>) {
         let at = script.below(self.parties.len());
-        match script.below(28) {
+        match script.below(32) {
             24..=27 => self.operate(at, script),
+            28..=31 => self.stream(at, script),
             0..=2 => self.post_send(at, script),
             3..=5 => self.post_recv(at, script),
             6 => self.cancel(at, script),

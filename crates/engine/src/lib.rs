@@ -50,4 +50,4 @@ pub use pairs::{Asked, Fate, Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};
 pub use streams::{Extract, Extractable, Lender, StreamRead};
-pub use waiting::DOZE;
+pub use waiting::{DOZE, DOZE_MAX};

@@ -171,7 +171,9 @@ impl Common {
     }
 
     fn take_registered(&self, extractor: &mut Extractor) {
-        if self.has_registered.swap(false, Ordering::Acquire) {
+        if self.has_registered.load(Ordering::Relaxed)
+            && self.has_registered.swap(false, Ordering::Acquire)
+        {
             for (number, pool) in lock(&self.registered).drain(..) {
                 extractor.set_pool(number, pool);
             }

@@ -448,20 +448,20 @@ impl Endpoint {
         if req.0 & OPERATION_BIT != 0 {
             return self.cancel_operation(req);
         }
-        match self.receives.lookup(req.0) {
-            Some(slot) => {
-                self.cancel_receive(now, slot, Failure::Cancelled);
-                true
-            }
-            None => false,
-        }
+        // Places of transfers are in the same list and nobody's request, whatever number an application comes up with.
+        let is_posted = |&slot: &u32| !self.receives[slot].is_transfer;
+        let Some(slot) = self.receives.lookup(req.0).filter(is_posted) else { return false };
+        self.cancel_receive(now, slot, Failure::Cancelled);
+        true
     }
 
     /// The number of a cancelled message is filled by a Cancel record (PROTOCOL §7.8), so that the peer's turn goes on.
     fn cancel_send(&mut self, req: ReqId) -> bool {
         let Some(slot) = self.outgoing.lookup(req.0 & !SEND_BIT) else { return false };
-        if matches!(self.outgoing[slot].bytes, Bytes::Pool(_)) {
-            return false; // complete since its post
+        let send = &self.outgoing[slot];
+        let is_supply = self.parts.get(send.parts).is_some_and(|parts| parts.lane != Lane::Message);
+        if matches!(send.bytes, Bytes::Pool(_)) || is_supply || send.space == Space::STREAMS {
+            return false; // complete since its post, or part of something else
         }
         let (row, message) = (self.outgoing[slot].row, self.outgoing[slot].message as u32);
         self.end_send(slot, Err(Failure::Cancelled));

@@ -27,7 +27,7 @@ use crate::sabotage::Sabotage;
 use crate::sent::Run;
 use crate::slab::{NONE, Slab};
 use crate::turns::eager_cost;
-use crate::types::{Instant, Locator, Memory, PeerId, Place, ReqId};
+use crate::types::{Instant, Locator, Memory, PeerId, Place, ReqId, Space};
 use crate::wire::{
     self, ACKED_EAGER_LEN, AckRepr, AckView, CHECK_HEAD_LEN, EagerWords, HEADER_LEN, Header,
     LONE_EAGER_LEN, LoneMessage, LoneView, PlainView, Writer, ack_head_len, eager_head_len,
@@ -633,6 +633,9 @@ impl Takers<'_> {
             || head.wants_match()
         {
             return Err(Miss::Other);
+        }
+        if head.space() == Space::STREAMS {
+            return Err(Miss::Unexpected); // nobody posts receives there
         }
         let token = match self.matcher.first_for(head.space(), head.tag(), PeerId(row)) {
             Some(token) if self.receives[token].is_simple => {

@@ -209,7 +209,8 @@ impl Mallory {
     }
 
     fn write_rest(&self, writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Script<'_>) {
-        match script.below(9) {
+        match script.below(10) {
+            9 => writer.stream_credit(script.wide()),
             5 => write_request(writer, body, script),
             6 => {
                 let len = script.half() % 1_100;
@@ -349,11 +350,19 @@ fn write_message(writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Scrip
         Class::Rts => (0, script.wide().max(u64::from(len))),
     };
     body.resize(body.len() + usize::from(len), 0xDD);
+    // Half of all are chunks of streams: one of a few streams, with any flags.
+    let (space, tag) = match flags & 0x80 {
+        0 => (Space(flags & 1), Tag(u64::from(script.byte() & 1))),
+        _ => {
+            let (number, marks) = (script.byte() & 3, script.byte());
+            (Space::STREAMS, Tag(u64::from(marks) << 48 | u64::from(number)))
+        }
+    };
     writer.message(&MessageHead {
         class,
-        space: Space(flags & 1),
+        space,
         message: message(script),
-        tag: Tag(u64::from(script.byte() & 1)),
+        tag,
         offset,
         total,
         immediate: (flags & 2 != 0).then_some(7),

@@ -104,6 +104,13 @@ impl Library {
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
 
+    /// Between hosts Open MPI 4 has windows over messages only (osc/pt2pt), and those not for ranks of many threads, over any provider.
+    pub(super) fn tell_of_two_hosts(&self, command: &mut Command) {
+        if self.wanted.is_none() {
+            command.env("MPI4PY_RC_THREAD_LEVEL", "serialized");
+        }
+    }
+
     /// A program of ours, made by its compiler.
     pub(super) fn compile(&self, source: &str) -> Result<PathBuf> {
         let compiler = match (self.wanted, self.compiled_by) {

@@ -182,7 +182,7 @@ impl Extractor {
         len_max: u64,
         longest: Duration,
     ) -> (Box<Self>, Extracted) {
-        let engine = Arc::clone(&self.engine);
+        let engine = &common.engine;
         common.woken.set_waited_for(true);
         let is_woken = || !common.woken.is_empty();
         let lender = engine.wait_extractable(self, len_max, Some(longest), is_woken);
@@ -196,7 +196,7 @@ impl Extractor {
         begin: Option<u64>,
         is_turning: bool,
     ) -> (Box<Self>, Extracted) {
-        let engine = Arc::clone(&self.engine);
+        let engine = &common.engine;
         let mut extracted = Extracted::default();
         let (mut begin, mut is_turned, mut news_count) = (begin, !is_turning, 0);
         loop {
