@@ -109,7 +109,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         mpi::one_host,
     );
     take_if_here(&mut steps, args, "Open MPI on two hosts", &TWO_HOSTS_MPI, mpi::two_hosts);
-    take_if_here(&mut steps, args, "MPI programs in everyday life", &OPEN_MPI, mpi::life::run_all);
+    take_if_here(&mut steps, args, "MPI programs in everyday life", &OPEN_MPI, || {
+        mpi::life::run_all()?;
+        mpi::passive::on_the_system()
+    });
     take_wheels(&mut steps, args);
     take_if_here(&mut steps, args, "Open MPI in the patterns of offload", &OPEN_MPI, || {
         run_command(cargo("test --quiet --package packhorse-cli --test offload -- --ignored"))

@@ -17,7 +17,8 @@
 //! **Ticks.** Where the helper shares a core with the thread that drives, a look costs that thread some microseconds: one every
 //! 50 µs took a third of a stream's bandwidth. But a program that computes between its calls wants to be relieved at once. So
 //! ticks are short, and grow while each finds somebody at work; they are short again when one found nobody, or when a
-//! thread that had waited long leaves with requests pending.
+//! thread that had waited long leaves with requests pending. They are longest beside a thread that has asked in vain for long and
+//! dozes between its questions.
 //!
 //! **Orderings.** All are `SeqCst` where each side writes its own word and then reads the other's: with less both could miss
 //! what the other just wrote, and nobody would drive. `tests::all_orders` tries them all (loom, which knows no total order
@@ -46,6 +47,8 @@ const GRACE_NS: u64 = 200_000;
 /// Where the helper shares a core with the thread that drives, each look costs that thread a few microseconds.
 const NEAR_TICK_MIN: Duration = Duration::from_micros(125);
 const NEAR_TICK_MAX: Duration = Duration::from_micros(250);
+/// Beside who waits for something that does not come: were he to turn to something else, nothing would be late but this.
+const PATIENT_TICK: Duration = Duration::from_millis(2);
 /// So many ticks in a row that found somebody at work are short.
 const SHORT_TICK_COUNT: u32 = 4;
 /// Near without a reason for so long, it goes away.
@@ -63,6 +66,8 @@ pub(crate) struct Baton {
     is_armed: AtomicBool,
     /// Somebody left after long: ticks are to be short.
     is_urgent: AtomicBool,
+    /// Who drives has asked in vain for long: ticks may be long.
+    is_patient: AtomicBool,
 }
 
 /// What the caller has to do for the helper.
@@ -85,6 +90,7 @@ impl Default for Baton {
             driven_at_ns: AtomicU64::new(0),
             is_armed: AtomicBool::new(false),
             is_urgent: AtomicBool::new(false),
+            is_patient: AtomicBool::new(false),
         }
     }
 }
@@ -131,6 +137,15 @@ impl Baton {
         self.is_armed.swap(true, Ordering::SeqCst);
         between();
         if self.mode.load(Ordering::SeqCst) == AWAY { Errand::Unpark } else { Errand::None }
+    }
+
+    /// Whether a thread that asks in a loop of its own has done so in vain for long. Relaxed: all that hangs on it is how soon the
+    /// helper looks again.
+    #[inline]
+    pub(crate) fn be_patient(&self, is_patient: bool) {
+        if self.is_patient.load(Ordering::Relaxed) != is_patient {
+            self.is_patient.store(is_patient, Ordering::Relaxed);
+        }
     }
 
     /// The helper must not be woken by what others wait for.
@@ -220,7 +235,8 @@ impl Baton {
 
     /// Somebody else drives. How long to look away.
     fn stand_aside(&self, notes: &mut Notes) -> Look {
-        let tick = near_tick(notes.busy_count);
+        let is_patient = self.is_patient.load(Ordering::Relaxed);
+        let tick = if is_patient { PATIENT_TICK } else { near_tick(notes.busy_count) };
         notes.busy_count = notes.busy_count.saturating_add(1);
         if self.is_armed.swap(false, Ordering::SeqCst) {
             notes.quiet = Duration::ZERO;

@@ -223,7 +223,8 @@ impl Inner {
                 }
             };
             let posted = match post {
-                Post::Send(send, memory) => self.put_send(now, false, send, memory, notify),
+                // For company: all that was left leaves together, below.
+                Post::Send(send, memory) => self.put_send(now, true, send, memory, notify),
                 Post::Recv(recv, memory) => self.put_recv(now, recv, memory, notify),
             };
             match (posted, notify) {

@@ -18,7 +18,7 @@ pub enum CopyOffload {
     /// No.
     #[default]
     Off,
-    /// Where there are cores enough: from [`AUTO_LEN_MIN`] on if the machine has more than two.
+    /// Where there are cores enough: bursts of 128 KB and more, if the machine has more than two.
     Auto,
     /// Where so many bytes come in one burst of frames.
     From(usize),

@@ -10,9 +10,8 @@ use std::io;
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{About, Burst, Copier, Landing, Link, Notice, wide};
 use packhorse_proto::{
-    BufId, Endpoint, Instant, Lending, Limits, LinkTraits, Locator, Lone, MS, Memory, Opening,
-    Payload, PeerId, Place, PostError, ReqId, SendSpec, Settings, SettingsError, Source, StreamId,
-    TxFrame, TxTrain, wire,
+    BufId, Endpoint, Instant, Limits, LinkTraits, Locator, Lone, MS, Opening, Payload, PeerId,
+    PostError, ReqId, SendSpec, Settings, SettingsError, Source, TxFrame, TxTrain, wire,
 };
 
 use crate::copies::Later;
@@ -20,6 +19,7 @@ use crate::costly::{self, Costly};
 use crate::counters::Counters;
 use crate::duties::{Kept, Offload};
 use crate::home::Home;
+use crate::lent::{Lent, lent};
 use crate::pairs::{Asked, Pairs, Rejected, way_by};
 use crate::streams::{Lender, Loans};
 use crate::watch::{Advice, TrainWatch};
@@ -73,63 +73,6 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
-
-/// The application's memory as the protocol wants it, counting what is copied.
-pub struct Lent<'a, M> {
-    memory: &'a mut M,
-    copied: &'a mut u64,
-    loans: Option<&'a mut Loans>,
-    /// What is copied at the end of the burst, where a second thread copies, too.
-    later: Option<Later<'a>>,
-}
-
-impl<M: UserMemory> Memory for Lent<'_, M> {
-    #[inline]
-    fn place(&mut self, to: Place, bytes: &[u8]) {
-        *self.copied += bytes.len() as u64;
-        if let Some(later) = &mut self.later {
-            if later.note(to, bytes) {
-                return;
-            }
-            later.settle(self.memory);
-        }
-        self.memory.place(to.buf.0, to.offset, bytes);
-    }
-
-    fn update(
-        &mut self,
-        at: Place,
-        len: usize,
-        width: usize,
-        change: &mut dyn FnMut(&mut [u8]) -> bool,
-    ) {
-        if let Some(later) = &mut self.later {
-            later.settle(self.memory);
-        }
-        self.memory.update(at.buf.0, at.offset, len, width, change);
-    }
-
-    fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
-        crc32c::crc32c_append(crc, bytes)
-    }
-
-    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
-        match &mut self.loans {
-            Some(loans) => loans.lend(stream, bytes),
-            None => Lending { taken_len: 0, is_waiting: false },
-        }
-    }
-}
-
-impl<M: UserMemory> Lent<'_, M> {
-    /// The end of a burst: what was noted of it is copied, and the frames may go.
-    #[cold]
-    fn copy_noted(&mut self, copier: &mut Copier) {
-        if let Some(later) = self.later.take_if(|later| !later.copies.is_empty()) {
-            self.memory.place_all(&later.copies, copier);
-        }
-    }
-}
 
 /// The checks of a train.
 struct Checks<'a> {
@@ -869,15 +812,6 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     pub fn next_timeout(&self) -> Instant {
         self.endpoint.next_timeout()
     }
-}
-
-/// For frames read one by one.
-fn lent<'a, M>(
-    memory: &'a mut M,
-    copied: &'a mut u64,
-    loans: Option<&'a mut Loans>,
-) -> Lent<'a, M> {
-    Lent { memory, copied, loans, later: None }
 }
 
 fn traits_of(about: &About, payload_check: bool) -> LinkTraits {

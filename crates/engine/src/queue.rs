@@ -305,6 +305,9 @@ impl std::fmt::Debug for Completions {
     }
 }
 
+/// What a doze ends with when data is under way; a timer or a sign of life, which comes to who waits for long now and then, is less.
+const MUCH_WORK: usize = 4;
+
 impl Completions {
     /// A queue whose ring holds about so many entries; more spill, and cost more.
     pub fn new(engine: &Arc<Engine>, entry_count: usize) -> Self {
@@ -363,21 +366,28 @@ impl Completions {
     }
 
     /// The same for who asks in a loop of its own, as MPI libraries do: when nothing came for as long as a wait would spin, each
-    /// call sleeps on the links for a moment ([`DOZE`](crate::DOZE) at most); at once where others want the core.
+    /// call sleeps on the links for a moment ([`DOZE`](crate::DOZE), after long [`DOZE_MAX`](crate::DOZE_MAX)); at once where others want
+    /// the core.
     pub fn poll_or_doze(&mut self) -> Option<Entry> {
-        let work = if self.is_empty() { self.engine.turn_if_free() } else { 0 };
+        // Who has long asked in vain dozes each time, and looks before it does.
+        let is_look_due = self.is_empty() && !self.asking.is_patient();
+        let work = if is_look_due { self.engine.turn_if_free() } else { 0 };
         let entry = self.poll();
         if entry.is_some() || work > 0 {
-            self.asking.end();
+            self.engine.end_asking(&mut self.asking);
             return entry;
         }
         if self.engine.may_go_on_asking(&mut self.asking) {
             return None;
         }
         let ring = &self.ring;
-        self.engine.doze_until(|_| (!ring.is_empty()).then_some(()));
+        let work = self.engine.doze_unless(&self.asking, || !ring.is_empty());
         let entry = self.poll();
-        self.asking.after_doze(self.engine.now(), entry.is_some());
+        self.asking.after_doze(self.engine.now());
+        if entry.is_some() || work >= MUCH_WORK {
+            // The next wait is another and may spin: else both ends of a conversation would doze on, each because the other does.
+            self.engine.end_asking(&mut self.asking);
+        }
         entry
     }
 

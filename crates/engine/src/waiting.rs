@@ -52,8 +52,12 @@ impl Spin {
     }
 }
 
-/// The longest sleep of somebody who asks in a loop of its own: it may have other things to ask.
+/// The sleep of somebody who asks in a loop of its own, and has not done so for long: it may have other things to ask.
 pub const DOZE: Duration = Duration::from_micros(50);
+/// The longest, of who has asked in vain for long.
+pub const DOZE_MAX: Duration = Duration::from_millis(1);
+/// What else it waits for, which no link tells of, is late by this share of the wait at most.
+const DOZE_SHARE: u64 = 32;
 
 /// How somebody who asks in a loop of its own has fared.
 #[derive(Debug, Default)]
@@ -66,8 +70,7 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// Something happened.
-    pub(crate) fn end(&mut self) {
+    fn end(&mut self) {
         self.quiet_since = None;
     }
 
@@ -81,13 +84,21 @@ impl Asking {
         now - *self.quiet_since.get_or_insert(now)
     }
 
-    /// It dozed, and asks on: the time it slept was not spent elsewhere. If something came meanwhile, the next wait is
-    /// another and may spin: else both ends of a conversation would doze on, each because the other does.
-    pub(crate) fn after_doze(&mut self, now: Instant, has_come: bool) {
+    /// For how long it may sleep now. Each time costs a core some 15 µs: a rank that waits for seconds would use a sixth of one if it
+    /// slept for [`DOZE`] each time.
+    pub(crate) fn doze(&self) -> Duration {
+        let quiet_ns = self.quiet_since.map_or(0, |since| self.asked_at - since);
+        Duration::from_nanos(quiet_ns / DOZE_SHARE).clamp(DOZE, DOZE_MAX)
+    }
+
+    /// Whether it has been asking in vain for long.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.doze() > DOZE
+    }
+
+    /// It dozed, and asks on: the time it slept was not spent elsewhere.
+    pub(crate) fn after_doze(&mut self, now: Instant) {
         self.asked_at = now;
-        if has_come {
-            self.end();
-        }
     }
 }
 
@@ -109,9 +120,34 @@ impl Engine {
         self.crowd.on_back(asking.asked_at - now)
     }
 
-    /// Sleeps on the links for a moment, unless there is something to do.
-    pub(crate) fn doze_until<R>(&self, ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
-        self.drive(Some(DOZE), 0, ready)
+    /// Looks, and sleeps on the links for a moment unless there is something to do or `is_ready`. If nothing came meanwhile it does not
+    /// look again: it will be asked again. Returns how much was done.
+    pub(crate) fn doze_unless(&self, asking: &Asking, is_ready: impl Fn() -> bool) -> usize {
+        let longest = asking.doze();
+        self.helper.baton.be_patient(asking.is_patient());
+        let mut inner = self.lock();
+        self.run_errand(self.helper.baton.on_enter());
+        let now = self.now();
+        let until = now + longest.as_nanos() as u64;
+        let mut work = 0;
+        if inner.is_dozing {
+            inner = self.sleep_behind(inner, now, until);
+        } else {
+            work = inner.turn(now);
+            if work == 0 && !is_ready() {
+                inner = self.sleep_on_links(inner, now, until);
+                let now = self.now();
+                work = if now < until { inner.turn(now) } else { 0 }; // it was woken, or was not
+            }
+        }
+        self.stop_waiting(inner, now, false); // and comes back: nobody need wake the helper
+        work
+    }
+
+    /// Something happened: the wait, if it was one, is over.
+    pub(crate) fn end_asking(&self, asking: &mut Asking) {
+        asking.end();
+        self.helper.baton.be_patient(false);
     }
 }
 
@@ -334,13 +370,17 @@ impl Engine {
                 spin.look_count = 0; // who was let in may have told the rules a later time
             }
         };
+        self.stop_waiting(inner, now, now - entered_at > LONG_STAY_NS);
+        result
+    }
+
+    /// A thread that waited goes.
+    fn stop_waiting(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, was_long: bool) {
         let is_pending = inner.is_expecting();
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
         self.release(inner);
-        let was_long = now - entered_at > LONG_STAY_NS;
         self.run_errand(self.helper.baton.on_exit(now, is_pending, was_long));
-        result
     }
 
     /// A turn found nothing: spins on, steps aside, or sleeps.
@@ -498,11 +538,23 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_a_doze_ends_the_wait() {
+    fn who_dozes_waits_on_until_something_comes() {
         let mut asking = quiet_for(60_000);
-        asking.after_doze(Instant(110_000), false);
+        asking.after_doze(Instant(110_000));
         assert_eq!(asking.on_nothing(Instant(111_000)), 111_000);
-        asking.after_doze(Instant(160_000), true);
+        asking.after_doze(Instant(160_000));
+        asking.end();
         assert_eq!(asking.on_nothing(Instant(161_000)), 0);
+    }
+
+    #[test]
+    fn who_waits_for_long_dozes_for_longer() {
+        assert_eq!(Asking::default().doze(), DOZE);
+        assert_eq!(quiet_for(1_000_000).doze(), DOZE);
+        assert_eq!(quiet_for(6_400_000).doze(), Duration::from_micros(200));
+        let mut asking = quiet_for(60_000_000);
+        assert_eq!(asking.doze(), DOZE_MAX);
+        asking.end();
+        assert_eq!(asking.doze(), DOZE, "something came: another wait");
     }
 }

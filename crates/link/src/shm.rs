@@ -128,6 +128,13 @@ impl Shm {
     /// # Errors
     /// [`ShmError`] says what to do.
     pub fn open(config: &ShmConfig) -> Result<Self, ShmError> {
+        let after = config.named_after.as_ref().and_then(locate::name_after);
+        // A name that is taken already serves nobody; then any will do.
+        let named =
+            after.and_then(|name| Some((Post::open(locate::socket_name(name)).ok()?, name)));
+        if let Some((post, name)) = named {
+            return Self::new(post, name, config);
+        }
         let name = u64::from_le_bytes(random().map_err(doing("asking for random numbers"))?).max(1);
         let post = Post::open(locate::socket_name(name))
             .map_err(doing("opening a Unix datagram socket"))?;
@@ -199,9 +206,10 @@ impl Shm {
         }
     }
 
-    /// The name in a locator, if it is on this host.
+    /// The name in a locator, if it is on this host; or the one that whoever has this locator of raw Ethernet would have here.
     fn name_here(&self, to: &Locator) -> Option<u64> {
-        locate::from_locator(to).filter(|&(host, _)| host == self.host).map(|(_, name)| name)
+        let here = locate::from_locator(to).filter(|&(host, _)| host == self.host);
+        here.map(|(_, name)| name).or_else(|| locate::name_after(to))
     }
 
     /// A peer wrote what cannot be: it is cut off, in both directions and for good.

@@ -10,7 +10,7 @@ use packhorse_link::packet::{OnDemand, Packet, PacketConfig, PacketError};
 use packhorse_link::shm::{Shm, ShmConfig};
 use packhorse_link::udp::{Udp, UdpConfig, Use};
 use packhorse_link::xdp::{self, Xdp, XdpConfig};
-use packhorse_link::{Interface, Link};
+use packhorse_link::{Interface, Link, Locator};
 use packhorse_proto::Settings;
 
 use crate::builder::Builder;
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::select::{Kind, KindInfo, On, Wish};
 
 /// Where something is, as people write it.
-pub(crate) fn locator_text(locator: &packhorse_link::Locator) -> String {
+pub(crate) fn locator_text(locator: &Locator) -> String {
     packhorse_link::show(locator)
 }
 
@@ -52,9 +52,10 @@ pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
         let more = vec![wishes[only].clone(); usize::from(builder.path_count).saturating_sub(1)];
         wishes.splice(only..only, more);
     }
-    let mut links = Vec::new();
+    let mut links: Vec<Box<dyn Link>> = Vec::new();
     for (wish, number) in wishes.iter().zip(0..) {
-        match open_one(builder, wish, number) {
+        let first = links.first().map(|link| link.locator()); // the address has it
+        match open_one(builder, wish, number, first) {
             Ok(link) => links.push(link),
             Err(_) if wish.is_optional && !links.is_empty() => {}
             Err(error) => return Err(error),
@@ -118,7 +119,11 @@ fn xdp_missing() -> (Option<String>, Option<String>) {
 }
 
 /// The one place where kinds of links are opened.
-fn open_kind(builder: &Builder, wish: &Wish) -> Result<Box<dyn Link>, Error> {
+fn open_kind(
+    builder: &Builder,
+    wish: &Wish,
+    first: Option<Locator>,
+) -> Result<Box<dyn Link>, Error> {
     let on = wish.on.as_ref();
     let name = on.map_or("", |on| on.name.as_str());
     let refused = |error: &dyn std::fmt::Display| Error::Link(error.to_string());
@@ -126,7 +131,7 @@ fn open_kind(builder: &Builder, wish: &Wish) -> Result<Box<dyn Link>, Error> {
         Kind::Udp => return open_udp(builder, on),
         Kind::Shm => {
             let cma = if builder.shm_cma { Use::Auto } else { Use::Off };
-            let config = ShmConfig { cma, ..ShmConfig::default() };
+            let config = ShmConfig { cma, named_after: first, ..ShmConfig::default() };
             Box::new(Shm::open(&config).map_err(|error| refused(&error))?)
         }
         Kind::Packet => {
@@ -171,8 +176,13 @@ fn open_udp(builder: &Builder, on: Option<&On>) -> Result<Box<dyn Link>, Error> 
     Ok(Box::new(udp))
 }
 
-fn open_one(builder: &Builder, wish: &Wish, number: u8) -> Result<Box<dyn Link>, Error> {
-    let mut link = open_kind(builder, wish)?;
+fn open_one(
+    builder: &Builder,
+    wish: &Wish,
+    number: u8,
+    first: Option<Locator>,
+) -> Result<Box<dyn Link>, Error> {
+    let mut link = open_kind(builder, wish, first)?;
     if let Some(faults) = &builder.faults {
         let faults = Faults { seed: faults.seed.wrapping_add(u64::from(number)), ..*faults };
         link = Box::new(Faulty::new::<Table>(link, faults));

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::hosts::Hosts;
 use super::launch::{Launch, Way};
-use super::library::{self, Library};
+use super::library::{self, Library, SYSTEM};
 use super::suite::Extent;
-use super::{smoke, suite};
+use super::{life, passive, smoke, suite};
 use crate::steps::root;
 use crate::tools::{PYTHON_MPI, require};
 
@@ -45,6 +45,8 @@ enum Program {
     Suite,
     Spawn,
     Smoke,
+    Passive,
+    Life,
 }
 
 /// One start of a program on one MPI.
@@ -64,6 +66,8 @@ impl Part {
             Program::Suite => "suite",
             Program::Spawn => "spawn",
             Program::Smoke => "smoke",
+            Program::Passive => "passive",
+            Program::Life => "life",
         };
         let hosts = if self.is_two_hosts { "two hosts" } else { "one host" };
         let faults = if self.faults.is_some() { ", 1 % lost, 2 % overtaken" } else { "" };
@@ -91,6 +95,11 @@ impl Part {
             Program::Suite => suite::run(&launch, Extent::Whole),
             Program::Spawn => suite::run(&launch, Extent::Spawn),
             Program::Smoke => smoke::run(&launch),
+            Program::Passive => passive::run(&launch),
+            Program::Life => match way {
+                Way::Packhorse { .. } => life::run_long(),
+                Way::FabricTcp => bail!("not tried"),
+            },
         }
     }
 }
@@ -116,6 +125,10 @@ fn parts() -> Vec<Part> {
         add(Program::Suite, 4, "auto", true, None);
         add(Program::Suite, 2, "udp", true, Some(smoke::FAULTS));
         add(Program::Spawn, 2, "auto", false, None);
+        add(Program::Passive, 2, "auto", false, None);
+        if library.name == SYSTEM.name {
+            add(Program::Life, 2, "auto", false, None);
+        }
     }
     parts
 }
@@ -163,15 +176,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// What failed, in a line: the tests that the suite names, or the first that was said.
 fn in_short(text: &str) -> String {
-    let mut named: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("FAIL: ") || line.starts_with("ERROR: "))
-        .collect();
-    named.dedup();
-    if named.is_empty() {
+    const NAME_COUNT_MAX: usize = 8;
+    let mut names: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        // Ranks write at once: a name may stand anywhere in a line, and each rank says it.
+        let start = line.find("FAIL: test").or_else(|| line.find("ERROR: test"));
+        let name = start.map(|start| line[start..].trim());
+        names.extend(name.filter(|name| !names.contains(name)));
+    }
+    if names.is_empty() {
         return text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
     }
-    named.join(", ")
+    let more = names.len().saturating_sub(NAME_COUNT_MAX);
+    names.truncate(NAME_COUNT_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    names.join(", ") + &more
 }
 
 /// The result file: a line for each part, by name.
@@ -199,5 +218,19 @@ impl Results {
         }
         fs::write(root().join(RESULTS), text)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failed_test_is_named_once_and_not_too_many_are() {
+        let text = "it ended\nERROR: testA (t.A)\nnoiseFAIL: testB (t.B)\nERROR: testA (t.A)\nERROR in all";
+        assert_eq!(in_short(text), "ERROR: testA (t.A), FAIL: testB (t.B)");
+        let many: String = (0..10).map(|number| format!("FAIL: test{number}\n")).collect();
+        assert!(in_short(&many).ends_with("FAIL: test7 and 2 more"));
+        assert_eq!(in_short("\nno name\nat all"), "no name");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail};
 
 use super::hosts::Hosts;
 use super::library::Library;
@@ -101,15 +101,20 @@ impl Launch<'_> {
     }
 }
 
-/// What a run says, on both streams; the end of it, if it fails.
+/// What a run says, on both streams; if it fails, the end of it, and of what is above that the names of tests.
 fn said_by(mut run: Command) -> Result<String> {
     const SHOWN_COUNT: usize = 60;
     let output = run.output().context("it could not be started")?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        return Ok(said);
+    }
     let lines: Vec<&str> = said.lines().collect();
-    let end = lines[lines.len().saturating_sub(SHOWN_COUNT)..].join("\n");
+    let (above, end) = lines.split_at(lines.len().saturating_sub(SHOWN_COUNT));
+    let is_name = |line: &&&str| line.contains("FAIL: test") || line.contains("ERROR: test");
+    let names: Vec<&str> = above.iter().filter(is_name).copied().collect();
+    let shown = [&names[..], end].concat().join("\n");
     let hint = if output.status.code() == Some(124) { " (time was up)" } else { "" };
-    ensure!(output.status.success(), "it ended with {}{hint}:\n{end}", output.status);
-    Ok(said)
+    bail!("it ended with {}{hint}:\n{shown}", output.status)
 }

@@ -1,7 +1,8 @@
-//! MPI programs in everyday life: interrupted, killed, stopped for a while, with children, started again and again.
+//! MPI programs in everyday life: interrupted, killed, stopped for a while, with children, waiting, started again and again.
 //!
 //! Open MPI under `packhorse run`, as a user has it; the program is `faces/ofi/tests/mpi/life.c`. What counts is the end:
-//! in bounded time, with the bytes right, and with no process left.
+//! in bounded time, with the bytes right, and with no process left. `cargo xtask test` has the short form (`run_all`), `cargo xtask
+//! conformance` the long one (`run_long`).
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,11 @@ use crate::steps::{command, output, run};
 
 /// An end that has not come by then does not come.
 const PATIENCE: Duration = Duration::from_secs(60);
-const CYCLE_COUNT: usize = 20;
+/// In the short form and in the long one.
+const CYCLE_COUNTS: [usize; 2] = [20, 100];
+const STOPS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];
+/// What a rank that waits may use, in percent of a core.
+const WAITING_MAX: f64 = 5.0;
 /// What starting and ending may take longer than over libfabric's own TCP.
 const ADDED_MS_MAX: u64 = 1000;
 
@@ -28,8 +33,18 @@ pub(crate) fn run_all() -> Result<()> {
     stage.children().context("children of a rank")?;
     stage.interrupted().context("mpirun interrupted")?;
     stage.killed().context("a rank killed")?;
-    stage.stopped().context("a rank stopped for a while")?;
-    stage.cycles().context("started again and again")
+    println!("      {}", stage.stopped(STOPS[0]).context("a rank stopped for a while")?);
+    println!("      {}", stage.cycles(CYCLE_COUNTS[0]).context("started again and again")?);
+    Ok(())
+}
+
+/// What takes minutes; a line that says how it went.
+pub(super) fn run_long() -> Result<String> {
+    let stage = Stage::compile()?;
+    let stopped = stage.stopped(STOPS[1]).context("a rank stopped for long")?;
+    let waiting = stage.waiting().context("a rank that waits")?;
+    let cycles = stage.cycles(CYCLE_COUNTS[1]).context("started again and again")?;
+    Ok(format!("{stopped}; {waiting}; {cycles}"))
 }
 
 struct Stage {
@@ -127,38 +142,50 @@ impl Stage {
         Ok(())
     }
 
-    fn stopped(&self) -> Result<()> {
-        let mut work = self.begin("work 3")?;
+    fn stopped(&self, span: Duration) -> Result<String> {
+        let mut work = self.begin(&format!("work {}", span.as_secs() + 1))?;
         signal("STOP", work.ranks[1])?;
-        thread::sleep(Duration::from_secs(2));
+        thread::sleep(span);
         signal("CONT", work.ranks[1])?;
         let (status, _) = work.end()?;
-        ensure!(status.success(), "after a stop of 2 s the run ended with {status}");
-        println!("      a rank stopped for 2 s: the run ends well");
-        Ok(())
+        let span_s = span.as_secs();
+        ensure!(status.success(), "after a stop of {span_s} s the run ended with {status}");
+        Ok(format!("a rank stopped for {span_s} s: the run ends well"))
+    }
+
+    fn waiting(&self) -> Result<String> {
+        let said = output(self.over_packhorse("wait 10")?)?;
+        let line = said.lines().find(|line| line.starts_with("waited "));
+        let line = line.with_context(|| format!("nobody waited: {said}"))?;
+        let share = line.split_whitespace().nth(3).and_then(|word| word.parse::<f64>().ok());
+        let share = share.with_context(|| format!("odd words: {line}"))?;
+        ensure!(share < WAITING_MAX, "MPI_Recv {line}");
+        Ok(format!("MPI_Recv {line}"))
     }
 
     /// Medians of runs taken in turn, since a machine that tests has other things to do now and then. Beside libfabric's own
     /// TCP: what libfabric takes to look for cards of all kinds is not ours.
-    fn cycles(&self) -> Result<()> {
+    fn cycles(&self, count: usize) -> Result<String> {
+        const OURS_PER_OWN: usize = 4;
         let (mut ours, mut own) = (Vec::new(), Vec::new());
-        for cycle in 0..CYCLE_COUNT {
+        for cycle in 0..count {
             ours.push(brief(self.over_packhorse("brief")?)?);
-            if cycle % 2 == 0 {
+            if cycle % OURS_PER_OWN == 0 {
                 own.push(brief(self.over_fabric_tcp("brief"))?);
             }
         }
+        let mut lines = Vec::new();
         for (what, at) in [("MPI_Init", 0), ("MPI_Finalize", 1)] {
             let [ours, own] = [&ours, &own].map(|all| median(all.iter().map(|times| times[at])));
             ensure!(
                 ours < own + ADDED_MS_MAX,
                 "{what} takes {ours} ms over Packhorse, {own} ms over libfabric's TCP"
             );
-            println!(
-                "      {what}, median of {CYCLE_COUNT}: {ours} ms, with libfabric's TCP {own} ms"
-            );
+            lines.push(format!(
+                "{what}, median of {count}: {ours} ms, with libfabric's TCP {own} ms"
+            ));
         }
-        Ok(())
+        Ok(lines.join("; "))
     }
 }
 

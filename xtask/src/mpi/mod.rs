@@ -5,7 +5,8 @@
 //! hosts        two network namespaces that MPIs take for hosts
 //! launch       a library's launcher on one host or two, over Packhorse (by `packhorse run`, as users have it) or libfabric's TCP
 //! smoke        our own program, every byte verified           suite   mpi4py's own tests
-//! life         programs interrupted, killed, stopped          conformance   all of it, with a result file
+//! life         programs interrupted, killed, stopped          passive   targets that call nothing
+//! conformance  all of it, with a result file
 //! ```
 //!
 //! No run counts that did not leave the counters of as many endpoints as it had ranks, with its bytes on the link that was asked for: an
@@ -16,6 +17,7 @@ mod hosts;
 mod launch;
 pub(crate) mod library;
 pub(crate) mod life;
+pub(crate) mod passive;
 mod smoke;
 pub(crate) mod suite;
 

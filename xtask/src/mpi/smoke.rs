@@ -72,5 +72,6 @@ pub(crate) fn two_hosts() -> Result<()> {
 /// Two ranks on each MPI of PyPI.
 pub(crate) fn wheels() -> Result<()> {
     super::build()?;
-    WHEELS.iter().try_for_each(|library| shown(library.name, &over_memory(library, 2)))
+    WHEELS.iter().try_for_each(|library| shown(library.name, &over_memory(library, 2)))?;
+    super::passive::on_wheels()
 }

@@ -47,6 +47,19 @@ mod alone {
     }
 
     #[test]
+    fn ticks_are_long_beside_one_who_asks_in_vain() {
+        let (baton, mut notes) = present();
+        baton.be_patient(true);
+        for _ in 0..10 {
+            assert_eq!(baton.on_turn(NOW, true), Errand::None);
+            assert_eq!(baton.look(NOW, &mut notes), Look::Aside(PATIENT_TICK));
+        }
+        // He has what he waited for, and computes.
+        baton.be_patient(false);
+        assert_eq!(baton.look(LATER, &mut notes), Look::Drive);
+    }
+
+    #[test]
     fn a_helper_with_nothing_to_do_goes_away_and_a_post_brings_it_back() {
         let (baton, mut notes) = present();
         let _ = baton.on_enter(); // somebody waits, so that it does not drive

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::ring;
+use crate::{Locator, ring};
 
 pub use crate::udp::Use;
 
@@ -23,11 +23,14 @@ pub struct ShmConfig {
     /// Whether large payload is read straight from the sender's memory (`process_vm_readv`), where the system lets us;
     /// otherwise it goes through the rings. Off here keeps both this end and its peers from it.
     pub cma: Use,
+    /// The locator of the endpoint's address, if that is one of raw Ethernet: by it peers of this host find the socket, who are not reached by
+    /// their card.
+    pub named_after: Option<Locator>,
 }
 
 impl Default for ShmConfig {
     fn default() -> Self {
-        Self { ring_len: 64 << 10, cma: Use::Auto }
+        Self { ring_len: 64 << 10, cma: Use::Auto, named_after: None }
     }
 }
 

@@ -5,6 +5,9 @@
 //! ```
 //!
 //! Two namespaces of a machine are two hosts: abstract names belong to a network namespace.
+//!
+//! **Named after a card.** By raw Ethernet a host does not reach itself, and an address has one locator. So where that is one of raw Ethernet,
+//! the socket's name is made of it: who has the address finds the socket, if he is on the same host.
 
 use std::fs;
 use std::io;
@@ -34,6 +37,12 @@ pub(super) fn from_locator(locator: &Locator) -> Option<(u64, u64)> {
     }
     let word = |at: usize| locator[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
     Some((word(8)?, word(16)?)).filter(|&(_, name)| name != 0)
+}
+
+/// The name of the socket of an endpoint whose address has this locator of raw Ethernet; `None` for other locators.
+pub(super) fn name_after(locator: &Locator) -> Option<u64> {
+    crate::packet::from_locator(locator)?;
+    Some(hash_of(locator.iter().copied()).max(1))
 }
 
 /// What a person is shown.
@@ -74,12 +83,13 @@ pub(super) fn host() -> io::Result<u64> {
 }
 
 fn host_of(boot: &[u8], device: u64, inode: u64) -> u64 {
-    // FNV-1a: the same in every build, which the standard library's hash need not be.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in boot.iter().copied().chain(device.to_le_bytes()).chain(inode.to_le_bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    hash
+    hash_of(boot.iter().copied().chain(device.to_le_bytes()).chain(inode.to_le_bytes()))
+}
+
+/// FNV-1a: the same in every build, which the standard library's hash need not be.
+fn hash_of(bytes: impl Iterator<Item = u8>) -> u64 {
+    const START: u64 = 0xcbf2_9ce4_8422_2325;
+    bytes.fold(START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

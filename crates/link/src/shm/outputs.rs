@@ -422,7 +422,9 @@ impl Shm {
 
     #[inline(never)]
     fn find_output(&mut self, to: &Locator) -> Option<usize> {
-        let index = self.outputs.iter().position(|output| output.to == *to)?;
+        // First contact may know a peer by its card; it has one ring all the same.
+        let name = self.name_here(to)?;
+        let index = self.outputs.iter().position(|output| output.name == name)?;
         self.output_last = index;
         Some(index)
     }
@@ -453,7 +455,7 @@ impl Shm {
         let ring = mapping.into_producer();
         self.outputs.push(Output {
             name,
-            to: *to,
+            to: locate::to_locator(self.host, name),
             ring,
             pending: Some(fd),
             stuck: None,

@@ -547,7 +547,9 @@ fn wrong_settings_and_sockets_are_refused_with_advice() {
 #[test]
 fn rings_of_other_lengths_work_together() {
     for lens in [(16 << 10, 1 << 20), (1 << 20, 64 << 10)] {
-        let open = |ring_len| Shm::open(&ShmConfig { ring_len, cma: Use::Off }).unwrap();
+        let open = |ring_len| {
+            Shm::open(&ShmConfig { ring_len, cma: Use::Off, ..ShmConfig::default() }).unwrap()
+        };
         let (mut a, mut b, mut memory) = (open(lens.0), open(lens.1), Table::default());
         introduce(&mut a, &mut b);
         for (a, b) in [(&mut a, &mut b)] {

@@ -29,6 +29,18 @@ fn meet(hosts: &Hosts, links: &str) -> [End; 2] {
     [sender, receiver]
 }
 
+/// By raw Ethernet a host does not reach itself, and the address that one end has of the other names a card.
+#[test]
+#[ignore = "needs root and iproute2"]
+fn ends_of_one_host_meet_through_memory_though_their_addresses_name_a_card() {
+    let hosts = Hosts::new(&[1000], false);
+    let mut receiver = hosts.start(0, "receive packet,shm");
+    let address = receiver.hear("address ");
+    let mut sender = hosts.start(0, &format!("send packet,shm {address}"));
+    sender.hear("ready");
+    pour(&mut [sender, receiver], 300_000, 5);
+}
+
 /// Bytes per second of so many messages.
 fn pour(ends: &mut [End; 2], len: usize, count: usize) -> f64 {
     let words = format!("{len} {count}");

@@ -1,16 +1,20 @@
-/* What happens to MPI programs in everyday life: `cargo xtask test` (xtask/src/mpi_life.rs) does it to this one.
+/* What happens to MPI programs in everyday life: `cargo xtask test` (xtask/src/mpi/life.rs) does it to this one.
  * Usage: life work SECONDS     verified messages of mixed sizes between neighbours for that long; each rank first prints its process id
  *        life fork ROUNDS      children by fork, system and popen while large transfers are under way
- *        life brief            in and out again; rank 0 prints how long MPI_Init and MPI_Finalize took, in ms */
+ *        life brief            in and out again; rank 0 prints how long MPI_Init and MPI_Finalize took, in ms
+ *        life wait SECONDS     rank 1 waits so long in MPI_Recv, and prints what share of a core that took
+ *        life passive send|get rank 1 computes and calls nothing, while rank 0 sends it 16 MB or gets them from its window;
+ *                              rank 0 prints how long that took, in ms */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LARGE = 8 << 20 };
+enum { LARGE = 8 << 20, BULK = 16 << 20 };
 
 static int rank, size, next, last;
 
@@ -92,6 +96,83 @@ static void with_children(long rounds)
 	printf("rank %d ends well\n", rank);
 }
 
+/* Seconds of a core that this process has used, with all of its threads. */
+static double used(void)
+{
+	struct rusage all;
+	getrusage(RUSAGE_SELF, &all);
+	return all.ru_utime.tv_sec + all.ru_stime.tv_sec + (all.ru_utime.tv_usec + all.ru_stime.tv_usec) / 1e6;
+}
+
+static void sleep_ms(long ms)
+{
+	struct timespec span = {ms / 1000, ms % 1000 * 1000000};
+	nanosleep(&span, NULL);
+}
+
+static void wait_long(double seconds)
+{
+	char word = 1;
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == 0) {
+		sleep_ms((long)(seconds * 1e3));
+		MPI_Send(&word, 1, MPI_CHAR, 1, 3, MPI_COMM_WORLD);
+		return;
+	}
+	double used_before = used(), begin = now_ms();
+	MPI_Recv(&word, 1, MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	printf("waited %.0f ms, %.2f %% of a core\n", now_ms() - begin, 1e5 * (used() - used_before) / (now_ms() - begin));
+}
+
+static char at(long i) { return (char)(i * 31 + i / 251); }
+
+/* Computes for so long, with no call but for the time now and then. */
+static void compute(double ms)
+{
+	volatile double sum = 0;
+	for (double end = now_ms() + ms; now_ms() < end;)
+		for (int i = 1; i < 100000; i++)
+			sum += 1.0 / i;
+}
+
+/* Rank 1 computes for 3 s. What rank 0 begins meanwhile must end meanwhile. */
+static void passive(int is_get)
+{
+	char *bulk = malloc(BULK);
+	double took = 0;
+	MPI_Win window;
+	MPI_Request request = MPI_REQUEST_NULL;
+	memset(bulk, 0, BULK);
+	for (long i = 0; rank == (is_get ? 1 : 0) && i < BULK; i++)
+		bulk[i] = at(i);
+	/* Memory of ours, since windows that an MPI allocates on one host it may share; locked before, since MPICH's locks want an answer of
+	 * the target's. */
+	MPI_Win_create(bulk, rank == 1 ? BULK : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+	MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
+	if (rank == 1 && !is_get)
+		MPI_Irecv(bulk, BULK, MPI_CHAR, 0, 4, MPI_COMM_WORLD, &request);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == 1) {
+		compute(3000);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	} else {
+		sleep_ms(300);
+		double begin = now_ms();
+		if (is_get) {
+			MPI_Get(bulk, BULK, MPI_CHAR, 1, 0, BULK, MPI_CHAR, window);
+			MPI_Win_flush(1, window);
+		} else {
+			MPI_Send(bulk, BULK, MPI_CHAR, 1, 4, MPI_COMM_WORLD);
+		}
+		took = now_ms() - begin;
+		printf("passive %.0f\n", took);
+	}
+	for (long i = 0; rank == (is_get ? 0 : 1) && i < BULK; i++)
+		must(bulk[i] == at(i), "a byte is wrong");
+	MPI_Win_unlock_all(window);
+	MPI_Win_free(&window);
+}
+
 int main(int argc, char **argv)
 {
 	double begin = now_ms(), ready;
@@ -106,6 +187,10 @@ int main(int argc, char **argv)
 		work(atof(argv[2]));
 	else if (!strcmp(argv[1], "fork"))
 		with_children(atol(argv[2]));
+	else if (!strcmp(argv[1], "wait"))
+		wait_long(atof(argv[2]));
+	else if (!strcmp(argv[1], "passive"))
+		passive(!strcmp(argv[2], "get"));
 	int mine = rank, theirs = -1;
 	MPI_Sendrecv(&mine, 1, MPI_INT, next, 2, &theirs, 1, MPI_INT, last, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	must(theirs == last, "a message is wrong");

@@ -1,0 +1,97 @@
+//! Another user of the host who knows all of an address but its secret: port, shared-memory name, identity, key and range of
+//! exposed memory. What he puts goes nowhere, and is counted.
+//!
+//! He is this test program again, started by root under a user id that owns nothing; where root does not run the tests, under our own,
+//! which the secret holds against just as well. With the secret the same program does write: it is nothing else that stops it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use packhorse::{Access, Address, Builder, Endpoint, Placement};
+
+const VICTIM: &str = "PACKHORSE_FORGED_VICTIM";
+const LINK: &str = "PACKHORSE_FORGED_LINK";
+const KEY: u64 = 0xFEED;
+const NOBODY: u32 = 65_534;
+/// One frame, and one that goes by grants.
+const LENS: [usize; 2] = [64, 300_000];
+/// Who is let in needs microseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A copy of this program that every user may start, whoever owns the folder it was built in.
+struct Program(PathBuf);
+
+impl Program {
+    fn new(name: &str) -> Self {
+        let program = Self(
+            std::env::temp_dir().join(format!("packhorse-forged-{name}-{}", std::process::id())),
+        );
+        fs::copy(std::env::current_exe().unwrap(), &program.0).unwrap();
+        fs::set_permissions(&program.0, fs::Permissions::from_mode(0o755)).unwrap();
+        program
+    }
+
+    /// Lets somebody else put into the memory behind this address; whether he says that he did.
+    fn puts(&self, address: &Address, link: &str) -> bool {
+        let mut other = Command::new(&self.0);
+        other.args(["--exact", "somebody_else", "--ignored", "--nocapture"]).current_dir("/");
+        other.env(VICTIM, address.to_string()).env(LINK, link);
+        if rustix::process::geteuid().is_root() {
+            other.uid(NOBODY).gid(NOBODY);
+        }
+        let output = other.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && said.contains("it came to "), "{output:?}");
+        said.contains("it came to 2 puts")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        fs::remove_file(&self.0).ok(); // a test that failed early may not have made it
+    }
+}
+
+fn open(link: &str) -> Endpoint {
+    let builder = Builder::plain().bind([127, 0, 0, 1]).placement(Placement::Thread);
+    builder.links(link).linger(Duration::from_millis(100)).open().unwrap()
+}
+
+/// What somebody else does; alone it does nothing.
+#[test]
+#[ignore = "is a part of the others"]
+fn somebody_else() {
+    let (Ok(victim), Ok(link)) = (std::env::var(VICTIM), std::env::var(LINK)) else { return };
+    let endpoint = open(&link);
+    let there = endpoint.peer(&victim.parse().unwrap()).unwrap().memory(KEY);
+    let mut puts = LENS.map(|len| endpoint.put(there, vec![0xEE; len]));
+    let ended = puts.iter_mut().map(|put| put.wait_timeout(PATIENCE));
+    let count = ended.filter(|end| matches!(end, Some(Ok(_)))).count();
+    println!("it came to {count} puts");
+}
+
+fn unkeyed_count(endpoint: &Endpoint) -> u64 {
+    let counters = endpoint.counters();
+    counters.iter().find(|(name, _)| name == "frames_unkeyed").map_or(0, |&(_, count)| count)
+}
+
+#[test]
+fn who_knows_all_but_the_secret_writes_nothing() {
+    let program = Program::new("put");
+    let len = LENS[1];
+    for link in ["udp", "shm"] {
+        let victim = open(link);
+        let region = victim.expose(vec![7; len], KEY, Access::ALL).unwrap();
+        let mut forged = victim.address();
+        forged.secret.0[0] ^= 1;
+        assert!(!program.puts(&forged, link), "{link}: forged puts ended well");
+        assert!(region.read(0, len).unwrap() == vec![7; len], "{link}: the memory was touched");
+        assert!(unkeyed_count(&victim) > 0, "{link}: nothing of his came as far as the check");
+        assert!(program.puts(&victim.address(), link), "{link}: with the secret he may");
+        assert!(region.read(0, len).unwrap() == vec![0xEE; len], "{link}: and does");
+    }
+}
