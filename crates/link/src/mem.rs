@@ -218,6 +218,15 @@ impl Memory {
         }
     }
 
+    /// Its bytes, if they are one piece.
+    pub fn as_one(&self) -> Option<&[u8]> {
+        match &self.parts {
+            // SAFETY: `part` is this memory, which is readable for as long as it lives; nobody writes it while it is not in a table.
+            Parts::One(part) => Some(unsafe { std::slice::from_raw_parts(part.ptr(), part.len()) }),
+            Parts::Many(_) => None,
+        }
+    }
+
     /// A copy of its bytes.
     pub fn copied(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len() as usize);

@@ -105,11 +105,12 @@ pub(crate) unsafe fn open(
         atomic: &raw const atomic::OPS,
         collective: std::ptr::null(),
     };
+    let setting = std::env::var("FI_PACKHORSE_COMPLETE").ok();
     let ep = Ep {
         head: Head::new(head),
         domain,
         caps: offer::caps_for(info.caps) | info.caps,
-        tx_flags: tx.map_or(0, |tx| tx.op_flags),
+        tx_flags: with_level(tx.map_or(0, |tx| tx.op_flags), setting.as_deref()),
         rx_flags: rx.map_or(0, |rx| rx.op_flags),
         free_len_min: AtomicUsize::new(1),
         pending: Mutex::default(),
@@ -117,6 +118,23 @@ pub(crate) unsafe fn open(
     };
     // SAFETY: says the caller.
     unsafe { object::hand_out(Arc::new(ep), out) }
+}
+
+/// Completion levels an application can ask for.
+const LEVELS: u64 = flag::INJECT_COMPLETE
+    | flag::TRANSMIT_COMPLETE
+    | flag::DELIVERY_COMPLETE
+    | flag::MATCH_COMPLETE;
+
+/// The flags of sends, with the level that counts where the application asked for none. libfabric's is that the peer has accepted
+/// the message; `FI_PACKHORSE_COMPLETE=post` lowers it to what `fi_inject` promises, for MPIs that send short messages without
+/// that call and wait for each.
+fn with_level(flags: u64, setting: Option<&str>) -> u64 {
+    if flags & LEVELS == 0 && setting == Some("post") {
+        flags | flag::INJECT_COMPLETE
+    } else {
+        flags
+    }
 }
 
 impl Ep {
@@ -285,4 +303,20 @@ unsafe extern "C" fn getname(ep: Obj, out: *mut c_void, len: *mut usize) -> c_in
     let Some(port) = port else { return -code::EOPBADSTATE };
     // SAFETY: the application's buffer, and how long it is.
     unsafe { object::copy_out(&port.address().encode(), out, len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_of_sends_is_lowered_where_nobody_asked_for_one() {
+        let post = Some("post");
+        assert_eq!(with_level(flag::COMPLETION, None), flag::COMPLETION);
+        assert_eq!(with_level(flag::COMPLETION, Some("accepted")), flag::COMPLETION);
+        let lowered = flag::COMPLETION | flag::INJECT_COMPLETE;
+        assert_eq!(with_level(flag::COMPLETION, post), lowered);
+        assert_eq!(with_level(flag::DELIVERY_COMPLETE, post), flag::DELIVERY_COMPLETE);
+        assert_eq!(with_level(flag::TRANSMIT_COMPLETE, post), flag::TRANSMIT_COMPLETE);
+    }
 }

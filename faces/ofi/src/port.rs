@@ -304,12 +304,18 @@ impl Port {
     ) -> isize {
         let wants_entry = Self::wants_entry(self.bindings.tx.as_ref(), flags);
         let op = Op { context, buf: 0, flags: letter.family.flag() | flag::SEND, wants_entry };
-        if self.is_accepted_at_once(letter, &memory, flags) {
-            let sent = self.inject(letter, &memory.copied());
+        if self.is_complete_at_once(letter, &memory, flags) {
+            let sent = match memory.as_one() {
+                Some(bytes) => self.inject(letter, bytes),
+                None => self.inject(letter, &memory.copied()),
+            };
             if sent == 0 && wants_entry {
                 self.tell(Done { context, flags: op.flags, ..Done::default() });
             }
-            return sent;
+            if sent != -(libc::EAGAIN as isize) {
+                return sent;
+            }
+            // No room for a copy: it is sent from where it is, and completes later.
         }
         status(self.sending(letter, flags).and_then(|send| {
             self.post(op, |engine, notify| {
@@ -318,11 +324,13 @@ impl Port {
         }))
     }
 
-    /// Whether a send is complete with the post: a short message to the endpoint itself is accepted by its peer when there is a
-    /// copy. MPI programs ask whether it is without giving time to anything else.
-    fn is_accepted_at_once(&self, letter: &Letter, memory: &Memory, flags: u64) -> bool {
-        letter.to == self.own_number.load(Ordering::Relaxed)
-            && flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) == 0
+    /// Whether a send is complete with the post. A short message for which a copy is enough is; and one to the endpoint itself,
+    /// which is accepted by its peer when there is a copy: MPI programs ask whether it is without giving time to anything else.
+    fn is_complete_at_once(&self, letter: &Letter, memory: &Memory, flags: u64) -> bool {
+        let is_own = letter.to == self.own_number.load(Ordering::Relaxed);
+        let at_peer = flag::TRANSMIT_COMPLETE | flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE;
+        let is_copy_enough = flags & flag::INJECT_COMPLETE != 0 && flags & at_peer == 0;
+        (is_copy_enough || is_own && flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) == 0)
             && memory.len() <= crate::offer::INJECT_LEN_MAX as u64
     }
 

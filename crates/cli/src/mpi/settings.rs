@@ -3,7 +3,7 @@
 //! | | is told | carried to other hosts |
 //! | --- | --- | --- |
 //! | all | where providers are, which one to use | |
-//! | Open MPI | to use libfabric for all messages (`cm` with `ofi`); which provider; windows over messages (4.1) | `-x`, but for `OMPI_MCA_…`, which goes by itself |
+//! | Open MPI | to use libfabric for all messages (`cm` with `ofi`); which provider; windows over messages, short sends that complete with the post (4.1) | `-x`, but for `OMPI_MCA_…`, which goes by itself |
 //! | MPICH | to use libfabric, and not UCX | `-genv` |
 //! | Intel MPI | which provider; no shared memory of its own | `-genv` |
 //!
@@ -72,6 +72,8 @@ impl Settings {
                 };
                 self.set(list, NAME);
                 if family == Family::OpenMpi4 {
+                    // It sends without `fi_inject` what nobody waits for at once, and then waits for each to be accepted.
+                    self.set_unless_there("FI_PACKHORSE_COMPLETE", "post");
                     // Debian also switches off the only windows that work between hosts over messages. (Those over one-sided operations,
                     // btl/ofi, take a second to end.)
                     self.set_unless_there("OMPI_MCA_osc", "^ucx");
