@@ -282,7 +282,7 @@ impl Streams {
     /// Waits until there is something to extract, so long at most, and extracts it.
     pub fn extract_wait(&self, bytes_max: usize, longest: Duration) -> Result<Extracted, Error> {
         let mut extracting = Extracting::enter(&self.common)?;
-        let extracted = extracting.run(bytes_max, true)?;
+        let extracted = extracting.run(bytes_max, false)?; // the wait makes its own turns
         if !extracted.is_nothing() {
             return Ok(extracted);
         }
