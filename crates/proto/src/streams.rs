@@ -344,6 +344,8 @@ impl Endpoint {
         if self.rows[row].arrival_count > 0 {
             self.follow_turn(now, row, memory);
         }
+        // One that was refused ahead of its turn may have it now. What was lent has freed no room, so nobody else would notice.
+        self.recall_rows(now);
         Verdict::Accepted
     }
 
