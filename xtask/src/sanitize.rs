@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-use crate::steps::{Steps, command, root, run as run_command};
+use crate::steps::{Steps, command, root, run as run_command, spare_the_disk};
 use crate::tools::{NIGHTLY, NIGHTLY_SOURCES, Tool, install_by_rustup};
 
 /// Ask for a target, and build scripts and macros, which run in the compiler, are spared the instruments.
@@ -61,6 +61,6 @@ fn nightly(words: &str, sanitizer: &str) -> Command {
     cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     cargo.env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));
     cargo.env("CARGO_TARGET_DIR", root().join("target").join(sanitizer));
-    cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    spare_the_disk(&mut cargo);
     cargo
 }

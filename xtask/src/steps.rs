@@ -29,6 +29,7 @@ pub(crate) fn command<'a>(program: &str, args: impl IntoIterator<Item = &'a str>
 pub(crate) fn cargo(words: &str) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut cargo = command(&cargo, words.split_whitespace());
+    spare_the_disk(&mut cargo);
     if ARE_BUILDS_QUICK.load(Ordering::Relaxed) && words.contains("--release") {
         cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
         cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
@@ -42,6 +43,20 @@ static ARE_BUILDS_QUICK: AtomicBool = AtomicBool::new(false);
 /// are built as ever.)
 pub(crate) fn build_quickly() {
     ARE_BUILDS_QUICK.store(true, Ordering::Relaxed);
+}
+
+/// Nothing is kept for a next build where everything is built once: it would be the larger half of the target folder.
+pub(crate) fn spare_the_disk(cargo: &mut Command) {
+    if IS_BUILT_ONCE.load(Ordering::Relaxed) {
+        cargo.env("CARGO_INCREMENTAL", "0");
+    }
+}
+
+static IS_BUILT_ONCE: AtomicBool = AtomicBool::new(false);
+
+/// From now on builds leave behind only what they are for.
+pub(crate) fn build_once() {
+    IS_BUILT_ONCE.store(true, Ordering::Relaxed);
 }
 
 /// The command as a person would type it.

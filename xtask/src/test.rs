@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
-use crate::steps::{Steps, build_quickly, cargo, command, root, run as run_command};
+use crate::steps::{Steps, build_once, build_quickly, cargo, command, root, run as run_command};
 use crate::tools::{
     NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, TWO_HOSTS_MPI, Tool, VALGRIND, install_packages,
 };
@@ -37,6 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     build_quickly();
     let mut steps = Steps::begin();
     if args.complete {
+        build_once();
         let packages = [
             (&VALGRIND, "valgrind"),
             (&TSHARK, "tshark"),
