@@ -29,7 +29,7 @@ const HEAD: &str = "\
 /// What is tried.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only parts whose names contain all of these words, such as: mpich-5 suite 4
+    /// Only parts whose names contain all of these words, such as: mpich-5 suite 4 (or the one that is called so)
     #[arg(long, value_name = "WORD", num_args = 1..)]
     only: Vec<String>,
     /// Only parts that have neither passed nor failed as over TCP
@@ -147,10 +147,13 @@ fn parts() -> Vec<Part> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let results = Results::read();
     let mut chosen = parts();
+    // Some names begin with the whole of another.
+    let is_one = chosen.iter().any(|part| args.only == [part.name()]);
     chosen.retain(|part| {
         let name = part.name();
-        args.only.iter().all(|word| name.contains(word.as_str()))
-            && !(args.missing && results.is_settled(&name))
+        let is_meant = args.only.iter().all(|word| name.contains(word.as_str()));
+        let is_meant = if is_one { args.only == [name.as_str()] } else { is_meant };
+        is_meant && !(args.missing && results.is_settled(&name))
     });
     if args.list {
         chosen.iter().for_each(|part| println!("{}", part.name()));
@@ -192,19 +195,32 @@ struct Outcome {
     is_passed: bool,
     /// The tests that failed, by the suite's names for them, and the one that never came to an end.
     failed: BTreeSet<String>,
+    /// Which one that is.
+    stopped_in: Option<String>,
 }
 
 impl Outcome {
     fn of(result: Result<String>) -> Self {
         match result {
-            Ok(said) => Self { said, is_passed: true, failed: BTreeSet::new() },
+            Ok(said) => Self { said, is_passed: true, failed: BTreeSet::new(), stopped_in: None },
             Err(error) => {
                 let text = format!("{error:#}");
                 println!("{text}");
                 let said = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                Self { said: said.to_owned(), is_passed: false, failed: failed_tests(&text) }
+                Self {
+                    said: said.to_owned(),
+                    is_passed: false,
+                    failed: failed_tests(&text),
+                    stopped_in: stopped_in(&text),
+                }
             }
         }
+    }
+
+    /// Whether a test fails here, too. One that hangs need not hang at the same place each time: in the same module is enough.
+    fn has(&self, test: &String, is_stop: bool) -> bool {
+        let is_stopped = |here: &String| is_stop && module_of(here) == module_of(test);
+        self.failed.contains(test) || self.stopped_in.as_ref().is_some_and(is_stopped)
     }
 
     fn in_short(&self) -> String {
@@ -222,29 +238,36 @@ fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 
 /// The line for a part that failed, from how it went here and over TCP.
 fn beside_tcp(here: &Outcome, over_tcp: &Outcome) -> String {
-    let only_here: Vec<_> = here.failed.difference(&over_tcp.failed).collect();
-    if !here.failed.is_empty() && only_here.is_empty() {
-        let only_there = over_tcp.failed.difference(&here.failed).count();
-        let more = if only_there > 0 { format!(", and {only_there} more") } else { String::new() };
-        return format!(
-            "{AS_TCP}  what fails here fails there, too{more}: {}",
-            listed(&here.failed)
-        );
+    let is_here_only =
+        |test: &&String| !over_tcp.has(test, here.stopped_in.as_ref() == Some(*test));
+    let only_here: Vec<_> = here.failed.iter().filter(is_here_only).collect();
+    if here.failed.is_empty() || !only_here.is_empty() {
+        let what = if only_here.is_empty() { here.in_short() } else { listed(only_here) };
+        return format!("FAILED  {what}; over TCP: {}", over_tcp.in_short());
     }
-    let what = if only_here.is_empty() { here.in_short() } else { listed(only_here) };
-    format!("FAILED  {what}; over TCP: {}", over_tcp.in_short())
+    let mut line = format!("{AS_TCP}  what fails here fails there, too: {}", listed(&here.failed));
+    let more = over_tcp.failed.difference(&here.failed).count();
+    if more > 0 {
+        let _ = write!(line, "; there {more} more");
+    }
+    if let Some(test) = &here.stopped_in {
+        let _ = write!(line, "; neither comes to its end (here: {test})");
+    }
+    line
 }
 
 /// The tests that a suite says have failed, by their full names, with the one in which it stopped.
 fn failed_tests(text: &str) -> BTreeSet<String> {
+    // Only the list at the end is to be trusted: before it, each rank says how a test went behind whatever another one has written.
+    let is_cut = text.contains(ENDED_IN);
     let mut failed = BTreeSet::new();
     for line in text.lines() {
-        // Ranks write at once: a name may stand anywhere in a line, and each rank says it.
         let after_mark = ["FAIL: test", "ERROR: test", ENDED_IN]
             .into_iter()
             .find_map(|mark| line.rsplit_once(mark).map(|(_, rest)| rest));
         let before_mark = ["... FAIL", "... ERROR"]
             .into_iter()
+            .filter(|_| is_cut)
             .find_map(|mark| line.rsplit_once(mark))
             .and_then(|(rest, _)| rest.rfind('(').map(|at| &rest[at..]));
         let named = after_mark.or(before_mark).and_then(|rest| rest.split_once('('));
@@ -252,6 +275,18 @@ fn failed_tests(text: &str) -> BTreeSet<String> {
         failed.extend(name.map(str::to_owned));
     }
     failed
+}
+
+/// Where a suite stopped that did not come to its end.
+fn stopped_in(text: &str) -> Option<String> {
+    let (_, rest) = text.rsplit_once(ENDED_IN)?;
+    let name = rest.trim().trim_start_matches('(').split(')').next()?;
+    Some(name.to_owned())
+}
+
+/// The module of a test.
+fn module_of(test: &str) -> &str {
+    test.split('.').next().unwrap_or(test)
 }
 
 /// The result file: a line for each part, by name.
@@ -287,28 +322,42 @@ mod tests {
     use super::*;
 
     fn failed(text: &str) -> Outcome {
-        Outcome { said: text.to_owned(), is_passed: false, failed: failed_tests(text) }
+        Outcome::of(Err(anyhow::anyhow!("{text}")))
     }
 
     #[test]
     fn failed_tests_are_found_wherever_ranks_write_them() {
-        let text = format!(
-            "it ended\nERROR: testA (t.A.testA)\nnoiseFAIL: testB (t.B.testB)\nERROR: testA (t.A.testA)\nERROR in all\n\
-             testC (t.C.testC) ... testC (t.C.testC) ... ERROR\ntestD (t.D.testD) ... ok\n{ENDED_IN} (t.E.testE)"
+        let ended = "it ended\nERROR: testA (t.A.testA)\nnoiseFAIL: testB (t.B.testB)\nERROR: testA (t.A.testA)\n\
+                     testC (t.C.testC) ... testD (t.D.testD) ... ERROR\nRan 3 tests";
+        assert_eq!(listed(&failed_tests(ended)), "t.A.testA, t.B.testB");
+        let cut = format!(
+            "testC (t.C.testC) ... testC (t.C.testC) ... ERROR\ntestD (t.D.testD) ... ok\n{ENDED_IN} (t.E.testE)"
         );
-        let names = failed_tests(&text);
-        assert_eq!(listed(&names), "t.A.testA, t.B.testB, t.C.testC, t.E.testE");
+        assert_eq!(listed(&failed_tests(&cut)), "t.C.testC, t.E.testE");
+        assert_eq!(stopped_in(&cut).as_deref(), Some("t.E.testE"));
         assert!(failed_tests("no name\nat all").is_empty());
     }
 
     #[test]
     fn a_part_is_settled_only_if_all_that_failed_fails_over_tcp_too() {
         let (a, b) = (failed("FAIL: testA (t.A)"), failed("FAIL: testA (t.A)\nFAIL: testB (t.B)"));
-        assert_eq!(beside_tcp(&a, &b), "as TCP  what fails here fails there, too, and 1 more: t.A");
+        assert_eq!(
+            beside_tcp(&a, &b),
+            "as TCP  what fails here fails there, too: t.A; there 1 more"
+        );
         assert!(is_settled(&beside_tcp(&b, &b)));
         assert_eq!(beside_tcp(&b, &a), "FAILED  t.B; over TCP: t.A");
         let (crash, fine) = (failed("a crash"), Outcome::of(Ok("all of it".to_owned())));
         assert_eq!(beside_tcp(&crash, &crash), "FAILED  a crash; over TCP: a crash");
         assert_eq!(beside_tcp(&a, &fine), "FAILED  t.A; over TCP: passed  all of it");
+    }
+
+    #[test]
+    fn hanging_is_the_same_in_the_same_module_only() {
+        let stopped = |test: &str| failed(&format!("time was up\n{ENDED_IN} ({test})"));
+        let (here, same, other) = (stopped("t.A.a"), stopped("t.B.b"), stopped("u.A.a"));
+        assert!(beside_tcp(&here, &same).ends_with("neither comes to its end (here: t.A.a)"));
+        assert!(!is_settled(&beside_tcp(&here, &other)));
+        assert!(!is_settled(&beside_tcp(&failed("FAIL: testA (t.A.a)"), &same)));
     }
 }
