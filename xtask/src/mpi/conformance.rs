@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 
 use super::hosts::Hosts;
 use super::launch::{ENDED_IN, Launch, Way};
@@ -100,17 +100,25 @@ impl Part {
         }
     }
 
-    /// What failed once more, over TCP; of the suite only the modules in which something did.
-    fn run_over_tcp(&self, hosts: &Hosts, failed: &BTreeSet<String>) -> Result<String> {
+    /// What failed once more, over TCP: of the suite only that; and if it does not fail by itself, the modules it is in. How it compares.
+    fn beside_tcp(&self, hosts: &Hosts, here: &Outcome) -> String {
         let launch = self.launch(hosts, Way::FabricTcp);
-        match self.program {
-            Program::Suite if failed.is_empty() => suite::run(&launch, Extent::Whole),
-            Program::Suite => suite::run(&launch, Extent::Around(failed)),
+        let over_tcp = match self.program {
+            Program::Suite if here.failed.is_empty() => suite::run(&launch, Extent::Whole),
+            Program::Suite => {
+                let alone = Outcome::of(suite::run(&launch, Extent::Named(&here.failed)));
+                let line = beside_tcp(here, &alone);
+                if is_settled(&line) {
+                    return line;
+                }
+                suite::run(&launch, Extent::Around(&here.failed))
+            }
             Program::Spawn => suite::run(&launch, Extent::Spawn),
             Program::Smoke => smoke::run(&launch),
             Program::Passive => passive::run(&launch),
-            Program::Life => bail!("it measures Packhorse beside TCP already"),
-        }
+            Program::Life => Err(anyhow!("it measures Packhorse beside TCP already")),
+        };
+        beside_tcp(here, &Outcome::of(over_tcp))
     }
 }
 
@@ -167,11 +175,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for part in &chosen {
         println!("{}", part.name());
         let here = Outcome::of(part.run(&hosts));
-        let line = if here.is_passed {
-            here.in_short()
-        } else {
-            beside_tcp(&here, &Outcome::of(part.run_over_tcp(&hosts, &here.failed)))
-        };
+        let line = if here.is_passed { here.in_short() } else { part.beside_tcp(&hosts, &here) };
         failed_count += usize::from(!is_settled(&line));
         println!("{line}");
         let version = part.library.version().unwrap_or_else(|error| format!("{error:#}"));
@@ -322,7 +326,7 @@ mod tests {
     use super::*;
 
     fn failed(text: &str) -> Outcome {
-        Outcome::of(Err(anyhow::anyhow!("{text}")))
+        Outcome::of(Err(anyhow!("{text}")))
     }
 
     #[test]

@@ -21,8 +21,10 @@ const NAME: &str = "mpi4py-4.1.2";
 /// SHA-256 of the source distribution.
 const CHECKSUM: &str = "56860286dc45f20e8821e93cb06669e30462348bf866f685553fa4b712d58d02";
 const EXCLUSIONS: &str = "faces/ofi/tests/mpi/exclusions.txt";
-/// Seconds after which a run hangs, for each rank: ranks that are more than cores take turns.
+/// Seconds after which a run hangs, for each rank: ranks that are more than cores take turns. Starting processes takes seconds where
+/// it works at all, and so do a few tests.
 const PATIENCE_PER_RANK_S: usize = 150;
+const SHORT_PATIENCE_S: usize = 100;
 
 /// How much of it.
 #[derive(Clone, Copy)]
@@ -35,6 +37,8 @@ pub(super) enum Extent<'a> {
     Whole,
     /// Starting further processes, which takes longer than all else.
     Spawn,
+    /// Tests by name.
+    Named(&'a BTreeSet<String>),
     /// The modules of tests with these names.
     Around(&'a BTreeSet<String>),
 }
@@ -70,13 +74,20 @@ fn source() -> Result<PathBuf> {
 /// Runs it; a line that says how it went.
 pub(super) fn run(launch: &Launch, extent: Extent<'_>) -> Result<String> {
     let (source, exclusions) = (source()?, exclusions(launch.library)?);
-    let ended = launch.run(launch.rank_count * PATIENCE_PER_RANK_S, |run| {
+    let patience_s = match extent {
+        Extent::Spawn | Extent::Named(_) | Extent::Around(_) => SHORT_PATIENCE_S,
+        _ => launch.rank_count * PATIENCE_PER_RANK_S,
+    };
+    let ended = launch.run(patience_s, |run| {
         run.arg(launch.library.python()).args(["test/main.py", "-v"]).current_dir(source);
         match extent {
             Extent::Talk => run.args(TALK.iter().flat_map(|module| ["-i", module])),
             Extent::Messages => run.args(MESSAGES.iter().flat_map(|module| ["-i", module])),
             Extent::Whole => run.args(["-e", "spawn"]),
             Extent::Spawn => run.args(["-i", "spawn"]),
+            Extent::Named(tests) => run
+                .args(modules_of(tests))
+                .args(tests.iter().flat_map(|test| ["-k", test.as_str()])),
             Extent::Around(tests) => run.args(modules_of(tests)),
         };
         run.args(exclusions.iter().flat_map(|pattern| ["-x", pattern]));
