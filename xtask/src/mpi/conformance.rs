@@ -44,6 +44,7 @@ pub(crate) struct Args {
 enum Program {
     Suite,
     Spawn,
+    Windows,
     Smoke,
     Passive,
     Life,
@@ -65,6 +66,7 @@ impl Part {
         let program = match self.program {
             Program::Suite => "suite",
             Program::Spawn => "spawn",
+            Program::Windows => "windows",
             Program::Smoke => "smoke",
             Program::Passive => "passive",
             Program::Life => "life",
@@ -94,6 +96,7 @@ impl Part {
         match self.program {
             Program::Suite => suite::run(&launch, Extent::Whole),
             Program::Spawn => suite::run(&launch, Extent::Spawn),
+            Program::Windows => suite::run(&launch, Extent::Windows),
             Program::Smoke => smoke::run(&launch),
             Program::Passive => passive::run(&launch),
             Program::Life => life::run_long(),
@@ -114,6 +117,7 @@ impl Part {
                 suite::run(&launch, Extent::Around(&here.failed))
             }
             Program::Spawn => suite::run(&launch, Extent::Spawn),
+            Program::Windows => suite::run(&launch, Extent::Windows),
             Program::Smoke => smoke::run(&launch),
             Program::Passive => passive::run(&launch),
             Program::Life => Err(anyhow!("it measures Packhorse beside TCP already")),
@@ -145,6 +149,8 @@ fn parts() -> Vec<Part> {
         add(Program::Spawn, 2, "auto", false, None);
         add(Program::Passive, 2, "auto", false, None);
         if library.name == SYSTEM.name {
+            add(Program::Windows, 2, "udp", true, None);
+            add(Program::Windows, 2, "packet", true, None);
             add(Program::Life, 2, "auto", false, None);
         }
     }
