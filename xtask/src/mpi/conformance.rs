@@ -103,6 +103,30 @@ impl Part {
         }
     }
 
+    /// What a failure comes to. Some tests of the suite want an answer within ten questions, or completions in order, however many
+    /// frames are lost and however busy the machine is: those that pass by themselves count as passed, and are named.
+    fn settle(&self, hosts: &Hosts, here: &Outcome) -> String {
+        let is_whole = here.stopped_in.is_none() && !here.failed.is_empty();
+        if matches!(self.program, Program::Suite) && is_whole {
+            let again = suite::run(&self.launch(hosts, self.way()), Extent::Named(&here.failed));
+            let again = Outcome::of(again);
+            if again.is_passed {
+                let names = listed(&here.failed);
+                return format!("{PASSED}  at a second attempt: {names}; {}", again.said);
+            }
+            if again.stopped_in.is_none() && !again.failed.is_empty() {
+                let mended: Vec<_> = here.failed.difference(&again.failed).collect();
+                let line = self.beside_tcp(hosts, &again);
+                return if mended.is_empty() {
+                    line
+                } else {
+                    format!("{line}; passed at a second attempt: {}", listed(mended))
+                };
+            }
+        }
+        self.beside_tcp(hosts, here)
+    }
+
     /// What failed once more, over TCP: of the suite only that; and if it does not fail by itself, the modules it is in. How it compares.
     fn beside_tcp(&self, hosts: &Hosts, here: &Outcome) -> String {
         let launch = self.launch(hosts, Way::FabricTcp);
@@ -181,7 +205,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for part in &chosen {
         println!("{}", part.name());
         let here = Outcome::of(part.run(&hosts));
-        let line = if here.is_passed { here.in_short() } else { part.beside_tcp(&hosts, &here) };
+        let line = if here.is_passed { here.in_short() } else { part.settle(&hosts, &here) };
         failed_count += usize::from(!is_settled(&line));
         println!("{line}");
         let version = part.library.version().unwrap_or_else(|error| format!("{error:#}"));
