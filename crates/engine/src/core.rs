@@ -312,6 +312,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         work
     }
 
+    /// Frames wait for somebody who may do everything.
+    pub fn keeps_frames(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
     /// No more frames are kept: who may not do everything makes no turn.
     pub fn is_kept_full(&self) -> bool {
         self.kept.is_full()

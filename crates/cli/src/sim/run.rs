@@ -33,11 +33,14 @@ pub struct Conduct {
     /// The mistake every endpoint makes.
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<Sabotage>,
+    /// Helpers do half of the work, and keep the other half for applications that look in now and then.
+    pub has_halves: bool,
 }
 
 impl Conduct {
     /// Every endpoint of a world behaves like this.
     pub(super) fn impose(self, world: &mut World) {
+        world.set_halves(self.has_halves);
         #[cfg(feature = "sabotage")]
         if let Some(fault) = self.sabotage {
             world.sabotage(fault);
@@ -213,6 +216,14 @@ mod tests {
             assert!(violations.is_empty(), "seed {seed} over {over}: {violations:?}");
             assert!(outcome.stats.moved_count > 0 || scenario.send_count() == 0, "seed {seed}");
         }
+    }
+
+    #[test]
+    fn seeds_hold_where_helpers_do_half_of_the_work() {
+        let plan = Plan { first_seed: 1, count: 200, threads: 2, failed_count_max: 1 };
+        let conduct = Conduct { has_halves: true, ..Conduct::default() };
+        let batch = run_batch(plan, conduct, || ());
+        assert!(batch.failed.is_empty(), "{:?}", batch.failed);
     }
 
     #[test]
