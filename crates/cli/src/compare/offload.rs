@@ -97,8 +97,11 @@ impl Whole {
 
     fn fail(&mut self, part: &str, error: &anyhow::Error) {
         let failure = format!("{part}: {error:#}");
-        self.progress.say(&failure);
-        self.failures.push(failure);
+        // What one placement lacks the others lack, as a rule: said once.
+        if !self.failures.contains(&failure) {
+            self.progress.say(&failure);
+            self.failures.push(failure);
+        }
     }
 
     fn finish(self) -> Result<()> {
