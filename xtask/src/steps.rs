@@ -30,11 +30,18 @@ pub(crate) fn cargo(words: &str) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut cargo = command(&cargo, words.split_whitespace());
     spare_the_disk(&mut cargo);
-    if ARE_BUILDS_QUICK.load(Ordering::Relaxed) && words.contains("--release") {
+    if words.contains("--release") {
+        spare_the_time(&mut cargo);
+    }
+    cargo
+}
+
+/// The settings of a build that is wanted soon, for every command that builds the same: other settings would build all anew.
+pub(crate) fn spare_the_time(cargo: &mut Command) {
+    if ARE_BUILDS_QUICK.load(Ordering::Relaxed) {
         cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
         cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     }
-    cargo
 }
 
 static ARE_BUILDS_QUICK: AtomicBool = AtomicBool::new(false);

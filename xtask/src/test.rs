@@ -5,7 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
-use crate::steps::{Steps, build_once, build_quickly, cargo, command, root, run as run_command};
+use crate::steps::{
+    Steps, build_once, build_quickly, cargo, command, root, run as run_command, spare_the_disk,
+    spare_the_time,
+};
 use crate::tools::{
     NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, TWO_HOSTS_MPI, Tool, VALGRIND, install_packages,
 };
@@ -182,10 +185,10 @@ fn take_if_here(
 /// The tests of all crates; doc tests too, which nextest does not run.
 fn run_tests() -> Result<()> {
     if NEXTEST.is_here() {
-        run_command(cargo("nextest run --workspace"))?;
+        run_command(cargo("nextest run --workspace --no-fail-fast"))?;
         return run_command(cargo("test --quiet --workspace --doc"));
     }
-    run_command(cargo("test --quiet --workspace"))
+    run_command(cargo("test --quiet --workspace --no-fail-fast"))
 }
 
 /// Four processes over loopback: once as it is, once through loss, duplication, reordering and damage.
@@ -220,7 +223,10 @@ fn simulate_on_segment(link: &str) -> Result<()> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let count = INTERFACE_COUNT.to_string();
     let words = ["--net", "sh", "tools/segment.sh", &count, &cargo];
-    run_command(command("unshare", words.into_iter().chain(sim.split_whitespace())))
+    let mut simulation = command("unshare", words.into_iter().chain(sim.split_whitespace()));
+    spare_the_disk(&mut simulation);
+    spare_the_time(&mut simulation);
+    run_command(simulation)
 }
 
 /// Seconds since 1970, a million seeds apart: two runs share none.

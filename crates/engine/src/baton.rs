@@ -4,21 +4,29 @@
 //! ```text
 //!            a post, or a thread leaves with requests pending          nobody has driven for a moment
 //!   Away ────────────────────────────────────────────────▶ Near ────────────────────────────────────▶ Driving
-//!    ▲  looks every 1 to 20 ms                              │ ▲ looks every 125 to 250 µs              │
-//!    └──────────── quiet for a while ───────────────────────┘ └──── a thread waits (knock) ──────────────┘
+//!    ▲  looks every 1 to 20 ms                              │ ▲ looks when the fuse has burnt          │
+//!    │                                                      │ │ or every 125 to 250 µs                 │
+//!    └──────────── quiet for a while ───────────────────────┘ └──── a thread waits (knock) ────────────┘
 //!
 //!   Absent: no helper, or one that was told to pause; comes and goes with the placement
 //! ```
 //!
 //! While application threads come and go the helper must not sit on the links: every frame would wake it, beside the thread
-//! that waits for that frame. So it stands aside and looks from time to time; only if nobody waits, and nobody drove for a
-//! moment ([`GRACE_NS`]), does it take over, and then it sleeps on the links like anybody who waits.
+//! that waits for that frame. So it stands aside; only if nobody waits, and nobody drove for a moment, does it take over, and
+//! then it sleeps on the links like anybody who waits.
 //!
-//! **Ticks.** Where the helper shares a core with the thread that drives, a look costs that thread some microseconds: one every
-//! 50 µs took a third of a stream's bandwidth. But a program that computes between its calls wants to be relieved at once. So
-//! ticks are short, and grow while each finds somebody at work; they are short again when one found nobody, or when a
-//! thread that had waited long leaves with requests pending. They are longest beside a thread that has asked in vain for long and
-//! dozes between its questions.
+//! **The fuse.** A program that computes between its calls wants to be relieved at once. Beside one that does (`computes`),
+//! whoever may be leaving, by a post or with requests pending, wakes the helper, which waits for the length of a fuse
+//! ([`FUSE`]) and takes over if there was no call meanwhile. Whether that was right shows later: somebody who is back within
+//! moments, or was there all the while, had not gone to compute, and after a few of those no fuse is lit for this program any
+//! more, for each costs a core some ten microseconds. Who stays away for longer is one who computes. Of long messages and
+//! of short ones that is learned apart: a program that leaves long ones behind often has many short ones between, which it
+//! waits for, and a short one has little to be relieved of.
+//!
+//! **Ticks** are for programs that come back within microseconds, until one day they do not. Where the helper shares a core
+//! with the thread that drives, a look costs that thread some microseconds: one every 50 µs took a third of a stream's
+//! bandwidth. So ticks are long, and grow while each finds somebody at work. They are longest beside a thread that has asked in
+//! vain for long and dozes between its questions.
 //!
 //! **Orderings.** All are `SeqCst` where each side writes its own word and then reads the other's: with less both could miss
 //! what the other just wrote, and nobody would drive. `tests::all_orders` tries them all (loom, which knows no total order
@@ -41,9 +49,20 @@ const ABSENT: u8 = 3;
 /// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe.
 const AWAY_TICK_MIN: Duration = Duration::from_millis(1);
 const AWAY_TICK_MAX: Duration = Duration::from_millis(20);
-/// Who drove so short ago will come again. With 15 µs, and looks every 40, the helper took most frames from a program that only
+/// From the call that may have been the last to the take-over: with the two wake-ups beside it below 50 µs. Calls that come
+/// while it burns light it again, so often.
+const FUSE: Duration = Duration::from_micros(20);
+const FUSE_COUNT_MAX: u32 = 4;
+/// Who is back sooner after a take-over had not gone to compute.
+const ABSENCE_NS_MIN: u64 = 60_000;
+/// So many fuses in a row were lit in vain: no more are.
+const VAIN_COUNT_MAX: u32 = 4;
+/// Who drove so short ago will come again, where no fuse is lit. With 15 µs, and looks every 40, the helper took most frames from a program that only
 /// posts for a moment between two waits: 64-byte messages at window 64 fell to half, each process on a core of its own.
 const GRACE_NS: u64 = 200_000;
+/// The same with nothing pending: what comes unasked may lie for as long, and a program that computes between its messages, not
+/// behind them, need not send the helper away each time.
+const IDLE_GRACE_NS: u64 = 3_000_000;
 /// Where the helper shares a core with the thread that drives, each look costs that thread a few microseconds.
 const NEAR_TICK_MIN: Duration = Duration::from_micros(125);
 const NEAR_TICK_MAX: Duration = Duration::from_micros(250);
@@ -64,10 +83,45 @@ pub(crate) struct Baton {
     driven_at_ns: AtomicU64,
     /// Requests were posted, or left pending, since the helper looked.
     is_armed: AtomicBool,
-    /// Somebody left after long: ticks are to be short.
-    is_urgent: AtomicBool,
+    /// What was learned of those who leave behind short messages, and of those who leave long ones.
+    habits: [Habit; 2],
+    /// Of which kind was what was left last.
+    left_long: AtomicBool,
+    /// Somebody may have left: the fuse is lit, or the helper has taken over.
+    is_left: AtomicBool,
+    /// When the helper took over last.
+    taken_at_ns: AtomicU64,
     /// Who drives has asked in vain for long: ticks may be long.
     is_patient: AtomicBool,
+}
+
+/// Whether the program computes between its calls. Nothing here has an order: a mistake costs a little time.
+#[derive(Debug)]
+struct Habit {
+    /// It was seen to, or may do so for all that is known.
+    computes: AtomicBool,
+    /// Fuses lit in vain, in a row.
+    vain_count: AtomicU32,
+}
+
+impl Default for Habit {
+    fn default() -> Self {
+        Self { computes: AtomicBool::new(true), vain_count: AtomicU32::new(0) }
+    }
+}
+
+impl Habit {
+    fn learn(&self, computed: bool) {
+        let vain_count = match computed {
+            true => 0,
+            false => self.vain_count.load(Ordering::Relaxed).saturating_add(1),
+        };
+        self.vain_count.store(vain_count, Ordering::Relaxed);
+        let computes = vain_count < VAIN_COUNT_MAX;
+        if self.computes.load(Ordering::Relaxed) != computes {
+            self.computes.store(computes, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What the caller has to do for the helper.
@@ -89,7 +143,10 @@ impl Default for Baton {
             driver_count: AtomicU32::new(0),
             driven_at_ns: AtomicU64::new(0),
             is_armed: AtomicBool::new(false),
-            is_urgent: AtomicBool::new(false),
+            habits: Default::default(),
+            left_long: AtomicBool::new(false),
+            is_left: AtomicBool::new(false),
+            taken_at_ns: AtomicU64::new(0),
             is_patient: AtomicBool::new(false),
         }
     }
@@ -98,10 +155,10 @@ impl Default for Baton {
 /// What the application's threads say.
 impl Baton {
     /// A thread begins to wait.
-    pub(crate) fn on_enter(&self) -> Errand {
+    pub(crate) fn on_enter(&self, now: Instant) -> Errand {
         self.driver_count.fetch_add(1, Ordering::SeqCst);
         between();
-        self.take_over()
+        self.take_over(now)
     }
 
     /// It has what it waited for. `was_long`: waking the helper costs little beside its wait.
@@ -109,24 +166,52 @@ impl Baton {
         // Relaxed: of the moment it is not much that counts.
         self.driven_at_ns.store(now.0, Ordering::Relaxed);
         self.driver_count.fetch_sub(1, Ordering::SeqCst);
-        if is_pending && was_long && self.mode.load(Ordering::Relaxed) == NEAR {
-            self.is_armed.store(true, Ordering::SeqCst);
-            self.is_urgent.store(true, Ordering::SeqCst);
-            return Errand::Unpark;
+        match is_pending {
+            true if was_long => self.light(),
+            true => self.on_post(false),
+            false => Errand::None,
         }
-        self.on_pending(is_pending)
     }
 
     /// A thread made a turn, one of many it makes.
     pub(crate) fn on_turn(&self, now: Instant, is_pending: bool) -> Errand {
         self.driven_at_ns.store(now.0, Ordering::Relaxed);
-        match self.take_over() {
+        match self.take_over(now) {
             Errand::None => self.on_pending(is_pending),
             knock => knock, // the helper looks around on its own then
         }
     }
 
-    /// A thread leaves, after a post or a turn; or a future waits. Costs a load, if it was said since the last look.
+    /// A thread leaves after a post, and may be gone for long. Costs two loads if one did so a moment ago.
+    #[inline]
+    pub(crate) fn on_post(&self, is_long: bool) -> Errand {
+        if is_long && !self.left_long.load(Ordering::Relaxed) {
+            self.left_long.store(true, Ordering::Relaxed);
+        }
+        if !self.habits[usize::from(is_long)].computes.load(Ordering::Relaxed) {
+            return self.on_pending(true);
+        }
+        if !self.is_left.load(Ordering::Relaxed) {
+            return self.light();
+        }
+        if !self.is_armed.load(Ordering::Relaxed) {
+            self.is_armed.store(true, Ordering::Relaxed); // the fuse burns anew
+        }
+        Errand::None
+    }
+
+    /// Lights the fuse.
+    fn light(&self) -> Errand {
+        self.is_armed.store(true, Ordering::SeqCst);
+        self.is_left.store(true, Ordering::SeqCst);
+        between();
+        match self.mode.load(Ordering::SeqCst) {
+            AWAY | NEAR => Errand::Unpark,
+            _ => Errand::None,
+        }
+    }
+
+    /// A thread leaves after a turn; or a future waits. Costs a load, if it was said since the last look.
     #[inline]
     pub(crate) fn on_pending(&self, is_pending: bool) -> Errand {
         // A stale `true` is one the helper's swap is about to find: it looks around after that.
@@ -149,14 +234,26 @@ impl Baton {
     }
 
     /// The helper must not be woken by what others wait for.
-    fn take_over(&self) -> Errand {
+    fn take_over(&self, now: Instant) -> Errand {
         if self.mode.load(Ordering::SeqCst) != DRIVING {
             return Errand::None;
         }
         // Only from `DRIVING`: a helper that was told to pause meanwhile stays so.
         let is_ours =
             self.mode.compare_exchange(DRIVING, NEAR, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        if is_ours { Errand::Knock } else { Errand::None }
+        if !is_ours {
+            return Errand::None;
+        }
+        let absent_ns = now - Instant(self.taken_at_ns.load(Ordering::Relaxed));
+        self.learn(absent_ns >= ABSENCE_NS_MIN);
+        Errand::Knock
+    }
+
+    /// The fuse has burnt out, or the helper was sent away: whether the program had gone to compute.
+    fn learn(&self, computed: bool) {
+        self.is_left.store(false, Ordering::SeqCst);
+        let left_long = self.left_long.swap(false, Ordering::Relaxed);
+        self.habits[usize::from(left_long)].learn(computed);
     }
 
     /// Whether the helper looks every fraction of a millisecond.
@@ -202,6 +299,9 @@ pub(crate) struct Notes {
     /// Ticks in a row that found somebody at work.
     busy_count: u32,
     away_tick: Duration,
+    /// When the fuse was lit, if one burns, and how often it was lit anew.
+    lit_at: Option<Instant>,
+    fuse_count: u32,
 }
 
 /// What a look of the helper leads to.
@@ -217,24 +317,64 @@ pub(crate) enum Look {
 
 /// What the helper does.
 impl Baton {
-    pub(crate) fn look(&self, now: Instant, notes: &mut Notes) -> Look {
+    /// `is_pending` is asked only if nobody seems to drive: whether the application has something to be relieved of.
+    pub(crate) fn look(
+        &self,
+        now: Instant,
+        notes: &mut Notes,
+        is_pending: impl FnOnce() -> bool,
+    ) -> Look {
         if !self.is_present() {
             return Look::Pause;
         }
-        if self.is_urgent.load(Ordering::Relaxed) && self.is_urgent.swap(false, Ordering::SeqCst) {
-            notes.busy_count = 0;
+        if self.driver_count.load(Ordering::SeqCst) > 0 {
+            if self.is_left.load(Ordering::Relaxed) {
+                self.learn(false);
+            }
+            return self.stand_aside(notes);
         }
         let driven_at = Instant(self.driven_at_ns.load(Ordering::Relaxed));
-        let is_driven = now - driven_at < GRACE_NS || self.driver_count.load(Ordering::SeqCst) > 0;
-        if is_driven {
+        if self.is_driving() {
+            return Look::Drive;
+        }
+        if self.is_left.load(Ordering::SeqCst) {
+            return self.look_at_fuse(now, driven_at, notes);
+        }
+        let driven_ago_ns = now - driven_at;
+        if driven_ago_ns < GRACE_NS || (driven_ago_ns < IDLE_GRACE_NS && !is_pending()) {
             return self.stand_aside(notes);
         }
         notes.busy_count = 0;
         Look::Drive
     }
 
+    /// Somebody may have left.
+    fn look_at_fuse(&self, now: Instant, driven_at: Instant, notes: &mut Notes) -> Look {
+        let fuse_ns = FUSE.as_nanos() as u64;
+        let Some(lit_at) = notes.lit_at else {
+            (notes.lit_at, notes.fuse_count) = (Some(now), 0);
+            self.is_armed.store(false, Ordering::SeqCst);
+            self.go(NEAR);
+            return Look::Aside(FUSE);
+        };
+        if driven_at > lit_at {
+            self.learn(false);
+            return self.stand_aside(notes);
+        }
+        if now - lit_at < fuse_ns {
+            return Look::Aside(Duration::from_nanos(fuse_ns - (now - lit_at)));
+        }
+        if notes.fuse_count < FUSE_COUNT_MAX && self.is_armed.swap(false, Ordering::SeqCst) {
+            (notes.lit_at, notes.fuse_count) = (Some(now), notes.fuse_count + 1);
+            return Look::Aside(FUSE);
+        }
+        (notes.lit_at, notes.busy_count) = (None, 0);
+        Look::Drive
+    }
+
     /// Somebody else drives. How long to look away.
     fn stand_aside(&self, notes: &mut Notes) -> Look {
+        notes.lit_at = None;
         let is_patient = self.is_patient.load(Ordering::Relaxed);
         let tick = if is_patient { PATIENT_TICK } else { near_tick(notes.busy_count) };
         notes.busy_count = notes.busy_count.saturating_add(1);
@@ -260,8 +400,11 @@ impl Baton {
 
     /// The helper means to drive: true if nobody else has come. Whoever enters before the mode is set cannot knock, and is
     /// seen here; whoever enters after it will.
-    pub(crate) fn begin_driving(&self) -> bool {
-        self.go(DRIVING);
+    pub(crate) fn begin_driving(&self, now: Instant) -> bool {
+        if !self.is_driving() {
+            self.taken_at_ns.store(now.0, Ordering::Relaxed);
+            self.go(DRIVING);
+        }
         between();
         if self.driver_count.load(Ordering::SeqCst) == 0 {
             return self.is_driving();

@@ -39,7 +39,7 @@ use std::sync::{
 use packhorse_link::mem::Memory;
 use packhorse_proto::{BufId, Instant, Payload, RecvSpec, ReqId, Use};
 
-use crate::engine::{Engine, Inner, Recv, Refused, Send};
+use crate::engine::{Engine, Inner, LONG_LEN, Recv, Refused, Send};
 use crate::entry::{Kind, Trouble};
 use crate::queue::{Notify, blank};
 use crate::requests::{Outcome, RequestId, Requests};
@@ -251,6 +251,7 @@ impl Inner {
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
         let len = memory.len();
+        self.has_posted_long |= len >= LONG_LEN;
         let id = self.core.memory().insert(memory);
         let request = self.requests.next_id();
         let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
@@ -277,6 +278,7 @@ impl Inner {
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
         let len = memory.len();
+        self.has_posted_long |= len >= LONG_LEN;
         let id = self.core.memory().insert(memory);
         let request = self.requests.next_id();
         let spec = RecvSpec {

@@ -140,6 +140,8 @@ pub(crate) struct Inner {
     pub(crate) sleeper_count: u32,
     /// When a send was posted that did not wait for company.
     pub(crate) sent_at: Instant,
+    /// What was posted since the helper was told is worth relieving somebody of.
+    pub(crate) has_posted_long: bool,
     /// Requests ended since the sleepers were told.
     pub(crate) has_news: bool,
     /// What `Closed` said.
@@ -149,6 +151,9 @@ pub(crate) struct Inner {
     /// Who extracts streams, and who waits to send them.
     pub(crate) streams: crate::streams::Waiters,
 }
+
+/// Moving so much takes about as long as waking somebody to do it.
+pub(crate) const LONG_LEN: u64 = 16 << 10;
 
 /// Sends that follow each other so closely are a burst.
 const BURST_NS: u64 = 10_000;
@@ -339,6 +344,7 @@ impl Engine {
             is_bell_armed: false,
             sleeper_count: 0,
             sent_at: Instant(0),
+            has_posted_long: false,
             has_news: false,
             closed: None,
             peer_events: std::collections::VecDeque::new(),
@@ -472,10 +478,11 @@ impl Engine {
         let due = if is_left { Instant(0) } else { inner.core.next_timeout() };
         // Whoever sleeps in a loop of its own and has nobody to drive for it does not know of new timers.
         inner.has_news |= inner.is_bell_armed && !self.helper.baton.is_present();
+        let is_long = std::mem::take(&mut inner.has_posted_long);
         self.release(inner);
         self.doze.wake_before(due);
         self.helper_doze.wake_before(due);
-        self.run_errand(self.helper.baton.on_pending(true));
+        self.run_errand(self.helper.baton.on_post(is_long));
     }
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
@@ -575,6 +582,7 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let now = self.now();
         let len = memory.len();
+        inner.has_posted_long |= len >= LONG_LEN;
         let id = inner.core.memory().insert(memory);
         let request = inner.requests.next_id();
         let posted = inner.core.with(|endpoint, memory| {

@@ -100,7 +100,8 @@ fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
         if engine.helper.is_over.load(Ordering::SeqCst) {
             return;
         }
-        let pause = match engine.helper.baton.look(engine.now(), &mut notes) {
+        let has_work = || engine.has_work();
+        let pause = match engine.helper.baton.look(engine.now(), &mut notes, has_work) {
             Look::Aside(pause) => pause,
             Look::Pause => PAUSE,
             Look::Drive => {
@@ -131,9 +132,17 @@ impl Engine {
         }
     }
 
+    /// Whether anybody counts on being driven for. Not while somebody is inside, who drives.
+    fn has_work(&self) -> bool {
+        self.inner.try_lock().is_ok_and(|inner| {
+            let is_awaited = inner.is_bell_armed || inner.streams.are_there();
+            is_awaited || inner.is_expecting() || inner.core.has_output()
+        })
+    }
+
     /// Drives until an application thread does, then returns; or for as long as there is work, then sleeps once.
     fn drive_as_helper(&self) {
-        if !self.helper.baton.begin_driving() {
+        if !self.helper.baton.begin_driving(self.now()) {
             return;
         }
         let mut inner = self.lock();

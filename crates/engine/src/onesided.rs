@@ -12,7 +12,7 @@ use packhorse_proto::{
     Permitted, PostError, PutSpec, RegionId, RegionSpec, Remote, ReqId,
 };
 
-use crate::engine::{Engine, Inner, Refused};
+use crate::engine::{Engine, Inner, LONG_LEN, Refused};
 use crate::queue::Notify;
 use crate::requests::RequestId;
 
@@ -141,7 +141,7 @@ impl Engine {
                 let this = Region { memory_id, notify, written: VecDeque::new() };
                 inner.regions.regions.insert(region, this);
                 self.release(inner);
-                self.run_errand(self.helper.baton.on_pending(true));
+                self.run_errand(self.helper.baton.on_post(false));
                 Ok(region)
             }
             Err(error) => Err(Unexposed { error, memory: inner.core.memory().remove(memory_id) }),
@@ -204,6 +204,7 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, put.to.peer);
         let len = memory.len();
+        inner.has_posted_long |= len >= LONG_LEN;
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
         let payload = Payload::InPlace { buf: BufId(id), len };
@@ -240,6 +241,7 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, from.peer);
         let len = memory.len();
+        inner.has_posted_long |= len >= LONG_LEN;
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
         let posted = inner.core.endpoint().get(now, GetSpec { from, buf: BufId(id), len, user });

@@ -78,6 +78,13 @@ pub(crate) struct Waiters {
     extractors: Vec<Waker>,
 }
 
+impl Waiters {
+    /// Whether a future waits.
+    pub(crate) fn are_there(&self) -> bool {
+        !self.senders.is_empty() || !self.extractors.is_empty()
+    }
+}
+
 /// What somebody who extracts asks for next.
 #[derive(Debug, Default)]
 pub struct Extract {

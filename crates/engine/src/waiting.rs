@@ -126,8 +126,8 @@ impl Engine {
         let longest = asking.doze();
         self.helper.baton.be_patient(asking.is_patient());
         let mut inner = self.lock();
-        self.run_errand(self.helper.baton.on_enter());
         let now = self.now();
+        self.run_errand(self.helper.baton.on_enter(now));
         let until = now + longest.as_nanos() as u64;
         let mut work = 0;
         if inner.is_dozing {
@@ -338,8 +338,8 @@ impl Engine {
         if let Some(result) = ready(&mut inner) {
             return Some(result);
         }
-        self.run_errand(self.helper.baton.on_enter());
         let mut now = self.now();
+        self.run_errand(self.helper.baton.on_enter(now));
         let entered_at = now;
         let until = longest
             .map_or(Instant::NEVER, |longest| now + longest.as_nanos().min(u64::MAX.into()) as u64);

@@ -379,7 +379,8 @@ impl Tally {
         match self.start {
             None if now - first >= self.warm_time => self.begin_counting(now),
             None => {}
-            Some((start, cpu)) if now - first >= self.job_time => {
+            // Counted from here, not from the first: where others had the core meanwhile, little would be left.
+            Some((start, cpu)) if now - start + self.warm_time >= self.job_time => {
                 self.ended = Some((now - start, CpuTime::now().since(cpu)));
                 return false;
             }

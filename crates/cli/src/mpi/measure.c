@@ -146,15 +146,6 @@ static double transfer(long bytes, long work)
 	return MPI_Wtime() - begin;
 }
 
-static double median_transfer(long bytes, long work, int count)
-{
-	double times[101];
-	for (int i = 0; i < count; i++)
-		times[i] = transfer(bytes, work);
-	qsort(times, count, sizeof times[0], by_value);
-	return times[count / 2];
-}
-
 /* Both learn what rank 0 says, or what its peer does. */
 static double agreed(double value, int is_mine)
 {
@@ -165,26 +156,42 @@ static double agreed(double value, int is_mine)
 	return value;
 }
 
-/* One side computes three times as long as the transfer takes, the other waits. What of the transfer's time is not added to that
- * of the computation was overlapped. */
-static double overlap_in_role(long bytes, double seconds, int is_mine)
+enum { ROUNDS_MAX = 101 };
+
+static double median(double *times, int count)
 {
-	double alone = agreed(median_transfer(bytes, 0, 5), is_mine);
-	int count = (int)(seconds / 10 / alone);
-	count = count < 5 ? 5 : count > 101 ? 101 : count;
-	alone = agreed(median_transfer(bytes, 0, count), is_mine);
+	qsort(times, count, sizeof times[0], by_value);
+	return times[count / 2];
+}
+
+/* Rounds of computation that take so long. */
+static long rounds_in(double seconds)
+{
 	double begin = MPI_Wtime();
 	compute(1000000);
-	long work = (long)(3 * alone / ((MPI_Wtime() - begin) / 1e6));
-	double times[5] = {0};
-	for (int i = 0; i < 5 && is_mine; i++) {
-		begin = MPI_Wtime();
+	return (long)(seconds / ((MPI_Wtime() - begin) / 1e6));
+}
+
+/* One side computes three times as long as the transfer takes, the other waits. What of the transfer's time is not added to that
+ * of the computation was overlapped. Each is timed by turns with the others: a machine that is slow for a while is so for all. */
+static double overlap_in_role(long bytes, double seconds, int is_mine)
+{
+	double alone[ROUNDS_MAX], computed[ROUNDS_MAX], together[ROUNDS_MAX];
+	for (int i = 0; i < 5; i++)
+		alone[i] = transfer(bytes, 0);
+	double once = agreed(median(alone, 5), is_mine);
+	int count = (int)(seconds / 8 / once);
+	count = count < 9 ? 9 : count > ROUNDS_MAX ? ROUNDS_MAX : count;
+	long work = is_mine ? rounds_in(3 * once) : 0;
+	for (int i = 0; i < count; i++) {
+		alone[i] = transfer(bytes, 0);
+		double begin = MPI_Wtime();
 		compute(work);
-		times[i] = MPI_Wtime() - begin;
+		computed[i] = MPI_Wtime() - begin;
+		together[i] = transfer(bytes, work);
 	}
-	qsort(times, is_mine ? 5 : 0, sizeof times[0], by_value);
-	double together = median_transfer(bytes, is_mine ? work : 0, count);
-	return agreed(100.0 * (alone + times[2] - together) / alone, is_mine);
+	once = median(alone, count);
+	return agreed(100.0 * (once + median(computed, count) - median(together, count)) / once, is_mine);
 }
 
 /* The lesser of both roles: the sender computes, the receiver computes. */

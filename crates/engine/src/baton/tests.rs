@@ -15,57 +15,133 @@ mod alone {
         (baton, Notes::default())
     }
 
-    #[test]
-    fn a_program_that_computes_is_relieved_after_one_short_tick() {
-        let (baton, mut notes) = present();
-        assert_eq!(baton.on_turn(NOW, true), Errand::None);
-        assert_eq!(baton.look(NOW, &mut notes), Look::Aside(NEAR_TICK_MIN));
-        assert_eq!(baton.look(LATER, &mut notes), Look::Drive);
-        assert!(baton.begin_driving());
-        // It comes back, and goes again.
-        assert_eq!(baton.on_enter(), Errand::Knock);
-        assert_eq!(baton.on_exit(NOW, true, false), Errand::None);
-        assert_eq!(baton.look(NOW, &mut notes), Look::Aside(NEAR_TICK_MIN));
-        assert_eq!(baton.look(LATER, &mut notes), Look::Drive);
+    fn after(fuse_count: u32) -> Instant {
+        NOW + (FUSE * fuse_count).as_nanos() as u64
+    }
+
+    /// One whose program always came back at once, whatever it left.
+    fn beside_one_that_waits() -> (Baton, Notes) {
+        let (baton, notes) = present();
+        for habit in &baton.habits {
+            (0..VAIN_COUNT_MAX).for_each(|_| habit.learn(false));
+        }
+        (baton, notes)
     }
 
     #[test]
-    fn ticks_grow_beside_a_program_at_work_and_shrink_when_it_has_waited_long() {
+    fn a_program_that_computes_is_relieved_when_a_fuse_has_burnt() {
         let (baton, mut notes) = present();
+        for _ in 0..10 {
+            assert_eq!(baton.on_post(true), Errand::Unpark);
+            assert_eq!(baton.on_post(true), Errand::None, "said once");
+            assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(FUSE));
+            assert_eq!(baton.look(after(1), &mut notes, || true), Look::Drive);
+            assert!(baton.begin_driving(after(1)));
+            assert_eq!(baton.on_post(true), Errand::None, "it drives");
+            assert_eq!(baton.look(after(1), &mut notes, || true), Look::Drive, "and goes on");
+            // It comes back, and goes again.
+            assert_eq!(baton.on_enter(after(1) + ABSENCE_NS_MIN), Errand::Knock);
+            assert!(matches!(baton.look(NOW, &mut notes, || true), Look::Aside(_)));
+            assert_eq!(baton.on_exit(Instant(0), false, false), Errand::None);
+        }
+    }
+
+    #[test]
+    fn calls_light_the_fuse_anew_but_not_for_ever() {
+        let (baton, mut notes) = present();
+        assert_eq!(baton.on_post(false), Errand::Unpark);
+        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(FUSE));
+        assert_eq!(
+            baton.look(NOW + 1, &mut notes, || true),
+            Look::Aside(FUSE - Duration::from_nanos(1))
+        );
+        for count in 1..=FUSE_COUNT_MAX {
+            assert_eq!(baton.on_post(false), Errand::None);
+            assert_eq!(baton.look(after(count), &mut notes, || true), Look::Aside(FUSE));
+        }
+        assert_eq!(baton.on_post(false), Errand::None);
+        assert_eq!(baton.look(after(FUSE_COUNT_MAX + 1), &mut notes, || true), Look::Drive);
+    }
+
+    #[test]
+    fn beside_a_program_that_waits_fuses_are_lit_a_few_times() {
+        let (baton, mut notes) = present();
+        let mut lit_count = 0;
+        for round in 0..10 {
+            lit_count += u32::from(baton.on_post(true) == Errand::Unpark);
+            if round % 2 == 0 {
+                let _ = baton.on_enter(NOW);
+            }
+            let _ = baton.look(NOW, &mut notes, || true);
+            let _ = baton.on_turn(NOW + 1, false);
+            let _ = baton.look(after(1), &mut notes, || true);
+            if round % 2 == 0 {
+                let _ = baton.on_exit(NOW, false, false);
+            }
+        }
+        assert_eq!(lit_count, VAIN_COUNT_MAX);
+        // Of short messages nothing is known yet.
+        assert_eq!(baton.on_post(false), Errand::Unpark);
+    }
+
+    #[test]
+    fn who_is_back_at_once_had_not_gone_and_who_stays_away_had() {
+        let (baton, mut notes) = present();
+        let mut go_for = |absence_ns: u64| {
+            let errand = baton.on_post(true);
+            let (begin, mut now) = (NOW, NOW);
+            while let Look::Aside(pause) = baton.look(now, &mut notes, || true) {
+                now = now + pause.as_nanos() as u64;
+            }
+            assert!(baton.begin_driving(now));
+            assert_eq!(baton.on_enter(now + absence_ns), Errand::Knock);
+            assert_eq!(baton.on_exit(Instant(0), false, false), Errand::None);
+            (errand, now - begin)
+        };
+        for _ in 0..VAIN_COUNT_MAX {
+            assert_eq!(go_for(ABSENCE_NS_MIN - 1), (Errand::Unpark, FUSE.as_nanos() as u64));
+        }
+        assert_eq!(go_for(ABSENCE_NS_MIN).0, Errand::None, "no longer");
+        assert_eq!(go_for(0), (Errand::Unpark, FUSE.as_nanos() as u64));
+    }
+
+    #[test]
+    fn ticks_grow_beside_a_program_at_work_and_end_when_it_has_waited_long() {
+        let (baton, mut notes) = beside_one_that_waits();
         let mut look = || {
             let _ = baton.on_turn(NOW, true);
-            baton.look(NOW, &mut notes)
+            baton.look(NOW, &mut notes, || true)
         };
         for _ in 0..SHORT_TICK_COUNT {
             assert_eq!(look(), Look::Aside(NEAR_TICK_MIN));
         }
         assert_eq!(look(), Look::Aside(2 * NEAR_TICK_MIN));
         assert_eq!((look(), look()), (Look::Aside(NEAR_TICK_MAX), Look::Aside(NEAR_TICK_MAX)));
-        let _ = baton.on_enter();
+        let _ = baton.on_enter(NOW);
         assert_eq!(baton.on_exit(NOW, true, true), Errand::Unpark);
-        assert_eq!(baton.look(NOW, &mut notes), Look::Aside(NEAR_TICK_MIN));
+        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(FUSE));
     }
 
     #[test]
     fn ticks_are_long_beside_one_who_asks_in_vain() {
-        let (baton, mut notes) = present();
+        let (baton, mut notes) = beside_one_that_waits();
         baton.be_patient(true);
         for _ in 0..10 {
             assert_eq!(baton.on_turn(NOW, true), Errand::None);
-            assert_eq!(baton.look(NOW, &mut notes), Look::Aside(PATIENT_TICK));
+            assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(PATIENT_TICK));
         }
         // He has what he waited for, and computes.
         baton.be_patient(false);
-        assert_eq!(baton.look(LATER, &mut notes), Look::Drive);
+        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive);
     }
 
     #[test]
     fn a_helper_with_nothing_to_do_goes_away_and_a_post_brings_it_back() {
-        let (baton, mut notes) = present();
-        let _ = baton.on_enter(); // somebody waits, so that it does not drive
+        let (baton, mut notes) = beside_one_that_waits();
+        let _ = baton.on_enter(NOW); // somebody waits, so that it does not drive
         let mut longest = Duration::ZERO;
         for _ in 0..100 {
-            match baton.look(NOW, &mut notes) {
+            match baton.look(NOW, &mut notes, || true) {
                 Look::Aside(pause) => longest = longest.max(pause),
                 other => panic!("{other:?} beside a thread that waits"),
             }
@@ -73,23 +149,32 @@ mod alone {
         assert_eq!(longest, AWAY_TICK_MAX);
         assert_eq!(baton.on_pending(true), Errand::Unpark);
         assert_eq!(baton.on_pending(true), Errand::None, "said once");
-        assert_eq!(baton.look(NOW, &mut notes), Look::Aside(NEAR_TICK_MIN));
+        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(NEAR_TICK_MIN));
         assert!(baton.is_near());
+    }
+
+    #[test]
+    fn with_nothing_pending_there_is_no_haste() {
+        let (baton, mut notes) = beside_one_that_waits();
+        let _ = baton.on_turn(NOW, false);
+        assert!(matches!(baton.look(LATER, &mut notes, || false), Look::Aside(_)));
+        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive);
+        assert_eq!(baton.look(NOW + IDLE_GRACE_NS, &mut notes, || false), Look::Drive);
     }
 
     #[test]
     fn a_pause_ends_only_by_resuming() {
         let (baton, mut notes) = present();
-        assert_eq!(baton.look(NOW, &mut notes), Look::Drive);
-        assert!(baton.begin_driving());
+        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Drive);
+        assert!(baton.begin_driving(NOW));
         assert_eq!(baton.pause(), Errand::Knock);
-        assert!(!baton.begin_driving() && !baton.is_driving());
-        assert_eq!(baton.on_enter(), Errand::None);
+        assert!(!baton.begin_driving(NOW) && !baton.is_driving());
+        assert_eq!(baton.on_enter(NOW), Errand::None);
         assert_eq!(baton.on_exit(NOW, true, true), Errand::None);
         baton.stop_driving();
-        assert_eq!(baton.look(NOW, &mut notes), Look::Pause);
+        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Pause);
         assert_eq!(baton.resume(), Errand::Unpark);
-        assert!(matches!(baton.look(NOW, &mut notes), Look::Aside(_)));
+        assert!(matches!(baton.look(NOW, &mut notes, || true), Look::Aside(_)));
     }
 }
 
@@ -157,14 +242,35 @@ mod all_orders {
         loom::model(|| {
             let (world, mut notes) = away();
             let other = Arc::clone(&world);
-            let _ = world.baton.on_enter(); // so that it stands aside: what is tried is the way to sleep
+            let _ = world.baton.on_enter(Instant(GRACE_NS)); // so that it stands aside: what is tried is the way to sleep
             let post = thread::spawn(move || other.run(other.baton.on_pending(true)));
             loop {
-                match world.baton.look(Instant(GRACE_NS), &mut notes) {
+                match world.baton.look(Instant(GRACE_NS), &mut notes, || true) {
                     Look::Aside(Duration::ZERO) => {}
                     Look::Aside(_) if world.baton.is_near() => break,
                     Look::Aside(_) => world.parked.wait(),
                     other => panic!("{other:?}"),
+                }
+            }
+            post.join().unwrap();
+        });
+    }
+
+    /// The same of one that may leave for long: no fuse is lit that nobody looks at.
+    #[test]
+    fn a_fuse_is_always_looked_at() {
+        loom::model(|| {
+            let (world, mut notes) = away();
+            let other = Arc::clone(&world);
+            let post = thread::spawn(move || {
+                other.run(other.baton.on_post(true));
+                other.run(other.baton.on_post(true));
+            });
+            let mut now = Instant(0); // driven a moment ago
+            while world.baton.look(now, &mut notes, || true) != Look::Drive {
+                match notes.lit_at {
+                    Some(lit_at) => now = lit_at + FUSE.as_nanos() as u64,
+                    None => world.parked.wait(),
                 }
             }
             post.join().unwrap();
@@ -177,8 +283,8 @@ mod all_orders {
         loom::model(|| {
             let (world, _) = away();
             let other = Arc::clone(&world);
-            let waits = thread::spawn(move || other.run(other.baton.on_enter()));
-            if world.baton.begin_driving() {
+            let waits = thread::spawn(move || other.run(other.baton.on_enter(Instant(GRACE_NS))));
+            if world.baton.begin_driving(Instant(GRACE_NS)) {
                 world.knock.wait(); // the links are silent
             }
             waits.join().unwrap();
@@ -193,12 +299,12 @@ mod all_orders {
             let (world, mut notes) = away();
             let other = Arc::clone(&world);
             let pauses = thread::spawn(move || other.run(other.baton.pause()));
-            if world.baton.begin_driving() {
+            if world.baton.begin_driving(Instant(GRACE_NS)) {
                 world.knock.wait();
             }
             pauses.join().unwrap();
             world.baton.stop_driving();
-            assert_eq!(world.baton.look(Instant(GRACE_NS), &mut notes), Look::Pause);
+            assert_eq!(world.baton.look(Instant(GRACE_NS), &mut notes, || true), Look::Pause);
         });
     }
 }
