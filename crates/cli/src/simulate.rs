@@ -87,7 +87,7 @@ impl Args {
     #[cfg(feature = "sabotage")]
     fn conduct(&self) -> Result<Conduct> {
         use packhorse_proto::Sabotage;
-        let plain = Conduct { has_halves: self.halves, ..Conduct::default() };
+        let plain = Conduct::default().with_halves(self.halves);
         let Some(name) = &self.sabotage else { return Ok(plain) };
         let known = |fault: &&Sabotage| format!("{fault:?}").eq_ignore_ascii_case(name);
         match Sabotage::ALL.iter().find(known) {
@@ -99,7 +99,7 @@ impl Args {
     #[cfg(not(feature = "sabotage"))]
     #[allow(clippy::unnecessary_wraps)]
     fn conduct(&self) -> Result<Conduct> {
-        Ok(Conduct { has_halves: self.halves })
+        Ok(Conduct::default().with_halves(self.halves))
     }
 }
 

@@ -38,6 +38,13 @@ pub struct Conduct {
 }
 
 impl Conduct {
+    /// The same with helpers that do half of the work, or all of it.
+    #[must_use]
+    pub fn with_halves(mut self, has_halves: bool) -> Self {
+        self.has_halves = has_halves;
+        self
+    }
+
     /// Every endpoint of a world behaves like this.
     pub(super) fn impose(self, world: &mut World) {
         world.set_halves(self.has_halves);
@@ -221,8 +228,7 @@ mod tests {
     #[test]
     fn seeds_hold_where_helpers_do_half_of_the_work() {
         let plan = Plan { first_seed: 1, count: 200, threads: 2, failed_count_max: 1 };
-        let conduct = Conduct { has_halves: true, ..Conduct::default() };
-        let batch = run_batch(plan, conduct, || ());
+        let batch = run_batch(plan, Conduct::default().with_halves(true), || ());
         assert!(batch.failed.is_empty(), "{:?}", batch.failed);
     }
 
