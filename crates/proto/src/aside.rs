@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use crate::arrival::Verdict;
 use crate::endpoint::Endpoint;
 use crate::input::Answer;
+use crate::path::NO_PATH;
 use crate::peer::{Phase, row_of_id};
 use crate::slab::NONE;
 use crate::types::{Instant, Locator, Memory};
@@ -54,10 +55,11 @@ impl Endpoint {
         let path_index = usize::from(header.path);
         let Some(path) = self.actives[active].paths.get_mut(path_index) else { return false };
         let packet = path.received.expand(header.packet);
-        let is_known = path.source == *from && path.source_link == link;
+        let is_known = path.source == *from && path.source_link == link && path.back != NO_PATH;
         if header.packet == 0 || !is_known || !path.received.is_new(packet) {
             return false;
         }
+        path.is_checked_in = Some(view.crc().is_some());
         self.rows[row].heard_at = now;
         match prospect(&view) {
             Prospect::Sure(answer) => self.note_received(now, row, path_index, packet, 0, answer),
