@@ -158,7 +158,7 @@ impl Engine {
         } else if inner.core.keeps_frames() {
             KEEPS_NS // timers that are due wait with them
         } else {
-            sleep_ns(&inner, now)
+            sleep_ns(&mut inner, now)
         };
         self.helper_doze.announce(now, pause_ns);
         self.release(inner);
