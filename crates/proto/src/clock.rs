@@ -34,7 +34,10 @@ impl Endpoint {
     /// When `on_timeout` should be called next. It may turn out that nothing was due.
     pub fn next_timeout(&self) -> Instant {
         debug_assert!(self.wake_at <= self.first_timer(), "a timer would be missed");
-        let at = self.wake_at.min(self.regrant_at).min(self.queries.at);
+        let mut at = self.wake_at;
+        if self.aside.is_empty() {
+            at = at.min(self.regrant_at).min(self.queries.at);
+        }
         match &self.closing {
             None if self.orphans.is_empty() => at,
             _ if self.closed => Instant::NEVER,
@@ -127,11 +130,14 @@ impl Endpoint {
         }
         self.forget_old_timers();
         self.wake_at = self.first_timer();
-        if self.regrant_at <= now {
-            self.regrant(now);
-        }
-        if self.queries.at <= now {
-            self.ask_queries(now);
+        // What was granted, or asked for, may lie aside: nobody asks again before that was looked through.
+        if self.aside.is_empty() {
+            if self.regrant_at <= now {
+                self.regrant(now);
+            }
+            if self.queries.at <= now {
+                self.ask_queries(now);
+            }
         }
         self.on_closing_time(now);
     }

@@ -55,6 +55,15 @@ impl Sum {
     }
 }
 
+/// Who may use registered memory: the peers of the address vector. `FI_PACKHORSE_RMA=any` lets everybody who has the endpoint's address,
+/// which nobody finds out by himself: Open MPI 5 has its btl/ofi insert an address on the side that begins, and only there.
+fn permitted() -> Permitted {
+    match std::env::var("FI_PACKHORSE_RMA").as_deref() {
+        Ok("any") => Permitted::Any,
+        _ => Permitted::Named,
+    }
+}
+
 /// `FI_DOUBLE_COMPLEX`; the long doubles behind it are not offered, and our numbers mean something else there.
 const LAST_DATATYPE: usize = 11;
 
@@ -123,10 +132,10 @@ impl Port {
         }))
     }
 
-    /// Exposes registered memory to the peers of the address vector, and to nobody else.
+    /// Exposes registered memory to the peers of the address vector, and to nobody else but by the user's wish.
     pub(crate) fn expose(&self, key: u64, access: Access, memory: Memory) -> Result<(), c_int> {
         let notify = Some(Notify { context: WRITTEN, ..self.notify });
-        let exposure = Exposure { key, access, permitted: Permitted::Named, notify };
+        let exposure = Exposure { key, access, permitted: permitted(), notify };
         match self.engine().expose(exposure, memory) {
             Ok(region) => {
                 lock(&self.regions).insert(key, region);

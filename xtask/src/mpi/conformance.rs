@@ -1,18 +1,18 @@
 //! `cargo xtask conformance`: every MPI there is over Packhorse, part by part, into the result file.
 //!
-//! All parts take an hour; a part takes minutes at most, and what it came to is written when it ends, so the work can be done in pieces:
-//! `--only` chooses parts by their names, `--missing` those that have not passed. What fails is tried over libfabric's own TCP at
-//! once, and the result file says how that went.
+//! All parts take hours; a part takes minutes, and what it came to is written when it ends, so the work can be done in pieces, side by
+//! side: `--only` chooses parts by their names, `--missing` those that are not settled. What fails is tried over libfabric's own TCP at
+//! once. If every test that failed fails there, too, it is the MPI's: the part is settled, as `as TCP`, with the names of those tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 
 use super::hosts::Hosts;
-use super::launch::{Launch, Way};
+use super::launch::{ENDED_IN, Launch, Way};
 use super::library::{self, Library, SYSTEM};
 use super::suite::Extent;
 use super::{life, passive, smoke, suite};
@@ -23,16 +23,16 @@ use crate::tools::{PYTHON_MPI, require};
 const RESULTS: &str = "faces/ofi/tests/mpi/results.txt";
 const HEAD: &str = "\
 # Unmodified MPIs over Packhorse, by `cargo xtask conformance`: mpi4py's whole test suite, and our own program (smoke.c), which verifies every byte.
-# What is left out of the suite: exclusions.txt. Of what fails, which tests, and how the same went over libfabric's own TCP.
+# What is left out of the suite: exclusions.txt. \"as TCP\": the tests named failed, and each of them on the same MPI over libfabric's own TCP, too.
 ";
 
 /// What is tried.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only parts whose names contain all of these words, such as: mpich-5 suite 4
+    /// Only parts whose names contain all of these words, such as: mpich-5 suite 4 (or the one that is called so)
     #[arg(long, value_name = "WORD", num_args = 1..)]
     only: Vec<String>,
-    /// Only parts that have not passed yet
+    /// Only parts that have neither passed nor failed as over TCP
     #[arg(long)]
     missing: bool,
     /// Only say which parts there are
@@ -84,23 +84,41 @@ impl Part {
         Way::Packhorse { links: self.links, kind, faults: self.faults }
     }
 
-    fn run(&self, hosts: &Hosts, way: Way) -> Result<String> {
-        let launch = Launch {
-            library: self.library,
-            rank_count: self.rank_count,
-            hosts: self.is_two_hosts.then_some(hosts),
-            way,
-        };
+    fn launch<'a>(&self, hosts: &'a Hosts, way: Way) -> Launch<'a> {
+        let hosts = self.is_two_hosts.then_some(hosts);
+        Launch { library: self.library, rank_count: self.rank_count, hosts, way }
+    }
+
+    fn run(&self, hosts: &Hosts) -> Result<String> {
+        let launch = self.launch(hosts, self.way());
         match self.program {
             Program::Suite => suite::run(&launch, Extent::Whole),
             Program::Spawn => suite::run(&launch, Extent::Spawn),
             Program::Smoke => smoke::run(&launch),
             Program::Passive => passive::run(&launch),
-            Program::Life => match way {
-                Way::Packhorse { .. } => life::run_long(),
-                Way::FabricTcp => bail!("not tried"),
-            },
+            Program::Life => life::run_long(),
         }
+    }
+
+    /// What failed once more, over TCP: of the suite only that; and if it does not fail by itself, the modules it is in. How it compares.
+    fn beside_tcp(&self, hosts: &Hosts, here: &Outcome) -> String {
+        let launch = self.launch(hosts, Way::FabricTcp);
+        let over_tcp = match self.program {
+            Program::Suite if here.failed.is_empty() => suite::run(&launch, Extent::Whole),
+            Program::Suite => {
+                let alone = Outcome::of(suite::run(&launch, Extent::Named(&here.failed)));
+                let line = beside_tcp(here, &alone);
+                if is_settled(&line) {
+                    return line;
+                }
+                suite::run(&launch, Extent::Around(&here.failed))
+            }
+            Program::Spawn => suite::run(&launch, Extent::Spawn),
+            Program::Smoke => smoke::run(&launch),
+            Program::Passive => passive::run(&launch),
+            Program::Life => Err(anyhow!("it measures Packhorse beside TCP already")),
+        };
+        beside_tcp(here, &Outcome::of(over_tcp))
     }
 }
 
@@ -135,12 +153,15 @@ fn parts() -> Vec<Part> {
 
 /// Tries what was chosen, and writes what came of each, failures too.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let mut results = Results::read();
+    let results = Results::read();
     let mut chosen = parts();
+    // Some names begin with the whole of another.
+    let is_one = chosen.iter().any(|part| args.only == [part.name()]);
     chosen.retain(|part| {
         let name = part.name();
-        args.only.iter().all(|word| name.contains(word.as_str()))
-            && !(args.missing && results.has_passed(&name))
+        let is_meant = args.only.iter().all(|word| name.contains(word.as_str()));
+        let is_meant = if is_one { args.only == [name.as_str()] } else { is_meant };
+        is_meant && !(args.missing && results.is_settled(&name))
     });
     if args.list {
         chosen.iter().for_each(|part| println!("{}", part.name()));
@@ -153,44 +174,123 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut failed_count = 0;
     for part in &chosen {
         println!("{}", part.name());
-        let line = match part.run(&hosts, part.way()) {
-            Ok(line) => format!("passed  {line}"),
-            Err(error) => {
-                failed_count += 1;
-                println!("{error:#}");
-                let over_tcp = part.run(&hosts, Way::FabricTcp);
-                let over_tcp = over_tcp.map_err(|error| format!("{error:#}"));
-                format!(
-                    "FAILED  {}; over TCP: {}",
-                    in_short(&format!("{error:#}")),
-                    over_tcp.unwrap_or_else(|text| format!("FAILED  {}", in_short(&text)))
-                )
-            }
-        };
+        let here = Outcome::of(part.run(&hosts));
+        let line = if here.is_passed { here.in_short() } else { part.beside_tcp(&hosts, &here) };
+        failed_count += usize::from(!is_settled(&line));
         println!("{line}");
         let version = part.library.version().unwrap_or_else(|error| format!("{error:#}"));
-        results.enter(&part.name(), &format!("{line} ({version})"))?;
+        // Read again: another part may have ended meanwhile.
+        Results::read().enter(&part.name(), &format!("{line} ({version})"))?;
     }
     Ok(if failed_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What failed, in a line: the tests that the suite names, or the first that was said.
-fn in_short(text: &str) -> String {
-    const NAME_COUNT_MAX: usize = 8;
-    let mut names: Vec<&str> = Vec::new();
+const PASSED: &str = "passed";
+const AS_TCP: &str = "as TCP";
+
+fn is_settled(line: &str) -> bool {
+    line.starts_with(PASSED) || line.starts_with(AS_TCP)
+}
+
+/// How a part went.
+struct Outcome {
+    /// In a line, for people.
+    said: String,
+    is_passed: bool,
+    /// The tests that failed, by the suite's names for them, and the one that never came to an end.
+    failed: BTreeSet<String>,
+    /// Which one that is.
+    stopped_in: Option<String>,
+}
+
+impl Outcome {
+    fn of(result: Result<String>) -> Self {
+        match result {
+            Ok(said) => Self { said, is_passed: true, failed: BTreeSet::new(), stopped_in: None },
+            Err(error) => {
+                let text = format!("{error:#}");
+                println!("{text}");
+                let said = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                Self {
+                    said: said.to_owned(),
+                    is_passed: false,
+                    failed: failed_tests(&text),
+                    stopped_in: stopped_in(&text),
+                }
+            }
+        }
+    }
+
+    /// Whether a test fails here, too. One that hangs need not hang at the same place each time: in the same module is enough.
+    fn has(&self, test: &String, is_stop: bool) -> bool {
+        let is_stopped = |here: &String| is_stop && module_of(here) == module_of(test);
+        self.failed.contains(test) || self.stopped_in.as_ref().is_some_and(is_stopped)
+    }
+
+    fn in_short(&self) -> String {
+        match (self.is_passed, self.failed.is_empty()) {
+            (true, _) => format!("{PASSED}  {}", self.said),
+            (false, true) => self.said.clone(),
+            (false, false) => listed(&self.failed),
+        }
+    }
+}
+
+fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// The line for a part that failed, from how it went here and over TCP.
+fn beside_tcp(here: &Outcome, over_tcp: &Outcome) -> String {
+    let is_here_only =
+        |test: &&String| !over_tcp.has(test, here.stopped_in.as_ref() == Some(*test));
+    let only_here: Vec<_> = here.failed.iter().filter(is_here_only).collect();
+    if here.failed.is_empty() || !only_here.is_empty() {
+        let what = if only_here.is_empty() { here.in_short() } else { listed(only_here) };
+        return format!("FAILED  {what}; over TCP: {}", over_tcp.in_short());
+    }
+    let mut line = format!("{AS_TCP}  what fails here fails there, too: {}", listed(&here.failed));
+    let more = over_tcp.failed.difference(&here.failed).count();
+    if more > 0 {
+        let _ = write!(line, "; there {more} more");
+    }
+    if let Some(test) = &here.stopped_in {
+        let _ = write!(line, "; neither comes to its end (here: {test})");
+    }
+    line
+}
+
+/// The tests that a suite says have failed, by their full names, with the one in which it stopped.
+fn failed_tests(text: &str) -> BTreeSet<String> {
+    // Only the list at the end is to be trusted: before it, each rank says how a test went behind whatever another one has written.
+    let is_cut = text.contains(ENDED_IN);
+    let mut failed = BTreeSet::new();
     for line in text.lines() {
-        // Ranks write at once: a name may stand anywhere in a line, and each rank says it.
-        let start = line.find("FAIL: test").or_else(|| line.find("ERROR: test"));
-        let name = start.map(|start| line[start..].trim());
-        names.extend(name.filter(|name| !names.contains(name)));
+        let after_mark = ["FAIL: test", "ERROR: test", ENDED_IN]
+            .into_iter()
+            .find_map(|mark| line.rsplit_once(mark).map(|(_, rest)| rest));
+        let before_mark = ["... FAIL", "... ERROR"]
+            .into_iter()
+            .filter(|_| is_cut)
+            .find_map(|mark| line.rsplit_once(mark))
+            .and_then(|(rest, _)| rest.rfind('(').map(|at| &rest[at..]));
+        let named = after_mark.or(before_mark).and_then(|rest| rest.split_once('('));
+        let name = named.and_then(|(_, rest)| rest.split_once(')')).map(|(name, _)| name);
+        failed.extend(name.map(str::to_owned));
     }
-    if names.is_empty() {
-        return text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
-    }
-    let more = names.len().saturating_sub(NAME_COUNT_MAX);
-    names.truncate(NAME_COUNT_MAX);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    names.join(", ") + &more
+    failed
+}
+
+/// Where a suite stopped that did not come to its end.
+fn stopped_in(text: &str) -> Option<String> {
+    let (_, rest) = text.rsplit_once(ENDED_IN)?;
+    let name = rest.trim().trim_start_matches('(').split(')').next()?;
+    Some(name.to_owned())
+}
+
+/// The module of a test.
+fn module_of(test: &str) -> &str {
+    test.split('.').next().unwrap_or(test)
 }
 
 /// The result file: a line for each part, by name.
@@ -204,8 +304,8 @@ impl Results {
         Self(pairs.map(|(name, line)| (name.to_owned(), line.to_owned())).collect())
     }
 
-    fn has_passed(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|line| line.starts_with("passed"))
+    fn is_settled(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|line| is_settled(line))
     }
 
     fn enter(&mut self, name: &str, line: &str) -> Result<()> {
@@ -225,12 +325,43 @@ impl Results {
 mod tests {
     use super::*;
 
+    fn failed(text: &str) -> Outcome {
+        Outcome::of(Err(anyhow!("{text}")))
+    }
+
     #[test]
-    fn each_failed_test_is_named_once_and_not_too_many_are() {
-        let text = "it ended\nERROR: testA (t.A)\nnoiseFAIL: testB (t.B)\nERROR: testA (t.A)\nERROR in all";
-        assert_eq!(in_short(text), "ERROR: testA (t.A), FAIL: testB (t.B)");
-        let many: String = (0..10).map(|number| format!("FAIL: test{number}\n")).collect();
-        assert!(in_short(&many).ends_with("FAIL: test7 and 2 more"));
-        assert_eq!(in_short("\nno name\nat all"), "no name");
+    fn failed_tests_are_found_wherever_ranks_write_them() {
+        let ended = "it ended\nERROR: testA (t.A.testA)\nnoiseFAIL: testB (t.B.testB)\nERROR: testA (t.A.testA)\n\
+                     testC (t.C.testC) ... testD (t.D.testD) ... ERROR\nRan 3 tests";
+        assert_eq!(listed(&failed_tests(ended)), "t.A.testA, t.B.testB");
+        let cut = format!(
+            "testC (t.C.testC) ... testC (t.C.testC) ... ERROR\ntestD (t.D.testD) ... ok\n{ENDED_IN} (t.E.testE)"
+        );
+        assert_eq!(listed(&failed_tests(&cut)), "t.C.testC, t.E.testE");
+        assert_eq!(stopped_in(&cut).as_deref(), Some("t.E.testE"));
+        assert!(failed_tests("no name\nat all").is_empty());
+    }
+
+    #[test]
+    fn a_part_is_settled_only_if_all_that_failed_fails_over_tcp_too() {
+        let (a, b) = (failed("FAIL: testA (t.A)"), failed("FAIL: testA (t.A)\nFAIL: testB (t.B)"));
+        assert_eq!(
+            beside_tcp(&a, &b),
+            "as TCP  what fails here fails there, too: t.A; there 1 more"
+        );
+        assert!(is_settled(&beside_tcp(&b, &b)));
+        assert_eq!(beside_tcp(&b, &a), "FAILED  t.B; over TCP: t.A");
+        let (crash, fine) = (failed("a crash"), Outcome::of(Ok("all of it".to_owned())));
+        assert_eq!(beside_tcp(&crash, &crash), "FAILED  a crash; over TCP: a crash");
+        assert_eq!(beside_tcp(&a, &fine), "FAILED  t.A; over TCP: passed  all of it");
+    }
+
+    #[test]
+    fn hanging_is_the_same_in_the_same_module_only() {
+        let stopped = |test: &str| failed(&format!("time was up\n{ENDED_IN} ({test})"));
+        let (here, same, other) = (stopped("t.A.a"), stopped("t.B.b"), stopped("u.A.a"));
+        assert!(beside_tcp(&here, &same).ends_with("neither comes to its end (here: t.A.a)"));
+        assert!(!is_settled(&beside_tcp(&here, &other)));
+        assert!(!is_settled(&beside_tcp(&failed("FAIL: testA (t.A.a)"), &same)));
     }
 }

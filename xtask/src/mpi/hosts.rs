@@ -29,7 +29,8 @@ impl Hosts {
             ip(format!("-n {name} link set {INTERFACE} up"))?;
             ip(format!("-n {name} link set lo up"))?;
         }
-        std::thread::sleep(std::time::Duration::from_millis(300)); // until both have carriers
+        // Until both have carriers, and say so: which the kernel lets them do once a second.
+        std::thread::sleep(std::time::Duration::from_millis(1100));
         Ok(hosts)
     }
 

@@ -43,7 +43,7 @@ pub(super) struct Ended {
 
 impl Launch<'_> {
     /// Runs a program to its end, with the proof of its way; `add` says which program, and where.
-    pub(super) fn run(&self, patience_s: u32, add: impl FnOnce(&mut Command)) -> Result<Ended> {
+    pub(super) fn run(&self, patience_s: usize, add: impl FnOnce(&mut Command)) -> Result<Ended> {
         let counters = Counters::new()?;
         let mut run = command("timeout", ["-k", "5", &patience_s.to_string()]);
         if let Some(hosts) = self.hosts {
@@ -101,20 +101,59 @@ impl Launch<'_> {
     }
 }
 
+/// Stands before the test at which a suite ended that did not come to its end, in what is said of a failure.
+pub(super) const ENDED_IN: &str = "it did not come further than test";
+
 /// What a run says, on both streams; if it fails, the end of it, and of what is above that the names of tests.
 fn said_by(mut run: Command) -> Result<String> {
-    const SHOWN_COUNT: usize = 60;
     let output = run.output().context("it could not be started")?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
         return Ok(said);
     }
+    let hint = if output.status.code() == Some(124) { " (time was up)" } else { "" };
+    bail!("it ended with {}{hint}:\n{}", output.status, what_matters(&said))
+}
+
+fn what_matters(said: &str) -> String {
+    const SHOWN_COUNT: usize = 60;
     let lines: Vec<&str> = said.lines().collect();
     let (above, end) = lines.split_at(lines.len().saturating_sub(SHOWN_COUNT));
-    let is_name = |line: &&&str| line.contains("FAIL: test") || line.contains("ERROR: test");
-    let names: Vec<&str> = above.iter().filter(is_name).copied().collect();
-    let shown = [&names[..], end].concat().join("\n");
-    let hint = if output.status.code() == Some(124) { " (time was up)" } else { "" };
-    bail!("it ended with {}{hint}:\n{shown}", output.status)
+    let is_name = |line: &&&str| {
+        ["FAIL: test", "ERROR: test", "... FAIL", "... ERROR"]
+            .iter()
+            .any(|mark| line.contains(mark))
+    };
+    let mut shown: Vec<&str> = above.iter().filter(is_name).copied().collect();
+    shown.extend(end);
+    let mut shown = shown.join("\n");
+    let is_at_its_end = lines.iter().any(|line| line.contains("Ran "));
+    let last = lines.iter().rev().find_map(|line| line.rsplit_once("(test_"));
+    if let (false, Some((_, last))) = (is_at_its_end, last) {
+        let name = last.split(')').next().unwrap_or(last);
+        shown = format!("{shown}\n{ENDED_IN} (test_{name})");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_a_failed_run_said_names_and_the_end_stay() {
+        let noise = "line\n".repeat(100);
+        let ended = format!("ERROR: testA (test_a.A.testA)\n{noise}Ran 3 tests in 1s\n");
+        let shown = what_matters(&ended);
+        assert!(shown.starts_with("ERROR: testA (test_a.A.testA)\nline"), "{shown}");
+        assert_eq!(shown.lines().count(), 61);
+    }
+
+    #[test]
+    fn a_suite_without_an_end_is_said_where_it_stopped() {
+        let cut = "testA (test_a.A.testA) ... ok\ntestB (test_b.B.testB) ... ";
+        assert!(what_matters(cut).ends_with(&format!("{ENDED_IN} (test_b.B.testB)")));
+        assert_eq!(what_matters("no suite at all"), "no suite at all");
+    }
 }

@@ -12,7 +12,7 @@ const BULK_LEN: u64 = 16 << 20;
 /// The target computes for 3 s; what takes longer than this has waited for its end.
 const TOOK_MS_MAX: u64 = 1500;
 /// Seconds after which a run hangs.
-const PATIENCE_S: u32 = 60;
+const PATIENCE_S: usize = 60;
 
 /// One form of it, `send` or `get`; how long it took.
 fn run_form(launch: &Launch, form: &str) -> Result<String> {

@@ -9,7 +9,7 @@ use super::library::{SYSTEM, WHEELS};
 
 const PROGRAM: &str = "faces/ofi/tests/mpi/smoke.c";
 /// Seconds after which a run hangs.
-const PATIENCE_S: u32 = 120;
+const PATIENCE_S: usize = 120;
 /// One frame of a hundred is lost, two are overtaken.
 pub(super) const FAULTS: &str = "loss=10000,reorder=20000";
 

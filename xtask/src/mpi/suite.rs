@@ -3,6 +3,7 @@
 //! The suite comes with mpi4py's source distribution, the module itself as a wheel that finds whatever MPI it runs under. Both
 //! are fetched from PyPI by version and checked. What is left out stands in `faces/ofi/tests/mpi/exclusions.txt`, each with its failure over TCP.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -20,12 +21,14 @@ const NAME: &str = "mpi4py-4.1.2";
 /// SHA-256 of the source distribution.
 const CHECKSUM: &str = "56860286dc45f20e8821e93cb06669e30462348bf866f685553fa4b712d58d02";
 const EXCLUSIONS: &str = "faces/ofi/tests/mpi/exclusions.txt";
-/// Seconds after which a run hangs.
-const PATIENCE_S: u32 = 300;
+/// Seconds after which a run hangs, for each rank: ranks that are more than cores take turns. Starting processes takes seconds where
+/// it works at all, and so do a few tests.
+const PATIENCE_PER_RANK_S: usize = 150;
+const SHORT_PATIENCE_S: usize = 100;
 
 /// How much of it.
 #[derive(Clone, Copy)]
-pub(super) enum Extent {
+pub(super) enum Extent<'a> {
     /// The modules in which ranks speak to each other.
     Talk,
     /// Those of them without windows, which are tried on one host.
@@ -34,6 +37,10 @@ pub(super) enum Extent {
     Whole,
     /// Starting further processes, which takes longer than all else.
     Spawn,
+    /// Tests by name.
+    Named(&'a BTreeSet<String>),
+    /// The modules of tests with these names.
+    Around(&'a BTreeSet<String>),
 }
 
 const TALK: [&str; 9] =
@@ -65,22 +72,36 @@ fn source() -> Result<PathBuf> {
 }
 
 /// Runs it; a line that says how it went.
-pub(super) fn run(launch: &Launch, extent: Extent) -> Result<String> {
+pub(super) fn run(launch: &Launch, extent: Extent<'_>) -> Result<String> {
     let (source, exclusions) = (source()?, exclusions(launch.library)?);
-    let ended = launch.run(PATIENCE_S, |run| {
-        run.arg(launch.library.python()).args(["test/main.py", "-q"]).current_dir(source);
+    let patience_s = match extent {
+        Extent::Spawn | Extent::Named(_) | Extent::Around(_) => SHORT_PATIENCE_S,
+        _ => launch.rank_count * PATIENCE_PER_RANK_S,
+    };
+    let ended = launch.run(patience_s, |run| {
+        run.arg(launch.library.python()).args(["test/main.py", "-v"]).current_dir(source);
         match extent {
             Extent::Talk => run.args(TALK.iter().flat_map(|module| ["-i", module])),
             Extent::Messages => run.args(MESSAGES.iter().flat_map(|module| ["-i", module])),
             Extent::Whole => run.args(["-e", "spawn"]),
             Extent::Spawn => run.args(["-i", "spawn"]),
+            Extent::Named(tests) => run
+                .args(modules_of(tests))
+                .args(tests.iter().flat_map(|test| ["-k", test.as_str()])),
+            Extent::Around(tests) => run.args(modules_of(tests)),
         };
         run.args(exclusions.iter().flat_map(|pattern| ["-x", pattern]));
     })?;
-    let ran = ended.said.lines().rev().find(|line| line.starts_with("Ran "));
+    let ran = ended.said.lines().rev().find_map(|line| line.find("Ran ").map(|at| &line[at..]));
     let ran = ran.context("the suite ended without a word")?;
     let (by_kind, by_all) = ended.bytes;
     Ok(format!("{ran}, {by_kind} bytes by the link, {by_all} by all"))
+}
+
+/// For the suite: only the modules of these tests, which are named as module, class and test.
+fn modules_of(tests: &BTreeSet<String>) -> impl Iterator<Item = String> {
+    let modules: BTreeSet<&str> = tests.iter().filter_map(|test| test.split('.').next()).collect();
+    modules.into_iter().flat_map(|module| ["-i".to_owned(), format!("^{module}\\.py$")])
 }
 
 /// Patterns of the tests that are left out for an MPI.
@@ -107,7 +128,7 @@ pub(crate) fn on_the_system() -> Result<()> {
 }
 
 /// Some of its tests want an answer within ten questions, however busy the machine is.
-fn in_two_attempts(launch: &Launch, extent: Extent) -> Result<String> {
+fn in_two_attempts(launch: &Launch, extent: Extent<'_>) -> Result<String> {
     run(launch, extent).or_else(|error| {
         println!("      once more, after: {error:#}");
         run(launch, extent)

@@ -71,7 +71,10 @@ impl Settings {
                     _ => "OMPI_MCA_opal_common_ofi_provider_include",
                 };
                 self.set(list, NAME);
-                if family == Family::OpenMpi4 {
+                if family == Family::OpenMpi {
+                    // Windows between hosts go by btl/ofi, where the target does not know who comes.
+                    self.set_unless_there("FI_PACKHORSE_RMA", "any");
+                } else {
                     // It sends without `fi_inject` what nobody waits for at once, and then waits for each to be accepted.
                     self.set_unless_there("FI_PACKHORSE_COMPLETE", "post");
                     // Debian also switches off the only windows that work between hosts over messages. (Those over one-sided operations,
@@ -180,6 +183,8 @@ mod tests {
         assert_eq!(value(&debian, "OMPI_MCA_osc"), Some("^ucx"));
         let newer = settings(Family::OpenMpi, Locally::Packhorse);
         assert_eq!(value(&newer, "OMPI_MCA_opal_common_ofi_provider_include"), Some(NAME));
+        assert_eq!(value(&newer, "FI_PACKHORSE_RMA"), Some("any"));
+        assert_eq!(value(&debian, "FI_PACKHORSE_RMA"), None);
         assert_eq!(value(&newer, "MPIR_CVAR_CH4_NETMOD"), None);
         let mpich = settings(Family::Mpich, Locally::Packhorse);
         assert_eq!(value(&mpich, "MPIR_CVAR_CH4_NETMOD"), Some("ofi"));

@@ -15,6 +15,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -22,6 +24,12 @@ use crate::hosts::{self, End, INTERFACE};
 
 /// Joins a holder's namespaces of users: only where it has one of its own.
 const AS_USER: [&str; 2] = ["--user", "--preserve-credentials"];
+
+/// Gives what follows a /sys of the network it is in: UCX, which MPICH uses by itself, finds interfaces there. Where that is not
+/// allowed, only UCX is worse off.
+const WITH_OWN_SYS: &str = "mount -t sysfs sysfs /sys 2> /dev/null";
+/// The kernel says that a wire is up with a delay of up to a second, and UCX does not take one that is not.
+const CARRIER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A process that is a host for as long as it lives.
 struct Holder {
@@ -74,7 +82,7 @@ impl Holder {
         command
     }
 
-    fn ip(&self, words: &str) -> Result<()> {
+    fn ip(&self, words: &str) -> Result<String> {
         let mut command = self.command();
         let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         command.arg("ip").args(words.split_whitespace()).env("PATH", path).stdin(Stdio::null());
@@ -82,6 +90,17 @@ impl Holder {
             command.output().context("cannot run nsenter; it is in the package util-linux")?;
         if !output.status.success() {
             bail!("`ip {words}`: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Waits until the wire is said to be up, not for long.
+    fn await_carrier(&self) -> Result<()> {
+        let began = Instant::now();
+        while began.elapsed() < CARRIER_PATIENCE
+            && !self.ip(&format!("link show {INTERFACE}"))?.contains("state UP")
+        {
+            thread::sleep(Duration::from_millis(50));
         }
         Ok(())
     }
@@ -116,6 +135,8 @@ impl TwoHosts {
             host.ip("link set lo up")?;
             host.ip(&format!("link set {INTERFACE} up"))?;
         }
+        near.await_carrier()?;
+        far.await_carrier()?;
         let agent = folder.join("agent");
         let ids =
             [(hosts::address(End::Near), near.child.id()), (hosts::address(End::Far), far_id)];
@@ -126,7 +147,10 @@ impl TwoHosts {
 
     /// A command on the first of the two.
     pub(super) fn command(&self) -> Command {
-        self.near.command()
+        let mut command = self.near.command();
+        let script = format!("{WITH_OWN_SYS}; exec \"$@\"");
+        command.args(["unshare", "--mount", "sh", "-c", &script, "sh"]);
+        command
     }
 
     /// What starts processes on either of them, called as ssh is.
@@ -142,7 +166,7 @@ fn agent_text(ids: [(IpAddr, u32); 2]) -> String {
         "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do shift; done\nhost=$1; shift\n\
          case $host in\n{near}) id={near_id};;\n{far}) id={far_id};;\n\
          *) echo \"there is no host $host\" >&2; exit 1;;\nesac\n\
-         exec nsenter --target=$id --net --uts sh -c \"$*\"\n"
+         exec nsenter --target=$id --net --uts unshare --mount sh -c '{WITH_OWN_SYS}; exec sh -c \"$1\"' sh \"$*\"\n"
     )
 }
 
@@ -164,8 +188,9 @@ mod tests {
         };
         assert!(
             run(&["-x", "10.77.0.2", "orted", "-a b"])
-                .contains("--target=22 --net --uts sh -c orted -a b")
+                .contains("--target=22 --net --uts unshare --mount sh -c ")
         );
+        assert!(run(&["10.77.0.2", "orted", "-a b"]).trim().ends_with("sh orted -a b"));
         assert!(run(&["10.77.0.1", "hydra"]).contains("--target=11"));
         assert!(run(&["elsewhere", "hydra"]).contains("there is no host elsewhere"));
         fs::remove_dir_all(folder).unwrap();
