@@ -819,6 +819,16 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     pub fn next_timeout(&self) -> Instant {
         self.endpoint.next_timeout()
     }
+
+    /// The same for one who sleeps until then.
+    pub fn next_timeout_for_sleep(&mut self, now: Instant) -> Instant {
+        self.endpoint.next_timeout_for_sleep(now)
+    }
+
+    /// Whether there is something to do though nothing arrived.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.has_output() || self.next_timeout() <= now
+    }
 }
 
 fn traits_of(about: &About, payload_check: bool) -> LinkTraits {

@@ -159,7 +159,7 @@ impl Engine {
         let now = self.now();
         let work = inner.turn_with(now, self.offload);
         inner.core.counters_mut().turns_of_helper += 1;
-        let pause_ns = if work > 0 || !inner.core.arm() { 0 } else { sleep_ns(&inner, now) };
+        let pause_ns = if work > 0 || !inner.core.arm() { 0 } else { sleep_ns(&mut inner, now) };
         self.helper_doze.announce(now, pause_ns);
         self.release(inner);
         if pause_ns > 0 {
