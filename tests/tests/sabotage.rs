@@ -19,7 +19,7 @@ fn every_deliberate_fault_is_found() {
     // A sabotaged endpoint may well trip over its own assertions: that is a way of being found.
     quiet_panics();
     for &fault in Sabotage::ALL {
-        let conduct = Conduct { sabotage: Some(fault) };
+        let conduct = Conduct { sabotage: Some(fault), ..Conduct::default() };
         let batch = run_batch(plan, conduct, || ());
         match batch.failed.first() {
             Some(found) => {

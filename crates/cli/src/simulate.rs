@@ -73,6 +73,10 @@ pub(crate) struct Args {
     /// in each scenario, without the fates of nodes and network.
     #[arg(long, value_name = "LINK", conflicts_with_all = ["pcapng", "threads"])]
     over: Option<Over>,
+    /// Helpers do only half of the work and keep the rest for their application, which looks in every few milliseconds: the offload
+    /// switches `receive` and `send`.
+    #[arg(long, conflicts_with = "over")]
+    halves: bool,
     /// Let every endpoint make this mistake, to see the simulator fail.
     #[cfg(feature = "sabotage")]
     #[arg(long, value_name = "NAME")]
@@ -83,10 +87,11 @@ impl Args {
     #[cfg(feature = "sabotage")]
     fn conduct(&self) -> Result<Conduct> {
         use packhorse_proto::Sabotage;
-        let Some(name) = &self.sabotage else { return Ok(Conduct::default()) };
+        let plain = Conduct::default().with_halves(self.halves);
+        let Some(name) = &self.sabotage else { return Ok(plain) };
         let known = |fault: &&Sabotage| format!("{fault:?}").eq_ignore_ascii_case(name);
         match Sabotage::ALL.iter().find(known) {
-            Some(&fault) => Ok(Conduct { sabotage: Some(fault) }),
+            Some(&fault) => Ok(Conduct { sabotage: Some(fault), ..plain }),
             None => anyhow::bail!("no sabotage {name:?}; there are {:?}", Sabotage::ALL),
         }
     }
@@ -94,7 +99,7 @@ impl Args {
     #[cfg(not(feature = "sabotage"))]
     #[allow(clippy::unnecessary_wraps)]
     fn conduct(&self) -> Result<Conduct> {
-        Ok(Conduct::default())
+        Ok(Conduct::default().with_halves(self.halves))
     }
 }
 

@@ -185,6 +185,32 @@ fn open_mpi_plays_what_packhorse_plays() {
     }
 }
 
+/// Packhorse finds no such interface, and is left out; the rest of each part is measured, shown and kept.
+#[test]
+fn part_that_breaks_is_told_and_the_rest_goes_on() {
+    let path = scratch("parts");
+    let file = path.to_str().expect("a plain path");
+    let parts = ["compare", "--offload", "--quick", "--only", "posts,waiting", "--seconds", "0.05"];
+    let broken = ["--systems", "packhorse,tcp", "--link", "packet:nosuch0", "--json", file];
+    let output = packhorse(&[&parts[..], &broken].concat());
+    let (told, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!output.status.success(), "{told}{error}");
+    for words in
+        ["part 1 of 2: posts", "part 2 of 2: waiting", "left in all", "not all was measured"]
+    {
+        assert!(error.contains(words), "{words} in {error}");
+    }
+    let findings: Findings =
+        serde_json::from_str(&std::fs::read_to_string(&path).expect("kept")).expect("rows");
+    std::fs::remove_file(&path).expect("it was there");
+    for pattern in [Pattern::Posts, Pattern::Waiting] {
+        let mut of_it = findings.rows.iter().filter(|row| row.bench == pattern).peekable();
+        assert!(of_it.peek().is_some() && of_it.all(|row| row.system == "tcp"), "{findings:#?}");
+        assert!(told.contains("tcp"), "{told}");
+    }
+}
+
 #[test]
 fn nonsense_gets_a_clear_error() {
     for (args, words) in [
@@ -194,6 +220,8 @@ fn nonsense_gets_a_clear_error() {
         (&["bench", "doublebuf", "--systems", "packet-bare"], "does not play"),
         (&["bench", "idle", "--systems", "bare"], "does not play"),
         (&["bench", "stream", "--placement", "inline,thread"], "one --placement"),
+        (&["compare", "--only", "idle"], "--offload"),
+        (&["compare", "--offload", "--only", "stream"], "stream"),
     ] {
         let output = packhorse(args);
         let error = String::from_utf8_lossy(&output.stderr);

@@ -282,7 +282,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             self.receive_some(now)
         };
         let timeout = self.endpoint.next_timeout();
-        if timeout <= now && self.kept.is_empty() {
+        if timeout <= now {
             if now - self.turned_at > LATE_NS {
                 work += self.drain(now);
             }
@@ -306,31 +306,34 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// A turn of somebody who may not do everything (`duties`): what is not his waits for the next who may.
     pub fn turn_with(&mut self, now: Instant, duties: Offload) -> usize {
-        if self.kept.is_full() {
-            return 0;
-        }
         self.duties = duties;
         let work = self.turn(now);
         self.duties = Offload::Both;
         work
     }
 
-    /// Frames wait for somebody who may take them: timers do not fire until then.
-    pub(crate) fn keeps_frames(&self) -> bool {
+    /// Frames wait for somebody who may do everything.
+    pub fn keeps_frames(&self) -> bool {
         !self.kept.is_empty()
+    }
+
+    /// No more frames are kept: who may not do everything makes no turn.
+    pub fn is_kept_full(&self) -> bool {
+        self.kept.is_full()
     }
 
     /// What others had to leave.
     #[cold]
     fn take_kept(&mut self, now: Instant) -> usize {
         let mut count = 0;
-        while let Some((link, from, bytes)) = self.kept.pop() {
+        while let Some((link, bytes)) = self.kept.pop() {
             let copied = &mut self.counters.bytes_copied_in;
             let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
-            self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
+            self.endpoint.on_aside(now, link, &bytes, &mut lent);
             self.kept.reuse(bytes);
             count += 1;
         }
+        self.endpoint.end_aside();
         count
     }
 
@@ -541,14 +544,18 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         for number in 0..count {
             let arrived = link.arrived(number);
             for frame in arrived.whole(payload_len) {
-                if self.duties != Offload::Both && !self.duties.takes(wire::audience(frame)) {
-                    self.kept.push(index as u8, arrived.from, frame);
+                let from = Locator(arrived.from);
+                if self.duties != Offload::Both
+                    && !self.duties.takes(wire::audience(frame))
+                    && self.endpoint.put_aside(now, index as u8, &from, frame)
+                {
+                    self.kept.push(index as u8, frame);
                     continue;
                 }
                 if let Some(later) = &mut lent.later {
                     later.frame = frame;
                 }
-                self.endpoint.on_frame(now, index as u8, Locator(arrived.from), frame, &mut lent);
+                self.endpoint.on_frame(now, index as u8, from, frame, &mut lent);
                 work += 1;
             }
         }
@@ -811,6 +818,16 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// When to turn again even if nothing arrives.
     pub fn next_timeout(&self) -> Instant {
         self.endpoint.next_timeout()
+    }
+
+    /// The same for one who sleeps until then.
+    pub fn next_timeout_for_sleep(&mut self, now: Instant) -> Instant {
+        self.endpoint.next_timeout_for_sleep(now)
+    }
+
+    /// Whether there is something to do though nothing arrived.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.has_output() || self.next_timeout() <= now
     }
 }
 

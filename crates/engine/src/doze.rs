@@ -55,6 +55,11 @@ impl Doze {
         self.until_ns.store(0, Ordering::SeqCst);
     }
 
+    /// Whether somebody sleeps, or is about to.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.until_ns.load(Ordering::SeqCst) > 0
+    }
+
     /// A timer is due then: if somebody would sleep past it by more than a little, the sleep ends. A knock costs as
     /// much as the little, and timers are late by as much anyway.
     pub(crate) fn wake_before(&self, timeout: Instant) {

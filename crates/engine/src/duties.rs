@@ -1,22 +1,23 @@
 //! What the helper may do while the application is not in a call: the switches of RMPP's experiments.
 //!
 //! ```text
-//!                    frames with messages, data            frames with acknowledgements, grants, ends
+//!                    frames with messages, data            frames with grants, ends, replies
 //!   none       wait for the application (no helper)        wait
 //!   receive    match, place, acknowledge, grant            wait
-//!   send       wait                                        answer grants with data, send again, complete
+//!   send       wait                                        answer grants with data, complete
 //!   both       taken                                       taken
 //! ```
 //!
+//! Acknowledgements are read, and what is lost is sent again, by whoever is there: that is the link's business, not the message's.
+//!
 //! A helper with half the duties still takes all frames from the links, for nobody else does and their memory is small, but
 //! keeps those of the other half for the application's next turn. What is kept is bounded; beyond that the links hold the
-//! rest, or lose it, as a card would. Timers wait as long as something is kept: what looks lost may lie there.
+//! rest, or lose it, as a card would. The protocol is told of each (PROTOCOL §5.6), so that the peer does not take it for lost.
 //!
 //! For experiments, and to see what offload brings. Whoever wants none opens the endpoint `inline`.
 
 use std::collections::VecDeque;
 
-use packhorse_link::Locator;
 use packhorse_proto::wire::Audience;
 
 /// Which work the helper may do.
@@ -55,7 +56,8 @@ const KEPT_LEN_MAX: usize = 16 << 20;
 /// Frames that wait for the application.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    frames: VecDeque<(u8, Locator, Vec<u8>)>,
+    /// Each with the link it came by.
+    frames: VecDeque<(u8, Vec<u8>)>,
     len: usize,
     /// Memory to be used again.
     spare: Vec<Vec<u8>>,
@@ -71,16 +73,16 @@ impl Kept {
         self.len >= KEPT_LEN_MAX
     }
 
-    pub(crate) fn push(&mut self, link: u8, from: Locator, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, link: u8, bytes: &[u8]) {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.extend_from_slice(bytes);
         self.len += bytes.len();
-        self.frames.push_back((link, from, copy));
+        self.frames.push_back((link, copy));
     }
 
-    pub(crate) fn pop(&mut self) -> Option<(u8, Locator, Vec<u8>)> {
+    pub(crate) fn pop(&mut self) -> Option<(u8, Vec<u8>)> {
         let frame = self.frames.pop_front()?;
-        self.len -= frame.2.len();
+        self.len -= frame.1.len();
         Some(frame)
     }
 
@@ -112,12 +114,12 @@ mod tests {
         let frame = [7; 1 << 20];
         for link in 0..16 {
             assert!(!kept.is_full());
-            kept.push(link, [link; 24], &frame);
+            kept.push(link, &frame);
         }
         assert!(kept.is_full());
         for link in 0..16 {
-            let (number, from, bytes) = kept.pop().unwrap();
-            assert_eq!((number, from, bytes.len()), (link, [link; 24], frame.len()));
+            let (number, bytes) = kept.pop().unwrap();
+            assert_eq!((number, bytes.len()), (link, frame.len()));
             kept.reuse(bytes);
         }
         assert!(kept.is_empty() && kept.pop().is_none());

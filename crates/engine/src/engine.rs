@@ -475,7 +475,12 @@ impl Engine {
         inner.settle(now);
         // What could not leave now is due now, for whoever sleeps.
         let is_left = !may_wait && inner.core.has_output();
-        let due = if is_left { Instant(0) } else { inner.core.next_timeout() };
+        let is_asleep = self.doze.is_asleep() || self.helper_doze.is_asleep();
+        let due = match is_asleep {
+            true if is_left => Instant(0),
+            true => inner.core.next_timeout_for_sleep(now),
+            false => Instant::NEVER,
+        };
         // Whoever sleeps in a loop of its own and has nobody to drive for it does not know of new timers.
         inner.has_news |= inner.is_bell_armed && !self.helper.baton.is_present();
         let is_long = std::mem::take(&mut inner.has_posted_long);

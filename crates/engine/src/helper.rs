@@ -116,8 +116,8 @@ fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
     }
 }
 
-/// With frames of the application's in hand the helper looks this often even if none arrives.
-const KEEPS_NS: u64 = 1_000_000;
+/// With as many frames in hand as it may keep for the application the helper waits for it so long at a time.
+const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// A paused helper looks this often whether its engine still lives.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -150,16 +150,16 @@ impl Engine {
             self.helper.baton.stop_driving();
             return;
         }
+        if inner.core.is_kept_full() {
+            // Only the application can make room, and the links would not let it sleep.
+            drop(inner);
+            thread::park_timeout(FULL_PAUSE);
+            return;
+        }
         let now = self.now();
         let work = inner.turn_with(now, self.offload);
         inner.core.counters_mut().turns_of_helper += 1;
-        let pause_ns = if work > 0 || !inner.core.arm() {
-            0
-        } else if inner.core.keeps_frames() {
-            KEEPS_NS // timers that are due wait with them
-        } else {
-            sleep_ns(&inner, now)
-        };
+        let pause_ns = if work > 0 || !inner.core.arm() { 0 } else { sleep_ns(&mut inner, now) };
         self.helper_doze.announce(now, pause_ns);
         self.release(inner);
         if pause_ns > 0 {

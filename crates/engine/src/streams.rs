@@ -228,19 +228,18 @@ impl Engine {
         Ok(taken_len)
     }
 
-    /// Sends a piece; drives until all of it is taken, or the time is over: how many bytes were taken.
+    /// Sends a piece; drives until all of it is taken.
     pub fn write_stream_all(
         &self,
         peer: PeerId,
         id: OutStreamId,
         piece: &[u8],
-        longest: Option<Duration>,
-    ) -> Result<usize, StreamError> {
+    ) -> Result<(), StreamError> {
         let mut taken_len = self.write_stream(peer, id, piece)?;
         if taken_len == piece.len() {
-            return Ok(taken_len);
+            return Ok(());
         }
-        let result = self.drive_until(longest, |inner| {
+        let result = self.drive_until(None, |inner| {
             let now = self.now();
             match inner.core.endpoint().write_stream(now, id, &piece[taken_len..]) {
                 Ok(more_len) => {
@@ -252,7 +251,7 @@ impl Engine {
         });
         let inner = self.lock();
         self.after_post(inner, self.now(), false);
-        result.unwrap_or(Ok(())).map(|()| taken_len)
+        result.unwrap_or(Ok(()))
     }
 
     /// Sends chunks from memory that is lent: `next` gives it, of the length it is told at most, until it gives none. Drives while

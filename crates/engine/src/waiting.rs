@@ -344,6 +344,8 @@ impl Engine {
         let until = longest
             .map_or(Instant::NEVER, |longest| now + longest.as_nanos().min(u64::MAX.into()) as u64);
         let mut spin = Spin::new(now, spin_ns);
+        // Who sleeps at once need not look before: sleeping tells whether there is something.
+        let mut must_look = spin_ns > 0;
         let result = loop {
             // Reading the clock takes as long as a look at a link in memory: while nothing happens every few looks will do.
             if spin.look_count.is_multiple_of(LOOKS_PER_TIME) {
@@ -353,11 +355,12 @@ impl Engine {
             if inner.is_dozing {
                 inner = self.sleep_behind(inner, now, until);
                 spin.look_count = 0;
-            } else if inner.turn(now) > 0 {
+            } else if (must_look || inner.core.is_due(now)) && inner.turn(now) > 0 {
                 spin.begin_anew();
             } else {
                 inner = self.idle(inner, now, until, &mut spin);
             }
+            must_look = true;
             if let Some(result) = ready(&mut inner) {
                 break Some(result);
             }
@@ -394,7 +397,8 @@ impl Engine {
         let idle_ns = now - *spin.idle_since.get_or_insert(now);
         // What was sent may take its receiver a while to copy: its answer is worth spinning for, where that hurts nobody.
         let is_awaited = spin.longest_ns > 0 && now <= inner.core.answer_by();
-        if idle_ns > spin.longest_ns && !is_awaited {
+        // At once if it may not spin at all: the time it has been idle is known only every few looks.
+        if idle_ns >= spin.longest_ns && !is_awaited && now < until {
             spin.begin_anew();
             return self.sleep_on_links(inner, now, until);
         }
@@ -442,7 +446,7 @@ impl Engine {
         }
         inner.is_dozing = true;
         inner.core.counters_mut().sleeps += 1;
-        let longest = sleep_ns(&inner, now).min(until - now);
+        let longest = sleep_ns(&mut inner, now).min(until - now);
         self.doze.announce(now, longest);
         self.release(inner);
         self.doze.sleep(longest);
@@ -467,9 +471,9 @@ impl Engine {
 }
 
 /// How long nothing needs to be done unless something arrives.
-pub(crate) fn sleep_ns(inner: &Inner, now: Instant) -> u64 {
+pub(crate) fn sleep_ns(inner: &mut Inner, now: Instant) -> u64 {
     let longest = if inner.core.is_blocked() { BLOCKED_NS } else { SLEEP_NS_MAX };
-    (inner.core.next_timeout() - now).min(longest)
+    (inner.core.next_timeout_for_sleep(now) - now).min(longest)
 }
 
 #[cfg(test)]

@@ -404,3 +404,68 @@ fn each_half_of_offload_does_its_half() {
     assert_eq!(ended_while_computing(Receive, Both), (false, false), "nobody answers grants");
     assert_eq!(ended_while_computing(Both, Send), (false, false), "nobody grants");
 }
+
+const ECHO_LEN: usize = 32 << 10;
+const ECHO_DEPTH: usize = 8;
+const ECHO_COUNT: usize = 160;
+
+/// Sends back whatever comes.
+fn echo(endpoint: &Endpoint, to: Peer) {
+    let mut queue = endpoint.queue(64);
+    for _ in 0..2 * ECHO_DEPTH {
+        queue.recv(Wanted::tag(1), vec![0; ECHO_LEN], 1).unwrap();
+    }
+    let mut back_count = 0;
+    while back_count < ECHO_COUNT {
+        let ended = queue.wait(Some(Duration::from_secs(30))).expect("more comes, or is taken");
+        ended.result.as_ref().unwrap();
+        let buffer: Vec<u8> = queue.buffer(&ended).unwrap();
+        if ended.context == 1 {
+            queue.send(to, 1, buffer, 2).unwrap();
+        } else {
+            back_count += 1;
+            queue.recv(Wanted::tag(1), buffer, 1).unwrap();
+        }
+    }
+}
+
+/// A helper with half of the duties keeps the frames of the other half while its application computes. Nobody may take them for
+/// lost: what was sent again was kept as well, and in the end nothing moved at all.
+#[test]
+fn what_half_a_helper_keeps_is_not_sent_again() {
+    for offload in [Offload::Receive, Offload::Send] {
+        let open = |offload| {
+            let builder = Builder::plain().bind([127, 0, 0, 1]).links("udp").offload(offload);
+            builder.linger(Duration::from_millis(200)).open().unwrap()
+        };
+        let (a, b) = (open(offload), open(Offload::Both));
+        let (to_a, to_b) = (b.peer(&a.address()).unwrap(), a.peer(&b.address()).unwrap());
+        std::thread::scope(|threads| {
+            threads.spawn(|| echo(&b, to_a));
+            let mut queue = a.queue(64);
+            let post = |queue: &Queue| {
+                queue.recv(Wanted::tag(1), vec![0; ECHO_LEN], 1).unwrap();
+                queue.send(to_b, 1, vec![7; ECHO_LEN], 2).unwrap();
+            };
+            (0..ECHO_DEPTH).for_each(|_| post(&queue));
+            let (mut posted, mut came, start) = (ECHO_DEPTH, 0, Instant::now());
+            while came < ECHO_COUNT {
+                compute(Duration::from_millis(1));
+                while let Some(ended) = queue.test() {
+                    ended.result.as_ref().unwrap();
+                    came += usize::from(ended.context == 1);
+                    if ended.context == 1 && posted < ECHO_COUNT {
+                        post(&queue);
+                        posted += 1;
+                    }
+                }
+                assert!(start.elapsed() < Duration::from_secs(30), "{offload:?}: {came} came");
+            }
+        });
+        // Some 3700 frames each way; a few may look late on a busy machine.
+        for (endpoint, name) in [(&a, "a"), (&b, "b")] {
+            let resent = count(endpoint, "contents_resent");
+            assert!(resent < 100, "{offload:?}: {name} sent {resent} contents again");
+        }
+    }
+}

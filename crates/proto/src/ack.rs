@@ -75,6 +75,10 @@ pub(crate) struct Received {
     largest_at: Instant,
     /// Ranges (first, last) between floor and newest range, ascending, with holes between all of them.
     older: VecDeque<(u64, u64)>,
+    /// The first packet that arrived but waits to be worked on (`aside`): no Ack speaks of it or of what is beyond it. `u64::MAX`:
+    /// none.
+    held_from: u64,
+    held_at: Instant,
 }
 
 impl Received {
@@ -86,6 +90,8 @@ impl Received {
             largest: floor,
             largest_at: Instant::default(),
             older: VecDeque::new(),
+            held_from: u64::MAX,
+            held_at: Instant::default(),
         }
     }
 
@@ -200,10 +206,53 @@ impl Received {
         }
     }
 
-    /// Whether something is missing among what is remembered. If not there is nothing worth forgetting either.
+    /// A packet that is recorded waits to be worked on: until `release` nobody hears of it.
+    pub(crate) fn hold(&mut self, packet: u64, now: Instant) {
+        if self.held_from == u64::MAX {
+            self.held_at = now;
+        }
+        self.held_from = self.held_from.min(packet);
+    }
+
+    /// All that was held was worked on.
+    pub(crate) fn release(&mut self) {
+        self.held_from = u64::MAX;
+    }
+
+    /// Of a packet that was held something was refused: it is as if it had not come.
+    pub(crate) fn reject(&mut self, packet: u64) {
+        if packet <= self.floor || self.is_new(packet) {
+            return;
+        }
+        if packet < self.first {
+            let at = self.older.partition_point(|&(_, last)| last < packet);
+            let (first, last) = self.older.remove(at).expect("it is in this range");
+            if packet < last {
+                self.older.insert(at, (packet + 1, last));
+            }
+            if first < packet {
+                self.older.insert(at, (first, packet - 1));
+            }
+        } else if packet < self.largest {
+            if self.first < packet {
+                self.older.push_back((self.first, packet - 1));
+            }
+            self.first = packet + 1;
+        } else {
+            self.largest -= 1;
+            if self.first > self.largest
+                && let Some((first, last)) = self.older.pop_back()
+            {
+                (self.first, self.largest) = (first, last);
+            }
+        }
+        self.limit();
+    }
+
+    /// Whether something is missing among what may be told. If not there is nothing worth forgetting either.
     #[inline]
     pub(crate) fn has_holes(&self) -> bool {
-        !self.older.is_empty()
+        !self.older.is_empty() || self.held_from <= self.largest
     }
 
     /// What to acknowledge if nothing is missing, as far as is remembered: the usual case.
@@ -215,6 +264,9 @@ impl Received {
     /// What an Ack sent now says. Its pairs (skip, take) go into `pairs`, as many as there is room for, newest first:
     /// a short slice makes a short Ack. None if there is nothing above the floor.
     pub(crate) fn ack(&self, now: Instant, pairs: &mut [(u32, u32)]) -> Option<AckHead> {
+        if self.held_from <= self.largest {
+            return self.below_held().ack(now, pairs);
+        }
         if self.first > self.largest {
             return None;
         }
@@ -238,6 +290,21 @@ impl Received {
             above = first;
         }
         Some(head)
+    }
+
+    /// What had arrived before the first packet that is held, as if nothing had come since.
+    #[cold]
+    fn below_held(&self) -> Self {
+        let mut told = Self::new(self.floor);
+        let ranges = self.older.iter().copied().chain([(self.first, self.largest)]);
+        for (first, last) in ranges.filter(|&(first, _)| first < self.held_from) {
+            if told.first <= told.largest {
+                told.older.push_back((told.first, told.largest));
+            }
+            (told.first, told.largest) = (first, last.min(self.held_from - 1));
+        }
+        told.largest_at = self.held_at;
+        told
     }
 
     /// Forgets the packets below `packet`, and the holes among them: for use when the peer saw an Ack that told of them
@@ -315,6 +382,44 @@ mod tests {
         assert_eq!(Received::new((1 << 32) - 1).expand(0), 1 << 32);
         assert_eq!(Received::new(1 << 32).expand(u32::MAX), (1 << 32) - 1);
         assert!(!Received::new(0).is_new(0));
+    }
+
+    #[test]
+    fn nothing_is_told_from_the_first_held_packet_on() {
+        let mut received = received([1, 2, 3, 5, 6, 7, 9, 10]);
+        received.hold(9, Instant(1_500));
+        received.hold(6, Instant(2_000));
+        assert_eq!(told(&received, RANGE_COUNT_MAX), [(5, 5), (1, 3)]);
+        assert!(received.ack_without_holes(NOW).is_none(), "no quick way around it");
+        let head = received.ack(Instant(4_000), &mut []).unwrap();
+        assert_eq!(head.delay_ns, 2_500, "since the first was held");
+        received.release();
+        assert_eq!(told(&received, RANGE_COUNT_MAX), [(9, 10), (5, 7), (1, 3)]);
+        received.hold(1, NOW);
+        assert_eq!(told(&received, RANGE_COUNT_MAX), []);
+    }
+
+    #[test]
+    fn rejected_packet_is_as_one_that_did_not_come() {
+        const COUNT: u64 = 9;
+        // All sets of packets, and each of them rejected.
+        for set in 0_u64..1 << COUNT {
+            let packets = || (1..=COUNT).filter(|packet| set >> (packet - 1) & 1 == 1);
+            for rejected in packets() {
+                let mut received = received(packets());
+                received.reject(rejected);
+                let mut rest: BTreeSet<u64> = packets().filter(|&it| it != rejected).collect();
+                let told = |received: &Received| -> BTreeSet<u64> {
+                    let ranges = told(received, RANGE_COUNT_MAX);
+                    ranges.into_iter().flat_map(|(first, last)| first..=last).collect()
+                };
+                assert_eq!(told(&received), rest, "{set:b} without {rejected}");
+                assert!((1..=COUNT + 1).all(|it| received.is_new(it) != rest.contains(&it)));
+                received.record(rejected, NOW);
+                rest.insert(rejected);
+                assert_eq!(told(&received), rest, "{set:b}, {rejected} again");
+            }
+        }
     }
 
     #[test]

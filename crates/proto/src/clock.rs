@@ -21,6 +21,12 @@ const GONE_PROBE_COUNT: u32 = 5;
 const COLLAPSE_NS: u64 = 20 * MS;
 /// Unanswered probes before a path is left for another.
 const LEAVE_PROBE_COUNT: u32 = 3;
+/// So late a first probe may be where nobody is awake: longer than the system's clock takes to tick, which costs nothing.
+const FIRST_PROBE_LATE_NS: u64 = 4 * MS;
+/// With more timers than this it is not worth asking which of them have time.
+const PATIENT_COUNT_MAX: usize = 2 * OLD_TIMER_COUNT_MAX;
+/// So many old timers are swept out by themselves.
+const OLD_TIMER_COUNT_MAX: usize = 8;
 /// A quiet row's active record is put away after this.
 const REST_AFTER_NS: u64 = SECOND;
 
@@ -28,13 +34,50 @@ impl Endpoint {
     /// When `on_timeout` should be called next. It may turn out that nothing was due.
     pub fn next_timeout(&self) -> Instant {
         debug_assert!(self.wake_at <= self.first_timer(), "a timer would be missed");
-        let at = self.wake_at.min(self.regrant_at).min(self.queries.at);
+        let mut at = self.wake_at;
+        if self.aside.is_empty() {
+            at = at.min(self.regrant_at).min(self.queries.at);
+        }
         match &self.closing {
             None if self.orphans.is_empty() => at,
             _ if self.closed => Instant::NEVER,
             Some(closing) if self.orphans.is_empty() => at.min(closing.look_at),
             _ => Instant(0),
         }
+    }
+
+    /// The same, for one who sleeps until then. Acknowledgements that have left with something else meanwhile do not count, nor
+    /// does the haste of a first probe (PROTOCOL §6.4): both are some microseconds away, and where a timer must be set in
+    /// the host of a virtual machine that alone takes as long as the answer.
+    pub fn next_timeout_for_sleep(&mut self, now: Instant) -> Instant {
+        self.wake_at = self.first_timer();
+        let at = self.next_timeout();
+        if self.timers.len() > PATIENT_COUNT_MAX || self.closing.is_some() {
+            return at;
+        }
+        let acks = self.ack_timers.front().map_or(Instant::NEVER, |&(at, _)| at);
+        let others = self.regrant_at.min(self.queries.at).min(acks);
+        if at < self.wake_at || at == others {
+            return at; // it is something else
+        }
+        let patient = now + FIRST_PROBE_LATE_NS;
+        let at_of = |&Reverse((at, row)): &Reverse<(Instant, u32)>| match self.is_patient(row) {
+            true => at.max(patient),
+            false => at,
+        };
+        self.timers.iter().map(at_of).fold(others, Instant::min)
+    }
+
+    /// Whether all that a row's timer can be about is a first probe, or is never in haste. Old timers have all the time.
+    fn is_patient(&self, row: u32) -> bool {
+        let Some(this) = self.rows.get(row) else { return true };
+        if this.active == NONE || this.phase != Phase::Joined {
+            return false;
+        }
+        self.actives[this.active]
+            .paths
+            .iter()
+            .all(|path| path.probe_count == 0 && path.flight.loss_deadline(0) == Instant::NEVER)
     }
 
     /// When the first timer of a row or of an acknowledgement is due.
@@ -85,14 +128,28 @@ impl Endpoint {
                 self.on_row_timer(now, row);
             }
         }
+        self.forget_old_timers();
         self.wake_at = self.first_timer();
-        if self.regrant_at <= now {
-            self.regrant(now);
-        }
-        if self.queries.at <= now {
-            self.ask_queries(now);
+        // What was granted, or asked for, may lie aside: nobody asks again before that was looked through.
+        if self.aside.is_empty() {
+            if self.regrant_at <= now {
+                self.regrant(now);
+            }
+            if self.queries.at <= now {
+                self.ask_queries(now);
+            }
         }
         self.on_closing_time(now);
+    }
+
+    /// A row that is armed anew for an earlier time leaves its old entry behind, for up to a second: a thousand and more of one
+    /// busy row. They are swept out when there are more of them than of the others.
+    fn forget_old_timers(&mut self) {
+        if self.timers.len() > OLD_TIMER_COUNT_MAX + 2 * self.rows.len() {
+            let rows = &self.rows;
+            let is_live = |at: Instant, row: u32| rows.get(row).is_some_and(|it| it.timer_at == at);
+            self.timers.retain(|&Reverse((at, row))| is_live(at, row));
+        }
     }
 
     /// The row wants to be looked at no later than `at`.

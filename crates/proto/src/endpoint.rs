@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 
 use crate::api::{Counters, Event, LinkTraits, NewLocators, Opening, PeerError, TxFrame};
 use crate::arrival::{Arrival, Progress, Receive};
+use crate::aside::Aside;
 use crate::contact::Reply;
 use crate::content::Content;
 use crate::farewell::Closing;
@@ -127,6 +128,8 @@ pub struct Endpoint {
     pub(crate) new_locators: VecDeque<NewLocators>,
     /// Messages that come and go piece by piece (PROTOCOL §12).
     pub(crate) streams: Streams,
+    /// Where frames wait for somebody who may work on them.
+    pub(crate) aside: Vec<Aside>,
     pub(crate) closing: Option<Closing>,
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
@@ -214,6 +217,7 @@ impl Endpoint {
             has_news: false,
             new_locators: VecDeque::new(),
             streams: Streams::new(fourth),
+            aside: Vec::new(),
             closing: None,
             closed: false,
             counters: Counters::default(),

@@ -30,7 +30,7 @@ pub(crate) const FIRST_PACKETS: u64 = 2;
 
 /// How soon a frame wants to be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Answer {
+pub(crate) enum Answer {
     None,
     Soon,
     AtOnce,
@@ -258,7 +258,7 @@ impl Endpoint {
         }
         let local_id = self.rows[row].local_id;
         let (verdict, answer, message_count) =
-            self.on_records(now, (row, origin.link), view, memory);
+            self.on_records(now, (row, origin.link), view, false, memory);
         // The association may have ended or been renewed by what the frame said.
         if verdict == Verdict::Accepted
             && self.rows[row].local_id == local_id
@@ -270,7 +270,7 @@ impl Endpoint {
 
     /// Counts a packet as received; an acknowledgement is due now, or in a while (PROTOCOL §5.4).
     #[inline]
-    fn note_received(
+    pub(crate) fn note_received(
         &mut self,
         now: Instant,
         row: u32,
@@ -294,13 +294,14 @@ impl Endpoint {
     }
 
     /// All records of a frame. A refused one leaves the frame unacknowledged, but what was accepted stays accepted:
-    /// it will come again and be taken for a duplicate.
+    /// it will come again and be taken for a duplicate. `are_acks_read`: those were read when it was put aside.
     #[inline]
-    fn on_records(
+    pub(crate) fn on_records(
         &mut self,
         now: Instant,
         (row, link): (u32, u8),
         view: &FrameView<'_>,
+        are_acks_read: bool,
         memory: &mut impl Memory,
     ) -> (Verdict, Answer, u64) {
         let mut all = Verdict::Accepted;
@@ -312,6 +313,7 @@ impl Endpoint {
                     answer = answer.max(Answer::Soon);
                     self.on_message(now, row, &head, body, memory)
                 }
+                Record::Ack(_) if are_acks_read => Verdict::Accepted,
                 Record::Ack(ack) => {
                     self.on_ack(now, row, &ack);
                     Verdict::Accepted

@@ -27,6 +27,7 @@ mod ack;
 mod api;
 mod arrival;
 mod arrive;
+mod aside;
 mod atomic;
 mod choice;
 mod clock;

@@ -1,7 +1,7 @@
 //! `packhorse bench`: one pattern, all systems, side by side. Also what it shares with `packhorse compare`.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -250,9 +250,27 @@ impl Setup {
     pub fn measure(&self, plan: Plan) -> Result<Findings> {
         let json = self.json.as_deref().map(Output::open).transpose()?;
         let html = self.html.as_deref().map(Output::open).transpose()?;
-        check_environment(&plan)?;
-        self.check_systems(&plan)?;
+        self.check(&plan)?;
         let runner = Runner::new(plan)?;
+        self.introduce(&runner);
+        let findings = runner.run()?;
+        if let Some(json) = json {
+            json.finish(serde_json::to_string_pretty(&findings)?.as_bytes())?;
+        }
+        if let Some(html) = html {
+            html.finish(report::page(&findings)?.as_bytes())?;
+        }
+        Ok(findings)
+    }
+
+    /// Whether this can be measured at all, as far as that can be told before.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
+        check_environment(plan)?;
+        self.check_systems(plan)
+    }
+
+    /// Says on what is measured, and how.
+    pub(crate) fn introduce(&self, runner: &Runner) {
         runner.machine().lines().iter().for_each(|line| println!("{line}"));
         let plan = runner.plan();
         let stage = match (&self.peer, self.two_hosts) {
@@ -268,14 +286,6 @@ impl Setup {
                 "note: {percent:.0} % of the cores are busy with other work; expect a wide spread"
             );
         }
-        let findings = runner.run()?;
-        if let Some(json) = json {
-            json.finish(serde_json::to_string_pretty(&findings)?.as_bytes())?;
-        }
-        if let Some(html) = html {
-            html.finish(report::page(&findings)?.as_bytes())?;
-        }
-        Ok(findings)
     }
 }
 
@@ -296,11 +306,28 @@ impl Output {
     }
 
     pub(crate) fn finish(mut self, content: &[u8]) -> Result<()> {
-        // A pipe or a terminal (/dev/stdout) has no length to cut.
-        let is_plain = self.file.metadata().is_ok_and(|facts| facts.is_file());
-        let cut = if is_plain { self.file.set_len(0) } else { Ok(()) };
-        let written = cut.and_then(|()| self.file.write_all(content));
+        self.write(content)
+    }
+
+    /// What there is so far; it is written over by the next. A pipe, which cannot be, gets only what is finished.
+    pub(crate) fn keep(&mut self, content: &[u8]) -> Result<()> {
+        if self.is_plain() { self.write(content) } else { Ok(()) }
+    }
+
+    /// A pipe or a terminal (/dev/stdout) has no length to cut.
+    fn is_plain(&self) -> bool {
+        self.file.metadata().is_ok_and(|facts| facts.is_file())
+    }
+
+    fn write(&mut self, content: &[u8]) -> Result<()> {
         self.is_finished = true;
+        let written = if self.is_plain() {
+            // Cut behind it, not before: who is interrupted between the two has all there is.
+            let rewritten = self.file.rewind().and_then(|()| self.file.write_all(content));
+            rewritten.and_then(|()| self.file.set_len(content.len() as u64))
+        } else {
+            self.file.write_all(content)
+        };
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
@@ -355,7 +382,10 @@ mod tests {
         fs::write(&path, "an earlier, longer run").unwrap();
         drop(Output::open(&path).unwrap());
         assert!(path.exists(), "what was there before is kept");
-        Output::open(&path).unwrap().finish(b"new").unwrap();
+        let mut output = Output::open(&path).unwrap();
+        output.keep(b"a part").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"a part");
+        output.finish(b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         fs::remove_file(&path).unwrap();
     }

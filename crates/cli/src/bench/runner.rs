@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::iter::once;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::pair::Pair;
@@ -16,7 +16,7 @@ use super::system::Pattern;
 use crate::machine::Machine;
 
 /// Setting a step up and taking it down, about.
-const STEP_OVERHEAD_S: f64 = 0.05;
+pub(crate) const STEP_OVERHEAD_S: f64 = 0.05;
 /// A step that failed sooner than this after its time is tried again.
 const AGAIN_WITHIN: Duration = Duration::from_secs(8);
 /// Headers of a datagram.
@@ -60,7 +60,7 @@ impl Runner {
         &self.plan
     }
 
-    /// Does it all.
+    /// Does it all; what fails ends it.
     pub fn run(mut self) -> Result<Findings> {
         let plan = self.plan.clone();
         let steps = plan.steps();
@@ -68,23 +68,64 @@ impl Runner {
         let mut rows = Vec::with_capacity(steps.len());
         for (rep, case, contender) in steps {
             bar.set_message(format!("{} {}", case.label(), contender.system));
-            let began = Instant::now();
-            let row = self.step(rep, case, contender).or_else(|first_error| {
-                // What failed by waiting in vain would do so again: a blocked port is no accident.
-                if began.elapsed()
-                    > AGAIN_WITHIN + Duration::from_secs_f64(plan.seconds_of(case.pattern))
-                {
-                    return Err(first_error);
-                }
-                // The first error says more than that it could not be tried again.
-                let again = self.pair.restart().and_then(|()| self.step(rep, case, contender));
-                again.map_err(|_| first_error)
-            });
-            rows.push(row.with_context(|| format!("{} of {}", case.label(), contender.system))?);
+            rows.push(self.try_twice(rep, case, contender)?);
             bar.inc(1);
         }
         bar.finish_and_clear();
         Ok(Findings { machine: self.machine, rows, ..Findings::default() })
+    }
+
+    /// Does what can be done until then: whoever fails is left out from there on, and the others go on. `on_step` hears of each
+    /// step before it is made. The failures, each told once.
+    pub fn run_on(
+        mut self,
+        until: Instant,
+        mut on_step: impl FnMut(Case, &Contender),
+    ) -> (Findings, Vec<anyhow::Error>) {
+        let plan = self.plan.clone();
+        let (mut rows, mut failures): (Vec<Row>, Vec<_>) = (Vec::new(), Vec::new());
+        let mut failed: Vec<&Contender> = Vec::new();
+        let steps = plan.steps();
+        let count = steps.len();
+        for (number, (rep, case, contender)) in steps.into_iter().enumerate() {
+            if Instant::now() >= until {
+                let left = count - number;
+                failures.push(anyhow!("it took too long: {left} of {count} measurements left out"));
+                break;
+            }
+            on_step(case, contender);
+            if failed.contains(&contender) {
+                continue;
+            }
+            match self.try_twice(rep, case, contender) {
+                Ok(row) => rows.push(row),
+                Err(error) => {
+                    failed.push(contender);
+                    failures.push(error);
+                    // What it left behind must not meet the next one.
+                    if let Err(error) = self.pair.restart() {
+                        failures.push(error);
+                        break;
+                    }
+                }
+            }
+        }
+        (Findings { machine: self.machine, rows, ..Findings::default() }, failures)
+    }
+
+    fn try_twice(&mut self, rep: usize, case: Case, contender: &Contender) -> Result<Row> {
+        let began = Instant::now();
+        let time = Duration::from_secs_f64(self.plan.seconds_of(case.pattern));
+        let row = self.step(rep, case, contender).or_else(|first_error| {
+            // What failed by waiting in vain would do so again: a blocked port is no accident.
+            if began.elapsed() > AGAIN_WITHIN + time {
+                return Err(first_error);
+            }
+            // The first error says more than that it could not be tried again.
+            let again = self.pair.restart().and_then(|()| self.step(rep, case, contender));
+            again.map_err(|_| first_error)
+        });
+        row.with_context(|| format!("{} of {}", case.label(), contender.system))
     }
 
     fn step(&mut self, rep: usize, case: Case, contender: &Contender) -> Result<Row> {

@@ -1,5 +1,6 @@
 //! `packhorse compare`: everything at once, and what it means.
 
+mod offload;
 mod verdict;
 
 use anyhow::Result;
@@ -7,7 +8,6 @@ use clap::Args;
 
 use crate::bench::command::{Output, Setup};
 use crate::bench::offload::command::{Part, REPS, SECONDS, everything};
-use crate::bench::offload::{promises, sheets};
 use crate::bench::plan::{Case, Plan};
 use crate::bench::row::{Findings, OURS};
 use crate::bench::system::Pattern;
@@ -24,7 +24,8 @@ Examples:
   packhorse compare --two-hosts --mtu 9000         all patterns between two namespaces
   packhorse compare --two-hosts --html report.html --json rows.json
   packhorse compare --two-hosts --no-offload --bytes 8,64K,1M
-  packhorse compare --two-hosts --offload          what is left of the processor: all patterns of offload
+  packhorse compare --two-hosts --offload          what is left of the processor: all patterns of offload, a quarter of an hour or so
+  packhorse compare --two-hosts --offload --only overlap,idle --json some.json
   packhorse compare --mpi --two-hosts              an MPI over Packhorse, beside its own TCP and libfabric's
   packhorse compare --mpi --launcher mpirun,$HOME/venv/bin/mpirun --mpi-link auto,udp
   packhorse compare --quick --peer ph1:…           against `packhorse serve` on another machine";
@@ -46,6 +47,9 @@ pub struct CompareArgs {
     /// The patterns of offload instead: availability, doublebuf, overlap, posts, waiting, idle; and what was promised of them.
     #[arg(long)]
     offload: bool,
+    /// Of the patterns of offload only these.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "offload", value_parser = Pattern::OFFLOAD.map(Pattern::name))]
+    only: Vec<String>,
     #[command(flatten)]
     mpi: MpiArgs,
     #[command(flatten)]
@@ -59,7 +63,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         return run_mpi(args);
     }
     if args.offload {
-        return run_offload(args);
+        return offload::run(setup, args.quick, &args.only);
     }
     let sizes = setup.bytes.as_ref().map(|sizes| sizes.0.as_slice());
     let cases = if args.quick { quick_cases(sizes) } else { all_cases(sizes) };
@@ -93,18 +97,6 @@ fn run_mpi(args: &CompareArgs) -> Result<()> {
     }
     if let Some(html) = html {
         html.finish(report::page(&findings)?.as_bytes())?;
-    }
-    Ok(())
-}
-
-/// `packhorse compare --offload`.
-fn run_offload(args: &CompareArgs) -> Result<()> {
-    let reps = if args.quick { 1 } else { REPS };
-    let parts = everything(&args.setup, args.quick);
-    let findings = args.setup.measure(joined(&args.setup, parts, reps))?;
-    print!("{}", sheets::text(&findings.rows));
-    if let Some(sheet) = promises::sheet(&findings.rows) {
-        print!("{}", sheet.text());
     }
     Ok(())
 }

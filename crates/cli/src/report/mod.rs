@@ -5,6 +5,7 @@ mod mpi;
 mod offload;
 mod plot;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
@@ -146,15 +147,23 @@ fn columns(pattern: Pattern) -> ([Metric; 3], [&'static str; 3]) {
     }
 }
 
+/// How often the same was measured at most. Of pages made of several files no repetition has the number of another.
+fn rep_count(rows: &[Row]) -> usize {
+    let mut counts = HashMap::new();
+    rows.iter().for_each(|row| *counts.entry((row.case(), row.label())).or_insert(0) += 1);
+    counts.into_values().max().unwrap_or(0)
+}
+
 fn setting(findings: &Findings) -> Result<String> {
     let mut text = String::from("<section>\n<h2>Setting</h2>\n<ul>\n");
     for line in findings.machine.lines() {
         writeln!(text, "<li>{}</li>", escape(&line))?;
     }
-    let reps = findings.rows.iter().map(|row| row.rep + 1).max().unwrap_or(0);
+    let reps = rep_count(&findings.rows);
+    let word = if reps == 1 { "repetition" } else { "repetitions" };
     writeln!(
         text,
-        "<li>{reps} repetitions, the systems interleaved; figures are medians, ratios are taken \
+        "<li>{reps} {word}, the systems interleaved; figures are medians, ratios are taken \
          within each repetition; processor time is the whole machine's.</li>\n</ul>"
     )?;
     if let Some(command) = &findings.machine.command {
@@ -197,6 +206,16 @@ mod tests {
         for outside in ["http:", "https:", "<script", "<link", "url("] {
             assert!(!without_namespace.contains(outside), "{outside}");
         }
+    }
+
+    #[test]
+    fn repetitions_are_those_of_one_case() {
+        let mut findings = findings();
+        let late = |row: Row| Row { rep: row.rep + 2, ..row };
+        findings.rows.extend([late(example_row(Pattern::Stream, "tcp", 0, 1.0))]);
+        assert!(page(&findings).unwrap().contains("<li>2 repetitions"));
+        findings.rows.truncate(1);
+        assert!(page(&findings).unwrap().contains("<li>1 repetition,"));
     }
 
     #[test]

@@ -33,11 +33,21 @@ pub struct Conduct {
     /// The mistake every endpoint makes.
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<Sabotage>,
+    /// Helpers do half of the work, and keep the other half for applications that look in now and then.
+    pub has_halves: bool,
 }
 
 impl Conduct {
+    /// The same with helpers that do half of the work, or all of it.
+    #[must_use]
+    pub fn with_halves(mut self, has_halves: bool) -> Self {
+        self.has_halves = has_halves;
+        self
+    }
+
     /// Every endpoint of a world behaves like this.
     pub(super) fn impose(self, world: &mut World) {
+        world.set_halves(self.has_halves);
         #[cfg(feature = "sabotage")]
         if let Some(fault) = self.sabotage {
             world.sabotage(fault);
@@ -213,6 +223,13 @@ mod tests {
             assert!(violations.is_empty(), "seed {seed} over {over}: {violations:?}");
             assert!(outcome.stats.moved_count > 0 || scenario.send_count() == 0, "seed {seed}");
         }
+    }
+
+    #[test]
+    fn seeds_hold_where_helpers_do_half_of_the_work() {
+        let plan = Plan { first_seed: 1, count: 200, threads: 2, failed_count_max: 1 };
+        let batch = run_batch(plan, Conduct::default().with_halves(true), || ());
+        assert!(batch.failed.is_empty(), "{:?}", batch.failed);
     }
 
     #[test]

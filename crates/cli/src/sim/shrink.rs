@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_failing_scenario_shrinks_to_its_core() {
         use packhorse_proto::Sabotage;
-        let conduct = Conduct { sabotage: Some(Sabotage::TruncatedCopy) };
+        let conduct = Conduct { sabotage: Some(Sabotage::TruncatedCopy), ..Conduct::default() };
         let seed = (0..50).find(|&seed| !play(&draw(seed), conduct, None).violations.is_empty());
         let scenario = draw(seed.expect("found soon"));
         let (smaller, violations) = shrink(&scenario, conduct);

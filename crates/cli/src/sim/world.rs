@@ -129,6 +129,8 @@ pub struct World {
     turns_in_moment: u32,
     turn_count: u64,
     next_message: u32,
+    /// Helpers do half of the work.
+    has_halves: bool,
     #[cfg(feature = "sabotage")]
     sabotage: Option<packhorse_proto::Sabotage>,
     /// Time is the system's, from then on, and ports are real.
@@ -151,6 +153,7 @@ impl World {
             turns_in_moment: 0,
             turn_count: 0,
             next_message: 0,
+            has_halves: false,
             #[cfg(feature = "sabotage")]
             sabotage: None,
             origin: None,

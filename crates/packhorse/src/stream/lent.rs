@@ -53,7 +53,7 @@ pub(super) fn send_long(
         // The part before must be back before the one behind this is lent.
         settle(before.replace(lent))?;
     }
-    engine.write_stream_all(peer, id, rest, None)?;
+    engine.write_stream_all(peer, id, rest)?;
     settle(before)
 }
 

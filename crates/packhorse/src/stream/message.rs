@@ -32,7 +32,7 @@ impl Message {
     pub fn send(&mut self, piece: &[u8]) -> Result<(), Error> {
         let sent = match piece.len() >= LENT_LEN_MIN {
             true => lent::send_long(&self.engine, self.peer.id, self.id, piece),
-            false => self.engine.write_stream_all(self.peer.id, self.id, piece, None).map(drop),
+            false => self.engine.write_stream_all(self.peer.id, self.id, piece),
         };
         sent.map_err(|error| explain(error, self.peer))
     }

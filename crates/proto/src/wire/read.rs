@@ -94,7 +94,7 @@ pub enum Audience {
     Receiver,
     /// It has answers to what was sent, and no messages: for who sends.
     Sender,
-    /// Neither, or nothing can be told: contact, paths, probes, nonsense.
+    /// Neither, or nothing can be told: acknowledgements alone, contact, paths, probes, nonsense.
     Both,
 }
 
@@ -112,8 +112,7 @@ pub fn audience(bytes: &[u8]) -> Audience {
     while let Some((first, _, _)) = records.cut() {
         match first.kind() {
             0x10..=0x1F | kind::DATA | kind::PUT..=kind::ATOMIC => return Audience::Receiver,
-            kind::ACK
-            | kind::GRANT
+            kind::GRANT
             | kind::DONE
             | kind::REFUSE
             | kind::RECALL

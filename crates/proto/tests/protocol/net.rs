@@ -11,12 +11,12 @@ use packhorse_proto::*;
 mod requests;
 mod sight;
 mod train;
-mod wire;
+mod way;
 
 pub(crate) use requests::Recv;
 pub(crate) use sight::{Kind, Sight};
-pub(crate) use wire::Fate;
-use wire::{Flying, Rule};
+pub(crate) use way::Fate;
+use way::{Flying, Rule};
 
 /// Nodes by name.
 pub(crate) const A: usize = 0;
@@ -128,6 +128,9 @@ pub(crate) struct Node {
     is_frozen: bool,
     is_dead: bool,
     backlog: Vec<Flying>,
+    /// Frames its driver puts aside, and those it has: link and bytes.
+    puts_aside: Option<wire::Audience>,
+    aside: Vec<(u8, Vec<u8>)>,
 }
 
 pub(crate) struct Net {
@@ -254,6 +257,8 @@ impl Net {
             is_frozen: false,
             is_dead: false,
             backlog: vec![],
+            puts_aside: None,
+            aside: vec![],
         });
         node
     }
@@ -284,6 +289,23 @@ impl Net {
         for flying in std::mem::take(&mut self.nodes[node].backlog) {
             self.deliver(flying);
         }
+    }
+
+    /// Frames for this audience wait until `take_aside`, as with a helper that does the other half of the work.
+    pub(crate) fn put_aside(&mut self, node: usize, audience: wire::Audience) {
+        self.nodes[node].puts_aside = Some(audience);
+    }
+
+    /// What was put aside is worked on, and what comes from now on as it comes. How many frames it was.
+    pub(crate) fn take_aside(&mut self, node: usize) -> usize {
+        let this = &mut self.nodes[node];
+        this.puts_aside = None;
+        let aside = std::mem::take(&mut this.aside);
+        for (link, bytes) in &aside {
+            this.ep.on_aside(self.now, *link, bytes, &mut this.ram);
+        }
+        this.ep.end_aside();
+        aside.len()
     }
 
     /// The node's link has a new locator; frames to the old one are lost.
@@ -384,6 +406,12 @@ impl Net {
             return;
         }
         self.arrived.push((self.now, flying.sight));
+        if this.puts_aside == Some(wire::audience(&flying.bytes))
+            && this.ep.put_aside(self.now, flying.link, &flying.source, &flying.bytes)
+        {
+            this.aside.push((flying.link, flying.bytes));
+            return;
+        }
         this.ep.on_frame(self.now, flying.link, flying.source, &flying.bytes, &mut this.ram);
     }
 

@@ -353,6 +353,31 @@ fn eight_paths_at_most_and_none_twice() {
 }
 
 #[test]
+fn where_the_peer_is_heard_from_has_a_place_among_eight_that_never_answered() {
+    // B thinks of eight pairs and of none that works but that of the contact; A knows one more that does.
+    let mut net = pairs([4, 4], |node, link, to| {
+        (node == B || matches!((link, to), (0, 0) | (3, 2))).then_some(1472)
+    });
+    let is_way = |sight: &Sight, contact_works: bool| match (sight.link, sight.target.0[8]) {
+        (0, 0) => contact_works,
+        (link, to) => (link, to) == if sight.from == A { (3, 2) } else { (2, 3) },
+    };
+    net.drop_where(move |sight| !is_way(sight, true));
+    net.recv(B, tagged(0), 8);
+    net.send(A, B, 0, 8);
+    net.run_for(10 * MS);
+    assert_eq!(infos(&mut net, B, A).len(), PATH_COUNT_MAX);
+    net.drop_where(move |sight| !is_way(sight, false));
+    let (there, back) = (net.recv(B, tagged(1), 20_000), net.recv(A, tagged(2), 20_000));
+    net.send(A, B, 1, 20_000);
+    net.send(B, A, 2, 20_000);
+    // Long before any of the eight was asked so often that it is given up.
+    net.run_for(SECOND);
+    net.assert_got(B, there, 1, 20_000);
+    net.assert_got(A, back, 2, 20_000);
+}
+
+#[test]
 fn pair_whose_ends_are_both_served_is_spare_until_they_fail() {
     let mut net = pairs([2, 2], |_, _, _| Some(1472));
     net.join(A, B);

@@ -698,3 +698,40 @@ fn answer_ends_the_send_it_answers() {
         assert_eq!((net.count(A, "packets_lost"), net.count(B, "packets_lost")), (0, 0));
     }
 }
+
+#[test]
+fn one_who_sleeps_is_not_woken_for_what_needs_no_haste() {
+    let mut net = Net::joined();
+    net.run_for(100 * MS);
+    for round in 0..2000 {
+        for (from, to) in [(A, B), (B, A)] {
+            let recv = net.recv(to, tagged(round), 8);
+            net.send(from, to, round, 8);
+            net.pump();
+            // An acknowledgement left with it; a first probe will be due, and may be late.
+            let now = net.now;
+            assert_eq!(net.ep(from).next_timeout_for_sleep(now), now + 4 * MS);
+            net.run_until(|net| net.got(to, recv).is_some());
+        }
+    }
+    // Of one that came and was not answered the acknowledgement must leave in time.
+    let recv = net.recv(B, tagged(1), 8);
+    net.send(A, B, 1, 8);
+    net.run_until(|net| net.got(B, recv).is_some());
+    let now = net.now;
+    assert!(net.ep(B).next_timeout_for_sleep(now) <= now + Settings::default().ack_delay_ns);
+}
+
+#[test]
+fn a_second_probe_is_not_late() {
+    let mut net = Net::joined();
+    net.run_for(100 * MS);
+    net.kill(B);
+    net.send(A, B, 1, 8);
+    net.pump();
+    let now = net.now;
+    assert_eq!(net.ep(A).next_timeout_for_sleep(now), now + 4 * MS);
+    net.run_until(|net| net.count(A, "probes") > 0);
+    let (now, exact) = (net.now, net.ep(A).next_timeout());
+    assert_eq!(net.ep(A).next_timeout_for_sleep(now), exact);
+}

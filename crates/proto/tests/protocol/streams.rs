@@ -422,6 +422,73 @@ fn sender_that_dies_without_a_word_breaks_its_open_streams() {
 }
 
 #[test]
+fn reader_hears_that_fragments_of_an_end_will_not_come() {
+    let mut net = Net::joined();
+    send(&mut net, A, B, 1, &[&pattern(1, 1400)]);
+    // Written for one frame, it leaves in two that are shorter; the second is lost.
+    let to_b = net.nodes[B].locators[0];
+    net.ep(A).on_too_long(0, &to_b, usize::from(FRAME_LEN_FLOOR));
+    net.rule(1, |sight| sight.has(Kind::Fragment), Fate::Delay(0));
+    net.drop_each(A, Kind::Fragment);
+    net.run_for(MS);
+    let (stream, _) = ready(&mut net, B)[0];
+    assert_eq!(front(&mut net, B, stream), StreamFront::Empty);
+    let (a_of_b, now) = (net.peer(B, A), net.now);
+    net.ep(B).on_peer_died(now, a_of_b);
+    assert_eq!(ready(&mut net, B).first().map(|news| news.0), Some(stream), "it is to look again");
+    assert!(matches!(front(&mut net, B, stream), StreamFront::Broken(StreamBreak::Gone(_))));
+}
+
+#[test]
+fn chunks_refused_ahead_of_their_turn_are_called_when_those_before_were_lent() {
+    let tight = Plan::with(|_, limits| limits.envelope_count_max = 1024);
+    let mut net = Net::of(&[Plan::default(), tight, Plan::default()]);
+    net.join(C, B);
+    net.join(A, B);
+    let (peer, now) = (net.peer(A, B), net.now);
+    let id = net.ep(A).begin_stream(peer, 1).unwrap();
+    net.ep(A).flush_stream(now, id).unwrap();
+    net.run_for(MS);
+    let (stream, _) = ready(&mut net, B)[0];
+    assert_eq!(front(&mut net, B, stream), StreamFront::Empty);
+    // Half of the envelopes are taken by messages that nobody receives: nothing is held ahead of its turn any more.
+    (0..512).for_each(|tag| _ = net.send(C, B, tag, 8));
+    net.run_for(10 * MS);
+    assert_eq!(net.ep(B).held().1, 512);
+    let bytes = pattern(1, 3 * 1424);
+    net.nodes[B].ram.readers.insert(stream, (bytes.len(), vec![]));
+    net.ep(B).await_stream(stream);
+    net.drop_next(A, Kind::Eager);
+    let now = net.now;
+    assert_eq!(net.ep(A).write_stream(now, id, &bytes), Ok(bytes.len()));
+    net.ep(A).flush_stream(now, id).unwrap();
+    net.run_for(5 * SECOND);
+    assert!(net.count(B, "refusals") > 0);
+    assert_eq!(net.count(B, "stream_bytes_held"), 0, "what is lent frees no room");
+    assert!(net.nodes[B].ram.readers[&stream].1 == bytes);
+}
+
+#[test]
+fn who_waits_for_credit_hears_of_its_receivers_death() {
+    let mut net = Net::pair(|settings, _| {
+        (settings.gone_after_ns, settings.gone_after_inline_ns) = (5 * SECOND, 10 * SECOND);
+    });
+    net.join(A, B);
+    let (peer, now) = (net.peer(A, B), net.now);
+    let id = net.ep(A).begin_stream(peer, 1).unwrap();
+    let bytes = pattern(1, 1 << 20);
+    let sent_len = net.ep(A).write_stream(now, id, &bytes).unwrap();
+    net.run_for(SECOND);
+    let now = net.now;
+    assert_eq!(net.ep(A).write_stream(now, id, &bytes[sent_len..]), Ok(0), "its credit is spent");
+    net.kill(B); // all that was sent is acknowledged: nobody owes A anything but credit
+    net.run_for(60 * SECOND);
+    assert_eq!(net.left(A), [Some(GoneReason::Silent)]);
+    let now = net.now;
+    assert_eq!(net.ep(A).write_stream(now, id, &[1]), Err(StreamError::Gone));
+}
+
+#[test]
 fn receiver_that_is_gone_ends_what_was_begun_for_it() {
     let mut net = Net::joined();
     let peer = net.peer(A, B);

@@ -1,5 +1,6 @@
 //! Time passes: arrivals, then timers, then what endpoints have to send and to say.
 
+use packhorse_engine::Offload;
 use packhorse_link::sim::{NodeId, Port};
 use packhorse_proto::{Event, Instant, Locator};
 
@@ -9,6 +10,8 @@ use super::{State, World};
 const PUMP_COUNT_MAX: u32 = 20_000;
 /// Between two looks at real links that had nothing.
 const REST: std::time::Duration = std::time::Duration::from_micros(20);
+/// Where helpers do half of the work: in every third of such slices of time the application does all of it.
+const SLICE_NS: u64 = 1_000_000;
 /// More turns than this in one moment: time stands still.
 const MOMENT_TURN_COUNT_MAX: u32 = 20_000;
 
@@ -109,10 +112,27 @@ impl World {
         }
     }
 
+    /// Whether helpers do half of the work only.
+    pub fn set_halves(&mut self, has_halves: bool) {
+        self.has_halves = has_halves;
+    }
+
+    /// What whoever turns this node now may do, and when somebody comes who may do all.
+    fn duties(&self, index: usize) -> (Offload, Instant) {
+        let slice = self.now.0 / SLICE_NS + index as u64;
+        if !self.has_halves || slice.is_multiple_of(3) || self.nodes[index].core.is_kept_full() {
+            return (Offload::Both, Instant::NEVER);
+        }
+        let half = if index.is_multiple_of(2) { Offload::Receive } else { Offload::Send };
+        let all_at = (self.now.0 / SLICE_NS + 3 - slice % 3) * SLICE_NS;
+        (half, Instant(all_at))
+    }
+
     /// Turns a node's engine until it has nothing more to do at this moment; how often that was.
     fn pump(&mut self, index: usize) -> u32 {
         let mut count = 0;
-        while self.nodes[index].core.turn(self.now) > 0 {
+        let (duties, all_at) = self.duties(index);
+        while self.nodes[index].core.turn_with(self.now, duties) > 0 {
             self.carry(index);
             count += 1;
             if count > PUMP_COUNT_MAX {
@@ -133,6 +153,9 @@ impl World {
         let faults = node.core.memory().take_faults();
         self.faults.extend(faults.into_iter().map(|fault| format!("node {index}: {fault}")));
         node.timeout = node.core.next_timeout();
+        if node.core.keeps_frames() {
+            node.timeout = node.timeout.min(all_at);
+        }
         node.is_dirty = false;
         count
     }
