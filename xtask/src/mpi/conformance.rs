@@ -44,6 +44,7 @@ pub(crate) struct Args {
 enum Program {
     Suite,
     Spawn,
+    Windows,
     Smoke,
     Passive,
     Life,
@@ -65,6 +66,7 @@ impl Part {
         let program = match self.program {
             Program::Suite => "suite",
             Program::Spawn => "spawn",
+            Program::Windows => "windows",
             Program::Smoke => "smoke",
             Program::Passive => "passive",
             Program::Life => "life",
@@ -94,10 +96,35 @@ impl Part {
         match self.program {
             Program::Suite => suite::run(&launch, Extent::Whole),
             Program::Spawn => suite::run(&launch, Extent::Spawn),
+            Program::Windows => suite::run(&launch, Extent::Windows),
             Program::Smoke => smoke::run(&launch),
             Program::Passive => passive::run(&launch),
             Program::Life => life::run_long(),
         }
+    }
+
+    /// What a failure comes to. Some tests of the suite want an answer within ten questions, or completions in order, however many
+    /// frames are lost and however busy the machine is: those that pass by themselves count as passed, and are named.
+    fn settle(&self, hosts: &Hosts, here: &Outcome) -> String {
+        let is_whole = here.stopped_in.is_none() && !here.failed.is_empty();
+        if matches!(self.program, Program::Suite) && is_whole {
+            let again = suite::run(&self.launch(hosts, self.way()), Extent::Named(&here.failed));
+            let again = Outcome::of(again);
+            if again.is_passed {
+                let names = listed(&here.failed);
+                return format!("{PASSED}  at a second attempt: {names}; {}", again.said);
+            }
+            if again.stopped_in.is_none() && !again.failed.is_empty() {
+                let mended: Vec<_> = here.failed.difference(&again.failed).collect();
+                let line = self.beside_tcp(hosts, &again);
+                return if mended.is_empty() {
+                    line
+                } else {
+                    format!("{line}; passed at a second attempt: {}", listed(mended))
+                };
+            }
+        }
+        self.beside_tcp(hosts, here)
     }
 
     /// What failed once more, over TCP: of the suite only that; and if it does not fail by itself, the modules it is in. How it compares.
@@ -114,6 +141,7 @@ impl Part {
                 suite::run(&launch, Extent::Around(&here.failed))
             }
             Program::Spawn => suite::run(&launch, Extent::Spawn),
+            Program::Windows => suite::run(&launch, Extent::Windows),
             Program::Smoke => smoke::run(&launch),
             Program::Passive => passive::run(&launch),
             Program::Life => Err(anyhow!("it measures Packhorse beside TCP already")),
@@ -145,6 +173,8 @@ fn parts() -> Vec<Part> {
         add(Program::Spawn, 2, "auto", false, None);
         add(Program::Passive, 2, "auto", false, None);
         if library.name == SYSTEM.name {
+            add(Program::Windows, 2, "udp", true, None);
+            add(Program::Windows, 2, "packet", true, None);
             add(Program::Life, 2, "auto", false, None);
         }
     }
@@ -175,7 +205,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for part in &chosen {
         println!("{}", part.name());
         let here = Outcome::of(part.run(&hosts));
-        let line = if here.is_passed { here.in_short() } else { part.beside_tcp(&hosts, &here) };
+        let line = if here.is_passed { here.in_short() } else { part.settle(&hosts, &here) };
         failed_count += usize::from(!is_settled(&line));
         println!("{line}");
         let version = part.library.version().unwrap_or_else(|error| format!("{error:#}"));

@@ -37,6 +37,8 @@ pub(super) enum Extent<'a> {
     Whole,
     /// Starting further processes, which takes longer than all else.
     Spawn,
+    /// Windows, in ranks that promise not to call from two threads at once.
+    Windows,
     /// Tests by name.
     Named(&'a BTreeSet<String>),
     /// The modules of tests with these names.
@@ -47,6 +49,8 @@ const TALK: [&str; 9] =
     ["p2p", "cco", "rma", "msgspec", "comm", "request", "status", "win", "util_pool"];
 
 const MESSAGES: [&str; 5] = ["p2p", "cco", "comm", "request", "status"];
+
+const WINDOWS: [&str; 2] = ["rma", "win"];
 
 /// The suite's folder.
 fn source() -> Result<PathBuf> {
@@ -85,6 +89,11 @@ pub(super) fn run(launch: &Launch, extent: Extent<'_>) -> Result<String> {
             Extent::Messages => run.args(MESSAGES.iter().flat_map(|module| ["-i", module])),
             Extent::Whole => run.args(["-e", "spawn"]),
             Extent::Spawn => run.args(["-i", "spawn"]),
+            // The only windows that Open MPI 4 has between hosts (osc/pt2pt) are not for MPI_THREAD_MULTIPLE, which mpi4py asks for otherwise.
+            Extent::Windows => {
+                run.env("MPI4PY_RC_THREAD_LEVEL", "serialized");
+                run.args(WINDOWS.iter().flat_map(|module| ["-i", module]))
+            }
             Extent::Named(tests) => run
                 .args(modules_of(tests))
                 .args(tests.iter().flat_map(|test| ["-k", test.as_str()])),
