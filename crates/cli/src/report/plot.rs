@@ -46,7 +46,7 @@ fn ours_set(label: &str) -> &'static str {
 
 /// The mark of a contender by its place, so that print without colour can be read too.
 pub(super) fn mark(index: usize) -> char {
-    ['●', '▲', '✕', '○', '△', '•'][index % 6]
+    ['●', '▲', '✕', '○', '◯', '•'][index % 6]
 }
 
 /// How values are spread over an axis.
@@ -226,7 +226,8 @@ fn marked<'a>(
         1 => TriangleMarker::new(at, 6, colour.filled()).into_dyn(),
         2 => Cross::new(at, 4, colour.stroke_width(2)).into_dyn(),
         3 => Circle::new(at, 4, colour.stroke_width(2)).into_dyn(),
-        4 => TriangleMarker::new(at, 6, colour.stroke_width(2)).into_dyn(),
+        // Not a hollow triangle: that marker is filled whatever its style.
+        4 => Circle::new(at, 7, colour.stroke_width(1)).into_dyn(),
         _ => Circle::new(at, 2, colour.filled()).into_dyn(),
     }
 }
