@@ -68,6 +68,8 @@ pub(super) struct Player<'a> {
     is_ending: bool,
     /// Nodes that got a new address: what they say to themselves may go to the old one for as long as peers may be silent.
     rebound: HashSet<NodeId>,
+    /// One of them was not told of it, and its peers can only find out when it speaks.
+    has_moved_unawares: bool,
     last_event_at: Instant,
     event_count: u64,
     payload: Vec<u8>,
@@ -155,6 +157,7 @@ impl<'a> Player<'a> {
             is_draining: false,
             is_ending: false,
             rebound: HashSet::new(),
+            has_moved_unawares: false,
             last_event_at: Instant(0),
             event_count: 0,
             payload: Vec::new(),
@@ -316,6 +319,7 @@ impl<'a> Player<'a> {
                     format!("gets a new address at port {port}, told: {is_told}")
                 });
                 self.rebound.insert(id);
+                self.has_moved_unawares |= !is_told;
                 self.world.rebind(id, port, *is_told);
             }
             Action::Forget { peer } => {
