@@ -7,6 +7,7 @@
 //! A namespace is entered by a process, so each end is this test program again, told its role in the environment. Needs root
 //! and iproute2; `cargo xtask test` says where that is missing.
 
+mod computing;
 mod crowded;
 mod hosts;
 mod neighbours;
@@ -71,6 +72,8 @@ fn role() {
         ["hide", links] => {
             crowded::echo(&Builder::plain().links(links).discoverable(false).open().unwrap());
         }
+        ["compute-receive", links] => computing::receive(links),
+        ["compute-send", links, address] => computing::send(links, &address.parse().unwrap()),
         ["peers", links] => crowded::peers(links),
         ["first", links, ref addresses @ ..] => crowded::first(links, addresses),
         ["tcp-receive", on] => neighbours::tcp_receive(on),
