@@ -29,12 +29,9 @@ pub(crate) fn add_to(steps: &mut Steps, may_install: bool) {
     let name = "threads, by the thread sanitizer";
     if has(&[&NIGHTLY, &NIGHTLY_SOURCES], steps, name, may_install) {
         steps.take(name, || {
-            // Where threads meet; the other tests of these two take longer than all the rest and meet nobody new. And not those in
-            // which a forked child goes on: this sanitizer cannot follow a fork of several threads.
-            let tests = "--lib --test messages --test queue --test offload --test onesided";
-            let words = format!(
-                "test -Zbuild-std --quiet --package packhorse-engine --package packhorse {tests} -- --skip child"
-            );
+            let words = "--package packhorse-engine --package packhorse";
+            // Not those in which a forked child goes on: this sanitizer cannot follow a fork of several threads.
+            let words = format!("test -Zbuild-std --quiet --lib --tests {words} -- --skip child");
             run_command(nightly(&words, "thread"))
         });
     }

@@ -1,14 +1,31 @@
 //! Two network namespaces joined by a wire, which MPIs take for hosts.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use crate::steps::{command, root, run};
+use crate::steps::{command, output, root, run};
 
 /// What the wire's ends are called.
 pub(super) const INTERFACE: &str = "v0";
 const ADDRESSES: [&str; 2] = ["10.96.0.1", "10.96.0.2"];
+
+/// The kernel says once a second whether a wire is up.
+const CARRIER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits until the wire's end there is said to be up: some MPIs use no other.
+fn await_carrier(name: &str) -> Result<()> {
+    let began = Instant::now();
+    while began.elapsed() < CARRIER_PATIENCE {
+        let words = ["-n", name, "link", "show", INTERFACE];
+        if output(command("ip", words))?.contains("state UP") {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bail!("{INTERFACE} in the namespace {name} is not up after {} s", CARRIER_PATIENCE.as_secs())
+}
 
 /// Both; gone when dropped, also by a failing test.
 pub(super) struct Hosts {
@@ -29,8 +46,7 @@ impl Hosts {
             ip(format!("-n {name} link set {INTERFACE} up"))?;
             ip(format!("-n {name} link set lo up"))?;
         }
-        // Until both have carriers, and say so: which the kernel lets them do once a second.
-        std::thread::sleep(std::time::Duration::from_millis(1100));
+        hosts.names.iter().try_for_each(|name| await_carrier(name))?;
         Ok(hosts)
     }
 
