@@ -261,7 +261,6 @@ impl Baton {
         Errand::Knock
     }
 
-
     /// Whether the helper looks every fraction of a millisecond.
     #[inline]
     pub(crate) fn is_near(&self) -> bool {
@@ -353,13 +352,7 @@ impl Baton {
     }
 
     /// Somebody may have left.
-    fn look_at_fuse(
-        &self,
-        fuse: u8,
-        now: Instant,
-        driven_at: Instant,
-        notes: &mut Notes,
-    ) -> Look {
+    fn look_at_fuse(&self, fuse: u8, now: Instant, driven_at: Instant, notes: &mut Notes) -> Look {
         let fuse_ns = FUSE.as_nanos() as u64;
         let Some((_, lit_at)) = notes.lit.filter(|&(seen, _)| seen == fuse) else {
             (notes.lit, notes.fuse_count) = (Some((fuse, now)), 0);

@@ -94,7 +94,11 @@ mod alone {
             let is_lit = baton.on_post(false) == Errand::Unpark;
             assert!(!is_lit || baton.look(begin, &mut notes, || true) == Look::Aside(FUSE));
             let _ = baton.on_turn(begin + 1, true); // it waits for the answer
-            assert_eq!(baton.on_post(true) == Errand::Unpark, !is_lit, "who burns a fuse will look");
+            assert_eq!(
+                baton.on_post(true) == Errand::Unpark,
+                !is_lit,
+                "who burns a fuse will look"
+            );
             assert_eq!(baton.look(at(1), &mut notes, || true), Look::Aside(FUSE));
             assert_eq!(baton.look(at(2), &mut notes, || true), Look::Drive);
             assert!(baton.begin_driving(at(2)));
