@@ -326,7 +326,7 @@ impl Engine {
         }
         if let Some(len_min) = config.copy_offload.len_min() {
             let cpus = config.helper_cpus.clone();
-            let copier = Copier::start(len_min, move || cpus.apply());
+            let copier = Copier::start(len_min, move || cpus.apply(None));
             core.set_copier(copier.map_err(system("starting the thread that copies"))?);
         }
         let address = core.rules().address();
