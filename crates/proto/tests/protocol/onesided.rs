@@ -380,8 +380,8 @@ fn a_put_is_told_of_even_if_its_target_rested_between_two_parts() {
     net.expose(B, KEY, 40_000);
     let is_last = |sight: &Sight| {
         let parts = sight.view().records().any(|(record, _)| match record {
-            wire::Record::Request(head) => {
-                matches!(head.action, wire::Action::Part { immediate: Some(_), .. })
+            Record::Request(head) => {
+                matches!(head.action, Action::Part { immediate: Some(_), .. })
             }
             _ => false,
         });
