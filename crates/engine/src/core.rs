@@ -137,7 +137,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         settings: Settings,
         limits: Limits,
         opening: Opening,
-        mut links: Vec<L>,
+        links: Vec<L>,
         memory: M,
         now: Instant,
     ) -> Result<Self, OpenError> {
@@ -155,7 +155,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         Ok(Self {
             endpoint,
             outboxes: links.iter().map(|_| Outbox::default()).collect(),
-            home: Home::new(&mut links),
+            home: Home::new(&links),
             links,
             memory,
             tx: TxFrame::default(),
@@ -273,6 +273,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             _ => 0,
         };
         let mut work = kept_count;
+        if !self.home.is_empty() {
+            work += self.receive_home(now);
+        }
         work += if self.is_armed {
             self.disarm();
             self.receive(now)
@@ -384,8 +387,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Asks each link once.
     pub fn receive(&mut self, now: Instant) -> usize {
-        let came_home = if self.home.is_empty() { 0 } else { self.receive_home(now) };
-        came_home + (0..self.links.len()).map(|link| self.receive_from(now, link)).sum::<usize>()
+        (0..self.links.len()).map(|link| self.receive_from(now, link)).sum()
     }
 
     /// What was sent to the endpoint itself.
@@ -393,11 +395,20 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     fn receive_home(&mut self, now: Instant) -> usize {
         let mut count = 0;
         while let Some((link, from, bytes)) = self.home.next() {
-            let copied = &mut self.counters.bytes_copied_in;
-            let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
-            self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
-            self.home.reuse(bytes);
+            let from = Locator(from);
+            self.counters.frames_to_self += 1;
             count += 1;
+            if self.duties != Offload::Both
+                && !self.duties.takes(wire::audience(&bytes))
+                && self.endpoint.put_aside(now, link, &from, &bytes)
+            {
+                self.kept.push(link, &bytes);
+            } else {
+                let copied = &mut self.counters.bytes_copied_in;
+                let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
+                self.endpoint.on_frame(now, link, from, &bytes, &mut lent);
+            }
+            self.home.reuse(bytes);
         }
         count
     }
@@ -667,7 +678,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Whether `transmit` may have something to do.
     #[inline]
     pub fn has_output(&self) -> bool {
-        self.endpoint.has_output() || self.is_blocked()
+        self.endpoint.has_output() || !self.home.is_empty() || self.is_blocked()
     }
 
     /// Whether frames wait because a link took no more.
