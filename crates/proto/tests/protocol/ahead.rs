@@ -37,11 +37,24 @@ fn a_message_whose_receive_is_posted_needs_no_grant() {
 #[test]
 fn of_a_longer_one_only_the_rest_is_granted() {
     let mut net = ready();
-    let recv = net.recv(B, tagged(1), 1 << 20);
-    net.send(A, B, 1, 1 << 20);
+    let len = 2 * AHEAD_LEN as usize;
+    let recv = net.recv(B, tagged(1), len);
+    net.send(A, B, 1, len);
     net.settle();
-    net.assert_got(B, recv, 1, 1 << 20);
+    net.assert_got(B, recv, 1, len);
     assert_eq!(first_grant(&net), Some(AHEAD_LEN.into()));
+}
+
+#[test]
+fn a_much_longer_one_asks_first() {
+    let mut net = ready();
+    let len = 2 * AHEAD_LEN as usize + 1;
+    let recv = net.recv(B, tagged(1), len);
+    net.send(A, B, 1, len);
+    net.settle();
+    net.assert_got(B, recv, 1, len);
+    assert_eq!(net.count(B, "granted_ahead"), 0);
+    assert!(first_grant(&net).is_some_and(|offset| offset < 1472), "behind the first bytes");
 }
 
 #[test]
