@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::{CntrAttr, CntrOps, Fid, Obj, Ops, Out, PlainFid, class, code, kind};
 use crate::common;
+use crate::cq::Reader;
 use crate::domain::Domain;
 use crate::object::{self, Head, Object};
 use crate::ports::Ports;
@@ -60,7 +61,7 @@ impl Cntr {
 
     /// Nothing to be read without waiting: as far as one can say of a number.
     pub(crate) fn may_sleep(&self) -> bool {
-        self.ports.progress();
+        self.ports.progress(&mut Reader::nobody());
         true
     }
 
@@ -68,7 +69,7 @@ impl Cntr {
         let until = longest.map(|longest| Instant::now() + longest);
         let errors = self.errors.load(Ordering::Acquire);
         loop {
-            self.ports.progress();
+            self.ports.progress(&mut Reader::nobody());
             if self.value.load(Ordering::Acquire) >= threshold {
                 return 0;
             }
@@ -96,14 +97,14 @@ unsafe extern "C" fn control(_cntr: Obj, _command: c_int, _argument: *mut c_void
 unsafe extern "C" fn read(cntr: Obj) -> u64 {
     // SAFETY: a counter of ours, here and in all functions below.
     let cntr = unsafe { object::object::<Cntr>(cntr) };
-    cntr.ports.progress();
+    cntr.ports.progress(&mut Reader::nobody());
     cntr.value.load(Ordering::Acquire)
 }
 
 unsafe extern "C" fn readerr(cntr: Obj) -> u64 {
     // SAFETY: as for `read`.
     let cntr = unsafe { object::object::<Cntr>(cntr) };
-    cntr.ports.progress();
+    cntr.ports.progress(&mut Reader::nobody());
     cntr.errors.load(Ordering::Acquire)
 }
 

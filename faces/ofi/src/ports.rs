@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::event::epoll;
 
+use crate::cq::Reader;
 use crate::port::Port;
 
 /// With several endpoints no one may be slept on for longer than this.
@@ -61,10 +62,10 @@ impl Ports {
         ports.iter().all(|port| port.arm())
     }
 
-    /// Turns all of them once and tells of what ended.
-    pub(crate) fn progress(&self) {
+    /// Turns all of them once and tells of what ended, its reader first.
+    pub(crate) fn progress(&self, reader: &mut Reader<'_>) {
         for port in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            port.progress();
+            port.progress(reader);
         }
     }
 
