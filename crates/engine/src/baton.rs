@@ -46,6 +46,11 @@ const NEAR: u8 = 1;
 const DRIVING: u8 = 2;
 const ABSENT: u8 = 3;
 
+/// No fuse; one for what is known of short messages, or of long ones.
+const OUT: u8 = 0;
+const SHORT: u8 = 1;
+const LONG: u8 = 2;
+
 /// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe.
 const AWAY_TICK_MIN: Duration = Duration::from_millis(1);
 const AWAY_TICK_MAX: Duration = Duration::from_millis(20);
@@ -85,10 +90,10 @@ pub(crate) struct Baton {
     is_armed: AtomicBool,
     /// What was learned of those who leave behind short messages, and of those who leave long ones.
     habits: [Habit; 2],
-    /// Of which kind was what was left last.
+    /// A long message is among what was left.
     left_long: AtomicBool,
-    /// Somebody may have left: the fuse is lit, or the helper has taken over.
-    is_left: AtomicBool,
+    /// Somebody may have left: a fuse is lit, or the helper has taken over.
+    fuse: AtomicU8,
     /// When the helper took over last.
     taken_at_ns: AtomicU64,
     /// Who drives has asked in vain for long: ticks may be long.
@@ -145,7 +150,7 @@ impl Default for Baton {
             is_armed: AtomicBool::new(false),
             habits: Default::default(),
             left_long: AtomicBool::new(false),
-            is_left: AtomicBool::new(false),
+            fuse: AtomicU8::new(OUT),
             taken_at_ns: AtomicU64::new(0),
             is_patient: AtomicBool::new(false),
         }
@@ -167,7 +172,7 @@ impl Baton {
         self.driven_at_ns.store(now.0, Ordering::Relaxed);
         self.driver_count.fetch_sub(1, Ordering::SeqCst);
         match is_pending {
-            true if was_long => self.light(),
+            true if was_long => self.light(self.left_long.load(Ordering::Relaxed)),
             true => self.on_post(false),
             false => Errand::None,
         }
@@ -191,8 +196,9 @@ impl Baton {
         if !self.habits[usize::from(is_long)].computes.load(Ordering::Relaxed) {
             return self.on_pending(true);
         }
-        if !self.is_left.load(Ordering::Relaxed) {
-            return self.light();
+        let fuse = self.fuse.load(Ordering::Relaxed);
+        if fuse == OUT || (is_long && fuse == SHORT) {
+            return self.light(is_long);
         }
         if !self.is_armed.load(Ordering::Relaxed) {
             self.is_armed.store(true, Ordering::Relaxed); // the fuse burns anew
@@ -200,11 +206,15 @@ impl Baton {
         Errand::None
     }
 
-    /// Lights the fuse.
-    fn light(&self) -> Errand {
+    /// Lights the fuse. One that burns for a short message becomes one for the long message that follows, and burns anew: what
+    /// its end would show is of the call before.
+    fn light(&self, is_long: bool) -> Errand {
         self.is_armed.store(true, Ordering::SeqCst);
-        self.is_left.store(true, Ordering::SeqCst);
+        let before = self.fuse.swap(if is_long { LONG } else { SHORT }, Ordering::SeqCst);
         between();
+        if before != OUT {
+            return Errand::None; // whoever lit it woke the helper, which will look, and sees which it is
+        }
         match self.mode.load(Ordering::SeqCst) {
             AWAY | NEAR => Errand::Unpark,
             _ => Errand::None,
@@ -245,15 +255,10 @@ impl Baton {
             return Errand::None;
         }
         let absent_ns = now - Instant(self.taken_at_ns.load(Ordering::Relaxed));
-        self.learn(absent_ns >= ABSENCE_NS_MIN);
-        Errand::Knock
-    }
-
-    /// The fuse has burnt out, or the helper was sent away: whether the program had gone to compute.
-    fn learn(&self, computed: bool) {
-        self.is_left.store(false, Ordering::SeqCst);
+        self.fuse.store(OUT, Ordering::SeqCst);
         let left_long = self.left_long.swap(false, Ordering::Relaxed);
-        self.habits[usize::from(left_long)].learn(computed);
+        self.habits[usize::from(left_long)].learn(absent_ns >= ABSENCE_NS_MIN);
+        Errand::Knock
     }
 
     /// Whether the helper looks every fraction of a millisecond.
@@ -299,8 +304,8 @@ pub(crate) struct Notes {
     /// Ticks in a row that found somebody at work.
     busy_count: u32,
     away_tick: Duration,
-    /// When the fuse was lit, if one burns, and how often it was lit anew.
-    lit_at: Option<Instant>,
+    /// Which fuse burns, if one does, seen first when, and how often it was lit anew.
+    lit: Option<(u8, Instant)>,
     fuse_count: u32,
 }
 
@@ -327,18 +332,16 @@ impl Baton {
         if !self.is_present() {
             return Look::Pause;
         }
+        let fuse = self.fuse.load(Ordering::SeqCst);
         if self.driver_count.load(Ordering::SeqCst) > 0 {
-            if self.is_left.load(Ordering::Relaxed) {
-                self.learn(false);
-            }
-            return self.stand_aside(notes);
+            return self.put_out(fuse, notes);
         }
         let driven_at = Instant(self.driven_at_ns.load(Ordering::Relaxed));
         if self.is_driving() {
             return Look::Drive;
         }
-        if self.is_left.load(Ordering::SeqCst) {
-            return self.look_at_fuse(now, driven_at, notes);
+        if fuse != OUT {
+            return self.look_at_fuse(fuse, now, driven_at, notes);
         }
         let driven_ago_ns = now - driven_at;
         if driven_ago_ns < GRACE_NS || (driven_ago_ns < IDLE_GRACE_NS && !is_pending()) {
@@ -349,32 +352,46 @@ impl Baton {
     }
 
     /// Somebody may have left.
-    fn look_at_fuse(&self, now: Instant, driven_at: Instant, notes: &mut Notes) -> Look {
+    fn look_at_fuse(&self, fuse: u8, now: Instant, driven_at: Instant, notes: &mut Notes) -> Look {
         let fuse_ns = FUSE.as_nanos() as u64;
-        let Some(lit_at) = notes.lit_at else {
-            (notes.lit_at, notes.fuse_count) = (Some(now), 0);
+        let Some((_, lit_at)) = notes.lit.filter(|&(seen, _)| seen == fuse) else {
+            (notes.lit, notes.fuse_count) = (Some((fuse, now)), 0);
             self.is_armed.store(false, Ordering::SeqCst);
             self.go(NEAR);
             return Look::Aside(FUSE);
         };
         if driven_at > lit_at {
-            self.learn(false);
-            return self.stand_aside(notes);
+            return self.put_out(fuse, notes);
         }
         if now - lit_at < fuse_ns {
             return Look::Aside(Duration::from_nanos(fuse_ns - (now - lit_at)));
         }
         if notes.fuse_count < FUSE_COUNT_MAX && self.is_armed.swap(false, Ordering::SeqCst) {
-            (notes.lit_at, notes.fuse_count) = (Some(now), notes.fuse_count + 1);
+            (notes.lit, notes.fuse_count) = (Some((fuse, now)), notes.fuse_count + 1);
             return Look::Aside(FUSE);
         }
-        (notes.lit_at, notes.busy_count) = (None, 0);
+        (notes.lit, notes.busy_count) = (None, 0);
         Look::Drive
+    }
+
+    /// Somebody else drives: the fuse, if one was lit, was so in vain.
+    fn put_out(&self, fuse: u8, notes: &mut Notes) -> Look {
+        if fuse == OUT {
+            return self.stand_aside(notes);
+        }
+        if self.fuse.compare_exchange(fuse, OUT, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return Look::Aside(Duration::ZERO); // another has been lit meanwhile, by somebody who counts on this look
+        }
+        if fuse == LONG {
+            self.left_long.store(false, Ordering::Relaxed);
+        }
+        self.habits[usize::from(fuse == LONG)].learn(false);
+        self.stand_aside(notes)
     }
 
     /// Somebody else drives. How long to look away.
     fn stand_aside(&self, notes: &mut Notes) -> Look {
-        notes.lit_at = None;
+        notes.lit = None;
         let is_patient = self.is_patient.load(Ordering::Relaxed);
         let tick = if is_patient { PATIENT_TICK } else { near_tick(notes.busy_count) };
         notes.busy_count = notes.busy_count.saturating_add(1);

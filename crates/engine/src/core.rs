@@ -139,7 +139,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         settings: Settings,
         limits: Limits,
         opening: Opening,
-        mut links: Vec<L>,
+        links: Vec<L>,
         memory: M,
         now: Instant,
     ) -> Result<Self, OpenError> {
@@ -157,7 +157,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         Ok(Self {
             endpoint,
             outboxes: links.iter().map(|_| Outbox::default()).collect(),
-            home: Home::new(&mut links),
+            home: Home::new(&links),
             links,
             memory,
             tx: TxFrame::default(),
@@ -290,6 +290,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             _ => 0,
         };
         let mut work = kept_count;
+        if !self.home.is_empty() {
+            work += self.receive_home(now);
+        }
         work += if self.is_armed {
             self.disarm();
             self.receive(now)
@@ -402,20 +405,29 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Asks each link once.
     pub fn receive(&mut self, now: Instant) -> usize {
-        let came_home = if self.home.is_empty() { 0 } else { self.receive_home(now) };
-        came_home + (0..self.links.len()).map(|link| self.receive_from(now, link)).sum::<usize>()
+        (0..self.links.len()).map(|link| self.receive_from(now, link)).sum()
     }
 
     /// What was sent to the endpoint itself.
     #[cold]
     fn receive_home(&mut self, now: Instant) -> usize {
+        let now = self.time.on_arrival(now);
         let mut count = 0;
         while let Some((link, from, bytes)) = self.home.next() {
-            let copied = &mut self.counters.bytes_copied_in;
-            let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
-            self.endpoint.on_frame(now, link, Locator(from), &bytes, &mut lent);
-            self.home.reuse(bytes);
+            let from = Locator(from);
+            self.counters.frames_to_self += 1;
             count += 1;
+            if self.duties != Offload::Both
+                && !self.duties.takes(wire::audience(&bytes))
+                && self.endpoint.put_aside(now, link, &from, &bytes)
+            {
+                self.kept.push(link, &bytes);
+            } else {
+                let copied = &mut self.counters.bytes_copied_in;
+                let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
+                self.endpoint.on_frame(now, link, from, &bytes, &mut lent);
+            }
+            self.home.reuse(bytes);
         }
         count
     }
@@ -480,7 +492,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         };
         let mut work = 0;
-        // A spinning driver finds nothing most of the time, and need not ask every time whether there is something to be told.
+        // A spinning driver finds nothing most of the time, and need not ask for notices every time.
         if count > 0 {
             let payload_len = landing.map_or(0, |landing| landing.payload_len);
             work = self.take_arrived(now, index, expected.as_ref(), count, payload_len);
@@ -500,10 +512,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         payload_len: usize,
     ) -> usize {
         let now = self.time.on_arrival(now);
-        let landed = match expected {
-            Some(expected) => self.take_landed(now, index, expected, count),
-            None => 0,
-        };
+        let landed = expected.map_or(0, |it| self.take_landed(now, index, it, count));
         landed + self.take_frames(now, index, count, payload_len) + self.take_notices(now, index)
     }
 
@@ -706,7 +715,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Whether `transmit` may have something to do.
     #[inline]
     pub fn has_output(&self) -> bool {
-        self.endpoint.has_output() || self.is_blocked()
+        self.endpoint.has_output() || !self.home.is_empty() || self.is_blocked()
     }
 
     /// Whether frames wait because a link took no more.

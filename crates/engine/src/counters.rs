@@ -25,6 +25,8 @@ counters! {
     posts_left,
     /// Times somebody slept for lack of work.
     sleeps,
+    /// Frames to the endpoint itself, which no link carried.
+    frames_to_self,
     /// Payload copied from frames to the application's memory.
     bytes_copied_in,
     /// Of these, what a second thread copied.

@@ -336,7 +336,7 @@ impl Engine {
         }
         if let Some(len_min) = config.copy_offload.len_min() {
             let cpus = config.helper_cpus.clone();
-            let copier = Copier::start(len_min, move || cpus.apply());
+            let copier = Copier::start(len_min, move || cpus.apply(None));
             core.set_copier(copier.map_err(system("starting the thread that copies"))?);
         }
         core.set_clock(Box::new(move || Instant(monotonic_ns() - origin_ns)));

@@ -2,16 +2,17 @@
 //!
 //! It holds the engine only while it looks or drives, so that an engine nobody owns ends. It takes no signals: they
 //! belong to the application. It may run on any core its group has, whatever the thread that opened the engine was
-//! bound to: where ranks are bound to a core each, a helper beside its rank would take the time it is to save.
+//! bound to, and keeps off the one where the application was when it woke the helper: where ranks are bound to a core each, a
+//! helper beside its rank would take the time it is to save.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use packhorse_link::with_signals_blocked;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::baton::{Baton, Errand, Look, Notes};
 use crate::engine::Engine;
@@ -30,8 +31,9 @@ pub enum HelperCpus {
 }
 
 impl HelperCpus {
-    /// For the calling thread. What the system does not allow is left as it was: a helper on other cores is better than none.
-    pub(crate) fn apply(&self) {
+    /// For the calling thread, all but one of them if there are others. What the system does not allow is left as it was: a
+    /// helper on other cores is better than none.
+    pub(crate) fn apply(&self, avoided: Option<usize>) {
         let mut cpus = CpuSet::new();
         match self {
             Self::Inherit => return,
@@ -39,6 +41,9 @@ impl HelperCpus {
             Self::Only(list) => {
                 list.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| cpus.set(cpu));
             }
+        }
+        if let Some(cpu) = avoided.filter(|&cpu| cpu < CpuSet::MAX_CPU) {
+            cpus.unset(cpu);
         }
         let _ = sched_setaffinity(None, &cpus);
     }
@@ -51,11 +56,14 @@ pub(crate) struct Helper {
     is_over: AtomicBool,
     thread: OnceLock<Thread>,
     handle: Mutex<Option<JoinHandle<()>>>,
+    /// The core of the thread that woke it last.
+    woken_from: AtomicUsize,
 }
 
 impl Helper {
     fn unpark(&self) {
         if let Some(thread) = self.thread.get() {
+            self.woken_from.store(sched_getcpu(), Ordering::Relaxed);
             thread.unpark();
         }
     }
@@ -92,10 +100,10 @@ impl Helper {
 }
 
 fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
-    cpus.apply();
+    cpus.apply(None);
     // Ticks are meant as they are written: the default slack would double them.
     let _ = rustix::thread::set_current_timer_slack(Some(1_000.try_into().expect("not zero")));
-    let mut notes = Notes::default();
+    let (mut notes, mut core) = (Notes::default(), Core { cpus, avoided: None });
     while let Some(engine) = engine.upgrade() {
         if engine.helper.is_over.load(Ordering::SeqCst) {
             return;
@@ -105,6 +113,9 @@ fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
             Look::Aside(pause) => pause,
             Look::Pause => PAUSE,
             Look::Drive => {
+                if !engine.helper.baton.is_driving() {
+                    core.keep_off(engine.helper.woken_from.load(Ordering::Relaxed));
+                }
                 engine.drive_as_helper();
                 Duration::ZERO
             }
@@ -112,6 +123,24 @@ fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
         drop(engine);
         if !pause.is_zero() {
             thread::park_timeout(pause);
+        }
+    }
+}
+
+/// Where the helper may run.
+struct Core<'a> {
+    cpus: &'a HelperCpus,
+    avoided: Option<usize>,
+}
+
+impl Core<'_> {
+    /// The helper takes over, and the application's thread was there last: on that core it would take the time it is to save,
+    /// and where threads are bound the system leaves it there for as long as no core is idle. (MPI ranks on a core each, one
+    /// of them waiting: one in four transfers was not hidden at all.) Asked once for each core the application turns up on.
+    fn keep_off(&mut self, cpu: usize) {
+        if cpu == sched_getcpu() && self.avoided != Some(cpu) {
+            self.avoided = Some(cpu);
+            self.cpus.apply(self.avoided);
         }
     }
 }

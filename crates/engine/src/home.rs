@@ -1,18 +1,21 @@
-//! Frames to the endpoint itself, over links that do not hear themselves.
+//! Frames to the endpoint itself: they turn around here, whatever its links are.
 //!
-//! A datagram to one's own address comes back; a frame that leaves by an Ethernet card does not. Who opened only such links
-//! may send to itself all the same: its frames turn around here.
+//! A frame that leaves by an Ethernet card does not come back; a datagram does, after two system calls, if nothing loses it. Neither is
+//! of use to one who speaks to itself: in memory nothing is lost, late or overtaken. The rules know nothing of it; to them these are
+//! frames of a link, which came from where they went. No link counts them, and no capture has them.
 
 use std::collections::VecDeque;
 
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{Burst, Link, Locator};
 
+/// Memory of so many frames is kept for the next ones.
+const SPARE_COUNT_MAX: usize = 64;
+
 /// What turns around.
 #[derive(Debug, Default)]
 pub(crate) struct Home {
-    /// Links that do not hear themselves, a bit for each.
-    deaf: u8,
+    /// Where the endpoint is, by link.
     locators: Vec<Locator>,
     /// Filled as that of a link.
     pub(crate) burst: Burst,
@@ -21,20 +24,14 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    pub(crate) fn new<M, L: Link<M>>(links: &mut [L]) -> Self {
-        let mut home = Self::default();
-        for (number, link) in links.iter_mut().enumerate() {
-            let locator = link.locator();
-            home.locators.push(locator);
-            home.deaf |= u8::from(!link.may_reach(&locator)) << number;
-        }
-        home
+    pub(crate) fn new<M, L: Link<M>>(links: &[L]) -> Self {
+        Self { locators: links.iter().map(Link::locator).collect(), ..Self::default() }
     }
 
-    /// Whether a frame by this link to there turns around.
+    /// Whether a frame by this link to there turns around. To the endpoint's other locators no link is asked to send (`pairs`).
     #[inline]
     pub(crate) fn takes(&self, link: u8, to: &Locator) -> bool {
-        self.deaf >> link & 1 != 0 && self.locators[usize::from(link)] == *to
+        self.locators[usize::from(link)] == *to
     }
 
     /// Whether frames wait to be received.
@@ -64,7 +61,9 @@ impl Home {
 
     /// Takes a frame's memory back.
     pub(crate) fn reuse(&mut self, mut bytes: Vec<u8>) {
-        bytes.clear();
-        self.spare.push(bytes);
+        if self.spare.len() < SPARE_COUNT_MAX {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
     }
 }

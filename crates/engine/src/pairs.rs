@@ -86,10 +86,8 @@ impl Pairs {
         links: &mut [L],
     ) {
         let NewLocators { peer, is_contact, ref locators } = *new;
-        let reach: Vec<Vec<bool>> = locators
-            .iter()
-            .map(|locator| links.iter_mut().map(|link| link.may_reach(&locator.0)).collect())
-            .collect();
+        let reach: Vec<Vec<bool>> =
+            locators.iter().map(|locator| reaching(links, &locator.0)).collect();
         self.rejected.retain(|rejected| rejected.peer != peer);
         for (locator, reach) in locators.iter().zip(&reach) {
             for (link, _) in reach.iter().enumerate().filter(|(_, may_reach)| !**may_reach) {
@@ -183,6 +181,14 @@ impl Pairs {
         }
         self.rejected.push_back(Rejected { peer, link, locator: *locator, why });
     }
+}
+
+/// Which links may lead there. To the endpoint's own locators only the one that has it does: its frames turn around (`home`).
+fn reaching<L: Link<M>, M: UserMemory>(links: &mut [L], to: &packhorse_link::Locator) -> Vec<bool> {
+    if links.iter().any(|link| link.locator() == *to) {
+        return links.iter().map(|link| link.locator() == *to).collect();
+    }
+    links.iter_mut().map(|link| link.may_reach(to)).collect()
 }
 
 /// What is known of the way by this link to there before anything went it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use packhorse::{Builder, Endpoint, Error, Peer, Placement, SendOptions, Wanted};
+use packhorse::{Builder, Endpoint, Error, Faults, Peer, Placement, SendOptions, Wanted};
 
 /// Both placements, over sockets, over shared memory, and over what is found best.
 fn pairs() -> impl Iterator<Item = (Endpoint, Endpoint, Peer)> {
@@ -215,6 +215,35 @@ fn a_send_to_oneself_is_ordinary() {
         let going = a.send(me, 1, pattern(100_000));
         assert_eq!(coming.wait().unwrap().buffer, pattern(100_000));
         going.wait().unwrap();
+    }
+}
+
+/// Every frame is lost, on all links: what goes to another does not arrive, what goes to oneself does.
+#[test]
+fn a_message_to_oneself_needs_no_link() {
+    for (placement, link) in
+        [(Placement::Inline, "udp"), (Placement::Thread, "shm"), (Placement::Thread, "auto")]
+    {
+        let open = || {
+            let faults = Faults { loss_ppm: 1_000_000, ..Faults::default() };
+            let builder = Builder::plain().bind([127, 0, 0, 1]).placement(placement).faults(faults);
+            let builder = builder.link(link.parse().unwrap()).linger(Duration::ZERO);
+            builder.open().unwrap()
+        };
+        let (a, b) = (open(), open());
+        let (me, to_b) = (a.peer(&a.address()).unwrap(), a.peer(&b.address()).unwrap());
+        let options = SendOptions { until_matched: true, ..SendOptions::default() };
+        let mut to_another = a.send_with(to_b, 1, pattern(8), options);
+        for len in [0, 8, 100_000, 16 << 20] {
+            let coming = a.recv(Wanted::tag(1), vec![0; len]);
+            let going = a.send_with(me, 1, pattern(len), options);
+            assert!(coming.wait().unwrap().buffer == pattern(len), "{len} bytes over {link}");
+            going.wait().unwrap();
+        }
+        assert!(to_another.test().is_none(), "{link} lost nothing");
+        let counters = a.counters();
+        let of = |wanted: &str| counters.iter().find(|(name, _)| name == wanted).unwrap().1;
+        assert!(of("frames_to_self") > 0 && of("packets_lost") == 0, "{counters:?}");
     }
 }
 

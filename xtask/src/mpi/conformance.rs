@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, bail};
 
 use super::hosts::Hosts;
 use super::launch::{ENDED_IN, Launch, Way};
 use super::library::{self, Library, SYSTEM};
-use super::suite::Extent;
+use super::suite::{Extent, Modules, Tally};
 use super::{life, passive, smoke, suite};
 use crate::steps::root;
 use crate::tools::{PYTHON_MPI, require};
@@ -91,15 +91,24 @@ impl Part {
         Launch { library: self.library, rank_count: self.rank_count, hosts, way }
     }
 
-    fn run(&self, hosts: &Hosts) -> Result<String> {
+    fn run(&self, hosts: &Hosts) -> Outcome {
         let launch = self.launch(hosts, self.way());
         match self.program {
-            Program::Suite => suite::run(&launch, Extent::Whole),
-            Program::Spawn => suite::run(&launch, Extent::Spawn),
-            Program::Windows => suite::run(&launch, Extent::Windows),
-            Program::Smoke => smoke::run(&launch),
-            Program::Passive => passive::run(&launch),
-            Program::Life => life::run_long(),
+            Program::Suite => run_whole(&launch),
+            Program::Life => Outcome::of(life::run_long()),
+            _ => Outcome::of(self.run_simply(&launch)),
+        }
+    }
+
+    /// What is one start of one program.
+    fn run_simply(&self, launch: &Launch) -> Result<String> {
+        match self.program {
+            Program::Spawn => Ok(suite::run(launch, Extent::Spawn)?.to_string()),
+            Program::Windows => Ok(suite::run(launch, Extent::Windows)?.to_string()),
+            Program::Smoke => smoke::run(launch),
+            Program::Passive => passive::run(launch),
+            Program::Suite => bail!("it has no name for what failed"),
+            Program::Life => bail!("it measures Packhorse beside TCP already"),
         }
     }
 
@@ -107,9 +116,8 @@ impl Part {
     /// frames are lost and however busy the machine is: those that pass by themselves count as passed, and are named.
     fn settle(&self, hosts: &Hosts, here: &Outcome) -> String {
         let is_whole = here.stopped_in.is_none() && !here.failed.is_empty();
-        if matches!(self.program, Program::Suite) && is_whole {
-            let again = suite::run(&self.launch(hosts, self.way()), Extent::Named(&here.failed));
-            let again = Outcome::of(again);
+        if matches!(self.program, Program::Suite | Program::Spawn) && is_whole {
+            let again = run_named(&self.launch(hosts, self.way()), &here.failed);
             if again.is_passed {
                 let names = listed(&here.failed);
                 return format!("{PASSED}  at a second attempt: {names}; {}", again.said);
@@ -130,24 +138,58 @@ impl Part {
     /// What failed once more, over TCP: of the suite only that; and if it does not fail by itself, the modules it is in. How it compares.
     fn beside_tcp(&self, hosts: &Hosts, here: &Outcome) -> String {
         let launch = self.launch(hosts, Way::FabricTcp);
-        let over_tcp = match self.program {
-            Program::Suite if here.failed.is_empty() => suite::run(&launch, Extent::Whole),
-            Program::Suite => {
-                let alone = Outcome::of(suite::run(&launch, Extent::Named(&here.failed)));
-                let line = beside_tcp(here, &alone);
-                if is_settled(&line) {
-                    return line;
-                }
-                suite::run(&launch, Extent::Around(&here.failed))
-            }
-            Program::Spawn => suite::run(&launch, Extent::Spawn),
-            Program::Windows => suite::run(&launch, Extent::Windows),
-            Program::Smoke => smoke::run(&launch),
-            Program::Passive => passive::run(&launch),
-            Program::Life => Err(anyhow!("it measures Packhorse beside TCP already")),
-        };
-        beside_tcp(here, &Outcome::of(over_tcp))
+        if !matches!(self.program, Program::Suite) || here.failed.is_empty() {
+            return beside_tcp(here, &Outcome::of(self.run_simply(&launch)));
+        }
+        let alone = run_named(&launch, &here.failed);
+        let line = beside_tcp(here, &alone);
+        if is_settled(&line) {
+            return line;
+        }
+        let around = suite::run(&launch, Extent::Around(&here.failed));
+        beside_tcp(here, &Outcome::of(around.map(|tally| tally.to_string())))
     }
+}
+
+fn run_named(launch: &Launch, tests: &BTreeSet<String>) -> Outcome {
+    Outcome::of(suite::run(launch, Extent::Named(tests)).map(|tally| tally.to_string()))
+}
+
+/// The whole suite, group by group. What a group that did not come to its end left untried is tried without the module it stopped in,
+/// and that module by itself.
+fn run_whole(launch: &Launch) -> Outcome {
+    let mut groups = match suite::groups() {
+        Ok(groups) => groups,
+        Err(error) => return Outcome::of(Err(error)),
+    };
+    groups.reverse();
+    let mut tally = Tally::default();
+    let mut whole = Outcome::of(Ok(String::new()));
+    while let Some(group) = groups.pop() {
+        let ended = suite::run(launch, Extent::Modules(&group));
+        if let Ok(passed) = &ended {
+            tally.add(passed);
+        }
+        let outcome = Outcome::of(ended.map(|tally| tally.to_string()));
+        println!(
+            "      {} modules: {}; {} groups to go",
+            group.len(),
+            outcome.in_short(),
+            groups.len()
+        );
+        match outcome.stopped_in.as_deref().map(module_of) {
+            Some(module) if group.len() > 1 => {
+                let (alone, rest): (Modules, Modules) =
+                    group.into_iter().partition(|other| other == module);
+                groups.extend([rest, alone]);
+            }
+            _ => whole.add(outcome),
+        }
+    }
+    if whole.is_passed {
+        whole.said = tally.to_string();
+    }
+    whole
 }
 
 fn parts() -> Vec<Part> {
@@ -172,6 +214,9 @@ fn parts() -> Vec<Part> {
         add(Program::Suite, 2, "udp", true, Some(smoke::FAULTS));
         add(Program::Spawn, 2, "auto", false, None);
         add(Program::Passive, 2, "auto", false, None);
+        for links in ["udp", "packet"] {
+            add(Program::Passive, 2, links, true, None);
+        }
         if library.name == SYSTEM.name {
             add(Program::Windows, 2, "udp", true, None);
             add(Program::Windows, 2, "packet", true, None);
@@ -204,7 +249,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut failed_count = 0;
     for part in &chosen {
         println!("{}", part.name());
-        let here = Outcome::of(part.run(&hosts));
+        let here = part.run(&hosts);
         let line = if here.is_passed { here.in_short() } else { part.settle(&hosts, &here) };
         failed_count += usize::from(!is_settled(&line));
         println!("{line}");
@@ -249,6 +294,15 @@ impl Outcome {
                 }
             }
         }
+    }
+
+    /// Another part of the same whole.
+    fn add(&mut self, other: Self) {
+        if !other.is_passed {
+            (self.is_passed, self.said) = (false, other.said);
+        }
+        self.failed.extend(other.failed);
+        self.stopped_in = self.stopped_in.take().or(other.stopped_in);
     }
 
     /// Whether a test fails here, too. One that hangs need not hang at the same place each time: in the same module is enough.
@@ -353,6 +407,8 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::anyhow;
+
     use super::*;
 
     fn failed(text: &str) -> Outcome {

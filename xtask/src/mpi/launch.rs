@@ -1,12 +1,16 @@
 //! A library's launcher on one host or two, with the way its messages are to take.
 
-use std::process::Command;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
 use super::hosts::Hosts;
 use super::library::Library;
-use super::{Counters, text};
+use super::{Counters, folder, text};
 use crate::install::target;
 use crate::steps::command;
 
@@ -104,16 +108,65 @@ impl Launch<'_> {
 /// Stands before the test at which a suite ended that did not come to its end, in what is said of a failure.
 pub(super) const ENDED_IN: &str = "it did not come further than test";
 
+/// A run that says nothing for so long hangs. Suites tell of each test, and the longest of those take a minute where ranks are more than
+/// cores; machines that do something else for a while take part of it.
+const SILENCE_MAX: Duration = Duration::from_secs(180);
+/// So often it is said how far a run is.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// What a run says, on both streams; if it fails, the end of it, and of what is above that the names of tests.
 fn said_by(mut run: Command) -> Result<String> {
-    let output = run.output().context("it could not be started")?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
-    if output.status.success() {
+    let path = folder().join(format!("said-{}", std::process::id()));
+    let file = File::create(&path).with_context(|| format!("{} is made", path.display()))?;
+    run.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let mut child = run.spawn().context("it could not be started")?;
+    let ended = watch(&mut child, &path);
+    let said = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+    fs::remove_file(&path)?;
+    let (status, is_silent) = ended?;
+    if status.success() {
         return Ok(said);
     }
-    let hint = if output.status.code() == Some(124) { " (time was up)" } else { "" };
-    bail!("it ended with {}{hint}:\n{}", output.status, what_matters(&said))
+    let hint = match (is_silent, status.code()) {
+        (true, _) => format!(" (it said nothing for {} s)", SILENCE_MAX.as_secs()),
+        (false, Some(124)) => " (time was up)".to_owned(),
+        (false, _) => String::new(),
+    };
+    bail!("it ended with {status}{hint}:\n{}", what_matters(&said))
+}
+
+/// Waits for the end of a run, or makes an end of one that hangs; how it ended, and whether so.
+fn watch(child: &mut Child, said: &Path) -> Result<(ExitStatus, bool)> {
+    let (mut said_len, mut heard_at, mut told_at) = (0, Instant::now(), Instant::now());
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((status, false));
+        }
+        thread::sleep(LOOK_EVERY);
+        let now = Instant::now();
+        let len = fs::metadata(said)?.len();
+        if len != said_len {
+            (said_len, heard_at) = (len, now);
+        }
+        if now - told_at > TELL_EVERY {
+            let said = String::from_utf8_lossy(&fs::read(said)?).into_owned();
+            let place = last_test(&said).unwrap_or_else(|| "still at work".to_owned());
+            println!("      {place}, {} tests ended", said.matches("... ok").count());
+            told_at = now;
+        }
+        if now - heard_at > SILENCE_MAX {
+            // `timeout`, which passes it on to all it started.
+            command("kill", ["-TERM", &child.id().to_string()]).status()?;
+            return Ok((child.wait()?, true));
+        }
+    }
+}
+
+/// The test that was named last.
+fn last_test(said: &str) -> Option<String> {
+    let (_, last) = said.lines().rev().find_map(|line| line.rsplit_once("(test_"))?;
+    Some(format!("test_{}", last.split(')').next().unwrap_or(last)))
 }
 
 fn what_matters(said: &str) -> String {
@@ -129,10 +182,8 @@ fn what_matters(said: &str) -> String {
     shown.extend(end);
     let mut shown = shown.join("\n");
     let is_at_its_end = lines.iter().any(|line| line.contains("Ran "));
-    let last = lines.iter().rev().find_map(|line| line.rsplit_once("(test_"));
-    if let (false, Some((_, last))) = (is_at_its_end, last) {
-        let name = last.split(')').next().unwrap_or(last);
-        shown = format!("{shown}\n{ENDED_IN} (test_{name})");
+    if let (false, Some(name)) = (is_at_its_end, last_test(said)) {
+        shown = format!("{shown}\n{ENDED_IN} ({name})");
     }
     shown
 }

@@ -69,7 +69,7 @@ impl Counters {
             count += usize::from(bytes_in(&json, "") > 0);
         }
         ensure!(count >= rank_count, "{count} of {rank_count} ranks used Packhorse");
-        // On one host the first messages go by UDP, until the ranks have found their memory, and so do those to oneself.
+        // On one host the first messages go by UDP, until the ranks have found their memory. Those to oneself go by no link.
         ensure!(
             by_kind > by_all / 4,
             "only {by_kind} of {by_all} bytes came over {kind}, the link that was asked for"

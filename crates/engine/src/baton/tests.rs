@@ -84,6 +84,30 @@ mod alone {
         assert_eq!(baton.on_post(false), Errand::Unpark);
     }
 
+    /// As MPI programs do: a short exchange, then a long message is left behind, all within a fuse.
+    #[test]
+    fn a_short_message_before_it_says_nothing_of_a_long_one() {
+        let (baton, mut notes) = present();
+        for round in 0..10 * u64::from(VAIN_COUNT_MAX) {
+            let begin = NOW + round * 1_000_000_000;
+            let at = |fuses: u32| begin + (FUSE * fuses).as_nanos() as u64;
+            let is_lit = baton.on_post(false) == Errand::Unpark;
+            assert!(!is_lit || baton.look(begin, &mut notes, || true) == Look::Aside(FUSE));
+            let _ = baton.on_turn(begin + 1, true); // it waits for the answer
+            assert_eq!(
+                baton.on_post(true) == Errand::Unpark,
+                !is_lit,
+                "who burns a fuse will look"
+            );
+            assert_eq!(baton.look(at(1), &mut notes, || true), Look::Aside(FUSE));
+            assert_eq!(baton.look(at(2), &mut notes, || true), Look::Drive);
+            assert!(baton.begin_driving(at(2)));
+            assert_eq!(baton.on_enter(at(2) + ABSENCE_NS_MIN), Errand::Knock);
+            let _ = baton.look(at(3), &mut notes, || true);
+            assert_eq!(baton.on_exit(at(2) + ABSENCE_NS_MIN, false, false), Errand::None);
+        }
+    }
+
     #[test]
     fn who_is_back_at_once_had_not_gone_and_who_stays_away_had() {
         let (baton, mut notes) = present();
