@@ -19,6 +19,8 @@ pub(crate) struct Cntr {
     _domain: Arc<Domain>,
     value: AtomicU64,
     errors: AtomicU64,
+    /// Both, as they were read last: who sleeps on the descriptor knows of so many.
+    read: [AtomicU64; 2],
     /// Endpoints that count with it: reading it gives them time.
     pub(crate) ports: Ports,
 }
@@ -41,13 +43,14 @@ pub(crate) unsafe fn open(
     context: *mut c_void,
 ) -> c_int {
     let wait = attr.map_or(kind::WAIT_NONE, |attr| attr.wait_obj);
-    if ![kind::WAIT_NONE, kind::WAIT_UNSPEC, kind::WAIT_YIELD].contains(&wait) {
-        return -libc::ENOSYS;
-    }
+    let ports = match Ports::to_wait_by(wait) {
+        Ok(ports) => ports,
+        Err(code) => return code,
+    };
     let fid = Fid { fclass: class::CNTR, context, ops: &raw const OPS };
     let head = Head::new(PlainFid { fid, ops: &raw const CNTR_OPS });
-    let (value, errors) = (AtomicU64::new(0), AtomicU64::new(0));
-    let cntr = Cntr { head, _domain: domain, value, errors, ports: Ports::default() };
+    let (value, errors, read) = Default::default();
+    let cntr = Cntr { head, _domain: domain, value, errors, read, ports };
     // SAFETY: says the caller.
     unsafe { object::hand_out(Arc::new(cntr), out) }
 }
@@ -59,10 +62,21 @@ impl Cntr {
         number.fetch_add(1, Ordering::Release);
     }
 
-    /// Nothing to be read without waiting: as far as one can say of a number.
+    /// The numbers are those that were read last, even after a look; the descriptor tells of what comes from now on.
     pub(crate) fn may_sleep(&self) -> bool {
         self.ports.progress(&mut Reader::nobody());
-        true
+        let is_known = |(now, read): (&AtomicU64, &AtomicU64)| {
+            now.load(Ordering::Acquire) == read.load(Ordering::Acquire)
+        };
+        [&self.value, &self.errors].into_iter().zip(&self.read).all(is_known) && self.ports.arm()
+    }
+
+    /// Reads one of the numbers, after a look.
+    fn read(&self, number: &AtomicU64, read: &AtomicU64) -> u64 {
+        self.ports.progress(&mut Reader::nobody());
+        let now = number.load(Ordering::Acquire);
+        read.store(now, Ordering::Release);
+        now
     }
 
     fn wait(&self, threshold: u64, longest: Option<Duration>) -> c_int {
@@ -90,22 +104,21 @@ unsafe extern "C" fn close(cntr: Obj) -> c_int {
     unsafe { object::close::<Cntr>(cntr) }
 }
 
-unsafe extern "C" fn control(_cntr: Obj, _command: c_int, _argument: *mut c_void) -> c_int {
-    -libc::ENOSYS
+unsafe extern "C" fn control(cntr: Obj, what: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: a counter of ours, and an argument that goes with the command.
+    unsafe { object::object::<Cntr>(cntr).ports.control(what, argument) }
 }
 
 unsafe extern "C" fn read(cntr: Obj) -> u64 {
     // SAFETY: a counter of ours, here and in all functions below.
     let cntr = unsafe { object::object::<Cntr>(cntr) };
-    cntr.ports.progress(&mut Reader::nobody());
-    cntr.value.load(Ordering::Acquire)
+    cntr.read(&cntr.value, &cntr.read[0])
 }
 
 unsafe extern "C" fn readerr(cntr: Obj) -> u64 {
     // SAFETY: as for `read`.
     let cntr = unsafe { object::object::<Cntr>(cntr) };
-    cntr.ports.progress(&mut Reader::nobody());
-    cntr.errors.load(Ordering::Acquire)
+    cntr.read(&cntr.errors, &cntr.read[1])
 }
 
 unsafe extern "C" fn add(cntr: Obj, value: u64) -> c_int {

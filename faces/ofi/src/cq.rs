@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::{
     ADDR_NOTAVAIL, CqAttr, CqEntry, CqErrEntry, CqOps, Fid, Obj, Ops, Out, PlainFid, class, code,
-    command, kind, version,
+    kind, version,
 };
 use crate::common;
 use crate::domain::Domain;
@@ -113,13 +113,9 @@ pub(crate) unsafe fn open(
         kind::CQ_FORMAT_TAGGED => 48,
         _ => return -libc::ENOSYS,
     };
-    let ports = match wait {
-        kind::WAIT_NONE | kind::WAIT_YIELD => Ports::default(),
-        kind::WAIT_UNSPEC | kind::WAIT_FD => match Ports::with_bell() {
-            Ok(ports) => ports,
-            Err(error) => return -error.raw_os_error().unwrap_or(libc::EIO),
-        },
-        _ => return -libc::ENOSYS,
+    let ports = match Ports::to_wait_by(wait) {
+        Ok(ports) => ports,
+        Err(code) => return code,
     };
     let fid = Fid { fclass: class::CQ, context, ops: &raw const OPS };
     let cq = Cq {
@@ -317,22 +313,8 @@ unsafe extern "C" fn close(cq: Obj) -> c_int {
 }
 
 unsafe extern "C" fn control(cq: Obj, what: c_int, argument: *mut c_void) -> c_int {
-    // SAFETY: a completion queue of ours.
-    let cq = unsafe { object::object::<Cq>(cq) };
-    match (what, cq.ports.bell()) {
-        (command::GETWAIT, Some(bell)) => {
-            // SAFETY: the command's argument is a descriptor's place.
-            unsafe { argument.cast::<c_int>().write(bell) };
-            0
-        }
-        (command::GETWAITOBJ, bell) => {
-            let wait = if bell.is_some() { kind::WAIT_FD } else { kind::WAIT_NONE };
-            // SAFETY: the command's argument is an enumeration's place.
-            unsafe { argument.cast::<u32>().write(wait) };
-            0
-        }
-        _ => -libc::ENOSYS,
-    }
+    // SAFETY: a completion queue of ours, and an argument that goes with the command.
+    unsafe { object::object::<Cq>(cq).ports.control(what, argument) }
 }
 
 unsafe extern "C" fn read(cq: Obj, out: *mut c_void, count: usize) -> isize {

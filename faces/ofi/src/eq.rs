@@ -3,8 +3,11 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::abi::{
     EqAttr, EqErrEntry, EqOps, Fid, Obj, Ops, Out, PlainFid, class, code, command, kind,
@@ -25,7 +28,8 @@ type Event = (u32, Vec<u8>);
 pub(crate) struct Eq {
     head: Head<PlainFid<EqOps>>,
     _fabric: Arc<Fabric>,
-    can_wait: bool,
+    /// Readable while there are events, if it was asked for.
+    bell: Option<OwnedFd>,
     events: Mutex<VecDeque<Event>>,
     changed: Condvar,
 }
@@ -47,14 +51,21 @@ pub(crate) unsafe fn open(
     context: *mut c_void,
 ) -> c_int {
     let wait = attr.map_or(kind::WAIT_NONE, |attr| attr.wait_obj);
-    if ![kind::WAIT_NONE, kind::WAIT_UNSPEC, kind::WAIT_YIELD].contains(&wait) {
-        return -libc::ENOSYS;
-    }
+    let bell = match wait {
+        kind::WAIT_NONE | kind::WAIT_YIELD => None,
+        kind::WAIT_UNSPEC | kind::WAIT_FD => {
+            match eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC) {
+                Ok(bell) => Some(bell),
+                Err(error) => return -error.raw_os_error(),
+            }
+        }
+        _ => return -libc::ENOSYS,
+    };
     let fid = Fid { fclass: class::EQ, context, ops: &raw const OPS };
     let eq = Eq {
         head: Head::new(PlainFid { fid, ops: &raw const EQ_OPS }),
         _fabric: fabric,
-        can_wait: wait != kind::WAIT_NONE,
+        bell,
         events: Mutex::default(),
         changed: Condvar::new(),
     };
@@ -83,6 +94,9 @@ impl Eq {
                 _ => {}
             }
             if let Some(event) = events.pop_front() {
+                if let Some(bell) = self.bell.as_ref().filter(|_| events.is_empty()) {
+                    let _ = rustix::io::read(bell, &mut [0_u8; 8]); // silent until the next
+                }
                 return Ok(event);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -128,13 +142,20 @@ unsafe extern "C" fn close(eq: Obj) -> c_int {
 unsafe extern "C" fn control(eq: Obj, what: c_int, argument: *mut c_void) -> c_int {
     // SAFETY: an event queue of ours.
     let eq = unsafe { object::object::<Eq>(eq) };
-    if what != command::GETWAITOBJ {
-        return -libc::ENOSYS;
+    match (what, &eq.bell) {
+        (command::GETWAIT, Some(bell)) => {
+            // SAFETY: the command's argument is a descriptor's place.
+            unsafe { argument.cast::<c_int>().write(bell.as_raw_fd()) };
+            0
+        }
+        (command::GETWAITOBJ, bell) => {
+            let wait = if bell.is_some() { kind::WAIT_FD } else { kind::WAIT_NONE };
+            // SAFETY: the command's argument is an enumeration's place.
+            unsafe { argument.cast::<u32>().write(wait) };
+            0
+        }
+        _ => -libc::ENOSYS,
     }
-    let wait = if eq.can_wait { kind::WAIT_UNSPEC } else { kind::WAIT_NONE };
-    // SAFETY: the command's argument is an enumeration's place.
-    unsafe { argument.cast::<u32>().write(wait) };
-    0
 }
 
 unsafe extern "C" fn read(
@@ -176,7 +197,12 @@ unsafe extern "C" fn write(
     // SAFETY: an event queue of ours, and `len` bytes of the application.
     let (eq, bytes) =
         unsafe { (object::object::<Eq>(eq), std::slice::from_raw_parts(bytes.cast::<u8>(), len)) };
-    eq.lock().push_back((number, bytes.to_vec()));
+    let mut events = eq.lock();
+    events.push_back((number, bytes.to_vec()));
+    if let Some(bell) = &eq.bell {
+        // The only failure is a counter at its limit, and then it is readable.
+        let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+    }
     eq.changed.notify_one();
     len as isize
 }

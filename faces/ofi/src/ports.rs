@@ -1,5 +1,6 @@
 //! The endpoints that tell a queue or a counter of their ends. Whoever reads it gives them time.
 
+use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use rustix::event::epoll;
 
+use crate::abi::{command, kind};
 use crate::cq::Reader;
 use crate::port::Port;
 
@@ -22,15 +24,47 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
+    /// With what a queue or a counter is to be waited for by; a negative code if that is not to be had.
+    pub(crate) fn to_wait_by(object: u32) -> Result<Self, c_int> {
+        match object {
+            kind::WAIT_NONE | kind::WAIT_YIELD => Ok(Self::default()),
+            kind::WAIT_UNSPEC | kind::WAIT_FD => {
+                Self::with_bell().map_err(|error| -error.raw_os_error().unwrap_or(libc::EIO))
+            }
+            _ => Err(-libc::ENOSYS),
+        }
+    }
+
     /// With a descriptor to be slept on.
-    pub(crate) fn with_bell() -> io::Result<Self> {
+    fn with_bell() -> io::Result<Self> {
         let bell = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { list: RwLock::default(), bell: Some(bell) })
     }
 
     /// The descriptor, if there is one.
-    pub(crate) fn bell(&self) -> Option<RawFd> {
+    fn bell(&self) -> Option<RawFd> {
         self.bell.as_ref().map(|bell| bell.as_raw_fd())
+    }
+
+    /// `fi_control` of what they are bound to: its descriptor, and whether it has one.
+    ///
+    /// # Safety
+    /// `argument` must be as the command wants it.
+    pub(crate) unsafe fn control(&self, what: c_int, argument: *mut c_void) -> c_int {
+        match (what, self.bell()) {
+            (command::GETWAIT, Some(bell)) => {
+                // SAFETY: the command's argument is a descriptor's place.
+                unsafe { argument.cast::<c_int>().write(bell) };
+                0
+            }
+            (command::GETWAITOBJ, bell) => {
+                let wait = if bell.is_some() { kind::WAIT_FD } else { kind::WAIT_NONE };
+                // SAFETY: the command's argument is an enumeration's place.
+                unsafe { argument.cast::<u32>().write(wait) };
+                0
+            }
+            _ => -libc::ENOSYS,
+        }
     }
 
     pub(crate) fn add(&self, port: &Arc<Port>) {

@@ -165,6 +165,7 @@ fn run_whole(launch: &Launch) -> Outcome {
     groups.reverse();
     let mut tally = Tally::default();
     let mut whole = Outcome::of(Ok(String::new()));
+    let mut stops = BTreeSet::new();
     while let Some(group) = groups.pop() {
         let ended = suite::run(launch, Extent::Modules(&group));
         if let Ok(passed) = &ended {
@@ -182,9 +183,16 @@ fn run_whole(launch: &Launch) -> Outcome {
                 let (alone, rest): (Modules, Modules) =
                     group.into_iter().partition(|other| other == module);
                 groups.extend([rest, alone]);
+                stops.extend(outcome.stopped_in);
             }
             _ => whole.add(outcome),
         }
+    }
+    // Those that stopped again are told as failures.
+    stops.retain(|stop| !whole.failed.iter().any(|test| module_of(test) == module_of(stop)));
+    if !stops.is_empty() {
+        whole.remark =
+            format!("; ended once in {}, and passed when it was run again", listed(&stops));
     }
     if whole.is_passed {
         whole.said = tally.to_string();
@@ -251,6 +259,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         println!("{}", part.name());
         let here = part.run(&hosts);
         let line = if here.is_passed { here.in_short() } else { part.settle(&hosts, &here) };
+        let line = line + &here.remark;
         failed_count += usize::from(!is_settled(&line));
         println!("{line}");
         let version = part.library.version().unwrap_or_else(|error| format!("{error:#}"));
@@ -276,12 +285,20 @@ struct Outcome {
     failed: BTreeSet<String>,
     /// Which one that is.
     stopped_in: Option<String>,
+    /// What else is to be known, for the end of its line.
+    remark: String,
 }
 
 impl Outcome {
     fn of(result: Result<String>) -> Self {
         match result {
-            Ok(said) => Self { said, is_passed: true, failed: BTreeSet::new(), stopped_in: None },
+            Ok(said) => Self {
+                said,
+                is_passed: true,
+                failed: BTreeSet::new(),
+                stopped_in: None,
+                remark: String::new(),
+            },
             Err(error) => {
                 let text = format!("{error:#}");
                 println!("{text}");
@@ -291,6 +308,7 @@ impl Outcome {
                     is_passed: false,
                     failed: failed_tests(&text),
                     stopped_in: stopped_in(&text),
+                    remark: String::new(),
                 }
             }
         }

@@ -386,35 +386,38 @@ impl Node {
         }
     }
 
-    /// The descriptor of the completion queue.
-    pub(crate) fn wait_fd(&self) -> c_int {
-        let mut fd = -1;
-        // SAFETY: an object with its own table, and a place for a descriptor.
-        ok(unsafe { ((*(*self.cq).ops).control)(self.cq, command::GETWAIT, (&raw mut fd).cast()) });
-        fd
-    }
-
-    /// `fi_trywait` for the completion queue.
-    pub(crate) fn trywait(&self) -> c_int {
-        let mut cq = self.cq;
+    /// `fi_trywait` for one object.
+    pub(crate) fn trywait(&self, mut object: Obj) -> c_int {
         // SAFETY: objects with their own tables, one of them in the list.
         unsafe {
             let ops = &*(*self.fabric.cast::<FabricFid>()).ops;
-            (ops.trywait)(self.fabric, &raw mut cq, 1)
+            (ops.trywait)(self.fabric, &raw mut object, 1)
         }
     }
 
     /// Opens a counter, bound to the endpoint with these flags; the endpoint must not be enabled.
-    pub(crate) fn counter(&self, flags: u64) -> Obj {
+    pub(crate) fn counter(&self, flags: u64, wait_obj: u32) -> Obj {
         let mut counter = null_mut();
         // SAFETY: objects with their own tables.
         unsafe {
             let ops = &*(*self.domain.cast::<DomainFid>()).ops;
-            let mut attr: CntrAttr = std::mem::zeroed();
+            let mut attr = CntrAttr { wait_obj, ..std::mem::zeroed() };
             ok((ops.cntr_open)(self.domain, &raw mut attr, &raw mut counter, null_mut()));
             ok(((*(*self.ep).ops).bind)(self.ep, counter, flags));
         }
         counter
+    }
+
+    /// Opens an event queue.
+    pub(crate) fn event_queue(&self, wait_obj: u32) -> Obj {
+        let mut eq = null_mut();
+        // SAFETY: objects with their own tables.
+        unsafe {
+            let ops = &*(*self.fabric.cast::<FabricFid>()).ops;
+            let mut attr = EqAttr { wait_obj, ..std::mem::zeroed() };
+            ok((ops.eq_open)(self.fabric, &raw mut attr, &raw mut eq, null_mut()));
+        }
+        eq
     }
 
     /// Closes all, in MPI's order.
@@ -433,6 +436,37 @@ pub(crate) fn close(object: Obj) -> c_int {
 pub(crate) fn counted(counter: Obj) -> u64 {
     // SAFETY: an open counter with its own table.
     unsafe { ((*(*counter.cast::<PlainFid<CntrOps>>()).ops).read)(counter) }
+}
+
+/// Whether an object's descriptor becomes readable within a time.
+pub(crate) fn rings(object: Obj, timeout_ms: c_int) -> bool {
+    let mut poll = libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 };
+    // SAFETY: an object with its own table, and a place for a descriptor, which is open then.
+    unsafe {
+        ok(((*(*object).ops).control)(object, command::GETWAIT, (&raw mut poll.fd).cast()));
+        libc::poll(&raw mut poll, 1, timeout_ms) == 1
+    }
+}
+
+/// `fi_eq_write` of an event with four bytes.
+pub(crate) fn write_event(eq: Obj, number: u32) {
+    // SAFETY: an open event queue with its own table, and four bytes.
+    let written = unsafe {
+        let ops = &*(*eq.cast::<PlainFid<EqOps>>()).ops;
+        (ops.write)(eq, number, [7_u8; 4].as_ptr().cast(), 4, 0)
+    };
+    assert_eq!(written, 4);
+}
+
+/// `fi_eq_read`: the event's number, if there is one.
+pub(crate) fn read_event(eq: Obj) -> Option<u32> {
+    let (mut number, mut bytes) = (0, [0_u8; 4]);
+    // SAFETY: an open event queue with its own table, and the places it writes to.
+    let len = unsafe {
+        let ops = &*(*eq.cast::<PlainFid<EqOps>>()).ops;
+        (ops.read)(eq, &raw mut number, bytes.as_mut_ptr().cast(), 4, 0)
+    };
+    (len == 4 && bytes == [7; 4]).then_some(number)
 }
 
 /// `fi_cntr_wait`.

@@ -5,7 +5,10 @@ mod one_sided;
 
 use std::ptr::null_mut;
 
-use application::{Hints, Loaded, Node, Read, bytes_at, close, counted, wait_counted};
+use application::{
+    Hints, Loaded, Node, Read, bytes_at, close, counted, read_event, rings, wait_counted,
+    write_event,
+};
 use packhorse_fi::abi::{ADDR_UNSPEC, code, command, flag, kind, order, version};
 
 /// What Open MPI asks for.
@@ -253,7 +256,8 @@ fn counters_count_what_is_injected_too() {
     let loaded = Loaded::new();
     let info = loaded.getinfo(version(1, 17), Some(&like_mpi)).unwrap();
     let mut a = loaded.disabled_node(info);
-    let (sends, receives) = (a.counter(flag::SEND), a.counter(flag::RECV));
+    let (sends, receives) =
+        (a.counter(flag::SEND, kind::WAIT_NONE), a.counter(flag::RECV, kind::WAIT_NONE));
     a.enable();
     let to_self = a.insert(&a.name.clone()).unwrap();
     a.trecv(10, ADDR_UNSPEC, TAG, 1);
@@ -323,17 +327,53 @@ fn waiting_ends_when_the_time_is_over_or_something_came() {
 fn the_queues_descriptor_tells_when_to_ask() {
     let (a, b, to_b, _) = pair();
     b.trecv(10, ADDR_UNSPEC, TAG, 1);
-    while b.trywait() == -libc::EAGAIN {
+    while b.trywait(b.cq) == -libc::EAGAIN {
         assert!(b.read().is_none());
     }
-    let mut poll = libc::pollfd { fd: b.wait_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one descriptor, which is open, here and below.
-    assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 20) }, 0, "nothing was sent");
+    assert!(!rings(b.cq, 20), "nothing was sent");
     a.tinject(b"wake", to_b, 7);
-    // SAFETY: as above.
-    assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 10_000) }, 1);
+    assert!(rings(b.cq, 10_000));
     assert_eq!(b.wait_done().len, 4);
     [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn a_counters_descriptor_tells_when_to_read_it() {
+    let loaded = Loaded::new();
+    let info = loaded.getinfo(version(1, 17), Some(&like_mpi)).unwrap();
+    let (a, mut b) = (loaded.node(&like_mpi), loaded.disabled_node(info));
+    let receives = b.counter(flag::RECV, kind::WAIT_FD);
+    b.enable();
+    let (to_b, _) = (a.insert(&b.name).unwrap(), b.insert(&a.name).unwrap());
+    b.trecv(10, ADDR_UNSPEC, TAG, 1);
+    while b.trywait(receives) == -libc::EAGAIN {
+        assert_eq!(counted(receives), 0);
+    }
+    assert!(!rings(receives, 20), "nothing was sent");
+    a.tinject(b"wake", to_b, 7);
+    assert!(rings(receives, 10_000));
+    b.wait_done();
+    assert_eq!(b.trywait(receives), -libc::EAGAIN, "it has counted on since it was read");
+    assert_eq!(counted(receives), 1);
+    assert_eq!((close(b.ep), close(receives)), (0, 0));
+    for object in [b.av, b.cq, b.domain, b.fabric] {
+        assert_eq!(close(object), 0);
+    }
+    a.close();
+}
+
+#[test]
+fn an_event_queues_descriptor_is_readable_while_there_are_events() {
+    let a = Loaded::new().node(&like_mpi);
+    let eq = a.event_queue(kind::WAIT_FD);
+    assert!(a.trywait(eq) == 0 && !rings(eq, 0));
+    (1..=2).for_each(|number| write_event(eq, number));
+    assert!(a.trywait(eq) == -libc::EAGAIN && rings(eq, 0));
+    assert_eq!((read_event(eq), rings(eq, 0)), (Some(1), true));
+    assert_eq!((read_event(eq), rings(eq, 0)), (Some(2), false));
+    assert_eq!(read_event(eq), None);
+    assert_eq!(close(eq), 0);
+    a.close();
 }
 
 #[test]
