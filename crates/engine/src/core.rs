@@ -22,6 +22,7 @@ use crate::home::Home;
 use crate::lent::{Lent, lent};
 use crate::pairs::{Asked, Pairs, Rejected, way_by};
 use crate::streams::{Lender, Loans};
+use crate::time::TurnTime;
 use crate::watch::{Advice, TrainWatch};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -116,6 +117,7 @@ pub struct Core<L, M> {
     /// What a person should know, oldest first.
     remarks: VecDeque<String>,
     turned_at: Instant,
+    time: TurnTime,
     costly: Costly,
     /// Links were asked to wake a sleeper.
     is_armed: bool,
@@ -167,6 +169,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             pairs: Pairs::default(),
             remarks: VecDeque::new(),
             turned_at: now,
+            time: TurnTime::new(now),
             costly,
             is_armed: false,
             duties: Offload::Both,
@@ -265,9 +268,23 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         )
     }
 
+    /// What `turn_late` reads.
+    pub fn set_clock(&mut self, clock: Box<dyn Fn() -> Instant + Send>) {
+        self.time.set_clock(clock);
+    }
+
+    /// A turn of who looks again and again, with the time of an earlier look (`time`).
+    pub fn turn_late(&mut self, now: Instant) -> usize {
+        self.time.be_old();
+        let work = self.turn(now);
+        self.time.end();
+        work
+    }
+
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
     pub fn turn(&mut self, now: Instant) -> usize {
         self.counters.turns += 1;
+        self.time.begin(now);
         let kept_count = match self.duties {
             Offload::Both if !self.kept.is_empty() => self.take_kept(now),
             _ => 0,
@@ -284,6 +301,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         } else {
             self.receive_some(now)
         };
+        let now = self.time.now();
         let timeout = self.endpoint.next_timeout();
         if timeout <= now {
             if now - self.turned_at > LATE_NS {
@@ -393,6 +411,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// What was sent to the endpoint itself.
     #[cold]
     fn receive_home(&mut self, now: Instant) -> usize {
+        let now = self.time.on_arrival(now);
         let mut count = 0;
         while let Some((link, from, bytes)) = self.home.next() {
             let from = Locator(from);
@@ -473,24 +492,42 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         };
         let mut work = 0;
-        if let Some(expected) = &expected
-            && count > 0
-        {
-            work += self.take_landed(now, index, expected, count);
-        }
-        let payload_len = landing.map_or(0, |landing| landing.payload_len);
-        work += self.take_frames(now, index, count, payload_len);
-        // A spinning driver need not ask every time.
-        if count > 0 || self.counters.turns.is_multiple_of(TURNS_PER_NOTICE) {
-            while let Some(notice) = self.links[index].poll_notice() {
-                if let Notice::Unreachable { to } = &notice {
-                    self.pairs.on_unreachable(index as u8, to);
-                }
-                on_notice(&mut self.endpoint, now, index as u8, notice);
-                work += 1;
-            }
+        // A spinning driver finds nothing most of the time, and need not ask for notices every time.
+        if count > 0 {
+            let payload_len = landing.map_or(0, |landing| landing.payload_len);
+            work = self.take_arrived(now, index, expected.as_ref(), count, payload_len);
+        } else if self.counters.turns.is_multiple_of(TURNS_PER_NOTICE) {
+            work = self.take_notices(now, index);
         }
         (work, expected.is_some())
+    }
+
+    /// What a link has just received.
+    fn take_arrived(
+        &mut self,
+        now: Instant,
+        index: usize,
+        expected: Option<&packhorse_proto::Landing>,
+        count: usize,
+        payload_len: usize,
+    ) -> usize {
+        let now = self.time.on_arrival(now);
+        let landed = expected.map_or(0, |it| self.take_landed(now, index, it, count));
+        landed + self.take_frames(now, index, count, payload_len) + self.take_notices(now, index)
+    }
+
+    /// What a link has to tell.
+    #[inline]
+    fn take_notices(&mut self, now: Instant, index: usize) -> usize {
+        let mut count = 0;
+        while let Some(notice) = self.links[index].poll_notice() {
+            if let Notice::Unreachable { to } = &notice {
+                self.pairs.on_unreachable(index as u8, to);
+            }
+            on_notice(&mut self.endpoint, now, index as u8, notice);
+            count += 1;
+        }
+        count
     }
 
     /// Payload that lies where it was expected is taken; all that lies wrong is moved before any frame is read.

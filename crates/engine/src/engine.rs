@@ -172,16 +172,26 @@ impl Inner {
     }
 
     /// The same for a helper that may not do everything.
-    #[inline]
     pub(crate) fn turn_with(&mut self, now: Instant, duties: Offload) -> usize {
+        self.turn_by(now, |core| match duties {
+            Offload::Both => core.turn(now),
+            some => core.turn_with(now, some),
+        })
+    }
+
+    /// The same for who read the clock a few looks ago.
+    pub(crate) fn turn_late(&mut self, now: Instant) -> usize {
+        self.turn_by(now, |core| core.turn_late(now))
+    }
+
+    #[inline(always)]
+    fn turn_by(&mut self, now: Instant, turn: impl FnOnce(&mut DynCore) -> usize) -> usize {
         let may_be_left = self.commands.are_wanted();
         if may_be_left {
             self.commands.on_turn();
         }
-        let work = match duties {
-            Offload::Both => self.core.turn(now),
-            some => self.core.turn_with(now, some),
-        };
+        let work = turn(&mut self.core);
+        let now = now.max(self.core.turned_at());
         if may_be_left && self.commands.on_turned() {
             self.run_commands(now);
         }
@@ -329,6 +339,7 @@ impl Engine {
             let copier = Copier::start(len_min, move || cpus.apply(None));
             core.set_copier(copier.map_err(system("starting the thread that copies"))?);
         }
+        core.set_clock(Box::new(move || Instant(monotonic_ns() - origin_ns)));
         let address = core.rules().address();
         let commands = Arc::new(Commands::default());
         let requests = Requests::default();
@@ -569,7 +580,14 @@ impl Engine {
         let is_plain = !inner.core.rules().may_have_for_receive();
         let now = if is_plain { inner.core.turned_at() } else { self.now() };
         let request = inner.put_recv(now, recv, memory, notify)?;
-        self.after_post(inner, now, false);
+        if is_plain && !inner.core.has_output() {
+            // Nothing came of it: no event, no timer, no frame.
+            let is_long = std::mem::take(&mut inner.has_posted_long);
+            self.release(inner);
+            self.run_errand(self.helper.baton.on_post(is_long));
+        } else {
+            self.after_post(inner, now, false);
+        }
         Ok(request)
     }
 

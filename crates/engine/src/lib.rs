@@ -34,6 +34,7 @@ mod requests;
 #[cfg(test)]
 mod slow;
 mod streams;
+mod time;
 mod waiting;
 mod watch;
 

@@ -15,6 +15,9 @@
 //! an entry used many times, which a peer could fill with messages of no bytes for ever, is unlinked when too much spilled
 //! ([`SPILL_COUNT_MAX`]); what comes then is held, or refused, by the rules of the protocol.
 //!
+//! **Who drives and reads** needs no ring: what a turn of the reader's own ends is handed to it as it is (`Queues::lend`), if nothing
+//! waits in the ring before it. MPI libraries read so, and half of what an entry cost was its way through the ring.
+//!
 //! **Shared with another process** it could be: entries are plain words, the ring distrusts its other side and lives in any
 //! memory. What would be added is the knock (`Producer::must_wake`) instead of the engine's lock.
 
@@ -125,11 +128,32 @@ pub(crate) struct Queues {
     /// By number; numbers are not used again.
     writers: Vec<Option<Box<Writer>>>,
     has_dirty: bool,
+    /// The queue whose reader makes the turn there is, and what ended for it since.
+    turning: Option<QueueId>,
+    handed: Vec<Entry>,
 }
 
 impl Queues {
     fn writer(&mut self, queue: QueueId) -> Option<&mut Writer> {
         self.writers.get_mut(queue.0 as usize)?.as_deref_mut()
+    }
+
+    /// The reader of a queue is about to turn, and has read all: what ends for it comes to `handed`, which is empty.
+    #[inline]
+    fn lend(&mut self, queue: QueueId, handed: &mut Vec<Entry>) {
+        let has_spilled = self.writer(queue).is_some_and(|writer| !writer.spill.is_empty());
+        if !has_spilled {
+            self.turning = Some(queue);
+            std::mem::swap(&mut self.handed, handed);
+        }
+    }
+
+    /// The turn is over.
+    #[inline]
+    fn give_back(&mut self, handed: &mut Vec<Entry>) {
+        if self.turning.take().is_some() {
+            std::mem::swap(&mut self.handed, handed);
+        }
     }
 
     /// Shows readers what was written.
@@ -149,6 +173,10 @@ impl Inner {
             return true;
         }
         self.has_news = true;
+        if self.queues.turning == Some(notify.queue) {
+            self.queues.handed.push(*entry);
+            return true;
+        }
         self.queues.has_dirty = true;
         self.queues.writer(notify.queue).is_none_or(|writer| writer.push(entry))
     }
@@ -187,10 +215,9 @@ impl Inner {
     ) {
         let Arrival { envelope, offset, placed_len, result } = arrival;
         let overflow_context = overflow.and_then(|id| self.requests.notify_of(id));
-        let Some((req, is_many)) = self.requests.pending(id).map(|it| (it.req, it.is_many)) else {
-            return;
-        };
-        let entry = Entry {
+        let Some(slot) = self.requests.pending(id) else { return };
+        let (req, is_many, memory_id) = (slot.req, slot.is_many, slot.memory_id);
+        let mut entry = Entry {
             context: notify.context,
             request: id,
             kind,
@@ -208,7 +235,8 @@ impl Inner {
             at,
         };
         if !is_many {
-            self.finish_queued(id, &notify, entry);
+            entry.has_memory = self.give_back_queued(id, &notify, memory_id, result.is_ok()).0;
+            self.tell(&notify, &entry);
         } else if !self.tell(&notify, &entry) {
             self.core.endpoint().cancel(at, req);
         }
@@ -248,21 +276,34 @@ impl Inner {
         self.finish_queued(id, &notify, Entry { kind, peer, len, placed_len: len, ..blank });
     }
 
-    /// Gives the descriptor back: its memory is the caller's again before the entry can be seen.
     fn finish_queued(&mut self, id: RequestId, notify: &Notify, mut entry: Entry) {
-        let Some(slot) = self.requests.pending(id) else { return };
-        let memory_id = slot.memory_id.take();
-        let memory = memory_id.and_then(|memory| self.core.memory().remove(memory));
+        let Some(memory_id) = self.requests.pending(id).map(|slot| slot.memory_id) else { return };
+        let (is_kept, len) = self.give_back_queued(id, notify, memory_id, entry.result.is_ok());
         if entry.kind == Kind::Sent {
-            entry.len = memory.as_ref().map_or(0, Memory::len);
-            entry.placed_len = entry.len;
+            (entry.len, entry.placed_len) = (len, len);
         }
-        let is_silent = notify.only_errors && entry.result.is_ok();
+        entry.has_memory = is_kept;
+        self.tell(notify, &entry);
+    }
+
+    /// Gives the descriptor back: its memory is the caller's again before the entry can be seen. Whether it is kept for him, and
+    /// its length.
+    #[inline]
+    fn give_back_queued(
+        &mut self,
+        id: RequestId,
+        notify: &Notify,
+        memory_id: Option<u64>,
+        is_success: bool,
+    ) -> (bool, u64) {
+        let memory = memory_id.and_then(|memory| self.core.memory().remove(memory));
+        let len = memory.as_ref().map_or(0, Memory::len);
+        let is_silent = notify.only_errors && is_success;
         // What merely borrows needs no taking back.
         let kept = memory.filter(|memory| memory.is_owned() && !is_silent);
-        entry.has_memory = kept.is_some();
+        let is_kept = kept.is_some();
         self.requests.end_queued(id, kept);
-        self.tell(notify, &entry);
+        (is_kept, len)
     }
 }
 
@@ -296,6 +337,9 @@ pub struct Completions {
     engine: Arc<Engine>,
     id: QueueId,
     ring: Consumer<Share>,
+    /// What ended in a turn of the reader's own, and how much of it was read.
+    handed: Vec<Entry>,
+    handed_read: usize,
     asking: Asking,
 }
 
@@ -320,7 +364,8 @@ impl Completions {
         inner.commands.want();
         drop(inner);
         let asking = Asking::default();
-        Self { engine: Arc::clone(engine), id: QueueId(number), ring, asking }
+        let (engine, id) = (Arc::clone(engine), QueueId(number));
+        Self { engine, id, ring, handed: Vec::new(), handed_read: 0, asking }
     }
 
     /// Its name, to post to.
@@ -336,18 +381,37 @@ impl Completions {
     /// Whether there is nothing to read: one load.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.ring.is_empty()
+        self.handed.is_empty() && self.ring.is_empty()
     }
 
     /// The next entry, if there is one. Drives nothing and takes no lock (but to fetch what spilled).
     #[inline]
     pub fn poll(&mut self) -> Option<Entry> {
+        // Before the ring: it was read when they were handed over, so what is in it came later.
+        if let Some(&entry) = self.handed.get(self.handed_read) {
+            self.handed_read += 1;
+            if self.handed_read == self.handed.len() {
+                self.handed.clear();
+                self.handed_read = 0;
+            }
+            return Some(entry);
+        }
         let record = self.ring.peek().expect(OUR_OWN)?;
         let entry = Entry::decode(record.len(), |out| record.copy(0, out)).expect(OUR_OWN);
         if record.take() {
             self.fetch_spilled();
         }
         Some(entry)
+    }
+
+    /// Shows all there are to read, oldest first, and takes them.
+    pub fn drain(&mut self, mut show: impl FnMut(&Entry)) {
+        self.handed[self.handed_read..].iter().for_each(&mut show);
+        self.handed.clear();
+        self.handed_read = 0;
+        while let Some(entry) = self.poll() {
+            show(&entry);
+        }
     }
 
     /// Appends up to `count_max` entries; how many.
@@ -360,35 +424,58 @@ impl Completions {
     /// The next entry; if there is none the engine is turned once, unless somebody else is doing that just now.
     pub fn poll_and_drive(&mut self) -> Option<Entry> {
         if self.is_empty() {
-            self.engine.turn_if_free();
+            self.turn_if_free(self.engine.now(), false);
         }
         self.poll()
+    }
+
+    /// One turn, unless somebody else is making one. Returns how much was done. `is_late`: the time is that of an earlier look.
+    fn turn_if_free(&mut self, now: Instant, is_late: bool) -> usize {
+        if self.engine.is_in_good_hands(now) {
+            return 0;
+        }
+        let Ok(mut inner) = self.engine.inner.try_lock() else { return 0 };
+        // Asked with the lock: nobody writes meanwhile.
+        if self.handed.is_empty() && self.ring.is_empty() {
+            inner.queues.lend(self.id, &mut self.handed);
+        }
+        let work = if is_late { inner.turn_late(now) } else { inner.turn(now) };
+        inner.queues.give_back(&mut self.handed);
+        self.engine.leave(inner, now);
+        work
     }
 
     /// The same for who asks in a loop of its own, as MPI libraries do: when nothing came for as long as a wait would spin, each
     /// call sleeps on the links for a moment ([`DOZE`](crate::DOZE), after long [`DOZE_MAX`](crate::DOZE_MAX)); at once where others want
     /// the core.
     pub fn poll_or_doze(&mut self) -> Option<Entry> {
+        if self.drive_or_doze() { self.poll() } else { None }
+    }
+
+    /// The same for who reads then: whether there is something.
+    pub fn drive_or_doze(&mut self) -> bool {
         // Who has long asked in vain dozes each time, and looks before it does.
         let is_look_due = self.is_empty() && !self.asking.is_patient();
-        let work = if is_look_due { self.engine.turn_if_free() } else { 0 };
-        let entry = self.poll();
-        if entry.is_some() || work > 0 {
+        let time = self.asking.time();
+        let now = time.unwrap_or_else(|| self.engine.now());
+        let work = if is_look_due { self.turn_if_free(now, time.is_some()) } else { 0 };
+        let has_some = !self.is_empty();
+        if has_some || work > 0 {
             self.engine.end_asking(&mut self.asking);
-            return entry;
+            return has_some;
         }
-        if self.engine.may_go_on_asking(&mut self.asking) {
-            return None;
+        if self.engine.may_go_on_asking(&mut self.asking, now) {
+            return false;
         }
         let ring = &self.ring;
         let work = self.engine.doze_unless(&self.asking, || !ring.is_empty());
-        let entry = self.poll();
+        let has_some = !self.is_empty();
         self.asking.after_doze(self.engine.now());
-        if entry.is_some() || work >= MUCH_WORK {
+        if has_some || work >= MUCH_WORK {
             // The next wait is another and may spin: else both ends of a conversation would doze on, each because the other does.
             self.engine.end_asking(&mut self.asking);
         }
-        entry
+        has_some
     }
 
     /// Waits until there is something to read, driving the engine meanwhile: spins, then sleeps. False: the time is over.
@@ -403,7 +490,7 @@ impl Completions {
     /// Before sleeping on [`Engine::wake_fd`]: as [`Engine::arm`], and false also if there is something to read.
     pub fn arm(&mut self) -> bool {
         let ring = &self.ring;
-        self.engine.arm_if(|_| ring.is_empty())
+        self.handed.is_empty() && self.engine.arm_if(|_| ring.is_empty())
     }
 
     #[cold]

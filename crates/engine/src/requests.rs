@@ -335,9 +335,10 @@ impl Requests {
     }
 
     /// One that a queue is told of ended. Its name stays good only if it keeps something for the caller.
+    #[inline]
     pub(crate) fn end_queued(&mut self, id: RequestId, kept: Option<Memory>) {
         let Some(slot) = self.slot(id, Stage::Pending) else { return };
-        slot.stage = Stage::Done;
+        (slot.stage, slot.memory_id) = (Stage::Done, None);
         if kept.is_some() {
             slot.memory = kept;
             self.ended.add(id);

@@ -67,11 +67,20 @@ pub(crate) struct Asking {
     asked_at: Instant,
     /// When it last gave its core to others.
     stepped_at: Instant,
+    /// Looks since the clock was read, or since something happened.
+    look_count: u32,
 }
 
 impl Asking {
     fn end(&mut self) {
-        self.quiet_since = None;
+        (self.quiet_since, self.look_count) = (None, 0);
+    }
+
+    /// The time of the next look, if that may be of an earlier one.
+    pub(crate) fn time(&mut self) -> Option<Instant> {
+        let is_old = !self.look_count.is_multiple_of(LOOKS_PER_TIME);
+        self.look_count = self.look_count.wrapping_add(1);
+        is_old.then_some(self.asked_at)
     }
 
     /// It asks now, and finds nothing: for how long that has been so.
@@ -98,15 +107,14 @@ impl Asking {
 
     /// It dozed, and asks on: the time it slept was not spent elsewhere.
     pub(crate) fn after_doze(&mut self, now: Instant) {
-        self.asked_at = now;
+        (self.asked_at, self.look_count) = (now, 0);
     }
 }
 
 /// Who asks in a loop of its own waits in its own way.
 impl Engine {
     /// It found nothing: whether it may spin on. Where others want the core, and after the time any wait spins, it may not.
-    pub(crate) fn may_go_on_asking(&self, asking: &mut Asking) -> bool {
-        let now = self.now();
+    pub(crate) fn may_go_on_asking(&self, asking: &mut Asking, now: Instant) -> bool {
         let quiet_ns = asking.on_nothing(now);
         if quiet_ns > self.spin_ns {
             return false;
@@ -181,18 +189,6 @@ impl Engine {
         work
     }
 
-    /// One turn, unless somebody else is making one. Returns how much was done.
-    pub(crate) fn turn_if_free(&self) -> usize {
-        let now = self.now();
-        if self.is_in_good_hands(now) {
-            return 0;
-        }
-        let Ok(mut inner) = self.inner.try_lock() else { return 0 };
-        let work = inner.turn(now);
-        self.leave(inner, now);
-        work
-    }
-
     pub(crate) fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
         let result = ready(&mut inner);
@@ -208,7 +204,7 @@ impl Engine {
 
     /// The helper drives, and the application, which asks now and then, need not turn: if it did, the helper would be sent
     /// away, and be back a moment later. One that asks again and again waits in its own way, and drives.
-    fn is_in_good_hands(&self, now: Instant) -> bool {
+    pub(crate) fn is_in_good_hands(&self, now: Instant) -> bool {
         if !self.helper.baton.is_driving() || self.offload != Offload::Both {
             return false;
         }
@@ -229,7 +225,7 @@ impl Engine {
     }
 
     /// A thread that made a turn leaves the engine to itself.
-    fn leave(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
+    pub(crate) fn leave(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
         let is_pending = inner.is_expecting();
         self.release(inner);
         self.run_errand(self.helper.baton.on_turn(now, is_pending));

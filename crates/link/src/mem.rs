@@ -170,6 +170,7 @@ impl Memory {
     /// # Safety
     /// Until the table has given it back (`Table::remove`, or the table's end) every piece must be valid for reads, and
     /// for writes if `is_writable`, from any thread; nobody else may write to it, nor read it if `is_writable`.
+    #[inline]
     pub unsafe fn borrowed(pieces: &[(*mut u8, usize)], is_writable: bool) -> Self {
         let part = |&(ptr, len): &(*mut u8, usize)| Part {
             ptr: NonNull::new(ptr).unwrap_or(NonNull::dangling()),
@@ -184,6 +185,7 @@ impl Memory {
     }
 
     /// Bytes in all.
+    #[inline]
     pub fn len(&self) -> u64 {
         match &self.parts {
             Parts::One(part) => part.len as u64,
@@ -206,6 +208,7 @@ impl Memory {
     }
 
     /// Whether it was given, and somebody waits for it to be given back; not merely borrowed.
+    #[inline]
     pub fn is_owned(&self) -> bool {
         !matches!(self.owner, Owner::Borrowed { .. })
     }
@@ -327,7 +330,16 @@ impl Memory {
 }
 
 impl Drop for Memory {
+    #[inline]
     fn drop(&mut self) {
+        if self.is_owned() {
+            self.drop_owned();
+        }
+    }
+}
+
+impl Memory {
+    fn drop_owned(&mut self) {
         if let (Owner::Shared, Parts::One(part)) = (&self.owner, &self.parts) {
             let bytes = std::ptr::slice_from_raw_parts(part.ptr().cast_const(), part.len());
             // SAFETY: the pointer came from `Arc::into_raw` of an `Arc<[u8]>` of this length; its count is given back once.

@@ -44,7 +44,7 @@ fn message(class: Class, immediate: Option<u64>, wants_match: bool, len: u16) ->
     let (offset, total) = match class {
         Class::Eager => (0, u64::from(len)),
         Class::Fragment => (4000, 9000),
-        Class::Rts => (0, 1 << 33),
+        Class::Rts => (0, (2 << 32) + 5),
     };
     MessageHead {
         class,
@@ -56,6 +56,7 @@ fn message(class: Class, immediate: Option<u64>, wants_match: bool, len: u16) ->
         immediate,
         wants_match,
         len,
+        ahead: if class == Class::Rts { 64 } else { 0 },
     }
 }
 
@@ -95,7 +96,9 @@ fn messages() -> Vec<Case> {
             &[
                 ("packhorse.record", "Check,Rts"),
                 ("packhorse.check.crc", "0xdeadbeef"),
-                ("packhorse.rts.total", "8589934592"),
+                ("packhorse.rts.total", "5"),
+                ("packhorse.rts.total_high", "2"),
+                ("packhorse.rts.ahead", "64"),
             ],
         ),
         case(

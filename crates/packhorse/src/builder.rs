@@ -90,6 +90,10 @@ impl Builder {
         ("PACKHORSE_CHECK", "on or off: payload check"),
         ("PACKHORSE_SPIN_US", "microseconds a waiting thread spins before it sleeps"),
         ("PACKHORSE_EAGER", "bytes up to which a message goes without announcement"),
+        (
+            "PACKHORSE_AHEAD",
+            "bytes of a longer message that follow its announcement before they are asked for",
+        ),
         ("PACKHORSE_ACK_EVERY", "frames per acknowledgement"),
         ("PACKHORSE_GRANT_PACKETS", "frames per grant"),
         ("PACKHORSE_GRANT_AHEAD", "granted frames still missing when the next grant goes out"),
@@ -188,6 +192,9 @@ impl Builder {
             }
             "PACKHORSE_EAGER" => {
                 settings.eager_len_max = value.parse().map_err(|_| wrong("a number of bytes"))?;
+            }
+            "PACKHORSE_AHEAD" => {
+                settings.ahead_len = value.parse().map_err(|_| wrong("a number of bytes"))?;
             }
             "PACKHORSE_ACK_EVERY" => {
                 settings.ack_every = value.parse().map_err(|_| wrong("a number of frames"))?;

@@ -31,6 +31,8 @@ const GRANT_LEN: u64 = 192 << 10;
 const FREE_GRANT_LEN: u32 = 1 << 20;
 /// Grants in flight beside the newest. What is on its way should stay in the processor's cache.
 const GRANTS_AHEAD: u64 = 2;
+/// Bytes of a large message that do not wait for a grant: a train.
+const AHEAD_LEN: u32 = 64 << 10;
 /// What a link sends in one go, where it sends trains.
 const TRAIN_LEN: u64 = 65_000;
 
@@ -38,7 +40,14 @@ const TRAIN_LEN: u64 = 65_000;
 pub(crate) fn settings() -> Settings {
     // Up to here, a round trip for the announcement costs more than a copy and a look at every frame.
     let eager_len_max = 24 << 10;
-    Settings { eager_len_max, grant_packets: FIT, grant_ahead: FIT, ..Settings::default() }
+    let (grant_packets, grant_ahead) = (FIT, FIT);
+    Settings {
+        eager_len_max,
+        ahead_len: AHEAD_LEN,
+        grant_packets,
+        grant_ahead,
+        ..Settings::default()
+    }
 }
 
 /// Opens what the builder asks for: one link for each that was chosen, and of one UDP socket as many as there shall be paths.

@@ -376,6 +376,49 @@ fn thread_time() -> Duration {
 }
 
 #[test]
+fn what_the_reader_ends_itself_comes_behind_what_others_ended() {
+    use packhorse::raw;
+    for link in ["udp", "shm"] {
+        let (a, b, to_b) = pair(Placement::Inline, link);
+        let mut queue = raw::Completions::new(raw::engine(&b), 8);
+        let criteria =
+            raw::Criteria { space: raw::Space(0), tag: raw::Tag(7), ignore: 0, source: None };
+        let recv = raw::Recv {
+            criteria,
+            list: raw::List::Priority,
+            uses: raw::Use::Once,
+            header_only: false,
+        };
+        for context in 0..60 {
+            let notify = raw::Notify { queue: queue.id(), context, only_errors: false };
+            raw::engine(&b).recv_queued(notify, recv, vec![0; 10].into()).unwrap();
+        }
+        let mut seen = Vec::new();
+        let began = std::time::Instant::now();
+        for round in 0.. {
+            if round < 60 {
+                a.send_copy(to_b, 7, b"one").unwrap();
+            }
+            a.turn();
+            if round % 3 == 0 {
+                b.turn(); // what it ends goes through the ring
+            }
+            if round % 5 == 0 {
+                queue.drain(|entry| seen.push(entry.context));
+            } else if round % 2 == 0 {
+                seen.extend(queue.poll_or_doze().map(|entry| entry.context));
+                assert!(queue.is_empty() || !queue.arm(), "no sleep before all is read");
+            }
+            if seen.len() == 60 {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "{} ends in 20 s", seen.len());
+        }
+        assert!(seen.into_iter().eq(0..60));
+    }
+}
+
+#[test]
 fn who_asks_in_a_loop_of_its_own_leaves_the_core_to_others() {
     use packhorse::raw;
     for (a, b, to_b) in all_pairs() {

@@ -103,6 +103,7 @@ impl Endpoint {
                     immediate: None,
                     wants_match: false,
                     len: 0,
+                    ahead: 0,
                 };
                 let slot = self.arrivals.insert(Arrival::new(row, &head, Stage::Lapsed));
                 self.map(slot);

@@ -474,6 +474,10 @@ counters! {
     frames_unkeyed,
     /// Keyed frames that made no sense.
     frames_malformed,
+    /// Frames with data that was not granted, or no longer.
+    data_unasked,
+    /// Large messages whose first bytes came without a grant and were taken.
+    granted_ahead,
     /// Frames whose payload check failed.
     frames_damaged,
     /// Packets received twice.

@@ -589,7 +589,7 @@ impl Endpoint {
                 return;
             }
         }
-        if send.is_large && send.parts != NONE {
+        if send.is_large && send.is_granted() {
             return; // granted already: the announcement arrived
         }
         let was_waiting = send.stage == SendStage::Waiting;

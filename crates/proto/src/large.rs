@@ -27,7 +27,8 @@ const REGRANT_COUNT_MAX: usize = 8;
 
 impl Endpoint {
     /// A large message was matched: it takes part in the grants, or waits for an earlier one of its peer (PROTOCOL §8.4).
-    pub(crate) fn start_grants(&mut self, now: Instant, slot: u32) {
+    /// Its sender sends it up to `ahead_to` without having been asked.
+    pub(crate) fn start_grants(&mut self, now: Instant, slot: u32, ahead_to: u64) {
         let (row, progress) =
             (self.arrivals[slot].row, &self.progress[self.arrivals[slot].progress]);
         let wanted = progress.cap - progress.first_wanted();
@@ -44,6 +45,7 @@ impl Endpoint {
             self.rows[row].granting = slot;
         }
         self.begin_grants(slot, now + self.settings.initial_rtt_ns);
+        self.grant_ahead(now, slot, ahead_to);
         self.pump_grants(now);
     }
 
@@ -93,7 +95,7 @@ impl Endpoint {
     }
 
     /// The peer's message that was granted needs no more, or is gone: the next begins.
-    fn pass_turn(&mut self, row: u32, look_at: Instant) {
+    pub(crate) fn pass_turn(&mut self, row: u32, look_at: Instant) {
         let next = self.rows[row].waiting_first;
         self.rows[row].granting = next;
         if next != NONE {
@@ -220,11 +222,20 @@ impl Endpoint {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
-        let Some(slot) = self.large_arrival(row, lane, message) else { return Verdict::Accepted };
+        let Some(slot) = self.large_arrival(row, lane, message) else {
+            return self.on_data_of_none(row, lane, message);
+        };
         let progress = &self.progress[self.arrivals[slot].progress];
-        if offset.checked_add(body.len() as u64).is_none_or(|end| end > progress.granted_to) {
-            self.counters.frames_malformed += 1;
-            return Verdict::Accepted; // never granted: not ours to place
+        // What was never granted is not ours to place. Of what is sent ahead a frame may go beyond the receive's end.
+        let granted_len = progress.granted_to.saturating_sub(offset);
+        let body = if granted_len < body.len() as u64 {
+            self.counters.data_unasked += 1;
+            &body[..granted_len as usize]
+        } else {
+            body
+        };
+        if body.is_empty() {
+            return Verdict::Accepted;
         }
         let serial = self.arrivals.serial(slot);
         let end = offset + body.len() as u64;
@@ -345,6 +356,7 @@ impl Endpoint {
             self.pull(slot);
         }
         let send = &mut self.outgoing[slot];
+        self.rows[row].ahead.on_granted(send, offset);
         if send.parts == NONE {
             send.parts = self.parts.insert(Parts::default());
         }

@@ -24,6 +24,7 @@ extern crate std;
 
 mod abandon;
 mod ack;
+mod ahead;
 mod api;
 mod arrival;
 mod arrive;

@@ -73,6 +73,8 @@ pub struct Settings {
     pub grant_free_len: u32,
     /// Grants open per message: MX's 4.
     pub grants_in_flight: u32,
+    /// Bytes of a large message that may follow its announcement without a grant, and that are taken so; 0: none.
+    pub ahead_len: u32,
     /// Who is granted next.
     pub grant_policy: GrantPolicy,
     /// Ack-eliciting frames per acknowledgement: EMP's collection of frames.
@@ -112,6 +114,7 @@ impl Default for Settings {
             grant_train_len: 0,
             grant_free_len: 0,
             grants_in_flight: 4,
+            ahead_len: 0,
             grant_policy: GrantPolicy::SmallestFirst,
             ack_every: 8,
             ack_delay_ns: 25_000,
@@ -152,11 +155,12 @@ impl core::error::Error for SettingsError {}
 impl Settings {
     /// Checks what the rest of the code relies on.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let rules: [(&'static str, bool, &'static str); 8] = [
+        let rules: [(&'static str, bool, &'static str); 9] = [
             ("frame_len_max", self.frame_len_max >= FRAME_LEN_FLOOR, "at least 1200"),
             ("eager_len_max", self.eager_len_max <= 1 << 20, "at most 1 MiB"),
             ("grant_packets", (1..=4096).contains(&self.grant_packets), "1 to 4096"),
             ("grants_in_flight", (1..=64).contains(&self.grants_in_flight), "1 to 64"),
+            ("ahead_len", self.ahead_len <= 1 << 24, "at most 16 MiB"),
             ("ack_every", (1..=256).contains(&self.ack_every), "1 to 256"),
             ("ack_delay_ns", self.ack_delay_ns <= SECOND, "at most one second"),
             (

@@ -7,6 +7,7 @@
 //! What this does is `post_send` and `write_lone` or `write_answer` (`quick`) in one; a message that cannot go this way
 //! is refused with nothing changed, and posted in the usual way. PROTOCOL §7, §10.
 
+use crate::ahead::Announced;
 use crate::api::{Payload, SendSpec};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
@@ -176,6 +177,7 @@ impl Endpoint {
                 is_large: false,
                 until_matched: false,
                 is_queued: false,
+                announced: Announced::No,
                 is_simple: true,
             },
         )

@@ -562,6 +562,7 @@ impl Endpoint {
             immediate: send.immediate,
             wants_match: send.until_matched,
             len: 0,
+            ahead: 0,
         };
         let room = frame.room();
         let whole = send.fits_whole(room);
@@ -602,7 +603,15 @@ impl Endpoint {
         if active.eager_in_flight > 0 && active.eager_in_flight + cost > active.credit_len {
             return false;
         }
-        let (offset, len) = if head.class == Class::Fragment {
+        let mut is_new = false;
+        if head.class == Class::Rts {
+            let most = if active.paths[index].is_reliable { 0 } else { self.settings.ahead_len };
+            is_new = self.rows[row].ahead.announce(send, most);
+            head.ahead = send.announced.ahead_to().div_ceil(wire::AHEAD_UNIT) as u16;
+        }
+        let (offset, len) = if head.ahead > 0 {
+            (0, 0) // what follows lands in its place, if this is short and known before
+        } else if head.class == Class::Fragment {
             let (start, end) = self.parts[send.parts]
                 .unsent
                 .take_front(len)
@@ -626,6 +635,9 @@ impl Endpoint {
             offset: offset as u32,
             len: len as u32,
         });
+        if is_new {
+            self.send_ahead(slot);
+        }
         true
     }
 
@@ -655,7 +667,10 @@ impl Endpoint {
             }
             let room = frame.room() - wire::DATA_HEAD_LEN;
             let send = &mut self.outgoing[slot];
-            let Parts { lane, base, unsent, .. } = &mut self.parts[send.parts];
+            let Some(Parts { lane, base, unsent, .. }) = self.parts.get_mut(send.parts) else {
+                send.is_queued = false; // refused since
+                continue;
+            };
             let Some((start, end)) = unsent.take_front(room as u64) else {
                 send.is_queued = false;
                 continue;

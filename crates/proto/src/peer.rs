@@ -11,6 +11,7 @@ use core::hash::{BuildHasher, Hasher};
 
 use hashbrown::HashMap;
 
+use crate::ahead::Ahead;
 use crate::choice::Trials;
 use crate::content::Content;
 use crate::contest::Contest;
@@ -66,9 +67,15 @@ pub(crate) struct Row {
     pub(crate) message_out: u64,
     /// Number of the next message whose turn it is to be matched.
     pub(crate) message_in: u64,
+    /// Data of messages below this one came before its announcement did, and is gone (PROTOCOL §8.9).
+    pub(crate) ahead_missed_to: u64,
+    /// What of our large messages may go without a grant.
+    pub(crate) ahead: Ahead,
     /// Numbers of the next request of ours, and of the next one of the peer that is carried out (PROTOCOL §11.1).
     pub(crate) request_out: u64,
     pub(crate) request_in: u64,
+    /// Up to where the parts of the peer's put have come (PROTOCOL §11.4). Here, for between two of them the row may rest.
+    pub(crate) part_end: u64,
     /// As a receiver: messages from here on are refused.
     pub(crate) refused_from: u64,
     /// As a sender: messages from here on are held back.
@@ -417,8 +424,11 @@ impl Row {
             ended_id: 0,
             message_out: 0,
             message_in: 0,
+            ahead_missed_to: 0,
+            ahead: Ahead::default(),
             request_out: 0,
             request_in: 0,
+            part_end: 0,
             refused_from: NO_MESSAGE,
             held_from: NO_MESSAGE,
             heard_at: Instant(0),
@@ -460,8 +470,10 @@ impl Row {
         self.incarnation = 0;
         self.message_out = 0;
         self.message_in = 0;
+        self.ahead_missed_to = 0;
         self.request_out = 0;
         self.request_in = 0;
+        self.part_end = 0;
         self.refused_from = NO_MESSAGE;
         self.held_from = NO_MESSAGE;
         self.turn_sent = 0;

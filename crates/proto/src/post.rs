@@ -4,6 +4,7 @@
 //! accepted it (or matched it, or both sides gave up). Posts grow tables by the caller's own doing and never fail for
 //! lack of a slot.
 
+use crate::ahead::Announced;
 use crate::api::{
     Claim, Envelope, Event, Failure, Payload, PostError, RecvSpec, SendSpec, Source, Use,
 };
@@ -16,7 +17,7 @@ use crate::operate::OPERATION_BIT;
 use crate::peer::{Notice, Phase};
 use crate::slab::NONE;
 use crate::types::{BufId, Criteria, Instant, Memory, PeerId, ReqId, Space, Tag};
-use crate::wire::{EagerRepr, Lane};
+use crate::wire::{self, EagerRepr, Lane};
 
 /// Where the payload of a send lies.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +58,8 @@ pub(crate) struct Outgoing {
     pub(crate) until_matched: bool,
     /// Waiting in `Active::granted`.
     pub(crate) is_queued: bool,
+    /// Announced: how it counts against what may be sent ahead (`ahead`).
+    pub(crate) announced: Announced,
     /// Eager, and over when it is accepted, with an event: what most sends are.
     pub(crate) is_simple: bool,
 }
@@ -95,13 +98,13 @@ impl Bytes {
 impl Outgoing {
     /// The peer has granted some of it: it knows the message, and cannot refuse it any more.
     pub(crate) fn is_granted(&self) -> bool {
-        self.stage == SendStage::Pulled || (self.is_large && self.parts != NONE)
+        self.stage == SendStage::Pulled || self.announced.is_known()
     }
 
     /// Whether it can go as one Eager record into this much room.
     #[inline]
     pub(crate) fn fits_whole(&self, room: usize) -> bool {
-        let head_len = crate::wire::eager_head_len(self.immediate.is_some());
+        let head_len = wire::eager_head_len(self.immediate.is_some());
         !self.is_large && self.parts == NONE && self.total as usize + head_len <= room
     }
 
@@ -142,6 +145,9 @@ impl Endpoint {
             Payload::InPlace { buf, len } => (Bytes::User(buf), len),
             Payload::Copied(bytes) => (self.copy_payload(bytes)?, bytes.len() as u64),
         };
+        if total > wire::TOTAL_MAX {
+            return Err(PostError::TooLong { len_max: wire::TOTAL_MAX });
+        }
         if !is_awake {
             self.wake(now, row);
         }
@@ -207,6 +213,7 @@ impl Endpoint {
                 is_large,
                 until_matched: spec.until_matched,
                 is_queued: false,
+                announced: Announced::No,
                 is_simple: !(is_large || spec.until_matched),
             },
         );
@@ -264,6 +271,7 @@ impl Endpoint {
         if send.parts != NONE {
             self.parts.remove(send.parts);
         }
+        self.rows[send.row].ahead.on_ended(&send);
         if send.is_large || send.until_matched || send.stage == SendStage::Pulled {
             self.sends_by_number.remove(&number_key(send.row, send.message as u32));
         }

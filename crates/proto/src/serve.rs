@@ -51,8 +51,6 @@ pub(crate) struct Side {
     early: BTreeMap<u64, Early>,
     /// Requests of the peer that are held, under way, or whose answers are not acknowledged.
     served_count: u32,
-    /// Up to where the parts of the peer's latest put have come without a gap.
-    part_end: u64,
 }
 
 /// Instead of such an end: a part is missing.
@@ -266,15 +264,15 @@ impl Endpoint {
 
     /// A part of a put has its turn, and all parts of a put follow each other: up to where they have come without a gap.
     fn note_part(&mut self, row: u32, offset: u64, len: u64) -> u64 {
-        let side = self.actives[self.rows[row].active].side_mut();
-        let is_next = offset == 0 || offset == side.part_end;
-        side.part_end = if is_next { offset + len } else { PART_MISSING };
-        side.part_end
+        let this = &mut self.rows[row];
+        let is_next = offset == 0 || offset == this.part_end;
+        this.part_end = if is_next { offset + len } else { PART_MISSING };
+        this.part_end
     }
 
     /// A request that was cancelled or denied may have been a part: of that put nobody is told.
     fn miss_part(&mut self, row: u32) {
-        self.actives[self.rows[row].active].side_mut().part_end = PART_MISSING;
+        self.rows[row].part_end = PART_MISSING;
     }
 
     /// Whether a request is permitted, and makes sense.

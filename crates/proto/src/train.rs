@@ -240,7 +240,8 @@ impl Endpoint {
         let next_left = active.granted.front().filter(|next| self.outgoing.holds(next.0, next.1));
         let next_left = next_left.and_then(|&(slot, _)| {
             let next = &self.outgoing[slot];
-            self.parts[next.parts].unsent.first_gap().map(|gap| next.total - gap.0)
+            let parts = self.parts.get(next.parts)?; // none if it was refused since
+            parts.unsent.first_gap().map(|gap| next.total - gap.0)
         });
         match next_left.is_some_and(|next_left| next_left < left) {
             true => active.granted.push_back((plan.slot, plan.serial)),

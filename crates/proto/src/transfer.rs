@@ -14,6 +14,7 @@
 use alloc::vec::Vec;
 
 use crate::ack::expand;
+use crate::ahead::Announced;
 use crate::api::Event;
 use crate::arrival::{Arrival, Progress, Receive, Stage, Verdict, lane_key, lane_of, number_key};
 use crate::content::Content;
@@ -56,6 +57,7 @@ impl Endpoint {
             immediate,
             wants_match: false,
             len: 0,
+            ahead: 0,
         };
         let progress = Progress {
             receive,
@@ -68,7 +70,7 @@ impl Endpoint {
         let slot = self.arrivals.insert(arrival);
         self.map(slot);
         self.counters.rendezvous_in += 1;
-        self.start_grants(now, slot);
+        self.start_grants(now, slot, 0);
         slot
     }
 
@@ -129,6 +131,7 @@ impl Endpoint {
             is_large: true,
             until_matched: false,
             is_queued: false,
+            announced: Announced::No,
             is_simple: false,
         });
         self.sends_by_number.insert(lane_key(lane, row, number as u32), slot);

@@ -225,6 +225,7 @@ impl Endpoint {
             immediate: found.immediate,
             wants_match: false,
             len: 0,
+            ahead: 0,
         };
         self.counters.queries_found += 1;
         self.start_pulled(now, row, &head, query.entry, receive);
@@ -301,6 +302,7 @@ impl Endpoint {
             let send = &mut self.outgoing[slot];
             if !send.is_granted() {
                 send.stage = SendStage::Waiting;
+                self.rows[row].ahead.on_refused(send);
                 if reached {
                     self.actives[active_slot].unsent = slot;
                 }

@@ -33,7 +33,9 @@ mod write;
 pub use contact::{HelloRepr, HelloView, WelcomeRepr, WelcomeView};
 pub use layout::*;
 pub use read::{Audience, FrameError, FrameView, Records, audience};
-pub use record::{AckRepr, AckView, Class, EagerRepr, FoundRepr, MessageHead, Record};
+pub use record::{
+    AHEAD_UNIT, AckRepr, AckView, Class, EagerRepr, FoundRepr, MessageHead, Record, TOTAL_MAX,
+};
 pub use request::{Action, RequestHead};
 pub(crate) use train::train_checks_anywhere;
 pub use train::{

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::{CntrAttr, CntrOps, Fid, Obj, Ops, Out, PlainFid, class, code, kind};
 use crate::common;
+use crate::cq::Reader;
 use crate::domain::Domain;
 use crate::object::{self, Head, Object};
 use crate::ports::Ports;
@@ -63,7 +64,7 @@ impl Cntr {
 
     /// The numbers are those that were read last, even after a look; the descriptor tells of what comes from now on.
     pub(crate) fn may_sleep(&self) -> bool {
-        self.ports.progress();
+        self.ports.progress(&mut Reader::nobody());
         let is_known = |(now, read): (&AtomicU64, &AtomicU64)| {
             now.load(Ordering::Acquire) == read.load(Ordering::Acquire)
         };
@@ -72,7 +73,7 @@ impl Cntr {
 
     /// Reads one of the numbers, after a look.
     fn read(&self, number: &AtomicU64, read: &AtomicU64) -> u64 {
-        self.ports.progress();
+        self.ports.progress(&mut Reader::nobody());
         let now = number.load(Ordering::Acquire);
         read.store(now, Ordering::Release);
         now
@@ -82,7 +83,7 @@ impl Cntr {
         let until = longest.map(|longest| Instant::now() + longest);
         let errors = self.errors.load(Ordering::Acquire);
         loop {
-            self.ports.progress();
+            self.ports.progress(&mut Reader::nobody());
             if self.value.load(Ordering::Acquire) >= threshold {
                 return 0;
             }

@@ -3,10 +3,13 @@
 //! Endpoints put what ended here (`deliver`), in the order in which it ended; readers take it out in the format they chose. An error
 //! is an entry like others, but `read` stops before it: the reader has to fetch it with `readerr`. The queue grows with what the
 //! application has posted and never loses an entry, however short it was asked to be.
+//!
+//! What ends while its reader gives time to the endpoints does not go through the queue: it is written where the reader wants
+//! it ([`Reader`]), and an empty queue costs a look, not a lock.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,6 +74,8 @@ pub(crate) struct Cq {
     entry_len: usize,
     can_wait: bool,
     done: Mutex<VecDeque<Done>>,
+    /// Entries in `done`; written with its lock, read without.
+    done_count: AtomicUsize,
     /// Somebody called `fi_cq_signal`: the next that waits, or waits now, does not.
     is_signalled: AtomicBool,
     /// Endpoints that tell it of their ends: reading it gives them time.
@@ -119,6 +124,7 @@ pub(crate) unsafe fn open(
         entry_len,
         can_wait: wait != kind::WAIT_NONE,
         done: Mutex::new(VecDeque::with_capacity(size.clamp(QUEUE_LEN, 1 << 16))),
+        done_count: AtomicUsize::new(0),
         is_signalled: AtomicBool::new(false),
         ports,
     };
@@ -126,9 +132,74 @@ pub(crate) unsafe fn open(
     unsafe { object::hand_out(Arc::new(cq), out) }
 }
 
-/// The next one, if it is of the wanted kind.
-fn pop_if(done: &mut VecDeque<Done>, is_wanted: impl FnOnce(&Done) -> bool) -> Option<Done> {
-    if is_wanted(done.front()?) { done.pop_front() } else { None }
+/// Where a reader wants what ended, and how much of it is there already.
+pub(crate) struct Reader<'a> {
+    /// Of which queue; nobody reads if there is none.
+    cq: Option<&'a Cq>,
+    out: *mut c_void,
+    /// How many entries there is room for.
+    count_max: usize,
+    sources: *mut u64,
+    taken: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// For who gives time to endpoints and reads nothing.
+    pub(crate) fn nobody() -> Self {
+        let (out, sources) = (std::ptr::null_mut(), std::ptr::null_mut());
+        Self { cq: None, out, count_max: 0, sources, taken: 0 }
+    }
+
+    /// # Safety
+    /// `out` must have room for `count_max` entries of the queue's format, `sources` for as many numbers, or be null.
+    unsafe fn new(cq: &'a Cq, out: *mut c_void, count_max: usize, sources: *mut u64) -> Self {
+        Self { cq: Some(cq), out, count_max, sources, taken: 0 }
+    }
+
+    /// Who gives time to an endpoint asks this when he has the right to: what another put into the queue meanwhile comes first.
+    pub(crate) fn mind_order(&mut self) {
+        if self.cq.is_some_and(|cq| !cq.is_empty()) {
+            self.stop();
+        }
+    }
+
+    /// All that comes now goes into the queue.
+    fn stop(&mut self) {
+        self.count_max = self.taken;
+    }
+
+    /// Takes it, if it is for this reader, who has room and is not to be told of trouble first. False: into its queue with it.
+    #[inline]
+    pub(crate) fn take(&mut self, cq: &Cq, done: &Done) -> bool {
+        if !self.cq.is_some_and(|own| std::ptr::eq(own, cq)) {
+            return false;
+        }
+        if self.taken == self.count_max || done.trouble.is_some() {
+            self.stop();
+            return false;
+        }
+        self.put(cq.entry_len, done);
+        true
+    }
+
+    #[inline]
+    fn put(&mut self, entry_len: usize, done: &Done) {
+        debug_assert!(self.taken < self.count_max);
+        let entry = done.entry();
+        // SAFETY: there is room for `count_max` entries, of which this is one; a shorter format is a beginning of the longest.
+        unsafe {
+            let to = self.out.cast::<u8>().add(self.taken * entry_len);
+            if entry_len == size_of::<CqEntry>() {
+                to.cast::<CqEntry>().write_unaligned(entry); // what MPI libraries ask for, in a few plain moves
+            } else {
+                std::ptr::copy_nonoverlapping((&raw const entry).cast(), to, entry_len);
+            }
+            if !self.sources.is_null() {
+                self.sources.add(self.taken).write(done.source.unwrap_or(ADDR_NOTAVAIL));
+            }
+        }
+        self.taken += 1;
+    }
 }
 
 impl Cq {
@@ -136,62 +207,77 @@ impl Cq {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Nothing waits to be read. A look without the lock: what another puts there just now may be missed, by a reader that asks
+    /// again.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.done_count.load(Ordering::Acquire) == 0
+    }
+
     /// An operation ended.
     pub(crate) fn deliver(&self, done: Done) {
-        self.lock().push_back(done);
+        let mut all = self.lock();
+        all.push_back(done);
+        self.done_count.store(all.len(), Ordering::Release);
+    }
+
+    /// The next one, if it is of the wanted kind.
+    fn pop_if(
+        &self,
+        all: &mut VecDeque<Done>,
+        is_wanted: impl FnOnce(&Done) -> bool,
+    ) -> Option<Done> {
+        let next = if is_wanted(all.front()?) { all.pop_front() } else { None };
+        self.done_count.store(all.len(), Ordering::Release);
+        next
     }
 
     /// Nothing to be read, even after a look; the descriptor tells of what comes from now on.
     pub(crate) fn may_sleep(&self) -> bool {
-        self.ports.progress();
+        self.ports.progress(&mut Reader::nobody());
         self.lock().is_empty() && self.ports.arm()
     }
 
-    /// Takes what there is, without a look at the network.
-    ///
-    /// # Safety
-    /// `out` must have room for `count` entries of the queue's format, `sources` for as many numbers, or be null.
-    unsafe fn take(&self, out: *mut c_void, count: usize, sources: *mut u64) -> isize {
+    /// Takes what waits, without a look at the network.
+    fn take(&self, reader: &mut Reader<'_>) -> isize {
+        if self.is_empty() {
+            return -(libc::EAGAIN as isize);
+        }
         let mut done = self.lock();
         if done.front().is_some_and(|first| first.trouble.is_some()) {
             return -(code::EAVAIL as isize);
         }
-        let mut taken = 0;
-        while taken < count {
-            let Some(next) = pop_if(&mut done, |next| next.trouble.is_none()) else { break };
-            let entry = next.entry();
-            // SAFETY: there is room for `count` entries, of which this is one; a shorter format is a beginning of the longest.
-            unsafe {
-                let to = out.cast::<u8>().add(taken * self.entry_len);
-                std::ptr::copy_nonoverlapping((&raw const entry).cast(), to, self.entry_len);
-                if !sources.is_null() {
-                    sources.add(taken).write(next.source.unwrap_or(ADDR_NOTAVAIL));
-                }
-            }
-            taken += 1;
+        while reader.taken < reader.count_max {
+            let next = self.pop_if(&mut done, |next| next.trouble.is_none());
+            let Some(next) = next else { break };
+            reader.put(self.entry_len, &next);
         }
-        if taken > 0 { taken as isize } else { -(libc::EAGAIN as isize) }
+        if reader.taken > 0 { reader.taken as isize } else { -(libc::EAGAIN as isize) }
     }
 
     /// Takes what there is, after a look if that is nothing.
     ///
     /// # Safety
-    /// As for `take`.
+    /// `out` must have room for `count` entries of the queue's format, `sources` for as many numbers, or be null.
     unsafe fn read(&self, out: *mut c_void, count: usize, sources: *mut u64) -> isize {
         // SAFETY: handed on.
-        let taken = unsafe { self.take(out, count, sources) };
+        let mut reader = unsafe { Reader::new(self, out, count, sources) };
+        let taken = self.take(&mut reader);
         if taken != -(libc::EAGAIN as isize) {
             return taken;
         }
-        self.ports.progress();
-        // SAFETY: handed on.
-        unsafe { self.take(out, count, sources) }
+        self.ports.progress(&mut reader);
+        if reader.taken > 0 {
+            return reader.taken as isize;
+        }
+        reader.count_max = count; // it was stopped by what is in the queue now
+        self.take(&mut reader)
     }
 
     /// The same, waiting.
     ///
     /// # Safety
-    /// As for `take`.
+    /// As for `read`.
     unsafe fn read_waiting(
         &self,
         out: *mut c_void,
@@ -267,7 +353,7 @@ unsafe extern "C" fn sreadfrom(
 unsafe extern "C" fn readerr(cq: Obj, out: *mut CqErrEntry, _flags: u64) -> isize {
     // SAFETY: a completion queue of ours.
     let cq = unsafe { object::object::<Cq>(cq) };
-    let Some(failed) = pop_if(&mut cq.lock(), |next| next.trouble.is_some()) else {
+    let Some(failed) = cq.pop_if(&mut cq.lock(), |next| next.trouble.is_some()) else {
         return -(libc::EAGAIN as isize);
     };
     let Some(trouble) = failed.trouble else { return -(libc::EAGAIN as isize) };

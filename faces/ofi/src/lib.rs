@@ -33,6 +33,7 @@ mod mr;
 mod msg;
 mod object;
 mod offer;
+mod peers;
 mod port;
 mod ports;
 mod remote;

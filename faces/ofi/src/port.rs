@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use packhorse::raw::{
@@ -22,9 +22,10 @@ use packhorse::{Address, Endpoint, Error, raw};
 
 use crate::abi::{ADDR_UNSPEC, code, flag};
 use crate::cntr::Cntr;
-use crate::cq::{Cq, Done, Trouble};
+use crate::cq::{Cq, Done, Reader, Trouble};
 use crate::errors;
 use crate::log::{Level, Subsystem, say};
+use crate::peers::Peers;
 
 /// The flags of an operation by which counters are chosen.
 const COUNTED: u64 = flag::SEND | flag::RECV | flag::READ | flag::WRITE;
@@ -88,13 +89,6 @@ impl Ops {
     }
 }
 
-/// Peers: by their number in the address vector, and back.
-#[derive(Default)]
-struct Peers {
-    ids: Vec<Option<PeerId>>,
-    numbers: HashMap<PeerId, u64>,
-}
-
 /// Tagged or untagged: a matching space, and the flag that tells of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
@@ -143,7 +137,7 @@ pub(crate) struct Port {
     pub(crate) tx_flags: u64,
     pub(crate) rx_flags: u64,
     pub(crate) bindings: Bindings,
-    peers: RwLock<Peers>,
+    peers: Peers,
     /// The endpoint's own number among its peers.
     own_number: AtomicU64,
     ops: Mutex<Ops>,
@@ -181,7 +175,7 @@ impl Port {
             tx_flags,
             rx_flags,
             bindings,
-            peers: RwLock::default(),
+            peers: Peers::default(),
             own_number: AtomicU64::new(ADDR_UNSPEC),
             ops: Mutex::default(),
             claims: Mutex::default(),
@@ -217,34 +211,23 @@ impl Port {
     /// A peer got a number.
     pub(crate) fn add_peer(&self, number: u64, address: &Address) -> Result<(), Error> {
         let id = raw::peer_id(self.endpoint.peer(address)?);
-        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
-        let index = number as usize;
-        if peers.ids.len() <= index {
-            peers.ids.resize(index + 1, None);
-        }
         if *address == self.address() {
             self.own_number.store(number, Ordering::Relaxed);
         }
-        peers.ids[index] = Some(id);
-        peers.numbers.insert(id, number);
+        self.peers.insert(number, id);
         Ok(())
     }
 
     /// A number is free again. The peer is not forgotten: what was sent to it may still be on its way.
     pub(crate) fn remove_peer(&self, number: u64) {
-        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(id) = peers.ids.get_mut(number as usize).and_then(Option::take) {
-            peers.numbers.remove(&id);
-        }
+        self.peers.remove(number);
         if self.own_number.load(Ordering::Relaxed) == number {
             self.own_number.store(ADDR_UNSPEC, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn peer(&self, number: u64) -> Result<PeerId, c_int> {
-        let peers = self.peers.read().unwrap_or_else(PoisonError::into_inner);
-        let id = usize::try_from(number).ok().and_then(|index| *peers.ids.get(index)?);
-        id.ok_or(libc::EINVAL)
+        self.peers.id(number).ok_or(libc::EINVAL)
     }
 
     /// The number of a message's sender, if the application wants to know.
@@ -252,8 +235,7 @@ impl Port {
         if self.caps & flag::SOURCE == 0 {
             return None;
         }
-        let peers = self.peers.read().unwrap_or_else(PoisonError::into_inner);
-        peers.numbers.get(&peer?).copied()
+        self.peers.number(peer?)
     }
 
     fn criteria(&self, wanted: &Wanted) -> Result<Criteria, c_int> {
@@ -302,21 +284,17 @@ impl Port {
         context: usize,
         flags: u64,
     ) -> isize {
+        if self.is_complete_at_once(letter, memory.len(), flags) {
+            let sent = match memory.as_one() {
+                Some(bytes) => self.send_copy(letter, bytes, context, flags),
+                None => self.send_copy(letter, &memory.copied(), context, flags),
+            };
+            if let Some(status) = sent {
+                return status;
+            }
+        }
         let wants_entry = Self::wants_entry(self.bindings.tx.as_ref(), flags);
         let op = Op { context, buf: 0, flags: letter.family.flag() | flag::SEND, wants_entry };
-        if self.is_complete_at_once(letter, &memory, flags) {
-            let sent = match memory.as_one() {
-                Some(bytes) => self.inject(letter, bytes),
-                None => self.inject(letter, &memory.copied()),
-            };
-            if sent == 0 && wants_entry {
-                self.tell(Done { context, flags: op.flags, ..Done::default() });
-            }
-            if sent != -(libc::EAGAIN as isize) {
-                return sent;
-            }
-            // No room for a copy: it is sent from where it is, and completes later.
-        }
         status(self.sending(letter, flags).and_then(|send| {
             self.post(op, |engine, notify| {
                 engine.send_queued(notify, send, memory).map_err(|refused| refused.error)
@@ -324,14 +302,31 @@ impl Port {
         }))
     }
 
+    /// Sends a copy, with which the send is complete. `None`: there is no room for one, it is to be sent from where it is and
+    /// completes later.
+    pub(crate) fn send_copy(
+        &self,
+        letter: &Letter,
+        bytes: &[u8],
+        context: usize,
+        flags: u64,
+    ) -> Option<isize> {
+        let sent = self.inject(letter, bytes);
+        if sent == 0 && Self::wants_entry(self.bindings.tx.as_ref(), flags) {
+            let flags = letter.family.flag() | flag::SEND;
+            self.tell(Done { context, flags, ..Done::default() });
+        }
+        (sent != -(libc::EAGAIN as isize)).then_some(sent)
+    }
+
     /// Whether a send is complete with the post. A short message for which a copy is enough is; and one to the endpoint itself,
     /// which is accepted by its peer when there is a copy: MPI programs ask whether it is without giving time to anything else.
-    fn is_complete_at_once(&self, letter: &Letter, memory: &Memory, flags: u64) -> bool {
+    pub(crate) fn is_complete_at_once(&self, letter: &Letter, len: u64, flags: u64) -> bool {
         let is_own = letter.to == self.own_number.load(Ordering::Relaxed);
         let at_peer = flag::TRANSMIT_COMPLETE | flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE;
         let is_copy_enough = flags & flag::INJECT_COMPLETE != 0 && flags & at_peer == 0;
         (is_copy_enough || is_own && flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) == 0)
-            && memory.len() <= crate::offer::INJECT_LEN_MAX as u64
+            && len <= crate::offer::INJECT_LEN_MAX as u64
     }
 
     /// Sends a copy; there is nothing to wait for, and success is not told.
@@ -460,13 +455,18 @@ impl Port {
 
     /// Turns the engine once, unless somebody does, and tells of what ended. If nothing has for a while it dozes for a moment: ranks
     /// that wait in MPI ask without pause, and are not to burn a core that others could use.
-    pub(crate) fn progress(&self) {
+    pub(crate) fn progress(&self, reader: &mut Reader<'_>) {
         let Ok(mut completions) = self.completions.try_lock() else { return };
-        let mut next = completions.poll_or_doze();
-        while let Some(entry) = next {
-            self.on_entry(&entry);
-            next = completions.poll();
+        if completions.drive_or_doze() {
+            reader.mind_order();
+            self.tell_all(&mut completions, reader);
         }
+    }
+
+    /// Tells of all that ended.
+    fn tell_all(&self, completions: &mut Completions, reader: &mut Reader<'_>) {
+        let mut ops = lock(&self.ops);
+        completions.drain(|entry| self.on_entry(&mut ops, entry, reader));
     }
 
     /// Readable when something ended, if it was armed before.
@@ -483,21 +483,15 @@ impl Port {
     pub(crate) fn wait(&self, longest: Option<Duration>) {
         let mut completions = lock(&self.completions);
         completions.wait(longest);
-        while let Some(entry) = completions.poll() {
-            self.on_entry(&entry);
-        }
+        self.tell_all(&mut completions, &mut Reader::nobody());
     }
 
     /// An operation ended, or a buffer for many messages took one.
-    fn on_entry(&self, entry: &Entry) {
+    fn on_entry(&self, ops: &mut Ops, entry: &Entry, reader: &mut Reader<'_>) {
         if entry.kind == Kind::Written {
             return self.on_written(entry); // no operation of ours
         }
-        let op = if entry.is_last {
-            lock(&self.ops).remove(entry.context)
-        } else {
-            lock(&self.ops).get(entry.context)
-        };
+        let op = if entry.is_last { ops.remove(entry.context) } else { ops.get(entry.context) };
         if entry.has_memory {
             drop(self.engine().take_memory(entry.request)); // a copy of ours, which nobody wants back
         }
@@ -507,7 +501,7 @@ impl Port {
             self.count(op.flags & COUNTED, done.trouble.is_none());
         }
         if op.wants_entry || is_release || done.trouble.is_some() {
-            self.tell(done);
+            self.tell_first(done, reader);
         }
     }
 
@@ -561,9 +555,17 @@ impl Port {
     }
 
     pub(crate) fn tell(&self, done: Done) {
+        self.tell_first(done, &mut Reader::nobody());
+    }
+
+    /// The same, if `reader` is not there to be told.
+    #[inline]
+    fn tell_first(&self, done: Done, reader: &mut Reader<'_>) {
         let is_tx = done.flags & (flag::SEND | flag::READ | flag::WRITE) != 0;
         let binding = if is_tx { &self.bindings.tx } else { &self.bindings.rx };
-        if let Some(binding) = binding {
+        if let Some(binding) = binding
+            && !reader.take(&binding.cq, &done)
+        {
             binding.cq.deliver(done);
         }
     }

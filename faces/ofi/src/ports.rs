@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::event::epoll;
 
 use crate::abi::{command, kind};
+use crate::cq::Reader;
 use crate::port::Port;
 
 /// With several endpoints no one may be slept on for longer than this.
@@ -95,10 +96,10 @@ impl Ports {
         ports.iter().all(|port| port.arm())
     }
 
-    /// Turns all of them once and tells of what ended.
-    pub(crate) fn progress(&self) {
+    /// Turns all of them once and tells of what ended, its reader first.
+    pub(crate) fn progress(&self, reader: &mut Reader<'_>) {
         for port in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            port.progress();
+            port.progress(reader);
         }
     }
 

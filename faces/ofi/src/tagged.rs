@@ -41,10 +41,7 @@ unsafe extern "C" fn send(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: the application's bytes, ours until the operation has completed.
-    let Some(memory) = (unsafe { memory::readable(buf, len) }) else {
-        return -(libc::EFAULT as isize);
-    };
-    port.send(&letter(to, tag, None), memory, context as usize, port.tx_flags)
+    unsafe { send_one(port, &letter(to, tag, None), buf, len, context as usize) }
 }
 
 unsafe extern "C" fn senddata(
@@ -59,10 +56,33 @@ unsafe extern "C" fn senddata(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `send`.
-    let Some(memory) = (unsafe { memory::readable(buf, len) }) else {
-        return -(libc::EFAULT as isize);
-    };
-    port.send(&letter(to, tag, Some(data)), memory, context as usize, port.tx_flags)
+    unsafe { send_one(port, &letter(to, tag, Some(data)), buf, len, context as usize) }
+}
+
+/// Sends one piece; a short one that need not wait for anything without lending it first.
+///
+/// # Safety
+/// `len` bytes at `buf`, the provider's until the operation has completed.
+unsafe fn send_one(
+    port: &Port,
+    letter: &Letter,
+    buf: *const c_void,
+    len: usize,
+    context: usize,
+) -> isize {
+    let flags = port.tx_flags;
+    if !buf.is_null() && port.is_complete_at_once(letter, len as u64, flags) {
+        // SAFETY: says the caller.
+        let bytes = unsafe { memory::bytes(buf, len) };
+        if let Some(status) = port.send_copy(letter, bytes, context, flags) {
+            return status;
+        }
+    }
+    // SAFETY: says the caller.
+    match unsafe { memory::readable(buf, len) } {
+        Some(memory) => port.send(letter, memory, context, flags),
+        None => -(libc::EFAULT as isize),
+    }
 }
 
 unsafe extern "C" fn sendv(

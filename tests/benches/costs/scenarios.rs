@@ -312,6 +312,7 @@ fn run_frames(count: usize) {
             immediate: None,
             wants_match: false,
             len: 8,
+            ahead: 0,
         };
         at_frame::at_frame_sender(&mut head, header, &message, key);
         frame.clear();

@@ -5,7 +5,8 @@
 
 use packhorse_proto::wire::{
     AckRepr, Action, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr,
-    Lane, MessageHead, Record, RequestHead, VERSION, WelcomeRepr, Writer, seal, wants_crc,
+    Lane, MessageHead, Record, RequestHead, TOTAL_MAX, VERSION, WelcomeRepr, Writer, seal,
+    wants_crc,
 };
 use packhorse_proto::{Address, Locator, Secret, Space, Tag};
 
@@ -347,7 +348,7 @@ fn write_message(writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Scrip
             let room = total - u32::from(len);
             ((script.wide() as u32) % room.saturating_add(1).max(1), u64::from(total))
         }
-        Class::Rts => (0, script.wide().max(u64::from(len))),
+        Class::Rts => (0, (script.wide() & TOTAL_MAX).max(u64::from(len))),
     };
     body.resize(body.len() + usize::from(len), 0xDD);
     // Half of all are chunks of streams: one of a few streams, with any flags.
@@ -368,6 +369,7 @@ fn write_message(writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Scrip
         immediate: (flags & 2 != 0).then_some(7),
         wants_match: flags & 4 != 0,
         len,
+        ahead: if class == Class::Rts { u16::from(flags >> 4) } else { 0 },
     });
 }
 

@@ -287,6 +287,9 @@ fn describe_message(head: &MessageHead) -> String {
     let mut text = match head.class {
         Class::Eager => format!("Eager #{message} {total} B"),
         Class::Fragment => format!("Fragment #{message} {}+{len} of {total}", head.offset),
+        Class::Rts if head.ahead > 0 => {
+            format!("Rts #{message} {total} B ({len} here, {} KiB ahead)", head.ahead)
+        }
         Class::Rts => format!("Rts #{message} {total} B ({len} here)"),
     };
     write!(text, " tag {:#x}", head.tag.0).expect("strings take all");

@@ -5,7 +5,7 @@ use super::layout::{
     FOUND_IMMEDIATE, FOUND_NONE, First, HEADER_LEN, Header, Lane, SHAPE_BODY, SHAPE_COUNTED,
     SHAPE_WORDS, SHAPES, WORD_LEN, Word, counted_words, kind, number, unpair,
 };
-use super::record::{AckView, Class, FoundRepr, MessageHead, Record};
+use super::record::{AckView, Class, FoundRepr, MessageHead, Record, TOTAL_MAX};
 use super::request;
 use crate::siphash::siphash13_words_then;
 use crate::types::{Secret, Space, Tag};
@@ -225,7 +225,7 @@ fn makes_sense(first: First, rest: &[Word], is_first: bool) -> bool {
             // An empty message is never cut: no fragment of it would ever be missing.
             total > 0 && u64::from(offset) + len <= u64::from(total)
         }
-        (kind::RTS..0x1C, [_, total, ..]) => len <= number(total),
+        (kind::RTS..0x1C, [_, total, ..]) => len <= number(total) & TOTAL_MAX,
         (kind::GRANT, [offset, len]) => {
             Lane::read(first.a()).is_some() && number(offset).checked_add(number(len)).is_some()
         }
@@ -250,6 +250,7 @@ pub(super) fn eager(first: First, tag: Tag, immediate: Option<u64>) -> MessageHe
         immediate,
         wants_match: first.kind() & kind::WANTS_MATCH != 0,
         len: first.b(),
+        ahead: 0,
     }
 }
 
@@ -264,13 +265,13 @@ fn decode_message(first: First, rest: &[Word]) -> Option<MessageHead> {
     }
     let (third, rest) = rest.split_first()?;
     let (third, immediate) = (number(third), rest.first().map(number));
-    let (class, offset, total) = if first.kind() < kind::RTS {
+    let (class, offset, total, ahead) = if first.kind() < kind::RTS {
         let (offset, total) = unpair(third);
-        (Class::Fragment, offset, u64::from(total))
+        (Class::Fragment, offset, u64::from(total), 0)
     } else {
-        (Class::Rts, 0, third)
+        (Class::Rts, 0, third & TOTAL_MAX, (third >> TOTAL_MAX.count_ones()) as u16)
     };
-    Some(MessageHead { class, offset, total, ..eager(first, tag, immediate) })
+    Some(MessageHead { class, offset, total, ahead, ..eager(first, tag, immediate) })
 }
 
 /// Records that speak of packets. `None` as above.

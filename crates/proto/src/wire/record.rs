@@ -200,7 +200,15 @@ pub struct MessageHead {
     pub wants_match: bool,
     /// Bytes of the body.
     pub len: u16,
+    /// Rts: the message is sent up to here, about, without a grant (PROTOCOL §8.9); in units of [`AHEAD_UNIT`].
+    pub ahead: u16,
 }
+
+/// What a head states of bytes sent ahead it counts in these.
+pub const AHEAD_UNIT: u64 = 1024;
+
+/// Bytes of a message, at most: what a head has room for.
+pub const TOTAL_MAX: u64 = (1 << 48) - 1;
 
 /// What an Eager says, but for an immediate: a whole message in one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -140,7 +140,7 @@ fn any_message() -> impl Strategy<Value = Sample> {
                     let total = (total >> 32).clamp(body_len.max(1), u64::from(u32::MAX));
                     (offset.min((total - body_len) as u32), total)
                 }
-                Class::Rts => (0, total.max(body_len)),
+                Class::Rts => (0, (total & TOTAL_MAX).max(body_len)),
             };
             let (space, tag) = (Space(space), Tag(tag));
             let head = MessageHead {
@@ -153,6 +153,7 @@ fn any_message() -> impl Strategy<Value = Sample> {
                 immediate,
                 wants_match,
                 len,
+                ahead: if class == Class::Rts { message as u16 } else { 0 },
             };
             Sample::Plain(Record::Message(head), len)
         },
@@ -314,6 +315,7 @@ fn eager(len: u16) -> MessageHead {
         immediate: None,
         wants_match: false,
         len,
+        ahead: 0,
     }
 }
 

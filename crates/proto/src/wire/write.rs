@@ -8,7 +8,7 @@ use super::layout::{
     HEADER_LEN, Header, LOCATOR_COUNT_MAX, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX, Lane, WORD_LEN,
     ack_head_len, eager_head_len, kind, number, pair, unpair,
 };
-use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead, Record};
+use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead, Record, TOTAL_MAX};
 use crate::siphash::{mask, siphash13_fixed_then, siphash13_words_then};
 use crate::types::{Locator, Secret, Space, Tag};
 
@@ -237,8 +237,9 @@ impl<'a> Writer<'a> {
         let third = match head.class {
             Class::Eager => None,
             Class::Fragment => Some(pair(head.offset, head.total as u32)),
-            Class::Rts => Some(head.total),
+            Class::Rts => Some(head.total | u64::from(head.ahead) << TOTAL_MAX.count_ones()),
         };
+        debug_assert!(head.total <= TOTAL_MAX);
         debug_assert!(head.class != Class::Fragment || head.total <= u64::from(u32::MAX));
         match (third, head.immediate) {
             (None, None) => self.put([first, head.tag.0]),

@@ -50,6 +50,7 @@ fn frame_that_makes_no_sense_is_malformed_and_unacknowledged() {
         immediate: None,
         wants_match: false,
         len,
+        ahead: 0,
     };
     let mut net = Net::joined();
     let before = net.count(B, "frames_in");
@@ -198,6 +199,7 @@ fn fragment_of_one_message_cannot_write_outside_another() {
         immediate: None,
         wants_match: false,
         len,
+        ahead: 0,
     };
     net.forge(A, B, |writer| writer.message(&fragment(0, 3000, 1000)), &[1; 1000]);
     // The same number with another length: what lies beyond the first claim is ignored.
@@ -225,6 +227,7 @@ fn fragments_with_too_many_holes_are_refused_until_they_are_filled() {
         immediate: None,
         wants_match: false,
         len: 1,
+        ahead: 0,
     };
     for at in (0..total).step_by(2) {
         net.forge(A, B, |writer| writer.message(&byte(at)), &[7]);
@@ -346,6 +349,7 @@ const EARLY: MessageHead = MessageHead {
     immediate: None,
     wants_match: false,
     len: 4,
+    ahead: 0,
 };
 
 #[test]
@@ -383,6 +387,7 @@ fn repeated_announcement_without_room_for_its_bytes_is_harmless() {
         immediate: None,
         wants_match: false,
         len: 1000,
+        ahead: 0,
     };
     for _ in 0..2 {
         net.forge(A, B, |writer| writer.message(&rts), &[7; 1000]);

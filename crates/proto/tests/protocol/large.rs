@@ -315,7 +315,7 @@ fn data_that_was_not_granted_is_not_placed() {
         net.forge(A, B, |writer| writer.data(Lane::Message, 2, 8, offset), &[1; 8]);
     }
     assert_eq!(net.nodes[B].ram.placed_len, before);
-    assert_eq!(net.count(B, "frames_malformed"), 4);
+    assert_eq!(net.count(B, "data_unasked"), 4);
 }
 
 #[test]
@@ -418,5 +418,6 @@ fn wire_rts(message: u32, tag: u64, total: u64) -> wire::MessageHead {
         immediate: None,
         wants_match: false,
         len: 0,
+        ahead: 0,
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! One program rather than one per chapter: they share the wire (`net`), and linking is what takes long.
 
+mod ahead;
 mod aside;
 mod contact;
 mod faces;

@@ -375,6 +375,28 @@ fn a_cancelled_operation_gives_its_memory_back_at_once() {
 }
 
 #[test]
+fn a_put_is_told_of_even_if_its_target_rested_between_two_parts() {
+    let mut net = Net::joined();
+    net.expose(B, KEY, 40_000);
+    let is_last = |sight: &Sight| {
+        let parts = sight.view().records().any(|(record, _)| match record {
+            Record::Request(head) => {
+                matches!(head.action, Action::Part { immediate: Some(_), .. })
+            }
+            _ => false,
+        });
+        sight.from == A && parts
+    };
+    net.drop_where(is_last);
+    net.put((A, B), KEY, 0, (1, 9_000), Some(5));
+    net.run_for(5 * SECOND);
+    assert_eq!(net.written(B), []);
+    net.heal();
+    net.settle();
+    assert_eq!(net.written(B), [(KEY, 0, 9_000, 5)]);
+}
+
+#[test]
 fn nobody_is_told_of_a_put_of_which_a_part_was_cancelled() {
     let mut net = Net::joined();
     net.expose(B, KEY, 40_000);

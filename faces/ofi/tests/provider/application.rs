@@ -315,6 +315,28 @@ impl Node {
         unsafe { &*(*self.cq.cast::<PlainFid<CqOps>>()).ops }
     }
 
+    /// One `fi_cq_read` of so many at most; the failed one if there is one first.
+    pub(crate) fn read_some(&self, count: usize) -> Result<Vec<CqEntry>, CqEntry> {
+        let ops = self.cq_ops();
+        // SAFETY: an object with its own table, and room for `count` entries of the longest format, of which it says how many it wrote.
+        unsafe {
+            let mut entries: Vec<CqEntry> = Vec::with_capacity(count);
+            match (ops.read)(self.cq, entries.as_mut_ptr().cast(), count) {
+                code if code == -(libc::EAGAIN as isize) => Ok(entries),
+                code if code == -(code::EAVAIL as isize) => {
+                    let mut failed: CqErrEntry = std::mem::zeroed();
+                    assert_eq!((ops.readerr)(self.cq, &raw mut failed, 0), 1);
+                    Err(failed.entry)
+                }
+                read => {
+                    assert!(read > 0 && read as usize <= count);
+                    entries.set_len(read as usize);
+                    Ok(entries)
+                }
+            }
+        }
+    }
+
     /// One `fi_cq_read`, and `fi_cq_readerr` if it says so.
     pub(crate) fn read(&self) -> Option<Read> {
         let ops = self.cq_ops();

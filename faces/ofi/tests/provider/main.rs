@@ -79,6 +79,34 @@ fn a_tagged_message_arrives_with_its_data() {
     [a, b].into_iter().for_each(Node::close);
 }
 
+/// Contexts in the order in which the queue tells of them, read so many at a time; a failed one as itself and 1000.
+fn contexts(node: &Node, count: usize, at_a_time: usize) -> Vec<usize> {
+    let mut all = Vec::new();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while all.len() < count && std::time::Instant::now() < until {
+        match node.read_some(at_a_time) {
+            Ok(entries) => all.extend(entries.iter().map(|entry| entry.op_context as usize)),
+            Err(failed) => all.push(failed.op_context as usize + 1000),
+        }
+    }
+    all
+}
+
+#[test]
+fn entries_keep_their_order_around_one_that_failed_and_whatever_there_is_room_for() {
+    for at_a_time in [1, 3, 100] {
+        let (a, b, to_b, to_a) = pair();
+        for context in 0..64 {
+            let len = if context % 10 == 5 { 1 } else { 100 }; // too short for what comes
+            b.trecv(len, to_a, TAG, context);
+        }
+        (0..64).for_each(|_| a.tinject(b"more than one", to_b, 7));
+        let expected = (0..64).map(|it| if it % 10 == 5 { it + 1000 } else { it });
+        assert!(contexts(&b, 64, at_a_time).into_iter().eq(expected));
+        [a, b].into_iter().for_each(Node::close);
+    }
+}
+
 #[test]
 fn a_short_message_to_oneself_is_complete_with_its_post() {
     let node = Loaded::new().node(&like_mpi);

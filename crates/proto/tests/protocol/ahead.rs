@@ -1,0 +1,172 @@
+//! PROTOCOL §8.9: the first bytes of a large message ahead of their grant.
+
+use packhorse_proto::*;
+
+use crate::net::*;
+
+const AHEAD_LEN: u32 = 64 << 10;
+
+fn ready() -> Net {
+    let mut net = Net::pair(|settings, _| settings.ahead_len = AHEAD_LEN);
+    net.join(A, B);
+    net.log.clear();
+    net
+}
+
+fn first_grant(net: &Net) -> Option<u64> {
+    let sights = net.sights(B, Kind::Grant);
+    sights.first()?.view().records().find_map(|(record, _)| match record {
+        wire::Record::Grant { offset, .. } => Some(offset),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_message_whose_receive_is_posted_needs_no_grant() {
+    let mut net = ready();
+    for tag in 1..=20 {
+        let recv = net.recv(B, tagged(tag), 50_000);
+        net.send(A, B, tag, 50_000);
+        net.settle();
+        net.assert_got(B, recv, tag, 50_000);
+    }
+    assert_eq!((net.count(B, "grants"), net.count(B, "granted_ahead")), (0, 20));
+    assert_eq!(net.count(B, "data_unasked"), 0);
+}
+
+#[test]
+fn of_a_longer_one_only_the_rest_is_granted() {
+    let mut net = ready();
+    let len = 2 * AHEAD_LEN as usize;
+    let recv = net.recv(B, tagged(1), len);
+    net.send(A, B, 1, len);
+    net.settle();
+    net.assert_got(B, recv, 1, len);
+    assert_eq!(first_grant(&net), Some(AHEAD_LEN.into()));
+}
+
+#[test]
+fn a_much_longer_one_asks_first() {
+    let mut net = ready();
+    let len = 2 * AHEAD_LEN as usize + 1;
+    let recv = net.recv(B, tagged(1), len);
+    net.send(A, B, 1, len);
+    net.settle();
+    net.assert_got(B, recv, 1, len);
+    assert_eq!(net.count(B, "granted_ahead"), 0);
+    assert!(first_grant(&net).is_some_and(|offset| offset < 1472), "behind the first bytes");
+}
+
+#[test]
+fn what_comes_before_its_receive_is_dropped_and_granted_later_and_the_next_one_asks() {
+    let mut net = ready();
+    for tag in 1..=2 {
+        net.send(A, B, tag, 50_000);
+        net.settle();
+        let recv = net.recv(B, tagged(tag), 50_000);
+        net.settle();
+        net.assert_got(B, recv, tag, 50_000);
+    }
+    let data_len =
+        |net: &Net| net.sights(A, Kind::Data).iter().map(|it| it.bytes.len()).sum::<usize>();
+    let len = data_len(&net);
+    assert!((150_000..160_000).contains(&len), "the first one twice, the second once: {len}");
+    // The pause is over, and the peer is quick now: from here on nothing asks.
+    net.log.clear();
+    for tag in 3..=10 {
+        let recv = net.recv(B, tagged(tag), 50_000);
+        net.send(A, B, tag, 50_000);
+        net.settle();
+        net.assert_got(B, recv, tag, 50_000);
+    }
+    assert_eq!(net.seen(B, Kind::Grant), 0);
+}
+
+#[test]
+fn peers_that_are_never_quick_are_tried_ever_more_seldom() {
+    let mut net = ready();
+    for tag in 1..=200 {
+        net.send(A, B, tag, 50_000);
+        net.settle();
+        let recv = net.recv(B, tagged(tag), 50_000);
+        net.settle();
+        net.assert_got(B, recv, tag, 50_000);
+    }
+    let len: usize = net.sights(A, Kind::Data).iter().map(|it| it.bytes.len()).sum();
+    assert!(len < 210 * 52_000, "{len} bytes for {}", 200 * 50_000);
+}
+
+/// Its data comes before it does, and is gone: it is granted at once, not after long.
+#[test]
+fn a_lost_announcement_costs_a_grant() {
+    let mut net = ready();
+    let recv = net.recv(B, tagged(1), 50_000);
+    net.drop_next(A, Kind::Rts);
+    net.send(A, B, 1, 50_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 50_000);
+    assert_eq!(first_grant(&net), Some(0));
+    assert_eq!(net.count(B, "grants_repeated"), 0);
+}
+
+#[test]
+fn lost_data_is_sent_again() {
+    for nth in 0..40 {
+        let mut net = ready();
+        let recv = net.recv(B, tagged(1), 50_000);
+        net.send(A, B, 1, 50_000);
+        (0..nth % 4).for_each(|_| net.drop_next(A, Kind::Data));
+        net.settle();
+        net.assert_got(B, recv, 1, 50_000);
+    }
+}
+
+/// Frames go beyond the end of the receive.
+#[test]
+fn a_receive_that_is_too_short_gets_what_fits() {
+    for len in [1, 1000, 10_000, 49_999] {
+        let mut net = ready();
+        let recv = net.recv(B, tagged(1), len);
+        let req = net.send(A, B, 1, 50_000);
+        net.settle();
+        assert_eq!(net.sent(A, req), Some(Ok(())));
+        assert_eq!(net.count(B, "grants") + net.count(B, "grants_repeated"), 0, "{len} bytes");
+        assert!(net.bytes(B, recv.buf)[..len] == pattern(1, 50_000)[..len], "{len} bytes");
+    }
+}
+
+/// What a peer claims is taken up to what was agreed to.
+#[test]
+fn no_more_is_taken_than_is_set() {
+    let mut net = Net::of(&[
+        Plan::with(|settings, _| settings.ahead_len = 1 << 20),
+        Plan::with(|settings, _| settings.ahead_len = 3000),
+    ]);
+    net.join(A, B);
+    net.log.clear();
+    let recv = net.recv(B, tagged(1), 50_000);
+    net.send(A, B, 1, 50_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 50_000);
+    assert_eq!(first_grant(&net), Some(3000));
+}
+
+#[test]
+fn refused_messages_are_announced_anew() {
+    let tight = Plan::with(|settings, limits| {
+        settings.ahead_len = AHEAD_LEN;
+        limits.envelope_count_max = 4;
+    });
+    let mut net = Net::of(&[Plan::with(|settings, _| settings.ahead_len = AHEAD_LEN), tight]);
+    net.join(A, B);
+    for tag in 1..=12 {
+        net.send(A, B, tag, 50_000);
+    }
+    net.settle();
+    assert!(net.count(B, "refusals") > 0);
+    for tag in 1..=12 {
+        let recv = net.recv(B, tagged(tag), 50_000);
+        net.settle();
+        net.assert_got(B, recv, tag, 50_000);
+    }
+}
