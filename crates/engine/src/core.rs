@@ -38,6 +38,8 @@ const LARGE_BYTES_PER_NS: u64 = 4;
 const LONE_COUNT_MAX: usize = 8;
 /// Bursts per turn: a turn is bounded work.
 const BURSTS_PER_TURN: usize = 8;
+/// Frames to oneself turn around so often in one turn: a large message to oneself takes more, and others have their turn.
+const HOME_TRIPS_PER_TURN: usize = 4;
 /// After a pause of this length links are drained before timers fire: what looks late may be waiting in a socket.
 const LATE_NS: u64 = 2 * MS;
 /// Links that have nothing to receive are asked for notices every so many turns: within microseconds, where it spins.
@@ -321,6 +323,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if self.has_output() {
             work += self.transmit(now);
         }
+        if !self.home.is_empty() {
+            work += self.talk_to_oneself(now);
+        }
         self.counters.turns_idle += u64::from(work == 0);
         work
     }
@@ -406,6 +411,23 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Asks each link once.
     pub fn receive(&mut self, now: Instant) -> usize {
         (0..self.links.len()).map(|link| self.receive_from(now, link)).sum()
+    }
+
+    /// What one says to oneself is answered in the same turn: an application that asks a few times whether a message to itself has
+    /// arrived does not give the wire any time, and there is none.
+    #[cold]
+    fn talk_to_oneself(&mut self, now: Instant) -> usize {
+        let mut work = 0;
+        for _ in 0..HOME_TRIPS_PER_TURN {
+            work += self.receive_home(now);
+            if self.has_output() {
+                work += self.transmit(now);
+            }
+            if self.home.is_empty() {
+                break;
+            }
+        }
+        work
     }
 
     /// What was sent to the endpoint itself.

@@ -247,6 +247,28 @@ fn a_message_to_oneself_needs_no_link() {
     }
 }
 
+/// An application that asks twice, and gives nobody else any time, knows of what it sent to itself.
+#[test]
+fn what_one_says_to_oneself_is_answered_in_the_same_turn() {
+    let builder = Builder::plain().bind([127, 0, 0, 1]).placement(Placement::Inline);
+    let a = builder.link("udp".parse().unwrap()).open().unwrap();
+    let me = a.peer(&a.address()).unwrap();
+    let options = SendOptions { until_matched: true, ..SendOptions::default() };
+    for (tag, len) in (0..).zip([8, 8, 1000, 5000]) {
+        let mut coming = a.recv(Wanted::tag(tag), vec![0; len]);
+        let mut going = a.send_with(me, tag, pattern(len), options);
+        if tag == 0 {
+            going.wait().unwrap(); // first contact
+            coming.wait().unwrap();
+            continue;
+        }
+        let ends = (0..2)
+            .map(|_| (going.test(), coming.test()))
+            .fold((None, None), |had, new| (had.0.or(new.0), had.1.or(new.1)));
+        assert!(matches!(ends, (Some(Ok(_)), Some(Ok(_)))), "{len} bytes: {ends:?}");
+    }
+}
+
 #[test]
 fn futures_wake_on_any_executor() {
     for (a, b, to_b) in pairs() {
