@@ -247,7 +247,7 @@ fn a_message_to_oneself_needs_no_link() {
     }
 }
 
-/// An application that asks twice, and gives nobody else any time, knows of what it sent to itself.
+/// An application that asks once, and gives nobody else any time, knows of what it sent to itself.
 #[test]
 fn what_one_says_to_oneself_is_answered_in_the_same_turn() {
     let builder = Builder::plain().bind([127, 0, 0, 1]).placement(Placement::Inline);
@@ -262,9 +262,7 @@ fn what_one_says_to_oneself_is_answered_in_the_same_turn() {
             coming.wait().unwrap();
             continue;
         }
-        let ends = (0..2)
-            .map(|_| (going.test(), coming.test()))
-            .fold((None, None), |had, new| (had.0.or(new.0), had.1.or(new.1)));
+        let ends = (going.test(), coming.test());
         assert!(matches!(ends, (Some(Ok(_)), Some(Ok(_)))), "{len} bytes: {ends:?}");
     }
 }
