@@ -14,8 +14,9 @@ use crate::slab::NONE;
 use crate::types::Instant;
 use crate::wire::Lane;
 
-/// Messages that go wholly ahead and are not over: so many times what one may have.
-const WHOLE_COUNT: u64 = 4;
+/// What is ahead of its grant and not over, to all peers together: so many times what one message may have. Where all send to all,
+/// no receiver gets more than that on average.
+const SHARE_COUNT: u64 = 4;
 /// Who has more than so many times what goes ahead asks first: beside all its data one round trip is little, and the grants that
 /// follow bytes sent ahead come in the midst of them (1 MB over `udp` took a tenth longer).
 const PARTLY_COUNT: u64 = 2;
@@ -61,12 +62,10 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// A large message is announced: how much of it goes ahead, at most `len_max` bytes.
-    fn choose(&mut self, total: u64, len_max: u32) -> u32 {
+    fn choose(&mut self, total: u64, len_max: u32, sum: u64) -> u32 {
         let most = u64::from(len_max);
-        let is_free = match total <= most {
-            true => u64::from(self.whole_len) + total <= WHOLE_COUNT * most,
-            false => self.whole_len == 0 && total <= PARTLY_COUNT * most,
-        };
+        let may_go = total <= most || (self.whole_len == 0 && total <= PARTLY_COUNT * most);
+        let is_free = may_go && sum + total.min(most) <= SHARE_COUNT * most;
         if len_max == 0 || self.asking_count > 0 || !is_free {
             return 0;
         }
@@ -77,12 +76,13 @@ impl Ahead {
         total.min(most) as u32
     }
 
-    /// Notes a message as announced. True unless it was before: its announcement was lost, and says the same again.
-    pub(crate) fn announce(&mut self, send: &mut Outgoing, len_max: u32) -> bool {
+    /// Notes a message as announced; `sum` is what is ahead to all peers. True unless it was before: its announcement was lost, and says the same again.
+    pub(crate) fn announce(&mut self, send: &mut Outgoing, len_max: u32, sum: &mut u64) -> bool {
         if send.announced != Announced::No {
             return false;
         }
-        let ahead_to = self.choose(send.total, len_max);
+        let ahead_to = self.choose(send.total, len_max, *sum);
+        *sum += u64::from(ahead_to);
         send.announced = Announced::Yes { ahead_to };
         match u64::from(ahead_to) == send.total {
             true => self.whole_len += ahead_to,
@@ -108,8 +108,8 @@ impl Ahead {
     }
 
     /// A message is over.
-    pub(crate) fn on_ended(&mut self, send: &Outgoing) {
-        self.forget(send);
+    pub(crate) fn on_ended(&mut self, send: &Outgoing, sum: &mut u64) {
+        self.forget(send, sum);
         match send.announced {
             Announced::No | Announced::Known { in_vain: true, .. } => {}
             Announced::Yes { ahead_to: 0 } | Announced::Known { ahead_to: 0, .. } => {}
@@ -118,15 +118,16 @@ impl Ahead {
     }
 
     /// A message is refused, and will be announced again.
-    pub(crate) fn on_refused(&mut self, send: &mut Outgoing) {
-        self.forget(send);
+    pub(crate) fn on_refused(&mut self, send: &mut Outgoing, sum: &mut u64) {
+        self.forget(send, sum);
         if send.announced.ahead_to() > 0 {
             self.pause();
         }
         send.announced = Announced::No;
     }
 
-    fn forget(&mut self, send: &Outgoing) {
+    fn forget(&mut self, send: &Outgoing, sum: &mut u64) {
+        *sum -= send.announced.ahead_to();
         match send.announced {
             Announced::No => {}
             announced if announced.ahead_to() == send.total => {

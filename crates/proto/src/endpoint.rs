@@ -106,6 +106,8 @@ pub struct Endpoint {
     pub(crate) cursors: Box<[Cursor]>,
     /// Perhaps a row that is ready has granted data to send; if not, `poll_train` need not look.
     pub(crate) may_train: bool,
+    /// Bytes of messages of ours, to all peers, that go ahead of their grant (PROTOCOL §8.9).
+    pub(crate) ahead_sum: u64,
     pub(crate) train_checks: wire::TrainChecks,
 
     /// Rows we refuse, oldest refusal first.
@@ -204,6 +206,7 @@ impl Endpoint {
             regrant_at: Instant::NEVER,
             cursors: alloc::vec![Cursor::NOWHERE; links].into_boxed_slice(),
             may_train: false,
+            ahead_sum: 0,
             train_checks: wire::train_checks_anywhere,
             refused: VecDeque::new(),
             queries: Queries::default(),

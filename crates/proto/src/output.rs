@@ -606,7 +606,7 @@ impl Endpoint {
         let mut is_new = false;
         if head.class == Class::Rts {
             let most = if active.paths[index].is_reliable { 0 } else { self.settings.ahead_len };
-            is_new = self.rows[row].ahead.announce(send, most);
+            is_new = self.rows[row].ahead.announce(send, most, &mut self.ahead_sum);
             head.ahead = send.announced.ahead_to().div_ceil(wire::AHEAD_UNIT) as u16;
         }
         let (offset, len) = if head.ahead > 0 {

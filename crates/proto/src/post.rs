@@ -271,7 +271,7 @@ impl Endpoint {
         if send.parts != NONE {
             self.parts.remove(send.parts);
         }
-        self.rows[send.row].ahead.on_ended(&send);
+        self.rows[send.row].ahead.on_ended(&send, &mut self.ahead_sum);
         if send.is_large || send.until_matched || send.stage == SendStage::Pulled {
             self.sends_by_number.remove(&number_key(send.row, send.message as u32));
         }

@@ -302,7 +302,7 @@ impl Endpoint {
             let send = &mut self.outgoing[slot];
             if !send.is_granted() {
                 send.stage = SendStage::Waiting;
-                self.rows[row].ahead.on_refused(send);
+                self.rows[row].ahead.on_refused(send, &mut self.ahead_sum);
                 if reached {
                     self.actives[active_slot].unsent = slot;
                 }

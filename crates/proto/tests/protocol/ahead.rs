@@ -170,3 +170,23 @@ fn refused_messages_are_announced_anew() {
         net.assert_got(B, recv, tag, 50_000);
     }
 }
+
+#[test]
+fn to_all_peers_together_little_goes_ahead() {
+    let plan = || Plan::with(|settings, _| settings.ahead_len = AHEAD_LEN);
+    let mut net = Net::of(&[plan(), plan(), plan(), plan(), plan(), plan(), plan(), plan()]);
+    for peer in 1..8 {
+        net.join(A, peer);
+    }
+    net.log.clear();
+    let recvs: Vec<_> = (1..8).map(|peer| net.recv(peer, tagged(1), 60_000)).collect();
+    for peer in 1..8 {
+        net.send(A, peer, 1, 60_000);
+    }
+    net.settle();
+    for (peer, recv) in (1..8).zip(recvs) {
+        net.assert_got(peer, recv, 1, 60_000);
+    }
+    let ahead: u64 = (1..8).map(|peer| net.count(peer, "granted_ahead")).sum();
+    assert_eq!(ahead, 4);
+}
