@@ -472,7 +472,7 @@ fn what_breaks_a_rule_is_malformed() {
         verdict(|writer| writer.message(&head), len.into())
     };
     let rts = |total, len| {
-        let head = MessageHead { class: Class::Rts, total, ..eager(len) };
+        let head = MessageHead { class: Class::Rts, total, ahead: u16::MAX, ..eager(len) };
         verdict(|writer| writer.message(&head), len.into())
     };
     let raw =
@@ -508,7 +508,7 @@ fn what_breaks_a_rule_is_malformed() {
     assert_eq!((fragment(0, 5, 5), fragment(2, 5, 3)), (Ok(1), Ok(1)));
     assert_eq!((fragment(3, 5, 3), fragment(u32::MAX, 5, 3)), (bad, bad));
     assert_eq!((fragment(0, 4, 5), fragment(0, 0, 0)), (bad, bad));
-    assert_eq!((rts(5, 5), rts(u64::MAX, 0), rts(4, 5)), (Ok(1), Ok(1), bad));
+    assert_eq!((rts(5, 5), rts(TOTAL_MAX, 0), rts(4, 5)), (Ok(1), Ok(1), bad));
 
     let range = |offset, len| verdict(|writer| writer.grant(Lane::Get, 1, offset, len), 0);
     assert_eq!((range(u64::MAX, 0), range(u64::MAX, 1)), (Ok(1), bad));
