@@ -292,8 +292,8 @@ mod all_orders {
             });
             let mut now = Instant(0); // driven a moment ago
             while world.baton.look(now, &mut notes, || true) != Look::Drive {
-                match notes.lit_at {
-                    Some(lit_at) => now = lit_at + FUSE.as_nanos() as u64,
+                match notes.lit {
+                    Some((_, lit_at)) => now = lit_at + FUSE.as_nanos() as u64,
                     None => world.parked.wait(),
                 }
             }
