@@ -292,6 +292,11 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Captured<L> {
         Ok(count)
     }
 
+    /// Every frame goes by `send`, where it is written down.
+    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+        false
+    }
+
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
         let count = self.inner.receive(landing, memory)?;
         if self.sink.is_some() {

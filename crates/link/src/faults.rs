@@ -267,6 +267,11 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Faulty<L> {
         Ok(burst.len() - first)
     }
 
+    /// Every frame goes by `send`, where its fate is decided.
+    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+        false
+    }
+
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
         if !self.held.is_empty() {
             self.let_go_seen();

@@ -28,6 +28,8 @@ pub mod sim;
 mod sys;
 pub mod udp;
 mod umem;
+#[cfg(test)]
+mod witness;
 pub mod xdp;
 
 use std::io;

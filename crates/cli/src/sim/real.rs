@@ -134,9 +134,17 @@ impl Link<AppMemory> for Real {
         self.inner.frame_len_to(to)
     }
 
+    fn card_to(&mut self, to: &Locator) -> u32 {
+        self.inner.card_to(to)
+    }
+
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut AppMemory) -> io::Result<usize> {
         self.copy_burst(burst, first, memory);
         self.inner.send(&self.burst, 0, &mut self.table)
+    }
+
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        self.inner.send_lone(to, frame)
     }
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut AppMemory) -> io::Result<usize> {
@@ -154,6 +162,10 @@ impl Link<AppMemory> for Real {
         Arrived { landed, ..arrived }
     }
 
+    fn is_costly_to_ask(&self) -> bool {
+        self.inner.is_costly_to_ask()
+    }
+
     fn lift(&mut self, index: usize, first: usize, _memory: &mut AppMemory) {
         // What was placed stays: these bytes are missing still, and will be written again.
         self.inner.lift(index, first, &mut self.table);
@@ -167,8 +179,24 @@ impl Link<AppMemory> for Real {
         self.inner.poll_notice()
     }
 
+    fn poll_remark(&mut self) -> Option<String> {
+        self.inner.poll_remark()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.inner.disarm();
+    }
+
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.wake_fd()
+    }
+
+    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.each_counter(show);
     }
 }
 
@@ -219,8 +247,16 @@ impl Link<AppMemory> for Port {
         self.link_mut().frame_len_to(to)
     }
 
+    fn card_to(&mut self, to: &Locator) -> u32 {
+        self.link_mut().card_to(to)
+    }
+
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut AppMemory) -> io::Result<usize> {
         self.link_mut().send(burst, first, memory)
+    }
+
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        self.link_mut().send_lone(to, frame)
     }
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut AppMemory) -> io::Result<usize> {
@@ -229,6 +265,10 @@ impl Link<AppMemory> for Port {
 
     fn arrived(&self, index: usize) -> Arrived<'_> {
         self.link().arrived(index)
+    }
+
+    fn is_costly_to_ask(&self) -> bool {
+        self.link().is_costly_to_ask()
     }
 
     fn lift(&mut self, index: usize, first: usize, memory: &mut AppMemory) {
@@ -241,5 +281,25 @@ impl Link<AppMemory> for Port {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.link_mut().poll_notice()
+    }
+
+    fn poll_remark(&mut self) -> Option<String> {
+        self.link_mut().poll_remark()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.link_mut().arm()
+    }
+
+    fn disarm(&mut self) {
+        self.link_mut().disarm();
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.link().wake_fd()
+    }
+
+    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
+        self.link().each_counter(show);
     }
 }

@@ -17,8 +17,8 @@ use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
 
 /// A packet link that opens when it is needed.
 #[derive(Debug)]
-pub struct OnDemand {
-    state: State,
+pub struct OnDemand<P = Packet> {
+    state: State<P>,
     about: About,
     locator: Locator,
     index: u32,
@@ -46,12 +46,23 @@ impl OwnMacs {
 const MACS_AGE_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-enum State {
+enum State<P> {
     Closed(Prepared),
     /// Large, and moved once.
-    Open(Box<Packet>),
+    Open(Box<P>),
     /// It could not be opened when it was needed.
     Broken,
+}
+
+/// What is opened: a packet link; for tests, one that tells what it was asked.
+trait Opened: Link<Table> + Sized {
+    fn open(prepared: Prepared) -> Result<Self, PacketError>;
+}
+
+impl Opened for Packet {
+    fn open(prepared: Prepared) -> Result<Self, PacketError> {
+        prepared.finish().and_then(Self::new)
+    }
 }
 
 impl OnDemand {
@@ -71,16 +82,21 @@ impl OnDemand {
             remark: None,
         })
     }
+}
 
+impl<P> OnDemand<P> {
     /// Whether it has been needed.
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
     }
 
     #[cold]
-    fn open(&mut self) {
+    fn open(&mut self)
+    where
+        P: Opened,
+    {
         self.state = match std::mem::replace(&mut self.state, State::Broken) {
-            State::Closed(prepared) => match prepared.finish().and_then(Packet::new) {
+            State::Closed(prepared) => match P::open(prepared) {
                 Ok(packet) => State::Open(Box::new(packet)),
                 Err(error) => {
                     self.remark = Some(format!("raw Ethernet is not used after all: {error}"));
@@ -92,7 +108,7 @@ impl OnDemand {
     }
 
     #[inline]
-    fn packet(&mut self) -> Option<&mut Packet> {
+    fn packet(&mut self) -> Option<&mut P> {
         match &mut self.state {
             State::Open(packet) => Some(packet),
             State::Closed(_) | State::Broken => None,
@@ -100,7 +116,7 @@ impl OnDemand {
     }
 }
 
-impl Link<Table> for OnDemand {
+impl<P: Opened> Link<Table> for OnDemand<P> {
     fn about(&self) -> &About {
         match &self.state {
             State::Open(packet) => packet.about(),
@@ -145,6 +161,11 @@ impl Link<Table> for OnDemand {
     }
 
     #[inline]
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        self.packet().is_some_and(|packet| packet.send_lone(to, frame))
+    }
+
+    #[inline]
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
         self.packet().map_or(Ok(0), |packet| packet.receive(landing, memory))
     }
@@ -159,9 +180,24 @@ impl Link<Table> for OnDemand {
         }
     }
 
+    #[inline]
+    fn is_costly_to_ask(&self) -> bool {
+        match &self.state {
+            State::Open(packet) => packet.is_costly_to_ask(),
+            State::Closed(_) | State::Broken => false,
+        }
+    }
+
     fn lift(&mut self, index: usize, first: usize, memory: &mut Table) {
         if let Some(packet) = self.packet() {
             packet.lift(index, first, memory);
+        }
+    }
+
+    /// Before the link is open nobody sends by it, so nobody has learned yet whether trains pass.
+    fn set_trains(&mut self, is_on: bool) {
+        if let Some(packet) = self.packet() {
+            packet.set_trains(is_on);
         }
     }
 
@@ -177,6 +213,12 @@ impl Link<Table> for OnDemand {
         self.packet().is_none_or(Link::arm)
     }
 
+    fn disarm(&mut self) {
+        if let Some(packet) = self.packet() {
+            packet.disarm();
+        }
+    }
+
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
             State::Closed(prepared) => Some(prepared.socket.as_fd()),
@@ -189,5 +231,32 @@ impl Link<Table> for OnDemand {
         if let State::Open(packet) = &self.state {
             packet.each_counter(show);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::witness::{Witness, not_reached};
+
+    impl Opened for Witness {
+        fn open(_: Prepared) -> Result<Self, PacketError> {
+            unreachable!("it is open")
+        }
+    }
+
+    #[test]
+    fn once_open_every_method_reaches_the_packet_link() {
+        let witness = Witness::default();
+        let about = Link::<Table>::about(&witness).clone();
+        let mut link = OnDemand {
+            locator: [0; 24],
+            about,
+            index: 0,
+            own_macs: OwnMacs::default(),
+            remark: None,
+            state: State::Open(Box::new(witness.clone())),
+        };
+        assert_eq!(not_reached(&witness, &mut link), [""; 0]);
     }
 }
