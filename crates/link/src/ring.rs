@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   control   │ head ──────── reader's line: what it has released    │ sleeping, note ─── reader's line, seldom written
-//!             │ wants room ── writer's line, seldom written          │ spare
+//!             │ wants room ── writer's line, seldom written          │ proof ──────────── written once, by the reader
 //!   lines     │H payload…│……………│H payload…│0         │   old    │   old    │ …      64 bytes each
 //!              ▲ reader               ▲ batch, not published until the header of its first record is written
 //!                                                ▲ end: where the next header will be
@@ -44,6 +44,7 @@ const HEAD_AT: usize = 0;
 const SLEEPING_AT: usize = LINE_LEN;
 const NOTE_AT: usize = LINE_LEN + 4;
 const WANTS_ROOM_AT: usize = 2 * LINE_LEN;
+const PROOF_AT: usize = 3 * LINE_LEN;
 
 /// For headers and `head` as they are read: bytes written (or read) before that word was written are so afterwards.
 const SEE: Ordering = Ordering::Acquire;
@@ -168,6 +169,22 @@ impl Block {
         };
         // SAFETY: inside the block, aligned, used as this atomic only.
         unsafe { AtomicU32::from_ptr(self.control(at).cast()) }
+    }
+
+    /// Where the proof lies in this process's memory.
+    pub fn proof_at(&self) -> u64 {
+        self.control(PROOF_AT).expose_provenance() as u64
+    }
+
+    /// Leaves 16 bytes that the writer's own mapping shows at [`Block::proof_at`], and no other process's memory has: who finds them
+    /// there reads the memory of a process that has this ring.
+    pub fn set_proof(&self, proof: [u8; 16]) {
+        for (index, bytes) in proof.chunks_exact(8).enumerate() {
+            let word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+            // SAFETY: inside the block, aligned, used as this atomic only.
+            let place = unsafe { AtomicU64::from_ptr(self.control(PROOF_AT + 8 * index).cast()) };
+            place.store(word, HINT);
+        }
     }
 
     #[inline]

@@ -11,15 +11,15 @@
 //! no name, sends its descriptor there and closes it: when both processes are gone, nothing is left. While a receiver
 //! spins neither side makes a system call; one that sleeps says so in its rings and is woken by a letter.
 //!
-//! Large payload goes by telling where it is: the receiver reads the sender's memory (`process_vm_readv`), where the system
-//! lets it. Whether it does is tried when a ring is taken, and the answer left in the ring; otherwise payload goes through
-//! the ring. Nobody ever writes another process's memory.
+//! Large payload goes by telling where it is: the receiver reads the sender's memory (`process_vm_readv`), where the sender is the
+//! same user's process (`trust.rs`) and the system lets it. Whether it does is tried when a ring is taken, and the answer left in the ring; otherwise
+//! payload goes through the ring. Nobody ever writes another process's memory.
 //!
 //! **Nothing is lost** of what was taken, but with its peer, and but for payload that cannot be read where it was told to be: its
 //! owner took that memory back, or the system has forbidden since what it had allowed. The latter happens once: then payload
 //! goes through the ring, and what was missed is granted again (PROTOCOL §8.5).
 //!
-//! **Distrust.** Memory is taken only sealed and of the length agreed on; every number in it is checked. A peer that
+//! **Distrust** (PROTOCOL §14). No foreign user's memory is read, for a read can be held up by whoever owns the page. Memory is taken only sealed and of the length agreed on; every number in it is checked. A peer that
 //! writes what cannot be is cut off, and nobody else notices: each pair has memory of its own, and of a peer that takes
 //! nothing out of its ring so many frames are kept, then lost.
 
@@ -31,6 +31,7 @@ mod locate;
 mod outputs;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod watch;
 
 use std::collections::VecDeque;
@@ -50,6 +51,7 @@ use inputs::Input;
 use intake::Intake;
 use letters::{TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TRAIN_RECORD_LEN_MAX};
 use outputs::Output;
+use trust::Allowance;
 use watch::Watch;
 
 /// Peers in each direction.
@@ -95,8 +97,6 @@ pub struct Shm {
     locator: Locator,
     host: u64,
     config: ShmConfig,
-    /// Read by peers where it lies, to know that they read the right process.
-    token: Box<[u8; 16]>,
     outputs: Vec<Output>,
     /// The one used last.
     output_last: usize,
@@ -112,6 +112,8 @@ pub struct Shm {
     scratch: Vec<u8>,
     watch: Watch,
     banned: VecDeque<u64>,
+    /// Offers of other users that are still looked at.
+    foreign_offers: Allowance,
     notices: VecDeque<Notice>,
     remarks: VecDeque<String>,
     remark_count: usize,
@@ -157,7 +159,6 @@ impl Shm {
     fn new(post: Post, name: u64, config: &ShmConfig) -> Result<Self, ShmError> {
         config.check()?;
         let host = locate::host().map_err(doing("asking which host this is (/proc)"))?;
-        let token = random().map_err(doing("asking for random numbers"))?;
         let room = Region::new(intake::ROOM_LEN).map_err(doing("getting memory for frames"))?;
         let about = About {
             kind: "shm",
@@ -175,7 +176,6 @@ impl Shm {
             locator: locate::to_locator(host, name),
             host,
             config: config.clone(),
-            token: Box::new(token),
             outputs: Vec::new(),
             output_last: 0,
             spilling_count: 0,
@@ -186,6 +186,7 @@ impl Shm {
             scratch: vec![0; TRAIN_RECORD_LEN_MAX],
             watch: Watch::default(),
             banned: VecDeque::new(),
+            foreign_offers: Allowance::default(),
             notices: VecDeque::new(),
             remarks: VecDeque::new(),
             remark_count: 0,

@@ -268,7 +268,7 @@ impl Builder {
         self
     }
 
-    /// Whether large messages between processes of one host may be read from the sender's memory. On by default, where the
+    /// Whether large messages between processes of one host and one user may be read from the sender's memory. On by default, where the
     /// system lets us; otherwise, and when off, they go through the shared rings.
     #[must_use]
     pub fn shm_cma(mut self, on: bool) -> Self {

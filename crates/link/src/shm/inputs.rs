@@ -4,15 +4,17 @@
 //! nothing there is still a handful of loads.
 
 use std::io;
+use std::time::Instant;
 
 use super::intake::Intake;
 use super::letters::{MARK_FRAME, MARK_TRAIN, Offer, TrainRecord};
 use super::outputs::{NOTE_CAN_READ, NOTE_CANNOT_READ};
-use super::{Counters, FOREIGN_COUNT_MAX, PEER_COUNT_MAX, Shm, Use, config, locate};
+use super::{Counters, FOREIGN_COUNT_MAX, PEER_COUNT_MAX, Shm, Use, config, locate, trust};
 use crate::mem::Table;
 use crate::ring::{Broken, Consumer, Lines as _, Word};
+use crate::sys::gift::Gift;
 use crate::sys::region::Region;
-use crate::sys::shm::{Letter, Mapping, Places, Process, Token, own_uid, read_from};
+use crate::sys::shm::{Letter, Mapping, Places, Source, random, read_from};
 use crate::{Landing, Locator};
 
 /// Rings that every call looks at.
@@ -31,7 +33,8 @@ pub(super) struct Input {
     pub(super) from: Locator,
     pub(super) ring: Consumer<Mapping>,
     pub(super) pid: libc::pid_t,
-    pub(super) token: Token,
+    /// Whose memory payload is read from; `None`: nobody's.
+    pub(super) source: Option<Source>,
     is_foreign: bool,
     /// Its process has ended; what it left is still to be read.
     pub(super) is_ending: bool,
@@ -51,17 +54,16 @@ enum Trouble {
 fn read_train(
     input: &Input,
     bytes: &[u8],
-    can_read: bool,
     intake: &mut Intake,
     counters: &mut Counters,
     memory: &mut Table,
 ) -> Option<Trouble> {
     let Some(train) = TrainRecord::from_bytes(bytes) else { return Some(Trouble::Broken) };
     counters.trains_in += 1;
-    let read = match can_read {
-        true => intake.take_train(input.pid, &input.token, &input.from, &train, memory),
+    let read = match &input.source {
+        Some(source) => intake.take_train(source, &input.from, &train, memory),
         // Its sender was told so.
-        false => Err(io::ErrorKind::PermissionDenied.into()),
+        None => Err(io::ErrorKind::PermissionDenied.into()),
     };
     let Err(error) = read else {
         counters.frames_in += train.count as u64;
@@ -69,25 +71,25 @@ fn read_train(
         return None;
     };
     counters.trains_lost += 1;
-    // Memory that is not there any more is the fate of one train; all else will happen again.
-    let is_once =
-        error.raw_os_error() == Some(libc::EFAULT) || error.kind() == io::ErrorKind::UnexpectedEof;
+    // Payload that is not there any more is the fate of one train; all else, a proof that is not there before all, will happen again.
+    let is_once = error.kind() == io::ErrorKind::UnexpectedEof;
     (!is_once).then_some(Trouble::Unreadable(error))
 }
 
 impl Input {
-    /// Leaves word for the sender whether its memory can be read from here.
-    fn note(&self, can_read: bool) {
-        let note = if can_read { NOTE_CAN_READ } else { NOTE_CANNOT_READ };
+    /// Settles whose memory payload is read from, and leaves word for the sender.
+    fn set_source(&mut self, source: Option<Source>) {
+        let note = if source.is_some() { NOTE_CAN_READ } else { NOTE_CANNOT_READ };
+        self.source = source;
         self.ring.store().set_word(Word::Note, note);
     }
 
-    /// Tries to read its process's memory: the token is there, and the process, whose number may have been given to another
-    /// meanwhile, is the same before and after.
-    fn can_read(&self, memory: &mut Table, room: &mut Region) -> bool {
-        let Ok(process) = Process::open(self.pid) else { return false };
-        let read = read_from(self.pid, &self.token, &[], &Places::default(), memory, room);
-        read.is_ok() && process.is_alive()
+    /// Leaves a proof in the ring, and tries to find it in the offerer's memory.
+    fn try_source(&self, proof_at: u64, memory: &mut Table, room: &mut Region) -> Option<Source> {
+        let proof = random().ok()?;
+        self.ring.store().set_proof(proof);
+        let source = Source { pid: self.pid, proof_at, proof };
+        read_from(&source, &[], &Places::default(), memory, room).ok().map(|()| source)
     }
 }
 
@@ -206,8 +208,7 @@ impl Shm {
         {
             record.copy(0, bytes);
             must_wake |= record.take();
-            let can_read = self.config.cma == Use::Auto;
-            trouble = read_train(input, bytes, can_read, intake, counters, memory);
+            trouble = read_train(input, bytes, intake, counters, memory);
         }
         if must_wake || trouble.is_some() {
             self.look_after(index, trouble, must_wake);
@@ -221,7 +222,7 @@ impl Shm {
         match trouble {
             Some(Trouble::Broken) => return self.ban(name),
             Some(Trouble::Unreadable(error)) => {
-                self.inputs[index].note(false);
+                self.inputs[index].set_source(None);
                 self.say(|| {
                     let show = locate::show(&from);
                     format!(
@@ -247,17 +248,17 @@ impl Shm {
     fn accept(&mut self, letter: Letter, bytes: &[u8], memory: &mut Table) -> Option<()> {
         let name = letter.from.as_ref().and_then(locate::name_of)?;
         let offer = Offer::from_bytes(bytes).filter(|offer| config::is_ring_len(offer.ring_len))?;
-        let fd = letter.fd?;
-        let is_foreign = letter.uid != own_uid();
-        // A ring offered anew takes the place of the one before: its owner has forgotten that.
-        self.inputs.retain(|input| input.name != name);
-        let foreign_count = self.inputs.iter().filter(|input| input.is_foreign).count();
-        let is_full = self.inputs.len() >= PEER_COUNT_MAX
-            || (is_foreign && foreign_count >= FOREIGN_COUNT_MAX);
-        if is_full || self.banned.contains(&name) {
+        let may_be_read = self.config.cma == Use::Auto && trust::may_be_read(&letter);
+        let (pid, is_foreign) = (letter.pid, trust::is_foreign(&letter));
+        // One descriptor, that of the memory. Who sends more wants something else.
+        let [memory_gift] = <[Gift; 1]>::try_from(letter.gifts).ok()?;
+        if self.banned.contains(&name) || !self.has_place_for(name, is_foreign) {
             return None;
         }
-        let mapping = match Mapping::of_stranger(&fd, offer.ring_len) {
+        if is_foreign && !self.foreign_offers.take(Instant::now()) {
+            return None;
+        }
+        let mapping = match Mapping::of_stranger(memory_gift, offer.ring_len) {
             Ok(mapping) => mapping,
             Err(error) => {
                 let show = locate::show(&locate::to_locator(self.host, name));
@@ -265,19 +266,32 @@ impl Shm {
                 return None;
             }
         };
-        let input = Input {
+        let mut input = Input {
             name,
             from: locate::to_locator(self.host, name),
             ring: mapping.into_consumer(),
-            pid: letter.pid,
-            token: offer.token,
+            pid,
+            source: None,
             is_foreign,
             is_ending: false,
             active_at: self.turn,
         };
-        let may_read = self.config.cma == Use::Auto && input.pid > 0;
-        input.note(may_read && input.can_read(memory, self.intake.room()));
+        let source = may_be_read
+            .then(|| input.try_source(offer.proof_at, memory, self.intake.room()))
+            .flatten();
+        input.set_source(source);
+        // A ring offered anew takes the place of the one before: its owner has forgotten that.
+        self.inputs.retain(|input| input.name != name);
         self.inputs.push(input);
         Some(())
+    }
+
+    /// Whether there is place for a ring of that name, beside those of others.
+    fn has_place_for(&self, name: u64, is_foreign: bool) -> bool {
+        let others = self.inputs.iter().filter(|input| input.name != name);
+        let (count, foreign_count) = others.fold((0, 0), |(all, foreign), input| {
+            (all + 1, foreign + usize::from(input.is_foreign))
+        });
+        count < PEER_COUNT_MAX && (!is_foreign || foreign_count < FOREIGN_COUNT_MAX)
     }
 }

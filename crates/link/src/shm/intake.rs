@@ -12,7 +12,7 @@ use super::letters::{RANGE_COUNT_MAX, TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TrainRecor
 use crate::mem::Table;
 use crate::ring::Record;
 use crate::sys::region::Region;
-use crate::sys::shm::{Mapping, Places, Token, land, read_from};
+use crate::sys::shm::{Mapping, Places, Source, land, read_from};
 use crate::{Arrived, Landed, Landing, Locator};
 
 /// When so many bytes were taken, a call takes no more.
@@ -184,14 +184,13 @@ impl Intake {
     /// Reads a train's payload from its sender's memory: frames that are expected to their place, others to the room.
     pub(super) fn take_train(
         &mut self,
-        pid: libc::pid_t,
-        token: &Token,
+        source: &Source,
         from: &Locator,
         train: &TrainRecord<'_>,
         memory: &mut Table,
     ) -> io::Result<()> {
         let fit = self.fit(from, train);
-        let read = self.read_train(pid, token, from, train, fit, memory);
+        let read = self.read_train(source, from, train, fit, memory);
         match read {
             // The place is gone, or in more pieces than a call takes: all of it to the room.
             Err(error)
@@ -202,7 +201,7 @@ impl Intake {
                     )
                     && error.raw_os_error().is_none() =>
             {
-                self.read_train(pid, token, from, train, 0, memory)
+                self.read_train(source, from, train, 0, memory)
             }
             read => read,
         }
@@ -222,8 +221,7 @@ impl Intake {
 
     fn read_train(
         &mut self,
-        pid: libc::pid_t,
-        token: &Token,
+        source: &Source,
         from: &Locator,
         train: &TrainRecord<'_>,
         fit: usize,
@@ -254,7 +252,7 @@ impl Intake {
             range_count += 1;
         }
         let places = Places { user: place, own: &own[fit..train.count] };
-        read_from(pid, token, &ranges[..range_count], &places, memory, &mut self.room)?;
+        read_from(source, &ranges[..range_count], &places, memory, &mut self.room)?;
         self.weigh(train.len + train.heads.len());
         let (landed_heads, heads) = train.heads.split_at(fit * train.head_len);
         if let Some(landing) = self.landing.filter(|_| fit > 0) {

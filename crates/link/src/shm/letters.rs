@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   letters   knock  0  'K'
-//!             offer  0  'O'   1  version   2  zeros   8  ring length u64   16  token address u64   24  token 16 bytes
-//!                    with the descriptor of the ring's memory; the sender is who the system says it is
+//!             offer  0  'O'   1  version   2  zeros   8  ring length u64   16  address u64: where the ring's proof lies in the offerer's memory
+//!                    with the descriptor of the ring's memory; the sender is who the system says it is (PROTOCOL §14.1)
 //!   records   mark 1: a frame
 //!             mark 2: a train whose payload is in its sender's memory
 //!                     0  frames u32   4  head length u32   8  payload length u32   12  the last one's u32
@@ -11,14 +11,13 @@
 //! ```
 
 use crate::burst::Train;
-use crate::sys::shm::Token;
 
 /// Wakes who sleeps.
 pub(super) const KNOCK: [u8; 1] = [b'K'];
 const OFFER_MARK: u8 = b'O';
 /// Which form of rings and records this is. Others are not understood.
-const VERSION: u8 = 1;
-pub(super) const OFFER_LEN: usize = 40;
+const VERSION: u8 = 2;
+pub(super) const OFFER_LEN: usize = 24;
 
 /// The record is a frame.
 pub(super) const MARK_FRAME: u8 = 1;
@@ -43,7 +42,8 @@ pub(super) const TRAIN_RECORD_LEN_MAX: usize =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     pub(super) ring_len: usize,
-    pub(super) token: Token,
+    /// Where the ring's proof lies in the memory of who offers.
+    pub(super) proof_at: u64,
 }
 
 impl Offer {
@@ -51,8 +51,7 @@ impl Offer {
         let mut bytes = [0; OFFER_LEN];
         bytes[..2].copy_from_slice(&[OFFER_MARK, VERSION]);
         bytes[8..16].copy_from_slice(&(self.ring_len as u64).to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.token.at.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.token.value);
+        bytes[16..].copy_from_slice(&self.proof_at.to_le_bytes());
         bytes
     }
 
@@ -63,9 +62,8 @@ impl Offer {
             return None;
         }
         let (len, rest) = bytes[8..].split_first_chunk()?;
-        let (at, value) = rest.split_first_chunk()?;
-        let token = Token { at: u64::from_le_bytes(*at), value: value.try_into().ok()? };
-        Some(Self { ring_len: usize::try_from(u64::from_le_bytes(*len)).ok()?, token })
+        let proof_at = u64::from_le_bytes(rest.try_into().ok()?);
+        Some(Self { ring_len: usize::try_from(u64::from_le_bytes(*len)).ok()?, proof_at })
     }
 }
 
@@ -152,8 +150,7 @@ mod tests {
 
     #[test]
     fn offers_come_back_and_others_are_refused() {
-        let offer =
-            Offer { ring_len: 65_536, token: Token { at: 0x7fff_0000_1234, value: [7; 16] } };
+        let offer = Offer { ring_len: 65_536, proof_at: 0x7fff_0000_1234 };
         let bytes = offer.to_bytes();
         assert_eq!(Offer::from_bytes(&bytes), Some(offer));
         assert_eq!(Offer::from_bytes(&bytes[..OFFER_LEN - 1]), None);

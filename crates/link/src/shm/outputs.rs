@@ -17,7 +17,7 @@ use super::{PEER_COUNT_MAX, Shm, Use, locate};
 use crate::burst::{Frame, Piece, Train};
 use crate::mem::Table;
 use crate::ring::{Broken, Lines as _, Producer, Word};
-use crate::sys::shm::{Mapping, SocketName, Token, put_user};
+use crate::sys::shm::{Mapping, SocketName, put_user};
 use crate::{Burst, Locator, Notice};
 
 /// Offers that their receivers had no room for yet. Each holds a descriptor.
@@ -469,10 +469,9 @@ impl Shm {
 
     /// Tells a peer of its ring. False: it is not there, and forgotten.
     fn offer_again(&mut self, index: usize) -> bool {
-        let at = self.token.as_ptr().expose_provenance() as u64;
-        let offer =
-            Offer { ring_len: self.config.ring_len, token: Token { at, value: *self.token } };
         let output = &mut self.outputs[index];
+        let proof_at = output.ring.store().proof_at();
+        let offer = Offer { ring_len: self.config.ring_len, proof_at };
         let Some(fd) = &output.pending else { return true };
         match self.post.send(&output.socket(), &offer.to_bytes(), Some(fd.as_fd())) {
             Ok(()) => {
@@ -555,6 +554,11 @@ impl Output {
     pub(super) fn scribble_header(&mut self, header: u64) {
         let at = self.ring.next_at();
         self.scribble(at, &header.to_le_bytes());
+    }
+
+    /// As if the ring were not in this memory any more.
+    pub(super) fn forge_proof(&mut self) {
+        self.ring.store().set_proof([0; 16]);
     }
 
     /// As if its reader had said so.

@@ -57,6 +57,7 @@ impl Shm {
     #[cold]
     pub(super) fn attend(&mut self, memory: &mut Table) {
         let is_all = self.read_letters(memory);
+        self.post.mind_gifts();
         self.retry_outputs();
         if !is_all {
             self.watch.hurry();

@@ -13,6 +13,7 @@
 //!   packet_ring.rs  frames that arrive in memory shared with the kernel
 //!   packet_queue.rs frames too long for that, in our memory or scattered into the application's
 //!   shm.rs          memory and letters between processes of one host
+//!   gift.rs         descriptors that came with letters, closed by a thread apart
 //!   netdev.rs       a network interface: what it is, its driver, its queues
 //!   bpf.rs          bpf(2): a map, a program, its attachment
 //!   xdp.rs          AF_XDP sockets and the rings they share with the kernel
@@ -28,6 +29,7 @@
 pub(crate) mod bpf;
 pub(crate) mod copier;
 pub mod fork;
+pub(crate) mod gift;
 pub mod handover;
 pub(crate) mod inbox;
 pub(crate) mod interfaces;
@@ -42,6 +44,8 @@ pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod signals;
 pub(crate) mod socket;
+#[cfg(test)]
+pub(crate) mod trap;
 pub mod wide;
 pub(crate) mod xdp;
 

@@ -12,8 +12,10 @@ use std::mem;
 use std::ops::{Deref, Range};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
+use std::sync::Arc;
 
 use super::fork::Unforked;
+use super::gift::{Closer, Gift};
 use super::region::Region;
 use super::socket::each_control;
 use super::{answer, answer_len};
@@ -72,6 +74,15 @@ impl SocketName {
     }
 }
 
+/// Descriptors of one letter, at most: the kernel's `SCM_MAX_FD`.
+const GIFT_COUNT_MAX: usize = 253;
+/// Room for all that may come with a letter: credentials, and every descriptor. One without a place here would be closed by the kernel inside our call.
+const LETTER_CONTROL_LEN: usize = 2 * 16 + size_of::<libc::ucred>() + 4 * GIFT_COUNT_MAX + 24;
+/// While so many gifts are not closed, no more descriptors are taken.
+const UNCLOSED_COUNT_MAX: usize = 16;
+/// Whether a socket takes descriptors (Linux 6.16); `libc` does not have it.
+const SO_PASSRIGHTS: libc::c_int = 83;
+
 /// Where in its struct the name of a socket starts.
 const PATH_AT: usize = mem::offset_of!(libc::sockaddr_un, sun_path);
 
@@ -81,11 +92,12 @@ pub(crate) struct Letter {
     /// From which socket, if that has an abstract name.
     pub(crate) from: Option<SocketName>,
     pub(crate) len: usize,
-    /// The first descriptor that came along.
-    pub(crate) fd: Option<OwnedFd>,
-    /// Process and user that sent it; 0 if it is in no process namespace that we see.
+    /// The descriptors that came along.
+    pub(crate) gifts: Vec<Gift>,
+    /// Process, user and group that sent it; process 0 if it is in no process namespace that we see.
     pub(crate) pid: libc::pid_t,
     pub(crate) uid: libc::uid_t,
+    pub(crate) gid: libc::gid_t,
 }
 
 /// A Unix datagram socket with an abstract name.
@@ -95,6 +107,8 @@ pub(crate) struct Post {
     name: SocketName,
     /// Never bound: only to ask whether somebody is there.
     asker: OwnedFd,
+    closer: Arc<Closer>,
+    takes_gifts: bool,
 }
 
 fn new_socket() -> io::Result<OwnedFd> {
@@ -139,12 +153,18 @@ impl Post {
     }
 
     fn new(fd: OwnedFd, name: SocketName) -> io::Result<Self> {
-        let on: libc::c_int = 1;
-        let (at, len) = ((&raw const on).cast(), size_of_val(&on) as libc::socklen_t);
-        let (level, option) = (libc::SOL_SOCKET, libc::SO_PASSCRED);
-        // SAFETY: the kernel reads `len` bytes of `on`.
-        answer(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, at, len) })?;
-        Ok(Self { fd, name, asker: new_socket()? })
+        set_option(&fd, libc::SO_PASSCRED, 1)?;
+        Ok(Self { fd, name, asker: new_socket()?, closer: Arc::default(), takes_gifts: true })
+    }
+
+    /// Takes no descriptors while many of those before them cannot be closed: who offers a ring then is told by the kernel, and offers again. (Kernels before 6.16
+    /// take them still.)
+    pub(crate) fn mind_gifts(&mut self) {
+        let takes_gifts = self.closer.unclosed_count() <= UNCLOSED_COUNT_MAX;
+        if takes_gifts != self.takes_gifts {
+            self.takes_gifts = takes_gifts;
+            let _ = set_option(&self.fd, SO_PASSRIGHTS, takes_gifts.into());
+        }
     }
 
     pub(crate) fn name(&self) -> &SocketName {
@@ -201,7 +221,7 @@ impl Post {
         // SAFETY: plain data; all zeros are a valid value.
         let mut raw: libc::sockaddr_un = unsafe { mem::zeroed() };
         let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
-        let mut control = [0_u64; 12];
+        let mut control = [0_u64; LETTER_CONTROL_LEN.div_ceil(8)];
         // SAFETY: plain data; all zeros are a valid value.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_name = (&raw mut raw).cast();
@@ -220,14 +240,15 @@ impl Post {
             Err(error) => return Err(error),
         };
         let from = SocketName::from_raw(&raw, message.msg_namelen);
-        let mut letter = Letter { from, len, fd: None, pid: 0, uid: libc::uid_t::MAX };
+        let (uid, gid) = (libc::uid_t::MAX, libc::gid_t::MAX);
+        let mut letter = Letter { from, len, gifts: Vec::new(), pid: 0, uid, gid };
         each_control(&message, |level, kind, value| match (level, kind) {
             (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
                 for bytes in value.chunks_exact(size_of::<libc::c_int>()) {
                     let number = libc::c_int::from_ne_bytes(bytes.try_into().expect("four bytes"));
-                    // SAFETY: the kernel made this descriptor for us in this call. Those we do not keep are closed.
+                    // SAFETY: the kernel made this descriptor for us in this call, and nobody else has it.
                     let fd = unsafe { OwnedFd::from_raw_fd(number) };
-                    letter.fd.get_or_insert(fd);
+                    letter.gifts.push(Gift::new(fd, &self.closer));
                 }
             }
             (libc::SOL_SOCKET, libc::SCM_CREDENTIALS)
@@ -235,7 +256,7 @@ impl Post {
             {
                 // SAFETY: enough bytes are there, and any bytes make this plain struct.
                 let ucred: libc::ucred = unsafe { ptr::read_unaligned(value.as_ptr().cast()) };
-                (letter.pid, letter.uid) = (ucred.pid, ucred.uid);
+                (letter.pid, letter.uid, letter.gid) = (ucred.pid, ucred.uid, ucred.gid);
             }
             _ => {}
         });
@@ -247,6 +268,12 @@ impl AsFd for Post {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+fn set_option(fd: &OwnedFd, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let (at, len) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
+    // SAFETY: the kernel reads `len` bytes of `value`.
+    answer(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, name, at, len) }).map(drop)
 }
 
 fn option(fd: &OwnedFd, name: libc::c_int) -> io::Result<libc::c_int> {
@@ -262,6 +289,12 @@ fn option(fd: &OwnedFd, name: libc::c_int) -> io::Result<libc::c_int> {
 pub(crate) fn own_uid() -> u32 {
     // SAFETY: no pointers; never fails.
     unsafe { libc::geteuid() }
+}
+
+/// The group this process is.
+pub(crate) fn own_gid() -> u32 {
+    // SAFETY: no pointers; never fails.
+    unsafe { libc::getegid() }
 }
 
 /// Bytes that nobody can guess.
@@ -316,7 +349,7 @@ impl Mapping {
 
     /// Memory that another process made. It must be sealed, of this length, and not of a kind that can run out of
     /// pages when it is touched.
-    pub(crate) fn of_stranger(fd: &OwnedFd, len: usize) -> io::Result<Self> {
+    pub(crate) fn of_stranger(fd: Gift, len: usize) -> io::Result<Self> {
         let refuse = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
         // SAFETY: no pointers.
         let seals = answer(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) })?;
@@ -337,7 +370,8 @@ impl Mapping {
         if system.f_type != libc::TMPFS_MAGIC {
             return refuse("in huge pages");
         }
-        Self::new(fd, len)
+        // Memory it is: closing it takes no time.
+        Self::new(&fd.open(), len)
     }
 
     fn new(fd: &OwnedFd, len: usize) -> io::Result<Self> {
@@ -416,11 +450,13 @@ pub(crate) struct Places<'a> {
     pub(crate) own: &'a [Range<usize>],
 }
 
-/// A secret at a place in a process's memory: who can read it there, reads the right process.
+/// A process whose memory is read, and what shows that it is the right one: bytes of our making in a ring that it has, at the place where it says
+/// that it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Token {
-    pub(crate) at: u64,
-    pub(crate) value: [u8; 16],
+pub(crate) struct Source {
+    pub(crate) pid: libc::pid_t,
+    pub(crate) proof_at: u64,
+    pub(crate) proof: [u8; 16],
 }
 
 /// Places for the kernel, without an allocation.
@@ -453,12 +489,11 @@ impl Parts {
 
 /// Reads ranges (address, length) of another process's memory, all or nothing, in one call.
 ///
-/// The token is read by the same call, which looks the process up once: if it is right, so was the process for all of it,
-/// whatever became of its number before or after. (A descriptor of the process, asked before and after, says less, and is one
-/// more for each peer: it is used once, when a ring is taken.) An error of kind `InvalidData` says that it was wrong.
+/// The proof is read by the same call, which looks the address space up once: if it is right, so was the process for all of it,
+/// whatever became of its number before or after; and another program in the same process has not got the ring. (A descriptor of the process says less, for
+/// it stays when the program becomes another one.) An error of kind `InvalidData` says that it was wrong or not there.
 pub(crate) fn read_from(
-    pid: libc::pid_t,
-    token: &Token,
+    source: &Source,
     from: &[(u64, u64)],
     places: &Places<'_>,
     memory: &mut Table,
@@ -480,7 +515,7 @@ pub(crate) fn read_from(
     for range in places.own {
         local.push(room.ptr_at(range.start, range.len()), range.len());
     }
-    remote.push(ptr::without_provenance_mut(token.at as usize), seen.len());
+    remote.push(ptr::without_provenance_mut(source.proof_at as usize), seen.len());
     for &(at, len) in from {
         remote.push(ptr::without_provenance_mut(at as usize), len as usize);
     }
@@ -492,10 +527,16 @@ pub(crate) fn read_from(
     let (remote_at, remote_count) = (remote.parts.as_ptr(), remote.count as libc::c_ulong);
     // SAFETY: the local parts are `seen`, places in memory of the table, which `memory` borrows and lets us write, and ranges
     // of `room`, which we borrow alone. The remote parts are addresses in another process, which the kernel checks.
-    let len = answer_len(unsafe {
-        libc::process_vm_readv(pid, local_at, local_count, remote_at, remote_count, 0)
-    })?;
-    if len < seen.len() || seen != token.value {
+    let read = answer_len(unsafe {
+        libc::process_vm_readv(source.pid, local_at, local_count, remote_at, remote_count, 0)
+    });
+    let len = match read {
+        Ok(len) => len,
+        // Nothing at all could be read, and the proof comes first.
+        Err(error) if error.raw_os_error() == Some(libc::EFAULT) => 0,
+        Err(error) => return Err(error),
+    };
+    if len < seen.len() || seen != source.proof {
         return Err(io::ErrorKind::InvalidData.into());
     }
     if len < wanted_len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
@@ -506,28 +547,6 @@ pub(crate) fn is_ended(pid: libc::pid_t) -> bool {
     // SAFETY: no pointers; signal 0 is none.
     let asked = answer(unsafe { libc::kill(pid, 0) });
     asked.is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
-}
-
-/// A process, whatever becomes of its number.
-#[derive(Debug)]
-pub(crate) struct Process(OwnedFd);
-
-impl Process {
-    pub(crate) fn open(pid: libc::pid_t) -> io::Result<Self> {
-        // SAFETY: no pointers.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let fd = answer(fd as libc::c_int)?;
-        // SAFETY: the kernel just made it (close-on-exec), and nobody else has it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) }))
-    }
-
-    /// Whether it has not ended.
-    pub(crate) fn is_alive(&self) -> bool {
-        let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: the kernel writes to one `pollfd`, which is ours.
-        let count = unsafe { libc::poll(&raw mut poll, 1, 0) };
-        count == 0
-    }
 }
 
 /// Forbids this thread for good, and the threads and programs it starts, to read other processes' memory, as the filters of

@@ -1,9 +1,15 @@
 //! Peers that do what they must not.
 
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::BorrowedFd;
+use std::sync::mpsc;
+
 use super::*;
 use crate::ring::Lines as _;
 use crate::shm::letters::{KNOCK, OFFER_LEN, Offer};
-use crate::sys::shm::{Mapping, Post, SEALS, Token, new_memory};
+use crate::sys::shm::{Mapping, Post, SEALS, new_memory};
+use crate::sys::trap;
 
 const RING_LEN: usize = 64 << 10;
 
@@ -13,13 +19,17 @@ fn stranger(name: u64) -> Post {
 }
 
 fn offer(ring_len: usize) -> Offer {
-    Offer { ring_len, token: Token { at: 0x1000, value: [1; 16] } }
+    Offer { ring_len, proof_at: 0x1000 }
 }
 
 /// What `link` does with these bytes and this descriptor: whether it takes the ring.
 fn is_taken(link: &mut Shm, post: &Post, bytes: &[u8], fd: Option<&OwnedFd>) -> bool {
     let to = locate::socket_name(locate::from_locator(&link.locator()).unwrap().1);
-    post.send(&to, bytes, fd.map(|fd| fd.as_fd())).unwrap();
+    // While many descriptors wait to be closed none are taken.
+    wait_until(|| {
+        attend(link);
+        post.send(&to, bytes, fd.map(|fd| fd.as_fd())).is_ok()
+    });
     let before = link.inputs.len();
     attend(link);
     link.inputs.len() > before
@@ -60,13 +70,95 @@ fn memory_that_is_not_as_it_must_be_is_refused() {
     introduce(&mut link, &mut friend);
 }
 
+/// Only the ring itself holds the proof, which the reader makes up: no memory that is there for another reason does.
 #[test]
-fn a_token_that_is_not_there_forbids_reading() {
+fn a_proof_that_is_not_there_forbids_reading() {
     let mut link = open();
     let post = stranger(0xbad_0002);
     let (mapping, fd) = Mapping::create(RING_LEN).unwrap();
-    assert!(is_taken(&mut link, &post, &offer(RING_LEN).to_bytes(), Some(&fd)));
-    assert_eq!(mapping.word(crate::ring::Word::Note), outputs::NOTE_CANNOT_READ);
+    let own = [0_u8; 16];
+    let elsewhere = own.as_ptr().expose_provenance() as u64;
+    let beside = mapping.proof_at() - 16;
+    for (proof_at, note) in [
+        (0x1000, outputs::NOTE_CANNOT_READ),
+        (u64::MAX - 4, outputs::NOTE_CANNOT_READ),
+        (elsewhere, outputs::NOTE_CANNOT_READ),
+        (beside, outputs::NOTE_CANNOT_READ),
+        (mapping.proof_at(), outputs::NOTE_CAN_READ),
+        (0x1000, outputs::NOTE_CANNOT_READ),
+    ] {
+        let letter = Offer { ring_len: RING_LEN, proof_at }.to_bytes();
+        is_taken(&mut link, &post, &letter, Some(&fd));
+        assert_eq!(link.inputs.len(), 1);
+        assert_eq!(mapping.word(crate::ring::Word::Note), note, "{proof_at:x}");
+    }
+}
+
+/// A proof that was there and is not any more (its process became another program) ends reading for good.
+#[test]
+fn a_proof_that_vanishes_ends_reading() {
+    let (mut a, mut b) = (open(), open());
+    introduce(&mut a, &mut b);
+    a.outputs[0].forge_proof();
+    let mut stream = Stream::new(b.locator(), 40_000, false);
+    send_all(&mut a, &stream.burst, &mut stream.sender);
+    assert_eq!(counter(&a, "trains_out"), 1);
+    assert_eq!(b.receive(None, &mut Table::default()).unwrap(), 0);
+    assert_eq!((counter(&b, "trains_lost"), counter(&b, "peers_broken")), (1, 0));
+    assert_eq!(b.inputs[0].source, None);
+    assert_eq!(stream.pass(&mut a, &mut b, 40_000), 4, "it goes through the ring");
+}
+
+/// A socket whose `close` waits for longer than any test, and the other end, whose end ends that.
+fn lingering() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (other, _) = listener.accept().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    while socket.write(&[0; 65_536]).is_ok() {}
+    trap::linger(&socket, 10_000).unwrap();
+    (socket, other)
+}
+
+/// Letters with descriptors that take for ever to close, and nobody waits for them.
+#[test]
+fn descriptors_that_cannot_be_closed_hold_nobody_up() {
+    const COUNT: usize = 24;
+    let (mut link, mut friend) = (open(), open());
+    introduce(&mut link, &mut friend);
+    let post = stranger(0xbad_0003);
+    let to = locate::socket_name(locate::from_locator(&link.locator()).unwrap().1);
+    let (mut sockets, others): (Vec<_>, Vec<_>) = (0..COUNT).map(|_| lingering()).unzip();
+    // Ends the closing if it holds the test up, so that it fails rather than hangs.
+    let (done, is_done) = mpsc::channel();
+    let watchman = std::thread::spawn(move || {
+        let is_in_time = is_done.recv_timeout(PATIENCE).is_ok();
+        drop(others);
+        is_in_time
+    });
+    let send = |fd: BorrowedFd<'_>, bytes: &[u8]| post.send(&to, bytes, Some(fd));
+    while let Some(socket) = sockets.pop() {
+        // The letter is the last that holds the socket.
+        let letter: &[u8] = if sockets.len() % 2 == 0 { &KNOCK } else { &[9; OFFER_LEN] };
+        if send(socket.as_fd(), letter).is_err() {
+            sockets.push(socket); // the system says that no more are taken
+            break;
+        }
+        drop(socket);
+        attend(&mut link);
+    }
+    assert!(sockets.len() < COUNT - 8, "letters came");
+    introduce(&mut friend, &mut link);
+    let _ = done.send(()); // it may have given up
+    assert!(watchman.join().unwrap(), "the link waited for a descriptor to be closed");
+    // When they are closed at last, rings are taken again.
+    let (_, fd) = Mapping::create(RING_LEN).unwrap();
+    wait_until(|| {
+        attend(&mut link);
+        send(fd.as_fd(), &offer(RING_LEN).to_bytes()).is_ok()
+    });
+    attend(&mut link);
+    assert_eq!(link.inputs.len(), 2);
 }
 
 /// A train told of by somebody who was told not to: lost, nothing else.

@@ -4,11 +4,14 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::*;
-use crate::sys::shm::forbid_reading;
+use crate::shm::letters::Offer;
+use crate::sys::shm::{Mapping, Post, forbid_reading, own_uid};
+use crate::sys::trap::{Trap, become_user};
 
 const ROLE: &str = "PACKHORSE_SHM_ROLE";
 const PAYLOAD_LEN: usize = 14_000;
 const MESSAGE_LEN: usize = 1_000_000;
+const RING_LEN: usize = 64 << 10;
 
 /// A process that echoes frames, or streams, and ends with its standard input.
 struct Other {
@@ -221,12 +224,12 @@ fn reading_that_is_forbidden_later_costs_one_train() {
     assert!((0..stream.count).all(|n| echoed[n].1 == stream.frame(n)));
 }
 
-/// The number of a process that has ended may be given to another, which does not have the token.
+/// The number of a process that has ended may be given to another, which does not have the proof.
 #[test]
 fn a_number_that_another_process_has_now_is_not_read_from() {
     let (mut link, other) = (open(), Other::start("plain"));
     fetch(&mut link, &other);
-    link.inputs[0].pid = std::process::id() as libc::pid_t;
+    link.inputs[0].source.as_mut().unwrap().pid = std::process::id() as libc::pid_t;
     send_all(&mut link, &burst_of(other.locator, [&b"stream"[..]]), &mut Table::default());
     let until = Instant::now() + PATIENCE;
     while counter(&link, "trains_lost") == 0 {
@@ -234,6 +237,77 @@ fn a_number_that_another_process_has_now_is_not_read_from() {
         let arrived = link.receive(None, &mut Table::default()).unwrap();
         assert!(arrived == 0 || counter(&link, "trains_lost") > 0, "something was read");
     }
+}
+
+const VICTIM: &str = "PACKHORSE_SHM_VICTIM";
+const TRAPPER: &str = "PACKHORSE_SHM_TRAPPER";
+/// Belongs to nobody.
+const OTHER_USER: u32 = 54_321;
+
+/// Offers a ring whose proof is said to lie in a page that holds up whoever touches it, and tells whether anybody did.
+#[test]
+#[ignore = "started by other tests"]
+fn trapper() {
+    let (Ok(victim), Ok(user)) = (std::env::var(VICTIM), std::env::var(TRAPPER)) else { return };
+    let trap = match Trap::new() {
+        Ok(trap) => trap,
+        Err(error) => return println!("\ntrap: none here ({error})"),
+    };
+    become_user(user.parse().unwrap()).unwrap();
+    let post = Post::open(locate::socket_name(u64::from(std::process::id()))).unwrap();
+    let (_mapping, fd) = Mapping::create(RING_LEN).unwrap();
+    let offer = Offer { ring_len: RING_LEN, proof_at: trap.at() };
+    let to = locate::socket_name(victim.parse().unwrap());
+    post.send(&to, &offer.to_bytes(), Some(fd.as_fd())).unwrap();
+    println!("\ntrap: offered");
+    println!("trap: {}", if trap.is_touched() { "touched" } else { "untouched" });
+    std::process::exit(0);
+}
+
+/// What a trapper of that user said in the end; `None` if the system has no traps.
+fn meet_trapper(link: &mut Shm, friend: &mut Shm, user: u32) -> Option<String> {
+    let (_, name) = locate::from_locator(&link.locator()).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "shm::tests::processes::trapper", "--ignored", "--nocapture"]);
+    child.env(VICTIM, name.to_string()).env(TRAPPER, user.to_string());
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut said = lines.filter_map(|line| Some(line.ok()?.strip_prefix("trap: ")?.to_owned()));
+    if said.next().is_none_or(|said| said != "offered") {
+        child.wait().unwrap();
+        return None;
+    }
+    attend(link);
+    introduce(friend, link);
+    drop(child.stdin.take());
+    let verdict = said.next();
+    child.wait().unwrap();
+    verdict
+}
+
+/// The memory of another user is not touched, whatever that user says is there. (The same user's is: who may stop us anyway.)
+#[test]
+fn memory_of_another_user_is_not_touched() {
+    if own_uid() != 0 {
+        return; // only root can be another user, and only root may read another user's memory
+    }
+    let (mut link, mut friend) = (open(), open());
+    let Some(verdict) = meet_trapper(&mut link, &mut friend, OTHER_USER) else {
+        assert!(std::env::var_os("CI").is_none(), "the kernel has no userfaultfd");
+        return;
+    };
+    assert_eq!(verdict, "untouched");
+    assert_eq!((counter(&link, "offers_in"), counter(&link, "offers_refused")), (2, 0));
+    assert!(
+        link.inputs.iter().any(|input| input.source.is_none()),
+        "its ring is taken all the same"
+    );
+    assert_eq!(
+        meet_trapper(&mut link, &mut friend, 0).as_deref(),
+        Some("touched"),
+        "the trap works"
+    );
+    introduce(&mut friend, &mut link);
 }
 
 /// Rings of ours in this process's memory.
