@@ -16,7 +16,7 @@ use packhorse_link::{Copier, Link, loan};
 use packhorse_proto::{
     Address, BufId, Claim, Criteria, Envelope, Event, Failure, Identity, Instant, Limits, List,
     Opening, PathInfo, Payload, PeerError, PeerId, PostError, Secret, SendSpec, Settings, Space,
-    Tag, Use,
+    Tag, Unaccepted, Use,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -146,6 +146,8 @@ pub(crate) struct Inner {
     pub(crate) has_news: bool,
     /// What `Closed` said.
     pub(crate) closed: Option<bool>,
+    /// Nothing will happen any more: whoever waits goes.
+    pub(crate) is_stopped: bool,
     /// Events that belong to no request, for `poll_peer_event`.
     pub(crate) peer_events: std::collections::VecDeque<Event>,
     /// Who extracts streams, and who waits to send them.
@@ -358,6 +360,7 @@ impl Engine {
             has_posted_long: false,
             has_news: false,
             closed: None,
+            is_stopped: false,
             peer_events: std::collections::VecDeque::new(),
             streams: crate::streams::Waiters::default(),
         };
@@ -774,11 +777,14 @@ impl Engine {
         self.after_post(inner, now, false);
     }
 
-    /// Ends the helper and closes the links, whoever still holds requests. For the last owner, after closing.
+    /// Ends the helper, closes the links and takes all memory back, whoever still holds requests or waits for some: on return no
+    /// byte of the application's is read or written any more. For the last owner, after closing.
     pub fn stop(&self) {
         self.helper.end(self);
         let mut inner = self.lock_in_order();
         inner.core.drop_links();
+        // Whoever waits, in whatever way, learns of it: `forget_links` below waits for whoever sleeps on them.
+        (inner.is_stopped, inner.has_news) = (true, true);
         // What closing did not end in its time ends now: nobody may wait for a request that nothing can end.
         let now = self.now();
         inner.drop_regions();
@@ -802,6 +808,11 @@ impl Engine {
     /// Drives until closing is complete, or until the time is over. True: all messages were accepted.
     pub fn wait_closed(&self, longest: Duration) -> Option<bool> {
         self.drive_until(Some(longest), |inner| inner.closed)
+    }
+
+    /// What peers have not accepted yet; after closing what they had not when it gave them up.
+    pub fn unaccepted(&self) -> Vec<Unaccepted> {
+        self.lock().core.rules().unaccepted()
     }
 }
 

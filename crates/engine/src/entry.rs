@@ -8,6 +8,7 @@
 //! Plain words without pointers, so that a queue could lie in memory shared with another process. Seven words and the
 //! ring's header fill one cache line: nearly every completion crosses from core to core as one.
 
+use packhorse_proto::wire::TOTAL_MAX;
 use packhorse_proto::{Denial, Failure, GoneReason, Instant, PeerId, PostError, Space, Tag};
 
 use crate::requests::RequestId;
@@ -169,8 +170,9 @@ impl Entry {
     }
 }
 
-/// All that can go wrong, in the order of their codes from 1 on. `TooLong` is said when posting, never here.
-const TROUBLES: [Trouble; 22] = [
+/// All that can go wrong, in the order of their codes from 1 on. Of what is posted to a queue only what no message may exceed is too
+/// long.
+const TROUBLES: [Trouble; 23] = [
     Trouble::Failed(Failure::Cancelled),
     Trouble::Failed(Failure::CancelledByPeer),
     Trouble::Failed(Failure::Closed),
@@ -193,6 +195,7 @@ const TROUBLES: [Trouble; 22] = [
     Trouble::Failed(Failure::Denied(Denial::Withdrawn)),
     Trouble::Failed(Failure::Gone(GoneReason::Unanswered)),
     Trouble::Refused(PostError::ReservedSpace),
+    Trouble::Refused(PostError::TooLong { len_max: TOTAL_MAX }),
 ];
 
 /// Exhaustive on purpose: a new failure must get a code.
@@ -222,10 +225,11 @@ fn trouble_code(result: Result<(), Trouble>) -> u8 {
         Err(Trouble::Refused(error)) => match error {
             PostError::Closing => 11,
             PostError::UnknownPeer => 12,
-            PostError::PoolFull | PostError::TooLong { .. } => 13,
+            PostError::PoolFull => 13,
             PostError::UnknownHandle => 14,
             PostError::BadAtomic => 15,
             PostError::ReservedSpace => 22,
+            PostError::TooLong { .. } => 23,
         },
     }
 }

@@ -314,7 +314,7 @@ impl Engine {
         !inner.is_dozing && self.helper.baton.is_near()
     }
 
-    /// Turns the core until `ready`, or until the time is over.
+    /// Turns the core until `ready`, or until the time is over, or the engine has ended.
     pub(crate) fn drive_until<R>(
         &self,
         longest: Option<Duration>,
@@ -360,7 +360,7 @@ impl Engine {
             if let Some(result) = ready(&mut inner) {
                 break Some(result);
             }
-            if now >= until {
+            if now >= until || inner.is_stopped {
                 break None;
             }
             let has_been_alone;
@@ -535,6 +535,23 @@ mod tests {
         engine.lock().has_news = true; // of a request that nobody waits for
         assert!(engine.drive(Some(Duration::from_millis(20)), 0, |_| None::<()>).is_none());
         assert_eq!(engine.lock().core.counters().sleeps, 1, "it slept through");
+    }
+
+    #[test]
+    fn who_waits_for_a_queue_learns_that_the_engine_ended() {
+        for placement in [Placement::Inline, Placement::Thread] {
+            let engine = open(placement, &Arc::new(Gate::default()));
+            let mut queue = crate::Completions::new(&engine, 8);
+            std::thread::scope(|threads| {
+                let waiting = threads.spawn(|| queue.wait(None));
+                while !engine.doze.is_asleep() {
+                    std::thread::yield_now();
+                }
+                engine.stop();
+                assert!(!waiting.join().unwrap(), "and it was told nothing");
+            });
+            assert!(!queue.wait(None), "nor does it wait once more");
+        }
     }
 
     #[test]

@@ -102,6 +102,10 @@ impl Builder {
             "on or off: answer `packhorse peers` with the host's name, where there is raw Ethernet",
         ),
         ("PACKHORSE_CONTACT_S", "seconds after which a peer that never answered is not there"),
+        (
+            "PACKHORSE_LINGER_S",
+            "seconds for which closing waits at most until what was sent is accepted",
+        ),
         ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
         (
             "PACKHORSE_FAULTS",
@@ -212,6 +216,10 @@ impl Builder {
             "PACKHORSE_CONTACT_S" => {
                 let seconds: u32 = value.parse().map_err(|_| wrong("a number of seconds"))?;
                 settings.contact_after_ns = u64::from(seconds) * 1_000_000_000;
+            }
+            "PACKHORSE_LINGER_S" => {
+                let seconds: u32 = value.parse().map_err(|_| wrong("a number of seconds"))?;
+                *self = std::mem::take(self).linger(Duration::from_secs(seconds.into()));
             }
             "PACKHORSE_CAPTURE" => self.capture = Some(value.into()),
             "PACKHORSE_FAULTS" => {
@@ -518,6 +526,9 @@ mod tests {
         assert_eq!(builder.config.helper_cpus, HelperCpus::Only(vec![0, 1, 2, 7]));
         assert!(builder.apply("PACKHORSE_HELPER_CPUS", "3-1").is_err());
         builder.apply("PACKHORSE_FAULTS", "loss=10000,seed=7").unwrap();
+        builder.apply("PACKHORSE_LINGER_S", "2").unwrap();
+        let linger_ns = builder.config.settings.linger_ns;
+        assert_eq!((builder.linger, linger_ns), (Duration::from_secs(2), 2_000_000_000));
         assert_eq!(builder.faults, Some(Faults { seed: 7, loss_ppm: 10_000, ..Faults::default() }));
     }
 

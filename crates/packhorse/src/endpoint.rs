@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use packhorse_engine::{Engine, Placement, Recv, Send};
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Use};
+use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Unaccepted, Use};
 
 use crate::buffer::Buffer;
 use crate::builder::Builder;
@@ -73,23 +72,39 @@ impl Shared {
     }
 }
 
-/// Closes the endpoint when the last of its handles goes.
+/// Closes the endpoint when the last of its handles goes, if nobody did before.
 struct Owner {
     shared: Arc<Shared>,
     linger: Duration,
-    /// Closed by `Endpoint::close`, which has waited as long as it was told to.
-    is_closed: AtomicBool,
+    /// What was not accepted, once it is closed.
+    closed: OnceLock<Vec<Unaccepted>>,
     counters: Option<PathBuf>,
     log: bool,
 }
 
-impl Drop for Owner {
-    fn drop(&mut self) {
+impl Owner {
+    /// Closes, once: waits until what was sent is accepted, so long at most, then takes all memory back, whoever still holds
+    /// requests or waits. What was not accepted. In a forked process it does nothing: the endpoint is the parent's.
+    fn close(&self, longest: Duration) -> &[Unaccepted] {
         if !self.shared.engine.is_here() {
-            // A copy in a forked process is left as it is: another thread of the parent may have been about to change it.
-            std::mem::forget(Arc::clone(&self.shared));
-            return;
+            return &[];
         }
+        self.closed.get_or_init(|| {
+            let (engine, longest) = (&self.shared.engine, longest.min(self.linger));
+            if let Some(streams) = self.shared.streams.get() {
+                engine.drain_streams(longest);
+                streams.clear();
+            }
+            engine.close();
+            engine.wait_closed(longest);
+            let unaccepted = engine.unaccepted();
+            self.report(); // before the links go: they count, too
+            engine.stop();
+            unaccepted
+        })
+    }
+
+    fn report(&self) {
         if self.log {
             for notice in self.shared.engine.remarks() {
                 eprintln!("packhorse: {notice}");
@@ -100,15 +115,17 @@ impl Drop for Owner {
         {
             eprintln!("packhorse: counters to {}: {error}", path.display());
         }
-        if let Some(streams) = self.shared.streams.get() {
-            streams.engine.drain_streams(self.linger);
-            streams.clear();
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if self.shared.engine.is_here() {
+            self.close(self.linger);
+        } else {
+            // A copy in a forked process is left as it is: another thread of the parent may have been about to change it.
+            std::mem::forget(Arc::clone(&self.shared));
         }
-        if !self.is_closed.load(Ordering::Relaxed) {
-            self.shared.engine.close();
-            self.shared.engine.wait_closed(self.linger);
-        }
-        self.shared.engine.stop();
     }
 }
 
@@ -159,9 +176,8 @@ impl Endpoint {
         log: bool,
     ) -> Self {
         let shared = Arc::new(Shared { engine, names: Mutex::default(), streams: OnceLock::new() });
-        let is_closed = AtomicBool::new(false);
-        let owner =
-            Arc::new(Owner { shared: Arc::clone(&shared), linger, is_closed, counters, log });
+        let closed = OnceLock::new();
+        let owner = Arc::new(Owner { shared: Arc::clone(&shared), linger, closed, counters, log });
         Self { shared, owner }
     }
 
@@ -373,15 +389,12 @@ impl Endpoint {
     /// Closes, for all its clones: waits until what was sent is accepted, so long at most. True if all was. Pending receives
     /// end with [`Error::Closed`] at once, sends when the time is over.
     pub fn close(self, longest: Duration) -> bool {
-        if let Some(streams) = self.shared.streams.get() {
-            streams.engine.drain_streams(longest.min(self.owner.linger));
-            streams.clear();
-        }
-        self.shared.engine.close();
-        let is_clean = self.shared.engine.wait_closed(longest.min(self.owner.linger));
-        self.owner.is_closed.store(true, Ordering::Relaxed);
-        self.shared.engine.stop();
-        is_clean.unwrap_or(false)
+        self.owner.close(longest).is_empty()
+    }
+
+    /// The same for who cannot give up the handle (`raw`), for as long as the endpoint lingers. What was not accepted.
+    pub(crate) fn close_in_place(&self) -> &[Unaccepted] {
+        self.owner.close(self.owner.linger)
     }
 }
 

@@ -29,10 +29,11 @@ pub use packhorse_engine::{
     RequestId, Send, Trouble, Unexposed, Written,
 };
 pub use packhorse_link::mem::Memory;
+pub use packhorse_proto::wire::TOTAL_MAX as MESSAGE_LEN_MAX;
 pub use packhorse_proto::{
     Access, AtomicOp, Claim, Criteria, Datatype, Denial, Envelope, ExposeError, Failure,
     GoneReason, Instant, List, PeerError, PeerId, Permitted, PostError, RegionId, Remote, Space,
-    Tag, Use, atomic_len_max,
+    Tag, Unaccepted, Use, atomic_len_max,
 };
 
 use crate::endpoint::{Endpoint, Peer};
@@ -40,6 +41,13 @@ use crate::endpoint::{Endpoint, Peer};
 /// The engine of an endpoint. It ends with the endpoint's last handle, whoever still holds this.
 pub fn engine(endpoint: &Endpoint) -> &Arc<Engine> {
     &endpoint.shared.engine
+}
+
+/// Closes an endpoint whose handles go later, as [`Endpoint::close`] does: waits for as long as the endpoint lingers until what was sent
+/// is accepted. On return no byte of the application's memory is read or written any more, whatever was posted or exposed, and
+/// whoever waits for a queue or a request of it has been woken. What was not accepted; nothing, if all was.
+pub fn close(endpoint: &Endpoint) -> &[Unaccepted] {
+    endpoint.close_in_place()
 }
 
 /// The engine's name of a peer.

@@ -257,6 +257,17 @@ pub enum Event {
     },
 }
 
+/// What one peer has not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unaccepted {
+    /// Who.
+    pub peer: PeerId,
+    /// So many messages and operations,
+    pub count: u64,
+    /// of so many bytes together.
+    pub len: u64,
+}
+
 /// Why a post was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {

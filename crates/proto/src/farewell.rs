@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use crate::ack::expand;
-use crate::api::{Event, Failure, GoneReason};
+use crate::api::{Event, Failure, GoneReason, Unaccepted};
 use crate::arrival::Stage;
 use crate::contact::{Reply, ReplyRecord, failure_of};
 use crate::content::Content;
@@ -28,6 +28,8 @@ pub(crate) struct Closing {
     until: Instant,
     /// The next look at how far it is.
     pub(crate) look_at: Instant,
+    /// What was given up when the time was over.
+    given_up: Vec<Unaccepted>,
 }
 
 impl Endpoint {
@@ -37,7 +39,7 @@ impl Endpoint {
             return;
         }
         let until = now + self.settings.linger_ns;
-        self.closing = Some(Closing { until, look_at: until });
+        self.closing = Some(Closing { until, look_at: until, given_up: Vec::new() });
         let posted: Vec<u64> = self
             .receives
             .iter()
@@ -148,7 +150,31 @@ impl Endpoint {
         }
     }
 
+    /// What peers have not accepted yet; of an endpoint that closed, what they had not when it gave them up. Looks through all
+    /// that is pending: for the end of an endpoint, not for its life.
+    pub fn unaccepted(&self) -> Vec<Unaccepted> {
+        if let Some(closing) = self.closing.as_ref().filter(|_| self.closed) {
+            return closing.given_up.clone();
+        }
+        let sends = self.outgoing.iter().map(|(_, send)| (PeerId(send.row), send.total));
+        let operations = self.operations.iter();
+        let operations = operations.map(|(_, operation)| (operation.to.peer, operation.total));
+        let mut all: Vec<(PeerId, u64)> = sends.chain(operations).collect();
+        all.sort_unstable();
+        let of_each = all.chunk_by(|(one, _), (other, _)| one == other);
+        let sum = |all: &[(PeerId, u64)]| Unaccepted {
+            peer: all[0].0,
+            count: all.len() as u64,
+            len: all.iter().fold(0, |sum, &(_, len)| sum.saturating_add(len)),
+        };
+        of_each.map(sum).collect()
+    }
+
     fn finish_closing(&mut self, now: Instant, clean: bool) {
+        let given_up = self.unaccepted();
+        if let Some(closing) = &mut self.closing {
+            closing.given_up = given_up;
+        }
         let rows: Vec<u32> =
             self.rows.ids().filter(|&row| self.rows[row].phase != Phase::Idle).collect();
         for row in rows {

@@ -78,7 +78,7 @@ mod wraps;
 pub use api::{
     Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
     Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece, PostError,
-    RecvSpec, SendSpec, Source, TxFrame, Use, Way,
+    RecvSpec, SendSpec, Source, TxFrame, Unaccepted, Use, Way,
 };
 pub use atomic::{AtomicOp, Datatype};
 pub use endpoint::Endpoint;

@@ -21,7 +21,7 @@ use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::output::Frame;
 use crate::peer::{Notice, Phase};
-use crate::post::Bytes;
+use crate::post::{Bytes, check_total};
 use crate::region::Denial;
 use crate::slab::NONE;
 use crate::transfer::Transfer;
@@ -113,7 +113,7 @@ pub(crate) enum Deed {
 #[derive(Debug)]
 pub(crate) struct Operation {
     deed: Deed,
-    to: Remote,
+    pub(crate) to: Remote,
     pub(crate) total: u64,
     user: u64,
     /// Bytes of a put that requests have been made of.
@@ -170,6 +170,7 @@ impl Endpoint {
             Payload::InPlace { buf, len } => (Bytes::User(buf), len),
             Payload::Copied(bytes) => (self.copy_payload(bytes)?, bytes.len() as u64),
         };
+        check_total(total)?;
         let deed = Deed::Put { bytes, immediate: spec.immediate };
         Ok(self.operate(now, deed, spec.to, total, spec.user))
     }
@@ -177,6 +178,7 @@ impl Endpoint {
     /// Gets bytes out of a peer's memory. `spec.buf` belongs to the endpoint until the `Operated` event.
     pub fn get(&mut self, now: Instant, spec: GetSpec) -> Result<ReqId, PostError> {
         self.may_operate(spec.from.peer)?;
+        check_total(spec.len)?;
         Ok(self.operate(now, Deed::Get { buf: spec.buf }, spec.from, spec.len, spec.user))
     }
 

@@ -126,6 +126,14 @@ impl Outgoing {
     }
 }
 
+/// Whether a message, a put or a get may be so long.
+pub(crate) fn check_total(total: u64) -> Result<(), PostError> {
+    match total > wire::TOTAL_MAX {
+        true => Err(PostError::TooLong { len_max: wire::TOTAL_MAX }),
+        false => Ok(()),
+    }
+}
+
 impl Endpoint {
     /// Posts a send. In-place payload belongs to the endpoint until the `Sent` event; copied payload is the
     /// caller's again on return, and has no event.
@@ -145,9 +153,7 @@ impl Endpoint {
             Payload::InPlace { buf, len } => (Bytes::User(buf), len),
             Payload::Copied(bytes) => (self.copy_payload(bytes)?, bytes.len() as u64),
         };
-        if total > wire::TOTAL_MAX {
-            return Err(PostError::TooLong { len_max: wire::TOTAL_MAX });
-        }
+        check_total(total)?;
         if !is_awake {
             self.wake(now, row);
         }

@@ -8,10 +8,11 @@ use std::ffi::{c_int, c_void};
 use packhorse::raw::Memory;
 
 use crate::abi::{AtomicAttr, AtomicOps, Desc, Descs, Ioc, MsgAtomic, Obj, code, flag, iovec};
+use crate::common::or_return;
 use crate::ep::Ep;
-use crate::memory;
 use crate::offer::PIECE_COUNT_MAX;
 use crate::remote::{How, SILENT, Sum, There};
+use crate::{flags, memory};
 
 pub(crate) static OPS: AtomicOps = AtomicOps {
     size: size_of::<AtomicOps>(),
@@ -52,53 +53,59 @@ fn list(piece: &Ioc) -> Elements {
 }
 
 impl Elements {
-    /// How many elements in all.
+    /// The pieces in bytes, and how many elements there are in all.
     ///
     /// # Safety
-    /// The list must be as long as it says.
-    unsafe fn total(self) -> usize {
-        // SAFETY: says the caller.
-        (0..self.count).map(|index| unsafe { (*self.list.add(index)).count }).sum()
-    }
-
-    /// The pieces in bytes; `None` if they are too many.
-    ///
-    /// # Safety
-    /// The list must be as long as it says.
-    unsafe fn pieces(self, width: usize) -> Option<[iovec; PIECE_COUNT_MAX]> {
+    /// The list must be null, or as long as it says.
+    unsafe fn pieces(self, width: usize) -> Result<([iovec; PIECE_COUNT_MAX], usize), c_int> {
         let mut pieces = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECE_COUNT_MAX];
         if self.count > PIECE_COUNT_MAX {
-            return None;
+            return Err(libc::EINVAL);
         }
+        if self.list.is_null() && self.count > 0 {
+            return Err(libc::EFAULT);
+        }
+        let mut total: usize = 0;
         for (index, piece) in pieces.iter_mut().enumerate().take(self.count) {
-            // SAFETY: `index` is below `count`, says the caller.
+            // SAFETY: `index` is below `count`, and the list is there.
             let ioc = unsafe { self.list.add(index).read() };
-            *piece = iovec { iov_base: ioc.addr, iov_len: ioc.count * width };
+            let len = ioc.count.checked_mul(width).ok_or(libc::EINVAL)?;
+            total = total.checked_add(ioc.count).ok_or(libc::EINVAL)?;
+            *piece = iovec { iov_base: ioc.addr, iov_len: len };
         }
-        Some(pieces)
+        Ok((pieces, total))
     }
 
-    /// A copy of the elements.
+    /// A copy of the elements, of which there must be so many.
     ///
     /// # Safety
-    /// The list must be as long as it says, and its elements valid for reads.
-    unsafe fn copied(self, width: usize) -> Option<Vec<u8>> {
-        // SAFETY: says the caller.
-        unsafe { self.pieces(width).map(|pieces| memory::copied(pieces.as_ptr(), self.count)) }
-    }
-
-    /// The elements as a place for results.
-    ///
-    /// # Safety
-    /// The list must be as long as it says, and its elements the provider's until the operation has completed.
-    unsafe fn room(self, width: usize) -> Option<Memory> {
+    /// The list must be null, or as long as it says, and its elements valid for reads.
+    unsafe fn copied(self, width: usize, count: usize) -> Result<Vec<u8>, c_int> {
         // SAFETY: says the caller.
         unsafe {
-            let pieces = self.pieces(width)?;
-            memory::pieces(pieces.as_ptr(), self.count, true).map(|(memory, _)| memory)
+            match self.pieces(width)? {
+                (pieces, total) if total == count => memory::copied(pieces.as_ptr(), self.count),
+                _ => Err(libc::EINVAL),
+            }
+        }
+    }
+
+    /// The elements as a place for results, of which there must be so many.
+    ///
+    /// # Safety
+    /// The list must be null, or as long as it says, and its elements the provider's until the operation has completed.
+    unsafe fn room(self, width: usize, count: usize) -> Result<Memory, c_int> {
+        // SAFETY: says the caller.
+        unsafe {
+            let (pieces, total) = self.pieces(width)?;
+            let room = memory::pieces(pieces.as_ptr(), self.count, true);
+            room.and_then(|(memory, _)| if total == count { Ok(memory) } else { Err(libc::EINVAL) })
         }
     }
 }
+
+/// Operands, what to compare with, and the place of results with its length.
+type Given = (Vec<u8>, Vec<u8>, Option<(Memory, u32)>);
 
 /// An operation, whatever form it came in.
 struct Call {
@@ -127,22 +134,33 @@ impl Call {
         if sum.op.compares() == (self.compare.count == 0) || self.is_idle(&sum) {
             return -(libc::EOPNOTSUPP as isize);
         }
+        // SAFETY: says the caller.
+        let (operands, compare, result) = or_return!(unsafe { self.elements(sum) });
+        port.atomic(&self.there, sum, (&operands, &compare), result, self.how)
+    }
+
+    /// Operands, what to compare with, and the place of results with its length: all of as many elements, and not of too many.
+    ///
+    /// # Safety
+    /// As for `post`.
+    unsafe fn elements(&self, sum: Sum) -> Result<Given, c_int> {
         let width = sum.datatype.width();
         // SAFETY: says the caller.
-        let (operands, compare, result) = unsafe {
+        unsafe {
+            // An operation that only fetches has no operands: the place of its results says how many.
             let counted = self.result.filter(|_| !sum.op.writes()).unwrap_or(self.operands);
-            let Some(len) = sum.len(counted.total()) else { return -(libc::EINVAL as isize) };
-            let operands = if sum.op.writes() { self.operands } else { NO_ELEMENTS };
+            let (_, count) = counted.pieces(width)?;
+            let len = sum.len(count).ok_or(libc::EINVAL)?;
+            let operands =
+                if sum.op.writes() { self.operands.copied(width, count)? } else { Vec::new() };
+            let compare =
+                if sum.op.compares() { self.compare.copied(width, count)? } else { Vec::new() };
             let result = match self.result {
-                Some(result) => result.room(width).map(|room| Some((room, len))),
-                None => Some(None),
+                Some(result) => Some((result.room(width, count)?, len)),
+                None => None,
             };
-            match (operands.copied(width), self.compare.copied(width), result) {
-                (Some(operands), Some(compare), Some(result)) => (operands, compare, result),
-                _ => return -(libc::EINVAL as isize),
-            }
-        };
-        port.atomic(&self.there, sum, (&operands, &compare), result, self.how)
+            Ok((operands, compare, result))
+        }
     }
 
     /// Neither changes nor fetches anything.
@@ -331,11 +349,11 @@ unsafe fn post_described(
 ) -> isize {
     // SAFETY: says the caller.
     unsafe {
-        let msg = &*msg;
-        if msg.rma_iov_count != 1 {
-            return -(libc::EINVAL as isize); // as `rma_iov_limit` says
-        }
-        let place = &*msg.rma_iov;
+        or_return!(flags::check(flags, flags::OPERATION));
+        let Some(msg) = msg.as_ref() else { return -(libc::EINVAL as isize) };
+        // One place, as `rma_iov_limit` says.
+        let place = msg.rma_iov.as_ref().filter(|_| msg.rma_iov_count == 1);
+        let Some(place) = place else { return -(libc::EINVAL as isize) };
         let there = There { peer: msg.addr, key: place.key, offset: place.addr };
         let operands = Elements { list: msg.msg_iov, count: msg.iov_count };
         let how = How { context: msg.context as usize, flags, is_silent: false };
@@ -449,6 +467,9 @@ pub(crate) unsafe extern "C" fn query(
         _ => return -code::EBADFLAGS,
     };
     let Some((count, sum)) = valid(way, datatype, op) else { return -libc::EOPNOTSUPP };
+    if attr.is_null() {
+        return -libc::EINVAL;
+    }
     // SAFETY: the application's place.
     unsafe { attr.write(AtomicAttr { count, size: sum.datatype.width() }) };
     0

@@ -13,6 +13,7 @@ use crate::abi::{
 };
 use crate::common;
 use crate::domain::Domain;
+use crate::flags;
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object};
 use crate::port::Port;
@@ -102,8 +103,12 @@ impl Av {
                 report(port.add_peer(number as u64, address));
             }
         }
-        state.ports.retain(|port| port.strong_count() > 0);
         state.ports.push(Arc::downgrade(port));
+    }
+
+    /// An endpoint closes.
+    pub(crate) fn detach(&self, port: &Arc<Port>) {
+        self.lock().ports.retain(|it| it.as_ptr() != Arc::as_ptr(port));
     }
 
     fn insert(&self, bytes: &[u8; ADDRESS_LEN]) -> Result<u64, c_int> {
@@ -159,7 +164,7 @@ unsafe extern "C" fn close(av: Obj) -> c_int {
 
 unsafe extern "C" fn bind(_av: Obj, other: Obj, _flags: u64) -> c_int {
     // SAFETY: an object of this provider. Insertion is done on return, so an event queue hears nothing.
-    if unsafe { (*other).fclass } == class::EQ { 0 } else { -libc::EINVAL }
+    if unsafe { common::class_of(other) } == Some(class::EQ) { 0 } else { -libc::EINVAL }
 }
 
 unsafe extern "C" fn insert(
@@ -170,10 +175,17 @@ unsafe extern "C" fn insert(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
+    if let Err(code) = flags::check(flags, flags::INSERT) {
+        return -code;
+    }
+    let wants_codes = flags & flag::SYNC_ERR != 0;
+    let is_missing = (addresses.is_null() && count > 0) || (context.is_null() && wants_codes);
+    if is_missing || c_int::try_from(count).is_err() {
+        return -libc::EINVAL;
+    }
     // SAFETY: an address vector of ours; the application's addresses lie one behind the other, each as long as `getname` said.
     let av = unsafe { object::object::<Av>(av) };
-    let codes =
-        if flags & flag::SYNC_ERR != 0 { context.cast::<c_int>() } else { std::ptr::null_mut() };
+    let codes = if wants_codes { context.cast::<c_int>() } else { std::ptr::null_mut() };
     let mut inserted_count = 0;
     for index in 0..count {
         // SAFETY: `index` is below `count`, for which the application made room in all three lists it gave.
@@ -192,7 +204,13 @@ unsafe extern "C" fn insert(
     inserted_count
 }
 
-unsafe extern "C" fn remove(av: Obj, numbers: *mut u64, count: usize, _flags: u64) -> c_int {
+unsafe extern "C" fn remove(av: Obj, numbers: *mut u64, count: usize, flags: u64) -> c_int {
+    if let Err(code) = flags::check(flags, 0) {
+        return -code;
+    }
+    if numbers.is_null() && count > 0 {
+        return -libc::EINVAL;
+    }
     // SAFETY: an address vector of ours.
     let av = unsafe { object::object::<Av>(av) };
     let mut are_all_known = true;
@@ -222,6 +240,9 @@ unsafe extern "C" fn straddr(
     out: *mut c_char,
     len: *mut usize,
 ) -> *const c_char {
+    if address.is_null() || len.is_null() {
+        return std::ptr::null();
+    }
     // SAFETY: an address as long as `getname` said.
     let bytes = unsafe { address.cast::<[u8; ADDRESS_LEN]>().read_unaligned() };
     let mut text = match Address::decode(&bytes) {
@@ -233,7 +254,7 @@ unsafe extern "C" fn straddr(
     text.push('\0');
     // SAFETY: the application's buffer, and how long it is; cut short, the text still has to end.
     unsafe {
-        let room = *len;
+        let room = if out.is_null() { 0 } else { *len };
         object::copy_out(text.as_bytes(), out.cast(), len);
         if room > 0 && room < text.len() {
             out.add(room - 1).write(0);

@@ -82,19 +82,21 @@ impl Cntr {
     fn wait(&self, threshold: u64, longest: Option<Duration>) -> c_int {
         let until = longest.map(|longest| Instant::now() + longest);
         let errors = self.errors.load(Ordering::Acquire);
+        let is_reached = || self.value.load(Ordering::Acquire) >= threshold;
+        let has_failed = || self.errors.load(Ordering::Acquire) != errors;
         loop {
             self.ports.progress(&mut Reader::nobody());
-            if self.value.load(Ordering::Acquire) >= threshold {
+            if is_reached() {
                 return 0;
             }
-            if self.errors.load(Ordering::Acquire) != errors {
+            if has_failed() {
                 return -code::EAVAIL;
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return -libc::ETIMEDOUT;
             }
-            self.ports.wait(left);
+            self.ports.wait(left, || is_reached() || has_failed());
         }
     }
 }
@@ -146,7 +148,7 @@ unsafe extern "C" fn seterr(cntr: Obj, value: u64) -> c_int {
 }
 
 unsafe extern "C" fn wait(cntr: Obj, threshold: u64, timeout_ms: c_int) -> c_int {
-    // SAFETY: as for `read`.
-    let cntr = unsafe { object::object::<Cntr>(cntr) };
+    // SAFETY: as for `read`. Who waits has a count of the counter's, which cannot be closed meanwhile.
+    let cntr = unsafe { object::shared::<Cntr>(cntr) };
     cntr.wait(threshold, u64::try_from(timeout_ms).ok().map(Duration::from_millis))
 }

@@ -260,6 +260,10 @@ impl Cq {
     /// # Safety
     /// `out` must have room for `count` entries of the queue's format, `sources` for as many numbers, or be null.
     unsafe fn read(&self, out: *mut c_void, count: usize, sources: *mut u64) -> isize {
+        // Without a place it may be read for none: that gives time to the endpoints.
+        if out.is_null() && count > 0 {
+            return -(libc::EINVAL as isize);
+        }
         // SAFETY: handed on.
         let mut reader = unsafe { Reader::new(self, out, count, sources) };
         let taken = self.take(&mut reader);
@@ -299,13 +303,10 @@ impl Cq {
             if taken != -(libc::EAGAIN as isize) || is_over || is_signalled {
                 return taken;
             }
-            self.ports.wait(left.map_or(Some(SIGNAL_LOOK), |left| Some(left.min(SIGNAL_LOOK))));
+            self.ports.wait(left, || !self.is_empty());
         }
     }
 }
-
-/// Who waits looks this often whether somebody signalled: a signal does not go through the engine.
-const SIGNAL_LOOK: Duration = Duration::from_millis(10);
 
 unsafe extern "C" fn close(cq: Obj) -> c_int {
     // SAFETY: the table is that of completion queues.
@@ -334,8 +335,8 @@ unsafe extern "C" fn sread(
     _condition: *const c_void,
     timeout_ms: c_int,
 ) -> isize {
-    // SAFETY: as for `read`.
-    unsafe { object::object::<Cq>(cq).read_waiting(out, count, std::ptr::null_mut(), timeout_ms) }
+    // SAFETY: as for `read`. Who waits has a count of the queue's, which cannot be closed meanwhile.
+    unsafe { object::shared::<Cq>(cq).read_waiting(out, count, std::ptr::null_mut(), timeout_ms) }
 }
 
 unsafe extern "C" fn sreadfrom(
@@ -346,11 +347,14 @@ unsafe extern "C" fn sreadfrom(
     _condition: *const c_void,
     timeout_ms: c_int,
 ) -> isize {
-    // SAFETY: as for `read`.
-    unsafe { object::object::<Cq>(cq).read_waiting(out, count, sources, timeout_ms) }
+    // SAFETY: as for `sread`.
+    unsafe { object::shared::<Cq>(cq).read_waiting(out, count, sources, timeout_ms) }
 }
 
 unsafe extern "C" fn readerr(cq: Obj, out: *mut CqErrEntry, _flags: u64) -> isize {
+    if out.is_null() {
+        return -(libc::EINVAL as isize);
+    }
     // SAFETY: a completion queue of ours.
     let cq = unsafe { object::object::<Cq>(cq) };
     let Some(failed) = cq.pop_if(&mut cq.lock(), |next| next.trouble.is_some()) else {

@@ -68,7 +68,7 @@ unsafe extern "C" fn close(domain: Obj) -> c_int {
 /// An event queue may be bound; there are no events of domains.
 unsafe extern "C" fn bind(_domain: Obj, other: Obj, _flags: u64) -> c_int {
     // SAFETY: an object of this provider.
-    if unsafe { (*other).fclass } == class::EQ { 0 } else { -libc::EINVAL }
+    if unsafe { common::class_of(other) } == Some(class::EQ) { 0 } else { -libc::EINVAL }
 }
 
 unsafe extern "C" fn av_open(

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::abi::{
     CmOps, EpFid, EpOps, Fid, Info, Obj, Ops, Out, RxAttr, TxAttr, absent, class, code, command,
@@ -14,26 +14,26 @@ use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object};
-use crate::port::{Binding, Bindings, Port};
-use crate::{atomic, common, errors, msg, offer, rma, tagged};
+use crate::port::{Binding, Bindings, Port, lock};
+use crate::{atomic, common, errors, flags, msg, offer, rma, tagged};
 
 /// An endpoint.
 #[repr(C)]
 pub(crate) struct Ep {
     head: Head<EpFid>,
-    domain: Arc<Domain>,
     caps: u64,
     tx_flags: u64,
     rx_flags: u64,
     /// A buffer for many messages is given back when less than this is free.
     pub(crate) free_len_min: AtomicUsize,
-    pending: Mutex<Pending>,
+    /// `None` once it was closed, but what it had sent was not accepted: the application may close it once more.
+    uses: Mutex<Option<Uses>>,
     port: OnceLock<Arc<Port>>,
 }
 
-/// What was bound so far.
-#[derive(Default)]
-struct Pending {
+/// What an endpoint belongs to, and what was bound so far.
+struct Uses {
+    domain: Arc<Domain>,
     bindings: Bindings,
     av: Option<Arc<Av>>,
 }
@@ -108,12 +108,11 @@ pub(crate) unsafe fn open(
     let setting = std::env::var("FI_PACKHORSE_COMPLETE").ok();
     let ep = Ep {
         head: Head::new(head),
-        domain,
         caps: offer::caps_for(info.caps) | info.caps,
         tx_flags: with_level(tx.map_or(0, |tx| tx.op_flags), setting.as_deref()),
         rx_flags: rx.map_or(0, |rx| rx.op_flags),
         free_len_min: AtomicUsize::new(1),
-        pending: Mutex::default(),
+        uses: Mutex::new(Some(Uses { domain, bindings: Bindings::default(), av: None })),
         port: OnceLock::new(),
     };
     // SAFETY: says the caller.
@@ -148,30 +147,18 @@ impl Ep {
         (ep, ep.port.get())
     }
 
-    fn bind_cq(&self, cq: Arc<Cq>, flags: u64) -> c_int {
-        let is_selective = flags & flag::SELECTIVE_COMPLETION != 0;
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let binding = Binding { cq, is_selective };
-        if flags & flag::SEND != 0 {
-            pending.bindings.tx = Some(binding.clone());
-        }
-        if flags & flag::RECV != 0 {
-            pending.bindings.rx = Some(binding);
-        }
-        if flags & (flag::SEND | flag::RECV) == 0 { -code::EBADFLAGS } else { 0 }
-    }
-
     fn enable(&self) -> c_int {
         if self.port.get().is_some() {
             return 0;
         }
-        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(av) = &pending.av else { return -code::ENOAV };
+        let uses = lock(&self.uses);
+        let Some(uses) = &*uses else { return -code::EOPBADSTATE };
+        let Some(av) = &uses.av else { return -code::ENOAV };
         let flags = (self.tx_flags, self.rx_flags);
-        match Port::open(self.caps, flags, pending.bindings.clone()) {
+        match Port::open(self.caps, flags, uses.bindings.clone()) {
             Ok(port) => {
                 av.attach(&port);
-                self.domain.registry.attach(&port);
+                uses.domain.registry.attach(&port);
                 let _ = self.port.set(port);
                 0
             }
@@ -183,18 +170,51 @@ impl Ep {
     }
 }
 
-/// Goes when the application closes it: what it was bound to is free again, and what was sent is waited for.
-impl Drop for Ep {
-    fn drop(&mut self) {
-        if let Some(port) = self.port.take() {
-            port.detach();
+impl Uses {
+    fn bind_counter(&mut self, counter: Arc<Cntr>, flags: u64) -> Result<(), c_int> {
+        flags::check(flags, flags::BIND_COUNTER)?;
+        self.bindings.counters.push((flags, counter));
+        Ok(())
+    }
+
+    fn bind_cq(&mut self, cq: Arc<Cq>, flags: u64) -> Result<(), c_int> {
+        flags::check(flags, flags::BIND_QUEUE)?;
+        if flags & (flag::SEND | flag::RECV) == 0 {
+            return Err(code::EBADFLAGS);
         }
+        let is_selective = flags & flag::SELECTIVE_COMPLETION != 0;
+        let binding = Binding { cq, is_selective };
+        if flags & flag::SEND != 0 {
+            self.bindings.tx = Some(binding.clone());
+        }
+        if flags & flag::RECV != 0 {
+            self.bindings.rx = Some(binding);
+        }
+        Ok(())
     }
 }
 
+impl Ep {
+    /// What was sent is waited for, the application's memory is let go, and all that it used is free again.
+    fn shut(&mut self) -> Result<(), c_int> {
+        let uses = lock(&self.uses).take();
+        let (Some(port), Some(uses)) = (self.port.take(), uses) else { return Ok(()) };
+        let closed = port.close();
+        // Only now: peers use registered memory until the endpoint is closed, and who closes a registration meanwhile must find it here.
+        uses.domain.registry.detach(&port);
+        if let Some(av) = &uses.av {
+            av.detach(&port);
+        }
+        // No other thread finds it any more: it goes on return, in this one.
+        closed
+    }
+}
+
+/// If peers did not accept all in time, that is an error, though the endpoint is closed and keeps nothing busy. Then its object stays, so
+/// that an application that takes an error to mean "still open" may close it once more.
 unsafe extern "C" fn close(ep: Obj) -> c_int {
-    // SAFETY: the table is that of endpoints.
-    unsafe { object::close::<Ep>(ep) }
+    // SAFETY: the table is that of endpoints; nobody else uses what is being closed.
+    unsafe { object::close_by(ep, |ep: &mut Ep| ep.shut()) }
 }
 
 unsafe extern "C" fn bind(ep: Obj, other: Obj, flags: u64) -> c_int {
@@ -204,22 +224,19 @@ unsafe extern "C" fn bind(ep: Obj, other: Obj, flags: u64) -> c_int {
         if ep.port.get().is_some() {
             return -code::EOPBADSTATE;
         }
-        match (*other).fclass {
-            class::CQ => ep.bind_cq(object::shared(other), flags),
-            class::AV => {
-                let mut pending = ep.pending.lock().unwrap_or_else(PoisonError::into_inner);
-                pending.av = Some(object::shared(other));
-                0
+        let mut uses = lock(&ep.uses);
+        let Some(uses) = &mut *uses else { return -code::EOPBADSTATE };
+        let bound = match common::class_of(other) {
+            Some(class::CQ) => uses.bind_cq(object::shared(other), flags),
+            Some(class::AV) => {
+                uses.av = Some(object::shared(other));
+                Ok(())
             }
-            class::CNTR => {
-                let counter: Arc<Cntr> = object::shared(other);
-                let mut pending = ep.pending.lock().unwrap_or_else(PoisonError::into_inner);
-                pending.bindings.counters.push((flags, counter));
-                0
-            }
-            class::EQ => 0, // there are no events of endpoints without connections
-            _ => -libc::EINVAL,
-        }
+            Some(class::CNTR) => uses.bind_counter(object::shared(other), flags),
+            Some(class::EQ) => Ok(()), // there are no events of endpoints without connections
+            _ => Err(libc::EINVAL),
+        };
+        bound.map_or_else(|code| -code, |()| 0)
     }
 }
 
@@ -228,15 +245,8 @@ unsafe extern "C" fn control(ep: Obj, what: c_int, argument: *mut c_void) -> c_i
     let ep = unsafe { object::object::<Ep>(ep) };
     match what {
         command::ENABLE => ep.enable(),
-        command::GETOPSFLAG => {
-            // SAFETY: the command's argument is a place of flags, in which the application says of which side.
-            unsafe {
-                let place = argument.cast::<u64>();
-                let is_send = place.read() & flag::SEND != 0;
-                place.write(if is_send { ep.tx_flags } else { ep.rx_flags });
-            }
-            0
-        }
+        // SAFETY: the command's argument is a place of flags, or null.
+        command::GETOPSFLAG => unsafe { common::control_flags(argument, ep.tx_flags, ep.rx_flags) },
         _ => -libc::ENOSYS,
     }
 }
@@ -276,7 +286,7 @@ unsafe extern "C" fn setopt(
     if (level, name) != (kind::OPT_ENDPOINT, kind::OPT_MIN_MULTI_RECV) {
         return -libc::ENOPROTOOPT;
     }
-    if len != size_of::<usize>() {
+    if value.is_null() || len != size_of::<usize>() {
         return -libc::EINVAL;
     }
     // SAFETY: an endpoint of ours; so many bytes of the application.

@@ -3,22 +3,18 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::abi::{
-    EqAttr, EqErrEntry, EqOps, Fid, Obj, Ops, Out, PlainFid, class, code, command, kind,
-};
-use crate::common;
+use crate::abi::{EqAttr, EqErrEntry, EqOps, Fid, Obj, Ops, Out, PlainFid, class, code, kind};
+use crate::common::{self, or_return};
 use crate::cq::strerror;
 use crate::fabric::Fabric;
 use crate::object::{self, Head, Object};
-
-/// `FI_PEEK` in `fi_eq_read`: leave the event there.
-const PEEK: u64 = crate::abi::flag::PEEK;
+use crate::{flags, memory};
 
 /// An event: its number and what goes with it.
 type Event = (u32, Vec<u8>);
@@ -90,7 +86,7 @@ impl Eq {
         loop {
             match events.front() {
                 Some((_, bytes)) if bytes.len() > room => return Err(code::ETOOSMALL),
-                Some(event) if flags & PEEK != 0 => return Ok(event.clone()),
+                Some(event) if flags & flags::EVENT != 0 => return Ok(event.clone()),
                 _ => {}
             }
             if let Some(event) = events.pop_front() {
@@ -112,7 +108,7 @@ impl Eq {
     /// Gives an event to the application.
     ///
     /// # Safety
-    /// `number` must be valid for a write, `out` for `room` bytes.
+    /// Each null, or `number` valid for a write and `out` for `room` bytes.
     unsafe fn read(
         &self,
         number: *mut u32,
@@ -120,6 +116,13 @@ impl Eq {
         longest: Option<Duration>,
         flags: u64,
     ) -> isize {
+        if let Err(code) = flags::check(flags, flags::EVENT) {
+            return -(code as isize);
+        }
+        if number.is_null() {
+            return -(libc::EINVAL as isize);
+        }
+        let room = if out.is_null() { 0 } else { room };
         match self.next(longest, room, flags) {
             Ok((event, bytes)) => {
                 // SAFETY: the bytes fit, says `next`; both places are the caller's.
@@ -140,22 +143,8 @@ unsafe extern "C" fn close(eq: Obj) -> c_int {
 }
 
 unsafe extern "C" fn control(eq: Obj, what: c_int, argument: *mut c_void) -> c_int {
-    // SAFETY: an event queue of ours.
-    let eq = unsafe { object::object::<Eq>(eq) };
-    match (what, &eq.bell) {
-        (command::GETWAIT, Some(bell)) => {
-            // SAFETY: the command's argument is a descriptor's place.
-            unsafe { argument.cast::<c_int>().write(bell.as_raw_fd()) };
-            0
-        }
-        (command::GETWAITOBJ, bell) => {
-            let wait = if bell.is_some() { kind::WAIT_FD } else { kind::WAIT_NONE };
-            // SAFETY: the command's argument is an enumeration's place.
-            unsafe { argument.cast::<u32>().write(wait) };
-            0
-        }
-        _ => -libc::ENOSYS,
-    }
+    // SAFETY: an event queue of ours, and an argument that goes with the command.
+    unsafe { common::control_wait(object::object::<Eq>(eq).bell.as_ref(), what, argument) }
 }
 
 unsafe extern "C" fn read(
@@ -178,8 +167,8 @@ unsafe extern "C" fn sread(
     flags: u64,
 ) -> isize {
     let longest = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
-    // SAFETY: as for `read`.
-    unsafe { object::object::<Eq>(eq).read(number, (out, room), longest, flags) }
+    // SAFETY: as for `read`. Who waits has a count of the queue's, which cannot be closed meanwhile.
+    unsafe { object::shared::<Eq>(eq).read(number, (out, room), longest, flags) }
 }
 
 /// There are no errors: nothing is done behind the application's back.
@@ -192,11 +181,12 @@ unsafe extern "C" fn write(
     number: u32,
     bytes: *const c_void,
     len: usize,
-    _flags: u64,
+    flags: u64,
 ) -> isize {
-    // SAFETY: an event queue of ours, and `len` bytes of the application.
-    let (eq, bytes) =
-        unsafe { (object::object::<Eq>(eq), std::slice::from_raw_parts(bytes.cast::<u8>(), len)) };
+    or_return!(flags::check(flags, 0));
+    // SAFETY: an event queue of ours, and `len` bytes of the application, for the time of the call.
+    let (eq, bytes) = unsafe { (object::object::<Eq>(eq), memory::bytes(bytes, len)) };
+    let bytes = or_return!(bytes);
     let mut events = eq.lock();
     events.push_back((number, bytes.to_vec()));
     if let Some(bell) = &eq.bell {

@@ -98,14 +98,18 @@ unsafe extern "C" fn eq_open(
 
 /// Whether one may sleep on the descriptors of these objects: not while there is something to be read.
 unsafe extern "C" fn trywait(_fabric: Obj, fids: *mut Obj, count: c_int) -> c_int {
-    for index in 0..usize::try_from(count).unwrap_or(0) {
+    let Ok(count) = usize::try_from(count) else { return -libc::EINVAL };
+    if fids.is_null() && count > 0 {
+        return -libc::EINVAL;
+    }
+    for index in 0..count {
         // SAFETY: the application gives as many objects as it says, all of this provider.
         let is_quiet = unsafe {
             let fid = *fids.add(index);
-            match (*fid).fclass {
-                class::CQ => object::object::<Cq>(fid).may_sleep(),
-                class::CNTR => object::object::<crate::cntr::Cntr>(fid).may_sleep(),
-                class::EQ => object::object::<eq::Eq>(fid).may_sleep(),
+            match common::class_of(fid) {
+                Some(class::CQ) => object::object::<Cq>(fid).may_sleep(),
+                Some(class::CNTR) => object::object::<crate::cntr::Cntr>(fid).may_sleep(),
+                Some(class::EQ) => object::object::<eq::Eq>(fid).may_sleep(),
                 _ => return -libc::EINVAL,
             }
         };

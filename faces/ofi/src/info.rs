@@ -25,6 +25,9 @@ pub(crate) unsafe extern "C" fn getinfo(
     hints: *const Info,
     out: *mut *mut Info,
 ) -> c_int {
+    if out.is_null() {
+        return -libc::EINVAL;
+    }
     // SAFETY: the library hands on what the application gave: null, or hints that stay as they are for the call.
     let (wishes, destination, is_named) = unsafe { read(hints) };
     // SAFETY: null or a string, as the library's contract says.

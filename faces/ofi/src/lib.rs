@@ -26,6 +26,7 @@ mod ep;
 mod eq;
 mod errors;
 mod fabric;
+mod flags;
 mod info;
 mod log;
 mod memory;

@@ -12,6 +12,7 @@ use packhorse::raw::{Access, Memory};
 use crate::abi::{Fid, MrAttr, MrFid, MrOps, Obj, Ops, Out, class, code, flag, iovec};
 use crate::common;
 use crate::domain::Domain;
+use crate::flags;
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object};
 use crate::offer::PIECE_COUNT_MAX;
@@ -64,8 +65,12 @@ impl Registry {
                 say(Level::Warn, Subsystem::Domain, || format!("key {key:#x}: error {code}"));
             }
         }
-        state.ports.retain(|port| port.strong_count() > 0);
         state.ports.push(Arc::downgrade(port));
+    }
+
+    /// An endpoint closes: its exposures end with it.
+    pub(crate) fn detach(&self, port: &Arc<Port>) {
+        lock(&self.0).ports.retain(|it| it.as_ptr() != Arc::as_ptr(port));
     }
 
     fn insert(&self, key: u64, range: Range) -> Result<(), c_int> {
@@ -101,29 +106,50 @@ impl Drop for Mr {
 static OPS: Ops = Ops { close, bind, control, ..common::OPS };
 pub(crate) static MR_OPS: MrOps = MrOps { size: size_of::<MrOps>(), reg, regv, regattr };
 
+/// What a list names, as numbers. Together no more than a process can have: their lengths are summed where they are lent.
+///
+/// # Safety
+/// `count` pieces in `pieces`, or null.
+unsafe fn listed(pieces: *const iovec, count: usize) -> Result<Vec<(usize, usize)>, c_int> {
+    if count > PIECE_COUNT_MAX || (pieces.is_null() && count > 0) {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: so many pieces, says the caller; not null, says the line above.
+    let pieces = (0..count).map(|index| unsafe { pieces.add(index).read() });
+    let pieces: Vec<_> = pieces.map(|it| (it.iov_base as usize, it.iov_len)).collect();
+    let is_there = |&(at, len): &(usize, usize)| {
+        at.checked_add(len).is_some_and(|end| end <= ADDRESS_MAX) && (at > 0 || len == 0)
+    };
+    let sum = pieces.iter().try_fold(0_usize, |sum, &(_, len)| sum.checked_add(len));
+    if pieces.iter().all(is_there) && sum.is_some_and(|sum| sum <= ADDRESS_MAX) {
+        return Ok(pieces);
+    }
+    say(Level::Info, Subsystem::Domain, || {
+        "only memory that a process can have is registered, not its whole address space".into()
+    });
+    Err(libc::EINVAL)
+}
+
 /// # Safety
 /// `domain` must be a domain of ours, `out` valid for a write; the pieces must stay until the registration is closed.
 unsafe fn open(
     domain: Obj,
     (pieces, count): (*const iovec, usize),
-    (access, key): (u64, u64),
+    (access, key, flags): (u64, u64, u64),
     out: Out,
     context: *mut c_void,
 ) -> c_int {
-    if count > PIECE_COUNT_MAX {
-        return -libc::EINVAL;
-    }
-    // SAFETY: so many pieces, says the caller.
-    let pieces = (0..count).map(|index| unsafe { pieces.add(index).read() });
-    let pieces: Vec<_> = pieces.map(|it| (it.iov_base as usize, it.iov_len)).collect();
-    if pieces.iter().any(|&(at, len)| at.checked_add(len).is_none_or(|end| end > ADDRESS_MAX)) {
-        say(Level::Info, Subsystem::Domain, || {
-            "the whole address space cannot be registered".into()
-        });
-        return -libc::EINVAL;
-    }
+    let checked = flags::check(flags, 0).and_then(|()| flags::check(access, flags::ACCESS));
+    // SAFETY: says the caller.
+    let pieces = match checked.and_then(|()| unsafe { listed(pieces, count) }) {
+        Ok(pieces) => pieces,
+        Err(code) => return -code,
+    };
     let access =
         Access { read: access & flag::REMOTE_READ != 0, write: access & flag::REMOTE_WRITE != 0 };
+    if out.is_null() {
+        return -libc::EINVAL; // before peers could use it
+    }
     // SAFETY: says the caller.
     let domain: Arc<Domain> = unsafe { object::shared(domain) };
     if let Err(code) = domain.registry.insert(key, Range { pieces, access }) {
@@ -145,13 +171,13 @@ unsafe extern "C" fn reg(
     access: u64,
     _offset: u64,
     key: u64,
-    _flags: u64,
+    flags: u64,
     out: Out,
     context: *mut c_void,
 ) -> c_int {
     let piece = iovec { iov_base: buf.cast_mut(), iov_len: len };
     // SAFETY: a domain of ours, a place for the object, and memory that the application keeps until it closes it.
-    unsafe { open(domain, (&raw const piece, 1), (access, key), out, context) }
+    unsafe { open(domain, (&raw const piece, 1), (access, key, flags), out, context) }
 }
 
 unsafe extern "C" fn regv(
@@ -161,18 +187,18 @@ unsafe extern "C" fn regv(
     access: u64,
     _offset: u64,
     key: u64,
-    _flags: u64,
+    flags: u64,
     out: Out,
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: as for `reg`.
-    unsafe { open(domain, (pieces, count), (access, key), out, context) }
+    unsafe { open(domain, (pieces, count), (access, key, flags), out, context) }
 }
 
-unsafe extern "C" fn regattr(domain: Obj, attr: *const MrAttr, _flags: u64, out: Out) -> c_int {
+unsafe extern "C" fn regattr(domain: Obj, attr: *const MrAttr, flags: u64, out: Out) -> c_int {
     // SAFETY: a domain of ours; the application's attributes; a place for the object.
     unsafe {
-        let attr = &*attr;
+        let Some(attr) = attr.as_ref() else { return -libc::EINVAL };
         if attr.iface != 0 {
             say(Level::Warn, Subsystem::Domain, || {
                 "memory of a device cannot be registered: copy it to memory of the host first"
@@ -180,7 +206,7 @@ unsafe extern "C" fn regattr(domain: Obj, attr: *const MrAttr, _flags: u64, out:
             });
             return -libc::ENOSYS;
         }
-        let what = (attr.access, attr.requested_key);
+        let what = (attr.access, attr.requested_key, flags);
         open(domain, (attr.mr_iov, attr.iov_count), what, out, attr.context)
     }
 }

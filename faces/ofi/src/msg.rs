@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use packhorse::raw::Use;
 
 use crate::abi::{Msg, MsgOps, Obj, code, flag, iovec};
-use crate::common::port;
+use crate::common::{or_return, port};
 use crate::ep::Ep;
-use crate::memory;
 use crate::port::{Family, Letter, Port, Wanted};
+use crate::{flags, memory};
 
 pub(crate) static OPS: MsgOps = MsgOps {
     size: size_of::<MsgOps>(),
@@ -43,9 +43,7 @@ unsafe extern "C" fn send(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: the application's bytes, ours until the operation has completed.
-    let Some(memory) = (unsafe { memory::readable(buf, len) }) else {
-        return -(libc::EFAULT as isize);
-    };
+    let memory = or_return!(unsafe { memory::readable(buf, len) });
     port.send(&letter(to, None), memory, context as usize, port.tx_flags)
 }
 
@@ -60,9 +58,7 @@ unsafe extern "C" fn senddata(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `send`.
-    let Some(memory) = (unsafe { memory::readable(buf, len) }) else {
-        return -(libc::EFAULT as isize);
-    };
+    let memory = or_return!(unsafe { memory::readable(buf, len) });
     port.send(&letter(to, Some(data)), memory, context as usize, port.tx_flags)
 }
 
@@ -76,9 +72,7 @@ unsafe extern "C" fn sendv(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `send`, in `count` pieces.
-    let Some((memory, _)) = (unsafe { memory::pieces(pieces, count, false) }) else {
-        return -(libc::EINVAL as isize);
-    };
+    let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, false) });
     port.send(&letter(to, None), memory, context as usize, port.tx_flags)
 }
 
@@ -86,24 +80,19 @@ unsafe extern "C" fn sendmsg(ep: Obj, msg: *const Msg, flags: u64) -> isize {
     let port = port!(ep);
     // SAFETY: the application's description, and the bytes it names, as for `send`.
     unsafe {
-        let msg = &*msg;
+        or_return!(flags::check(flags, flags::SEND));
+        let Some(msg) = msg.as_ref() else { return -(libc::EINVAL as isize) };
         let data = (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
         let letter = letter(msg.addr, data);
-        let memory = if flags & flag::INJECT != 0 {
-            memory::copied(msg.msg_iov, msg.iov_count).into()
-        } else {
-            match memory::pieces(msg.msg_iov, msg.iov_count, false) {
-                Some((memory, _)) => memory,
-                None => return -(libc::EINVAL as isize),
-            }
-        };
+        let memory = or_return!(memory::described(msg.msg_iov, msg.iov_count, flags));
         port.send(&letter, memory, msg.context as usize, flags)
     }
 }
 
 unsafe extern "C" fn inject(ep: Obj, buf: *const c_void, len: usize, to: u64) -> isize {
     // SAFETY: the application's bytes, for the time of the call.
-    port!(ep).inject(&letter(to, None), unsafe { memory::bytes(buf, len) })
+    let bytes = or_return!(unsafe { memory::bytes(buf, len) });
+    port!(ep).inject(&letter(to, None), bytes)
 }
 
 unsafe extern "C" fn injectdata(
@@ -114,7 +103,8 @@ unsafe extern "C" fn injectdata(
     to: u64,
 ) -> isize {
     // SAFETY: as for `inject`.
-    port!(ep).inject(&letter(to, Some(data)), unsafe { memory::bytes(buf, len) })
+    let bytes = or_return!(unsafe { memory::bytes(buf, len) });
+    port!(ep).inject(&letter(to, Some(data)), bytes)
 }
 
 unsafe extern "C" fn recv(
@@ -128,8 +118,8 @@ unsafe extern "C" fn recv(
     // SAFETY: an endpoint of ours; the application's memory, ours until the operation has completed.
     unsafe {
         let (ep, Some(port)) = Ep::of(ep) else { return -(code::EOPBADSTATE as isize) };
-        let uses = uses(ep, port.rx_flags);
-        port.recv(&wanted(from), memory::writable(buf, len), context as usize, port.rx_flags, uses)
+        let (room, uses) = (or_return!(memory::writable(buf, len)), uses(ep, port.rx_flags));
+        port.recv(&wanted(from), room, context as usize, port.rx_flags, uses)
     }
 }
 
@@ -143,9 +133,7 @@ unsafe extern "C" fn recvv(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `recv`, in `count` pieces.
-    let Some(room) = (unsafe { memory::pieces(pieces, count, true) }) else {
-        return -(libc::EINVAL as isize);
-    };
+    let room = or_return!(unsafe { memory::pieces(pieces, count, true) });
     port.recv(&wanted(from), room, context as usize, port.rx_flags, Use::Once)
 }
 
@@ -153,7 +141,9 @@ unsafe extern "C" fn recvmsg(ep: Obj, msg: *const Msg, flags: u64) -> isize {
     // SAFETY: an endpoint of ours; the application's description, and the memory it names, as for `recv`.
     unsafe {
         let (ep, Some(port)) = Ep::of(ep) else { return -(code::EOPBADSTATE as isize) };
-        receive(ep, port, &*msg, flags)
+        or_return!(flags::check_recv(flags, flags::RECV));
+        let Some(msg) = msg.as_ref() else { return -(libc::EINVAL as isize) };
+        receive(ep, port, msg, flags)
     }
 }
 
@@ -167,9 +157,7 @@ unsafe fn receive(ep: &Ep, port: &Port, msg: &Msg, flags: u64) -> isize {
         return port.peek(&wanted, context, flags);
     }
     // SAFETY: says the caller.
-    let Some(room) = (unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) }) else {
-        return -(libc::EINVAL as isize);
-    };
+    let room = or_return!(unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) });
     if flags & flag::CLAIM != 0 {
         return port.claim(room, Family::Untagged, context, flags);
     }

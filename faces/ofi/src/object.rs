@@ -38,8 +38,11 @@ pub(crate) unsafe trait Object: Sized + Send + Sync {}
 /// Gives the application an object; it has one count from now on.
 ///
 /// # Safety
-/// `out` must be valid for a write.
+/// `out` must be null, or valid for a write.
 pub(crate) unsafe fn hand_out<T: Object>(object: Arc<T>, out: Out) -> c_int {
+    if out.is_null() {
+        return -libc::EINVAL;
+    }
     let pointer = Arc::into_raw(object).cast_mut().cast::<Fid>();
     // SAFETY: `out` is where the application wants it, says the caller.
     unsafe { out.write(pointer) };
@@ -76,14 +79,28 @@ pub(crate) unsafe fn shared<T: Object>(obj: Obj) -> Arc<T> {
 /// # Safety
 /// As for `object`; on success the pointer is void.
 pub(crate) unsafe fn close<T: Object>(obj: Obj) -> c_int {
+    // SAFETY: says the caller.
+    unsafe { close_by(obj, |_: &mut T| Ok(())) }
+}
+
+/// The same, if what has to be done before says so; else the application keeps its count, and the object is its own still.
+///
+/// # Safety
+/// As for `close`; no other thread may use the object meanwhile.
+pub(crate) unsafe fn close_by<T: Object>(
+    obj: Obj,
+    shut: impl FnOnce(&mut T) -> Result<(), c_int>,
+) -> c_int {
     // SAFETY: as for `shared`; ownership of the application's count comes back to us.
-    let object = unsafe { Arc::from_raw(obj.cast_const().cast::<T>()) };
-    if Arc::strong_count(&object) > 1 {
-        // Still used: the application keeps its count.
-        std::mem::forget(object);
-        return -libc::EBUSY;
+    let mut object = unsafe { Arc::from_raw(obj.cast_const().cast::<T>()) };
+    let shut = Arc::get_mut(&mut object).ok_or(libc::EBUSY).and_then(shut);
+    match shut {
+        Ok(()) => 0,
+        Err(code) => {
+            std::mem::forget(object);
+            -code
+        }
     }
-    0
 }
 
 /// What a C string says; `None` for null and for what is not text.
@@ -101,8 +118,11 @@ pub(crate) unsafe fn text<'a>(string: *const std::ffi::c_char) -> Option<&'a str
 /// Copies as much of `bytes` as there is room for, and says how much there is of it.
 ///
 /// # Safety
-/// `len` must be valid for reads and writes, and `out` for as many bytes as it says.
+/// Each null, or `len` valid for reads and writes, and `out` for as many bytes as it says.
 pub(crate) unsafe fn copy_out(bytes: &[u8], out: *mut std::ffi::c_void, len: *mut usize) -> c_int {
+    if len.is_null() {
+        return -libc::EINVAL;
+    }
     // SAFETY: `len` is the caller's, and tells how many bytes `out` has room for.
     let room = unsafe { len.replace(bytes.len()) };
     let count = if out.is_null() { 0 } else { room.min(bytes.len()) };

@@ -37,13 +37,13 @@ pub(crate) const RECEIVING: u64 = flag::MSG
 const DOMAIN_CAPS: u64 = flag::LOCAL_COMM | flag::REMOTE_COMM;
 
 /// Flags that may be an endpoint's default.
-const TX_FLAGS: u64 = flag::COMPLETION
+pub(crate) const TX_FLAGS: u64 = flag::COMPLETION
     | flag::INJECT
     | flag::INJECT_COMPLETE
     | flag::TRANSMIT_COMPLETE
     | flag::DELIVERY_COMPLETE
     | flag::MATCH_COMPLETE;
-const RX_FLAGS: u64 = flag::COMPLETION | flag::MULTI_RECV;
+pub(crate) const RX_FLAGS: u64 = flag::COMPLETION | flag::MULTI_RECV;
 
 /// The orders that hold: messages to one peer are matched as they were sent; short operations on its memory, up to `ORDERED_LEN_MAX`, are carried
 /// out as they were posted (PROTOCOL §11.7). Between the two there is none.
@@ -67,8 +67,8 @@ pub(crate) const QUEUE_LEN: usize = 1024;
 const QUEUE_LEN_MAX: usize = 1 << 16;
 /// Pieces of memory per operation.
 pub(crate) const PIECE_COUNT_MAX: usize = 16;
-/// Only bounded by what a process can address.
-pub(crate) const MESSAGE_LEN_MAX: usize = isize::MAX as usize;
+/// Bytes of a message, and of a read or write of a peer's memory: what the protocol can state.
+pub(crate) const MESSAGE_LEN_MAX: usize = packhorse::raw::MESSAGE_LEN_MAX as usize;
 /// Immediate data: eight bytes.
 pub(crate) const CQ_DATA_LEN: usize = 8;
 /// Keys of registered memory: eight bytes.

@@ -12,11 +12,10 @@ use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use packhorse::raw::{
     Claim, Completions, Criteria, Engine, Entry, Envelope, Kind, List, Memory, Notify, PeerId,
-    PostError, Recv, RegionId, Send, Space, Tag, Use,
+    PostError, Recv, RegionId, Send, Space, Tag, Unaccepted, Use,
 };
 use packhorse::{Address, Endpoint, Error, raw};
 
@@ -146,8 +145,8 @@ pub(crate) struct Port {
     /// Registered memory that peers can use, by key.
     pub(crate) regions: Mutex<HashMap<u64, RegionId>>,
     pub(crate) notify: Notify,
-    /// Before the endpoint, so that it goes first: pending receives are cancelled, then what was sent is waited for.
-    completions: Mutex<Completions>,
+    /// Shared with whoever waits for them, who does not keep the endpoint, nor what it is bound to.
+    completions: Arc<Mutex<Completions>>,
     endpoint: Endpoint,
 }
 
@@ -181,16 +180,27 @@ impl Port {
             claims: Mutex::default(),
             regions: Mutex::default(),
             notify,
-            completions: Mutex::new(completions),
+            completions: Arc::new(Mutex::new(completions)),
             endpoint,
         });
         port.each_reader(|ports| ports.add(&port));
         Ok(port)
     }
 
-    /// The endpoint closes: nobody is to be told any more.
-    pub(crate) fn detach(self: &Arc<Self>) {
+    /// Closes: nobody is told any more, what was sent is waited for, and on return nothing of the application's memory is touched
+    /// any more, whoever waits for what the endpoint was bound to. A code if peers did not accept all in time.
+    pub(crate) fn close(self: &Arc<Self>) -> Result<(), c_int> {
         self.each_reader(|ports| ports.remove(self));
+        let unaccepted = raw::close(&self.endpoint);
+        for &Unaccepted { peer, count, len } in unaccepted {
+            say(Level::Warn, Subsystem::Endpoint, || {
+                let name = self.endpoint.name_of(raw::peer(peer));
+                format!(
+                    "fi_close: {name} did not accept {count} messages and operations of {len} bytes in time"
+                )
+            });
+        }
+        if unaccepted.is_empty() { Ok(()) } else { Err(libc::ETIMEDOUT) }
     }
 
     fn each_reader(&self, mut act: impl FnMut(&crate::ports::Ports)) {
@@ -479,11 +489,9 @@ impl Port {
         lock(&self.completions).arm()
     }
 
-    /// Waits until something ended, so long at most, and tells of it.
-    pub(crate) fn wait(&self, longest: Option<Duration>) {
-        let mut completions = lock(&self.completions);
-        completions.wait(longest);
-        self.tell_all(&mut completions, &mut Reader::nobody());
+    /// For who waits until there are some; `progress` tells of them.
+    pub(crate) fn completions(&self) -> Arc<Mutex<Completions>> {
+        Arc::clone(&self.completions)
     }
 
     /// An operation ended, or a buffer for many messages took one.

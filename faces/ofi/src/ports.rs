@@ -2,18 +2,21 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustix::event::epoll;
 
-use crate::abi::{command, kind};
+use crate::abi::kind;
+use crate::common;
 use crate::cq::Reader;
-use crate::port::Port;
+use crate::port::{Port, lock};
 
 /// With several endpoints no one may be slept on for longer than this.
 const SHARED_WAIT: Duration = Duration::from_micros(100);
+/// Who waits looks this often at what does not go through an engine.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The open endpoints bound to something.
 #[derive(Default)]
@@ -41,30 +44,13 @@ impl Ports {
         Ok(Self { list: RwLock::default(), bell: Some(bell) })
     }
 
-    /// The descriptor, if there is one.
-    fn bell(&self) -> Option<RawFd> {
-        self.bell.as_ref().map(|bell| bell.as_raw_fd())
-    }
-
-    /// `fi_control` of what they are bound to: its descriptor, and whether it has one.
+    /// `fi_control` of what they are bound to.
     ///
     /// # Safety
-    /// `argument` must be as the command wants it.
+    /// `argument` must be null, or as the command wants it.
     pub(crate) unsafe fn control(&self, what: c_int, argument: *mut c_void) -> c_int {
-        match (what, self.bell()) {
-            (command::GETWAIT, Some(bell)) => {
-                // SAFETY: the command's argument is a descriptor's place.
-                unsafe { argument.cast::<c_int>().write(bell) };
-                0
-            }
-            (command::GETWAITOBJ, bell) => {
-                let wait = if bell.is_some() { kind::WAIT_FD } else { kind::WAIT_NONE };
-                // SAFETY: the command's argument is an enumeration's place.
-                unsafe { argument.cast::<u32>().write(wait) };
-                0
-            }
-            _ => -libc::ENOSYS,
-        }
+        // SAFETY: says the caller.
+        unsafe { common::control_wait(self.bell.as_ref(), what, argument) }
     }
 
     pub(crate) fn add(&self, port: &Arc<Port>) {
@@ -103,18 +89,26 @@ impl Ports {
         }
     }
 
-    /// Waits until one of them may have news, so long at most.
-    pub(crate) fn wait(&self, longest: Option<Duration>) {
-        // Not under the lock: who closes an endpoint must not wait for who sleeps on it.
-        let ports = self.list.read().unwrap_or_else(PoisonError::into_inner).clone();
-        match &ports[..] {
-            [] => std::thread::sleep(longest.map_or(SHARED_WAIT, |it| it.min(SHARED_WAIT))),
-            [port] => port.wait(longest),
-            ports => {
-                for port in ports {
-                    port.wait(Some(longest.map_or(SHARED_WAIT, |it| it.min(SHARED_WAIT))));
-                }
+    /// Waits until one of them may have news, so long at most, or until it is time to ask `is_ready` again: other threads tell what
+    /// is waited for of ends, signal it, set it, close endpoints. `progress` tells of what came.
+    pub(crate) fn wait(&self, longest: Option<Duration>, is_ready: impl Fn() -> bool) {
+        let longest = longest.map_or(LOOK, |longest| longest.min(LOOK));
+        // Neither under the lock nor with the endpoints in hand: who closes one must not wait for who sleeps on it, and what it was
+        // bound to is free when it is closed.
+        let ports = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<_> = ports.iter().map(|port| port.completions()).collect();
+        drop(ports);
+        let longest = if all.len() > 1 { longest.min(SHARED_WAIT) } else { longest };
+        if all.is_empty() {
+            std::thread::sleep(longest);
+        }
+        for completions in &all {
+            let mut completions = lock(completions);
+            // Whoever had them before may have told of what is waited for.
+            if is_ready() {
+                return;
             }
+            completions.wait(Some(longest));
         }
     }
 }

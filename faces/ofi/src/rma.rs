@@ -1,12 +1,12 @@
 //! Reads and writes of a peer's memory: `fi_read`, `fi_write` and their relatives.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use crate::abi::{MsgRma, Obj, RmaOps, flag, iovec};
-use crate::common::port;
-use crate::memory;
+use crate::common::{or_return, port};
 use crate::port::Port;
 use crate::remote::{How, There};
+use crate::{flags, memory};
 
 pub(crate) static OPS: RmaOps = RmaOps {
     size: size_of::<RmaOps>(),
@@ -38,7 +38,7 @@ unsafe extern "C" fn read(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: the application's memory, ours until the operation has completed.
-    let (memory, _) = unsafe { memory::writable(buf, len) };
+    let (memory, _) = or_return!(unsafe { memory::writable(buf, len) });
     port.get(&There { peer, key, offset }, memory, as_usual(port, context))
 }
 
@@ -54,36 +54,33 @@ unsafe extern "C" fn readv(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `read`, in `count` pieces.
-    let Some((memory, _)) = (unsafe { memory::pieces(pieces, count, true) }) else {
-        return -(libc::EINVAL as isize);
-    };
+    let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, true) });
     port.get(&There { peer, key, offset }, memory, as_usual(port, context))
 }
 
-/// The place a description names, and how the operation is to be; `None` if it names several.
+/// A description, the place it names, and how the operation is to be; an error if there is none, or if it names several.
 ///
 /// # Safety
-/// The description must be whole.
-unsafe fn described(msg: &MsgRma, flags: u64) -> Option<(There, How)> {
-    if msg.rma_iov_count != 1 {
-        return None; // as `rma_iov_limit` says
-    }
-    // SAFETY: there is one, says the line above; the application's, says the caller.
-    let there = unsafe { &*msg.rma_iov };
+/// The description must be null, or whole.
+unsafe fn described<'a>(msg: *const MsgRma, flags: u64) -> Result<(&'a MsgRma, There, How), c_int> {
+    // SAFETY: says the caller.
+    let msg = unsafe { msg.as_ref() }.ok_or(libc::EINVAL)?;
+    // One, as `rma_iov_limit` says.
+    let is_one = msg.rma_iov_count == 1;
+    // SAFETY: null, or the application's, says the caller.
+    let there = unsafe { msg.rma_iov.as_ref() }.filter(|_| is_one).ok_or(libc::EINVAL)?;
     let how = How { context: msg.context as usize, flags, is_silent: false };
-    Some((There { peer: msg.addr, key: there.key, offset: there.addr }, how))
+    Ok((msg, There { peer: msg.addr, key: there.key, offset: there.addr }, how))
 }
 
 unsafe extern "C" fn readmsg(ep: Obj, msg: *const MsgRma, flags: u64) -> isize {
     let port = port!(ep);
     // SAFETY: the application's description, and the memory it names, as for `read`.
     unsafe {
-        let msg = &*msg;
-        let room = memory::pieces(msg.msg_iov, msg.iov_count, true);
-        match (described(msg, flags), room) {
-            (Some((there, how)), Some((memory, _))) => port.get(&there, memory, how),
-            _ => -(libc::EINVAL as isize),
-        }
+        or_return!(flags::check(flags, flags::OPERATION));
+        let (msg, there, how) = or_return!(described(msg, flags));
+        let (memory, _) = or_return!(memory::pieces(msg.msg_iov, msg.iov_count, true));
+        port.get(&there, memory, how)
     }
 }
 
@@ -99,9 +96,7 @@ unsafe extern "C" fn write(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: the application's bytes, ours until the operation has completed.
-    let Some(memory) = (unsafe { memory::readable(buf, len) }) else {
-        return -(libc::EFAULT as isize);
-    };
+    let memory = or_return!(unsafe { memory::readable(buf, len) });
     port.put(&There { peer, key, offset }, None, memory, as_usual(port, context))
 }
 
@@ -118,9 +113,7 @@ unsafe extern "C" fn writedata(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `write`.
-    let Some(memory) = (unsafe { memory::readable(buf, len) }) else {
-        return -(libc::EFAULT as isize);
-    };
+    let memory = or_return!(unsafe { memory::readable(buf, len) });
     port.put(&There { peer, key, offset }, Some(data), memory, as_usual(port, context))
 }
 
@@ -136,9 +129,7 @@ unsafe extern "C" fn writev(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `write`, in `count` pieces.
-    let Some((memory, _)) = (unsafe { memory::pieces(pieces, count, false) }) else {
-        return -(libc::EINVAL as isize);
-    };
+    let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, false) });
     port.put(&There { peer, key, offset }, None, memory, as_usual(port, context))
 }
 
@@ -146,17 +137,10 @@ unsafe extern "C" fn writemsg(ep: Obj, msg: *const MsgRma, flags: u64) -> isize 
     let port = port!(ep);
     // SAFETY: the application's description, and the bytes it names, as for `write`.
     unsafe {
-        let msg = &*msg;
-        let Some((there, how)) = described(msg, flags) else { return -(libc::EINVAL as isize) };
+        or_return!(flags::check(flags, flags::SEND));
+        let (msg, there, how) = or_return!(described(msg, flags));
         let data = (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
-        let memory = if flags & flag::INJECT != 0 {
-            memory::copied(msg.msg_iov, msg.iov_count).into()
-        } else {
-            match memory::pieces(msg.msg_iov, msg.iov_count, false) {
-                Some((memory, _)) => memory,
-                None => return -(libc::EINVAL as isize),
-            }
-        };
+        let memory = or_return!(memory::described(msg.msg_iov, msg.iov_count, flags));
         port.put(&there, data, memory, how)
     }
 }
@@ -170,7 +154,7 @@ unsafe extern "C" fn inject(
     key: u64,
 ) -> isize {
     // SAFETY: the application's bytes, for the time of the call.
-    let bytes = unsafe { memory::bytes(buf, len) };
+    let bytes = or_return!(unsafe { memory::bytes(buf, len) });
     port!(ep).put_copied(&There { peer, key, offset }, None, bytes)
 }
 
@@ -184,6 +168,6 @@ unsafe extern "C" fn injectdata(
     key: u64,
 ) -> isize {
     // SAFETY: as for `inject`.
-    let bytes = unsafe { memory::bytes(buf, len) };
+    let bytes = or_return!(unsafe { memory::bytes(buf, len) });
     port!(ep).put_copied(&There { peer, key, offset }, Some(data), bytes)
 }

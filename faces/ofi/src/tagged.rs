@@ -5,9 +5,9 @@ use std::ffi::c_void;
 use packhorse::raw::Use;
 
 use crate::abi::{MsgTagged, Obj, TaggedOps, flag, iovec};
-use crate::common::port;
-use crate::memory;
+use crate::common::{or_return, port};
 use crate::port::{Family, Letter, Port, Wanted};
+use crate::{flags, memory};
 
 pub(crate) static OPS: TaggedOps = TaggedOps {
     size: size_of::<TaggedOps>(),
@@ -71,18 +71,16 @@ unsafe fn send_one(
     context: usize,
 ) -> isize {
     let flags = port.tx_flags;
-    if !buf.is_null() && port.is_complete_at_once(letter, len as u64, flags) {
+    if port.is_complete_at_once(letter, len as u64, flags) {
         // SAFETY: says the caller.
-        let bytes = unsafe { memory::bytes(buf, len) };
+        let bytes = or_return!(unsafe { memory::bytes(buf, len) });
         if let Some(status) = port.send_copy(letter, bytes, context, flags) {
             return status;
         }
     }
     // SAFETY: says the caller.
-    match unsafe { memory::readable(buf, len) } {
-        Some(memory) => port.send(letter, memory, context, flags),
-        None => -(libc::EFAULT as isize),
-    }
+    let memory = or_return!(unsafe { memory::readable(buf, len) });
+    port.send(letter, memory, context, flags)
 }
 
 unsafe extern "C" fn sendv(
@@ -96,9 +94,7 @@ unsafe extern "C" fn sendv(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `send`, in `count` pieces.
-    let Some((memory, _)) = (unsafe { memory::pieces(pieces, count, false) }) else {
-        return -(libc::EINVAL as isize);
-    };
+    let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, false) });
     port.send(&letter(to, tag, None), memory, context as usize, port.tx_flags)
 }
 
@@ -106,24 +102,19 @@ unsafe extern "C" fn sendmsg(ep: Obj, msg: *const MsgTagged, flags: u64) -> isiz
     let port = port!(ep);
     // SAFETY: the application's description, and the bytes it names, as for `send`.
     unsafe {
-        let msg = &*msg;
+        or_return!(flags::check(flags, flags::SEND));
+        let Some(msg) = msg.as_ref() else { return -(libc::EINVAL as isize) };
         let data = (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
         let letter = letter(msg.addr, msg.tag, data);
-        let memory = if flags & flag::INJECT != 0 {
-            memory::copied(msg.msg_iov, msg.iov_count).into()
-        } else {
-            match memory::pieces(msg.msg_iov, msg.iov_count, false) {
-                Some((memory, _)) => memory,
-                None => return -(libc::EINVAL as isize),
-            }
-        };
+        let memory = or_return!(memory::described(msg.msg_iov, msg.iov_count, flags));
         port.send(&letter, memory, msg.context as usize, flags)
     }
 }
 
 unsafe extern "C" fn inject(ep: Obj, buf: *const c_void, len: usize, to: u64, tag: u64) -> isize {
     // SAFETY: the application's bytes, for the time of the call.
-    port!(ep).inject(&letter(to, tag, None), unsafe { memory::bytes(buf, len) })
+    let bytes = or_return!(unsafe { memory::bytes(buf, len) });
+    port!(ep).inject(&letter(to, tag, None), bytes)
 }
 
 unsafe extern "C" fn injectdata(
@@ -135,7 +126,8 @@ unsafe extern "C" fn injectdata(
     tag: u64,
 ) -> isize {
     // SAFETY: as for `inject`.
-    port!(ep).inject(&letter(to, tag, Some(data)), unsafe { memory::bytes(buf, len) })
+    let bytes = or_return!(unsafe { memory::bytes(buf, len) });
+    port!(ep).inject(&letter(to, tag, Some(data)), bytes)
 }
 
 unsafe extern "C" fn recv(
@@ -150,7 +142,7 @@ unsafe extern "C" fn recv(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: the application's memory, ours until the operation has completed.
-    let room = unsafe { memory::writable(buf, len) };
+    let room = or_return!(unsafe { memory::writable(buf, len) });
     port.recv(&wanted(from, tag, ignore), room, context as usize, port.rx_flags, Use::Once)
 }
 
@@ -166,16 +158,19 @@ unsafe extern "C" fn recvv(
 ) -> isize {
     let port = port!(ep);
     // SAFETY: as for `recv`, in `count` pieces.
-    let Some(room) = (unsafe { memory::pieces(pieces, count, true) }) else {
-        return -(libc::EINVAL as isize);
-    };
+    let room = or_return!(unsafe { memory::pieces(pieces, count, true) });
     port.recv(&wanted(from, tag, ignore), room, context as usize, port.rx_flags, Use::Once)
 }
 
 unsafe extern "C" fn recvmsg(ep: Obj, msg: *const MsgTagged, flags: u64) -> isize {
     let port = port!(ep);
+    or_return!(flags::check_recv(flags, flags::TAGGED_RECV));
     // SAFETY: the application's description, and the memory it names, as for `recv`.
-    unsafe { receive(port, &*msg, flags) }
+    match unsafe { msg.as_ref() } {
+        // SAFETY: as above.
+        Some(msg) => unsafe { receive(port, msg, flags) },
+        None => -(libc::EINVAL as isize),
+    }
 }
 
 /// Receives, or looks for a message, or receives one that was found so.
@@ -188,9 +183,7 @@ unsafe fn receive(port: &Port, msg: &MsgTagged, flags: u64) -> isize {
         return port.peek(&wanted, context, flags);
     }
     // SAFETY: says the caller.
-    let Some(room) = (unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) }) else {
-        return -(libc::EINVAL as isize);
-    };
+    let room = or_return!(unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) });
     if flags & flag::CLAIM != 0 {
         return port.claim(room, Family::Tagged, context, flags);
     }

@@ -179,23 +179,24 @@ impl Node {
         unsafe { &*self.fid().msg }
     }
 
+    pub(crate) fn av_ops(&self) -> &'static AvOps {
+        // SAFETY: a static table.
+        unsafe { &*(*self.av.cast::<PlainFid<AvOps>>()).ops }
+    }
+
     /// `fi_av_insert` of one address; the number it got.
     pub(crate) fn insert(&self, name: &[u8; 64]) -> Result<u64, u64> {
         let mut number = 0;
         // SAFETY: an object with its own table, one address and one place.
         let count = unsafe {
-            let ops = &*(*self.av.cast::<PlainFid<AvOps>>()).ops;
-            (ops.insert)(self.av, name.as_ptr().cast(), 1, &raw mut number, 0, null_mut())
+            (self.av_ops().insert)(self.av, name.as_ptr().cast(), 1, &raw mut number, 0, null_mut())
         };
         if count == 1 { Ok(number) } else { Err(number) }
     }
 
     pub(crate) fn remove(&self, mut number: u64) -> c_int {
         // SAFETY: an object with its own table, and one number.
-        unsafe {
-            let ops = &*(*self.av.cast::<PlainFid<AvOps>>()).ops;
-            (ops.remove)(self.av, &raw mut number, 1, 0)
-        }
+        unsafe { (self.av_ops().remove)(self.av, &raw mut number, 1, 0) }
     }
 
     pub(crate) fn tsend(
@@ -311,8 +312,7 @@ impl Node {
     }
 
     fn cq_ops(&self) -> &'static CqOps {
-        // SAFETY: a static table.
-        unsafe { &*(*self.cq.cast::<PlainFid<CqOps>>()).ops }
+        cq_ops(self.cq)
     }
 
     /// One `fi_cq_read` of so many at most; the failed one if there is one first.
@@ -378,12 +378,7 @@ impl Node {
 
     /// `fi_cq_sread`: what it returned.
     pub(crate) fn sread(&self, timeout_ms: c_int) -> isize {
-        // SAFETY: an object with its own table, and room for one entry.
-        unsafe {
-            let mut entry: CqEntry = std::mem::zeroed();
-            let out = (&raw mut entry).cast();
-            (self.cq_ops().sread)(self.cq, out, 1, std::ptr::null(), timeout_ms)
-        }
+        sread(self.cq, timeout_ms)
     }
 
     /// `fi_trywait` for one object.
@@ -431,6 +426,33 @@ impl Node {
 pub(crate) fn close(object: Obj) -> c_int {
     // SAFETY: an object with its own table; not used again if it says 0.
     unsafe { ((*(*object).ops).close)(object) }
+}
+
+fn cq_ops(cq: Obj) -> &'static CqOps {
+    // SAFETY: an open completion queue; its table is static.
+    unsafe { &*(*cq.cast::<PlainFid<CqOps>>()).ops }
+}
+
+/// `fi_cq_sread` of one entry: what it returned.
+pub(crate) fn sread(cq: Obj, timeout_ms: c_int) -> isize {
+    // SAFETY: an object with its own table, and room for one entry.
+    unsafe {
+        let mut entry: CqEntry = std::mem::zeroed();
+        let out = (&raw mut entry).cast();
+        (cq_ops(cq).sread)(cq, out, 1, std::ptr::null(), timeout_ms)
+    }
+}
+
+/// `fi_cq_signal`.
+pub(crate) fn signal(cq: Obj) {
+    // SAFETY: an object with its own table.
+    ok(unsafe { (cq_ops(cq).signal)(cq) });
+}
+
+/// `fi_cntr_add`.
+pub(crate) fn add_to_counter(counter: Obj, value: u64) {
+    // SAFETY: an open counter with its own table.
+    ok(unsafe { ((*(*counter.cast::<PlainFid<CntrOps>>()).ops).add)(counter, value) });
 }
 
 pub(crate) fn counted(counter: Obj) -> u64 {

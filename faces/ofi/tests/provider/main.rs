@@ -1,6 +1,8 @@
 //! The provider as an object: loaded, asked, opened, used and closed through its tables.
 
 mod application;
+mod closing;
+mod nonsense;
 mod one_sided;
 
 use std::ptr::null_mut;

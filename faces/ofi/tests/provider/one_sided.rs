@@ -9,7 +9,7 @@ use crate::application::{Hints, Loaded, Node, Read, close};
 use crate::like_mpi;
 
 /// What Open MPI's `btl/ofi` asks for, beside messages.
-fn one_sided(hints: &mut Hints) {
+pub(crate) fn one_sided(hints: &mut Hints) {
     like_mpi(hints);
     hints.caps |= flag::RMA | flag::ATOMIC;
     hints.domain.mr_mode = mr_mode::VIRT_ADDR | mr_mode::ALLOCATED | mr_mode::PROV_KEY;
@@ -66,12 +66,12 @@ impl Node {
         if status == 0 { Ok(mr) } else { Err(status) }
     }
 
-    fn rma(&self) -> &'static RmaOps {
+    pub(crate) fn rma(&self) -> &'static RmaOps {
         // SAFETY: a static table of an open endpoint.
         unsafe { &*(*self.ep.cast::<EpFid>()).rma }
     }
 
-    fn atomic(&self) -> &'static AtomicOps {
+    pub(crate) fn atomic(&self) -> &'static AtomicOps {
         // SAFETY: a static table of an open endpoint.
         unsafe { &*(*self.ep.cast::<EpFid>()).atomic }
     }
@@ -211,5 +211,22 @@ fn peers_compute_with_registered_memory() {
         assert_eq!((ops.writevalid)(a.ep, 12, SUM, &raw mut count), -libc::EOPNOTSUPP);
     }
     assert_eq!(close(mr), 0);
+    [a, b].into_iter().for_each(Node::close);
+}
+
+#[test]
+fn a_closed_registration_is_not_written_though_puts_are_under_way() {
+    const LEN: usize = 4 << 20;
+    let (a, b, to_b) = pair();
+    let window = Leaked::new(&vec![0; LEN]);
+    let mr = b.register(&window, ALL, 5).unwrap();
+    for context in 1..=8 {
+        a.write(&Leaked::new(&vec![context as u8; LEN]), (to_b, 0, 5), context);
+    }
+    a.wait_done(); // others are under way
+    assert_eq!(close(mr), 0);
+    let left = window.bytes();
+    (2..=8).for_each(|_| drop(a.wait()));
+    assert!(window.bytes() == left, "written after fi_close");
     [a, b].into_iter().for_each(Node::close);
 }
