@@ -2,6 +2,8 @@
 
 use packhorse::Address;
 
+pub(crate) use crate::pmix::Job;
+use crate::settings::Settings;
 use crate::{hosts, pmix};
 
 /// Who there is.
@@ -11,21 +13,21 @@ pub(crate) struct Launched {
     /// All nodes.
     pub(crate) addresses: Vec<Address>,
     /// Told of the end when dropped.
-    pub(crate) _job: Option<pmix::Job>,
+    pub(crate) job: Option<Job>,
 }
 
 /// Tells the others our address, and waits for theirs.
-pub(crate) fn find_others(address: &Address) -> Result<Launched, String> {
+pub(crate) fn find_others(address: &Address, settings: &Settings) -> Result<Launched, String> {
     if let Ok(path) = std::env::var("FM_HOSTS") {
-        let (id, texts) = hosts::exchange(&path, &address.to_string())?;
-        return Ok(Launched { id, addresses: parse(&texts)?, _job: None });
+        let (id, texts) = hosts::exchange(&path, &address.to_string(), settings)?;
+        return Ok(Launched { id, addresses: parse(&texts)?, job: None });
     }
     if std::env::var_os("PMIX_NAMESPACE").is_some() {
         let (job, id, texts) = pmix::exchange(&address.to_string())?;
-        return Ok(Launched { id, addresses: parse(&texts)?, _job: Some(job) });
+        return Ok(Launched { id, addresses: parse(&texts)?, job: Some(job) });
     }
     Err("no other nodes are known: start the program by mpirun or srun, or set FM_HOSTS to a file with one \
-         `host:port` per node and FM_NODE to the line of this one, from 0"
+         `host:port` per node, FM_NODE to the line of this one, from 0, and FM_SECRET to a file that only you can read"
         .into())
 }
 

@@ -3,22 +3,29 @@
 //! ```text
 //!   FM_begin_message, FM_send_piece, FM_end_message ──▶ stream::Message
 //!   FM_extract ──▶ stream::Streams::extract ──▶ async handler (`thread`) ⇄ C handler on a stack of its own: FM_receive
-//!   FM_initialize ──▶ `launch`: `pmix` or `hosts`
+//!   FM_initialize ──▶ `launch`: `pmix`, or `hosts` and a `meeting` under the job's `secret`
+//!   FM 1.1 handlers ◀── `whole`: messages put together
 //! ```
 //!
 //! A thin translation: what a message is, its order and its credit are `packhorse::stream`'s. What is `unsafe` here is the C
 //! boundary: pointers come from the application, and what is relied on is what `<packhorse/fm.h>` asks of it. Panics end the
 //! process with their message: they cannot cross into C.
 
+mod dropped;
 mod hosts;
 mod launch;
+mod meeting;
 mod node;
 mod overflow;
 mod pmix;
+mod secret;
+mod settings;
 mod thread;
+mod whole;
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::slice;
+use std::sync::Arc;
 
 use node::{ERROR_ARGUMENT, ERROR_NOT_READY, Node, with_node};
 use packhorse::stream::Message;
@@ -72,10 +79,7 @@ pub extern "C" fn FM_set_handler(number: c_uint, handler: Option<Handler>) -> c_
         return ERROR_ARGUMENT;
     };
     on_node(|node| {
-        let senders = node.senders();
-        node.streams.register(number, move |sender, stream| {
-            thread::run(handler, senders.number_of(sender), stream)
-        });
+        node.register(number, move |sender, stream| thread::run(handler, sender, stream));
         0
     })
 }
@@ -87,18 +91,13 @@ pub extern "C" fn FM_set_handler_1(number: c_uint, handler: Option<WholeHandler>
         return ERROR_ARGUMENT;
     };
     on_node(|node| {
-        let senders = node.senders();
-        node.streams.register(number, move |sender, mut stream| {
-            let sender = senders.number_of(sender);
-            async move {
-                let mut whole = Vec::new();
-                let mut piece = [0; 4096];
-                while let Ok(len @ 1..) = stream.receive(&mut piece).await {
-                    whole.extend_from_slice(&piece[..len]);
-                }
+        let room = Arc::clone(&node.room);
+        node.register(number, move |sender, stream| {
+            let call = move |whole: &mut [u8], sender| {
                 // SAFETY: the application gave this function for messages, which it gets for the time of the call.
                 unsafe { handler(whole.as_mut_ptr().cast(), whole.len(), sender) };
-            }
+            };
+            whole::run(call, sender, stream, Arc::clone(&room))
         });
         0
     })
@@ -196,11 +195,10 @@ pub unsafe extern "C" fn FM_receive(
 /// Runs handlers, with so many bytes at most.
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_extract(size: usize) -> c_long {
-    // Inside a handler the node must not be locked again, nor is it needed.
-    if thread::is_handler() {
+    if thread::is_extracting() {
         return c_long::from(node::ERROR_IN_HANDLER);
     }
-    let extracted = with_node(|node| match node.streams.extract(size) {
+    let extracted = with_node(|node| match thread::extracting(|| node.streams.extract(size)) {
         Ok(extracted) => extracted.bytes as c_long,
         Err(error) => c_long::from(node::code_of(Err(error))),
     });
@@ -250,6 +248,12 @@ pub extern "C" fn FM_send_4(
     unsafe { FM_send(node, handler, words.as_ptr().cast(), size_of_val(&words)) }
 }
 
+/// Messages that no handler saw, by why.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_dropped(why: c_int) -> c_ulong {
+    usize::try_from(why).map_or(0, |why| dropped::count_of(why) as c_ulong)
+}
+
 /// What an error means.
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_error_text(error: c_int) -> *const c_char {
@@ -257,7 +261,9 @@ pub extern "C" fn FM_error_text(error: c_int) -> *const c_char {
         0.. => c"no error",
         ERROR_NOT_READY => c"FM_initialize was not called, or failed",
         ERROR_ARGUMENT => c"no such node, handler or stream",
-        node::ERROR_IN_HANDLER => c"FM_extract was called inside a handler; return, or receive",
+        node::ERROR_IN_HANDLER => {
+            c"FM_extract or FM_initialize was called inside a handler; return, or receive"
+        }
         node::ERROR_GONE => c"the node at the other end is gone",
         node::ERROR_LAUNCH => c"the nodes could not find each other",
         _ => c"unknown error",

@@ -2,13 +2,17 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint};
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use packhorse::stream::Streams;
-use packhorse::{Endpoint, Error, Peer};
+use packhorse::stream::{Stream, Streams};
+use packhorse::{Address, Endpoint, Error, Peer};
 
-use crate::launch;
+use crate::dropped::{self, Why};
+use crate::settings::Settings;
+use crate::whole::Room;
+use crate::{launch, thread};
 
 pub(crate) const ERROR_NOT_READY: c_int = -1;
 pub(crate) const ERROR_ARGUMENT: c_int = -2;
@@ -19,15 +23,8 @@ pub(crate) const ERROR_LAUNCH: c_int = -5;
 /// So long `FM_finalize` waits for what was sent.
 const CLOSE_LONGEST: Duration = Duration::from_secs(30);
 
-/// Numbers of peers.
-#[derive(Clone)]
-pub(crate) struct Senders(Arc<HashMap<Peer, c_uint>>);
-
-impl Senders {
-    pub(crate) fn number_of(&self, peer: Peer) -> c_uint {
-        self.0.get(&peer).copied().unwrap_or(c_uint::MAX)
-    }
-}
+/// How often `FM_finalize` looks whether other threads have left.
+const LEAVE_LOOK: Duration = Duration::from_millis(1);
 
 /// This node.
 pub(crate) struct Node {
@@ -35,43 +32,83 @@ pub(crate) struct Node {
     pub(crate) peers: Vec<Peer>,
     pub(crate) streams: Streams,
     endpoint: Endpoint,
-    senders: Senders,
-    launched: Mutex<Option<launch::Launched>>,
+    /// Numbers of the nodes.
+    numbers: Arc<HashMap<Peer, c_uint>>,
+    /// For FM 1.1 messages that are not whole yet.
+    pub(crate) room: Arc<Room>,
+    /// Told of the end when dropped.
+    job: Mutex<Option<launch::Job>>,
 }
 
 impl Node {
-    pub(crate) fn senders(&self) -> Senders {
-        self.senders.clone()
+    fn open() -> Result<Self, String> {
+        let settings = Settings::from_environment()?;
+        let endpoint = Endpoint::open().map_err(|error| error.to_string())?;
+        let launched = launch::find_others(&endpoint.address(), &settings)?;
+        let mut node = Self::new(endpoint, launched.id, &launched.addresses, &settings)?;
+        node.job = Mutex::new(launched.job);
+        Ok(node)
     }
 
-    fn open() -> Result<Self, String> {
-        let endpoint = Endpoint::open().map_err(|error| error.to_string())?;
-        let launched = launch::find_others(&endpoint.address())?;
+    fn new(
+        endpoint: Endpoint,
+        id: usize,
+        all: &[Address],
+        settings: &Settings,
+    ) -> Result<Self, String> {
         let peers: Result<Vec<Peer>, Error> =
-            launched.addresses.iter().map(|address| endpoint.peer(address)).collect();
+            all.iter().map(|address| endpoint.peer(address)).collect();
         let peers = peers.map_err(|error| error.to_string())?;
-        let numbers = peers.iter().copied().zip(0..).collect();
-        let (id, streams) = (launched.id, endpoint.streams());
-        let senders = Senders(Arc::new(numbers));
-        Ok(Self { id, peers, streams, endpoint, senders, launched: Mutex::new(Some(launched)) })
+        let numbers = Arc::new(peers.iter().copied().zip(0..).collect());
+        let room = Arc::new(Room::new(settings.whole_len_max));
+        thread::set_stack_len(settings.stack_len);
+        let streams = endpoint.streams();
+        Ok(Self { id, peers, streams, endpoint, numbers, room, job: Mutex::default() })
+    }
+
+    /// The handler with this number, of a node's number and its message. Messages of others than nodes are dropped: whoever has an address can
+    /// send, and a handler knows nodes only.
+    pub(crate) fn register<F, Fut>(&self, number: u16, mut handler: F)
+    where
+        F: FnMut(c_uint, Stream) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let numbers = Arc::clone(&self.numbers);
+        self.streams.register(number, move |sender, stream| {
+            let handled = numbers.get(&sender).map(|&node| handler(node, stream));
+            async move {
+                match handled {
+                    Some(handled) => handled.await,
+                    None => dropped::count(Why::Outside, || {
+                        format!("a message for handler {number} is dropped: its sender is no node of this job")
+                    }),
+                }
+            }
+        });
     }
 }
 
-static NODE: RwLock<Option<Node>> = RwLock::new(None);
+/// Whoever calls holds the node for the time of the call, not the lock: a handler may run in it, and call in turn.
+static NODE: RwLock<Option<Arc<Node>>> = RwLock::new(None);
 
 /// Calls `f` with the node, if there is one.
 pub(crate) fn with_node<R>(f: impl FnOnce(&Node) -> R) -> Option<R> {
-    NODE.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(f)
+    let node = NODE.read().unwrap_or_else(PoisonError::into_inner).clone();
+    node.as_deref().map(f)
 }
 
 pub(crate) fn initialize() -> c_int {
+    // The node is open, and one that is being closed waits for this very handler.
+    if thread::is_extracting() {
+        return ERROR_IN_HANDLER;
+    }
     let mut node = NODE.write().unwrap_or_else(PoisonError::into_inner);
     if node.is_some() {
         return 0;
     }
     match Node::open() {
         Ok(opened) => {
-            *node = Some(opened);
+            *node = Some(Arc::new(opened));
             0
         }
         Err(why) => {
@@ -82,13 +119,28 @@ pub(crate) fn initialize() -> c_int {
 }
 
 pub(crate) fn finalize() {
+    if thread::is_extracting() {
+        // There is no error to return, and to go on would be to wait for the handler that waits here.
+        eprintln!(
+            "packhorse-fm: FM_finalize was called inside a handler, which runs inside FM_extract; call it after FM_extract has returned. The process ends here."
+        );
+        std::process::abort();
+    }
     let node = NODE.write().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(node) = node else { return };
-    let Node { streams, endpoint, launched, .. } = node;
+    let Some(mut node) = node else { return };
+    // Calls of other threads that began before come to their end.
+    let node = loop {
+        match Arc::try_unwrap(node) {
+            Ok(node) => break node,
+            Err(shared) => node = shared,
+        }
+        std::thread::sleep(LEAVE_LOOK);
+    };
+    let Node { streams, endpoint, job, .. } = node;
     streams.drain(CLOSE_LONGEST);
     drop(streams);
     endpoint.close(CLOSE_LONGEST);
-    drop(launched);
+    drop(job);
 }
 
 pub(crate) fn code_of(result: Result<(), Error>) -> c_int {
@@ -98,5 +150,38 @@ pub(crate) fn code_of(result: Result<(), Error>) -> c_int {
         Err(Error::Closed) => ERROR_NOT_READY,
         Err(Error::UnknownPeer) => ERROR_ARGUMENT,
         Err(_) => ERROR_GONE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Whoever has a node's address can send to it. Handlers hear of nodes only.
+    #[test]
+    fn messages_from_outside_of_the_job_are_dropped_and_counted() {
+        let [here, member, outsider] = std::array::from_fn(|_| Endpoint::local().unwrap());
+        let (address, all) = (here.address(), [here.address(), member.address()]);
+        let settings = Settings::from(|_| None).unwrap();
+        let node = Node::new(here, 0, &all, &settings).unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&heard);
+        node.register(1, move |sender, _stream| {
+            told.lock().unwrap().push(sender);
+            async {}
+        });
+        for sender in [&outsider, &member, &outsider] {
+            let peer = sender.peer(&address).unwrap();
+            sender.streams().send(peer, 1, &[b"let me in"]).unwrap();
+        }
+        let (dropped, until) = (Why::Outside as usize, Instant::now() + Duration::from_secs(60));
+        while dropped::count_of(dropped) < 2 || heard.lock().unwrap().is_empty() {
+            assert!(Instant::now() < until, "{heard:?}");
+            node.streams.extract(usize::MAX).unwrap();
+        }
+        assert_eq!(*heard.lock().unwrap(), [1]);
     }
 }

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
 use std::ptr;
 use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use corosensei::stack::{DefaultStack, Stack};
@@ -20,8 +21,6 @@ use crate::overflow;
 /// A handler as C has it.
 pub(crate) type Handler = unsafe extern "C" fn(*mut FmStream, c_uint) -> c_int;
 
-/// Bytes of a stack, unless `FM_STACK` says otherwise. Untouched pages cost nothing.
-const STACK_LEN: usize = 128 << 10;
 /// Stacks that are kept for the next handlers.
 const SPARE_COUNT_MAX: usize = 1024;
 
@@ -39,6 +38,15 @@ type Ways = Yielder<isize, Want>;
 thread_local! {
     /// The handler that runs on this thread now.
     static RUNNING: Cell<*const Ways> = const { Cell::new(ptr::null()) };
+    /// Whether this thread is inside `FM_extract`, where every handler runs.
+    static IS_EXTRACTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Bytes of a stack.
+static STACK_LEN: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) fn set_stack_len(len: usize) {
+    STACK_LEN.store(len, Ordering::Relaxed);
 }
 
 /// A message as its handler sees it.
@@ -59,9 +67,17 @@ impl Inbound {
     }
 }
 
-/// Whether a handler runs on this thread now.
-pub(crate) fn is_handler() -> bool {
-    !RUNNING.get().is_null()
+/// Whether this thread is inside `FM_extract`, in a handler that is.
+pub(crate) fn is_extracting() -> bool {
+    IS_EXTRACTING.get()
+}
+
+/// Calls `f`, in which handlers run on this thread.
+pub(crate) fn extracting<R>(f: impl FnOnce() -> R) -> R {
+    IS_EXTRACTING.set(true);
+    let result = f(); // a panic ends the process: it cannot cross into C
+    IS_EXTRACTING.set(false);
+    result
 }
 
 /// Calls `f` on the stack of who extracts, if this is that of a handler: small stacks are for handlers, not for the engine.
@@ -91,7 +107,7 @@ impl Logical {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let stack = match spare {
             Some(stack) => stack,
-            None => DefaultStack::new(stack_len()).ok()?,
+            None => DefaultStack::new(STACK_LEN.load(Ordering::Relaxed)).ok()?,
         };
         let stack_limit = stack.limit().get();
         overflow::watch();
@@ -138,11 +154,6 @@ impl Drop for Logical {
             unsafe { coroutine.force_reset() };
         }
     }
-}
-
-fn stack_len() -> usize {
-    let text = std::env::var("FM_STACK").ok();
-    text.and_then(|text| text.parse().ok()).map_or(STACK_LEN, |len: usize| len.max(16 << 10))
 }
 
 /// Runs a handler with its message.

@@ -1,6 +1,9 @@
 //! C programs over the library as it is installed: compiled with the system's compiler, started by hand and by `mpirun`.
 
-use std::net::TcpListener;
+use std::fs::Permissions;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -44,28 +47,35 @@ impl Scratch {
 
     /// Starts two nodes by a file of hosts; what each printed.
     fn run_by_hand(&self, command: &[&str]) -> Vec<Output> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let hosts = self.0.join("hosts");
-        std::fs::write(
-            &hosts,
-            format!("# two nodes of this host\n127.0.0.1:{port}\n127.0.0.1:{}\n", port ^ 1),
-        )
-        .unwrap();
-        let nodes: Vec<_> = (0..2)
-            .map(|node| {
-                Command::new("timeout")
-                    .arg("100")
-                    .args(command)
-                    .env("LD_LIBRARY_PATH", &self.0)
-                    .env("FM_HOSTS", &hosts)
-                    .env("FM_NODE", node.to_string())
-                    .stdout(Stdio::piped())
-                    .stderr(Stdio::piped())
-                    .spawn()
-                    .unwrap()
-            })
-            .collect();
+        self.name_hosts();
+        let nodes = [0, 1].map(|node| self.start(node, command).spawn().unwrap());
         nodes.into_iter().map(|node| node.wait_with_output().unwrap()).collect()
+    }
+
+    /// Writes the file of hosts and the secret; where node 0 listens.
+    fn name_hosts(&self) -> String {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let place = format!("127.0.0.1:{port}");
+        let hosts = format!("# two nodes of this host\n{place}\n127.0.0.1:{}\n", port ^ 1);
+        std::fs::write(self.0.join("hosts"), hosts).unwrap();
+        self.write_secret("secret", 0x5e);
+        place
+    }
+
+    fn write_secret(&self, name: &str, byte: u8) {
+        let path = self.0.join(name);
+        std::fs::write(&path, format!("{byte:02x}").repeat(32)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// A node that is ready to be started.
+    fn start(&self, node: usize, command: &[&str]) -> Command {
+        let mut start = Command::new("timeout");
+        start.arg("100").args(command).env("LD_LIBRARY_PATH", &self.0);
+        start.env("FM_HOSTS", self.0.join("hosts")).env("FM_NODE", node.to_string());
+        start.env("FM_SECRET", self.0.join("secret"));
+        start.stdout(Stdio::piped()).stderr(Stdio::piped());
+        start
     }
 }
 
@@ -132,6 +142,75 @@ fn handler_that_overflows_its_stack_is_told_so() {
     let (said, status) = (text(&outputs[1].stderr), text(&outputs[1].stdout));
     assert!(!said.contains("overflowed"), "{outputs:?}");
     assert!(status.contains("status 139"), "SIGSEGV, as it would be without us: {outputs:?}");
+}
+
+#[test]
+fn a_message_without_an_end_is_not_handled() {
+    let scratch = Scratch::new("broken");
+    let program = scratch.compile_from("tests/c", "broken");
+    let outputs = scratch.run_by_hand(&[program.to_str().unwrap()]);
+    assert_eq!(text(&outputs[1].stdout), "called with 5 bytes\n1 dropped\n", "{outputs:?}");
+    assert!(text(&outputs[1].stderr).contains("a message of node 0 is dropped after "));
+}
+
+#[test]
+fn a_message_there_is_no_room_for_is_not_handled() {
+    let scratch = Scratch::new("long");
+    let program = scratch.compile_from("tests/c", "long");
+    let outputs = scratch.run_by_hand(&["env", "FM_WHOLE_MAX=100000", program.to_str().unwrap()]);
+    let said = "called with 100000 bytes\ncalled with 99999 bytes\n1 dropped\n";
+    assert_eq!(text(&outputs[1].stdout), said, "{outputs:?}");
+    assert!(text(&outputs[1].stderr).contains("Set FM_WHOLE_MAX to more"), "{outputs:?}");
+}
+
+#[test]
+fn what_would_wait_for_its_own_handler_is_refused() {
+    let scratch = Scratch::new("inside");
+    let program = scratch.compile_from("tests/c", "inside");
+    let program = program.to_str().unwrap();
+    for kind in ["stream", "whole"] {
+        let shell = "ulimit -c 0; \"$0\" $1; echo \"status $?\"";
+        let outputs = scratch.run_by_hand(&["sh", "-c", shell, program, kind]);
+        let said = "extract -3, initialize -3\nnode 1 of 2\nstatus 134\n";
+        assert_eq!(text(&outputs[1].stdout), said, "{kind}: {outputs:?}");
+        let why = text(&outputs[1].stderr);
+        assert!(why.contains("FM_finalize was called inside a handler"), "{kind}: {outputs:?}");
+    }
+}
+
+/// Whoever calls node 0 before the others, without the secret, learns no address and gives none.
+#[test]
+fn strangers_at_the_meeting_learn_nothing() {
+    let scratch = Scratch::new("strangers");
+    let program = scratch.compile("pingpong");
+    let program = program.to_str().unwrap();
+    let place = scratch.name_hosts();
+    let host = scratch.start(0, &[program]).spawn().unwrap();
+    let mut stranger = loop {
+        match TcpStream::connect(&place) {
+            Ok(stranger) => break stranger,
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    };
+    let silent = TcpStream::connect(&place).unwrap();
+    stranger.write_all(b"1 an address of mine\n").unwrap();
+    scratch.write_secret("other", 0x07);
+    let other =
+        scratch.start(1, &[program]).env("FM_SECRET", scratch.0.join("other")).output().unwrap();
+    assert!(!other.status.success() && text(&other.stderr).contains("another secret"), "{other:?}");
+    let open = scratch.start(1, &[program]).env_remove("FM_SECRET").output().unwrap();
+    assert!(
+        !open.status.success() && text(&open.stderr).contains("FM_SECRET is not set"),
+        "{open:?}"
+    );
+    let node = scratch.start(1, &[program]).output().unwrap();
+    let host = host.wait_with_output().unwrap();
+    assert!(node.status.success() && host.status.success(), "{node:?} {host:?}");
+    for mut stranger in [stranger, silent] {
+        let mut heard = Vec::new();
+        let _ = stranger.read_to_end(&mut heard); // a reset ends it as well
+        assert!(heard.len() <= 32, "{}", text(&heard));
+    }
 }
 
 #[test]

@@ -20,22 +20,25 @@ typedef struct FM_stream FM_stream;
 /* Handles a message: returns FM_CONTINUE. What it did not receive is thrown away. */
 typedef int FM_handler(FM_stream *stream, unsigned sender);
 
-/* Handles a message of the FM 1.1 calls: all of it, in one piece, which is gone when it returns. */
+/* Handles a message of the FM 1.1 calls: all of it, in one piece, which is gone when it returns. It is never called with less: a message whose
+ * sender went before its end, or for which there is no room (FM_WHOLE_MAX bytes for all such messages together, 1 GiB without it), is dropped. */
 typedef void FM_handler_1(void *buffer, size_t size, unsigned sender);
 
 #define FM_CONTINUE 0
 
 #define FM_ERROR_NOT_READY (-1)  /* FM_initialize was not called, or failed */
 #define FM_ERROR_ARGUMENT (-2)   /* no such node, handler or stream */
-#define FM_ERROR_IN_HANDLER (-3) /* FM_extract inside a handler */
+#define FM_ERROR_IN_HANDLER (-3) /* FM_extract or FM_initialize inside a handler */
 #define FM_ERROR_GONE (-4)       /* the node at the other end is gone */
 #define FM_ERROR_LAUNCH (-5)     /* the nodes could not find each other; standard error says why */
 
 /* Opens this node and waits until all others are there. Under mpirun or srun they find each other by PMIx; else
- * FM_HOSTS names a file with one "host:port" per node, and FM_NODE says which line this node is. */
+ * FM_HOSTS names a file with one "host:port" per node, FM_NODE says which line this node is, from 0, and FM_SECRET names a file with 64
+ * hexadecimal digits, the same on all nodes, that only its owner can read. They wait for each other FM_WAIT seconds, 60 without it. */
 int FM_initialize(void);
 
-/* Waits until what was sent has been accepted, and closes. */
+/* Waits until what was sent has been accepted, and closes. Inside a handler it ends the program with a message and abort: it would wait for
+ * that very handler, and has no error to return. */
 void FM_finalize(void);
 
 /* This node, from 0, and how many there are. */
@@ -70,6 +73,12 @@ long FM_extract_all(void);
 /* FM 1.1: a whole message at once. */
 int FM_send(unsigned node, unsigned handler, const void *buffer, size_t size);
 int FM_send_4(unsigned node, unsigned handler, unsigned i0, unsigned i1, unsigned i2, unsigned i3);
+
+/* How many messages no handler saw. The first few of each kind are told on standard error. */
+#define FM_DROPPED_BROKEN 0  /* FM 1.1: their sender went before their end */
+#define FM_DROPPED_LONG 1    /* FM 1.1: there was no room to put them together */
+#define FM_DROPPED_OUTSIDE 2 /* their sender is no node of this job */
+unsigned long FM_dropped(int why);
 
 /* What an error means. */
 const char *FM_error_text(int error);
