@@ -209,6 +209,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.home.is_empty() && self.links.iter_mut().all(Link::arm)
     }
 
+    /// Somebody sleeps still, and others turned meanwhile, which ended what the links were told. False: something has arrived.
+    pub(crate) fn keep_armed(&mut self) -> bool {
+        self.is_armed || self.arm()
+    }
+
     #[cold]
     fn disarm(&mut self) {
         self.is_armed = false;

@@ -457,7 +457,9 @@ impl Engine {
     /// Unlocks and wakes whom the work woke. Wakers are foreign code: never called under the lock.
     pub(crate) fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         let has_news = std::mem::take(&mut inner.has_news);
-        let (is_dozing, sleeper_count) = (inner.is_dozing, inner.sleeper_count);
+        let sleeper_count = inner.sleeper_count;
+        // A turn told the links that nobody sleeps; if somebody does, a link in memory would not wake him.
+        let must_knock = inner.is_dozing && (has_news || !inner.core.keep_armed());
         if inner.is_bell_armed {
             self.keep_bell(&mut inner, has_news);
         }
@@ -471,7 +473,7 @@ impl Engine {
         if has_news && sleeper_count > 0 {
             self.changed.notify_all();
         }
-        if has_news && is_dozing {
+        if must_knock {
             self.doze.knock();
         }
     }

@@ -17,6 +17,7 @@ pub(crate) struct Gate {
 struct State {
     is_shut: bool,
     is_somebody_inside: bool,
+    is_armed: bool,
 }
 
 impl Gate {
@@ -32,6 +33,11 @@ impl Gate {
     pub(crate) fn open(&self) {
         self.state.lock().unwrap().is_shut = false;
         self.changed.notify_all();
+    }
+
+    /// Whether the link was told that somebody sleeps, and not since that nobody does.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.state.lock().unwrap().is_armed
     }
 
     fn pass(&self) {
@@ -83,6 +89,15 @@ impl Link for Slow {
     fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {
         self.gate.pass();
         Ok(0)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.gate.state.lock().unwrap().is_armed = true;
+        true
+    }
+
+    fn disarm(&mut self) {
+        self.gate.state.lock().unwrap().is_armed = false;
     }
 
     fn arrived(&self, index: usize) -> Arrived<'_> {

@@ -555,6 +555,32 @@ mod tests {
     }
 
     #[test]
+    fn the_links_know_of_a_sleeper_though_another_turns() {
+        let gate = Arc::new(Gate::default());
+        let engine = open(Placement::Inline, &gate);
+        let id = recv(&engine);
+        let is_known = std::thread::scope(|threads| {
+            threads.spawn(|| engine.wait(id, None));
+            let mut inner = engine.lock();
+            while !inner.is_dozing {
+                drop(inner);
+                std::thread::yield_now();
+                inner = engine.lock();
+            }
+            inner.turn(engine.now()); // and the links are told that somebody looks
+            engine.release(inner);
+            // Who woke by himself meanwhile is going to look.
+            let inner = engine.lock();
+            let is_known = gate.is_armed() || !inner.is_dozing;
+            drop(inner);
+            assert!(engine.cancel(id));
+            is_known
+        });
+        assert!(is_known, "a frame would wake nobody");
+        engine.stop();
+    }
+
+    #[test]
     fn who_dozes_waits_on_until_something_comes() {
         let mut asking = quiet_for(60_000);
         asking.after_doze(Instant(110_000));
