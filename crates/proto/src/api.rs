@@ -354,6 +354,8 @@ pub struct TxFrame {
     pub body_len: usize,
     /// The receiver's key, for `wire::finish`.
     pub(crate) secret: Option<crate::types::Secret>,
+    /// The number of its packet; 0: it has none.
+    pub(crate) packet: u64,
     /// Sealed as it was written.
     pub(crate) is_sealed: bool,
 }

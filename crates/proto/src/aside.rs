@@ -47,16 +47,17 @@ impl Endpoint {
         if self.closed || self.closing.is_some() {
             return false;
         }
-        let Ok(view) = FrameView::open(self.secret, bytes) else { return false };
+        let base = self.base_of(bytes);
+        let Ok(view) = FrameView::open_high(self.secret, base, bytes) else { return false };
         let Some(row) = self.row_of_aside(&view).filter(|_| view.validate().is_ok()) else {
             return false;
         };
         let (header, active) = (view.header, self.activate(row));
         let path_index = usize::from(header.path);
         let Some(path) = self.actives[active].paths.get_mut(path_index) else { return false };
-        let packet = path.received.expand(header.packet);
+        let packet = path.received.expand(header.packet as u32);
         let is_known = path.source == *from && path.source_link == link && path.back != NO_PATH;
-        if header.packet == 0 || !is_known || !path.received.is_new(packet) {
+        if header.packet != packet || !is_known || !path.received.is_new(packet) {
             return false;
         }
         path.is_checked_in = Some(view.crc().is_some());
@@ -117,7 +118,8 @@ impl Endpoint {
     }
 
     fn open_aside<'a>(&self, bytes: &'a [u8]) -> Option<FrameView<'a>> {
-        FrameView::open(self.secret, bytes).ok().filter(|_| !self.closed)
+        let base = self.base_of(bytes);
+        FrameView::open_high(self.secret, base, bytes).ok().filter(|_| !self.closed)
     }
 
     /// A frame that was put aside is not accepted: it counts as not received.
@@ -128,7 +130,7 @@ impl Endpoint {
         }
         let paths = &mut self.actives[this.active].paths;
         if let Some(path) = paths.get_mut(usize::from(view.header.path)) {
-            path.received.reject(path.received.expand(view.header.packet));
+            path.received.reject(view.header.packet);
         }
     }
 

@@ -109,6 +109,8 @@ pub struct Endpoint {
     /// Bytes of messages of ours, to all peers, that go ahead of their grant (PROTOCOL §8.9).
     pub(crate) ahead_sum: u64,
     pub(crate) train_checks: wire::TrainChecks,
+    /// A packet came whose number has a high half. Before that nobody looks for one (`Endpoint::base_of`).
+    pub(crate) has_high: bool,
 
     /// Rows we refuse, oldest refusal first.
     pub(crate) refused: VecDeque<u32>,
@@ -208,6 +210,7 @@ impl Endpoint {
             may_train: false,
             ahead_sum: 0,
             train_checks: wire::train_checks_anywhere,
+            has_high: false,
             refused: VecDeque::new(),
             queries: Queries::default(),
             events: Ring::new(),
@@ -477,6 +480,7 @@ impl TxFrame {
     fn seal_written(&mut self, crc: u32) {
         let secret = self.secret.expect("made by poll_transmit");
         let crc = self.wants_crc().then_some(crc);
-        wire::seal(&mut self.head, self.body_len, secret, crc);
+        let base = wire::base_of(self.packet);
+        wire::seal_high(&mut self.head, self.body_len, base, secret, crc);
     }
 }

@@ -18,8 +18,8 @@ use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
 use crate::wire::{
-    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameError, FrameView, LONE, LONE_IMMEDIATE, Lane,
-    LoneView, Record,
+    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameView, LONE, LONE_IMMEDIATE, Lane, LoneView, Record,
+    base_of, numbered_header,
 };
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
@@ -61,14 +61,17 @@ impl Endpoint {
         }
         let Some(lone) = LoneView::<LONE>::read(bytes) else {
             if let Some(acked) = LoneView::<ACKED>::read(bytes) {
-                return self.on_answer(now, Origin { link, from }, &acked, memory);
+                return self.on_answer(now, Origin { link, from }, &acked, bytes, memory);
             }
             return self.on_less_usual_frame(now, Origin { link, from }, bytes, memory);
         };
-        if !lone.is_keyed(&self.secret) {
-            self.counters.frames_unkeyed += 1;
-        } else if !self.may_be_quick() || !self.on_quick(now, link, &from, lone.message(), memory) {
-            self.on_any_frame(now, Origin { link, from }, lone.view(), memory);
+        let base = self.base_of(bytes);
+        if !lone.is_keyed(&self.secret, base) {
+            self.on_unkeyed(now, Origin { link, from }, bytes, memory);
+        } else if !self.may_be_quick()
+            || !self.on_quick(now, link, &from, lone.message(base), memory)
+        {
+            self.on_any_frame(now, Origin { link, from }, lone.view(base), memory);
         }
     }
 
@@ -82,16 +85,18 @@ impl Endpoint {
         memory: &mut impl Memory,
     ) {
         if let Some(acked) = LoneView::<ACKED_IMMEDIATE>::read(bytes) {
-            return self.on_answer(now, origin, &acked, memory);
+            return self.on_answer(now, origin, &acked, bytes, memory);
         }
         let Some(lone) = LoneView::<LONE_IMMEDIATE>::read(bytes) else {
             return self.on_other_frame(now, origin, bytes, memory);
         };
-        let (link, from) = (origin.link, &origin.from);
-        if !lone.is_keyed(&self.secret) {
-            self.counters.frames_unkeyed += 1;
-        } else if !self.may_be_quick() || !self.on_quick(now, link, from, lone.message(), memory) {
-            self.on_any_frame(now, origin, lone.view(), memory);
+        let (link, from, base) = (origin.link, &origin.from, self.base_of(bytes));
+        if !lone.is_keyed(&self.secret, base) {
+            self.on_unkeyed(now, origin, bytes, memory);
+        } else if !self.may_be_quick()
+            || !self.on_quick(now, link, from, lone.message(base), memory)
+        {
+            self.on_any_frame(now, origin, lone.view(base), memory);
         }
     }
 
@@ -102,12 +107,15 @@ impl Endpoint {
         now: Instant,
         origin: Origin,
         acked: &LoneView<'_, N>,
+        bytes: &[u8],
         memory: &mut impl Memory,
     ) {
-        if !acked.is_keyed(&self.secret) {
-            self.counters.frames_unkeyed += 1;
-        } else if !self.may_be_quick() || !self.on_quick_answer(now, &origin, acked, memory) {
-            self.on_any_frame(now, origin, acked.view(), memory);
+        let base = self.base_of(bytes);
+        if !acked.is_keyed(&self.secret, base) {
+            self.on_unkeyed(now, origin, bytes, memory);
+        } else if !self.may_be_quick() || !self.on_quick_answer(now, &origin, (acked, base), memory)
+        {
+            self.on_any_frame(now, origin, acked.view(base), memory);
         }
     }
 
@@ -120,7 +128,9 @@ impl Endpoint {
         bytes: &[u8],
         memory: &mut impl Memory,
     ) {
-        let Some(view) = self.open_frame(bytes) else { return };
+        let Some(view) = self.open_frame(bytes) else {
+            return self.on_unkeyed(now, origin, bytes, memory);
+        };
         let plain = view.plain().filter(|_| self.may_be_quick());
         if !plain.is_some_and(|plain| self.on_plain(now, &origin, &plain, memory)) {
             self.on_any_frame(now, origin, view, memory);
@@ -174,25 +184,49 @@ impl Endpoint {
 
     /// Verifies the keyed check: under our secret, or under the public one if we are open to strangers.
     #[inline]
-    fn open_frame<'a>(&mut self, bytes: &'a [u8]) -> Option<FrameView<'a>> {
+    fn open_frame<'a>(&self, bytes: &'a [u8]) -> Option<FrameView<'a>> {
         let public = FrameView::form(bytes).is_some_and(|form| form & FORM_STRANGER != 0);
         let key = if public && self.settings.open_to_strangers {
             crate::types::Secret::PUBLIC
         } else {
             self.secret
         };
-        match FrameView::open(key, bytes) {
-            // A public key opens first contact and nothing else.
-            Ok(view) if !public || view.header.to == 0 => Some(view),
-            Err(FrameError::Malformed) => {
-                self.counters.frames_malformed += 1;
-                None
-            }
-            _ => {
-                self.counters.frames_unkeyed += 1;
-                None
-            }
+        // A public key opens first contact and nothing else.
+        let view = FrameView::open_high(key, self.base_of(bytes), bytes).ok()?;
+        (!public || view.header.to == 0).then_some(view)
+    }
+
+    /// The check of a frame is wrong: damaged, not meant for us, or from before 2^32 packets. Or it is the first to come with a
+    /// number that has a high half, which is looked up only from then on.
+    #[cold]
+    #[inline(never)]
+    fn on_unkeyed(&mut self, now: Instant, origin: Origin, bytes: &[u8], memory: &mut impl Memory) {
+        if !self.has_high && self.find_base(bytes) != 0 {
+            self.has_high = true;
+            return self.on_frame(now, origin.link, origin.from, bytes, memory);
         }
+        self.counters.frames_unkeyed += 1;
+    }
+
+    /// The number of a frame's packet, if it is one, but for its low half, which is what the wire shows (PROTOCOL §5.1). Nothing
+    /// is verified yet: with the wrong one the check fails.
+    #[inline(always)]
+    pub(crate) fn base_of(&self, bytes: &[u8]) -> u64 {
+        if self.has_high { self.find_base(bytes) } else { 0 }
+    }
+
+    #[inline(never)]
+    fn find_base(&self, bytes: &[u8]) -> u64 {
+        let Some(header) = numbered_header(bytes).filter(|header| header.to != 0) else { return 0 };
+        let low = header.packet as u32;
+        let this = self.rows.get(row_of_id(header.to)).filter(|row| row.local_id == header.to);
+        let Some(this) = this else { return 0 };
+        let path = usize::from(header.path);
+        let packet = match self.actives.get(this.active) {
+            Some(active) => active.paths.get(path).map(|path| path.received.expand(low)),
+            None => this.resting_path(path).map(|rest| rest.expand(low)),
+        };
+        packet.map_or(0, base_of)
     }
 
     /// The row whose living association a frame belongs to; first contact is handled on the way.
@@ -244,7 +278,11 @@ impl Endpoint {
         if header.to != 0 {
             path.is_checked_in = Some(view.crc().is_some());
         }
-        let packet = path.received.expand(header.packet);
+        let packet = path.received.expand(header.packet as u32);
+        if packet != header.packet {
+            self.counters.frames_unkeyed += 1; // of a number long past, 2^32 packets ago or more
+            return;
+        }
         if !path.received.is_new(packet) {
             self.counters.packets_duplicate += 1;
             path.ack_at_once = true; // perhaps our acknowledgement was lost

@@ -189,7 +189,7 @@ impl Endpoint {
         if self.receives[progress.receive].buf != landing.buf {
             return None;
         }
-        let header = wire::first_header(heads)?;
+        let mut header = wire::first_header(heads)?;
         let row = row_of_id(header.to);
         let this = self.rows.get(row).filter(|_| row == arrival.row)?;
         if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form
@@ -197,7 +197,8 @@ impl Endpoint {
             return None;
         }
         let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
-        let packet = path.received.expand(header.packet);
+        let packet = path.received.expand(header.packet as u32);
+        header.packet = packet;
         if packet <= path.received.largest() || path.source_link != link || path.source != *from {
             return None;
         }
@@ -212,9 +213,13 @@ impl Endpoint {
         let last_len = u16::try_from(last_len).ok().filter(|&len| len <= payload_len)?;
         let (lane, message) = (arrival.lane, arrival.message);
         let mut train = TrainRepr { header, lane, message, offset, payload_len, last_len, count };
-        if train.len_of(count) > room {
-            train.count = (room / u64::from(payload_len)) as usize;
-            train.last_len = payload_len;
+        let room_count = match train.len_of(count) > room {
+            true => room / u64::from(payload_len),
+            false => count as u64,
+        };
+        let full_count = room_count.min(TrainRepr::count_to_wrap(packet)) as usize;
+        if full_count < count {
+            (train.count, train.last_len) = (full_count, payload_len);
         }
         (train.count > 0).then_some(Expected { row, packet, train })
     }

@@ -88,7 +88,7 @@ impl Endpoint {
         let message = this.message_out;
         this.message_out += 1;
         let path = &self.actives[leave.active].paths[usize::from(leave.index)];
-        let packet = path.flight.next_packet() as u32;
+        let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: leave.index, form: this.version };
         let eager = EagerRepr {
             space: spec.space,

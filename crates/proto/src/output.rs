@@ -99,7 +99,7 @@ impl Endpoint {
 
     fn write_reply(&mut self, reply: &Reply, tx: &mut TxFrame) {
         let header = Header { to: reply.to, packet: 0, path: reply.path, form: reply.version };
-        start(tx, reply.link, &reply.locator, reply.secret);
+        start(tx, reply.link, &reply.locator, reply.secret, 0);
         let mut writer = Writer::begin(&mut tx.head, header);
         let versions = self.versions_byte();
         match reply.record {
@@ -142,7 +142,7 @@ impl Endpoint {
         self.turn_contact(row);
         let this = &self.rows[row];
         let path = &self.actives[active].paths[0];
-        start(tx, path.link, &path.locator, this.secret);
+        start(tx, path.link, &path.locator, this.secret, 0);
         let form = this.version | if this.by_public_key { FORM_STRANGER } else { 0 };
         let hello = self.hello_repr(this.local_id, nonce);
         Writer::begin(&mut tx.head, Header { to: 0, packet: 0, path: 0, form })
@@ -173,7 +173,7 @@ impl Endpoint {
         let is_given_up = path.is_hopeless();
         let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
-        start(tx, path.link, &path.locator, this.secret);
+        start(tx, path.link, &path.locator, this.secret, 0);
         let header =
             Header { to: this.remote_id, packet: 0, path: index as u8, form: this.version };
         let mut writer = Writer::begin(&mut tx.head, header);
@@ -199,10 +199,11 @@ impl Endpoint {
         let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
         let joined = this.phase == Phase::Joined;
-        start(tx, path.link, &path.locator, this.secret);
+        let packet = path.flight.next_packet();
+        start(tx, path.link, &path.locator, this.secret, packet);
         let header = Header {
             to: this.remote_id,
-            packet: path.flight.next_packet() as u32,
+            packet,
             path: index as u8,
             form: this.version | if this.by_public_key && !joined { FORM_STRANGER } else { 0 },
         };
@@ -749,10 +750,11 @@ pub(crate) fn credit_len(
 }
 
 #[inline]
-pub(crate) fn start(tx: &mut TxFrame, link: u8, to: &Locator, secret: Secret) {
+pub(crate) fn start(tx: &mut TxFrame, link: u8, to: &Locator, secret: Secret, packet: u64) {
     tx.link = link;
     tx.to = *to;
     tx.secret = Some(secret);
+    tx.packet = packet;
     tx.body.clear();
     tx.body_len = 0;
     tx.is_sealed = false;

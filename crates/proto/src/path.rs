@@ -157,6 +157,11 @@ const LEFT_HOPE_COUNT: u32 = 64;
 const MESSAGES_PER_FRAME: u32 = 4;
 
 impl PathRest {
+    /// The packet number of which the wire showed the low half (PROTOCOL §5.1).
+    pub(crate) fn expand(&self, low: u32) -> u64 {
+        Received::new(self.received_floor).expand(low)
+    }
+
     pub(crate) fn new(link: u8, locator: Locator, standing: Standing, frame_len: u16) -> Self {
         Self {
             link,

@@ -413,6 +413,11 @@ impl core::ops::IndexMut<u32> for Rows {
 }
 
 impl Row {
+    /// What is kept of a path while the row rests.
+    pub(crate) fn resting_path(&self, index: usize) -> Option<&PathRest> {
+        self.rest.iter().chain(self.more_rest.iter().flatten()).nth(index)
+    }
+
     fn vacant() -> Self {
         Self {
             identity: Identity { host: 0, endpoint: 0 },

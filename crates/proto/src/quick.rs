@@ -93,7 +93,7 @@ impl Endpoint {
             return false;
         }
         start_sealed(tx, path.link, &path.locator);
-        let packet = path.flight.next_packet() as u32;
+        let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.secret);
         if len > 0 {
@@ -138,7 +138,7 @@ impl Endpoint {
             return false;
         };
         start_sealed(tx, path.link, &path.locator);
-        let packet = path.flight.next_packet() as u32;
+        let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.secret);
         if len > 0 {
@@ -198,8 +198,8 @@ impl Endpoint {
         if len > usize::from(path.frame_len) {
             return false;
         }
-        start(tx, path.link, &path.locator, this.secret);
-        let packet = path.flight.next_packet() as u32;
+        let packet = path.flight.next_packet();
+        start(tx, path.link, &path.locator, this.secret, packet);
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         let mut writer = Writer::begin(&mut tx.head, header);
         if is_checked {
@@ -250,8 +250,8 @@ impl Endpoint {
         let Some(ack) = ack_repr(index, path.received.ack_without_holes(now), credit_len) else {
             return false;
         };
-        start(tx, path.link, &path.locator, this.secret);
-        let packet = path.flight.next_packet() as u32;
+        let packet = path.flight.next_packet();
+        start(tx, path.link, &path.locator, this.secret, packet);
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         let mut writer = Writer::begin(&mut tx.head, header);
         if path.payload_check {
@@ -410,10 +410,10 @@ impl Endpoint {
         &mut self,
         now: Instant,
         origin: &Origin,
-        acked: &LoneView<'_, N>,
+        (acked, base): (&LoneView<'_, N>, u64),
         memory: &mut impl Memory,
     ) -> bool {
-        let LoneMessage { header, head, body } = acked.message();
+        let LoneMessage { header, head, body } = acked.message(base);
         let row = row_of_id(header.to);
         let (link, from) = (origin.link, &origin.from);
         let heard = hear(now, &mut self.rows, &mut self.actives, header, link, from);
@@ -585,10 +585,9 @@ fn hear<'a>(
     }
     let active = &mut **actives.get_mut(this.active)?;
     let path = active.paths.get_mut(usize::from(header.path))?;
-    let packet = path.received.largest() + 1;
-    // A low half of 0 is an unnumbered frame's.
-    if header.packet != packet as u32
-        || header.packet == 0
+    // The whole number: the check was verified with this high half, which may not be the next packet's. An unnumbered frame's
+    // is 0, which is never next.
+    if header.packet != path.received.largest() + 1
         || path.source != *from
         || path.source_link != link
     {

@@ -154,6 +154,7 @@ impl Endpoint {
             .min(count_max)
             .min(len_max / frame_len)
             .min(RUN_COUNT_MAX)
+            .min(TrainRepr::count_to_wrap(path.flight.next_packet()))
             .min(share.div_ceil(frame_len))
             .min(path.free_window().div_ceil(frame_len));
         if count == 0 {
@@ -180,7 +181,7 @@ impl Endpoint {
         let this = &self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("planned");
         let path = &mut active.paths[plan.path];
-        let packet = path.flight.next_packet() as u32;
+        let packet = path.flight.next_packet();
         let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
         let repr = TrainRepr {
             header: Header {

@@ -32,7 +32,7 @@ mod write;
 
 pub use contact::{HelloRepr, HelloView, WelcomeRepr, WelcomeView};
 pub use layout::*;
-pub use read::{Audience, FrameError, FrameView, Records, audience};
+pub use read::{Audience, FrameError, FrameView, Records, audience, numbered_header};
 pub use record::{
     AHEAD_UNIT, AckRepr, AckView, Class, EagerRepr, FoundRepr, MessageHead, Record, TOTAL_MAX,
 };
@@ -45,4 +45,6 @@ pub use train::{
 pub use usual::{
     ACKED, ACKED_IMMEDIATE, EagerWords, LONE, LONE_IMMEDIATE, LoneMessage, LoneView, PlainView,
 };
-pub use write::{Writer, seal, wants_crc, write_acked_eager, write_lone_at, write_lone_eager};
+pub use write::{
+    Writer, seal, seal_high, wants_crc, write_acked_eager, write_lone_at, write_lone_eager,
+};

@@ -278,3 +278,70 @@ fn refusal_and_recall_cross_the_wrap_of_their_order_and_of_message_numbers() {
     assert!(sides[1].ep.rows[0].turn_sent < 100, "the order wrapped");
     assert_eq!(sides[0].ep.outgoing.len(), 0);
 }
+
+/// One frame of side 0, with whatever it wants to send.
+fn next_frame(sides: &mut [Side; 2], now: u64) -> Vec<u8> {
+    let mut tx = TxFrame::default();
+    assert!(sides[0].ep.poll_transmit(Instant(now), &mut tx), "something to send");
+    frame(&sides[0], &mut tx)
+}
+
+/// Has the receiver expect the packet of which this is a recording, 2^32 packets later, and that message number again: all that
+/// the wire shows of a new packet would be the same. What becomes of the recording: frames taken, frames unkeyed.
+fn replay(sides: &mut [Side; 2], now: u64, recorded: &[u8], rounds: u64) -> (u64, u64) {
+    let low = u32::from_le_bytes(recorded[16..20].try_into().expect("four bytes"));
+    let Side { ep, ram } = &mut sides[1];
+    ep.activate(0);
+    let row = &mut ep.rows[0];
+    row.message_in = (rounds << 32) + 1;
+    let path = &mut ep.actives[row.active].paths[0];
+    path.received = Received::new((rounds << 32) + u64::from(low) - 1);
+    let before = (ep.counters.packets_duplicate, ep.counters.frames_unkeyed);
+    ep.on_frame(Instant(now), 0, Locator([1; 24]), recorded, ram);
+    let path = &ep.actives[ep.rows[0].active].paths[0];
+    let taken = path.received.largest() - ((rounds << 32) + u64::from(low) - 1);
+    assert_eq!(ep.counters.packets_duplicate, before.0);
+    (taken, ep.counters.frames_unkeyed - before.1)
+}
+
+#[test]
+fn frame_recorded_2_32_packets_ago_is_dropped() {
+    // A lone small message, one that is cut into fragments, an announcement.
+    for len in [8, 3000, 200_000] {
+        for has_high in [false, true] {
+            let mut sides = [open(1, Limits::default()), open(2, Limits::default())];
+            let address = sides[1].ep.address();
+            let peer = sides[0].ep.add_peer(&address).expect("room");
+            let mut now = 0;
+            send(&mut sides, now, peer, 8);
+            recv(&mut sides, now, 0);
+            run(&mut sides, &mut now, usize::MAX);
+            send(&mut sides, now, peer, len);
+            let recorded = next_frame(&mut sides, now);
+            sides[1].ep.has_high = has_high;
+            assert_eq!(replay(&mut sides, now, &recorded, 1), (0, 1), "{len} bytes, {has_high}");
+            assert_eq!(replay(&mut sides, now, &recorded, 3), (0, 1), "{len} bytes, {has_high}");
+            // It is the high half that tells: in its own time the frame is taken.
+            assert_eq!(replay(&mut sides, now, &recorded, 0), (1, 0), "{len} bytes, {has_high}");
+        }
+    }
+}
+
+#[test]
+fn answers_and_resting_rows_cross_the_wrap_too() {
+    let (mut sides, peer, mut now) = at_the_edge(Limits::default());
+    for n in 1..=40 {
+        send(&mut sides, now, peer, 8);
+        recv(&mut sides, now, n);
+        match n % 4 {
+            0 => now += 20 * SECOND, // both rest, and what is kept of their numbers must do
+            _ => now += 10_000,
+        }
+        run(&mut sides, &mut now, usize::MAX);
+        assert_eq!(sides[0].ram.0[n as usize], sides[1].ram.0[n as usize], "message {n}");
+    }
+    let lost = sides[0].ep.counters.packets_lost + sides[1].ep.counters.packets_lost;
+    let unkeyed = sides[0].ep.counters.frames_unkeyed + sides[1].ep.counters.frames_unkeyed;
+    assert_eq!((lost, unkeyed), (0, 0));
+    assert!(sides[0].ep.has_high && sides[1].ep.has_high);
+}

@@ -357,8 +357,8 @@ pub(super) fn locator_count(first: First) -> usize {
 pub struct Header {
     /// The association at its receiver; 0 at first contact.
     pub to: u64,
-    /// Low half of the packet number.
-    pub packet: u32,
+    /// The packet number. The wire has its low half, the check covers all of it (PROTOCOL §1.2).
+    pub packet: u64,
     /// The sender's path number.
     pub path: u8,
     /// Version and form bits.
@@ -366,16 +366,19 @@ pub struct Header {
 }
 
 impl Header {
+    /// What the words of a header say, if the packet number's high half is that of `base` (its low half is zero).
     #[inline(always)]
-    pub(super) fn read(to: u64, last: u64) -> Self {
-        Self { to, packet: last as u32, path: (last >> 48) as u8, form: (last >> 56) as u8 }
+    pub(super) fn read(to: u64, last: u64, base: u64) -> Self {
+        let packet = base | last & u64::from(u32::MAX);
+        Self { to, packet, path: (last >> 48) as u8, form: (last >> 56) as u8 }
     }
 
     /// The three words of a header before `seal`.
     #[inline(always)]
     pub(super) fn words(self) -> [u64; 3] {
         let Self { to, packet, path, form } = self;
-        [0, to, u64::from(packet) | u64::from(path) << 48 | u64::from(form) << 56]
+        let low = packet & u64::from(u32::MAX);
+        [0, to, low | u64::from(path) << 48 | u64::from(form) << 56]
     }
 
     /// The version the frame is written in. Header and check are the same in all (PROTOCOL §1.2), the records of
@@ -383,4 +386,21 @@ impl Header {
     pub const fn version(&self) -> u8 {
         self.form & 0x0F
     }
+}
+
+/// The high half of a packet number, where it stands; the low half is zero.
+#[inline(always)]
+pub const fn base_of(packet: u64) -> u64 {
+    packet & !(u32::MAX as u64)
+}
+
+/// Longer frames have no check: their length has no room in it. Links' frames are far shorter.
+pub(super) const FRAME_LEN_SEALED_MAX: u64 = (1 << 24) - 1;
+
+/// What a frame's check ends with, as seven bytes (PROTOCOL §1.2): three of the frame's length, four of the high half of its
+/// packet number. The wire shows only the low half, so without the other a frame recorded 2^32 packets ago would pass for new.
+#[inline(always)]
+pub(super) const fn check_tail(frame_len: u64, base: u64) -> u64 {
+    debug_assert!(frame_len <= FRAME_LEN_SEALED_MAX && base as u32 == 0);
+    frame_len | base >> 8
 }

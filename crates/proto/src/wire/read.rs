@@ -2,8 +2,9 @@
 
 use super::contact::{HelloView, WelcomeView};
 use super::layout::{
-    FOUND_IMMEDIATE, FOUND_NONE, First, HEADER_LEN, Header, Lane, SHAPE_BODY, SHAPE_COUNTED,
-    SHAPE_WORDS, SHAPES, WORD_LEN, Word, counted_words, kind, number, unpair,
+    FOUND_IMMEDIATE, FOUND_NONE, FRAME_LEN_SEALED_MAX, First, HEADER_LEN, Header, Lane, SHAPE_BODY,
+    SHAPE_COUNTED, SHAPE_WORDS, SHAPES, WORD_LEN, Word, check_tail, counted_words, kind, number,
+    unpair,
 };
 use super::record::{AckView, Class, FoundRepr, MessageHead, Record, TOTAL_MAX};
 use super::request;
@@ -38,9 +39,16 @@ impl<'a> FrameView<'a> {
         bytes.first_chunk::<HEADER_LEN>().map(|header| header[23])
     }
 
-    /// Verifies a frame's length and keyed check (PROTOCOL §1.2). The records are not looked at.
-    #[inline(always)] // once per frame: as a call it would write the view to memory to be read back
+    /// Verifies length and keyed check (PROTOCOL §1.2) of a frame whose packet number has no high half. The records are not
+    /// looked at.
+    #[inline]
     pub fn open(secret: Secret, bytes: &'a [u8]) -> Result<Self, FrameError> {
+        Self::open_high(secret, 0, bytes)
+    }
+
+    /// The same for any frame: `base` is the number its packet must have, with the low half zero.
+    #[inline(always)] // once per frame: as a call it would write the view to memory to be read back
+    pub fn open_high(secret: Secret, base: u64, bytes: &'a [u8]) -> Result<Self, FrameError> {
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return Err(FrameError::Short);
         };
@@ -53,10 +61,14 @@ impl<'a> FrameView<'a> {
         let (heads, []) = heads.as_chunks() else {
             return Err(FrameError::Short);
         };
-        if siphash13_words_then(secret, [to, last], heads, bytes.len() as u64) != check {
+        let len = bytes.len() as u64;
+        if len > FRAME_LEN_SEALED_MAX {
+            return Err(FrameError::Short); // cut from something longer than frames are
+        }
+        if siphash13_words_then(secret, [to, last], heads, check_tail(len, base)) != check {
             return Err(FrameError::Check);
         }
-        Ok(Self { header: Header::read(to, last), heads, body })
+        Ok(Self { header: Header::read(to, last, base), heads, body })
     }
 
     /// Whether all records make sense and fill the frame exactly; how many there are.
@@ -85,6 +97,30 @@ impl<'a> FrameView<'a> {
         let first = First::read(*self.heads.first()?);
         (first.kind() == kind::CHECK).then_some(first.c())
     }
+}
+
+/// What the header of a numbered frame says, with the low half of its packet number; nothing is verified. `None` of a frame that
+/// is cut short, or unnumbered (PROTOCOL §1.7).
+pub fn numbered_header(bytes: &[u8]) -> Option<Header> {
+    let (header, rest) = bytes.split_first_chunk::<HEADER_LEN>()?;
+    let (words, _) = header.as_chunks::<WORD_LEN>();
+    let header = Header::read(number(&words[1]), number(&words[2]), 0);
+    if header.packet != 0 {
+        return Some(header);
+    }
+    let (heads, _) = rest.as_chunks::<WORD_LEN>();
+    let is_check = |word: &&Word| First::read(**word).kind() == kind::CHECK;
+    let first = First::read(*heads.iter().find(|word| !is_check(word))?);
+    let is_unnumbered = matches!(
+        first.kind(),
+        kind::HELLO
+            | kind::CHALLENGE
+            | kind::VERSIONS
+            | kind::RESET
+            | kind::PATH_CHALLENGE
+            | kind::PATH_RESPONSE
+    );
+    (!is_unnumbered).then_some(header)
 }
 
 /// Whose business a frame is at its receiver.

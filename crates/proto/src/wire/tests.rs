@@ -669,13 +669,14 @@ fn lone_message_is_written_and_read_as_by_the_general_rules() {
         assert_eq!(frame, general);
         frame.resize(LONE_EAGER_LEN + usize::from(len), 5);
         let lone = LoneView::<LONE>::read(&frame).expect("its shape");
-        assert!(lone.is_keyed(&SECRET) && !lone.is_keyed(&Secret::PUBLIC));
+        assert!(lone.is_keyed(&SECRET, 0) && !lone.is_keyed(&Secret::PUBLIC, 0));
         let view = FrameView::open(SECRET, &frame).expect("keyed");
-        let LoneMessage { header, head, body } = lone.message();
-        assert_eq!((lone.view(), header), (view, view.header));
+        let LoneMessage { header, head, body } = lone.message(0);
+        assert_eq!((lone.view(0), header), (view, view.header));
         assert_eq!(view.lone_eager(), Some((head.head(), body)));
-        let is_taken =
-            |bytes: &[u8]| LoneView::<LONE>::read(bytes).is_some_and(|lone| lone.is_keyed(&SECRET));
+        let is_taken = |bytes: &[u8]| {
+            LoneView::<LONE>::read(bytes).is_some_and(|lone| lone.is_keyed(&SECRET, 0))
+        };
         assert!(!is_taken(&frame[..frame.len() - 1]) && !is_taken(&[&frame[..], &[0]].concat()));
         for bit in 0..8 * LONE_EAGER_LEN {
             let mut damaged = frame.clone();
@@ -701,13 +702,14 @@ fn a_frame_with_an_ack_and_a_message_is_written_as_the_writer_writes_it() {
 /// One shape of `LoneView` against the general rules.
 fn is_read_as_by_the_general_rules<const N: usize>(frame: &[u8], ack: Option<AckRepr>) {
     let lone = LoneView::<N>::read(frame).expect("its shape");
-    assert!(lone.is_keyed(&SECRET) && !lone.is_keyed(&Secret::PUBLIC));
+    assert!(lone.is_keyed(&SECRET, 0) && !lone.is_keyed(&Secret::PUBLIC, 0));
     let view = FrameView::open(SECRET, frame).expect("keyed");
-    let LoneMessage { header, head, body } = lone.message();
-    assert_eq!((lone.view(), header, lone.ack()), (view, view.header, ack));
+    let LoneMessage { header, head, body } = lone.message(0);
+    assert_eq!((lone.view(0), header, lone.ack()), (view, view.header, ack));
     let plain = view.plain().expect("plain as well");
     assert_eq!(plain.messages().collect::<Vec<_>>(), [(head, body)]);
-    let is_taken = |bytes: &[u8]| LoneView::<N>::read(bytes).is_some_and(|it| it.is_keyed(&SECRET));
+    let is_taken =
+        |bytes: &[u8]| LoneView::<N>::read(bytes).is_some_and(|it| it.is_keyed(&SECRET, 0));
     assert!(!is_taken(&frame[..frame.len() - 1]) && !is_taken(&[frame, &[0]].concat()));
     for bit in 0..8 * N * 8 {
         let mut damaged = frame.to_vec();

@@ -11,7 +11,9 @@
 
 use alloc::vec::Vec;
 
-use super::layout::{DATA_HEAD_LEN, First, HEADER_LEN, Header, Lane, WORD_LEN, kind, number};
+use super::layout::{
+    DATA_HEAD_LEN, First, HEADER_LEN, Header, Lane, WORD_LEN, base_of, check_tail, kind, number,
+};
 use crate::siphash::State;
 use crate::types::Secret;
 
@@ -33,11 +35,16 @@ pub struct TrainRepr {
     pub payload_len: u16,
     /// Bytes in the last.
     pub last_len: u16,
-    /// Frames.
+    /// Frames. Their numbers have the same high half ([`TrainRepr::count_to_wrap`]): it is part of what the checks share.
     pub count: usize,
 }
 
 impl TrainRepr {
+    /// How many packets from this one on have numbers with the same high half.
+    pub fn count_to_wrap(packet: u64) -> u64 {
+        (1 << 32) - (packet - base_of(packet))
+    }
+
     /// Payload of the first `count` frames.
     pub fn len_of(&self, count: usize) -> u64 {
         match count {
@@ -51,7 +58,7 @@ impl TrainRepr {
 
     /// The words of a frame but for its check. All frames are as long as the first here, the last is not special.
     fn words(&self, at: usize) -> [u64; 4] {
-        let packet = self.header.packet.wrapping_add(at as u32);
+        let packet = self.header.packet + at as u64;
         let [_, to, last] = Header { packet, ..self.header }.words();
         let last = last | (DATA_HEAD_LEN as u64) << 32;
         let first = First::word(kind::DATA, self.lane as u8, self.payload_len, self.message);
@@ -72,15 +79,16 @@ impl TrainRepr {
         let [to, last, first, offset] = self.words(at);
         let mut state = State::new(secret);
         state.absorb(to);
-        let tail = DATA_FRAME_HEAD_LEN as u64 + u64::from(self.payload_len);
+        let frame_len = DATA_FRAME_HEAD_LEN as u64 + u64::from(self.payload_len);
+        let tail = check_tail(frame_len, base_of(self.header.packet));
         TrainSeed { state, last, first, offset, step: self.payload_len.into(), tail }
     }
 
     /// The last frame as a train of its own, if it is shorter than the others.
     fn short_last(&self) -> Option<Self> {
         let at = self.count.checked_sub(1).filter(|_| self.last_len < self.payload_len)?;
-        let [_, last, _, offset] = self.words(at);
-        let header = Header { packet: last as u32, ..self.header };
+        let [_, _, _, offset] = self.words(at);
+        let header = Header { packet: self.header.packet + at as u64, ..self.header };
         let payload_len = self.last_len;
         Some(Self { header, offset, payload_len, count: 1, ..*self })
     }
@@ -158,11 +166,11 @@ fn write_full(
     }
 }
 
-/// The header of the first of these heads, not verified. `None` if it is cut short, or has not the length of a Data's.
+/// The header of the first of these heads, not verified, with the low half of its packet number. `None` if it is cut short, or has not the length of a Data's.
 pub fn first_header(heads: &[u8]) -> Option<Header> {
     let (words, _) = heads.first_chunk::<HEADER_LEN>()?.as_chunks::<WORD_LEN>();
     let last = number(&words[2]);
-    (last >> 32 & 0xFFFF == DATA_HEAD_LEN as u64).then(|| Header::read(number(&words[1]), last))
+    (last >> 32 & 0xFFFF == DATA_HEAD_LEN as u64).then(|| Header::read(number(&words[1]), last, 0))
 }
 
 /// How many of these heads, from the first on, are those of the train, rightly keyed.
@@ -213,7 +221,7 @@ fn agreeing_full(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{FrameView, Record, Writer, seal};
+    use crate::wire::{FrameView, Record, Writer, seal_high};
     use alloc::vec;
     use proptest::prelude::*;
 
@@ -228,11 +236,12 @@ mod tests {
     proptest! {
         #[test]
         fn heads_are_those_of_the_frames_one_by_one(
-            to: u64, packet: u32, path: u8, message: u32, offset in 0..u64::MAX / 2,
+            to: u64, packet in 0..u64::MAX / 2, path: u8, message: u32, offset in 0..u64::MAX / 2,
             payload_len in 1..9000u16, short_by in 0..9000u16, count in 1..200usize,
             cut in 0..200usize, bit in 0..320usize,
         ) {
             let last_len = payload_len.saturating_sub(short_by).max(1);
+            let count = count.min(TrainRepr::count_to_wrap(packet) as usize);
             let header = Header { to, packet, path, form: 1 };
             let train = TrainRepr { header, lane: Lane::Put, message, offset, payload_len, last_len, count };
             let heads = written(&train);
@@ -240,9 +249,9 @@ mod tests {
             for (at, head) in heads.chunks(DATA_FRAME_HEAD_LEN).enumerate() {
                 let len = if at + 1 == count { last_len } else { payload_len };
                 let mut single = Vec::new();
-                let header = Header { packet: packet.wrapping_add(at as u32), ..header };
+                let header = Header { packet: packet + at as u64, ..header };
                 Writer::begin(&mut single, header).data(Lane::Put, message, len, at_offset);
-                seal(&mut single, len.into(), KEY, None);
+                seal_high(&mut single, len.into(), base_of(packet), KEY, None);
                 prop_assert_eq!(head, &single[..], "frame {}", at);
                 at_offset += u64::from(len);
             }

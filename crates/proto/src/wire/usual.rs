@@ -5,7 +5,7 @@
 
 use super::layout::{
     ACKED_EAGER_LEN, FORM_STRANGER, First, HEADER_LEN, Header, LONE_EAGER_LEN, WORD_LEN, Word,
-    kind, number, unpair,
+    check_tail, kind, number, unpair,
 };
 use super::read::{FrameView, eager};
 use super::record::{AckRepr, AckView, MessageHead};
@@ -190,21 +190,18 @@ impl<'a, const N: usize> LoneView<'a, N> {
         has_shape.then_some(Self { words, body })
     }
 
-    /// Verifies the keyed check (PROTOCOL §1.2).
+    /// Verifies the keyed check (PROTOCOL §1.2) of a packet whose number is `base` but for its low half.
     #[inline(always)]
-    pub fn is_keyed(&self, secret: &Secret) -> bool {
-        let frame_len = (N * WORD_LEN + self.body.len()) as u64;
+    pub fn is_keyed(&self, secret: &Secret, base: u64) -> bool {
+        // By its shape the body is no longer than 16 bits say.
+        let tail = check_tail((N * WORD_LEN + self.body.len()) as u64, base);
         let words = &self.words[1..];
         // Spelled out, for `N - 1` cannot be said of an array's length.
         let check = match N {
-            LONE => words.first_chunk::<{ LONE - 1 }>().map(|words| sum(secret, words, frame_len)),
-            LONE_IMMEDIATE => {
-                words.first_chunk::<LONE>().map(|words| sum(secret, words, frame_len))
-            }
-            ACKED => {
-                words.first_chunk::<{ ACKED - 1 }>().map(|words| sum(secret, words, frame_len))
-            }
-            _ => words.first_chunk::<ACKED>().map(|words| sum(secret, words, frame_len)),
+            LONE => words.first_chunk::<{ LONE - 1 }>().map(|words| sum(secret, words, tail)),
+            LONE_IMMEDIATE => words.first_chunk::<LONE>().map(|words| sum(secret, words, tail)),
+            ACKED => words.first_chunk::<{ ACKED - 1 }>().map(|words| sum(secret, words, tail)),
+            _ => words.first_chunk::<ACKED>().map(|words| sum(secret, words, tail)),
         };
         check == Some(number(&self.words[0]))
     }
@@ -217,31 +214,31 @@ impl<'a, const N: usize> LoneView<'a, N> {
         Some(view.repr)
     }
 
-    /// The message. To be used after `is_keyed` only.
+    /// The message, if `is_keyed` with this base.
     #[inline(always)]
-    pub fn message(&self) -> LoneMessage<'a> {
+    pub fn message(&self, base: u64) -> LoneMessage<'a> {
         let mut head = EagerWords::read(&self.words[Self::AT], &self.words[Self::AT + 1]);
         if Self::HAS_IMMEDIATE {
             head.third = number(&self.words[Self::AT + 2]);
         }
-        LoneMessage { header: self.header(), head, body: self.body }
+        LoneMessage { header: self.header(base), head, body: self.body }
     }
 
     #[inline(always)]
-    fn header(&self) -> Header {
-        Header::read(number(&self.words[1]), number(&self.words[2]))
+    fn header(&self, base: u64) -> Header {
+        Header::read(number(&self.words[1]), number(&self.words[2]), base)
     }
 
-    /// The frame among others. To be used after `is_keyed` only.
+    /// The frame among others, if `is_keyed` with this base.
     #[inline(always)]
-    pub fn view(&self) -> FrameView<'a> {
-        FrameView { header: self.header(), heads: &self.words[3..], body: self.body }
+    pub fn view(&self, base: u64) -> FrameView<'a> {
+        FrameView { header: self.header(base), heads: &self.words[3..], body: self.body }
     }
 }
 
 #[inline(always)]
-fn sum<const N: usize>(secret: &Secret, words: &[Word; N], frame_len: u64) -> u64 {
-    siphash13_fixed_then(secret, words, frame_len)
+fn sum<const N: usize>(secret: &Secret, words: &[Word; N], tail: u64) -> u64 {
+    siphash13_fixed_then(secret, words, tail)
 }
 
 /// The first words of a frame and what follows them.

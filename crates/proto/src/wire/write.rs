@@ -6,7 +6,7 @@ use super::contact::{HelloRepr, WelcomeRepr};
 use super::layout::{
     ACK_RANGE_COUNT_MAX, ACKED_EAGER_LEN, FLAG_ADDRESS, FOUND_IMMEDIATE, FOUND_NONE, First,
     HEADER_LEN, Header, LOCATOR_COUNT_MAX, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX, Lane, WORD_LEN,
-    ack_head_len, eager_head_len, kind, number, pair, unpair,
+    ack_head_len, base_of, check_tail, eager_head_len, kind, number, pair, unpair,
 };
 use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead, Record, TOTAL_MAX};
 use crate::siphash::{mask, siphash13_fixed_then, siphash13_words_then};
@@ -27,7 +27,7 @@ pub struct Writer<'a> {
 #[inline(always)]
 pub fn write_lone_eager(out: &mut Vec<u8>, header: Header, eager: EagerRepr, secret: &Secret) {
     put_all(out, lone_words(header, eager));
-    seal_all::<4>(out, LONE_EAGER_LEN + usize::from(eager.len), secret);
+    seal_all::<4>(out, LONE_EAGER_LEN + usize::from(eager.len), header.packet, secret);
 }
 
 #[inline(always)]
@@ -48,7 +48,7 @@ pub fn write_acked_eager(
     secret: &Secret,
 ) {
     put_all(out, acked_words(header, ack, eager));
-    seal_all::<7>(out, ACKED_EAGER_LEN + usize::from(eager.len), secret);
+    seal_all::<7>(out, ACKED_EAGER_LEN + usize::from(eager.len), header.packet, secret);
 }
 
 #[inline(always)]
@@ -82,11 +82,11 @@ pub fn write_lone_at(
         return match immediate {
             None => {
                 store_all(out, [0, to, last, first, tag]);
-                seal_all::<4>(out, LONE_EAGER_LEN + len, secret)
+                seal_all::<4>(out, LONE_EAGER_LEN + len, header.packet, secret)
             }
             Some(immediate) => {
                 store_all(out, [0, to, last, with_immediate, tag, immediate]);
-                seal_all::<5>(out, LONE_EAGER_LEN + WORD_LEN + len, secret)
+                seal_all::<5>(out, LONE_EAGER_LEN + WORD_LEN + len, header.packet, secret)
             }
         };
     };
@@ -95,11 +95,11 @@ pub fn write_lone_at(
     match immediate {
         None => {
             store_all(out, [0, to, last, one, two, three, first, tag]);
-            seal_all::<7>(out, ACKED_EAGER_LEN + len, secret)
+            seal_all::<7>(out, ACKED_EAGER_LEN + len, header.packet, secret)
         }
         Some(immediate) => {
             store_all(out, [0, to, last, one, two, three, with_immediate, tag, immediate]);
-            seal_all::<8>(out, LONE_HEAD_LEN_MAX + len, secret)
+            seal_all::<8>(out, LONE_HEAD_LEN_MAX + len, header.packet, secret)
         }
     }
 }
@@ -129,12 +129,18 @@ fn set_len(out: &mut Vec<u8>, len: usize) {
 
 /// Puts in the check of a frame whose header and heads are these `N` words behind it; how long all of them are.
 #[inline(always)]
-fn seal_all<const N: usize>(out: &mut [u8], frame_len: usize, secret: &Secret) -> usize {
+fn seal_all<const N: usize>(
+    out: &mut [u8],
+    frame_len: usize,
+    packet: u64,
+    secret: &Secret,
+) -> usize {
     let (places, _) = out.as_chunks_mut::<WORD_LEN>();
     if let Some((check, rest)) = places.split_first_mut()
         && let Some(words) = rest.first_chunk::<N>()
     {
-        *check = siphash13_fixed_then(secret, words, frame_len as u64).to_le_bytes();
+        let tail = check_tail(frame_len as u64, base_of(packet));
+        *check = siphash13_fixed_then(secret, words, tail).to_le_bytes();
     }
     (N + 1) * WORD_LEN
 }
@@ -439,9 +445,15 @@ pub fn wants_crc(head: &[u8]) -> bool {
 }
 
 /// Finishes header and heads: the length of the heads, the CRC32C of the bodies if the frame has a Check record for it,
-/// and the keyed check (PROTOCOL §1.2). Nothing in `head` may change afterwards.
+/// and the keyed check (PROTOCOL §1.2) of a packet whose number has no high half. Nothing in `head` may change afterwards.
 #[inline]
 pub fn seal(head: &mut [u8], body_len: usize, secret: Secret, crc: Option<u32>) {
+    seal_high(head, body_len, 0, secret, crc);
+}
+
+/// The same for any packet: `base` is its number with the low half zero.
+#[inline]
+pub fn seal_high(head: &mut [u8], body_len: usize, base: u64, secret: Secret, crc: Option<u32>) {
     let frame_len = (head.len() + body_len) as u64;
     let (words, _) = head.as_chunks_mut::<WORD_LEN>();
     let Some(([check, to, last], heads)) = words.split_first_chunk_mut() else {
@@ -458,5 +470,6 @@ pub fn seal(head: &mut [u8], body_len: usize, secret: Secret, crc: Option<u32>) 
     {
         *first = First::word(kind::CHECK, 0, 0, crc).to_le_bytes();
     }
-    *check = siphash13_words_then(secret, [number(to), last_word], heads, frame_len).to_le_bytes();
+    let tail = check_tail(frame_len, base);
+    *check = siphash13_words_then(secret, [number(to), last_word], heads, tail).to_le_bytes();
 }

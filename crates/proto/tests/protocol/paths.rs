@@ -62,7 +62,7 @@ fn each_path_numbers_its_packets() {
     net.settle();
     for link in 0..2 {
         let frames = net.log.iter().filter(|sight| sight.from == A && sight.link == link);
-        let numbers: Vec<u32> = frames.map(Sight::packet).filter(|&packet| packet > 0).collect();
+        let numbers: Vec<u64> = frames.map(Sight::packet).filter(|&packet| packet > 0).collect();
         assert!(numbers.windows(2).all(|two| two[1] == two[0] + 1), "link {link}: {numbers:?}");
     }
 }

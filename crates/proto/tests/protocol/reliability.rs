@@ -38,8 +38,8 @@ fn packets_are_numbered_from_one_and_never_twice() {
     net.settle();
     trickle(&mut net, 5, 100 * US); // and not after a rest either
     let of_a = net.log.iter().filter(|sight| sight.from == A);
-    let numbers: Vec<u32> = of_a.map(Sight::packet).filter(|&packet| packet > 0).collect();
-    let expected: Vec<u32> = (1..=numbers.len() as u32).collect();
+    let numbers: Vec<u64> = of_a.map(Sight::packet).filter(|&packet| packet > 0).collect();
+    let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
     assert_eq!(numbers, expected);
 }
 
@@ -130,7 +130,7 @@ fn packet_out_of_order_is_acknowledged_at_once_with_its_gap() {
     net.run_for(10 * US);
     net.send(A, B, 2, 8);
     net.run_for(DELAY_NS + US);
-    let lost = u64::from(net.log[0].packet());
+    let lost = net.log[0].packet();
     let told = acks(&net, B);
     assert_eq!(told.len(), 1);
     assert_eq!(told[0][0], (lost + 1, lost + 1));
@@ -273,7 +273,7 @@ fn packet_below_what_is_remembered_counts_as_a_duplicate() {
 }
 
 /// Sends a large message while every `lost_every`th Data frame is lost, `lost_max` in all.
-fn lossy_transfer(lost_every: u32, lost_max: usize) -> Net {
+fn lossy_transfer(lost_every: u64, lost_max: usize) -> Net {
     let mut net = Net::joined();
     let recv = net.recv(B, tagged(1), 2 << 20);
     let is_lost = move |sight: &Sight| {

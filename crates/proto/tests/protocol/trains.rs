@@ -16,7 +16,7 @@ fn pair() -> Net {
 }
 
 /// Data frames of a node in the order they left: message, offset, length, packet.
-fn data(net: &Net, from: usize) -> Vec<(u32, u64, usize, u32)> {
+fn data(net: &Net, from: usize) -> Vec<(u32, u64, usize, u64)> {
     let mut all = vec![];
     for sight in net.sights(from, Kind::Data) {
         for (record, body) in sight.view().records() {

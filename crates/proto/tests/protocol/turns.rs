@@ -93,7 +93,7 @@ fn frame_with_a_refused_message_is_not_acknowledged() {
         net.send(A, B, tag, 8); // one frame: four fit
     }
     net.run_for(10 * MS);
-    let packet = u64::from(net.sights(A, Kind::Eager)[0].packet());
+    let packet = net.sights(A, Kind::Eager)[0].packet();
     for sight in net.sights(B, Kind::Ack) {
         for (record, _) in sight.view().records() {
             if let Record::Ack(ack) = record {

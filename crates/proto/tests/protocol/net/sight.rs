@@ -104,7 +104,7 @@ impl Sight {
         self.kinds().contains(&kind)
     }
 
-    pub(crate) fn packet(&self) -> u32 {
+    pub(crate) fn packet(&self) -> u64 {
         self.view().header.packet
     }
 }
