@@ -8,10 +8,10 @@ use std::fmt;
 use std::io;
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{About, Burst, Copier, Landing, Link, Notice, wide};
+use packhorse_link::{About, Burst, Cause, Copier, Landing, Link, Notice, wide};
 use packhorse_proto::{
-    BufId, Endpoint, Instant, Limits, LinkTraits, Locator, Lone, MS, Opening, Payload, PeerId,
-    PostError, ReqId, SendSpec, Settings, SettingsError, Source, TxFrame, TxTrain, wire,
+    BufId, Endpoint, Instant, Limits, LinkTraits, Locator, Lone, MS, Obstacle, Opening, Payload,
+    PeerId, PostError, ReqId, SendSpec, Settings, SettingsError, Source, TxFrame, TxTrain, wire,
 };
 
 use crate::copies::Later;
@@ -548,7 +548,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     fn take_notices(&mut self, now: Instant, index: usize) -> usize {
         let mut count = 0;
         while let Some(notice) = self.links[index].poll_notice() {
-            if let Notice::Unreachable { to } = &notice {
+            if let Notice::Unreachable { to, .. } = &notice {
                 self.pairs.on_unreachable(index as u8, to);
             }
             on_notice(&mut self.endpoint, now, index as u8, notice);
@@ -917,10 +917,21 @@ fn traits_of(about: &About, payload_check: bool) -> LinkTraits {
 
 fn on_notice(endpoint: &mut Endpoint, now: Instant, link: u8, notice: Notice) {
     match notice {
-        Notice::Unreachable { to } => endpoint.on_unreachable(now, link, &Locator(to)),
+        Notice::Unreachable { to, cause } => {
+            endpoint.on_unreachable(now, link, &Locator(to), obstacle_of(&cause));
+        }
         Notice::Dead { to } => endpoint.on_dead(now, link, &Locator(to)),
         Notice::TooLong { to, frame_len_max } => {
             endpoint.on_too_long(link, &Locator(to), frame_len_max);
         }
+    }
+}
+
+fn obstacle_of(cause: &Cause) -> Obstacle<'_> {
+    match cause {
+        Cause::Void => Obstacle::Void,
+        Cause::Here => Obstacle::Here,
+        Cause::Way(quote) => Obstacle::Way(quote),
+        Cause::Refused(quote) => Obstacle::Refused(quote),
     }
 }

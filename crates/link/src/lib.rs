@@ -141,13 +141,29 @@ impl<'a> Arrived<'a> {
     }
 }
 
+/// Why a frame did not reach its place. What the network says, anybody may have said who can send to us: so it comes with the
+/// beginning of the frame that it claims to speak of, if it quoted any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The link will never get there: no place that it knows, or nobody is there, as it found out itself.
+    Void,
+    /// This host cannot send there now.
+    Here,
+    /// The network: somewhere there is no way on.
+    Way(Vec<u8>),
+    /// The host there: nobody has that port.
+    Refused(Vec<u8>),
+}
+
 /// What a link noticed beside frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The network says that nobody is reached there: evidence about a peer.
+    /// Nobody is reached there.
     Unreachable {
         /// Where.
         to: Locator,
+        /// Why, and who says so.
+        cause: Cause,
     },
     /// Frames of this length do not pass on the way to there.
     TooLong {

@@ -36,7 +36,7 @@ use crate::sys::packet::PacketSocket;
 use crate::sys::packet_out::PacketOut;
 use crate::sys::packet_queue::{self, PacketQueue, QUEUED_COUNT_MAX};
 use crate::sys::packet_ring::{Filled, Ring};
-use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice};
 use opening::Opened;
 use wire::{EVERYBODY, HEADER_LEN, Parsed, Place};
 
@@ -372,7 +372,7 @@ impl Packet {
                 Verdict::Lost
             }
             libc::EDESTADDRREQ => {
-                self.notice(Notice::Unreachable { to });
+                self.notice(Notice::Unreachable { to, cause: Cause::Void });
                 self.say(|| format!("{} is no place on Ethernet", show(&to)));
                 Verdict::Lost
             }
@@ -383,7 +383,7 @@ impl Packet {
                 if self.find_again() {
                     return Ok(Verdict::Lost); // this one; those behind it go the new way
                 }
-                self.notice(Notice::Unreachable { to });
+                self.notice(Notice::Unreachable { to, cause: Cause::Here });
                 Verdict::Lost
             }
             libc::EBADF | libc::ENOTSOCK | libc::EFAULT => {

@@ -46,7 +46,7 @@ pub use locate::show;
 use crate::mem::Table;
 use crate::sys::region::Region;
 use crate::sys::shm::{Post, random};
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice};
 use inputs::Input;
 use intake::Intake;
 use letters::{TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TRAIN_RECORD_LEN_MAX};
@@ -224,7 +224,7 @@ impl Shm {
         }
         self.banned.push_back(name);
         let to = locate::to_locator(self.host, name);
-        self.notice(Notice::Unreachable { to });
+        self.notice(Notice::Unreachable { to, cause: Cause::Void });
         self.say(|| format!("{} wrote nonsense to shared memory and is cut off", show(&to)));
     }
 }

@@ -34,7 +34,7 @@ use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
 use crate::sys::interfaces::index_of;
 use crate::sys::outbox::{Outbox, Refused, Rules};
 use crate::sys::socket::Socket;
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice};
 use landing::Arrival;
 use opening::{Opened, TRAIN_LEN_MAX};
 
@@ -265,7 +265,10 @@ impl Udp {
                     self.learn_way(to, len);
                     self.notice(Notice::TooLong { to, frame_len_max: len });
                 }
-                errno if is_unreachable(errno) => self.notice(Notice::Unreachable { to }),
+                errno if is_unreachable(errno) => {
+                    let cause = cause_of(errno, trouble.is_of_place, trouble.quote);
+                    self.notice(Notice::Unreachable { to, cause });
+                }
                 _ => {}
             }
         }
@@ -290,6 +293,15 @@ fn is_unreachable(errno: i32) -> bool {
         errno,
         ECONNREFUSED | EHOSTUNREACH | ENETUNREACH | EHOSTDOWN | ENETDOWN | ENOPROTOOPT | EACCES
     )
+}
+
+/// What an error of the network says. Only the host itself knows who has its ports: a firewall on the way that says so may do
+/// that for a while.
+fn cause_of(errno: i32, is_of_place: bool, quote: Vec<u8>) -> Cause {
+    match errno {
+        libc::ECONNREFUSED | libc::ENOPROTOOPT if is_of_place => Cause::Refused(quote),
+        _ => Cause::Way(quote),
+    }
 }
 
 /// Where a locator leads from a socket of this family.
@@ -389,7 +401,7 @@ impl Udp {
                 lost
             }
             libc::EDESTADDRREQ => {
-                self.notice(Notice::Unreachable { to: frame.to });
+                self.notice(Notice::Unreachable { to: frame.to, cause: Cause::Void });
                 self.say(|| format!("{} is no place this socket can send to", show(&frame.to)));
                 lost
             }
@@ -398,7 +410,7 @@ impl Udp {
                 let before = self.counters.troubles;
                 self.read_troubles();
                 if retry_count > 1 && self.counters.troubles == before {
-                    self.notice(Notice::Unreachable { to: frame.to });
+                    self.notice(Notice::Unreachable { to: frame.to, cause: Cause::Here });
                     return Ok(lost);
                 }
                 Verdict::Again

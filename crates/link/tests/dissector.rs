@@ -25,7 +25,7 @@ struct Case {
 }
 
 fn case(
-    packet: u32,
+    packet: u64,
     body: &[u8],
     write: impl FnOnce(&mut Writer<'_>),
     found: &[(&'static str, &str)],

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use packhorse_link::mem::Table;
 use packhorse_link::udp::{Udp, UdpConfig, to_locator};
-use packhorse_link::{Burst, Landing, Link, Locator, Notice};
+use packhorse_link::{Burst, Cause, Landing, Link, Locator, Notice};
 
 const ROLE: &str = "PACKHORSE_NETNS_ROLE";
 const HEAD_LEN: usize = 40;
@@ -121,7 +121,7 @@ fn role() {
         ["send", to, payload_len, trains] => {
             send(to, payload_len.parse().unwrap(), trains == "true");
         }
-        ["nobody", to] => nobody(to),
+        ["nobody", who, to] => nobody(who, to),
         ["long", to] => too_long(to),
         _ => panic!("no role {role:?}"),
     }
@@ -210,8 +210,13 @@ fn send(to: &str, payload_len: usize, trains: bool) {
     assert_eq!(link.poll_remark(), None);
 }
 
-/// Sends to a port, or a host, that is not there.
-fn nobody(to: &str) {
+/// Sends to a port, or a host, that is not there. `who` says so: that host, one on the way, or this one.
+fn nobody(who: &str, to: &str) {
+    let cause = match who {
+        "there" => Cause::Refused(b"anybody?".to_vec()),
+        "way" => Cause::Way(b"anybody?".to_vec()),
+        _ => Cause::Here,
+    };
     let (mut link, mut memory, mut burst) = (open_any(to), Table::default(), Burst::default());
     let to = to_locator(to.parse().unwrap());
     burst.begin(to);
@@ -226,7 +231,7 @@ fn nobody(to: &str) {
         }
         std::thread::sleep(Duration::from_millis(1));
     };
-    assert_eq!(notice, Notice::Unreachable { to });
+    assert_eq!(notice, Notice::Unreachable { to, cause });
     println!("\nreceived notice");
 }
 
@@ -297,11 +302,11 @@ fn messages_land_where_the_interface_knows_no_trains() {
 fn who_is_not_there_is_noticed() {
     let hosts = Hosts::new(1500);
     for to in addresses() {
-        all_output(hosts.start(0, &format!("nobody {to}")));
+        all_output(hosts.start(0, &format!("nobody there {to}")));
     }
     // No such host on the wire, and no way at all.
-    all_output(hosts.start(0, "nobody 10.99.0.77:7000"));
-    all_output(hosts.start(0, "nobody 198.51.100.1:7000"));
+    all_output(hosts.start(0, "nobody way 10.99.0.77:7000"));
+    all_output(hosts.start(0, "nobody here 198.51.100.1:7000"));
 }
 
 #[test]

@@ -126,6 +126,20 @@ pub enum GoneReason {
     Version,
 }
 
+/// Why a frame did not reach its place, as a link was told (PROTOCOL §4.5). What the network says comes with what it quotes: the
+/// beginning of the frame it speaks of, or nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle<'a> {
+    /// The link will never get there: no such place, or it knows that nobody is there.
+    Void,
+    /// This host cannot send there now.
+    Here,
+    /// Somewhere on the way there is no way on.
+    Way(&'a [u8]),
+    /// The host there says that nobody has that port.
+    Refused(&'a [u8]),
+}
+
 /// The envelope of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {

@@ -300,7 +300,7 @@ impl Endpoint {
     }
 
     /// A silent path is left while others work; what it carried goes elsewhere (PROTOCOL §6.5).
-    fn leave_path(&mut self, now: Instant, row: u32, index: usize) {
+    pub(crate) fn leave_path(&mut self, now: Instant, row: u32, index: usize) {
         let active = self.rows[row].active;
         let pause_ns = 2 * self.settings.initial_rtt_ns;
         let mut flight = self.actives[active].paths[index].leave(now, pause_ns);
@@ -386,59 +386,10 @@ impl Endpoint {
         at.max(now + pause_ns)
     }
 
-    /// The link says that nobody is reachable there (PROTOCOL §4.2). Believed only while something is unanswered.
-    pub fn on_unreachable(&mut self, now: Instant, link: u8, locator: &Locator) {
-        let struck: alloc::vec::Vec<u32> = self
-            .rows
-            .ids()
-            .filter(|&row| {
-                let active = self.rows[row].active;
-                active != NONE
-                    && self.actives[active]
-                        .paths
-                        .iter()
-                        .any(|path| path.link == link && path.locator == *locator)
-            })
-            .collect();
-        for row in struck {
-            self.on_row_unreachable(now, row, link, locator);
-        }
-    }
-
     /// The link says that longer frames do not pass on the way there (PROTOCOL §6.6).
     pub fn on_too_long(&mut self, link: u8, locator: &Locator, frame_len_max: usize) {
         let frame_len_max = short_len(frame_len_max);
         self.change_paths(link, locator, |path| path.limit_frame_len(frame_len_max));
-    }
-
-    fn on_row_unreachable(&mut self, now: Instant, row: u32, link: u8, locator: &Locator) {
-        let active = self.rows[row].active;
-        if self.rows[row].phase == Phase::Hello {
-            // There may be other links to try.
-            let contact = &mut self.actives[active].contact;
-            contact.links &= !(1 << link);
-            match contact.links {
-                0 => self.end_association(now, row, Some(GoneReason::Unreachable)),
-                _ => self.make_ready(row),
-            }
-            return;
-        }
-        let hit = |path: &crate::path::Path| {
-            path.link == link && path.locator == *locator && !path.flight.is_empty()
-        };
-        let Some(index) = self.actives[active].paths.iter().position(hit) else { return };
-        let others = self.actives[active]
-            .paths
-            .iter()
-            .enumerate()
-            .any(|(other, path)| other != index && path.is_usable());
-        if others {
-            self.leave_path(now, row, index);
-            self.make_ready(row);
-            self.arm(now, row);
-        } else {
-            self.end_association(now, row, Some(GoneReason::Unreachable));
-        }
     }
 
     /// The driver knows that the peer's process is dead.

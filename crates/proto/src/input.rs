@@ -262,6 +262,7 @@ impl Endpoint {
         let header = view.header;
         let this = &mut self.rows[row];
         this.heard_at = now;
+        this.allowance.on_frame(now, view.frame_len());
         if header.packet == 0 && self.on_unnumbered(now, origin, row, view) {
             return;
         }

@@ -25,6 +25,7 @@ extern crate std;
 mod abandon;
 mod ack;
 mod ahead;
+mod allowance;
 mod api;
 mod arrival;
 mod arrive;
@@ -46,6 +47,7 @@ mod large;
 mod limits;
 mod lone;
 pub mod matching;
+mod obstacle;
 mod operate;
 mod output;
 mod overflow;
@@ -77,8 +79,8 @@ mod wraps;
 
 pub use api::{
     Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
-    Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece, PostError,
-    RecvSpec, SendSpec, Source, TxFrame, Unaccepted, Use, Way,
+    Obstacle, Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece,
+    PostError, RecvSpec, SendSpec, Source, TxFrame, Unaccepted, Use, Way,
 };
 pub use atomic::{AtomicOp, Datatype};
 pub use endpoint::Endpoint;

@@ -11,7 +11,8 @@ use crate::contact::{Reply, ReplyRecord};
 use crate::content::Content;
 use crate::endpoint::{Endpoint, RESULT_BIT};
 use crate::gaps::GapSet;
-use crate::limits::FRAME_LEN_FLOOR;
+use crate::limits::{FRAME_LEN_FLOOR, MS};
+use crate::path::Standing;
 use crate::peer::{NO_MESSAGE, Notice, Phase};
 use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
@@ -22,6 +23,9 @@ use crate::wire::{self, AckRepr, Class, FORM_STRANGER, Header, MessageHead, Writ
 
 /// A fragment or the first bytes of a large message shorter than this are not worth a record of their own.
 const PIECE_LEN_MIN: usize = 64;
+
+/// A path that may not be asked for want of an allowance is looked at again after this.
+const UNPAID_PAUSE_NS: u64 = 100 * MS;
 
 impl Endpoint {
     /// Whether `poll_new_locators`, `poll_new_path`, `poll_train` or `poll_transmit` may have something. What a driver that spins asks first.
@@ -158,14 +162,10 @@ impl Endpoint {
         if self.rows[row].phase != Phase::Joined || self.actives[active].paths.len() == 1 {
             return false;
         }
-        let mut paths = self.actives[active].paths.iter();
-        let Some(index) = paths.position(|path| path.wants_challenge(now)) else { return false };
+        let Some(index) = self.next_challenge(now, row) else { return false };
         let nonce = self.draw();
         let path = &mut self.actives[active].paths[index];
         let pause_ns = path.challenge_pause_ns(2 * self.settings.initial_rtt_ns);
-        // Every other one is as long as frames may be: its answer tells that long frames pass too (PROTOCOL §6.6).
-        let is_long = path.challenge_count.is_multiple_of(2) && path.frame_len > FRAME_LEN_FLOOR;
-        path.challenge_len = if is_long { path.frame_len } else { 0 };
         path.challenge_nonce = nonce;
         path.challenge_sent_at = now;
         path.challenge_count += 1;
@@ -176,19 +176,32 @@ impl Endpoint {
         start(tx, path.link, &path.locator, this.secret, 0);
         let header =
             Header { to: this.remote_id, packet: 0, path: index as u8, form: this.version };
-        let mut writer = Writer::begin(&mut tx.head, header);
-        writer.path_challenge(index as u8, nonce);
-        if is_long {
-            let pad_len = usize::from(path.frame_len) - writer.len() - wire::PAD_HEAD_LEN;
-            writer.pad(pad_len as u16);
-            tx.body.push(Piece { source: Source::Zero, len: pad_len as u32 });
-            tx.body_len = pad_len;
-        }
+        Writer::begin(&mut tx.head, header).path_challenge(index as u8, nonce);
         if is_given_up {
             self.tell_path_news(row);
         }
         self.arm(now + pause_ns, row);
         true
+    }
+
+    /// The path to ask now. Where nobody ever answered is asked only as much as the peer has sent itself (PROTOCOL §3.12).
+    fn next_challenge(&mut self, now: Instant, row: u32) -> Option<usize> {
+        let this = &mut self.rows[row];
+        let pause_ns = 2 * self.settings.initial_rtt_ns;
+        for (index, path) in self.actives[this.active].paths.iter_mut().enumerate() {
+            if !path.wants_challenge(now) {
+                continue;
+            }
+            let is_owed = path.standing == Standing::Left
+                || this.allowance.take(this.heard_at, wire::HEADER_LEN + wire::PATH_HEAD_LEN);
+            if is_owed {
+                return Some(index);
+            }
+            // As if it had been asked in vain: where nobody answers nobody is kept awake for.
+            path.challenge_at = now + path.challenge_pause_ns(pause_ns).max(UNPAID_PAUSE_NS);
+            path.challenge_count += 1;
+        }
+        None
     }
 
     /// A numbered frame: whatever is waiting and fits.

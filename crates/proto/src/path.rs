@@ -108,6 +108,8 @@ pub(crate) struct Path {
     pub(crate) challenge_count: u32,
     pub(crate) challenge_nonce: u64,
     pub(crate) challenge_sent_at: Instant,
+    /// When a hint may have it asked again (PROTOCOL §4.5).
+    pub(crate) hint_at: Instant,
     pub(crate) candidate: Option<Candidate>,
     /// Where frames of the peer's path of this number come from: our link, its locator.
     pub(crate) source_link: u8,
@@ -131,8 +133,6 @@ pub(crate) struct Path {
     pub(crate) turn: Turn,
     /// The probe that is due only asks for the round trip: nobody is silent.
     pub(crate) is_refresh: bool,
-    /// The latest challenge was as long as this; 0: it was short.
-    pub(crate) challenge_len: u16,
     pub(crate) rate: Rate,
     /// The round trip it woke with was measured once.
     has_old_rtt: bool,
@@ -221,6 +221,7 @@ impl Path {
             challenge_count: 0,
             challenge_nonce: 0,
             challenge_sent_at: Instant(0),
+            hint_at: Instant(0),
             candidate: None,
             source_link: u8::MAX,
             source: Locator::default(),
@@ -234,7 +235,6 @@ impl Path {
             is_aside: true,
             turn: Turn::new(u64::from(rest.rate) << 10),
             is_refresh: false,
-            challenge_len: 0,
             rate: Rate::new(u64::from(rest.rate) << 10),
             has_old_rtt: rest.rtt_ns != 0,
             frame_len: rest.frame_len,
@@ -315,9 +315,10 @@ impl Path {
         self.standing = Standing::Proven;
         self.probe_count = 0;
         self.rtt.on_sample(now, now.since_ns(self.challenge_sent_at), 0);
-        if self.challenge_len < self.frame_len && self.frame_len > FRAME_LEN_FLOOR {
-            // Short frames pass; whether long ones do is asked next.
-            self.frame_len = self.challenge_len.max(FRAME_LEN_FLOOR);
+        if self.frame_len > FRAME_LEN_FLOOR && !self.is_reliable {
+            // Short frames pass; whether long ones do is asked next, now that it is known who is there.
+            self.frame_len = FRAME_LEN_FLOOR;
+            self.window.on_frame_len(self.frame_len);
             (self.frame_probe_at, self.frame_probe_len) = (now, 0);
         }
     }

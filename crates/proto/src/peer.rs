@@ -12,9 +12,11 @@ use core::hash::{BuildHasher, Hasher};
 use hashbrown::HashMap;
 
 use crate::ahead::Ahead;
+use crate::allowance::Allowance;
 use crate::choice::Trials;
 use crate::content::Content;
 use crate::contest::Contest;
+use crate::obstacle::Refusals;
 use crate::path::{Path, PathRest};
 use crate::serve::Side;
 use crate::slab::NONE;
@@ -86,6 +88,8 @@ pub(crate) struct Row {
     /// When the timer heap will look at this row.
     pub(crate) timer_at: Instant,
     pub(crate) reset_sent_at: Instant,
+    /// What may go to places of this peer that never answered.
+    pub(crate) allowance: Allowance,
     /// Slot of the active record, or NONE.
     pub(crate) active: u32,
     /// Posted receives that name this peer as their source.
@@ -150,6 +154,8 @@ pub(crate) struct Active {
     /// The nonce Welcome answers.
     pub(crate) peer_nonce: u64,
     pub(crate) goodbye: Farewell,
+    /// The peer's host says that nobody is there (PROTOCOL §4.5).
+    pub(crate) refusals: Refusals,
     /// Refused: this much room is needed before a recall makes sense.
     pub(crate) refused_need: u64,
     pub(crate) idle_since: Instant,
@@ -228,6 +234,7 @@ impl Active {
             ping: false,
             peer_nonce: 0,
             goodbye: Farewell::Unsaid,
+            refusals: Refusals::default(),
             refused_need: 0,
             idle_since: Instant(0),
             blind_ping_at: Instant(0),
@@ -440,6 +447,7 @@ impl Row {
             silent_from: Instant(0),
             timer_at: Instant::NEVER,
             reset_sent_at: Instant(0),
+            allowance: Allowance::default(),
             active: NONE,
             directed_count: 0,
             arrival_count: 0,
@@ -483,6 +491,7 @@ impl Row {
         self.held_from = NO_MESSAGE;
         self.turn_sent = 0;
         self.turn_heard = 0;
+        self.allowance = Allowance::default();
         self.rest = None;
         self.more_rest = None;
     }

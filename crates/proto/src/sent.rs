@@ -208,6 +208,19 @@ impl Flight {
         self.packet_count
     }
 
+    /// Whether this packet is outstanding.
+    pub(crate) fn holds(&self, packet: u64) -> bool {
+        let mut at = self.packets.start;
+        while at != self.packets.end {
+            let of = self.packets.get(at);
+            if (of.number..of.number + u64::from(of.count)).contains(&packet) {
+                return true;
+            }
+            at = at.wrapping_add(1);
+        }
+        false
+    }
+
     /// Whether no packet is outstanding.
     pub(crate) fn is_empty(&self) -> bool {
         self.packet_count == 0

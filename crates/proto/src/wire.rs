@@ -21,6 +21,7 @@
 
 mod contact;
 mod layout;
+mod quote;
 mod read;
 mod record;
 mod request;
@@ -32,6 +33,7 @@ mod write;
 
 pub use contact::{HelloRepr, HelloView, WelcomeRepr, WelcomeView};
 pub use layout::*;
+pub use quote::QuoteView;
 pub use read::{Audience, FrameError, FrameView, Records, audience, numbered_header};
 pub use record::{
     AHEAD_UNIT, AckRepr, AckView, Class, EagerRepr, FoundRepr, MessageHead, Record, TOTAL_MAX,

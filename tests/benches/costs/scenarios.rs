@@ -301,7 +301,7 @@ fn run_frames(count: usize) {
     let mut head = Vec::with_capacity(64);
     let mut frame = Vec::with_capacity(64);
     for packet in 0..count as u32 {
-        let header = Header { to: 77, packet, path: 0, form: 1 };
+        let header = Header { to: 77, packet: packet.into(), path: 0, form: 1 };
         let message = MessageHead {
             class: Class::Eager,
             space: Space(0),

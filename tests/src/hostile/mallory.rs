@@ -5,8 +5,8 @@
 
 use packhorse_proto::wire::{
     AckRepr, Action, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr,
-    Lane, MessageHead, Record, RequestHead, TOTAL_MAX, VERSION, WelcomeRepr, Writer, seal,
-    wants_crc,
+    Lane, MessageHead, Record, RequestHead, TOTAL_MAX, VERSION, WelcomeRepr, Writer, base_of,
+    seal_high, wants_crc,
 };
 use packhorse_proto::{Address, Locator, Secret, Space, Tag};
 
@@ -40,7 +40,7 @@ pub(super) struct Mallory {
     numbers: Vec<u64>,
     frames: Vec<Vec<u8>>,
     /// By receiver: associations it was addressed by, and the last packet number there.
-    roads: [Vec<(u64, u32)>; KEY_COUNT],
+    roads: [Vec<(u64, u64)>; KEY_COUNT],
     heard_count: usize,
 }
 
@@ -85,7 +85,7 @@ impl Mallory {
             .map_or("nothing readable".into(), |view| said(&view))
     }
 
-    fn note_road(&mut self, receiver: usize, to: u64, packet: u32) {
+    fn note_road(&mut self, receiver: usize, to: u64, packet: u64) {
         let roads = &mut self.roads[receiver];
         roads.retain(|road| road.0 != to);
         if roads.len() == ROAD_COUNT_MAX {
@@ -120,8 +120,8 @@ impl Mallory {
     }
 
     /// An association of the victim, newest first, and the next packet there or a later one; sometimes any.
-    fn road(&mut self, victim: &Address, script: &mut Script<'_>) -> (u64, u32) {
-        let (choice, ahead) = (usize::from(script.byte()), u32::from(script.byte() & 3));
+    fn road(&mut self, victim: &Address, script: &mut Script<'_>) -> (u64, u64) {
+        let (choice, ahead) = (usize::from(script.byte()), u64::from(script.byte() & 3));
         let receiver = keys().position(|key| key == victim.secret).expect("a victim she knows");
         let roads = &mut self.roads[receiver];
         let count = roads.len();
@@ -129,7 +129,7 @@ impl Mallory {
             return (self.number(script), ahead);
         }
         let (to, packet) = &mut roads[count - 1 - choice % (count + 1)];
-        *packet = packet.wrapping_add(ahead);
+        *packet += ahead;
         (*to, *packet)
     }
 
@@ -155,7 +155,7 @@ impl Mallory {
             scribble(&mut head[HEADER_LEN..], script);
         }
         let crc = wants_crc(&head).then(|| crc32c::crc32c(&body));
-        seal(&mut head, body.len(), secret, crc);
+        seal_high(&mut head, body.len(), base_of(packet), secret, crc);
         head.extend_from_slice(&body);
         head
     }

@@ -1,6 +1,6 @@
 //! What the network, the clock and bad luck do, as the script says.
 
-use packhorse_proto::{Instant, MS, SECOND};
+use packhorse_proto::{Instant, MS, Obstacle, SECOND};
 
 use super::{Flying, Party, World, mallory};
 use crate::script::Script;
@@ -94,7 +94,18 @@ impl World {
         self.tell(|| format!("misfortune befalls party {at}"));
         let party = &mut self.parties[at];
         match script.below(5) {
-            0 => party.endpoint.on_unreachable(now, script.byte() & 1, &other),
+            0 => {
+                let link = script.byte() & 1;
+                // Whoever forges what the network says has seen frames, but not the one that is in flight now.
+                let quote = self.mallory.remembered(script).unwrap_or_default();
+                let obstacle = match script.below(4) {
+                    0 => Obstacle::Void,
+                    1 => Obstacle::Here,
+                    2 => Obstacle::Way(&quote),
+                    _ => Obstacle::Refused(&quote),
+                };
+                party.endpoint.on_unreachable(now, link, &other, obstacle);
+            }
             1 => {
                 let peer = party.peer(script);
                 party.endpoint.on_peer_died(now, peer);

@@ -18,7 +18,7 @@ use crate::burst::{Frame, Piece, Train};
 use crate::mem::Table;
 use crate::ring::{Broken, Lines as _, Producer, Word};
 use crate::sys::shm::{Mapping, SocketName, put_user};
-use crate::{Burst, Locator, Notice};
+use crate::{Burst, Cause, Locator, Notice};
 
 /// Offers that their receivers had no room for yet. Each holds a descriptor.
 const PENDING_COUNT_MAX: usize = 4;
@@ -437,7 +437,7 @@ impl Shm {
             match name.filter(|&name| self.inputs.iter().any(|input| input.name == name)) {
                 // It was there: it has died, which is told when all it left behind was read.
                 Some(name) => self.on_nobody(name),
-                None => self.notice(Notice::Unreachable { to: *to }),
+                None => self.notice(Notice::Unreachable { to: *to, cause: Cause::Void }),
             }
             return None;
         };

@@ -467,7 +467,7 @@ fn only_who_is_here_may_be_reached() {
     for to in [elsewhere, unknown, udp, to, [0; 24]] {
         assert!(!a.may_reach(&to));
         assert_eq!(a.send(&burst_of(to, [&b"lost"[..]]), 0, &mut Table::default()).unwrap(), 1);
-        assert_eq!(notices(&mut a), [Notice::Unreachable { to }]);
+        assert_eq!(notices(&mut a), [Notice::Unreachable { to, cause: Cause::Void }]);
     }
     assert_eq!(counter(&a, "send_failed"), 5);
 }

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What a report quotes of a frame at most, as hosts that speak IPv4 do.
+const QUOTE_LEN: usize = 520;
+
 /// Moving frames.
 impl SimNet {
     /// Sends a frame. It is copied; what becomes of it is the network's business.
@@ -80,9 +83,9 @@ impl SimNet {
         false
     }
 
-    /// The next report that nobody lives at a locator: to whom, and about which. They come in during
+    /// The next report that nobody lives at a locator: to whom, about which, and the beginning of the frame that told. They come in during
     /// [`SimNet::receive`], whatever that returns.
-    pub fn poll_unreachable(&mut self) -> Option<(Port, Locator)> {
+    pub fn poll_unreachable(&mut self) -> Option<(Port, Locator, Vec<u8>)> {
         self.unreachable.pop_front()
     }
 }
@@ -267,7 +270,9 @@ impl SimNet {
             && !matches!(self.node(info.from.node_id()).state, NodeState::Dead(_));
         if is_sender_there {
             self.trace.note(info, What::Unreachable, &self.frames.get(slot).bytes);
-            self.unreachable.push_back((info.from, dead_locator));
+            let bytes = &self.frames.get(slot).bytes;
+            let quote = bytes[..bytes.len().min(QUOTE_LEN)].to_vec();
+            self.unreachable.push_back((info.from, dead_locator, quote));
         }
         self.frames.give_back(slot);
     }

@@ -143,7 +143,7 @@ pub struct SimNet {
     frames: Frames,
     in_flight_count: u64,
     intercepts: Vec<Intercept>,
-    unreachable: VecDeque<(Port, Locator)>,
+    unreachable: VecDeque<(Port, Locator, Vec<u8>)>,
     trace: Trace,
     wire_overhead_len: u32,
 }

@@ -5,6 +5,14 @@ use std::rc::Rc;
 
 use super::*;
 
+/// The next report, but for what it quotes.
+fn told(net: &mut SimNet) -> Option<(Port, Locator)> {
+    net.poll_unreachable().map(|(port, about, quote)| {
+        assert!(!quote.is_empty(), "of the frame itself");
+        (port, about)
+    })
+}
+
 /// Three nodes with two ports each on a perfect network.
 fn three() -> (SimNet, [NodeId; 3]) {
     let mut net = SimNet::new(1);
@@ -110,7 +118,7 @@ fn dead_node_neither_hears_nor_speaks_until_it_is_back() {
     net.kill(b, Death::Silent);
     assert!(!net.is_alive(b) && net.is_alive(a));
     assert!(!passes(&mut net, from, to) && !passes(&mut net, to, from));
-    assert_eq!((net.counters().lost(Reason::Dead), net.poll_unreachable()), (2, None));
+    assert_eq!((net.counters().lost(Reason::Dead), told(&mut net)), (2, None));
     net.send(net.now_ns, from, &to.to_locator(), b"for the former life");
     net.resume(net.now_ns, b);
     assert_eq!(drain(&mut net)[0].bytes, b"for the former life");
@@ -125,15 +133,15 @@ fn dead_process_is_reported_to_each_sender_after_a_round_trip() {
     net.send(0, a.port(0), &to, b"?");
     net.send(100, c.port(1), &to, b"?");
     assert!(!net.receive(9_999, &mut Delivery::default()));
-    assert_eq!((net.poll_unreachable(), net.next_arrival()), (None, Some(10_000)));
+    assert_eq!((told(&mut net), net.next_arrival()), (None, Some(10_000)));
     assert!(!net.receive(10_000, &mut Delivery::default()));
-    assert_eq!(net.poll_unreachable(), Some((a.port(0), to)));
-    assert_eq!((drain(&mut net).len(), net.poll_unreachable()), (0, Some((c.port(1), to))));
-    assert_eq!((net.poll_unreachable(), net.counters().unreachable_count), (None, 2));
+    assert_eq!(told(&mut net), Some((a.port(0), to)));
+    assert_eq!((drain(&mut net).len(), told(&mut net)), (0, Some((c.port(1), to))));
+    assert_eq!((told(&mut net), net.counters().unreachable_count), (None, 2));
     assert_eq!(net.counters().lost(Reason::Dead), 2);
     net.partition(&[b.into()], &[a.into()], Way::One);
     assert!(!passes(&mut net, a.port(0), b.port(1)));
-    assert_eq!(net.poll_unreachable(), None, "the report's way is cut");
+    assert_eq!(told(&mut net), None, "the report's way is cut");
 }
 
 #[test]
@@ -146,7 +154,7 @@ fn report_does_not_reach_a_sender_that_died_or_moved() {
     net.kill(a, Death::Silent);
     net.rebind(c.port(0));
     drain(&mut net);
-    assert_eq!((net.poll_unreachable(), net.counters().unreachable_count), (None, 0));
+    assert_eq!((told(&mut net), net.counters().unreachable_count), (None, 0));
 }
 
 #[test]

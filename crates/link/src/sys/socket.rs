@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr;
 
@@ -16,6 +16,8 @@ const MEMINFO_RMEM_ALLOC: usize = 0;
 const IPV6_MTU: libc::c_int = 24;
 const IP_UNICAST_IF: libc::c_int = 50;
 const IPV6_UNICAST_IF: libc::c_int = 76;
+/// What the network quotes of a datagram at most: a message of its own must fit the least MTU of IPv6.
+const QUOTE_LEN_MAX: usize = 1280;
 /// Linux doubles what it is asked for, and doubling must not overflow an int.
 const BUFFER_LEN_MAX: usize = 1 << 29;
 
@@ -27,7 +29,7 @@ pub(crate) struct Socket {
 }
 
 /// What the network, or the system itself, had to say about a datagram sent earlier.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     /// Where it was sent.
     pub(crate) to: Option<SocketAddr>,
@@ -37,6 +39,10 @@ pub(crate) struct Trouble {
     pub(crate) info: usize,
     /// Found by this host, so the call that sent it was told too.
     pub(crate) is_local: bool,
+    /// Told by the place it was sent to, if that is to be believed.
+    pub(crate) is_of_place: bool,
+    /// What is quoted of it: its beginning, or nothing.
+    pub(crate) quote: Vec<u8>,
 }
 
 impl Socket {
@@ -227,17 +233,29 @@ impl Socket {
     pub(crate) fn next_trouble(&self) -> Option<Trouble> {
         let mut name = Name::ROOM;
         let mut control = [0_u64; 32];
+        let mut quote = [0_u8; QUOTE_LEN_MAX];
+        let mut part = libc::iovec { iov_base: quote.as_mut_ptr().cast(), iov_len: quote.len() };
         // SAFETY: `msghdr` is plain data; all zeros are a valid value.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_name = name.ptr_mut().cast();
         message.msg_namelen = name.len();
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control) as _;
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         // SAFETY: `message` names room that is ours and outlives the call, with its true lengths.
-        answer_len(unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) }).ok()?;
+        let received = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) };
+        let len = answer_len(received).ok()?;
         name.set_len(message.msg_namelen);
-        let mut found = Trouble { to: name.to_addr(), errno: 0, info: 0, is_local: false };
+        let mut found = Trouble {
+            to: name.to_addr(),
+            errno: 0,
+            info: 0,
+            is_local: false,
+            is_of_place: false,
+            quote: quote[..len.min(QUOTE_LEN_MAX)].to_vec(),
+        };
         each_control(&message, |level, kind, value| {
             let is_trouble = (level, kind) == (libc::SOL_IP, libc::IP_RECVERR)
                 || (level, kind) == (libc::SOL_IPV6, libc::IPV6_RECVERR);
@@ -248,6 +266,8 @@ impl Socket {
                 found.errno = error.ee_errno as i32;
                 found.info = error.ee_info as usize;
                 found.is_local = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL;
+                let teller = ip_of(&value[size_of::<libc::sock_extended_err>()..]);
+                found.is_of_place = teller.is_some_and(|ip| found.to.map(|to| to.ip()) == Some(ip));
             }
         });
         Some(found)
@@ -281,6 +301,19 @@ impl Socket {
         let (at, len) = (bytes.as_ptr().cast(), bytes.len());
         // SAFETY: the kernel reads `bytes`, which outlive the call.
         answer_len(unsafe { libc::send(self.as_raw_fd(), at, len, libc::MSG_DONTWAIT) })
+    }
+}
+
+/// The address in a `sockaddr`, as bytes.
+fn ip_of(name: &[u8]) -> Option<IpAddr> {
+    let family = u16::from_ne_bytes(*name.first_chunk()?);
+    match libc::c_int::from(family) {
+        libc::AF_INET => Some(Ipv4Addr::from(*name.get(4..)?.first_chunk::<4>()?).into()),
+        libc::AF_INET6 => {
+            let ip = Ipv6Addr::from(*name.get(8..)?.first_chunk::<16>()?);
+            Some(IpAddr::from(ip).to_canonical())
+        }
+        _ => None,
     }
 }
 

@@ -219,6 +219,11 @@ fn the_longest_frame_passes_and_one_byte_more_is_noticed() {
     }
 }
 
+/// The host there says so, and quotes what was sent.
+fn refused(quote: &[u8]) -> Cause {
+    Cause::Refused(quote.to_vec())
+}
+
 #[test]
 fn a_port_without_a_socket_is_noticed_and_others_are_still_reached() {
     for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
@@ -237,7 +242,7 @@ fn a_port_without_a_socket_is_noticed_and_others_are_still_reached() {
             }
             assert!(Instant::now() < until);
         };
-        assert_eq!(notice, Notice::Unreachable { to: gone });
+        assert_eq!(notice, Notice::Unreachable { to: gone, cause: refused(b"anybody?") });
     }
 }
 
@@ -249,7 +254,8 @@ fn an_error_that_a_send_is_told_of_is_noticed_too() {
     std::thread::sleep(Duration::from_millis(5)); // the answer comes at once, but not in our time
     send_all(&mut a, &burst_of(b.locator(), [&b"you?"[..]]), &mut memory);
     assert_eq!(frames(&mut b, 1)[0].1, b"you?");
-    assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: gone }));
+    let cause = refused(b"anybody?");
+    assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: gone, cause }));
 }
 
 #[test]
@@ -263,7 +269,7 @@ fn places_that_are_none_are_lost_and_noticed() {
     send_all(&mut a, &burst, &mut memory);
     assert_eq!(frames(&mut b, 1)[0].1, b"z");
     assert_eq!(counter(&a, "send_failed"), 2);
-    assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: [7; 24] }));
+    assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: [7; 24], cause: Cause::Void }));
     assert!(a.poll_remark().unwrap().starts_with("locator 0707"));
     assert!(a.poll_remark().unwrap().starts_with("[::1]:9 is no place"));
     assert_eq!(a.poll_remark(), None);

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use packhorse_link::mem::Table;
 use packhorse_link::packet::{self, Packet, PacketConfig, PacketError, wire};
-use packhorse_link::{Burst, Landing, Link, Locator, Notice};
+use packhorse_link::{Burst, Cause, Landing, Link, Locator, Notice};
 
 use frames::*;
 use hosts::{Hosts, finished, give, ip, take};
@@ -294,7 +294,10 @@ fn an_interface_that_was_down_is_used_again() {
         }
         let to = b.locator();
         send_all(&mut a, &burst_of(to, [&b"lost"[..]; 10]), &mut Table::default());
-        assert_eq!((a.poll_notice(), a.poll_notice()), (Some(Notice::Unreachable { to }), None));
+        assert_eq!(
+            (a.poll_notice(), a.poll_notice()),
+            (Some(Notice::Unreachable { to, cause: Cause::Here }), None)
+        );
         assert_eq!(a.poll_remark().as_deref(), (round == 0).then_some(DOWN));
         assert_eq!(a.poll_remark(), None);
         hosts.ip(0, "link set eth0 up");
@@ -512,7 +515,7 @@ fn memory_given_back_before_the_send_makes_a_lost_frame() {
     assert_eq!((found[0].1[0], found[1].1[0], found[1].1.len()), (0, 2, 1404));
     assert!(found[0].1[4..].iter().all(|byte| *byte == 1));
     assert_eq!((counter(&a, "void_frames"), counter(&a, "send_failed")), (1, 1));
-    assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: [7; 24] }));
+    assert_eq!(a.poll_notice(), Some(Notice::Unreachable { to: [7; 24], cause: Cause::Void }));
     assert!(a.poll_remark().unwrap().starts_with("locator 0707"));
 }
 

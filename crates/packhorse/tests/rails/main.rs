@@ -11,6 +11,7 @@ mod computing;
 mod crowded;
 mod hosts;
 mod neighbours;
+mod outage;
 
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,7 @@ fn role() {
         }
         ["compute-receive", links] => computing::receive(links),
         ["compute-send", links, address] => computing::send(links, &address.parse().unwrap()),
+        ["mourn", links, address] => outage::mourn(links, &address.parse().unwrap()),
         ["peers", links] => crowded::peers(links),
         ["first", links, ref addresses @ ..] => crowded::first(links, addresses),
         ["tcp-receive", on] => neighbours::tcp_receive(on),

@@ -71,6 +71,11 @@ impl<'a> FrameView<'a> {
         Ok(Self { header: Header::read(to, last, base), heads, body })
     }
 
+    /// Bytes of the whole frame.
+    pub fn frame_len(&self) -> usize {
+        HEADER_LEN + self.heads.len() * WORD_LEN + self.body.len()
+    }
+
     /// Whether all records make sense and fill the frame exactly; how many there are.
     #[inline(always)]
     pub fn validate(&self) -> Result<usize, FrameError> {
@@ -184,6 +189,11 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// Of heads whose bodies are not at hand: those before the first that has one.
+    pub(super) fn of_heads(heads: &'a [Word]) -> Self {
+        Self { heads, bodies: &[] }
+    }
+
     /// What is left, if that is one small message without immediate and nothing else: read in a straight line.
     #[inline(always)]
     fn lone_eager(&self) -> Option<(MessageHead, &'a [u8])> {
@@ -199,18 +209,25 @@ impl<'a> Records<'a> {
     #[inline(always)]
     fn cut(&mut self) -> Option<(First, &'a [Word], &'a [u8])> {
         let first = First::read(*self.heads.first()?);
-        let shape = *SHAPES.get(usize::from(first.kind()))?;
-        let mut word_count = usize::from(shape & SHAPE_WORDS);
-        if shape & SHAPE_COUNTED != 0 {
-            word_count += counted_words(first)?;
-        }
-        let body_len = if shape & SHAPE_BODY != 0 { usize::from(first.b()) } else { 0 };
+        let (word_count, body_len) = lens_of(first)?;
         let (head, heads) = self.heads.split_at_checked(word_count)?;
         let (body, bodies) = self.bodies.split_at_checked(body_len)?;
         let (_, rest) = head.split_first()?; // none if there is no such kind: its shape has no words
         *self = Self { heads, bodies };
         Some((first, rest, body))
     }
+}
+
+/// Words of a record's head, and bytes of its body.
+#[inline(always)]
+pub(super) fn lens_of(first: First) -> Option<(usize, usize)> {
+    let shape = *SHAPES.get(usize::from(first.kind()))?;
+    let mut word_count = usize::from(shape & SHAPE_WORDS);
+    if shape & SHAPE_COUNTED != 0 {
+        word_count += counted_words(first)?;
+    }
+    let body_len = if shape & SHAPE_BODY != 0 { usize::from(first.b()) } else { 0 };
+    Some((word_count, body_len))
 }
 
 impl<'a> Iterator for Records<'a> {

@@ -218,50 +218,6 @@ fn next_send_opens_a_new_association() {
 }
 
 #[test]
-fn unreachable_in_first_contact_ends_only_who_was_meant() {
-    let mut net = Net::new(3);
-    let at = net.nodes[B].locators[0];
-    net.kill(B);
-    let recv = net.recv(C, tagged(1), 8);
-    let (to_b, to_c) = (net.send(A, B, 1, 8), net.send(A, C, 1, 8));
-    net.run_for(US); // both Hellos are on their way, over the same link
-    let now = net.now;
-    net.ep(A).on_unreachable(now, 0, &at);
-    let unreachable = Failure::Gone(GoneReason::Unreachable);
-    assert_eq!((net.sent(A, to_b), net.sent(A, to_c)), (Some(Err(unreachable)), None));
-    net.settle();
-    assert_eq!(net.sent(A, to_c), Some(Ok(())));
-    net.assert_got(C, recv, 1, 8);
-}
-
-#[test]
-fn unreachable_is_believed_only_while_something_is_unanswered() {
-    let mut net = Net::new(2);
-    let at = net.nodes[B].locators[0];
-    let first = net.send(A, B, 1, 8);
-    net.kill(B);
-    net.run_for(MS);
-    let now = net.now;
-    net.ep(A).on_unreachable(now, 0, &at);
-    let unreachable = Failure::Gone(GoneReason::Unreachable);
-    assert_eq!(net.sent(A, first), Some(Err(unreachable)), "in first contact");
-    net.restart(B);
-    net.join(A, B);
-    let now = net.now;
-    net.ep(A).on_unreachable(now, 0, &at);
-    assert_eq!(net.left(A), [], "nothing is unanswered: an old echo of the network");
-    net.kill(B);
-    let second = net.send(A, B, 1, 8);
-    net.run_for(US);
-    let now = net.now;
-    net.ep(A).on_unreachable(now, 1, &at); // another link
-    net.ep(A).on_unreachable(now, 0, &Locator([9; 24])); // another place
-    assert_eq!(net.sent(A, second), None);
-    net.ep(A).on_unreachable(now, 0, &at);
-    assert_eq!(net.sent(A, second), Some(Err(unreachable)));
-}
-
-#[test]
 fn close_is_clean_when_everybody_heard_it() {
     let mut net = Net::new(3);
     net.join(A, B);

@@ -410,3 +410,46 @@ fn questions_faster_than_answers_are_dropped() {
     let answers: usize = net.sights(A, Kind::Found).iter().map(says).sum();
     assert!(answers > 0 && answers < 2000, "{answers} answers to 2000 questions");
 }
+
+/// A introduces itself with eight places, of which seven are somebody else's: nobody there answers. B can send to all of them.
+fn names_places_of_others() -> Net {
+    let mut a = Plan::with(|settings, _| settings.frame_len_max = 9_000);
+    let b = a.clone();
+    a.more_links = 7;
+    let mut net = Net::of(&[a, b]);
+    net.reach = Some(Box::new(|_, link, _| (link == 0).then_some(9_000)));
+    let own = net.nodes[A].locators[0];
+    net.drop_where(move |sight| sight.from == B && sight.target != own);
+    net
+}
+
+/// Bytes that B sent to places that never answered, and bytes that B got from A.
+fn reflected(net: &Net) -> (usize, usize) {
+    let own = net.nodes[A].locators[0];
+    let sum = |of: &dyn Fn(&Sight) -> bool| -> usize {
+        net.log.iter().filter(|sight| of(sight)).map(|sight| sight.bytes.len()).sum()
+    };
+    (sum(&|sight| sight.from == B && sight.target != own), sum(&|sight| sight.from == A))
+}
+
+#[test]
+fn places_that_a_peer_names_get_no_more_than_three_times_what_it_sent() {
+    let mut net = names_places_of_others();
+    let recv = net.recv(B, tagged(1), 8);
+    net.send(A, B, 1, 8);
+    net.run_for(600 * SECOND);
+    net.assert_got(B, recv, 1, 8);
+    let (out, sent) = reflected(&net);
+    assert!(out > 0, "they are asked");
+    assert!(out <= 3 * sent, "{out} bytes to others for {sent} bytes");
+    // A word now and then, between which both sides rest.
+    for n in 0..200 {
+        net.recv(B, tagged(2), 8);
+        net.send(A, B, 2, 8);
+        net.run_for((1 + n % 7) * SECOND);
+        let (out, sent) = reflected(&net);
+        assert!(out <= 3 * sent, "{out} bytes to others for {sent} bytes");
+    }
+    let longest = net.log.iter().filter(|sight| sight.from == B && sight.has(Kind::PathChallenge));
+    assert!(longest.map(|sight| sight.bytes.len()).max() <= Some(40), "none is padded");
+}

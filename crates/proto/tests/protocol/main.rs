@@ -12,6 +12,7 @@ mod hostile;
 mod large;
 mod messages;
 mod net;
+mod obstacles;
 mod one_by_one;
 mod onesided;
 mod paths;

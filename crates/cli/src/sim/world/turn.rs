@@ -2,7 +2,7 @@
 
 use packhorse_engine::Offload;
 use packhorse_link::sim::{NodeId, Port};
-use packhorse_proto::{Event, Instant, Locator};
+use packhorse_proto::{Event, Instant, Locator, Obstacle};
 
 use super::{State, World};
 
@@ -106,9 +106,10 @@ impl World {
                 port.deliver(&mut self.delivery);
             }
         }
-        while let Some((port, locator)) = self.net.poll_unreachable() {
+        while let Some((port, locator, quote)) = self.net.poll_unreachable() {
             let (now, node) = self.touch(port.node_id());
-            node.core.endpoint().on_unreachable(now, port.port, &Locator(locator));
+            let obstacle = Obstacle::Refused(&quote);
+            node.core.endpoint().on_unreachable(now, port.port, &Locator(locator), obstacle);
         }
     }
 

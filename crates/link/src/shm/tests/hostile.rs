@@ -199,7 +199,7 @@ fn a_writer_that_scribbles_is_cut_off_alone() {
         assert_eq!(frames(&mut b, 1)[0].1, b"fine");
         b.receive(None, &mut memory).unwrap();
         assert_eq!(counter(&b, "peers_broken"), 1);
-        assert_eq!(notices(&mut b), [Notice::Unreachable { to: a.locator() }]);
+        assert_eq!(notices(&mut b), [Notice::Unreachable { to: a.locator(), cause: Cause::Void }]);
         assert!(!b.may_reach(&a.locator()));
         introduce(&mut friend, &mut b);
         // It may offer as often as it likes.
@@ -222,7 +222,7 @@ fn a_reader_that_scribbles_is_cut_off_alone() {
     burst.head(b"fine");
     send_all(&mut a, &burst, &mut memory);
     assert_eq!(counter(&a, "peers_broken"), 1);
-    assert!(notices(&mut a).contains(&Notice::Unreachable { to: b.locator() }));
+    assert!(notices(&mut a).contains(&Notice::Unreachable { to: b.locator(), cause: Cause::Void }));
     assert_eq!(frames(&mut friend, 1)[0].1, b"fine");
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Sight {
     pub(crate) source: Locator,
     pub(crate) target: Locator,
     pub(crate) bytes: Vec<u8>,
-    pub(super) key: Secret,
+    pub(crate) key: Secret,
 }
 
 impl Sight {
