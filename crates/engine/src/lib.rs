@@ -11,6 +11,7 @@
 //! thread drives when nobody does (placement `thread`), or nobody (placement `inline`).
 #![forbid(unsafe_code)]
 
+mod asking;
 mod baton;
 mod bell;
 mod commands;
@@ -51,4 +52,3 @@ pub use pairs::{Asked, Fate, Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};
 pub use streams::{Extract, Extractable, Lender, StreamRead};
-pub use waiting::{DOZE, DOZE_MAX};

@@ -29,12 +29,12 @@ use packhorse_link::mem::Memory;
 use packhorse_link::ring::{self, Consumer, Producer, Share};
 use packhorse_proto::{Claim, Instant, OperationKind};
 
+use crate::asking::Asking;
 use crate::commands::Post;
 use crate::engine::{Engine, Inner, Recv, Refused, Send};
 use crate::entry::{Entry, Kind, Trouble};
 use crate::onesided::Written;
 use crate::requests::{Arrival, Outcome, RequestId};
-use crate::waiting::Asking;
 
 /// A queue of an engine, to post to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -340,7 +340,7 @@ pub struct Completions {
     /// What ended in a turn of the reader's own, and how much of it was read.
     handed: Vec<Entry>,
     handed_read: usize,
-    asking: Asking,
+    pub(crate) asking: Asking,
 }
 
 impl std::fmt::Debug for Completions {
@@ -349,7 +349,7 @@ impl std::fmt::Debug for Completions {
     }
 }
 
-/// What a doze ends with when data is under way; a timer or a sign of life, which comes to who waits for long now and then, is less.
+/// What is done at once when data is under way; a timer or a sign of life, which comes to who waits for long now and then, is less.
 const MUCH_WORK: usize = 4;
 
 impl Completions {
@@ -445,37 +445,29 @@ impl Completions {
         work
     }
 
-    /// The same for who asks in a loop of its own, as MPI libraries do: when nothing came for as long as a wait would spin, each
-    /// call sleeps on the links for a moment ([`DOZE`](crate::DOZE), after long [`DOZE_MAX`](crate::DOZE_MAX)); at once where others want
-    /// the core.
+    /// The same for who asks in a loop of its own, as MPI libraries do: a look that found nothing steps aside for others that want the core,
+    /// and sleeps on the links for a moment if all says that the caller does nothing but wait (`asking`).
     pub fn poll_or_doze(&mut self) -> Option<Entry> {
         if self.drive_or_doze() { self.poll() } else { None }
     }
 
     /// The same for who reads then: whether there is something.
     pub fn drive_or_doze(&mut self) -> bool {
-        // Who has long asked in vain dozes each time, and looks before it does.
-        let is_look_due = self.is_empty() && !self.asking.is_patient();
-        let time = self.asking.time();
-        let now = time.unwrap_or_else(|| self.engine.now());
-        let work = if is_look_due { self.turn_if_free(now, time.is_some()) } else { 0 };
-        let has_some = !self.is_empty();
-        if has_some || work > 0 {
-            self.engine.end_asking(&mut self.asking);
-            return has_some;
+        let (now, is_late) = self.asking.begin(|| self.engine.now());
+        let mut work = if self.is_empty() { self.turn_if_free(now, is_late) } else { 0 };
+        if self.is_empty() && work == 0 {
+            let ring = &self.ring;
+            work = self.engine.after_vain_look(&mut self.asking, now, || !ring.is_empty());
+            if work == 0 && self.is_empty() {
+                return false;
+            }
         }
-        if self.engine.may_go_on_asking(&mut self.asking, now) {
+        if self.is_empty() && work < MUCH_WORK {
+            self.asking.on_work();
             return false;
         }
-        let ring = &self.ring;
-        let work = self.engine.doze_unless(&self.asking, || !ring.is_empty());
-        let has_some = !self.is_empty();
-        self.asking.after_doze(self.engine.now());
-        if has_some || work >= MUCH_WORK {
-            // The next wait is another and may spin: else both ends of a conversation would doze on, each because the other does.
-            self.engine.end_asking(&mut self.asking);
-        }
-        has_some
+        self.asking.on_something();
+        !self.is_empty()
     }
 
     /// Waits until there is something to read, driving the engine meanwhile: spins, then sleeps. False: the time is over.

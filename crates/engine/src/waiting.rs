@@ -12,6 +12,7 @@ use std::time::Duration;
 use packhorse_link::loan;
 use packhorse_proto::Instant;
 
+use crate::asking::{ASKS_OFTEN_NS, Advice, Asking, DOZE_NS, LOOKS_PER_TIME, Stir};
 use crate::crowd::Crowd;
 use crate::duties::Offload;
 use crate::engine::{Engine, Inner, Placement};
@@ -21,14 +22,10 @@ use crate::requests::{Arrival, Completion, RequestId};
 const SLEEP_NS_MAX: u64 = 100_000_000;
 /// A sleeper behind a driver looks this often.
 const BEHIND_NS_MAX: u64 = 10_000_000;
-/// Who asks again within this is waiting, in its own way.
-const ASKS_OFTEN_NS: u64 = 20_000;
 /// Beside a wait of this length it costs little to wake the helper.
 const LONG_STAY_NS: u64 = 500_000;
 /// Frames a link did not take are offered again after this.
 const BLOCKED_NS: u64 = 20_000;
-/// A thread that spins reads the clock once in so many looks.
-const LOOKS_PER_TIME: u32 = 4;
 
 /// How a thread that waits has fared since something happened.
 struct Spin {
@@ -52,91 +49,48 @@ impl Spin {
     }
 }
 
-/// The sleep of somebody who asks in a loop of its own, and has not done so for long: it may have other things to ask.
-pub const DOZE: Duration = Duration::from_micros(50);
-/// The longest, of who has asked in vain for long.
-pub const DOZE_MAX: Duration = Duration::from_millis(1);
-/// What else it waits for, which no link tells of, is late by this share of the wait at most.
-const DOZE_SHARE: u64 = 32;
-
-/// How somebody who asks in a loop of its own has fared.
-#[derive(Debug, Default)]
-pub(crate) struct Asking {
-    /// Since when it has heard nothing; `None` if it has just begun.
-    quiet_since: Option<Instant>,
-    asked_at: Instant,
-    /// When it last gave its core to others.
-    stepped_at: Instant,
-    /// Looks since the clock was read, or since something happened.
-    look_count: u32,
-}
-
-impl Asking {
-    fn end(&mut self) {
-        (self.quiet_since, self.look_count) = (None, 0);
-    }
-
-    /// The time of the next look, if that may be of an earlier one.
-    pub(crate) fn time(&mut self) -> Option<Instant> {
-        let is_old = !self.look_count.is_multiple_of(LOOKS_PER_TIME);
-        self.look_count = self.look_count.wrapping_add(1);
-        is_old.then_some(self.asked_at)
-    }
-
-    /// It asks now, and finds nothing: for how long that has been so.
-    fn on_nothing(&mut self, now: Instant) -> u64 {
-        // Who came back from something else has not been waiting.
-        if now - self.asked_at > ASKS_OFTEN_NS {
-            self.quiet_since = None;
-        }
-        self.asked_at = now;
-        now - *self.quiet_since.get_or_insert(now)
-    }
-
-    /// For how long it may sleep now. Each time costs a core some 15 µs: a rank that waits for seconds would use a sixth of one if it
-    /// slept for [`DOZE`] each time.
-    pub(crate) fn doze(&self) -> Duration {
-        let quiet_ns = self.quiet_since.map_or(0, |since| self.asked_at - since);
-        Duration::from_nanos(quiet_ns / DOZE_SHARE).clamp(DOZE, DOZE_MAX)
-    }
-
-    /// Whether it has been asking in vain for long.
-    pub(crate) fn is_patient(&self) -> bool {
-        self.doze() > DOZE
-    }
-
-    /// It dozed, and asks on: the time it slept was not spent elsewhere.
-    pub(crate) fn after_doze(&mut self, now: Instant) {
-        (self.asked_at, self.look_count) = (now, 0);
-    }
-}
-
-/// Who asks in a loop of its own waits in its own way.
+/// Who asks in a loop of its own: what `asking` advises is done here.
 impl Engine {
-    /// It found nothing: whether it may spin on. Where others want the core, and after the time any wait spins, it may not.
-    pub(crate) fn may_go_on_asking(&self, asking: &mut Asking, now: Instant) -> bool {
-        let quiet_ns = asking.on_nothing(now);
-        if quiet_ns > self.spin_ns {
-            return false;
+    /// A look found nothing: steps aside or dozes, if that is right. `is_ready`: there is something after all. Returns how much was done.
+    #[inline]
+    pub(crate) fn after_vain_look(
+        &self,
+        asking: &mut Asking,
+        now: Instant,
+        is_ready: impl Fn() -> bool,
+    ) -> usize {
+        match asking.on_nothing(now, || self.now()) {
+            Advice::GoOn => 0,
+            Advice::StepAside => {
+                self.step_aside(asking);
+                0
+            }
+            Advice::Doze => self.doze_unless(asking, is_ready),
         }
-        if !Crowd::is_due(quiet_ns, now - asking.stepped_at) {
-            return true;
-        }
-        asking.stepped_at = now;
+    }
+
+    #[cold]
+    fn step_aside(&self, asking: &mut Asking) {
+        let from = self.now();
         std::thread::yield_now();
-        asking.asked_at = self.now();
-        self.crowd.on_back(asking.asked_at - now)
+        let back_at = self.now();
+        asking.on_back(from, back_at);
+        self.crowd.on_back(back_at - from); // for those that wait and could sleep
     }
 
     /// Looks, and sleeps on the links for a moment unless there is something to do or `is_ready`. If nothing came meanwhile it does not
     /// look again: it will be asked again. Returns how much was done.
-    pub(crate) fn doze_unless(&self, asking: &Asking, is_ready: impl Fn() -> bool) -> usize {
-        let longest = asking.doze();
-        self.helper.baton.be_patient(asking.is_patient());
+    #[cold]
+    fn doze_unless(&self, asking: &mut Asking, is_ready: impl Fn() -> bool) -> usize {
         let mut inner = self.lock();
+        if !asking.may_doze(stir_of(&inner)) {
+            self.release(inner);
+            return 0;
+        }
+        self.helper.baton.be_patient(true);
         let now = self.now();
         self.run_errand(self.helper.baton.on_enter(now));
-        let until = now + longest.as_nanos() as u64;
+        let until = now + DOZE_NS;
         let mut work = 0;
         if inner.is_dozing {
             inner = self.sleep_behind(inner, now, until);
@@ -149,14 +103,23 @@ impl Engine {
             }
         }
         self.stop_waiting(inner, now, false); // and comes back: nobody need wake the helper
+        self.helper.baton.be_patient(false);
+        asking.on_woken(self.now());
         work
     }
+}
 
-    /// Something happened: the wait, if it was one, is over.
-    pub(crate) fn end_asking(&self, asking: &mut Asking) {
-        asking.end();
-        self.helper.baton.be_patient(false);
-    }
+/// Differs when something was posted or has ended, here or at a peer that reaches into our memory. Signs of life change nothing.
+fn stir_of(inner: &Inner) -> Stir {
+    let counters = inner.core.rules().counters();
+    let messages = counters.messages_out + counters.messages_in + counters.stream_chunks_out;
+    let operations = counters.operations_out + counters.requests_in;
+    [
+        inner.requests.next_id().0,
+        inner.requests.pending_count() as u64,
+        messages + operations,
+        counters.bytes_placed + counters.bytes_landed,
+    ]
 }
 
 impl Engine {
@@ -480,22 +443,8 @@ mod tests {
 
     use super::*;
     use crate::engine::{Config, Recv};
+    use crate::queue::Completions;
     use crate::slow::{Gate, Slow};
-
-    /// Has asked every 10 µs since 0.
-    fn quiet_for(ns: u64) -> Asking {
-        let mut asking = Asking::default();
-        for at in (0..=ns).step_by(10_000) {
-            asking.on_nothing(Instant(at));
-        }
-        asking
-    }
-
-    #[test]
-    fn who_asks_often_waits_and_who_comes_back_begins_anew() {
-        assert_eq!(quiet_for(60_000).on_nothing(Instant(61_000)), 61_000);
-        assert_eq!(quiet_for(60_000).on_nothing(Instant(60_001 + ASKS_OFTEN_NS)), 0);
-    }
 
     fn open(placement: Placement, gate: &Arc<Gate>) -> Arc<Engine> {
         Engine::open(Config { placement, ..Config::default() }, vec![Slow::new(gate)]).unwrap()
@@ -541,7 +490,7 @@ mod tests {
     fn who_waits_for_a_queue_learns_that_the_engine_ended() {
         for placement in [Placement::Inline, Placement::Thread] {
             let engine = open(placement, &Arc::new(Gate::default()));
-            let mut queue = crate::Completions::new(&engine, 8);
+            let mut queue = Completions::new(&engine, 8);
             std::thread::scope(|threads| {
                 let waiting = threads.spawn(|| queue.wait(None));
                 while !engine.doze.is_asleep() {
@@ -581,23 +530,16 @@ mod tests {
     }
 
     #[test]
-    fn who_dozes_waits_on_until_something_comes() {
-        let mut asking = quiet_for(60_000);
-        asking.after_doze(Instant(110_000));
-        assert_eq!(asking.on_nothing(Instant(111_000)), 111_000);
-        asking.after_doze(Instant(160_000));
-        asking.end();
-        assert_eq!(asking.on_nothing(Instant(161_000)), 0);
-    }
-
-    #[test]
-    fn who_waits_for_long_dozes_for_longer() {
-        assert_eq!(Asking::default().doze(), DOZE);
-        assert_eq!(quiet_for(1_000_000).doze(), DOZE);
-        assert_eq!(quiet_for(6_400_000).doze(), Duration::from_micros(200));
-        let mut asking = quiet_for(60_000_000);
-        assert_eq!(asking.doze(), DOZE_MAX);
-        asking.end();
-        assert_eq!(asking.doze(), DOZE, "something came: another wait");
+    fn who_has_asked_in_vain_for_long_sleeps_on_the_links() {
+        let engine = open(Placement::Inline, &Arc::new(Gate::default()));
+        let mut completions = Completions::new(&engine, 8);
+        let began = std::time::Instant::now();
+        while engine.lock().core.counters().sleeps == 0 {
+            for _ in 0..1000 {
+                completions.asking.be_calm(); // as after half a second: other programs may disturb the calm
+                assert!(completions.poll_or_doze().is_none());
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "no sleep in 60 s");
+        }
     }
 }

@@ -463,8 +463,8 @@ impl Port {
         }
     }
 
-    /// Turns the engine once, unless somebody does, and tells of what ended. If nothing has for a while it dozes for a moment: ranks
-    /// that wait in MPI ask without pause, and are not to burn a core that others could use.
+    /// Turns the engine once, unless somebody does, and tells of what ended. A rank that waits in MPI asks without pause, and after a
+    /// long time in vain may be put to sleep for moments; one that works between its questions never is.
     pub(crate) fn progress(&self, reader: &mut Reader<'_>) {
         let Ok(mut completions) = self.completions.try_lock() else { return };
         if completions.drive_or_doze() {

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const CYCLE_COUNTS: [usize; 2] = [20, 100];
 const STOPS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];
 /// What a rank that waits may use, in percent of a core.
-const WAITING_MAX: f64 = 5.0;
+const WAITING_MAX: f64 = 30.0;
 /// What starting and ending may take longer than over libfabric's own TCP.
 const ADDED_MS_MAX: u64 = 1000;
 

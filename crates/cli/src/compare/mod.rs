@@ -14,7 +14,7 @@ use crate::bench::system::Pattern;
 use crate::bench::table;
 use crate::machine::Machine;
 use crate::mpi::measure::{self, MpiArgs};
-use crate::mpi::row;
+use crate::mpi::{polling, row};
 use crate::report;
 pub use verdict::{COLUMNS as SUMMARY_COLUMNS, Summary, headline, remarks};
 
@@ -28,6 +28,8 @@ Examples:
   packhorse compare --two-hosts --offload --only overlap,idle --json some.json
   packhorse compare --mpi --two-hosts              an MPI over Packhorse, beside its own TCP and libfabric's
   packhorse compare --mpi --launcher mpirun,$HOME/venv/bin/mpirun --mpi-link auto,udp
+  packhorse compare --mpi --polling --two-hosts    programs that test for messages between two pieces of work, 4 minutes
+  packhorse compare --mpi --polling --ranks-per-core 2
   packhorse compare --quick --peer ph1:…           against `packhorse serve` on another machine";
 
 const LATENCY_SIZES: &[usize] =
@@ -90,7 +92,13 @@ fn run_mpi(args: &CompareArgs) -> Result<()> {
     let machine = Machine::here();
     machine.lines().iter().for_each(|line| println!("{line}"));
     let mpi = measure::run(&args.mpi, setup, args.quick)?;
-    print!("{}", row::tables(&mpi));
+    let (polled, others): (Vec<_>, Vec<_>) = mpi.iter().cloned().partition(polling::is_polling);
+    if !others.is_empty() {
+        print!("{}", row::tables(&others));
+    }
+    if !polled.is_empty() {
+        print!("{}", polling::tables(&polled));
+    }
     let findings = Findings { machine, mpi, ..Findings::default() };
     if let Some(json) = json {
         json.finish(serde_json::to_string_pretty(&findings)?.as_bytes())?;

@@ -31,6 +31,8 @@ pub(super) struct Contender {
     pub(super) launcher: Launcher,
     /// What carries its messages.
     pub(super) way: Way,
+    /// What else Packhorse is told.
+    pub(super) settings: Vec<(&'static str, &'static str)>,
 }
 
 impl Contender {
@@ -46,7 +48,10 @@ impl Contender {
         if family != Family::Intel {
             ways.push(Way::FabricTcp); // Intel's libfabric has it as what it takes by itself
         }
-        let named = |way| Self { name: name_of(family, &way), launcher: launcher.clone(), way };
+        let named = |way| {
+            let (name, launcher, settings) = (name_of(family, &way), launcher.clone(), Vec::new());
+            Self { name, launcher, way, settings }
+        };
         ways.into_iter().map(named).collect()
     }
 
@@ -71,6 +76,8 @@ impl Contender {
                 let mut all: Vec<(String, OsString)> =
                     made.map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
                 all.push(("PACKHORSE_LINK".into(), links.into()));
+                let more = self.settings.iter();
+                all.extend(more.map(|&(name, value)| (name.to_owned(), value.into())));
                 return Ok(all);
             }
             (Way::OwnTcp, _) => &[("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self")],
@@ -160,7 +167,8 @@ mod tests {
     fn open_mpis_shared_memory_was_called_otherwise() {
         for (family, btl) in [(Family::OpenMpi4, "vader,self"), (Family::OpenMpi, "sm,self")] {
             let launcher = Launcher { program: "mpirun".into(), family: Some(family) };
-            let contender = Contender { name: String::new(), launcher, way: Way::OwnShm };
+            let (name, settings) = (String::new(), Vec::new());
+            let contender = Contender { name, launcher, way: Way::OwnShm, settings };
             let variables = contender.variables(None, false).unwrap();
             assert!(variables.contains(&("OMPI_MCA_btl".into(), btl.into())), "{variables:?}");
         }

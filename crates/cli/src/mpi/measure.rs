@@ -15,6 +15,7 @@ use super::Launcher;
 use super::check::{Folder, Link, compile, left_in, links_of, shown};
 use super::contender::{Contender, Way};
 use super::launcher::Family;
+use super::polling;
 use super::row::MpiRow;
 use super::two_hosts::TwoHosts;
 use crate::bench::command::Setup;
@@ -59,6 +60,12 @@ pub struct MpiArgs {
     /// Links for Packhorse under MPI, each for itself: auto (the default), udp, packet, …
     #[arg(long, value_name = "LINK,…", value_delimiter = ',', requires = "mpi")]
     pub mpi_link: Vec<String>,
+    /// Only programs that look for messages between two pieces of work: MPI_Test and MPI_Iprobe.
+    #[arg(long, requires = "mpi")]
+    pub polling: bool,
+    /// Ranks for each core of those programs; 1 without it.
+    #[arg(long, value_name = "N", requires = "mpi", value_parser = clap::value_parser!(u16).range(1..=8))]
+    pub ranks_per_core: Option<u16>,
     /// Ranks for collective operations; 4 without it, 0 leaves them out.
     #[arg(long, value_name = "N", requires = "mpi", value_parser = clap::value_parser!(u16).range(0..=64))]
     pub ranks: Option<u16>,
@@ -68,9 +75,9 @@ pub struct MpiArgs {
 }
 
 /// A start of every contender: so many ranks, these patterns.
-struct Part {
-    rank_count: usize,
-    cases: Vec<String>,
+pub(super) struct Part {
+    pub(super) rank_count: usize,
+    pub(super) cases: Vec<String>,
 }
 
 impl Part {
@@ -83,33 +90,18 @@ impl Part {
 /// Measures all; says which contender is at work.
 pub fn run(args: &MpiArgs, setup: &Setup, is_quick: bool) -> Result<Vec<MpiRow>> {
     ensure!(setup.peer.is_none(), "--mpi has its own way to other machines: leave --peer out");
-    let bench = Bench::new(args, setup)?;
+    if args.polling {
+        return polling::run(args, setup);
+    }
+    let bench = Bench::new(args, setup, SOURCE, Contender::all_of)?;
     let parts = parts(setup, is_quick, args.ranks.unwrap_or(4).into());
     let reps = setup.reps.unwrap_or(if is_quick { 1 } else { REPS });
-    let seconds = setup.seconds.unwrap_or(SECONDS);
-    let mut made = Made::default();
-    let start_count = usize::from(reps) * parts.len() * bench.entries.len();
-    for rep in 0..usize::from(reps) {
-        for part in &parts {
-            for entry in &bench.entries {
-                made.start_count += 1;
-                eprint!("{} of {start_count}: ", made.start_count);
-                if part.rank_count > 2 && is_raw(&entry.contender.way) {
-                    eprintln!(
-                        "{} left out: by raw Ethernet ranks of one host do not reach each other",
-                        entry.contender.name
-                    );
-                    continue;
-                }
-                bench.measure_into(&mut made, entry, part, rep, seconds);
-            }
-        }
+    let mut rows = bench.measure_all(&parts, reps, setup.seconds.unwrap_or(SECONDS))?;
+    // Who asks for lengths wants to know of those.
+    if !is_quick && setup.bytes.is_none() {
+        rows.append(&mut polling::run(args, setup)?);
     }
-    for complaint in &made.complaints {
-        eprintln!("not measured: {complaint}");
-    }
-    ensure!(!made.rows.is_empty(), "nothing could be measured");
-    Ok(made.rows)
+    Ok(rows)
 }
 
 /// Whether all links are raw Ethernet, whose frames do not come back to the interface they leave by.
@@ -152,7 +144,8 @@ struct Entry {
     program: PathBuf,
 }
 
-struct Bench {
+/// All that is compared, and where.
+pub(super) struct Bench {
     entries: Vec<Entry>,
     provider: Option<PathBuf>,
     two_hosts: Option<TwoHosts>,
@@ -162,7 +155,13 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(args: &MpiArgs, setup: &Setup) -> Result<Self> {
+    /// A program, made by the compiler of each MPI, with the contenders that an MPI has by these links.
+    pub(super) fn new(
+        args: &MpiArgs,
+        setup: &Setup,
+        source: &str,
+        contenders: impl Fn(&Launcher, &[String], bool) -> Vec<Contender>,
+    ) -> Result<Self> {
         let folder = Folder::new()?;
         let links =
             if args.mpi_link.is_empty() { vec!["auto".to_owned()] } else { args.mpi_link.clone() };
@@ -177,8 +176,8 @@ impl Bench {
                 "{shown} is not the launcher of one MPI (mpirun, mpiexec)"
             );
             let program = folder.path().join(format!("measure-{index}"));
-            compile(&launcher, SOURCE, &program)?;
-            for contender in Contender::all_of(&launcher, &links, setup.two_hosts) {
+            compile(&launcher, source, &program)?;
+            for contender in contenders(&launcher, &links, setup.two_hosts) {
                 entries.push(Entry { contender, program: program.clone() });
             }
         }
@@ -186,6 +185,38 @@ impl Bench {
         let two_hosts = setup.two_hosts.then(|| TwoHosts::new(folder.path(), mtu)).transpose()?;
         let (provider, is_pinned) = (args.provider.clone(), setup.pin);
         Ok(Self { entries, provider, two_hosts, is_pinned, folder })
+    }
+
+    /// Every part by every contender, in each repetition one after the other.
+    pub(super) fn measure_all(
+        &self,
+        parts: &[Part],
+        reps: u16,
+        seconds: f64,
+    ) -> Result<Vec<MpiRow>> {
+        let mut made = Made::default();
+        let start_count = usize::from(reps) * parts.len() * self.entries.len();
+        for rep in 0..usize::from(reps) {
+            for part in parts {
+                for entry in &self.entries {
+                    made.start_count += 1;
+                    eprint!("{} of {start_count}: ", made.start_count);
+                    if part.rank_count > 2 && is_raw(&entry.contender.way) {
+                        eprintln!(
+                            "{} left out: by raw Ethernet ranks of one host do not reach each other",
+                            entry.contender.name
+                        );
+                        continue;
+                    }
+                    self.measure_into(&mut made, entry, part, rep, seconds);
+                }
+            }
+        }
+        for complaint in &made.complaints {
+            eprintln!("not measured: {complaint}");
+        }
+        ensure!(!made.rows.is_empty(), "nothing could be measured");
+        Ok(made.rows)
     }
 
     /// One start of one contender, with a word before and after it.

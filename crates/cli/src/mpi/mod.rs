@@ -10,7 +10,8 @@
 //! ```
 //!
 //! `packhorse compare --mpi` (measure.rs) sets an MPI over Packhorse beside the same MPI over its own transports (contender.rs),
-//! between two hosts made for the purpose (two_hosts.rs) if wanted.
+//! between two hosts made for the purpose (two_hosts.rs) if wanted; and programs that look for messages between two pieces of work
+//! (polling.rs) beside themselves with looks that never sleep.
 //!
 //! Nothing of ours stays behind: the launcher takes the place of this process, so signals and exit status are its own.
 
@@ -19,6 +20,7 @@ mod contender;
 pub mod env;
 mod launcher;
 pub mod measure;
+pub mod polling;
 mod provider;
 pub mod row;
 pub mod run;

@@ -325,6 +325,28 @@ fn waiting_ends_when_the_time_is_over_or_something_came() {
     [a, b].into_iter().for_each(Node::close);
 }
 
+/// How often this thread gave up its core to sleep.
+fn sleep_count() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux tells");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.expect("a line of it").trim().parse().expect("a number")
+}
+
+#[test]
+fn a_look_between_two_pieces_of_work_does_not_sleep() {
+    let (a, b, _, _) = pair();
+    b.trecv(10, ADDR_UNSPEC, TAG, 1);
+    let before = sleep_count();
+    for number in 0..10_000_u64 {
+        assert!(b.read().is_none());
+        std::hint::black_box((0..100).fold(number, |sum, n| sum ^ std::hint::black_box(n)));
+    }
+    // A few for locks that a helper has; a look that sleeps after a while in vain does so thousands of times.
+    let slept = sleep_count() - before;
+    assert!(slept < 500, "{slept} times in 10000 looks");
+    [a, b].into_iter().for_each(Node::close);
+}
+
 #[test]
 fn the_queues_descriptor_tells_when_to_ask() {
     let (a, b, to_b, _) = pair();

@@ -1,0 +1,309 @@
+//! Looks that do not wait, and when one of them may sleep all the same.
+//!
+//! `fi_cq_read` and its like are called by two kinds of programs, and no call says which of them it comes from. An MPI library that waits
+//! in `MPI_Recv` calls without pause until something comes: there a core is burnt for nothing. A program that tests between two pieces of
+//! work calls as well, and each sleep is time taken from its work. A sleep in the second case costs a factor, one left out in the first
+//! costs electricity; so a look sleeps only if everything says that nothing but waiting goes on:
+//!
+//! ```text
+//!   look │ outside │ look │ outside │ look …        a window: some hundred looks, at least 200 µs
+//!        └ sampled: now and then the clock is read as a look ends and as the next begins
+//!
+//!   a window is calm:   looks found nothing, nobody posted, nothing ended
+//!                       outside is short: hardly longer than the shortest that was ever sampled, in a wait of a few microseconds
+//!                       if the program ever made one; who tests takes longer than who waits
+//!                       and looks and what lies between them, as sampled, make up the whole window: nothing else was done, now and then
+//!   calm windows of half a second, and few others between them ──▶ one doze of 1 ms, then a window must show again that it was right
+//! ```
+//!
+//! Whatever breaks the calm costs twenty times its own length: a program that computes for a twentieth of its time, in pieces that can be
+//! seen, never dozes. Where others want the core a look steps aside (`sched_yield`) instead of sleeping, and `crowd` learns from that; but not
+//! if the last sample was longer than a wait's, and not before it had the core for half as long as the others did the time before: on a busy
+//! machine each step aside costs a program that works as much as a sleep.
+//!
+//! Pure: times are told. Reading the clock costs as much as a look at a link in memory, so that is done in every fourth look, and twice for
+//! each sample.
+
+use packhorse_proto::Instant;
+
+use crate::crowd::Crowd;
+
+/// Who asks again within this is waiting, in its own way.
+pub(crate) const ASKS_OFTEN_NS: u64 = 20_000;
+/// The clock is read once in so many looks.
+pub(crate) const LOOKS_PER_TIME: u32 = 4;
+/// One of so many looks is sampled; the first is that after eight in vain, so that short waits need not pay for it. `begin` has read the
+/// clock for each of these.
+const LOOKS_PER_SAMPLE: u32 = 16;
+const FIRST_SAMPLED: u32 = 8;
+const _: () = assert!(
+    LOOKS_PER_SAMPLE.is_multiple_of(LOOKS_PER_TIME) && FIRST_SAMPLED.is_multiple_of(LOOKS_PER_TIME)
+);
+/// A window lasts so long at least, and has so many samples.
+const WINDOW_NS: u64 = 200_000;
+const SAMPLE_COUNT_MIN: u64 = 8;
+/// The loop of an MPI library around its look takes 50 to 250 ns, with one reading of the clock.
+const OUTSIDE_NS_MAX: u64 = 300;
+/// A window of nothing but waiting: its shortest sample, and what they take on average, are longer by so many percent at most than the
+/// shortest ever. (Open MPI 4.1: 120 ns the shortest that waits, 140 on average; with `MPI_Test` and 20 ns of work 180.)
+const SHORTEST_PERCENT: u64 = 112;
+const AVERAGE_PERCENT: u64 = 130;
+/// So much of a window, in percent, may be neither look nor what was sampled between looks: interrupts.
+const UNSEEN_PERCENT: u64 = 10;
+/// Calm for so long, it waits.
+const CALM_NS: u64 = 500_000_000;
+/// What is not calm counts so many times.
+const UNREST_FACTOR: u64 = 20;
+/// Who was away so many times as long keeps the core: a wrong guess costs a third of what is due to it beside one other, and nothing beside two.
+const ASIDE_TO_OWN: u64 = 2;
+/// One doze.
+pub(crate) const DOZE_NS: u64 = 1_000_000;
+
+/// What somebody who looked in vain is to do before the call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advice {
+    /// Nothing.
+    GoOn,
+    /// Give the core to whoever wants it, then [`Asking::on_back`].
+    StepAside,
+    /// Sleep on the links for [`DOZE_NS`] at most, if [`Asking::may_doze`], then [`Asking::on_woken`].
+    Doze,
+}
+
+/// How somebody who asks in a loop of its own has fared.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    /// Since when it has heard nothing; `None` if it has just begun.
+    quiet_since: Option<Instant>,
+    /// The clock as it was read last, as a look began.
+    asked_at: Instant,
+    /// When it last gave its core to others, and after how long it may again.
+    stepped_at: Instant,
+    step_after_ns: u64,
+    /// Looks since something happened.
+    look_count: u32,
+    /// When the last look ended, if that was read to sample what follows.
+    left_at: Option<Instant>,
+    /// None until something is sampled.
+    window: Option<Window>,
+    /// The shortest time between two looks that was ever sampled.
+    outside_ns_min: u64,
+    /// What was sampled last is what a waiting program takes.
+    seems_to_wait: bool,
+    calm_ns: u64,
+    /// What the engine had posted and ended when a doze was considered last.
+    stir: Stir,
+}
+
+/// Numbers of which one differs when something was posted or has ended.
+pub(crate) type Stir = [u64; 4];
+
+/// Looks in vain, one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    began_at: Instant,
+    look_count: u64,
+    inside: Samples,
+    outside: Samples,
+    /// The core was given to others for so long.
+    aside_ns: u64,
+}
+
+impl Window {
+    fn new(began_at: Instant) -> Self {
+        let (inside, outside) = (Samples::default(), Samples::default());
+        Self { began_at, look_count: 0, inside, outside, aside_ns: 0 }
+    }
+
+    fn is_whole(&self, now: Instant) -> bool {
+        now - self.began_at >= WINDOW_NS && self.outside.count >= SAMPLE_COUNT_MIN
+    }
+
+    /// Whether looks and what lies between them, as sampled, are all there was.
+    fn is_all_seen(&self, len_ns: u64) -> bool {
+        let seen_ns = self.look_count * (self.inside.mean_ns() + self.outside.mean_ns());
+        let own_ns = len_ns.saturating_sub(self.aside_ns);
+        own_ns * (100 - UNSEEN_PERCENT) / 100 <= seen_ns
+    }
+}
+
+/// Lengths of time of one kind.
+#[derive(Clone, Copy, Debug)]
+struct Samples {
+    count: u64,
+    sum_ns: u64,
+    shortest_ns: u64,
+    longest_ns: u64,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self { count: 0, sum_ns: 0, shortest_ns: u64::MAX, longest_ns: 0 }
+    }
+}
+
+impl Samples {
+    fn add(&mut self, ns: u64) {
+        self.count += 1;
+        self.sum_ns += ns;
+        self.shortest_ns = self.shortest_ns.min(ns);
+        self.longest_ns = self.longest_ns.max(ns);
+    }
+
+    /// Without the longest: in that an interrupt may have come, which the length of the window tells of.
+    fn mean_ns(&self) -> u64 {
+        (self.sum_ns - self.longest_ns) / (self.count.max(2) - 1)
+    }
+}
+
+fn is_within(ns: u64, shortest_ns: u64, percent: u64) -> bool {
+    ns.saturating_mul(100) <= shortest_ns * percent
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        Self {
+            quiet_since: None,
+            asked_at: Instant(0),
+            stepped_at: Instant(0),
+            step_after_ns: 0,
+            look_count: 0,
+            left_at: None,
+            window: None,
+            outside_ns_min: OUTSIDE_NS_MAX,
+            seems_to_wait: true,
+            calm_ns: 0,
+            stir: Stir::default(),
+        }
+    }
+}
+
+impl Asking {
+    /// A look begins: the time for it, and whether that is an earlier look's.
+    #[inline]
+    pub(crate) fn begin(&mut self, clock: impl FnOnce() -> Instant) -> (Instant, bool) {
+        let is_due = self.look_count.is_multiple_of(LOOKS_PER_TIME) || self.left_at.is_some();
+        self.look_count = self.look_count.wrapping_add(1);
+        if !is_due {
+            return (self.asked_at, true);
+        }
+        let now = clock();
+        let mut away_ns_max = ASKS_OFTEN_NS;
+        if let Some(left_at) = self.left_at.take() {
+            away_ns_max /= u64::from(LOOKS_PER_TIME); // since the look before
+            let outside_ns = now - left_at;
+            self.outside_ns_min = self.outside_ns_min.min(outside_ns);
+            self.seems_to_wait = is_within(outside_ns, self.outside_ns_min, AVERAGE_PERCENT);
+            if let Some(window) = &mut self.window {
+                window.outside.add(outside_ns);
+            }
+        }
+        let away_ns = now - self.asked_at;
+        self.asked_at = now;
+        // Who came back from something else has not been waiting.
+        if away_ns > away_ns_max {
+            self.on_unrest(away_ns);
+            self.quiet_since = None;
+        }
+        (now, false)
+    }
+
+    /// The look found nothing. `now` is what `begin` said.
+    #[inline]
+    pub(crate) fn on_nothing(&mut self, now: Instant, clock: impl FnOnce() -> Instant) -> Advice {
+        let quiet_ns = now - *self.quiet_since.get_or_insert(now);
+        if let Some(window) = &mut self.window {
+            window.look_count += 1;
+        }
+        // `begin` has counted this look.
+        if self.look_count % LOOKS_PER_SAMPLE == FIRST_SAMPLED + 1 {
+            return self.sample(clock());
+        }
+        let stepped_ago_ns = now - self.stepped_at;
+        let may_step = self.seems_to_wait && stepped_ago_ns >= self.step_after_ns;
+        if may_step && Crowd::is_due(quiet_ns, stepped_ago_ns) {
+            return Advice::StepAside;
+        }
+        Advice::GoOn
+    }
+
+    /// A look to be sampled ends now.
+    fn sample(&mut self, now: Instant) -> Advice {
+        let began_at = self.asked_at;
+        let window = self.window.get_or_insert_with(|| Window::new(began_at));
+        if window.is_whole(now) {
+            let window = *window;
+            self.window = Some(Window::new(now));
+            return self.judge(&window, now);
+        }
+        window.inside.add(now - began_at);
+        self.left_at = Some(now);
+        Advice::GoOn
+    }
+
+    /// A window has ended.
+    fn judge(&mut self, window: &Window, now: Instant) -> Advice {
+        let (len_ns, outside) = (now - window.began_at, &window.outside);
+        let is_usual = is_within(outside.shortest_ns, self.outside_ns_min, SHORTEST_PERCENT)
+            && is_within(outside.mean_ns(), self.outside_ns_min, AVERAGE_PERCENT);
+        if !is_usual || !window.is_all_seen(len_ns) {
+            self.on_unrest(len_ns);
+            return Advice::GoOn;
+        }
+        self.calm_ns = (self.calm_ns + len_ns).min(CALM_NS);
+        if self.calm_ns == CALM_NS { Advice::Doze } else { Advice::GoOn }
+    }
+
+    /// It did something else for so long, or may have.
+    fn on_unrest(&mut self, ns: u64) {
+        self.calm_ns = self.calm_ns.saturating_sub(ns.saturating_mul(UNREST_FACTOR));
+        (self.window, self.left_at) = (None, None);
+    }
+
+    /// The look did something of which the application is not told: the answer to a peer's sign of life, a timer.
+    pub(crate) fn on_work(&mut self) {
+        (self.quiet_since, self.look_count) = (None, 0);
+        (self.window, self.left_at) = (None, None);
+    }
+
+    /// The look found what the application is told of: the wait, if it was one, is over.
+    #[inline]
+    pub(crate) fn on_something(&mut self) {
+        self.on_work();
+        self.calm_ns = 0;
+    }
+
+    /// It stepped aside, from then till now.
+    pub(crate) fn on_back(&mut self, from: Instant, now: Instant) {
+        let away_ns = now - from;
+        (self.asked_at, self.stepped_at) = (now, now);
+        self.step_after_ns = away_ns / ASIDE_TO_OWN;
+        if let Some(window) = &mut self.window {
+            window.aside_ns += away_ns;
+        }
+    }
+
+    /// It is about to doze. False: something was posted or has ended since it last was, by whatever thread, and it must not.
+    pub(crate) fn may_doze(&mut self, stir: Stir) -> bool {
+        let is_still = stir == std::mem::replace(&mut self.stir, stir);
+        if !is_still {
+            self.calm_ns = 0;
+        }
+        is_still
+    }
+
+    /// It dozed, and asks on: the time it slept was not spent elsewhere.
+    pub(crate) fn on_woken(&mut self, now: Instant) {
+        (self.asked_at, self.look_count, self.left_at) = (now, 0, None);
+        self.window = Some(Window::new(now));
+    }
+
+    /// For tests: one that has waited for long.
+    #[cfg(test)]
+    pub(crate) fn be_calm(&mut self) {
+        self.calm_ns = CALM_NS;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Programs in virtual time: how often each of them is put to sleep.
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+/// An empty look, as UDP has it.
+const LOOK_NS: u64 = 300;
+/// Around it, in an MPI library that waits.
+const WAITING_NS: u64 = 60;
+/// What `MPI_Test` does beyond that, without any work.
+const TESTING_NS: u64 = 20;
+
+/// Somebody who asks, and the clock.
+#[derive(Default)]
+struct Program {
+    asking: Asking,
+    now: Instant,
+    stir: Stir,
+    doze_count: u64,
+    slept_ns: u64,
+    step_count: u64,
+    /// Others have the core for so long each time.
+    crowd_ns: u64,
+    first_doze_at: Option<Instant>,
+}
+
+impl Program {
+    fn look(&mut self) {
+        let at = self.now;
+        let (time, _) = self.asking.begin(|| at);
+        self.now = self.now + LOOK_NS;
+        let now = self.now;
+        match self.asking.on_nothing(time, || now) {
+            Advice::GoOn => {}
+            Advice::StepAside => {
+                self.step_count += 1;
+                self.now = self.now + 400 + self.crowd_ns;
+                self.asking.on_back(now, self.now);
+            }
+            Advice::Doze if self.asking.may_doze(self.stir) => {
+                self.first_doze_at.get_or_insert(now);
+                (self.doze_count, self.slept_ns) = (self.doze_count + 1, self.slept_ns + DOZE_NS);
+                self.now = self.now + DOZE_NS;
+                self.asking.on_woken(self.now);
+            }
+            Advice::Doze => {}
+        }
+    }
+
+    /// Looks for so long, with `outside(number)` ns between the looks.
+    fn run(&mut self, for_ns: u64, outside: impl Fn(u64) -> u64) {
+        let until = self.now + for_ns;
+        for number in 0.. {
+            self.look();
+            self.now = self.now + outside(number);
+            if self.now >= until {
+                break;
+            }
+        }
+    }
+
+    /// One that has waited in its MPI before, as all have, for a moment.
+    fn that_waited() -> Self {
+        let mut program = Self::default();
+        program.run(MS / 100, |_| WAITING_NS);
+        program.asking.on_something();
+        program
+    }
+}
+
+#[test]
+fn who_only_waits_dozes_after_half_a_second_for_most_of_the_time() {
+    let mut program = Program::that_waited();
+    let began_at = program.now;
+    program.run(10_000 * MS, |_| WAITING_NS);
+    let spun_ns = program.first_doze_at.expect("it waits for long") - began_at;
+    assert!((CALM_NS..CALM_NS * 5 / 4).contains(&spun_ns), "{spun_ns}");
+    let used_percent = 100 - program.slept_ns / (100 * MS);
+    assert!((15..30).contains(&used_percent), "{used_percent} %");
+}
+
+#[test]
+fn who_works_between_its_looks_never_dozes() {
+    for work_ns in [20, 100, 1_000, 10_000, 1_000_000] {
+        let mut program = Program::that_waited();
+        program.run(5_000 * MS, |_| WAITING_NS + TESTING_NS + work_ns);
+        assert_eq!(program.doze_count, 0, "{work_ns} ns of work");
+    }
+}
+
+#[test]
+fn a_loop_that_is_longer_than_any_library_s_is_none() {
+    for outside_ns in [OUTSIDE_NS_MAX * 4 / 3, 1_000, 10_000] {
+        let mut program = Program::default();
+        program.run(5_000 * MS, |_| outside_ns);
+        assert_eq!(program.doze_count, 0, "{outside_ns} ns");
+    }
+}
+
+/// `(every, work_ns)`: in one of so many looks.
+#[test]
+fn who_works_now_and_then_never_dozes() {
+    for (every, work_ns) in [(4, 2_000), (50, 5_000), (1_000, 25_000), (10_000, 1_000_000)] {
+        let mut program = Program::that_waited();
+        program.run(5_000 * MS, |number| match number % every {
+            0 => WAITING_NS + work_ns,
+            _ => WAITING_NS,
+        });
+        assert_eq!(program.doze_count, 0, "{work_ns} ns of work in one of {every} looks");
+    }
+}
+
+#[test]
+fn interrupts_do_not_keep_a_waiting_program_awake() {
+    let mut program = Program::that_waited();
+    // Of 4 µs each millisecond, and of 30 µs each 100.
+    program.run(10_000 * MS, |number| match number {
+        _ if number % 300_000 == 0 => 30_000,
+        _ if number % 3_000 == 0 => 4_000,
+        _ => WAITING_NS,
+    });
+    assert!(program.slept_ns > 6_000 * MS, "{} ms", program.slept_ns / MS);
+}
+
+#[test]
+fn a_post_or_an_end_keeps_everybody_awake_for_as_long_again() {
+    let mut program = Program::that_waited();
+    program.run(1_000 * MS, |_| WAITING_NS);
+    let before = program.doze_count;
+    assert!(before > 0);
+    program.stir[0] += 1; // by another thread
+    program.run(400 * MS, |_| WAITING_NS);
+    assert_eq!(program.doze_count, before);
+    program.run(400 * MS, |_| WAITING_NS);
+    let before = program.doze_count;
+    assert!(before > 0);
+    program.asking.on_something();
+    program.run(400 * MS, |_| WAITING_NS);
+    assert_eq!(program.doze_count, before);
+}
+
+#[test]
+fn who_begins_to_work_after_a_long_wait_loses_one_doze_at_most() {
+    let mut program = Program::that_waited();
+    program.run(3_000 * MS, |_| WAITING_NS);
+    let before = program.doze_count;
+    assert!(before > 1_000);
+    program.run(3_000 * MS, |_| WAITING_NS + TESTING_NS + 20);
+    assert!(program.doze_count <= before + 1, "{} more", program.doze_count - before);
+}
+
+#[test]
+fn signs_of_life_do_not_end_a_long_wait() {
+    let mut program = Program::that_waited();
+    for _ in 0..100 {
+        program.run(100 * MS, |_| WAITING_NS);
+        program.asking.on_work();
+    }
+    assert!(program.slept_ns > 6_000 * MS, "{} ms", program.slept_ns / MS);
+}
+
+#[test]
+fn who_waits_steps_aside_and_who_works_does_not() {
+    let mut program = Program::that_waited();
+    program.run(10 * MS, |_| WAITING_NS);
+    assert!((500..1_200).contains(&program.step_count), "{}", program.step_count);
+    for work_ns in [20, 500, 1_000, 10_000, 100_000] {
+        let mut program = Program::that_waited();
+        program.run(MS, |_| WAITING_NS + TESTING_NS + work_ns);
+        let before = program.step_count;
+        program.run(900 * MS, |_| WAITING_NS + TESTING_NS + work_ns);
+        assert_eq!(program.step_count, before, "{work_ns} ns of work");
+    }
+}
+
+#[test]
+fn who_steps_aside_wrongly_has_a_third_of_a_crowded_core() {
+    let mut program = Program { crowd_ns: 3 * MS, ..Program::default() };
+    program.run(3_000 * MS, |_| WAITING_NS + TESTING_NS + 20); // it never waited: nobody knows that it does not
+    let aside_ns = program.step_count * program.crowd_ns;
+    assert!(program.step_count > 100 && aside_ns <= 2_010 * MS, "{} ms", aside_ns / MS);
+}
+
+#[test]
+fn the_clock_is_read_in_a_fourth_of_the_looks_and_twice_for_a_sample() {
+    let (mut asking, mut now, reads) = (Asking::default(), Instant(0), std::cell::Cell::new(0));
+    for number in 0..1_000 {
+        let clock = |now| {
+            reads.set(reads.get() + 1);
+            now
+        };
+        let (time, is_late) = asking.begin(|| clock(now));
+        assert_eq!(is_late, time != now);
+        now = now + LOOK_NS;
+        if asking.on_nothing(time, || clock(now)) == Advice::StepAside {
+            asking.on_back(now, now);
+        }
+        now = now + WAITING_NS;
+        if number == 7 {
+            assert_eq!(reads.get(), 2, "3 µs in vain");
+        }
+    }
+    assert!(reads.get() < 400, "{}", reads.get());
+}
