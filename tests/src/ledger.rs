@@ -114,7 +114,10 @@ impl Ledger {
                 let end = offset.checked_add(len).expect("an offset within memory");
                 assert!(end <= entry.len, "written beyond {} bytes: {event:?}", entry.len);
             }
-            Event::Joined { .. } | Event::Left { .. } | Event::Closed { .. } => {}
+            Event::Lost { .. }
+            | Event::Joined { .. }
+            | Event::Left { .. }
+            | Event::Closed { .. } => {}
         }
     }
 

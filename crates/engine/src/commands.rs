@@ -190,7 +190,7 @@ impl Engine {
     }
 
     fn is_free_to_post(&self) -> bool {
-        !self.commands.is_turning() || self.inner.try_lock().is_ok()
+        !self.commands.is_turning() || self.try_lock().is_some()
     }
 
     fn post(&self, post: Post, notify: Option<Notify>) -> Result<RequestId, Refused> {

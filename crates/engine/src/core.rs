@@ -391,6 +391,13 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.remarks.push_back(text);
     }
 
+    /// A remark, unless it was made last: what fails in a row fails for one reason.
+    pub(crate) fn remark_once(&mut self, text: String) {
+        if self.remarks.back() != Some(&text) {
+            self.remark(text);
+        }
+    }
+
     /// What a person should know, oldest first: a bounded log.
     pub fn remarks(&mut self) -> impl Iterator<Item = &str> {
         for index in 0..self.links.len() {

@@ -43,6 +43,8 @@ counters! {
     sends_blocked,
     /// Errors of links, taken for lost frames.
     link_errors,
-    /// Writes of peers with an immediate that nobody was told of, since nobody asked for those before.
-    writes_untold,
+    /// Times at which writes of peers with an immediate began to be refused, since nobody had asked for those before.
+    notices_held,
+    /// Copied messages that no peer accepted.
+    copies_lost,
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use crate::entry::Kind;
 use crate::helper::{Helper, HelperCpus};
 use crate::onesided::{Regions, Written};
 use crate::pairs::{Asked, Rejected};
-use crate::queue::{Notify, Queues};
+use crate::queue::{Lost, Notify, Queues};
 use crate::requests::{Arrival, Ended, Outcome, RequestId, Requests};
 
 /// Who turns the engine when no application thread waits.
@@ -148,6 +148,12 @@ pub(crate) struct Inner {
     pub(crate) closed: Option<bool>,
     /// Nothing will happen any more: whoever waits goes.
     pub(crate) is_stopped: bool,
+    /// Which queue is told of copied sends that fail.
+    pub(crate) lost_notify: Option<Notify>,
+    /// Notices of peers' writes that a reader took out of its queue are not taken from there (`Engine::hold_notices`).
+    pub(crate) is_reader_full: bool,
+    /// Peers' writes that would be told are refused.
+    pub(crate) are_notices_held: bool,
     /// Events that belong to no request, for `poll_peer_event`.
     pub(crate) peer_events: std::collections::VecDeque<Event>,
     /// Who extracts streams, and who waits to send them.
@@ -163,6 +169,15 @@ const BURST_NS: u64 = 10_000;
 /// A handler of streams is polled with a frame in hand and the engine locked: it would wait for itself.
 const CALLED_UNDER_LOAN: &str = "an endpoint was called inside the `poll` of a future that shares a stream handler with a \
      waiting `receive`; call it between awaits, or await it";
+
+/// A thread panicked in the middle of the endpoint's rules: what it left may be anything. Nobody may go on with it, nor wait for what
+/// nobody will do.
+#[cold]
+pub(crate) fn broken() -> ! {
+    panic!(
+        "another thread panicked inside this endpoint (its message comes before): the endpoint cannot go on"
+    );
+}
 
 /// Events about peers kept for who asks; older ones are dropped.
 const PEER_EVENT_COUNT_MAX: usize = 1024;
@@ -230,6 +245,9 @@ impl Inner {
                 Event::Written { region, peer, offset, len, immediate, .. } => {
                     let written = Written { peer, offset, len, immediate };
                     self.on_written(region, written, now);
+                }
+                Event::Lost { peer, space, tag, len, failure } => {
+                    self.on_lost(Lost { peer, space, tag, len, failure }, now);
                 }
                 Event::Closed { clean } => {
                     self.closed = Some(clean);
@@ -361,6 +379,9 @@ impl Engine {
             has_news: false,
             closed: None,
             is_stopped: false,
+            lost_notify: None,
+            is_reader_full: false,
+            are_notices_held: false,
             peer_events: std::collections::VecDeque::new(),
             streams: crate::streams::Waiters::default(),
         };
@@ -432,7 +453,7 @@ impl Engine {
             self.is_here(),
             "this endpoint belongs to the process that this one was forked from; open another here"
         );
-        if let Ok(inner) = self.inner.try_lock() {
+        if let Some(inner) = self.try_lock() {
             return inner;
         }
         assert!(!loan::is_lent(), "{CALLED_UNDER_LOAN}");
@@ -440,9 +461,22 @@ impl Engine {
             self.commands.want();
         }
         self.wanted.fetch_add(1, Ordering::Relaxed);
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.lock();
         self.wanted.fetch_sub(1, Ordering::Relaxed);
-        inner
+        inner.unwrap_or_else(|_| broken())
+    }
+
+    /// The lock, if nobody has it.
+    ///
+    /// # Panics
+    /// If a thread panicked with it.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Inner>> {
+        match self.inner.try_lock() {
+            Ok(inner) => Some(inner),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(_)) => broken(),
+        }
     }
 
     /// For posts and what must not overtake one: those that were left come first. Whoever calls this calls `release`.

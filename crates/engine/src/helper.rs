@@ -15,7 +15,7 @@ use packhorse_link::with_signals_blocked;
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::baton::{Baton, Errand, Look, Notes};
-use crate::engine::Engine;
+use crate::engine::{Engine, broken};
 use crate::waiting::sleep_ns;
 
 /// Which cores the helper may use.
@@ -94,12 +94,28 @@ impl Helper {
         // A waker may drop the last endpoint, and wakers are called by the helper, too: it cannot wait for itself.
         if let Some(handle) = handle.filter(|handle| handle.thread().id() != thread::current().id())
         {
-            let _ = handle.join(); // a helper that panicked has ended as well
+            let _ = handle.join(); // one that panicked has ended the process
+        }
+    }
+}
+
+/// If the helper panics the process ends, with the panic's own message before this one: else the application would wait for what
+/// nobody does any more, and peers would take it for one that computes.
+struct EndsProcess;
+
+impl Drop for EndsProcess {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!(
+                "packhorse: the thread that drives an endpoint panicked (see above); nothing could go on there, so the process ends"
+            );
+            std::process::abort();
         }
     }
 }
 
 fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
+    let _ends_process = EndsProcess;
     cpus.apply(None);
     // Ticks are meant as they are written: the default slack would double them.
     let _ = rustix::thread::set_current_timer_slack(Some(1_000.try_into().expect("not zero")));
@@ -107,6 +123,10 @@ fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
     while let Some(engine) = engine.upgrade() {
         if engine.helper.is_over.load(Ordering::SeqCst) {
             return;
+        }
+        // An application's thread panicked inside: others may sleep where only news would wake them.
+        if engine.inner.is_poisoned() {
+            broken();
         }
         let has_work = || engine.has_work();
         let pause = match engine.helper.baton.look(engine.now(), &mut notes, has_work) {
@@ -163,7 +183,7 @@ impl Engine {
 
     /// Whether anybody counts on being driven for. Not while somebody is inside, who drives.
     fn has_work(&self) -> bool {
-        self.inner.try_lock().is_ok_and(|inner| {
+        self.try_lock().is_some_and(|inner| {
             let is_awaited = inner.is_bell_armed || inner.streams.are_there();
             is_awaited || inner.is_expecting() || inner.core.has_output()
         })
@@ -199,5 +219,48 @@ impl Engine {
         while self.wanted.load(Ordering::Relaxed) > 0 {
             thread::yield_now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::engine::{Config, Placement};
+    use crate::slow::{Gate, Slow};
+
+    /// Set in the process that is to end.
+    const VICTIM: &str = "PACKHORSE_TEST_VICTIM";
+
+    #[test]
+    fn a_helper_that_panics_ends_the_process_and_says_why() {
+        let gate = Arc::new(Gate::default());
+        if std::env::var_os(VICTIM).is_some() {
+            let config = Config { placement: Placement::Thread, ..Config::default() };
+            let _engine = Engine::open(config, vec![Slow::new(&gate)]).unwrap();
+            gate.panic();
+            loop {
+                thread::park(); // for something that only the helper would bring about
+            }
+        }
+        let name = "helper::tests::a_helper_that_panics_ends_the_process_and_says_why";
+        let mut victim = Command::new(std::env::current_exe().unwrap());
+        victim.args(["--exact", name, "--nocapture"]).env(VICTIM, "");
+        victim.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+        let mut victim = victim.spawn().unwrap();
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        while victim.try_wait().unwrap().is_none() {
+            if std::time::Instant::now() > until {
+                victim.kill().unwrap();
+                panic!("it lives on after its helper panicked");
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        let output = victim.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{said}");
+        assert!(said.contains("for a test") && said.contains("so the process ends"), "{said}");
     }
 }

@@ -77,7 +77,7 @@ pub struct Atomic<'a> {
     pub compare: &'a [u8],
 }
 
-/// Writes kept for who asks; what comes beyond is counted and dropped, else a peer could fill our memory.
+/// Writes kept for who asks; beyond it peers' writes that are told of are refused until somebody asked.
 const WRITTEN_COUNT_MAX: usize = 1 << 16;
 
 /// An exposed region, as the engine knows it.
@@ -94,6 +94,13 @@ pub(crate) struct Regions {
     regions: HashMap<RegionId, Region>,
 }
 
+impl Regions {
+    /// Whether more than this was told of one and not asked for.
+    pub(crate) fn is_any_fuller_than(&self, count: usize) -> bool {
+        self.regions.values().any(|region| region.written.len() > count)
+    }
+}
+
 impl Inner {
     /// Somebody may be waiting for this endpoint: a request here, or a peer that uses its memory.
     pub(crate) fn is_expecting(&self) -> bool {
@@ -105,16 +112,25 @@ impl Inner {
         if let Some(notify) = this.notify {
             return self.tell_written(&notify, &written, now);
         }
-        if this.written.len() < WRITTEN_COUNT_MAX {
-            this.written.push_back(written);
-            self.has_news = true;
-        } else {
-            self.core.counters_mut().writes_untold += 1;
+        this.written.push_back(written);
+        self.has_news = true;
+        if this.written.len() >= WRITTEN_COUNT_MAX {
+            self.set_notices_held(true);
         }
+    }
+
+    /// The next write to a region that tells no queue; `None` within: there is none yet.
+    fn take_written(&mut self, region: RegionId) -> Option<Option<Written>> {
+        let written = self.regions.regions.get_mut(&region)?.written.pop_front();
+        if self.are_notices_held {
+            self.look_for_room();
+        }
+        Some(written)
     }
 
     fn withdraw(&mut self, region: RegionId) -> Option<Memory> {
         let this = self.regions.regions.remove(&region)?;
+        self.look_for_room();
         self.core.endpoint().withdraw(region);
         self.core.memory().remove(this.memory_id)
     }
@@ -180,13 +196,13 @@ impl Engine {
 
     /// The next write with an immediate to a region that tells no queue.
     pub fn poll_written(&self, region: RegionId) -> Option<Written> {
-        self.poll_once(|inner| inner.regions.regions.get_mut(&region)?.written.pop_front())
+        self.poll_once(|inner| inner.take_written(region)?)
     }
 
     /// Waits for it; `None` if the time is over first, or the region is withdrawn.
     pub fn wait_written(&self, region: RegionId, longest: Option<Duration>) -> Option<Written> {
-        self.drive_until(longest, |inner| match inner.regions.regions.get_mut(&region) {
-            Some(this) => this.written.pop_front().map(Some),
+        self.drive_until(longest, |inner| match inner.take_written(region) {
+            Some(written) => written.map(Some),
             None => Some(None),
         })?
     }

@@ -11,9 +11,11 @@
 //! lock, the reader whoever holds the [`Completions`], so that an empty queue costs its reader one load and no lock.
 //!
 //! **Nothing is lost.** A ring has an end, so behind a full one entries spill into a list behind the engine's lock, in order, and
-//! the ring's own signal (`want_room`) brings the reader to fetch them. The list grows only with what the application posted:
-//! an entry used many times, which a peer could fill with messages of no bytes for ever, is unlinked when too much spilled
-//! ([`SPILL_COUNT_MAX`]); what comes then is held, or refused, by the rules of the protocol.
+//! the ring's own signal (`want_room`) brings the reader to fetch them. The list grows only with what the application posted.
+//! What peers could fill it with for ever ends when too much spilled ([`SPILL_COUNT_MAX`]): an entry used many times, which takes
+//! messages of no bytes without end, is unlinked, and what comes then is held, or refused, by the rules of the protocol; puts that
+//! are told of are refused until the reader made room (`hold_notices`). A reader that keeps entries in a list of its own has the
+//! same two ways: [`Engine::unlink_queued`] and [`Engine::hold_notices`].
 //!
 //! **Who drives and reads** needs no ring: what a turn of the reader's own ends is handed to it as it is (`Queues::lend`), if nothing
 //! waits in the ring before it. MPI libraries read so, and half of what an entry cost was its way through the ring.
@@ -27,7 +29,7 @@ use std::time::Duration;
 
 use packhorse_link::mem::Memory;
 use packhorse_link::ring::{self, Consumer, Producer, Share};
-use packhorse_proto::{Claim, Instant, OperationKind};
+use packhorse_proto::{Claim, Failure, Instant, OperationKind, PeerId, Space, Tag};
 
 use crate::asking::Asking;
 use crate::commands::Post;
@@ -51,7 +53,17 @@ pub struct Notify {
     pub only_errors: bool,
 }
 
-/// More than this in the spill of a queue unlinks the entries used many times that go on filling it.
+/// A copied send that failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    pub(crate) peer: PeerId,
+    pub(crate) space: Space,
+    pub(crate) tag: Tag,
+    pub(crate) len: u64,
+    pub(crate) failure: Failure,
+}
+
+/// More than this in the spill of a queue unlinks the entries used many times that go on filling it, and refuses peers' writes that do.
 pub(crate) const SPILL_COUNT_MAX: usize = 1 << 16;
 /// Lines an entry may take, for sizing: most take one.
 const LINES_PER_ENTRY: usize = 2;
@@ -156,6 +168,11 @@ impl Queues {
         }
     }
 
+    /// Whether more than this has spilled somewhere.
+    fn is_any_fuller_than(&self, count: usize) -> bool {
+        self.writers.iter().flatten().any(|writer| writer.spill.len() > count)
+    }
+
     /// Shows readers what was written.
     #[inline]
     pub(crate) fn publish(&mut self) {
@@ -181,14 +198,8 @@ impl Inner {
         self.queues.writer(notify.queue).is_none_or(|writer| writer.push(entry))
     }
 
-    /// A peer wrote to a region, and a queue is told of that. What a full queue cannot take is dropped: else a peer could fill it
-    /// without end.
+    /// A peer wrote to a region, and a queue is told of that.
     pub(crate) fn tell_written(&mut self, notify: &Notify, written: &Written, at: Instant) {
-        let is_full = |writer: &mut Writer| writer.spill.len() >= SPILL_COUNT_MAX;
-        if self.queues.writer(notify.queue).is_none_or(is_full) {
-            self.core.counters_mut().writes_untold += 1;
-            return;
-        }
         let &Written { peer, offset, len, immediate } = written;
         let entry = Entry {
             kind: Kind::Written,
@@ -200,7 +211,45 @@ impl Inner {
             is_last: false,
             ..blank(notify, RequestId(u64::MAX), Ok(()), at)
         };
-        self.tell(notify, &entry);
+        if !self.tell(notify, &entry) {
+            self.set_notices_held(true);
+        }
+    }
+
+    /// A copied send failed, of which its poster knows only that it was taken.
+    #[cold]
+    pub(crate) fn on_lost(&mut self, lost: Lost, at: Instant) {
+        let Lost { peer, space, tag, len, failure } = lost;
+        self.core.counters_mut().copies_lost += 1;
+        let Some(notify) = self.lost_notify else {
+            return self.core.remark_once(format!(
+                "a copied message to peer number {} was not accepted: {failure:?}",
+                peer.0
+            ));
+        };
+        let blank = blank(&notify, RequestId(u64::MAX), Err(Trouble::Failed(failure)), at);
+        let (kind, peer) = (Kind::Sent, Some(peer));
+        self.tell(&notify, &Entry { kind, peer, space, tag, len, placed_len: len, ..blank });
+    }
+
+    /// Peers' writes that would be told are refused, or not.
+    pub(crate) fn set_notices_held(&mut self, are_held: bool) {
+        if self.are_notices_held != are_held {
+            self.are_notices_held = are_held;
+            self.core.endpoint().hold_notices(are_held);
+            self.core.counters_mut().notices_held += u64::from(are_held);
+        }
+    }
+
+    /// Somebody made room: if there is enough everywhere, peers' writes are told again.
+    pub(crate) fn look_for_room(&mut self) {
+        if self.are_notices_held
+            && !self.is_reader_full
+            && !self.queues.is_any_fuller_than(SPILL_COUNT_MAX / 2)
+            && !self.regions.is_any_fuller_than(SPILL_COUNT_MAX / 2)
+        {
+            self.set_notices_held(false);
+        }
     }
 
     /// A message for a request that a queue is told of.
@@ -238,7 +287,7 @@ impl Inner {
             entry.has_memory = self.give_back_queued(id, &notify, memory_id, result.is_ok()).0;
             self.tell(&notify, &entry);
         } else if !self.tell(&notify, &entry) {
-            self.core.endpoint().cancel(at, req);
+            self.core.endpoint().unlink(req);
         }
     }
 
@@ -318,8 +367,8 @@ pub(crate) fn blank(
         request: id,
         kind: Kind::Unlinked,
         peer: None,
-        space: packhorse_proto::Space(0),
-        tag: packhorse_proto::Tag(0),
+        space: Space(0),
+        tag: Tag(0),
         immediate: None,
         len: 0,
         placed_len: 0,
@@ -434,7 +483,7 @@ impl Completions {
         if self.engine.is_in_good_hands(now) {
             return 0;
         }
-        let Ok(mut inner) = self.engine.inner.try_lock() else { return 0 };
+        let Some(mut inner) = self.engine.try_lock() else { return 0 };
         // Asked with the lock: nobody writes meanwhile.
         if self.handed.is_empty() && self.ring.is_empty() {
             inner.queues.lend(self.id, &mut self.handed);
@@ -491,6 +540,7 @@ impl Completions {
         if let Some(writer) = inner.queues.writer(self.id) {
             writer.refill();
         }
+        inner.look_for_room();
         self.engine.release(inner);
     }
 }
@@ -506,6 +556,7 @@ impl Drop for Completions {
         if let Some(writer) = inner.queues.writers.get_mut(self.id.0 as usize) {
             *writer = None;
         }
+        inner.look_for_room();
         let pending: Vec<_> = inner.requests.of_queue(self.id.0).map(|(id, _)| id).collect();
         for id in pending {
             let Some(slot) = inner.requests.pending(id) else { continue };
@@ -559,6 +610,40 @@ impl Engine {
         }
         self.after_post(inner, now, false);
         count
+    }
+
+    /// Takes entries used many times that were posted to a queue with this context out of matching; how many. Each tells of what is
+    /// arriving into it, then of its own end, as one that is full. For readers with a list of their own that peers fill.
+    pub fn unlink_queued(&self, queue: QueueId, context: u64) -> usize {
+        let mut inner = self.lock_in_order();
+        let now = self.now();
+        let all = inner.requests.of_queue(queue.0).filter(|(_, notify)| notify.context == context);
+        let all: Vec<_> = all.map(|(id, _)| id).collect();
+        let mut count = 0;
+        for id in all {
+            if let Some(req) = inner.requests.pending(id).map(|pending| pending.req) {
+                count += usize::from(inner.core.endpoint().unlink(req));
+            }
+        }
+        self.after_post(inner, now, false);
+        count
+    }
+
+    /// Whether peers' writes that are told of are refused until further notice: the reader of a queue took more of them than its own
+    /// reader did. They come again; nothing is lost.
+    pub fn hold_notices(&self, are_held: bool) {
+        let mut inner = self.lock();
+        inner.is_reader_full = are_held;
+        match are_held {
+            true => inner.set_notices_held(true),
+            false => inner.look_for_room(),
+        }
+        self.release(inner);
+    }
+
+    /// From now on a queue is told of copied sends that fail. (Their success is known from the post.)
+    pub fn tell_lost(&self, notify: Notify) {
+        self.lock().lost_notify = Some(notify);
     }
 
     /// The memory of an ended request whose entry says that there is some.

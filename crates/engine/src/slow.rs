@@ -1,4 +1,4 @@
-//! For tests: a link that keeps whoever asks it, so that a turn lasts as long as a test wants.
+//! For tests: a link that keeps whoever asks it, so that a turn lasts as long as a test wants, or panics.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
@@ -18,6 +18,7 @@ struct State {
     is_shut: bool,
     is_somebody_inside: bool,
     is_armed: bool,
+    panics: bool,
 }
 
 impl Gate {
@@ -40,8 +41,17 @@ impl Gate {
         self.state.lock().unwrap().is_armed
     }
 
+    /// Whoever asks from now on panics.
+    pub(crate) fn panic(&self) {
+        self.state.lock().unwrap().panics = true;
+    }
+
     fn pass(&self) {
         let mut state = self.state.lock().unwrap();
+        if state.panics {
+            drop(state);
+            panic!("a link that panics, for a test");
+        }
         if state.is_shut {
             state.is_somebody_inside = true;
             self.changed.notify_all();

@@ -15,7 +15,7 @@ use packhorse_proto::Instant;
 use crate::asking::{ASKS_OFTEN_NS, Advice, Asking, DOZE_NS, LOOKS_PER_TIME, Stir};
 use crate::crowd::Crowd;
 use crate::duties::Offload;
-use crate::engine::{Engine, Inner, Placement};
+use crate::engine::{Engine, Inner, Placement, broken};
 use crate::requests::{Arrival, Completion, RequestId};
 
 /// Nobody sleeps longer than this without a look: it bounds what a missed timer could cost.
@@ -423,7 +423,7 @@ impl Engine {
         inner.sleeper_count += 1;
         let longest = Duration::from_nanos(BEHIND_NS_MAX.min(until - now));
         let woken = self.changed.wait_timeout(inner, longest);
-        let (mut inner, _) = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (mut inner, _) = woken.unwrap_or_else(|_| broken());
         inner.sleeper_count -= 1;
         inner
     }
@@ -484,6 +484,32 @@ mod tests {
         engine.lock().has_news = true; // of a request that nobody waits for
         assert!(engine.drive(Some(Duration::from_millis(20)), 0, |_| None::<()>).is_none());
         assert_eq!(engine.lock().core.counters().sleeps, 1, "it slept through");
+    }
+
+    #[test]
+    fn after_a_panic_inside_nobody_waits_for_what_nobody_does() {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+        let gate = Arc::new(Gate::default());
+        let engine = open(Placement::Inline, &gate);
+        let id = recv(&engine);
+        let mut queue = crate::Completions::new(&engine, 8);
+        gate.panic();
+        let said = |panic: Box<dyn std::any::Any + Send>| {
+            panic.downcast_ref::<&str>().map(|text| (*text).to_owned()).unwrap_or_default()
+        };
+        let panics = |call: &mut dyn FnMut()| {
+            said(catch_unwind(AssertUnwindSafe(call)).expect_err("it went on"))
+        };
+        assert!(panics(&mut || _ = engine.turn()).contains("for a test"));
+        for text in [
+            panics(&mut || drop(engine.wait(id, None))),
+            panics(&mut || drop(engine.test(id))),
+            panics(&mut || _ = queue.poll_and_drive()),
+            panics(&mut || _ = queue.wait(None)),
+        ] {
+            assert!(text.contains("another thread panicked inside this endpoint"), "{text}");
+        }
+        std::mem::forget((queue, engine)); // they would say so once more
     }
 
     #[test]

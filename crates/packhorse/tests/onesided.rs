@@ -210,3 +210,30 @@ fn a_peer_that_leaves_ends_what_is_asked_of_it() {
     let is_gone = matches!(late.error, Error::Gone { .. } | Error::PeerClosed { .. });
     assert!(is_gone, "{}", late.error);
 }
+
+#[test]
+fn puts_that_are_told_wait_until_somebody_asks_of_those_before() {
+    const COUNT: u64 = 80_000; // more than are kept
+    for link in ["udp", "shm"] {
+        let (a, b) = (open(Placement::Thread, link), open(Placement::Thread, link));
+        let there = a.peer(&b.address()).unwrap().memory(KEY);
+        let region = b.expose(vec![0; 8], KEY, Access::ALL).unwrap();
+        let puts: Vec<_> = (0..COUNT)
+            .map(|number| a.put_with_immediate(there, number.to_le_bytes().to_vec(), number))
+            .collect();
+        let until = std::time::Instant::now() + Duration::from_secs(120);
+        let is_held =
+            || b.counters().iter().any(|(name, count)| name == "notices_held" && *count > 0);
+        while !is_held() {
+            assert!(std::time::Instant::now() < until, "{link}: nobody asked, and all were told");
+            a.turn();
+        }
+        for number in 0..COUNT {
+            let written = region.wait_written(Some(Duration::from_secs(60)));
+            let written = written.unwrap_or_else(|| panic!("{link}: {number} was not told"));
+            assert_eq!(written.immediate, number, "{link}: each once, in order");
+        }
+        puts.into_iter().for_each(|put| drop(put.wait().unwrap()));
+        assert!(region.written().is_none());
+    }
+}

@@ -169,7 +169,7 @@ pub enum OperationKind {
 /// Something the application waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A send ended. Copied sends have no event.
+    /// A send ended. Copied sends have no event, unless they fail (`Lost`).
     Sent {
         /// The request.
         req: ReqId,
@@ -251,6 +251,19 @@ pub enum Event {
         len: u64,
         /// 64 bits beside them.
         immediate: u64,
+    },
+    /// A copied send, which was complete for the application when it was posted, failed.
+    Lost {
+        /// To whom.
+        peer: PeerId,
+        /// In which matching space.
+        space: Space,
+        /// Its match bits.
+        tag: Tag,
+        /// Its length.
+        len: u64,
+        /// Why.
+        failure: Failure,
     },
     /// A peer verified itself: a new association.
     Joined {

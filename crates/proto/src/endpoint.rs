@@ -134,6 +134,8 @@ pub struct Endpoint {
     pub(crate) streams: Streams,
     /// Where frames wait for somebody who may work on them.
     pub(crate) aside: Vec<Aside>,
+    /// The application does not take what it is told of peers' writes: no more of those that would be told.
+    pub(crate) are_notices_held: bool,
     pub(crate) closing: Option<Closing>,
     pub(crate) closed: bool,
     pub(crate) counters: Counters,
@@ -224,6 +226,7 @@ impl Endpoint {
             new_locators: VecDeque::new(),
             streams: Streams::new(fourth),
             aside: Vec::new(),
+            are_notices_held: false,
             closing: None,
             closed: false,
             counters: Counters::default(),

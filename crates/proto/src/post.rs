@@ -136,7 +136,7 @@ pub(crate) fn check_total(total: u64) -> Result<(), PostError> {
 
 impl Endpoint {
     /// Posts a send. In-place payload belongs to the endpoint until the `Sent` event; copied payload is the
-    /// caller's again on return, and has no event.
+    /// caller's again on return, and has no event but that of a failure (`Event::Lost`).
     pub fn post_send(&mut self, now: Instant, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
         if self.closing.is_some() {
             return Err(PostError::Closing);
@@ -282,7 +282,14 @@ impl Endpoint {
             self.sends_by_number.remove(&number_key(send.row, send.message as u32));
         }
         match send.bytes {
-            Bytes::Pool(pool) => self.copied.release(pool),
+            Bytes::Pool(pool) => {
+                self.copied.release(pool);
+                // Of a stream that breaks its writer is told.
+                if let (Err(failure), false) = (result, send.space == Space::STREAMS) {
+                    let (peer, Outgoing { space, tag, total: len, .. }) = (PeerId(send.row), send);
+                    self.events.push_back(Event::Lost { peer, space, tag, len, failure });
+                }
+            }
             Bytes::User(_) => {
                 let peer = PeerId(send.row);
                 self.events.push_back(Event::Sent { req, user: send.user, peer, result });
@@ -466,6 +473,22 @@ impl Endpoint {
         let is_posted = |&slot: &u32| !self.receives[slot].is_transfer;
         let Some(slot) = self.receives.lookup(req.0).filter(is_posted) else { return false };
         self.cancel_receive(now, slot, Failure::Cancelled);
+        true
+    }
+
+    /// Takes an entry used many times out of matching. It ends as one that is full does, when what is arriving into it has arrived: no
+    /// message is lost by it. False if it has ended already, or is none.
+    pub fn unlink(&mut self, req: ReqId) -> bool {
+        if req.0 & (SEND_BIT | OPERATION_BIT) != 0 {
+            return false;
+        }
+        let is_many = |&slot: &u32| !self.receives[slot].is_once();
+        let Some(slot) = self.receives.lookup(req.0).filter(is_many) else { return false };
+        self.receives[slot].uses = Use::Many { free_len_min: u64::MAX };
+        if let Some(entry) = self.receives[slot].entry.take() {
+            self.unpost(slot, entry);
+        }
+        self.end_if_done(slot);
         true
     }
 

@@ -98,6 +98,12 @@ pub(crate) struct Answer {
 }
 
 impl Endpoint {
+    /// Whether requests that the application would be told of (`Event::Written`) are refused from now on: it has been told of more
+    /// than it took. They come again, so nothing is lost (PROTOCOL §11.9). What was accepted before is told all the same.
+    pub fn hold_notices(&mut self, are_held: bool) {
+        self.are_notices_held = are_held;
+    }
+
     /// A request of a peer.
     pub(crate) fn on_request(
         &mut self,
@@ -118,7 +124,8 @@ impl Endpoint {
             return Verdict::Accepted;
         }
         let is_full = side.served_count >= SERVED_COUNT_MAX
-            || self.served_count >= self.limits.request_count_max;
+            || self.served_count >= self.limits.request_count_max
+            || (self.are_notices_held && has_notice(head));
         if is_full || number - next.min(number) > AHEAD_MAX {
             return Verdict::Refused;
         }
@@ -466,6 +473,16 @@ impl Endpoint {
                 self.results.release(answer.result);
             }
         }
+    }
+}
+
+/// Whether the application is told when a request is carried out.
+fn has_notice(head: &RequestHead) -> bool {
+    match head.action {
+        Action::Put { immediate, .. }
+        | Action::Part { immediate, .. }
+        | Action::Ask { immediate, .. } => immediate.is_some(),
+        Action::Get { .. } | Action::Atomic { .. } => false,
     }
 }
 

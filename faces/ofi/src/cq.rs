@@ -2,7 +2,8 @@
 //!
 //! Endpoints put what ended here (`deliver`), in the order in which it ended; readers take it out in the format they chose. An error
 //! is an entry like others, but `read` stops before it: the reader has to fetch it with `readerr`. The queue grows with what the
-//! application has posted and never loses an entry, however short it was asked to be.
+//! application has posted and never loses an entry, however short it was asked to be. Entries that peers make, by writes with data and
+//! by messages to a buffer for many, push back on them when nobody reads (`Port::mind_crowd`).
 //!
 //! What ends while its reader gives time to the endpoints does not go through the queue: it is written where the reader wants
 //! it ([`Reader`]), and an empty queue costs a look, not a lock.
@@ -25,6 +26,8 @@ use crate::ports::Ports;
 
 /// Entries a queue has room for without allocating, if nobody says.
 const QUEUE_LEN: usize = 256;
+/// With so many entries of peers' making in a queue peers wait.
+const UNASKED_COUNT_MAX: usize = 1 << 16;
 
 /// An operation that ended. Addresses of the application as numbers: they are only handed back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub(crate) struct Done {
     pub(crate) source: Option<u64>,
     /// Why it failed, if it did.
     pub(crate) trouble: Option<Trouble>,
+    /// A peer's doing: no operation of the application ends with it.
+    pub(crate) is_unasked: bool,
 }
 
 /// Why an operation failed.
@@ -76,6 +81,8 @@ pub(crate) struct Cq {
     done: Mutex<VecDeque<Done>>,
     /// Entries in `done`; written with its lock, read without.
     done_count: AtomicUsize,
+    /// Of these, those that peers made.
+    unasked_count: AtomicUsize,
     /// Somebody called `fi_cq_signal`: the next that waits, or waits now, does not.
     is_signalled: AtomicBool,
     /// Endpoints that tell it of their ends: reading it gives them time.
@@ -125,6 +132,7 @@ pub(crate) unsafe fn open(
         can_wait: wait != kind::WAIT_NONE,
         done: Mutex::new(VecDeque::with_capacity(size.clamp(QUEUE_LEN, 1 << 16))),
         done_count: AtomicUsize::new(0),
+        unasked_count: AtomicUsize::new(0),
         is_signalled: AtomicBool::new(false),
         ports,
     };
@@ -219,6 +227,14 @@ impl Cq {
         let mut all = self.lock();
         all.push_back(done);
         self.done_count.store(all.len(), Ordering::Release);
+        if done.is_unasked {
+            self.unasked_count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Peers have filled it, and nobody reads: they are to wait.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.unasked_count.load(Ordering::Relaxed) >= UNASKED_COUNT_MAX
     }
 
     /// The next one, if it is of the wanted kind.
@@ -229,6 +245,9 @@ impl Cq {
     ) -> Option<Done> {
         let next = if is_wanted(all.front()?) { all.pop_front() } else { None };
         self.done_count.store(all.len(), Ordering::Release);
+        if next.is_some_and(|next| next.is_unasked) {
+            self.unasked_count.fetch_sub(1, Ordering::Relaxed);
+        }
         next
     }
 

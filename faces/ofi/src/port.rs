@@ -10,12 +10,12 @@
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use packhorse::raw::{
-    Claim, Completions, Criteria, Engine, Entry, Envelope, Kind, List, Memory, Notify, PeerId,
-    PostError, Recv, RegionId, Send, Space, Tag, Unaccepted, Use,
+    Claim, Completions, Criteria, Engine, Entry, Envelope, Failure, Kind, List, Memory, Notify,
+    PeerId, PostError, Recv, RegionId, Send, Space, Tag, Unaccepted, Use,
 };
 use packhorse::{Address, Endpoint, Error, raw};
 
@@ -25,9 +25,12 @@ use crate::cq::{Cq, Done, Reader, Trouble};
 use crate::errors;
 use crate::log::{Level, Subsystem, say};
 use crate::peers::Peers;
+use crate::remote::WRITTEN;
 
 /// The flags of an operation by which counters are chosen.
 const COUNTED: u64 = flag::SEND | flag::RECV | flag::READ | flag::WRITE;
+/// The context of entries about messages that were complete when they were posted, and failed later: no operation has this number.
+const LOST: u64 = u64::MAX - 1;
 /// Entries the engine's ring has room for; beyond it asking costs a little more.
 const RING_LEN: usize = 1024;
 
@@ -145,6 +148,8 @@ pub(crate) struct Port {
     /// Registered memory that peers can use, by key.
     pub(crate) regions: Mutex<HashMap<u64, RegionId>>,
     pub(crate) notify: Notify,
+    /// Peers' writes are refused, for nobody reads of those that came before.
+    is_holding: AtomicBool,
     /// Shared with whoever waits for them, who does not keep the endpoint, nor what it is bound to.
     completions: Arc<Mutex<Completions>>,
     endpoint: Endpoint,
@@ -169,6 +174,7 @@ impl Port {
         let endpoint = Endpoint::open()?;
         let completions = Completions::new(raw::engine(&endpoint), RING_LEN);
         let notify = Notify { queue: completions.id(), context: 0, only_errors: false };
+        raw::engine(&endpoint).tell_lost(Notify { context: LOST, ..notify });
         let port = Arc::new(Self {
             caps,
             tx_flags,
@@ -180,6 +186,7 @@ impl Port {
             claims: Mutex::default(),
             regions: Mutex::default(),
             notify,
+            is_holding: AtomicBool::new(false),
             completions: Arc::new(Mutex::new(completions)),
             endpoint,
         });
@@ -467,6 +474,9 @@ impl Port {
     /// long time in vain may be put to sleep for moments; one that works between its questions never is.
     pub(crate) fn progress(&self, reader: &mut Reader<'_>) {
         let Ok(mut completions) = self.completions.try_lock() else { return };
+        if self.is_holding.load(Ordering::Relaxed) {
+            self.mind_crowd(&mut Vec::new());
+        }
         if completions.drive_or_doze() {
             reader.mind_order();
             self.tell_all(&mut completions, reader);
@@ -476,7 +486,38 @@ impl Port {
     /// Tells of all that ended.
     fn tell_all(&self, completions: &mut Completions, reader: &mut Reader<'_>) {
         let mut ops = lock(&self.ops);
-        completions.drain(|entry| self.on_entry(&mut ops, entry, reader));
+        let mut many = Vec::new();
+        completions.drain(|entry| {
+            if !entry.is_last && self.is_crowded() {
+                many.push(entry.context);
+            }
+            self.on_entry(&mut ops, entry, reader);
+        });
+        drop(ops);
+        if !many.is_empty() {
+            self.mind_crowd(&mut many);
+        }
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.bindings.rx.as_ref().is_some_and(|binding| binding.cq.is_crowded())
+    }
+
+    /// Peers fill the queue faster than it is read: buffers for many messages are given back, so that what comes waits for the
+    /// next one, and writes that are told of are refused. Both until the application reads on: nothing is lost. `many`: the operations
+    /// that told of peers' doings.
+    #[cold]
+    fn mind_crowd(&self, many: &mut Vec<u64>) {
+        let is_crowded = self.is_crowded();
+        // Only ever changed with the completions in hand.
+        if self.is_holding.swap(is_crowded, Ordering::Relaxed) != is_crowded {
+            self.engine().hold_notices(is_crowded);
+        }
+        many.sort_unstable();
+        many.dedup();
+        for &number in many.iter().filter(|&&number| number != WRITTEN) {
+            self.engine().unlink_queued(self.notify.queue, number);
+        }
     }
 
     /// Readable when something ended, if it was armed before.
@@ -496,8 +537,10 @@ impl Port {
 
     /// An operation ended, or a buffer for many messages took one.
     fn on_entry(&self, ops: &mut Ops, entry: &Entry, reader: &mut Reader<'_>) {
-        if entry.kind == Kind::Written {
-            return self.on_written(entry); // no operation of ours
+        match entry.context {
+            WRITTEN => return self.on_written(entry, reader),
+            LOST => return self.on_lost(entry),
+            _ => {}
         }
         let op = if entry.is_last { ops.remove(entry.context) } else { ops.get(entry.context) };
         if entry.has_memory {
@@ -511,6 +554,24 @@ impl Port {
         if op.wants_entry || is_release || done.trouble.is_some() {
             self.tell_first(done, reader);
         }
+    }
+
+    /// A message that was complete when it was posted was not accepted. As libfabric's own providers do, that is told without a
+    /// context: the operation's own was told of already, or it had none. Not told, but in the log, is what a peer left behind that
+    /// went its way: MPI programs end so, and take an error for the end of the job.
+    #[cold]
+    fn on_lost(&self, entry: &Entry) {
+        let Err(trouble) = entry.result else { return };
+        let (code, reason) = errors::trouble_code(trouble);
+        self.lament(entry, reason);
+        if !matches!(trouble, raw::Trouble::Failed(Failure::Gone(_))) {
+            return;
+        }
+        self.count(flag::SEND, false);
+        let family = if entry.space == Family::Tagged.space() { flag::TAGGED } else { flag::MSG };
+        let trouble = Some(Trouble { code, reason, excess_len: 0 });
+        let (flags, tag) = (family | flag::SEND, entry.tag.0);
+        self.tell(Done { flags, tag, trouble, ..Done::default() });
     }
 
     /// An entry of the engine in libfabric's words.
@@ -535,6 +596,7 @@ impl Port {
                     tag: entry.tag.0,
                     source: self.number_of(entry.peer),
                     trouble: trouble.or((excess_len > 0).then_some(cut)),
+                    is_unasked: !entry.is_last,
                     ..base
                 }
             }
@@ -568,7 +630,7 @@ impl Port {
 
     /// The same, if `reader` is not there to be told.
     #[inline]
-    fn tell_first(&self, done: Done, reader: &mut Reader<'_>) {
+    pub(crate) fn tell_first(&self, done: Done, reader: &mut Reader<'_>) {
         let is_tx = done.flags & (flag::SEND | flag::READ | flag::WRITE) != 0;
         let binding = if is_tx { &self.bindings.tx } else { &self.bindings.rx };
         if let Some(binding) = binding

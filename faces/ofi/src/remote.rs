@@ -8,7 +8,7 @@ use packhorse::raw::{
 };
 
 use crate::abi::{code, flag};
-use crate::cq::Done;
+use crate::cq::{Done, Reader};
 use crate::port::{Op, Port, lock, status};
 
 /// A place in a peer's registered memory, in libfabric's words.
@@ -156,18 +156,20 @@ impl Port {
     }
 
     /// A peer wrote to memory of ours and said so.
-    pub(crate) fn on_written(&self, entry: &Entry) {
-        self.tell(Done {
+    pub(crate) fn on_written(&self, entry: &Entry, reader: &mut Reader<'_>) {
+        let done = Done {
             flags: flag::RMA | flag::REMOTE_WRITE | flag::REMOTE_CQ_DATA,
             len: entry.len as usize,
             data: entry.immediate.unwrap_or(0),
             source: self.number_of(entry.peer),
+            is_unasked: true,
             ..Done::default()
-        });
+        };
+        self.tell_first(done, reader);
     }
 }
 
 /// The context of entries about peers' writes: no operation has this number.
-const WRITTEN: u64 = u64::MAX;
+pub(crate) const WRITTEN: u64 = u64::MAX;
 /// What injected operations are: nobody is told of success.
 pub(crate) const SILENT: How = How { context: 0, flags: 0, is_silent: true };

@@ -360,13 +360,13 @@ impl Node {
 
     /// Waits for the next entry, with both nodes driven by nobody but this and their helpers.
     pub(crate) fn wait(&self) -> Read {
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while std::time::Instant::now() < until {
             if let Some(read) = self.read() {
                 return read;
             }
         }
-        panic!("nothing completed in 20 s");
+        panic!("nothing completed in 60 s");
     }
 
     pub(crate) fn wait_done(&self) -> CqEntry {

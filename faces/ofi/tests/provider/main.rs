@@ -2,6 +2,7 @@
 
 mod application;
 mod closing;
+mod flood;
 mod nonsense;
 mod one_sided;
 
@@ -419,5 +420,17 @@ fn what_is_not_there_says_so() {
     let bind_nothing =
         unsafe { ((*(*a.ep).ops).ops_open)(a.ep, null_mut(), 0, null_mut(), null_mut()) };
     assert_eq!(bind_nothing, -libc::ENOSYS);
+    a.close();
+}
+
+#[test]
+fn an_injected_message_that_nobody_accepts_is_told_without_a_context() {
+    let (a, b, to_b, _) = pair();
+    b.close();
+    a.tinject(b"anybody there?", to_b, 7);
+    let Read::Failed { entry, err, why, .. } = a.wait() else { panic!("nobody accepted it") };
+    assert_eq!((entry.op_context, entry.tag), (null_mut(), 7));
+    assert_eq!(entry.flags, flag::TAGGED | flag::SEND);
+    assert!(err == libc::EHOSTUNREACH || err == libc::ETIMEDOUT, "{err}: {why}");
     a.close();
 }

@@ -31,10 +31,10 @@ const CSWAP: c_int = 12;
 const ALL: u64 = flag::REMOTE_READ | flag::REMOTE_WRITE;
 
 /// Memory of a test: leaked, looked at only when nothing is under way.
-struct Leaked(*mut u8, usize);
+pub(crate) struct Leaked(pub(crate) *mut u8, usize);
 
 impl Leaked {
-    fn new(bytes: &[u8]) -> Self {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
         let leaked = bytes.to_vec().leak();
         Self(leaked.as_mut_ptr(), leaked.len())
     }
@@ -55,7 +55,7 @@ fn numbers(numbers: &[u64]) -> Leaked {
 }
 
 impl Node {
-    fn register(&self, memory: &Leaked, access: u64, key: u64) -> Result<Obj, c_int> {
+    pub(crate) fn register(&self, memory: &Leaked, access: u64, key: u64) -> Result<Obj, c_int> {
         let mut mr = null_mut();
         // SAFETY: an open domain with its own table, and memory that stays.
         let status = unsafe {

@@ -21,6 +21,8 @@ impl Oracle {
             Event::Unlinked { req, user, failure, .. } => {
                 self.on_unlinked(world, node, req, user, failure)
             }
+            // Of copied sends the books hold only that they arrive once at most.
+            Event::Lost { .. } => {}
             Event::Joined { peer } => self.on_joined(world, node, peer),
             Event::Left { peer, reason } => self.on_left(world, node, peer, reason),
             Event::Closed { clean } => self.on_closed(node, clean),
