@@ -3,6 +3,7 @@
 //! ```text
 //! check     formatting, lints, docs, and that `proto` is pure     check.rs, purity.rs
 //! test      all of it, one step after the other                   test.rs, sanitize.rs, mpi/
+//! flaky     which tests fail by chance, and how often             flaky.rs, programs.rs
 //! conformance  every MPI there is, over Packhorse                 mpi/conformance.rs
 //! fuzz      hostile bytes, on nightly                             fuzz.rs
 //! coverage  which lines of `proto` the tests reach                coverage.rs
@@ -19,10 +20,13 @@
 mod check;
 mod coverage;
 mod figures;
+mod flaky;
 mod fuzz;
 mod install;
 mod mpi;
 mod mutants;
+mod passed;
+mod programs;
 mod purity;
 mod sanitize;
 mod steps;
@@ -45,8 +49,13 @@ struct Args {
 enum Task {
     /// Formatting, lints and docs with warnings as errors; purity of the protocol crate; homes of `unsafe`
     Check,
-    /// Run what can run here, and list what was left out and why
+    /// Run the tests of every room and every face, in ten minutes; with --complete all there are
     Test(test::Args),
+    /// Run the test programs many times, on request beside a load on all cores, and list what failed how often
+    Flaky(flaky::Args),
+    /// One of the processes of `flaky --busy`
+    #[command(hide = true)]
+    ComputeUntilOrphaned,
     /// Run mpi4py's test suite and a program of ours on every MPI over Packhorse, and write the result file
     Conformance(mpi::conformance::Args),
     /// Feed hostile bytes to the parser and to whole endpoints (needs nightly and cargo-fuzz)
@@ -65,6 +74,8 @@ fn main() -> ExitCode {
     let done = match Args::parse().task {
         Task::Check => check::run(),
         Task::Test(args) => test::run(&args),
+        Task::Flaky(args) => flaky::run(&args),
+        Task::ComputeUntilOrphaned => flaky::compute_until_orphaned(),
         Task::Conformance(args) => mpi::conformance::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Coverage(args) => coverage::run(&args),

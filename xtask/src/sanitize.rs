@@ -15,38 +15,40 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Takes the steps that can be taken. What cannot be installed is left out, even where nothing else may be: there are
 /// machines without a way to another compiler.
-pub(crate) fn add_to(steps: &mut Steps, may_install: bool) {
+pub(crate) fn add_to(steps: &mut Steps) {
     let name = "memory, by the address sanitizer";
-    if has(&[&NIGHTLY], steps, name, may_install) {
+    if has(&[&NIGHTLY], steps, name) {
         steps.take(name, || {
-            let words = "--package packhorse-link --package packhorse-engine --package packhorse";
-            let mut tests = nightly(&format!("test --quiet --lib --tests {words}"), "address");
+            // Where `unsafe` stands, and what hands it memory: links, their rings and tables; the engine; a face that C calls.
+            let packages = "packhorse-link packhorse-engine packhorse packhorse-fi";
+            let mut tests =
+                nightly("test --quiet", "address", packages, "all offload fork streams provider");
             // One test leaks on purpose.
             tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
             run_command(tests)
         });
     }
     let name = "threads, by the thread sanitizer";
-    if has(&[&NIGHTLY, &NIGHTLY_SOURCES], steps, name, may_install) {
+    if has(&[&NIGHTLY, &NIGHTLY_SOURCES], steps, name) {
         steps.take(name, || {
-            let words = "--package packhorse-engine --package packhorse";
-            // Not those in which a forked child goes on: this sanitizer cannot follow a fork of several threads. And not the one
-            // that looks how much memory its process has, which here is mostly the sanitizer's.
-            let left_out = "--skip child --skip ten_thousand_live_handlers";
-            let words = format!("test -Zbuild-std --quiet --lib --tests {words} -- {left_out}");
-            run_command(nightly(&words, "thread"))
+            // Not those in which a forked child goes on (`fork`): this sanitizer cannot follow a fork of several threads. And not the
+            // one that looks how much memory its process has, which here is mostly the sanitizer's.
+            let packages = "packhorse-engine packhorse";
+            let mut tests =
+                nightly("test -Zbuild-std --quiet", "thread", packages, "all offload streams");
+            tests.args(["--", "--skip", "ten_thousand_live_handlers"]);
+            run_command(tests)
         });
     }
 }
 
 /// Whether all of this is here, if need be after it was installed; if not, the step is noted as left out.
-fn has(tools: &[&Tool], steps: &mut Steps, name: &str, may_install: bool) -> bool {
+fn has(tools: &[&Tool], steps: &mut Steps, name: &str) -> bool {
     for tool in tools {
         if tool.is_here() {
             continue;
         }
-        let got = if may_install { install_by_rustup(tool) } else { Ok(()) };
-        if got.is_err() || !tool.is_here() {
+        if install_by_rustup(tool).is_err() || !tool.is_here() {
             steps.leave_out(name, &tool.absence());
             return false;
         }
@@ -54,11 +56,13 @@ fn has(tools: &[&Tool], steps: &mut Steps, name: &str, may_install: bool) -> boo
     true
 }
 
-/// Cargo of the nightly toolchain, with a target folder of its own: other flags would build everything anew.
-fn nightly(words: &str, sanitizer: &str) -> Command {
-    let mut words = words.split_whitespace();
-    let before = ["+nightly"].into_iter().chain(words.next()).chain(["--target", TARGET]);
-    let mut cargo = command("cargo", before.chain(words));
+/// Cargo of the nightly toolchain for the libraries of these packages and these test programs, and for no other: each is built with
+/// all it uses. A target folder of its own, since other flags would build everything anew.
+fn nightly(words: &str, sanitizer: &str, packages: &str, programs: &str) -> Command {
+    let mut cargo = command("cargo", ["+nightly"].into_iter().chain(words.split_whitespace()));
+    cargo.args(["--target", TARGET, "--lib"]);
+    cargo.args(packages.split_whitespace().flat_map(|package| ["--package", package]));
+    cargo.args(programs.split_whitespace().flat_map(|program| ["--test", program]));
     // Cargo tells its children which toolchain they run under; this one is another.
     cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     cargo.env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));

@@ -2,7 +2,7 @@
 //!
 //! A failed step does not stop the ones behind it: who waits ten minutes for a test run wants to hear everything it
 //! found. A step that cannot run here is either *left out*, which is said at the end, or, where nothing may be left
-//! out, *failed* with the same words.
+//! out, *failed* with the same words. A step that passed before on the very same tree need not be taken again (`passed`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+
+use crate::passed::Passed;
 
 /// Root of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -37,7 +39,7 @@ pub(crate) fn cargo(words: &str) -> Command {
 }
 
 /// The settings of a build that is wanted soon, for every command that builds the same: other settings would build all anew.
-pub(crate) fn spare_the_time(cargo: &mut Command) {
+fn spare_the_time(cargo: &mut Command) {
     if ARE_BUILDS_QUICK.load(Ordering::Relaxed) {
         cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
         cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
@@ -104,6 +106,8 @@ pub(crate) fn output(mut command: Command) -> Result<String> {
 /// What became of a step.
 enum Outcome {
     Passed,
+    /// In an earlier run on this very tree.
+    PassedBefore,
     Failed(String),
     LeftOut(String),
 }
@@ -111,27 +115,49 @@ enum Outcome {
 /// A task on its way: the steps it has taken.
 pub(crate) struct Steps {
     taken: Vec<(String, Outcome, Duration)>,
+    passed: Passed,
     began: Instant,
 }
 
 impl Steps {
     /// No step taken yet.
     pub(crate) fn begin() -> Self {
-        Self { taken: Vec::new(), began: Instant::now() }
+        Self::begin_after(Passed::default())
     }
 
-    /// Takes a step.
+    /// The same; what passed before is not repeated, and what passes is noted there.
+    pub(crate) fn begin_after(passed: Passed) -> Self {
+        Self { taken: Vec::new(), passed, began: Instant::now() }
+    }
+
+    /// Takes a step, unless it passed before.
     pub(crate) fn take(&mut self, name: &str, step: impl FnOnce() -> Result<()>) {
+        if self.passed.has(name) {
+            println!("\n[{}] {name}\n      passed already on this very tree", self.taken.len() + 1);
+            self.taken.push((name.to_owned(), Outcome::PassedBefore, Duration::ZERO));
+            return;
+        }
+        self.take_always(name, step);
+    }
+
+    /// Takes a step whose effect others need, whether it passed before or not.
+    pub(crate) fn take_always(&mut self, name: &str, step: impl FnOnce() -> Result<()>) {
         println!("\n[{}] {name}", self.taken.len() + 1);
+        let used = processor_time();
         let began = Instant::now();
         let outcome = match step() {
             Ok(()) => Outcome::Passed,
             Err(error) => Outcome::Failed(format!("{error:#}")),
         };
         let took = began.elapsed();
+        let used = processor_time().saturating_sub(used);
+        let cost = format!("{} ({} of processors)", seconds(took), seconds(used));
         match &outcome {
-            Outcome::Failed(why) => println!("      FAILED after {}: {why}", seconds(took)),
-            _ => println!("      ok in {}", seconds(took)),
+            Outcome::Failed(why) => println!("      FAILED after {cost}: {why}"),
+            _ => {
+                println!("      ok in {cost}");
+                self.passed.add(name);
+            }
         }
         self.taken.push((name.to_owned(), outcome, took));
     }
@@ -144,7 +170,7 @@ impl Steps {
 
     /// The list of all steps, then one closing line.
     pub(crate) fn end(self) -> ExitCode {
-        let (mut passed, mut failed) = (0, 0);
+        let (mut passed, mut before, mut failed) = (0, 0, 0);
         println!("\n{:-<100}", "");
         for (name, outcome, took) in &self.taken {
             match outcome {
@@ -156,14 +182,31 @@ impl Steps {
                     failed += 1;
                     println!("FAILED    {:>8}  {name}: {why}", seconds(*took));
                 }
+                Outcome::PassedBefore => {
+                    before += 1;
+                    println!("before    {:>8}  {name}", "");
+                }
                 Outcome::LeftOut(why) => println!("left out  {:>8}  {name}: {why}", ""),
             }
         }
         println!("{:-<100}", "");
         println!("in {}", seconds(self.began.elapsed()));
+        if before > 0 {
+            println!("{before} more had passed before, on this very tree, and were not repeated");
+        }
         println!("{passed} passed, {failed} failed");
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
+}
+
+/// What all processes that this one started and waited for have used of the processors, by the system's count.
+fn processor_time() -> Duration {
+    // Fields 16 and 17 (`man proc_pid_stat`), in ticks, of which a second has 100 on every Linux there is. The name before them, in
+    // brackets, may have spaces.
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit(") ").next().unwrap_or_default();
+    let ticks = behind_name.split(' ').skip(13).take(2).filter_map(|it| it.parse::<u64>().ok());
+    Duration::from_millis(10 * ticks.sum::<u64>())
 }
 
 fn seconds(took: Duration) -> String {

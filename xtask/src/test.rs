@@ -1,28 +1,41 @@
 //! `cargo xtask test`: everything the code must withstand, one step after the other.
+//!
+//! ```text
+//! cargo xtask test               one build of all test programs, in which program and provider are too; these run: every
+//!                                room and every face, alone, between namespaces, under Open MPI; few fresh scenarios
+//! cargo xtask test --complete    that, but for what passed on this very tree; then what needs builds of its own: lints, docs,
+//!                                optimised programs and many scenarios, loom, other MPIs, instruction counts, sanitizers
+//! ```
+//!
+//! What a step costs in time of processors is printed with it: whoever moves a step from one list to the other looks there.
 
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 
-use crate::steps::{
-    Steps, build_once, build_quickly, cargo, command, root, run as run_command, spare_the_disk,
-    spare_the_time,
-};
+use crate::passed::Passed;
+use crate::programs::{Built, GUARDED, Program};
+use crate::steps::{Steps, build_once, build_quickly, cargo, command, root, run as run_command};
 use crate::tools::{
-    NAMESPACES, NEXTEST, OPEN_MPI, TSHARK, TWO_HOSTS_MPI, Tool, VALGRIND, install_packages,
+    INTERFACE_TOOLS, NAMESPACES, OPEN_MPI, PYTHON_MPI, TSHARK, TWO_HOSTS_MPI, Tool, VALGRIND,
+    install_packages,
 };
 use crate::{check, install, mpi, sanitize};
 
 /// How thorough.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Install by name what is missing, and leave out only sanitizers no compiler can be had for
+    /// Also what takes longer; of what passed on this very tree nothing is repeated
     #[arg(long)]
     complete: bool,
-    /// Fresh simulated scenarios
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    runs: u32,
+    /// Repeat also what passed on this very tree
+    #[arg(long, requires = "complete")]
+    anew: bool,
+    /// Fresh simulated scenarios; without it 500, or 10000 where all is asked for
+    #[arg(long, value_name = "N")]
+    runs: Option<u32>,
     /// First seed of the fresh scenarios; without it, from the clock
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -37,105 +50,122 @@ impl Args {
 
 /// Takes all steps.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    build_once();
     build_quickly();
-    let mut steps = Steps::begin();
-    if args.complete {
-        build_once();
-        let packages = [
-            (&VALGRIND, "valgrind"),
-            (&TSHARK, "tshark"),
-            (&OPEN_MPI, "openmpi-bin libopenmpi-dev python3-venv"),
-        ];
-        install_missing(&mut steps, &packages);
+    let is_repeated = !args.complete || args.anew;
+    let passed = if is_repeated { Passed::nothing() } else { Passed::earlier() };
+    let mut steps = Steps::begin_after(passed);
+    install_missing(&mut steps, args);
+    check::add_quick_to(&mut steps);
+    let mut built = Err(anyhow::anyhow!("the test programs were not built"));
+    steps.take_always("all test programs are built", || {
+        built = Built::by_cargo();
+        built.as_ref().map(|_| ()).map_err(|error| anyhow::anyhow!("{error:#}"))
+    });
+    if let Ok(built) = &built {
+        add_basic(&mut steps, args, built);
     }
-    check::add_to(&mut steps);
-    steps.take("unit, property, corpus and doc tests", run_tests);
-    steps.take("fresh simulated scenarios", || simulate(args));
+    if args.complete {
+        add_rest(&mut steps, args);
+    }
+    Ok(steps.end())
+}
+
+/// What needs nothing but the one build.
+fn add_basic(steps: &mut Steps, args: &Args, built: &Built) {
+    steps.take("unit, property and corpus tests", || run_all(&built.programs));
+    steps.take("doc tests", || run_command(cargo("test --quiet --workspace --doc")));
+    for guarded in &GUARDED {
+        take_if_here(steps, args, guarded.title, guarded.needs, || built.guarded(guarded)?.run());
+    }
+    let lay_out = || mpi::lay_out(&built.packhorse, &built.provider);
+    take_if_here(steps, args, "Open MPI, unmodified, over Packhorse", &OPEN_MPI, || {
+        lay_out()?;
+        mpi::one_host()
+    });
+    take_if_here(steps, args, "Open MPI on two hosts", &TWO_HOSTS_MPI, || {
+        lay_out()?;
+        mpi::two_hosts()
+    });
+    if args.complete {
+        return; // the same with more messages and scenarios comes with optimised programs
+    }
+    let packhorse = &built.packhorse;
+    steps.take("some fresh simulated scenarios", || simulate(packhorse, args, 500));
+    steps.take("some messages between real processes, every byte verified", || {
+        soak(packhorse, 20_000)
+    });
+    steps.take("some scenarios over sockets and shared memory", || {
+        ["udp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 10))
+    });
+    take_if_here(steps, args, "some scenarios over raw Ethernet", &NAMESPACES, || {
+        ["packet", "xdp"].into_iter().try_for_each(|link| simulate_on_segment(packhorse, link, 5))
+    });
+}
+
+/// What is built in another form than the test programs, or takes long.
+fn add_rest(steps: &mut Steps, args: &Args) {
+    check::add_slow_to(steps);
+    steps.take("installed under a prefix, and removed", install::try_out);
+    let packhorse = &install::target().join("release/packhorse"); // which that step has built
+    steps.take("fresh simulated scenarios", || simulate(packhorse, args, 10_000));
     steps.take("scenarios that failed once", || {
-        run_command(cargo(
-            "run --release --quiet --package packhorse-cli -- sim --seeds tests/seeds.txt",
-        ))
+        run_command(start(packhorse, "sim --seeds tests/seeds.txt"))
     });
     steps.take("deliberate faults are found", || {
         run_command(cargo(
             "test --release --quiet --package packhorse-tests --features sabotage --test sabotage",
         ))
     });
-    steps.take("figures of simulated networks", || {
-        run_command(cargo("bench --quiet --package packhorse-tests --bench figures"))
-    });
-    steps.take("real processes, every byte verified", soak);
+    steps.take("real processes, every byte verified", || soak(packhorse, 200_000));
     steps.take("the scenarios over sockets and shared memory", || {
-        for link in ["udp", "shm"] {
-            run_command(cargo(&format!(
-                "run --release --quiet --package packhorse-cli -- sim --over {link} --runs 60"
-            )))?;
-        }
-        Ok(())
+        ["udp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 60))
     });
-    take_if_here(&mut steps, args, "the scenarios over raw Ethernet", &NAMESPACES, || {
-        ["packet", "xdp"].into_iter().try_for_each(simulate_on_segment)
+    take_if_here(steps, args, "the scenarios over raw Ethernet", &NAMESPACES, || {
+        ["packet", "xdp"].into_iter().try_for_each(|link| simulate_on_segment(packhorse, link, 40))
     });
-    take_if_here(&mut steps, args, "UDP between two network namespaces", &NAMESPACES, || {
-        run_command(cargo("test --quiet --package packhorse-link --test netns -- --ignored"))
-    });
-    take_if_here(&mut steps, args, "raw Ethernet between two namespaces", &NAMESPACES, || {
-        run_command(cargo("test --quiet --package packhorse-link --test packet -- --ignored"))
-    });
-    take_if_here(&mut steps, args, "XDP between two namespaces", &NAMESPACES, || {
-        run_command(cargo("test --quiet --package packhorse-link --test xdp -- --ignored"))
-    });
-    take_if_here(&mut steps, args, "rails between two network namespaces", &NAMESPACES, || {
-        run_command(cargo(
-            "test --quiet --package packhorse --test rails -- --ignored --test-threads 1",
-        ))
-    });
-    take_if_here(&mut steps, args, "kill -9 over raw Ethernet", &NAMESPACES, || {
-        run_command(cargo("test --quiet --package packhorse --test deaths -- --ignored"))
-    });
-    steps.take("ring, baton and commands in every order of two threads", || {
-        for (package, tests) in [("packhorse-link", "ring"), ("packhorse-engine", "all_orders")] {
-            let mut tests =
-                cargo(&format!("test --quiet --release --package {package} --lib {tests}"));
-            // Another configuration of everything: in a folder of its own, so that nothing else is built anew.
-            tests.env("RUSTFLAGS", "--cfg loom");
-            tests.env("CARGO_TARGET_DIR", root().join("target/loom"));
-            run_command(tests)?;
-        }
-        Ok(())
-    });
-    steps.take("installed under a prefix, and removed", install::try_out);
-    take_if_here(
-        &mut steps,
-        args,
-        "Open MPI, unmodified, over Packhorse",
-        &OPEN_MPI,
-        mpi::one_host,
-    );
-    take_if_here(&mut steps, args, "Open MPI on two hosts", &TWO_HOSTS_MPI, mpi::two_hosts);
-    take_if_here(&mut steps, args, "MPI programs in everyday life", &OPEN_MPI, || {
+    steps.take("ring, baton and commands in every order of two threads", in_every_order);
+    take_if_here(steps, args, "MPI programs in everyday life", &OPEN_MPI, || {
         mpi::life::run_all()?;
         mpi::passive::on_the_system()
     });
-    take_wheels(&mut steps, args);
-    take_if_here(&mut steps, args, "Open MPI in the patterns of offload", &OPEN_MPI, || {
-        run_command(cargo("test --quiet --package packhorse-cli --test offload -- --ignored"))
+    take_wheels(steps, args);
+    steps.take("figures of simulated networks", || {
+        run_command(cargo("bench --quiet --package packhorse-tests --bench figures"))
     });
-    take_if_here(&mut steps, args, "captures are read by tshark", &TSHARK, || {
-        run_command(cargo("test --quiet --package packhorse-link --test dissector -- --ignored"))
-    });
-    take_if_here(&mut steps, args, "instruction counts", &VALGRIND, || {
+    take_if_here(steps, args, "instruction counts", &VALGRIND, || {
         run_command(cargo("bench --quiet --package packhorse-tests --bench costs"))
     });
-    sanitize::add_to(&mut steps, args.complete);
-    Ok(steps.end())
+    sanitize::add_to(steps);
+}
+
+/// Runs test programs one after the other; one that fails does not keep the others from running.
+fn run_all(programs: &[Program]) -> Result<()> {
+    let failed: Vec<String> = programs
+        .iter()
+        .filter_map(|program| program.run().err())
+        .map(|error| format!("{error:#}"))
+        .collect();
+    if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("; ")) }
+}
+
+/// Loom tries them all.
+fn in_every_order() -> Result<()> {
+    for (package, tests) in [("packhorse-link", "ring"), ("packhorse-engine", "all_orders")] {
+        let mut tests = cargo(&format!("test --quiet --release --package {package} --lib {tests}"));
+        // Another configuration of everything: in a folder of its own, so that nothing else is built anew.
+        tests.env("RUSTFLAGS", "--cfg loom");
+        tests.env("CARGO_TARGET_DIR", root().join("target/loom"));
+        run_command(tests)?;
+    }
+    Ok(())
 }
 
 /// What `--complete` installs from PyPI below the target folder: MPIs, and mpi4py with its tests.
 fn take_wheels(steps: &mut Steps, args: &Args) {
     const WHEELS: &str = "MPIs of PyPI, unmodified, over Packhorse";
     const SUITE: &str = "mpi4py's tests on one host and two";
-    if args.complete && !mpi::library::are_here() {
+    if !mpi::library::are_here() {
         steps.take("install MPIs from PyPI", mpi::library::install);
     }
     if mpi::library::are_here() {
@@ -143,26 +173,27 @@ fn take_wheels(steps: &mut Steps, args: &Args) {
         return take_if_here(steps, args, SUITE, &TWO_HOSTS_MPI, mpi::suite::on_the_system);
     }
     for name in [WHEELS, SUITE] {
-        if args.is_strict() {
-            steps.take(name, || anyhow::bail!("{}", mpi::library::ABSENCE));
-        } else {
-            steps.leave_out(name, mpi::library::ABSENCE);
-        }
+        steps.take(name, || bail!("{}", mpi::library::ABSENCE));
     }
 }
 
-/// Says what is missing, then installs it.
-fn install_missing(steps: &mut Steps, packages: &[(&Tool, &str)]) {
-    let missing: Vec<&str> =
-        packages.iter().filter(|(tool, _)| !tool.is_here()).map(|&(_, package)| package).collect();
+/// Says what is missing of the system's packages, then installs it.
+fn install_missing(steps: &mut Steps, args: &Args) {
+    let basic: &[(&Tool, &str)] = &[
+        (&INTERFACE_TOOLS, "iproute2 ethtool"),
+        (&OPEN_MPI, "openmpi-bin libopenmpi-dev"),
+        (&TSHARK, "tshark"),
+    ];
+    let rest: &[(&Tool, &str)] = &[(&VALGRIND, "valgrind"), (&PYTHON_MPI, "python3-venv")];
+    let wanted = basic.iter().chain(if args.complete { rest } else { &[] });
+    let (here, missing): (Vec<_>, Vec<_>) = wanted.partition(|(tool, _)| tool.is_here());
+    let names = |all: &[&(&Tool, &'static str)]| all.iter().map(|it| it.1).collect::<Vec<_>>();
     if missing.is_empty() {
-        println!(
-            "nothing to install; here already: {}",
-            packages.iter().map(|p| p.1).collect::<Vec<_>>().join(", ")
-        );
+        println!("nothing to install; here already: {}", names(&here).join(", "));
         return;
     }
-    steps.take(&format!("install {}", missing.join(", ")), || install_packages(&missing));
+    let missing = names(&missing);
+    steps.take_always(&format!("install {}", missing.join(", ")), || install_packages(&missing));
 }
 
 /// Takes a step that needs a tool; without it, the step is left out or, where that may not be, fails.
@@ -176,57 +207,50 @@ fn take_if_here(
     if tool.is_here() {
         steps.take(name, step);
     } else if args.is_strict() {
-        steps.take(name, || anyhow::bail!("{}", tool.absence()));
+        steps.take(name, || bail!("{}", tool.absence()));
     } else {
         steps.leave_out(name, &tool.absence());
     }
 }
 
-/// The tests of all crates; doc tests too, which nextest does not run.
-fn run_tests() -> Result<()> {
-    if NEXTEST.is_here() {
-        run_command(cargo("nextest run --workspace --no-fail-fast"))?;
-        return run_command(cargo("test --quiet --workspace --doc"));
-    }
-    run_command(cargo("test --quiet --workspace --no-fail-fast"))
+/// The program, with these words.
+fn start(packhorse: &Path, words: &str) -> Command {
+    let mut start = Command::new(packhorse);
+    start.args(words.split_whitespace()).current_dir(root());
+    start
 }
 
 /// Four processes over loopback: once as it is, once through loss, duplication, reordering and damage.
-fn soak() -> Result<()> {
+fn soak(packhorse: &Path, message_count: u32) -> Result<()> {
     let faults = "--loss 10000 --duplicate 10000 --reorder 20000 --corrupt 5000";
-    for how in ["--messages 200000", &format!("--messages 40000 {faults}")] {
-        run_command(cargo(&format!(
-            "run --release --quiet --package packhorse-cli -- soak {how}"
-        )))?;
-    }
-    Ok(())
+    run_command(start(packhorse, &format!("soak --messages {message_count}")))?;
+    let message_count = message_count / 5;
+    run_command(start(packhorse, &format!("soak --messages {message_count} {faults}")))
 }
 
 /// Scenarios nobody has seen before. The first seed is printed, so that the whole step can be had again.
-fn simulate(args: &Args) -> Result<()> {
-    let seed = args.seed.unwrap_or_else(seed_of_the_day);
-    println!("      seeds {seed} to {}", seed + u64::from(args.runs) - 1);
-    run_command(cargo(&format!(
-        "run --release --quiet --package packhorse-cli -- sim --runs {} --from {seed}",
-        args.runs
-    )))
+fn simulate(packhorse: &Path, args: &Args, default_count: u32) -> Result<()> {
+    let (seed, count) =
+        (args.seed.unwrap_or_else(seed_of_the_day), args.runs.unwrap_or(default_count));
+    println!("      seeds {seed} to {}", seed + u64::from(count) - 1);
+    run_command(start(packhorse, &format!("sim --runs {count} --from {seed}")))
+}
+
+/// Scenarios over a real link.
+fn simulate_over(packhorse: &Path, link: &str, count: u32) -> Result<()> {
+    run_command(start(packhorse, &format!("sim --over {link} --runs {count}")))
 }
 
 /// Scenarios on a segment of as many interfaces as any scenario has nodes.
-fn simulate_on_segment(link: &str) -> Result<()> {
+fn simulate_on_segment(packhorse: &Path, link: &str, count: u32) -> Result<()> {
     const INTERFACE_COUNT: usize = 24;
     let names: Vec<String> = (0..INTERFACE_COUNT).map(|number| format!("v{number}")).collect();
-    let sim = format!(
-        "run --offline --release --quiet --package packhorse-cli -- sim --over {link}:{} --runs 40",
-        names.join(",")
-    );
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let count = INTERFACE_COUNT.to_string();
-    let words = ["--net", "sh", "tools/segment.sh", &count, &cargo];
-    let mut simulation = command("unshare", words.into_iter().chain(sim.split_whitespace()));
-    spare_the_disk(&mut simulation);
-    spare_the_time(&mut simulation);
-    run_command(simulation)
+    let interface_count = INTERFACE_COUNT.to_string();
+    let packhorse = packhorse.to_str().context("a path that is not text")?;
+    let over = format!("{link}:{}", names.join(","));
+    let segment = ["--net", "sh", "tools/segment.sh", &interface_count];
+    let simulation = [packhorse, "sim", "--over", &over, "--runs", &count.to_string()];
+    run_command(command("unshare", segment.into_iter().chain(simulation)))
 }
 
 /// Seconds since 1970, a million seeds apart: two runs share none.

@@ -47,17 +47,23 @@ pub(crate) const PYTHON_MPI: Tool = Tool {
     ],
     remedy: "apt-get install openmpi-bin libopenmpi-dev python3-venv",
 };
-/// Network namespaces can be made, for tests between two hosts.
+/// Network namespaces can be made, and looked into, for tests between two hosts.
 pub(crate) const NAMESPACES: Tool = Tool {
-    name: "the right to make network namespaces",
-    probe: &["unshare", "--net", "ip", "link"],
+    name: "ip, ethtool, or the right to make network namespaces,",
+    probe: &["sh", "-c", "ethtool --version && unshare --net ip link"],
     remedy: "sudo, and apt-get install iproute2 ethtool",
 };
-/// A quicker test runner, used where it is installed.
+/// A quicker test runner, which mutation testing uses where it is installed.
 pub(crate) const NEXTEST: Tool = Tool {
     name: "cargo-nextest",
     probe: &["cargo", "nextest", "--version"],
     remedy: "cargo install --locked cargo-nextest",
+};
+/// What tests make and ask interfaces with.
+pub(crate) const INTERFACE_TOOLS: Tool = Tool {
+    name: "ip or ethtool",
+    probe: &["sh", "-c", "ip -Version && ethtool --version"],
+    remedy: "apt-get install iproute2 ethtool",
 };
 /// Builds and runs fuzz targets.
 pub(crate) const CARGO_FUZZ: Tool = Tool {

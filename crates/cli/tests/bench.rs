@@ -3,10 +3,14 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use packhorse_cli::bench::row::Findings;
 use packhorse_cli::bench::system::Pattern;
+
+/// What has not happened by then does not happen, on a machine with much to do either.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 fn packhorse(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_packhorse")).args(args).output().expect("the program starts")
@@ -119,8 +123,7 @@ fn bare_xdp_is_measured_between_two_hosts() {
 }
 
 #[test]
-fn nonsense_gets_a_clear_error_at_once() {
-    let start = Instant::now();
+fn nonsense_gets_a_clear_error() {
     for (args, words) in [
         (&["bench", "pingpong", "--bytes", "12q"][..], "12q"),
         (&["bench", "pingpong", "--bytes", "0"], "0 bytes"),
@@ -137,13 +140,12 @@ fn nonsense_gets_a_clear_error_at_once() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
         assert!(error.contains(words), "{args:?}: {error}");
     }
-    assert!(start.elapsed().as_secs() < 10);
 }
 
 #[test]
 fn killed_runner_leaves_no_process_behind() {
     let mut runner = Command::new(env!("CARGO_BIN_EXE_packhorse"))
-        .args(["bench", "pingpong", "--seconds", "60", "--two-hosts"])
+        .args(["bench", "pingpong", "--seconds", "120", "--two-hosts"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn()
@@ -154,18 +156,18 @@ fn killed_runner_leaves_no_process_behind() {
         let lines = folders.filter_map(|folder| std::fs::read(folder.path().join("cmdline")).ok());
         lines.filter(|line| String::from_utf8_lossy(line).contains(&parent)).count()
     };
-    let wait_for = |count: usize| {
-        let start = Instant::now();
-        while peers() != count && start.elapsed().as_secs() < 5 {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        peers()
-    };
-    // Where namespaces are not allowed there is never more than one, and soon none.
-    wait_for(2);
-    runner.kill().expect("it runs");
+    let start = Instant::now();
+    // Where namespaces are not allowed there is never more than one, and soon the runner ends by itself.
+    while peers() != 2 && runner.try_wait().expect("it was started").is_none() {
+        assert!(start.elapsed() < PATIENCE, "{} measuring processes", peers());
+        std::thread::sleep(LOOK_EVERY);
+    }
+    runner.kill().expect("it runs, or was not waited for");
     runner.wait().expect("it was started");
-    assert_eq!(wait_for(0), 0, "measuring processes outlive their runner");
+    while peers() != 0 {
+        assert!(start.elapsed() < PATIENCE, "measuring processes outlive their runner");
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 #[test]

@@ -24,16 +24,19 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end; it fails with status 2 and says all of these words, within so many seconds.
-fn fails(args: &[&str], words: &[&str], within: u64) {
-    fails_with(command(args), words, within);
+/// What has not happened by then does not happen, on a machine with much to do either.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs it to its end; it fails with status 2 and says all of these words.
+fn fails(args: &[&str], words: &[&str]) {
+    fails_with(command(args), words);
 }
 
-fn fails_with(mut command: Command, words: &[&str], within: u64) {
+fn fails_with(mut command: Command, words: &[&str]) {
     let start = Instant::now();
     let output = command.output().expect("the program starts");
     check_failure(&output, words);
-    assert!(start.elapsed() < Duration::from_secs(within), "{:?}", start.elapsed());
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
 }
 
 fn check_failure(output: &Output, words: &[&str]) {
@@ -64,7 +67,7 @@ impl Server {
     /// The next line of its log with these words.
     fn wait_for(&self, words: &str) -> String {
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(15) {
+        while start.elapsed() < PATIENCE {
             match self.log.recv_timeout(Duration::from_secs(1)) {
                 Ok(line) if line.contains(words) => return line,
                 _ => {}
@@ -114,26 +117,28 @@ fn all_systems_are_measured_against_a_server() {
 }
 
 #[test]
-fn address_that_is_none_is_an_error_at_once() {
-    fails(&["bench", "pingpong", "--peer", "nonsense"], &["nonsense", "ph1:"], 5);
+fn address_that_is_none_is_an_error() {
+    fails(&["bench", "pingpong", "--peer", "nonsense"], &["nonsense", "ph1:"]);
     let whole = address_at("127.0.0.1:9".parse().expect("a place")).to_string();
-    fails(&["compare", "--quick", "--peer", &whole[..50]], &["86 characters"], 5);
+    fails(&["compare", "--quick", "--peer", &whole[..50]], &["86 characters"]);
     let mut damaged = whole.clone().into_bytes();
     damaged[20] ^= 1;
     let damaged = String::from_utf8(damaged).expect("text");
-    fails(&["bench", "rate", "--peer", &damaged], &["Packhorse address"], 5);
-    fails(&["bench", "rate", "--peer", &whole, "--two-hosts"], &["--two-hosts"], 5);
+    fails(&["bench", "rate", "--peer", &damaged], &["Packhorse address"]);
+    fails(&["bench", "rate", "--peer", &whole, "--two-hosts"], &["--two-hosts"]);
 }
 
 #[test]
-fn nobody_there_is_told_at_once() {
+fn nobody_there_is_told_without_waiting_for_silence() {
     let port = {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         socket.local_addr().expect("bound")
     };
     let address = address_at(port).to_string();
     let number = format!("UDP port {}", port.port());
-    fails(&["bench", "pingpong", "--peer", &address], &["127.0.0.1", &number, "What to check"], 8);
+    // Told, not found out by silence.
+    let words = ["no server at UDP port", "127.0.0.1", &number, "What to check"];
+    fails(&["bench", "pingpong", "--peer", &address], &words);
 }
 
 /// A port whose packets vanish: what a firewall does.
@@ -144,44 +149,39 @@ fn blocked_port_is_named_with_direction_and_host() {
     let address = address_at(place).to_string();
     let number = format!("UDP port {}", place.port());
     let words = ["no answer from 127.0.0.1", &number, "in: ", "out: ", "answers back"];
-    fails(&["bench", "pingpong", "--peer", &address], &words, 9);
+    fails(&["bench", "pingpong", "--peer", &address], &words);
 }
 
 #[test]
 fn server_that_is_killed_is_named() {
     let mut server = Server::start(&[]);
-    let args = ["bench", "stream", "--seconds", "30", "--systems", "packhorse", "--peer"];
+    let args = ["bench", "stream", "--seconds", "60", "--systems", "packhorse", "--peer"];
     let client = command(&[&args[..], &[&server.address]].concat()).spawn().expect("it starts");
     server.wait_for("begins");
-    thread::sleep(Duration::from_millis(500));
     server.child.kill().expect("it runs");
-    let start = Instant::now();
     let output = client.wait_with_output().expect("it ends");
     check_failure(&output, &["lost the server at 127.0.0.1:", "in the middle"]);
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[test]
 fn client_that_is_killed_makes_room_and_another_is_told_to_wait() {
     let server = Server::start(&[]);
-    let args = ["bench", "stream", "--seconds", "30", "--systems", "tcp", "--peer"];
+    let args = ["bench", "stream", "--seconds", "60", "--systems", "tcp", "--peer"];
     let args = [&args[..], &[&server.address]].concat();
     let mut client = command(&args).spawn().expect("it starts");
     server.wait_for("begins");
-    fails(&args, &["measuring with 127.0.0.1 just now", "try again"], 5);
+    fails(&args, &["measuring with 127.0.0.1 just now", "try again"]);
     client.kill().expect("it runs");
     client.wait().expect("it was started");
-    let start = Instant::now();
     server.wait_for("given up");
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
 }
 
 #[test]
 fn measurements_without_bounds_are_refused() {
     let server = Server::start(&[]);
     let peer = server.address.as_str();
-    fails(&["bench", "stream", "--seconds", "3600", "--peer", peer], &["60 s at most"], 8);
-    fails(&["bench", "stream", "--bytes", "1G", "--peer", peer], &["up to 64 MB"], 8);
+    fails(&["bench", "stream", "--seconds", "3600", "--peer", peer], &["60 s at most"]);
+    fails(&["bench", "stream", "--bytes", "1G", "--peer", peer], &["up to 64 MB"]);
 }
 
 #[test]
@@ -189,11 +189,11 @@ fn ports_in_use_are_named() {
     // Ports of its own for this test; if another program has them, so much the better.
     let held: Vec<_> = (47320..=47323).map(|port| UdpSocket::bind(("127.0.0.1", port))).collect();
     let args = ["serve", "--bind", "127.0.0.1", "--ports", "47320-47323"];
-    fails(&args, &["47320", "47323", "in use"], 5);
+    fails(&args, &["47320", "47323", "in use"]);
     drop(held);
-    fails(&["serve", "--ports", "7000"], &["7000-7009"], 5);
-    fails(&["serve", "--bind", "192.0.2.77"], &["192.0.2.77"], 5);
-    fails(&["serve", "--bind", "here"], &["here"], 5);
+    fails(&["serve", "--ports", "7000"], &["7000-7009"]);
+    fails(&["serve", "--bind", "192.0.2.77"], &["192.0.2.77"]);
+    fails(&["serve", "--bind", "here"], &["here"]);
 }
 
 #[test]
@@ -201,11 +201,11 @@ fn unknown_setting_in_the_environment_is_named() {
     for args in [&["serve"][..], &["bench", "pingpong"]] {
         let mut command = command(args);
         command.env("PACKHORSE_PLACEMNT", "inline");
-        fails_with(command, &["PACKHORSE_PLACEMNT", "PACKHORSE_PLACEMENT"], 5);
+        fails_with(command, &["PACKHORSE_PLACEMNT", "PACKHORSE_PLACEMENT"]);
     }
     let mut command = command(&["compare", "--quick"]);
     command.env("PACKHORSE_PORTS", "9-1");
-    fails_with(command, &["PACKHORSE_PORTS=9-1"], 5);
+    fails_with(command, &["PACKHORSE_PORTS=9-1"]);
 }
 
 #[test]
@@ -259,6 +259,6 @@ fn paths_to_a_server_are_shown_with_reasons() {
             assert!(text.contains(word), "{link}: {word:?}: {text}");
         }
     }
-    fails(&["paths", &server.address, "--link", "udp:nosuch0"], &["matches nothing", "lo 127."], 5);
-    fails(&["paths", "nonsense"], &["nonsense"], 5);
+    fails(&["paths", &server.address, "--link", "udp:nosuch0"], &["matches nothing", "lo 127."]);
+    fails(&["paths", "nonsense"], &["nonsense"]);
 }

@@ -15,7 +15,7 @@ use packhorse_link::{Burst, Cause, Landing, Link, Locator, Notice};
 const ROLE: &str = "PACKHORSE_NETNS_ROLE";
 const HEAD_LEN: usize = 40;
 const PORT: u16 = 7000;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Less than what the socket holds of frames of any length: the receiver may sleep, nothing is lost.
 const MESSAGE_LEN: usize = 1_500_123;
 

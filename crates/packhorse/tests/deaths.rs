@@ -19,7 +19,7 @@ const KILL_COUNT: u32 = 4;
 const LIFE: Duration = Duration::from_millis(120);
 /// Raw Ethernet says nothing of a death: silence for so long does. Elsewhere it is found out sooner.
 const SILENCE_NS: u64 = 1_500_000_000;
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const HELLO: u64 = 1;
 const THERE: u64 = 2;
 const BACK: u64 = 3;
@@ -191,32 +191,39 @@ fn kill_many(links: &str, namespaces: [Option<&str>; 2], look: impl Fn(Option<&s
     let address = survivor.hear("address ");
     let kept = |survivor: &Process| (survivor.count_in("maps", "memfd:"), survivor.fd_count());
     let before = kept(&survivor);
-    let mut met_count = 0;
-    for number in 0..kill_count() {
+    let mut names = Vec::new();
+    for _ in 0..kill_count() {
         let victim = Process::start(namespaces[1], &format!("victim {links} {address}"));
         std::thread::sleep(Duration::from_micros(dice.roll(LIFE.as_micros() as u64)));
         let said = victim.kill();
         let name = said.iter().find_map(|line| Some(line.split_once("name ")?.1));
         look(name);
-        // It may have been met in its last moment.
-        while let Ok(line) = survivor.lines.recv_timeout(Duration::from_millis(20)) {
-            let Some((_, met)) = line.split_once("met ") else { continue };
-            let error = survivor.hear("lost ");
-            assert!(error.starts_with(met), "victim {number}: {error:?} does not name {met:?}");
-            let name = name.expect("who was met has said its name");
-            assert!(error.contains(name), "{error:?} does not name {name:?}");
-            assert!(links != "shm" || error.contains("process died"), "{error:?}");
-            met_count += 1;
-        }
+        names.extend(name.map(str::to_owned));
     }
-    // What it kept for them is gone as well.
-    let until = Instant::now() + PATIENCE;
-    while kept(&survivor) != before {
+    // Whoever was met, perhaps in its last moment, is lost, and what was kept for it is gone as well.
+    let (mut met, mut lost, until) = (Vec::new(), Vec::new(), Instant::now() + PATIENCE);
+    loop {
+        for line in survivor.lines.try_iter() {
+            let behind = |word: &str| Some(line.split_once(word)?.1.trim().to_owned());
+            met.extend(behind("met "));
+            lost.extend(behind("lost "));
+        }
         let now = kept(&survivor);
-        assert!(Instant::now() < until, "mappings and descriptors: {now:?}, before {before:?}");
+        if met.len() == lost.len() && now == before {
+            break;
+        }
+        assert!(
+            Instant::now() < until,
+            "met {met:?}, lost {lost:?}; mappings and descriptors: {now:?}, before {before:?}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("{links}: {} killed, {met_count} of them had met the survivor", kill_count());
+    for error in &lost {
+        assert!(met.iter().any(|met| error.starts_with(met)), "{error:?} names none of {met:?}");
+        assert!(names.iter().any(|name| error.contains(name)), "{error:?} names none of {names:?}");
+        assert!(links != "shm" || error.contains("process died"), "{error:?}");
+    }
+    println!("{links}: {} killed, {} of them had met the survivor", kill_count(), met.len());
 }
 
 #[test]

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use packhorse::{Builder, Endpoint, Error, Peer, Placement, Wanted};
 
+/// What has not happened by then does not happen, on a machine with much to do either.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 const TAG: u64 = 5;
 /// The flag of descriptors that a program does not inherit, as `/proc/self/fdinfo` has it.
 const CLOSE_ON_EXEC: u32 = 0o2_000_000;
@@ -88,7 +91,7 @@ fn a_copy_in_a_child_does_nothing() {
         // Neither of them noticed.
         exchange(&a, &b, peer);
         exchange(&a, &b, peer);
-        assert!(a.close(Duration::from_secs(10)));
+        assert!(a.close(PATIENCE));
     }
 }
 
@@ -138,7 +141,7 @@ fn forking_process(address: packhorse::Address) -> libc::pid_t {
     if child != 0 {
         own.send(peer, TAG, u64::from(child as u32).to_le_bytes().to_vec()).wait().unwrap();
     }
-    std::thread::sleep(Duration::from_secs(60));
+    std::thread::sleep(10 * PATIENCE); // it is killed
     // SAFETY: ends the process.
     unsafe { libc::_exit(0) }
 }
@@ -152,7 +155,7 @@ fn a_child_that_lives_on_does_not_hide_the_death_of_its_parent() {
     let child = u64::from_le_bytes(word.buffer.try_into().unwrap()) as libc::pid_t;
     let mut never = survivor.recv(Wanted::tag(99).from(word.envelope.source), vec![0; 8]);
     kill(parent);
-    let end = never.wait_timeout(Duration::from_secs(10));
+    let end = never.wait_timeout(PATIENCE);
     kill(child);
     let error = end.expect("its death is noticed").unwrap_err().error;
     assert!(error.to_string().contains("process died"), "{error}");

@@ -2,8 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use packhorse::queue::Queue;
 use packhorse::{Builder, CopyOffload, Endpoint, HelperCpus, Offload, Peer, Placement, Wanted};
+
+/// What has not happened by then does not happen: a machine with other things to do is slow, not that slow.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pair(placement: Placement, link: &str) -> (Endpoint, Endpoint, Peer) {
     let open = || {
@@ -71,14 +76,15 @@ fn compute_until_told(
     queue: &mut Queue,
 ) -> (Duration, packhorse::queue::Ended) {
     let started = endpoint.clock();
-    for _ in 0..40 {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
         compute(Duration::from_millis(100));
         if let Some(ended) = queue.poll() {
             assert!(ended.at >= started, "stamped before it was begun");
             return (endpoint.clock(), ended);
         }
     }
-    panic!("not complete after four seconds of computing");
+    panic!("not complete after {PATIENCE:?} of computing");
 }
 
 #[test]
@@ -114,38 +120,46 @@ fn sixteen_megabytes_arrive_while_both_sides_compute_and_call_nothing() {
 
 #[test]
 fn a_computing_thread_makes_no_system_call_while_its_message_moves() {
+    const LOOK_COUNT: usize = 50;
     let (a, b, to_b) = pair(Placement::Thread, "udp");
     let mut queue = a.queue(8);
     let coming = b.recv(Wanted::tag(1), vec![0; 8 << 20]);
-    queue.send(to_b, 1, vec![1; 8 << 20], 1).unwrap();
+    let (is_computing, is_seen) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|threads| {
         let (say, hear) = std::sync::mpsc::channel();
+        let (is_computing, is_seen) = (&is_computing, &is_seen);
         let computing = threads.spawn(move || {
             let this = Watched::this();
             say.send(Watched { folder: this.folder.clone() }).unwrap();
             drop(say);
-            compute(Duration::from_millis(20)); // what came before this is over
             let before = this.sleeps();
-            compute(Duration::from_millis(400));
+            is_computing.store(true, Ordering::SeqCst);
+            while !is_seen.load(Ordering::SeqCst) {
+                compute(Duration::from_millis(1));
+            }
             assert_eq!(this.sleeps(), before, "it slept while it computed");
         });
         let watched = hear.recv().unwrap();
-        let start = Instant::now();
-        std::thread::sleep(Duration::from_millis(30));
-        let mut looks = 0;
-        while start.elapsed() < Duration::from_millis(350) {
+        while !is_computing.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        queue.send(to_b, 1, vec![1; 8 << 20], 1).unwrap();
+        let (start, mut looks) = (Instant::now(), 0);
+        while looks < LOOK_COUNT || queue.is_empty() {
             let call = watched.call();
             assert!(call.starts_with("running"), "in a call: {call}");
+            assert!(start.elapsed() < PATIENCE, "it does not move while a thread computes");
             looks += 1;
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(looks > 10, "{looks} looks");
+        is_seen.store(true, Ordering::SeqCst);
         computing.join().unwrap();
     });
     assert!(queue.poll().is_some_and(|ended| ended.result.is_ok()), "and it has moved");
     coming.wait().unwrap();
 }
 
+/// How soon it does is the baton's to say, in its own tests: `a_program_that_computes_is_relieved_when_a_fuse_has_burnt`.
 #[test]
 fn a_helper_relieves_a_program_that_stops_asking() {
     let (a, b, to_b) = pair(Placement::Thread, "udp");
@@ -154,27 +168,23 @@ fn a_helper_relieves_a_program_that_stops_asking() {
     for round in 0..40 {
         queue.recv(Wanted::tag(round), vec![0; 8], round).unwrap();
         // The program drives for a moment: the helper stands aside.
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_micros(300) {
+        for _ in 0..300 {
             assert!(queue.test().is_none());
         }
-        let left = b.clock();
+        let (left, turns) = (b.clock(), turns_of_application(&b));
         a.send_copy(to_b, round, &[1; 8]).unwrap();
-        compute(Duration::from_millis(2));
-        let ended = loop {
-            match queue.poll() {
-                Some(ended) => break ended,
-                None => _ = compute(Duration::from_millis(1)),
-            }
-            assert!(start.elapsed() < Duration::from_secs(20), "nobody drives");
-        };
+        let start = Instant::now();
+        while queue.is_empty() {
+            compute(Duration::from_micros(100)); // and looks at the ring, which turns nothing
+            assert!(start.elapsed() < PATIENCE, "nobody drives");
+        }
+        assert_eq!(turns_of_application(&b), turns, "round {round}: the helper alone turned");
+        let ended = queue.poll().unwrap();
         ended.result.unwrap();
         delays.push(ended.at.saturating_sub(left));
     }
     delays.sort_unstable();
     println!("from leaving to completion by the helper: median {:?}, all {delays:?}", delays[20]);
-    // On a machine of its own tens of microseconds; whatever else runs here, not a tick of the helper that is away.
-    assert!(delays[10] < Duration::from_millis(1), "a quarter within a millisecond: {delays:?}");
 }
 
 #[test]
@@ -190,24 +200,34 @@ fn the_placement_can_be_changed_while_messages_move() {
     assert_eq!(b.placement(), Placement::Thread);
     let start = Instant::now();
     while queue.is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(20), "the helper does not turn it");
+        assert!(start.elapsed() < PATIENCE, "the helper does not turn it");
     }
     assert!(queue.poll().unwrap().result.is_ok());
     for round in 0..20 {
         queue.recv(Wanted::tag(2), vec![0; 100_000], round).unwrap();
         let going = a.send(to_b, 2, vec![2; 100_000]);
         b.set_placement([Placement::Inline, Placement::Thread][round as usize % 2]).unwrap();
-        let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+        let ended = queue.wait(Some(PATIENCE)).expect("an end");
         assert!(ended.result.is_ok());
         // Its sender has to be told, by a turn of the other side.
         b.set_placement(Placement::Thread).unwrap();
         going.wait().unwrap();
     }
+    // It pauses when it has seen that it is to: from some message on nobody takes what comes until the program does.
     b.set_placement(Placement::Inline).unwrap();
-    compute(Duration::from_millis(50));
-    let turns = count(&b, "turns_of_helper");
-    compute(Duration::from_millis(100));
-    assert_eq!(count(&b, "turns_of_helper"), turns, "a helper that pauses does nothing");
+    let start = Instant::now();
+    loop {
+        queue.recv(Wanted::tag(3), vec![0; 8], 3).unwrap();
+        let turns = count(&b, "turns_of_helper");
+        a.send_copy(to_b, 3, &[3; 8]).unwrap();
+        compute(Duration::from_millis(100));
+        let is_paused = queue.is_empty() && count(&b, "turns_of_helper") == turns;
+        assert!(queue.wait(Some(PATIENCE)).expect("an end").result.is_ok());
+        if is_paused {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "a helper that pauses does nothing");
+    }
 }
 
 /// Frames that arrive whole, of large and small messages mixed, copied by two threads.
@@ -226,7 +246,7 @@ fn what_two_threads_copy_arrives_whole() {
     // On a busy machine the second thread may come too late, not for ever.
     let is_helped = || count(&b, "bytes_copied_beside") > 0;
     let rounds =
-        (0_usize..).take_while(|&it| it < 20 || !is_helped() && start.elapsed().as_secs() < 20);
+        (0_usize..).take_while(|&it| it < 20 || !is_helped() && start.elapsed() < PATIENCE);
     for round in rounds {
         let lens = [3_000_000 / (round + 1), 8, 20_000, 1 + round * 977, 600_000];
         let bytes = |len: usize| -> Vec<u8> {
@@ -318,7 +338,12 @@ fn the_helper_takes_no_signals_and_is_not_bound_as_its_opener_is() {
     let open = |cpus: HelperCpus| {
         let before = tasks();
         let endpoint = Builder::plain().bind([127, 0, 0, 1]).helper_cpus(cpus).open().unwrap();
-        std::thread::sleep(Duration::from_millis(50)); // it names and binds itself
+        // It has named and bound itself before it turns for the first time.
+        let start = Instant::now();
+        while count(&endpoint, "turns_of_helper") == 0 {
+            assert!(start.elapsed() < PATIENCE, "the helper never turned");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         (helper_status(&before), endpoint)
     };
     sched_setaffinity(None, &one).unwrap();
@@ -376,8 +401,8 @@ fn frames_of_a_burst() -> u64 {
     (0..5).map(burst).min().expect("five")
 }
 
-/// Of a large message and a small one the other way, what has ended while both sides compute, by what their helpers may do.
-fn ended_while_computing(at_sender: Offload, at_receiver: Offload) -> (bool, bool) {
+/// Whether a large message ends at both sides while both compute, by what their helpers may do: `must_end` says what to wait for.
+fn is_moved_while_computing(at_sender: Offload, at_receiver: Offload, must_end: bool) -> bool {
     let open = |offload| {
         let builder = Builder::plain().bind([127, 0, 0, 1]).links("udp").offload(offload);
         builder.linger(Duration::from_millis(200)).open().unwrap()
@@ -391,29 +416,31 @@ fn ended_while_computing(at_sender: Offload, at_receiver: Offload) -> (bool, boo
     let (mut sends, mut recvs) = (a.queue(8), b.queue(8));
     recvs.recv(Wanted::tag(2), vec![0; 1 << 20], 1).unwrap();
     sends.send(to_b, 2, vec![2; 1 << 20], 1).unwrap();
+    // What must not happen does not happen sooner on a machine that is busy: for that a moment is enough.
+    let longest = if must_end { PATIENCE } else { Duration::from_millis(600) };
     let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(600) && (sends.is_empty() || recvs.is_empty()) {
+    while start.elapsed() < longest && (sends.is_empty() || recvs.is_empty()) {
         compute(Duration::from_millis(20));
     }
-    let ended = (!sends.is_empty(), !recvs.is_empty());
+    let ended = [!sends.is_empty(), !recvs.is_empty()];
+    assert_eq!(ended[0], ended[1], "{at_sender:?}, {at_receiver:?}: one side has ended");
     // And when both come back, all ends.
     std::thread::scope(|threads| {
-        threads
-            .spawn(|| assert!(recvs.wait(Some(Duration::from_secs(20))).unwrap().result.is_ok()));
-        assert!(sends.wait(Some(Duration::from_secs(20))).unwrap().result.is_ok());
+        threads.spawn(|| assert!(recvs.wait(Some(PATIENCE)).unwrap().result.is_ok()));
+        assert!(sends.wait(Some(PATIENCE)).unwrap().result.is_ok());
     });
-    ended
+    ended[0]
 }
 
 #[test]
 fn each_half_of_offload_does_its_half() {
     use Offload::{Both, None, Receive, Send};
-    assert_eq!(ended_while_computing(Both, Both), (true, true));
-    assert_eq!(ended_while_computing(None, None), (false, false));
+    assert!(is_moved_while_computing(Both, Both, true));
+    assert!(!is_moved_while_computing(None, None, false));
     // The sender's half is enough at the sender, the receiver's at the receiver.
-    assert_eq!(ended_while_computing(Send, Receive), (true, true));
-    assert_eq!(ended_while_computing(Receive, Both), (false, false), "nobody answers grants");
-    assert_eq!(ended_while_computing(Both, Send), (false, false), "nobody grants");
+    assert!(is_moved_while_computing(Send, Receive, true));
+    assert!(!is_moved_while_computing(Receive, Both, false), "nobody answers grants");
+    assert!(!is_moved_while_computing(Both, Send, false), "nobody grants");
 }
 
 const ECHO_LEN: usize = 32 << 10;
@@ -428,7 +455,7 @@ fn echo(endpoint: &Endpoint, to: Peer) {
     }
     let mut back_count = 0;
     while back_count < ECHO_COUNT {
-        let ended = queue.wait(Some(Duration::from_secs(30))).expect("more comes, or is taken");
+        let ended = queue.wait(Some(PATIENCE)).expect("more comes, or is taken");
         ended.result.as_ref().unwrap();
         let buffer: Vec<u8> = queue.buffer(&ended).unwrap();
         if ended.context == 1 {
@@ -470,7 +497,7 @@ fn what_half_a_helper_keeps_is_not_sent_again() {
                         posted += 1;
                     }
                 }
-                assert!(start.elapsed() < Duration::from_secs(30), "{offload:?}: {came} came");
+                assert!(start.elapsed() < PATIENCE, "{offload:?}: {came} came");
             }
         });
         // Some 3700 frames each way; a few may look late on a busy machine.

@@ -6,6 +6,9 @@ use packhorse::{
     Access, AtomicOp, Builder, Datatype, Denial, Endpoint, Error, Peer, Peers, Placement, queue,
 };
 
+/// What has not happened by then does not happen, on a machine with much to do either.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 const KEY: u64 = 0xFEED;
 
 fn open(placement: Placement, link: &str) -> Endpoint {
@@ -141,7 +144,7 @@ fn an_immediate_tells_the_owner() {
         let region = b.expose(vec![0; 200_000], KEY, Access::WRITE).unwrap();
         for (immediate, len) in [(1, 8), (2, 5000), (3, 100_000)] {
             a.put_with_immediate(to_b.memory(KEY).at(5), pattern(len), immediate).wait().unwrap();
-            let written = region.wait_written(Some(Duration::from_secs(10))).unwrap();
+            let written = region.wait_written(Some(PATIENCE)).unwrap();
             assert_eq!(
                 (written.offset, written.len, written.immediate),
                 (5, len as u64, immediate)
@@ -162,7 +165,7 @@ fn a_queue_is_told_of_operations() {
     told.put(there, vec![0; 8], 2).unwrap();
     let mut seen = Vec::new();
     for _ in 0..2 {
-        let ended = told.wait(Some(Duration::from_secs(10))).unwrap();
+        let ended = told.wait(Some(PATIENCE)).unwrap();
         let buffer: Vec<u8> = told.buffer(&ended).unwrap();
         seen.push((ended.context, ended.kind, ended.result.is_ok(), buffer.len()));
         if ended.context == 1 {
@@ -204,7 +207,7 @@ fn a_peer_that_leaves_ends_what_is_asked_of_it() {
     let there = a.peer(&b.address()).unwrap().memory(KEY);
     let region = b.expose(vec![0; 100], KEY, Access::ALL).unwrap();
     a.put(there, vec![1; 8]).wait().unwrap();
-    assert!(b.close(Duration::from_secs(1)));
+    assert!(b.close(PATIENCE));
     assert_eq!(region.withdraw(), None, "closed with its endpoint");
     let late = a.put(there, vec![1; 8]).wait().unwrap_err();
     let is_gone = matches!(late.error, Error::Gone { .. } | Error::PeerClosed { .. });

@@ -5,6 +5,9 @@ use std::time::Duration;
 use packhorse::queue::{Ended, Kind, Queue};
 use packhorse::{Builder, Endpoint, Error, Peer, Placement, SendOptions, Wanted};
 
+/// What has not happened by then does not happen, on a machine with much to do either.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn pair(placement: Placement, link: &str) -> (Endpoint, Endpoint, Peer) {
     let open = || {
         let builder = Builder::plain().bind([127, 0, 0, 1]).placement(placement).links(link);
@@ -28,7 +31,7 @@ fn next(queue: &mut Queue, other: &Endpoint) -> Ended {
             return ended;
         }
         other.turn();
-        assert!(start.elapsed() < Duration::from_secs(20), "no end in 20 s");
+        assert!(start.elapsed() < PATIENCE, "no end");
     }
 }
 
@@ -49,7 +52,7 @@ fn every_end_is_told_once_in_order_and_gives_its_buffer_back() {
         while b.counters().iter().any(|(name, value)| name == "requests_pending" && *value > 0) {
             a.turn();
             b.turn();
-            assert!(start.elapsed() < Duration::from_secs(20), "no end in 20 s");
+            assert!(start.elapsed() < PATIENCE, "no end");
         }
         for context in 0..COUNT {
             let ended = next(&mut recvs, &a);
@@ -88,7 +91,7 @@ fn a_reader_that_waits_drives_and_a_thread_beside_it_posts() {
                 }
             });
             for tag in tags.clone() {
-                let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                let ended = queue.wait(Some(PATIENCE)).expect("an end");
                 assert_eq!(ended.context, tag);
                 ended.result.unwrap();
             }
@@ -127,7 +130,7 @@ fn receives_are_cancelled_by_context_and_with_their_queue() {
     }
     assert_eq!(queue.cancel(5), 2);
     for _ in 0..2 {
-        let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end");
+        let ended = queue.wait(Some(PATIENCE)).expect("an end");
         assert_eq!((ended.context, ended.kind, ended.peer), (5, Kind::Unlinked, None));
         assert!(matches!(ended.result, Err(Error::Cancelled)));
         assert_eq!(queue.buffer::<Vec<u8>>(&ended).unwrap().len(), 10);
@@ -147,14 +150,14 @@ fn an_endpoint_that_closes_ends_what_is_in_its_queues() {
     queue.recv(Wanted::tag(1), vec![0; 10], 1).unwrap();
     queue.recv(Wanted::tag(2), vec![0; 2], 2).unwrap();
     a.send(to_b, 2, vec![0; 10]).wait().unwrap();
-    let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end");
+    let ended = queue.wait(Some(PATIENCE)).expect("an end");
     assert!(
         matches!(ended.result, Err(Error::Truncated { len: 10, room: 2 })),
         "{:?}",
         ended.result
     );
     b.close(Duration::from_millis(100));
-    let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end");
+    let ended = queue.wait(Some(PATIENCE)).expect("an end");
     assert_eq!(ended.context, 1);
     assert!(matches!(ended.result, Err(Error::Closed)), "{:?}", ended.result);
     assert!(matches!(queue.recv(Wanted::tag(3), vec![0; 2], 3).unwrap_err().error, Error::Closed));
@@ -169,7 +172,7 @@ fn entries_used_many_times_and_overflow_entries_tell_of_each_message() {
     let mut queue = raw::Completions::new(engine, 64);
     let queue_id = queue.id();
     let mut wait = || {
-        assert!(queue.wait(Some(Duration::from_secs(20))), "nothing in 20 s");
+        assert!(queue.wait(Some(PATIENCE)), "nothing");
         queue.poll().unwrap()
     };
     let criteria =
@@ -220,11 +223,11 @@ fn an_event_loop_sleeps_on_the_wake_descriptor() {
         let mut queue = b.queue(8);
         let sleep = || {
             let mut fds = [PollFd::from_borrowed_fd(b.wake_fd(), PollFlags::IN)];
-            let longest = Timespec { tv_sec: 20, tv_nsec: 0 };
+            let longest = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
             assert!(poll(&mut fds, Some(&longest)).unwrap() > 0, "slept through it");
         };
         std::thread::scope(|threads| {
-            threads.spawn(|| {
+            let sender = threads.spawn(|| {
                 for tag in 0..30 {
                     std::thread::sleep(Duration::from_millis(3));
                     a.send(to_b, tag, vec![1; 100_000 * (tag as usize % 2) + 1]).wait().unwrap();
@@ -254,10 +257,11 @@ fn an_event_loop_sleeps_on_the_wake_descriptor() {
                     }
                 }
             }
-            // The last sender waits for its acknowledgement.
+            // The last send waits for its acknowledgement.
             let start = std::time::Instant::now();
-            while start.elapsed() < Duration::from_millis(100) {
+            while !sender.is_finished() {
                 b.turn();
+                assert!(start.elapsed() < PATIENCE, "the last send is not acknowledged");
             }
         });
     }
@@ -284,13 +288,13 @@ fn posts_from_many_threads_meet_a_driver_and_keep_their_order() {
             }
             threads.spawn(|| {
                 for _ in 0..2 * COUNT {
-                    let ended = sends.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                    let ended = sends.wait(Some(PATIENCE)).expect("an end");
                     ended.result.unwrap();
                 }
             });
             let mut next = [0; 3];
             for _ in 0..2 * COUNT {
-                let ended = recvs.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                let ended = recvs.wait(Some(PATIENCE)).expect("an end");
                 let tag = ended.envelope.unwrap().tag as usize;
                 assert_eq!(
                     ended.context,
@@ -321,7 +325,7 @@ fn a_post_to_a_peer_that_was_forgotten_is_refused_there_or_in_the_queue() {
         let error = match queue.send(to_b, 1, vec![1; 8], 5) {
             Err(failed) => failed.error,
             Ok(()) => {
-                let ended = queue.wait(Some(Duration::from_secs(20))).expect("an end in 20 s");
+                let ended = queue.wait(Some(PATIENCE)).expect("an end");
                 assert_eq!((ended.context, queue.buffer(&ended)), (5, Some(vec![1; 8])));
                 ended.result.unwrap_err()
             }
@@ -350,7 +354,7 @@ fn an_entry_used_many_times_is_unlinked_before_its_queue_grows_without_end() {
     let pending = || b.counters().into_iter().find(|it| it.0 == "requests_pending").unwrap().1;
     let start = std::time::Instant::now();
     while pending() > 0 {
-        assert!(start.elapsed() < Duration::from_secs(20), "the entry is still there");
+        assert!(start.elapsed() < PATIENCE, "the entry is still there");
         std::thread::sleep(Duration::from_millis(1));
     }
     let mut told = 0;
@@ -406,7 +410,7 @@ fn what_the_reader_ends_itself_comes_behind_what_others_ended() {
             if seen.len() == 60 {
                 break;
             }
-            assert!(began.elapsed() < Duration::from_secs(20), "{} ends in 20 s", seen.len());
+            assert!(began.elapsed() < PATIENCE, "{} ends", seen.len());
         }
         assert!(seen.into_iter().eq(0..60));
     }
@@ -446,7 +450,7 @@ fn who_works_between_its_looks_is_never_put_to_sleep() {
             if let Some(entry) = queue.poll_or_doze() {
                 break entry;
             }
-            assert!(began.elapsed() < Duration::from_secs(30), "no end in 30 s");
+            assert!(began.elapsed() < PATIENCE, "no end");
         };
         assert_eq!((entry.context, entry.placed_len), (5, 7));
     }

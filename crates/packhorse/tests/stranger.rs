@@ -154,12 +154,15 @@ fn exchange_some(from: &Endpoint, to: &Endpoint) {
     }
 }
 
-/// Turns both, which inline endpoints need.
-fn turn_for(time: Duration, one: &Endpoint, other: &Endpoint) {
+/// Turns both, which inline endpoints need, until something is so.
+fn turn_until(one: &Endpoint, other: &Endpoint, what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
-    while start.elapsed() < time {
-        one.turn();
-        other.turn();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} not in a minute");
+        for _ in 0..100 {
+            one.turn();
+            other.turn();
+        }
     }
 }
 
@@ -170,15 +173,13 @@ fn shout_at(placement: Placement) {
     exchange_some(&builder(placement).capture(&files[0].0).open().unwrap(), &to);
     let from = builder(placement).capture(&files[1].0).open().unwrap();
     exchange_some(&from, &to);
-    turn_for(Duration::from_millis(400), &from, &to); // the capture is written when nothing happens
     let port = port_of(&to.address());
-    let seen = files.each_ref().map(|file| frames_to(port, &file.0));
-    assert!(
-        seen.iter().all(|seen| seen.len() >= 8),
-        "{:?} overheard",
-        seen.each_ref().map(Vec::len)
-    );
-    let seen = seen.concat();
+    // The capture is written when nothing happens.
+    let overheard = || files.each_ref().map(|file| frames_to(port, &file.0));
+    turn_until(&from, &to, "eight frames of each overheard", || {
+        overheard().iter().all(|seen| seen.len() >= 8)
+    });
+    let seen = overheard().concat();
     let before = counters(&to);
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let took = std::thread::scope(|scope| {
@@ -191,7 +192,14 @@ fn shout_at(placement: Placement) {
         stop.store(true, Ordering::Relaxed);
         start.elapsed()
     });
-    turn_for(Duration::from_millis(300), &from, &to); // what still waits in the socket
+    // What still waits in the socket: all of it has come when one look after the other finds nothing more.
+    let mut counted = (0, 0);
+    turn_until(&from, &to, "the socket emptied", || {
+        let now = counters(&to);
+        let before =
+            std::mem::replace(&mut counted, (now["frames_unkeyed"], now["packets_duplicate"]));
+        before == counted
+    });
     assert!(to.probe(Wanted::any()).is_none(), "something of the stranger's was delivered");
     let after = counters(&to);
     let more = |name: &str| after[name] - before[name];

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use packhorse::stream::Stream;
 use packhorse::{Endpoint, Error, Limits, Peer, Placement};
 
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(60);
+/// So many turns of both sides without anything new: nothing new will come.
+const TURNS_IN_VAIN: u32 = 10_000;
 
 fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len)
@@ -208,11 +210,14 @@ fn sends_never_run_a_handler_and_a_sender_fills_its_credit() {
     let mut message = a.streams().begin(to_b, 1).unwrap();
     let bytes = vec![7; 1 << 20];
     let mut sent_len = 0;
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_millis(300) {
-        sent_len += message.try_send(&bytes[sent_len..]).unwrap();
+    let (began, mut turns_in_vain) = (Instant::now(), 0);
+    while sent_len < 60 << 10 || turns_in_vain < TURNS_IN_VAIN {
+        let more = message.try_send(&bytes[sent_len..]).unwrap();
+        sent_len += more;
+        turns_in_vain = if more > 0 { 0 } else { turns_in_vain + 1 };
         a.turn();
         b.turn(); // progress, but no extraction
+        assert!(began.elapsed() < LONGEST, "{sent_len}: not even what may be sent at first");
     }
     assert!((60 << 10..100 << 10).contains(&sent_len), "{sent_len}: what may be sent at first");
     assert_eq!(ran.load(Ordering::Relaxed), 0);
@@ -554,11 +559,14 @@ fn too_many_handlers_wait_to_start() {
     let got = register_collector(&b, 1, 10);
     let mut messages: Vec<_> = (0..10).map(|_| a.streams().begin(to_b, 1).unwrap()).collect();
     messages.iter_mut().for_each(|message| assert!(message.flush().unwrap()));
-    let mut started = 0;
+    let (mut started, mut turns_in_vain) = (0, 0);
     let began = Instant::now();
-    while began.elapsed() < Duration::from_millis(100) {
+    while started < 3 || turns_in_vain < TURNS_IN_VAIN {
         a.turn();
-        started += b.streams().extract(usize::MAX).unwrap().started;
+        let more = b.streams().extract(usize::MAX).unwrap().started;
+        started += more;
+        turns_in_vain = if more > 0 { 0 } else { turns_in_vain + 1 };
+        assert!(began.elapsed() < LONGEST, "{started} started");
     }
     assert_eq!(started, 3);
     messages.into_iter().for_each(|message| message.end().unwrap());
@@ -759,7 +767,12 @@ fn long_piece_comes_back_when_its_reader_goes() {
     let (a, b) = (open_with("udp", Placement::Thread), open_with("udp", Placement::Thread));
     let to_b = a.peer(&b.address()).unwrap();
     let closer = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(100)); // nobody extracts: the sender waits for credit
+        // Nobody extracts: when something of it has come, the sender waits for credit, or soon will.
+        let began = Instant::now();
+        while count(&b, "stream_bytes_held") == 0 {
+            assert!(began.elapsed() < LONGEST, "nothing comes");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         b.close(Duration::from_secs(1));
     });
     let piece = pattern(6, 3_000_000);

@@ -2,10 +2,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use packhorse::{Address, Builder, Endpoint, Error, Placement, Wanted};
 use rustix::process::{Pid, Signal, kill_process};
+
+/// What has not happened by then does not happen, on a machine with much to do either.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Set for the process that plays the other side.
 const ROLE: &str = "TROUBLE_TEST_ROLE";
@@ -14,6 +18,8 @@ const ROLE: &str = "TROUBLE_TEST_ROLE";
 struct Other {
     child: Child,
     address: Address,
+    /// What it says after its address.
+    lines: Receiver<String>,
 }
 
 impl Drop for Other {
@@ -24,7 +30,7 @@ impl Drop for Other {
 }
 
 impl Other {
-    /// `role`: `echo` answers each message; `sink` posts a receive of 64 MB and nothing else.
+    /// `role`: `echo` answers each message; `half` posts a receive of 64 MB, takes some of it, says so, and stands still.
     fn start(role: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "other_side", "--nocapture"])
@@ -33,12 +39,14 @@ impl Other {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines.map_while(Result::ok).find_map(|line| {
+        let mut all = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let address = all.find_map(|line| {
             let start = line.find("ph1:")?;
             line[start..].trim().parse().ok()
         });
-        Self { address: address.expect("the other side printed its address"), child }
+        let (heard, lines) = mpsc::channel();
+        std::thread::spawn(move || all.try_for_each(|line| heard.send(line)).ok());
+        Self { address: address.expect("the other side printed its address"), child, lines }
     }
 
     fn signal(&self, signal: Signal) {
@@ -64,17 +72,34 @@ impl Other {
 #[test]
 fn other_side() {
     let Ok(role) = std::env::var(ROLE) else { return };
+    if role == "half" {
+        return take_some_and_stand_still();
+    }
     let endpoint = Builder::plain().bind([127, 0, 0, 1]).open().unwrap();
     println!("{}", endpoint.address());
-    if role == "sink" {
-        let _posted = endpoint.recv(Wanted::any(), vec![0; 64 << 20]).wait();
-        std::thread::sleep(Duration::from_secs(600));
-    }
     loop {
         let message = endpoint.recv(Wanted::any(), vec![0; 1 << 20]).wait().unwrap();
         let peer = message.envelope.source;
         drop(endpoint.send(peer, message.envelope.tag, message.buffer));
     }
+}
+
+/// Nobody turns the endpoint from then on: however slow the sender is, its message does not end.
+fn take_some_and_stand_still() {
+    let builder = Builder::plain().bind([127, 0, 0, 1]).placement(Placement::Inline);
+    let endpoint = builder.open().unwrap();
+    println!("{}", endpoint.address());
+    let _posted = endpoint.recv(Wanted::any(), vec![0; 64 << 20]);
+    let has_some = |endpoint: &Endpoint| {
+        let counters = endpoint.counters();
+        let mut arrived = counters.iter().filter(|(name, _)| name.ends_with("_bytes_in"));
+        arrived.any(|&(_, len)| len > 4 << 20)
+    };
+    while !has_some(&endpoint) {
+        endpoint.turn();
+    }
+    println!("has some");
+    std::thread::sleep(Duration::from_secs(600)); // it is killed
 }
 
 fn open(placement: Placement) -> Endpoint {
@@ -92,16 +117,20 @@ const PLACEMENTS: [Placement; 2] = [Placement::Inline, Placement::Thread];
 #[test]
 fn a_peer_killed_in_the_middle_is_gone_and_named() {
     for placement in PLACEMENTS {
-        let mut other = Other::start("sink");
+        let mut other = Other::start("half");
         let endpoint = open(placement);
         let peer = endpoint.peer(&other.address).unwrap();
         let mut going = endpoint.send(peer, 1, vec![7; 64 << 20]);
-        assert!(going.wait_timeout(Duration::from_millis(5)).is_none(), "64 MB took no time");
+        let start = Instant::now();
+        while other.lines.try_recv().is_err() {
+            assert!(going.wait_timeout(Duration::from_millis(5)).is_none(), "all of it came");
+            assert!(start.elapsed() < PATIENCE, "nothing of it comes");
+        }
         other.child.kill().unwrap();
         other.child.wait().unwrap();
         let start = Instant::now();
         let failed = going.wait().unwrap_err();
-        assert!(start.elapsed() < Duration::from_secs(20), "took {:?}", start.elapsed());
+        assert!(start.elapsed() < PATIENCE, "took {:?}", start.elapsed());
         assert!(matches!(failed.error, Error::Gone { .. }), "{failed}");
         assert!(failed.to_string().contains("127.0.0.1:"), "{failed}");
         assert_eq!(failed.buffer.unwrap().len(), 64 << 20, "the buffer comes back");
@@ -176,7 +205,7 @@ fn an_endpoint_dropped_with_requests_pending_ends_them() {
         let failed = coming.wait().unwrap_err();
         assert!(matches!(failed.error, Error::Closed), "{failed}");
         assert_eq!(failed.buffer.unwrap(), [5; 10]);
-        assert!(start.elapsed() < Duration::from_secs(10));
+        assert!(start.elapsed() < PATIENCE);
     }
 }
 
@@ -188,7 +217,10 @@ fn what_is_leaked_does_no_harm() {
     endpoint.send(me, 1, vec![1; 1000]).wait().unwrap();
     std::mem::forget(endpoint.send(me, 2, vec![1; 1 << 20]));
     std::mem::forget(endpoint.clone());
-    std::thread::sleep(Duration::from_millis(50));
+    let start = Instant::now();
+    while endpoint.probe(Wanted::tag(2)).is_none() {
+        assert!(start.elapsed() < PATIENCE, "what was posted is not announced");
+    }
     drop(endpoint);
 }
 
@@ -204,7 +236,7 @@ fn closing_ends_every_request_in_the_time_given() {
         let going = endpoint.send(peer, 2, vec![2; 1 << 20]);
         let start = Instant::now();
         assert!(!endpoint.clone().close(Duration::from_millis(300)), "nobody accepted it");
-        assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+        assert!(start.elapsed() < PATIENCE, "took {:?}", start.elapsed());
         let failed = going.wait().unwrap_err();
         assert!(matches!(failed.error, Error::Closed), "{failed}");
         assert_eq!(failed.buffer.unwrap().len(), 1 << 20);
@@ -230,7 +262,7 @@ fn a_blocked_port_is_an_error_that_names_both_ends() {
     let peer = endpoint.peer(&address).unwrap();
     let start = Instant::now();
     let failed = endpoint.send(peer, 1, vec![1; 10]).wait().unwrap_err();
-    assert!(start.elapsed() < Duration::from_secs(20), "took {:?}", start.elapsed());
+    assert!(start.elapsed() < PATIENCE, "took {:?}", start.elapsed());
     let text = failed.to_string();
     let names = [there.to_string(), "(from 127.0.0.1:".into(), "firewall".into()];
     assert!(names.iter().all(|name| text.contains(name)), "{text}");
@@ -247,7 +279,7 @@ fn who_never_answers_is_named_with_all_that_was_tried() {
     let start = Instant::now();
     let failed = endpoint.send(peer, 1, vec![0; 10]).wait().unwrap_err();
     let took = start.elapsed();
-    assert!(took > Duration::from_millis(500) && took < Duration::from_secs(8), "{took:?}");
+    assert!(took > Duration::from_millis(500) && took < PATIENCE, "{took:?}");
     let text = failed.to_string();
     let pair = format!(" to 127.0.0.1:{}: no answer", port_of(&address));
     assert!(text.contains("nothing of it ever came") && text.contains(&pair), "{text}");

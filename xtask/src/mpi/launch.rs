@@ -10,8 +10,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::hosts::Hosts;
 use super::library::Library;
-use super::{Counters, folder, text};
-use crate::install::target;
+use super::{Counters, folder, installed_program};
 use crate::steps::command;
 
 /// What carries the messages.
@@ -70,7 +69,7 @@ impl Launch<'_> {
     fn choose(&self, run: &mut Command) -> Result<()> {
         match self.way {
             Way::Packhorse { links, faults, .. } => {
-                run.arg(text(&target().join("release/packhorse"))?).arg("run");
+                run.arg(installed_program()).arg("run");
                 run.env("PACKHORSE_LINK", links);
                 run.envs(faults.map(|faults| ("PACKHORSE_FAULTS", faults)));
             }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::text;
+use super::{installed_program, text};
 use crate::install::target;
 use crate::steps::{command, output, run};
 
@@ -65,8 +65,7 @@ impl Stage {
 
     /// Two ranks over Packhorse.
     fn over_packhorse(&self, words: &str) -> Result<Command> {
-        let packhorse = target().join("release/packhorse");
-        let mut launch = command(text(&packhorse)?, ["run", "mpirun"]);
+        let mut launch = command(text(&installed_program())?, ["run", "mpirun"]);
         self.add_ranks(&mut launch, words);
         Ok(launch)
     }
@@ -214,10 +213,7 @@ impl Work {
         let is_there = |id: &u32| Path::new(&format!("/proc/{id}")).exists();
         while let Some(rank) = self.ranks.iter().position(is_there) {
             let id = self.ranks[rank];
-            ensure!(
-                began.elapsed() < Duration::from_secs(5),
-                "rank {rank} (process {id}) was left behind"
-            );
+            ensure!(began.elapsed() < PATIENCE, "rank {rank} (process {id}) was left behind");
             thread::sleep(Duration::from_millis(10));
         }
         Ok(())

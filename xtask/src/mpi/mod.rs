@@ -30,9 +30,30 @@ use crate::install::target;
 use crate::steps::{cargo, run};
 pub(crate) use smoke::{one_host, two_hosts, wheels};
 
-/// Builds program and provider, which `launch` puts in front of launchers.
+/// Builds program and provider for use, and puts them where `launch` finds them.
 pub(crate) fn build() -> Result<()> {
-    run(cargo("build --release --quiet --package packhorse-cli --package packhorse-fi"))
+    run(cargo("build --release --quiet --package packhorse-cli --package packhorse-fi"))?;
+    let built = target().join("release");
+    lay_out(&built.join("packhorse"), &built.join("libpackhorse_fi.so"))
+}
+
+/// Puts a program and a provider where `launch` finds them, and the program the provider: as an installation has them.
+pub(crate) fn lay_out(packhorse: &Path, provider: &Path) -> Result<()> {
+    for (from, to) in [(packhorse, installed_program()), (provider, installed_provider())] {
+        let folder = to.parent().context("no place at all")?;
+        fs::create_dir_all(folder)?;
+        fs::copy(from, &to)
+            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    }
+    Ok(())
+}
+
+fn installed_program() -> PathBuf {
+    folder().join("installed/bin/packhorse")
+}
+
+fn installed_provider() -> PathBuf {
+    folder().join("installed/lib/libfabric/libpackhorse-fi.so")
 }
 
 /// Where MPIs and what they leave lie.

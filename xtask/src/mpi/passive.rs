@@ -1,29 +1,34 @@
 //! A target that computes and calls nothing (`faces/ofi/tests/mpi/life.c`, `passive`): what its peer sends it, or gets from it, must not wait
-//! for it. Whether it did is seen by the clock of who began it, and by our counters that it went by us.
+//! for it. It did not if it ended while the target computed, which computes until a file says so; that it went by us is seen by our
+//! counters.
+
+use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::folder;
 use super::launch::{Launch, Way, over_memory};
 use super::library::{SYSTEM, WHEELS};
 
 const PROGRAM: &str = "faces/ofi/tests/mpi/life.c";
 /// Bytes that each form moves.
 const BULK_LEN: u64 = 16 << 20;
-/// The target computes for 3 s; what takes longer than this has waited for its end.
-const TOOK_MS_MAX: u64 = 1500;
-/// Seconds after which a run hangs.
-const PATIENCE_S: usize = 60;
+/// Seconds after which a run hangs; the target gives up after 60.
+const PATIENCE_S: usize = 150;
 
 /// One form of it, `send` or `get`; how long it took.
 fn run_form(launch: &Launch, form: &str) -> Result<String> {
     let program = launch.library.compile(PROGRAM)?;
+    let told = folder().join(format!("passive-{}", std::process::id()));
+    let _ = fs::remove_file(&told); // one that was ended may have left it
     let ended = launch.run(PATIENCE_S, |run| {
-        run.arg(&program).args(["passive", form]);
-    })?;
+        run.arg(&program).args(["passive", form]).arg(&told);
+    });
+    let _ = fs::remove_file(&told); // a run that failed has not made it
+    let ended = ended?;
     let took = ended.said.lines().find_map(|line| line.strip_prefix("passive "));
     let took = took.with_context(|| format!("no time in: {}", ended.said))?;
     let took_ms: u64 = took.trim().parse().with_context(|| format!("odd words: {took}"))?;
-    ensure!(took_ms < TOOK_MS_MAX, "{form} of 16 MB took {took_ms} ms: it waited for its target");
     if let Way::Packhorse { kind, .. } = launch.way {
         let by_kind = ended.bytes.0;
         ensure!(by_kind >= BULK_LEN, "{form} of 16 MB: only {by_kind} bytes came over {kind}");

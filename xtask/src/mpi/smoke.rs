@@ -46,7 +46,6 @@ fn shown(name: &str, launch: &Launch) -> Result<()> {
 
 /// The system's Open MPI on one host, over each link that needs no rights.
 pub(crate) fn one_host() -> Result<()> {
-    super::build()?;
     for rank_count in [2, 4] {
         shown(&format!("{rank_count} ranks"), &over_memory(&SYSTEM, rank_count))?;
     }
@@ -59,7 +58,6 @@ pub(crate) fn one_host() -> Result<()> {
 
 /// One rank of it on each of two hosts, over UDP and raw Ethernet.
 pub(crate) fn two_hosts() -> Result<()> {
-    super::build()?;
     let hosts = Hosts::new()?;
     for kind in ["udp", "packet"] {
         let way = Way::Packhorse { links: kind, kind, faults: None };

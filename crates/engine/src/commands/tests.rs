@@ -65,7 +65,7 @@ mod alone {
         let last = engine.recv(recv(), vec![3; 8].into()).unwrap();
         assert!(engine.inner.try_lock().is_err(), "all that while the turn went on");
         gate.open();
-        let completion = engine.wait(wrong, Some(Duration::from_secs(20))).expect("an end");
+        let completion = engine.wait(wrong, Some(Duration::from_secs(60))).expect("an end");
         assert_eq!(completion.outcome, Outcome::Refused { error: PostError::UnknownPeer });
         assert_eq!(completion.memory.unwrap().into_vec(), [2; 8]);
         for (id, byte) in [(first, 1), (last, 3)] {

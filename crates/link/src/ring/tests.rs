@@ -318,7 +318,7 @@ fn threads_wake_each_other() {
     use std::sync::mpsc;
     use std::time::Duration;
     const COUNT: u32 = if cfg!(miri) { 100 } else { 20_000 };
-    let patience = Duration::from_secs(20);
+    let patience = Duration::from_secs(60);
     let (mut writer, mut reader) = channel(16);
     let (to_reader, at_reader) = mpsc::channel();
     let (to_writer, at_writer) = mpsc::channel();

@@ -14,7 +14,7 @@ use crate::sys::shm::is_readable;
 
 const HEAD_LEN: usize = 40;
 /// Long enough for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open() -> Shm {
     Shm::open(&ShmConfig::default()).unwrap()

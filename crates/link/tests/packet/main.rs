@@ -26,7 +26,7 @@ use hosts::{Hosts, finished, give, ip, take};
 
 const ROLE: &str = "PACKHORSE_PACKET_ROLE";
 const HEAD_LEN: usize = 40;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Long enough for anything that is on its way to arrive.
 const A_WHILE: Duration = Duration::from_millis(50);
 const NOBODY: u32 = 65_534;

@@ -1,6 +1,6 @@
 //! Two hosts that are network namespaces joined by a veth pair; gone when dropped, also by a failing test.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ impl Hosts {
     /// No program is on the interface. Whoever looks into `/proc` at that moment, as other tests do, may hold the
     /// descriptors of a process a little longer than it lives.
     pub(crate) fn assert_free(&self, host: usize) {
-        let until = Instant::now() + Duration::from_secs(1);
+        let until = Instant::now() + Duration::from_secs(60);
         loop {
             let link = self.interface(host);
             if !link.contains("xdp") {
@@ -134,6 +134,11 @@ impl Role {
                 return rest.trim().to_string();
             }
         }
+    }
+
+    /// Tells one that waits for it to go on.
+    pub(crate) fn wake(&mut self) {
+        writeln!(self.stdin.as_mut().unwrap()).unwrap();
     }
 
     /// Waits for its end, which must be a good one.

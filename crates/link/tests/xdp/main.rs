@@ -307,8 +307,10 @@ fn a_flood_is_survived() {
         let locator = sleeper.wait_for("ready");
         let mut flood = hosts.start(0, &format!("flood {locator}"));
         println!("mtu {mtu}: {}", flood.wait_for("flooded"));
-        flood.end();
+        sleeper.wake();
         println!("mtu {mtu}: {}", sleeper.wait_for("woke"));
+        flood.wait_for("over");
+        flood.end();
         exchange(&hosts, &locator, "short");
         sleeper.end();
     }

@@ -15,7 +15,7 @@ use packhorse_link::{Burst, Link, Locator, handover};
 
 use super::raw::{self, PacketSocket};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of a frame that are not in the application's memory.
 const HEAD_LEN: usize = 40;
 /// Bytes over TCP.
@@ -317,27 +317,33 @@ fn flood(to: &str) {
         burst.begin(to);
         burst.head(&bytes);
     }
-    let until = Instant::now() + Duration::from_secs(1);
     let mut count = 0;
-    while Instant::now() < until || count < 20_000 {
+    while count < FLOOD_COUNT {
         send_all(&mut link, &burst, &mut memory);
         count += burst.len();
     }
+    println!("\nflooded {}", counters(&link));
     burst.clear();
     burst.begin(to);
     burst.head(b"over");
-    for _ in 0..100 {
+    // One of these finds room when the other side takes frames again, and one that comes later is sent back.
+    let until = Instant::now() + PATIENCE;
+    while link.receive(None, &mut memory).unwrap() == 0 {
+        assert!(Instant::now() < until, "nothing comes back");
         send_all(&mut link, &burst, &mut memory);
         std::thread::sleep(Duration::from_millis(2));
     }
-    println!("\nflooded {}", counters(&link));
+    println!("\nover {}", counters(&link));
 }
 
-/// Does not receive for a while; then takes all there is and is an echo.
+/// Some times what the rings of both sides hold.
+const FLOOD_COUNT: usize = 100_000;
+
+/// Does not receive until told to; then takes all there is and is an echo.
 fn sleeper() {
     let mut link = Xdp::open(&config(&[])).unwrap();
     println!("\nready {}", to_text(&link.locator()));
-    std::thread::sleep(Duration::from_millis(700));
+    std::io::stdin().read_line(&mut String::new()).unwrap();
     let (mut memory, until) = (Table::default(), Instant::now() + PATIENCE);
     let mut is_over = false;
     while !is_over {

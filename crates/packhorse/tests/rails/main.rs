@@ -21,6 +21,8 @@ use packhorse::{Address, Builder, Endpoint, PathState, Wanted};
 const TAG: u64 = 7;
 /// Messages before the clock runs.
 const SKIP: usize = 8;
+/// What has not happened by then does not happen, on a machine with much to do either.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two ends that have met.
 fn meet(hosts: &Hosts, links: &str) -> [End; 2] {
@@ -121,7 +123,7 @@ fn send(endpoint: &Endpoint, address: &Address) {
     let peer = endpoint.peer(address).unwrap();
     endpoint.send(peer, TAG, vec![0; 8]).wait().unwrap();
     let is_asked = |state| matches!(state, PathState::Unproven { asked_count } if asked_count < 5);
-    let patience = Instant::now() + Duration::from_secs(5);
+    let patience = Instant::now() + PATIENCE;
     while Instant::now() < patience && endpoint.paths(peer).iter().any(|path| is_asked(path.state))
     {
         std::thread::sleep(Duration::from_millis(5));
@@ -161,9 +163,13 @@ fn two_rails_carry_nearly_twice_as_much() {
 #[ignore = "needs root and iproute2"]
 fn slow_rail_beside_a_fast_one_does_no_harm() {
     let fast = rate_over(&[1000], "udp:r0");
-    let both = rate_over(&[1000, 100], "udp:r*");
+    let hosts = Hosts::new(&[1000, 100], false);
+    let mut ends = meet(&hosts, "udp:r*");
+    let both = pour(&mut ends, 1_000_000, 100);
     println!("fast {:.1} MB/s, both {:.1} MB/s, × {:.2}", fast / 1e6, both / 1e6, both / fast);
-    assert!(both > 0.8 * fast);
+    // A tenth of the way gets about a tenth of the bytes: as many as the fast one would be what makes it wait.
+    let [by_fast, by_slow] = [0, 1].map(|rail| hosts.sent(0, rail));
+    assert!(by_slow < by_fast / 3, "{by_slow} bytes by the slow rail, {by_fast} by the fast one");
 }
 
 #[test]
@@ -174,16 +180,24 @@ fn pulled_rail_is_left_and_taken_back() {
     let before = pour(&mut ends, 1_000_000, 50);
     ends[1].order("1000000 200");
     ends[0].order("1000000 200");
-    std::thread::sleep(Duration::from_millis(300));
+    let is_used_beyond = |sent: u64| hosts.sent(0, 1) > sent + 10_000_000;
+    let (sent, until) = (hosts.sent(0, 1), Instant::now() + PATIENCE);
+    while !is_used_beyond(sent) {
+        assert!(Instant::now() < until, "it is not used");
+    }
     run(&format!("ip -n {} link set r1 down", hosts.names[0]));
     let during: f64 = ends[0].hear("rate ").parse().unwrap();
     ends[1].hear("whole");
     run(&format!("ip -n {} link set r1 up", hosts.names[0]));
-    std::thread::sleep(Duration::from_secs(3));
-    let sent = hosts.sent(0, 1);
-    let after = pour(&mut ends, 1_000_000, 50);
+    let (sent, until) = (hosts.sent(0, 1), Instant::now() + PATIENCE);
+    let after = loop {
+        let after = pour(&mut ends, 1_000_000, 50);
+        if is_used_beyond(sent) {
+            break after;
+        }
+        assert!(Instant::now() < until, "it is not used again");
+    };
     println!("MB/s: {:.1}, pulled {:.1}, put back {:.1}", before / 1e6, during / 1e6, after / 1e6);
-    assert!(hosts.sent(0, 1) > sent + 10_000_000, "it is used again");
 }
 
 #[test]

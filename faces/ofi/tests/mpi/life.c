@@ -3,8 +3,8 @@
  *        life fork ROUNDS      children by fork, system and popen while large transfers are under way
  *        life brief            in and out again; rank 0 prints how long MPI_Init and MPI_Finalize took, in ms
  *        life wait SECONDS     rank 1 waits so long in MPI_Recv, and prints what share of a core that took
- *        life passive send|get rank 1 computes and calls nothing, while rank 0 sends it 16 MB or gets them from its window;
- *                              rank 0 prints how long that took, in ms */
+ *        life passive send|get FILE   rank 1 computes and calls nothing, while rank 0 sends it 16 MB or gets them from its window, until
+ *                              FILE is there, which rank 0 makes when that is over; rank 0 prints how long it took, in ms */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,17 +126,22 @@ static void wait_long(double seconds)
 
 static char at(long i) { return (char)(i * 31 + i / 251); }
 
-/* Computes for so long, with no call but for the time now and then. */
-static void compute(double ms)
+/* Computes until a file is there, with no call but for that and the time now and then; whether it came to be there. */
+static int compute_until(const char *path, double ms_max)
 {
 	volatile double sum = 0;
-	for (double end = now_ms() + ms; now_ms() < end;)
+	for (double end = now_ms() + ms_max; now_ms() < end;) {
+		if (access(path, F_OK) == 0)
+			return 1;
 		for (int i = 1; i < 100000; i++)
 			sum += 1.0 / i;
+	}
+	return 0;
 }
 
-/* Rank 1 computes for 3 s. What rank 0 begins meanwhile must end meanwhile. */
-static void passive(int is_get)
+/* Rank 1 computes until a file says that what rank 0 began meanwhile has ended: were it to wait for rank 1, it would not. However slow
+ * the machine is. */
+static void passive(int is_get, const char *path)
 {
 	char *bulk = malloc(BULK);
 	double took = 0;
@@ -153,7 +158,7 @@ static void passive(int is_get)
 		MPI_Irecv(bulk, BULK, MPI_CHAR, 0, 4, MPI_COMM_WORLD, &request);
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 1) {
-		compute(3000);
+		must(compute_until(path, 60e3), "it waits for its target: no end in 60 s of computing");
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 	} else {
 		sleep_ms(300);
@@ -165,6 +170,8 @@ static void passive(int is_get)
 			MPI_Send(bulk, BULK, MPI_CHAR, 1, 4, MPI_COMM_WORLD);
 		}
 		took = now_ms() - begin;
+		FILE *file = fopen(path, "w");
+		must(file && !fclose(file), "the file cannot be made");
 		printf("passive %.0f\n", took);
 	}
 	for (long i = 0; rank == (is_get ? 0 : 1) && i < BULK; i++)
@@ -190,7 +197,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[1], "wait"))
 		wait_long(atof(argv[2]));
 	else if (!strcmp(argv[1], "passive"))
-		passive(!strcmp(argv[2], "get"));
+		passive(!strcmp(argv[2], "get"), argv[3]);
 	int mine = rank, theirs = -1;
 	MPI_Sendrecv(&mine, 1, MPI_INT, next, 2, &theirs, 1, MPI_INT, last, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	must(theirs == last, "a message is wrong");

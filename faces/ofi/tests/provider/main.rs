@@ -85,7 +85,7 @@ fn a_tagged_message_arrives_with_its_data() {
 /// Contexts in the order in which the queue tells of them, read so many at a time; a failed one as itself and 1000.
 fn contexts(node: &Node, count: usize, at_a_time: usize) -> Vec<usize> {
     let mut all = Vec::new();
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while all.len() < count && std::time::Instant::now() < until {
         match node.read_some(at_a_time) {
             Ok(entries) => all.extend(entries.iter().map(|entry| entry.op_context as usize)),
