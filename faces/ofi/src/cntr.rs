@@ -56,19 +56,22 @@ pub(crate) unsafe fn open(
 }
 
 impl Cntr {
-    /// An operation ended. Release: who sees the count sees what the operation did.
+    /// An operation ended. Who sees the count sees what the operation did; who sleeps on the descriptor has seen it, or is woken
+    /// (`SeqCst`: the count before the look at who sleeps).
     pub(crate) fn count(&self, is_success: bool) {
         let number = if is_success { &self.value } else { &self.errors };
-        number.fetch_add(1, Ordering::Release);
+        number.fetch_add(1, Ordering::SeqCst);
+        self.ports.ring();
     }
 
     /// The numbers are those that were read last, even after a look; the descriptor tells of what comes from now on.
     pub(crate) fn may_sleep(&self) -> bool {
         self.ports.progress(&mut Reader::nobody());
         let is_known = |(now, read): (&AtomicU64, &AtomicU64)| {
-            now.load(Ordering::Acquire) == read.load(Ordering::Acquire)
+            now.load(Ordering::SeqCst) == read.load(Ordering::Acquire)
         };
-        [&self.value, &self.errors].into_iter().zip(&self.read).all(is_known) && self.ports.arm()
+        let are_known = || [&self.value, &self.errors].into_iter().zip(&self.read).all(is_known);
+        are_known() && self.ports.arm() && are_known()
     }
 
     /// Reads one of the numbers, after a look.
@@ -125,25 +128,33 @@ unsafe extern "C" fn readerr(cntr: Obj) -> u64 {
 
 unsafe extern "C" fn add(cntr: Obj, value: u64) -> c_int {
     // SAFETY: as for `read`.
-    unsafe { object::object::<Cntr>(cntr) }.value.fetch_add(value, Ordering::AcqRel);
+    let cntr = unsafe { object::object::<Cntr>(cntr) };
+    cntr.value.fetch_add(value, Ordering::SeqCst);
+    cntr.ports.ring();
     0
 }
 
 unsafe extern "C" fn set(cntr: Obj, value: u64) -> c_int {
     // SAFETY: as for `read`.
-    unsafe { object::object::<Cntr>(cntr) }.value.store(value, Ordering::Release);
+    let cntr = unsafe { object::object::<Cntr>(cntr) };
+    cntr.value.store(value, Ordering::SeqCst);
+    cntr.ports.ring();
     0
 }
 
 unsafe extern "C" fn adderr(cntr: Obj, value: u64) -> c_int {
     // SAFETY: as for `read`.
-    unsafe { object::object::<Cntr>(cntr) }.errors.fetch_add(value, Ordering::AcqRel);
+    let cntr = unsafe { object::object::<Cntr>(cntr) };
+    cntr.errors.fetch_add(value, Ordering::SeqCst);
+    cntr.ports.ring();
     0
 }
 
 unsafe extern "C" fn seterr(cntr: Obj, value: u64) -> c_int {
     // SAFETY: as for `read`.
-    unsafe { object::object::<Cntr>(cntr) }.errors.store(value, Ordering::Release);
+    let cntr = unsafe { object::object::<Cntr>(cntr) };
+    cntr.errors.store(value, Ordering::SeqCst);
+    cntr.ports.ring();
     0
 }
 

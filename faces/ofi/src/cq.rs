@@ -230,6 +230,8 @@ impl Cq {
         if done.is_unasked {
             self.unasked_count.fetch_add(1, Ordering::Relaxed);
         }
+        drop(all);
+        self.ports.ring();
     }
 
     /// Peers have filled it, and nobody reads: they are to wait.
@@ -254,7 +256,7 @@ impl Cq {
     /// Nothing to be read, even after a look; the descriptor tells of what comes from now on.
     pub(crate) fn may_sleep(&self) -> bool {
         self.ports.progress(&mut Reader::nobody());
-        self.lock().is_empty() && self.ports.arm()
+        self.is_empty() && self.ports.arm() && self.lock().is_empty()
     }
 
     /// Takes what waits, without a look at the network.

@@ -3,10 +3,11 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use rustix::event::epoll;
+use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::abi::kind;
 use crate::common;
@@ -22,8 +23,41 @@ const LOOK: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub(crate) struct Ports {
     list: RwLock<Vec<Arc<Port>>>,
-    /// For who sleeps in a loop of its own: readable when one of the endpoints' descriptors is.
-    bell: Option<OwnedFd>,
+    bell: Option<Bell>,
+}
+
+/// For who sleeps in a loop of its own.
+struct Bell {
+    /// Readable when one of the endpoints' descriptors is, or `told`.
+    epoll: OwnedFd,
+    /// The queue or counter was told of something. The endpoints' descriptors do not tell of all that: an end may be told with its
+    /// post, and one that another thread took from the engine is no news there any more.
+    told: OwnedFd,
+    /// Somebody sleeps, or is about to.
+    is_awaited: AtomicBool,
+}
+
+impl Bell {
+    fn new() -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let told = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        epoll::add(&epoll, &told, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        Ok(Self { epoll, told, is_awaited: AtomicBool::new(false) })
+    }
+
+    /// Forgets what was told before. Whoever is told something from now on rings; who is to sleep looks once more after this.
+    fn arm(&self) {
+        let _ = rustix::io::read(&self.told, &mut [0_u8; 8]); // fails if there is nothing to forget
+        self.is_awaited.store(true, Ordering::SeqCst);
+    }
+
+    #[cold]
+    fn ring(&self) {
+        if self.is_awaited.swap(false, Ordering::SeqCst) {
+            // The only failure is a counter at its limit, and then it has been rung.
+            let _ = rustix::io::write(&self.told, &1_u64.to_ne_bytes());
+        }
+    }
 }
 
 impl Ports {
@@ -40,8 +74,7 @@ impl Ports {
 
     /// With a descriptor to be slept on.
     fn with_bell() -> io::Result<Self> {
-        let bell = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Self { list: RwLock::default(), bell: Some(bell) })
+        Ok(Self { list: RwLock::default(), bell: Some(Bell::new()?) })
     }
 
     /// `fi_control` of what they are bound to.
@@ -50,7 +83,7 @@ impl Ports {
     /// `argument` must be null, or as the command wants it.
     pub(crate) unsafe fn control(&self, what: c_int, argument: *mut c_void) -> c_int {
         // SAFETY: says the caller.
-        unsafe { common::control_wait(self.bell.as_ref(), what, argument) }
+        unsafe { common::control_wait(self.bell.as_ref().map(|bell| &bell.epoll), what, argument) }
     }
 
     pub(crate) fn add(&self, port: &Arc<Port>) {
@@ -61,7 +94,7 @@ impl Ports {
         if let Some(bell) = &self.bell {
             let data = epoll::EventData::new_u64(0);
             // It can only fail for lack of memory; who sleeps on the descriptor then wakes by the time he gave.
-            let _ = epoll::add(bell, port.wake_fd(), data, epoll::EventFlags::IN);
+            let _ = epoll::add(&bell.epoll, port.wake_fd(), data, epoll::EventFlags::IN);
         }
         ports.push(Arc::clone(port));
     }
@@ -71,15 +104,29 @@ impl Ports {
         if let Some(bell) =
             self.bell.as_ref().filter(|_| ports.iter().any(|it| Arc::ptr_eq(it, port)))
         {
-            let _ = epoll::delete(bell, port.wake_fd());
+            let _ = epoll::delete(&bell.epoll, port.wake_fd());
         }
         ports.retain(|it| !Arc::ptr_eq(it, port));
     }
 
-    /// Before somebody sleeps on the descriptor. False: one of them may have news already.
+    /// Before somebody sleeps on the descriptor; after it he looks once more whether there is something. False: one of them may have
+    /// news already.
     pub(crate) fn arm(&self) -> bool {
+        if let Some(bell) = &self.bell {
+            bell.arm();
+        }
         let ports = self.list.read().unwrap_or_else(PoisonError::into_inner);
         ports.iter().all(|port| port.arm())
+    }
+
+    /// What they are bound to was told of something, which can be seen: who sleeps on the descriptor wakes. One load if nobody does.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        if let Some(bell) = &self.bell
+            && bell.is_awaited.load(Ordering::SeqCst)
+        {
+            bell.ring();
+        }
     }
 
     /// Turns all of them once and tells of what ended, its reader first.

@@ -460,6 +460,12 @@ pub(crate) fn counted(counter: Obj) -> u64 {
     unsafe { ((*(*counter.cast::<PlainFid<CntrOps>>()).ops).read)(counter) }
 }
 
+/// `fi_cntr_set`.
+pub(crate) fn set_counter(counter: Obj, value: u64) {
+    // SAFETY: an open counter with its own table.
+    ok(unsafe { ((*(*counter.cast::<PlainFid<CntrOps>>()).ops).set)(counter, value) });
+}
+
 /// Whether an object's descriptor becomes readable within a time.
 pub(crate) fn rings(object: Obj, timeout_ms: c_int) -> bool {
     let mut poll = libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 };

@@ -9,8 +9,8 @@ mod one_sided;
 use std::ptr::null_mut;
 
 use application::{
-    Hints, Loaded, Node, Read, bytes_at, close, counted, read_event, rings, wait_counted,
-    write_event,
+    Hints, Loaded, Node, Read, bytes_at, close, counted, read_event, rings, set_counter,
+    wait_counted, write_event,
 };
 use packhorse_fi::abi::{ADDR_UNSPEC, code, command, flag, kind, order, version};
 
@@ -381,6 +381,62 @@ fn a_counters_descriptor_tells_when_to_read_it() {
     assert_eq!(b.trywait(receives), -libc::EAGAIN, "it has counted on since it was read");
     assert_eq!(counted(receives), 1);
     assert_eq!((close(b.ep), close(receives)), (0, 0));
+    for object in [b.av, b.cq, b.domain, b.fabric] {
+        assert_eq!(close(object), 0);
+    }
+    a.close();
+}
+
+/// One thread sleeps on the descriptor, another posts what is complete with the post.
+#[test]
+fn the_queues_descriptor_tells_of_what_no_engine_has_news_of() {
+    let (a, b, to_b, _) = pair();
+    let peek = flag::PEEK | flag::COMPLETION;
+    while a.trywait(a.cq) == -libc::EAGAIN {
+        assert!(a.read().is_none());
+    }
+    assert!(!rings(a.cq, 0));
+    assert_eq!(a.trecvmsg(0, 7, 1, peek).0, 0);
+    assert!(rings(a.cq, 0), "nothing was found, and an entry says so");
+    assert!(matches!(a.wait(), Read::Failed { err: libc::ENOMSG, .. }));
+    while a.trywait(a.cq) == -libc::EAGAIN {
+        assert!(a.read().is_none());
+    }
+    assert!(!rings(a.cq, 0), "what was read is not told of again");
+    let to_a = a.insert(&a.name).unwrap();
+    a.tsend(b"to itself", None, to_a, 7, 1);
+    assert!(rings(a.cq, 0));
+    assert_eq!(a.wait_done().flags, flag::TAGGED | flag::SEND);
+    b.trecv(10, ADDR_UNSPEC, TAG, 1);
+    a.tinject(b"and on", to_b, 7);
+    assert_eq!(b.wait_done().len, 6);
+    [a, b].into_iter().for_each(Node::close);
+}
+
+/// One thread sleeps on the queue's descriptor; another goes to sleep on that of a counter of the same endpoint, and takes from the engine
+/// what had woken the first.
+#[test]
+fn a_descriptor_rings_on_though_another_thread_took_the_news() {
+    let loaded = Loaded::new();
+    let info = loaded.getinfo(version(1, 17), Some(&like_mpi)).unwrap();
+    let (a, mut b) = (loaded.node(&like_mpi), loaded.disabled_node(info));
+    let sends = b.counter(flag::SEND, kind::WAIT_FD);
+    b.enable();
+    let (to_b, _) = (a.insert(&b.name).unwrap(), b.insert(&a.name).unwrap());
+    b.trecv(10, ADDR_UNSPEC, TAG, 1);
+    while b.trywait(b.cq) == -libc::EAGAIN {
+        assert!(b.read().is_none());
+    }
+    a.tinject(b"wake", to_b, 7);
+    assert!(rings(b.cq, 30_000));
+    while b.trywait(sends) == -libc::EAGAIN {
+        assert_eq!(counted(sends), 0);
+    }
+    assert!(rings(b.cq, 0), "its entry has not been read");
+    assert_eq!(b.wait_done().len, 4);
+    set_counter(sends, 3);
+    assert!(rings(sends, 0) && counted(sends) == 3);
+    assert_eq!((close(b.ep), close(sends)), (0, 0));
     for object in [b.av, b.cq, b.domain, b.fabric] {
         assert_eq!(close(object), 0);
     }
