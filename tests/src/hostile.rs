@@ -158,7 +158,7 @@ impl Party {
     /// A peer by the script's choice, known or not.
     fn peer(&self, script: &mut Script<'_>) -> PeerId {
         match script.byte() {
-            255 => PeerId(u32::from(script.byte())),
+            255 => PeerId(u64::from(script.byte())),
             choice => self
                 .peers
                 .get(usize::from(choice) % self.peers.len().max(1))

@@ -122,6 +122,11 @@ fn meet(
         user: 0,
     };
     caller.endpoint.post_send(*now, spec).expect("the pool has room");
+    settle(hub, peer, now, wires);
+}
+
+/// Lets two endpoints talk until both are quiet.
+fn settle(hub: &mut Node, peer: &mut Node, now: &mut Instant, wires: &mut [Wire; 2]) {
     let [to_hub, to_peer] = wires;
     loop {
         *now = *now + 1_000;
@@ -169,4 +174,62 @@ fn an_idle_peer_costs_at_most_512_bytes() {
     let each = counted.bytes_current as f64 / PEER_COUNT as f64;
     println!("{PEER_COUNT} verified idle peers: {each:.1} bytes each");
     assert!(each <= PEER_LEN_MAX, "an idle peer costs {each:.1} bytes");
+}
+
+/// Clients that come and go, and how many of them to reach the steady state.
+const CLIENT_COUNT: u64 = 100_000;
+const CLIENT_COUNT_WARM: u64 = 50_000;
+/// The longer form.
+const CLIENT_COUNT_LONG: u64 = 1_000_000;
+/// Of so many clients one dies without a word.
+const DEATH_SHARE: u64 = 16;
+/// What may be left of them beyond what was there before: the same number of rows takes a little more or less.
+const GROWTH_LEN_MAX: i64 = 64 << 10;
+
+/// Clients number `numbers` come to a server, say something and leave.
+fn come_and_go(
+    server: &mut Node,
+    numbers: std::ops::Range<u64>,
+    now: &mut Instant,
+    wires: &mut [Wire; 2],
+) {
+    for number in numbers {
+        let mut client = Node::open(number, Limits::default(), Settings::default(), *now);
+        meet(server, &mut client, false, now, wires);
+        take_message(server, *now);
+        if number % DEATH_SHARE != 0 {
+            client.endpoint.close(*now);
+            settle(server, &mut client, now, wires);
+            assert!(client.endpoint.is_closed(), "client {number}");
+        }
+    }
+}
+
+/// Bytes that a server has more after clients came and went.
+fn growth(count: u64) -> i64 {
+    let mut now = Instant(SECOND);
+    let mut server = Node::open(0, Limits::default(), Settings::default(), now);
+    let mut wires = [Wire::default(), Wire::default()];
+    come_and_go(&mut server, 1..CLIENT_COUNT_WARM, &mut now, &mut wires);
+    let counted = measure(|| {
+        come_and_go(&mut server, CLIENT_COUNT_WARM..count, &mut now, &mut wires);
+    });
+    let counters = server.endpoint.counters();
+    assert_eq!(counters.joined, count - 1, "every client was served");
+    let known = counters.joined - counters.strangers_forgotten;
+    println!("{count} clients in {} h: {known} still known", now.0 / SECOND / 3600);
+    counted.bytes_current
+}
+
+#[test]
+fn clients_that_come_and_go_leave_nothing_behind() {
+    let growth = growth(CLIENT_COUNT);
+    assert!(growth <= GROWTH_LEN_MAX, "{growth} bytes more");
+}
+
+#[test]
+#[ignore = "takes longer: `cargo xtask test --complete`"]
+fn a_million_clients_that_come_and_go_leave_nothing_behind() {
+    let growth = growth(CLIENT_COUNT_LONG);
+    assert!(growth <= GROWTH_LEN_MAX, "{growth} bytes more");
 }

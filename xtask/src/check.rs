@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::purity;
 use crate::steps::{Steps, cargo, run as run_command};
+use crate::{claims, purity};
 
 /// Takes the steps of `check` alone.
 pub(crate) fn run() -> Result<ExitCode> {
@@ -23,6 +23,7 @@ pub(crate) fn add_quick_to(steps: &mut Steps) {
     });
     steps.take("the protocol is pure", purity::check_protocol);
     steps.take("`unsafe` keeps to its homes", purity::check_unsafe_homes);
+    steps.take("the claims of SECURITY.md have tests", claims::check);
 }
 
 /// Takes the steps for which the compiler reads everything once more.

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod claims;
 mod coverage;
 mod figures;
 mod flaky;

@@ -138,7 +138,7 @@ fn says_unsafe(text: &str) -> bool {
 }
 
 /// All `.rs` files below a folder, but nothing that was built.
-fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

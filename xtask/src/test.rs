@@ -117,6 +117,11 @@ fn add_rest(steps: &mut Steps, args: &Args) {
             "test --release --quiet --package packhorse-tests --features sabotage --test sabotage",
         ))
     });
+    steps.take("a million clients come and go", || {
+        run_command(cargo(
+            "test --release --quiet --package packhorse-tests --test allocations -- --ignored",
+        ))
+    });
     steps.take("real processes, every byte verified", || soak(packhorse, 200_000));
     steps.take("the scenarios over sockets and shared memory", || {
         ["udp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 60))

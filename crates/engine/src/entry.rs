@@ -97,24 +97,36 @@ const LONG_LEN: usize = 10 * WORD_LEN;
 const _: () =
     assert!(SHORT_LEN + packhorse_link::ring::HEADER_LEN == packhorse_link::ring::LINE_LEN);
 
-const HAS_PEER: u64 = 1 << 40;
-const HAS_IMMEDIATE: u64 = 1 << 41;
-const HAS_MEMORY: u64 = 1 << 42;
-const IS_LAST: u64 = 1 << 43;
+// The third word: the peer, then what is left beside it.
+const PEER_BITS: u64 = (1 << PeerId::BITS) - 1;
+const KIND_SHIFT: u32 = PeerId::BITS;
+const KIND_BITS: u64 = 7;
+const HAS_PEER: u64 = 1 << 47;
+const HAS_IMMEDIATE: u64 = 1 << 48;
+const HAS_MEMORY: u64 = 1 << 49;
+const IS_LAST: u64 = 1 << 50;
+const TROUBLE_SHIFT: u32 = 51;
+const TROUBLE_BITS: u64 = 31;
+const SPACE_SHIFT: u32 = 56;
+const _: () = assert!(
+    KIND_SHIFT <= 44
+        && KINDS.len() as u64 - 1 <= KIND_BITS
+        && TROUBLES.len() as u64 <= TROUBLE_BITS
+);
 
 impl Entry {
     /// Its bytes, and how many of them count.
     #[inline]
     pub(crate) fn encode(&self) -> ([u8; LONG_LEN], usize) {
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
-        let bits = u64::from(self.peer.map_or(0, |peer| peer.0))
-            | (self.kind as u64) << 32
+        let bits = self.peer.map_or(0, |peer| peer.0 & PEER_BITS)
+            | (self.kind as u64) << KIND_SHIFT
             | flag(self.peer.is_some(), HAS_PEER)
             | flag(self.immediate.is_some(), HAS_IMMEDIATE)
             | flag(self.has_memory, HAS_MEMORY)
             | flag(self.is_last, IS_LAST)
-            | u64::from(trouble_code(self.result)) << 48
-            | u64::from(self.space.0) << 56;
+            | u64::from(trouble_code(self.result)) << TROUBLE_SHIFT
+            | u64::from(self.space.0) << SPACE_SHIFT;
         let words = [
             self.context,
             self.request.0,
@@ -153,16 +165,16 @@ impl Entry {
         Some(Self {
             context: word(0),
             request: RequestId(word(1)),
-            kind: *KINDS.get(usize::from((bits >> 32) as u8))?,
-            peer: (bits & HAS_PEER != 0).then_some(PeerId(bits as u32)),
-            space: Space((bits >> 56) as u8),
+            kind: KINDS[(bits >> KIND_SHIFT & KIND_BITS) as usize],
+            peer: (bits & HAS_PEER != 0).then_some(PeerId(bits & PEER_BITS)),
+            space: Space((bits >> SPACE_SHIFT) as u8),
             tag: Tag(word(3)),
             immediate: (bits & HAS_IMMEDIATE != 0).then_some(word(4)),
             len: word(5),
             placed_len: word(if len == SHORT_LEN { 5 } else { 7 }),
             offset: word(8),
             overflow_context: word(9),
-            result: trouble_of((bits >> 48) as u8)?,
+            result: trouble_of((bits >> TROUBLE_SHIFT & TROUBLE_BITS) as u8)?,
             is_last: bits & IS_LAST != 0,
             has_memory: bits & HAS_MEMORY != 0,
             at: Instant(word(6)),
@@ -250,7 +262,7 @@ mod tests {
             context: u64::MAX,
             request: RequestId(7),
             kind: Kind::Received,
-            peer: Some(PeerId(u32::MAX)),
+            peer: Some(PeerId(PEER_BITS)),
             space: Space(255),
             tag: Tag(1 << 63),
             immediate: Some(0),
@@ -297,9 +309,8 @@ mod tests {
     #[test]
     fn what_is_no_entry_is_not_taken_for_one() {
         assert_eq!(Entry::decode(SHORT_LEN - 1, |_| {}), None);
-        let kind_unknown = |out: &mut [u8]| out[20] = KINDS.len() as u8;
-        assert_eq!(Entry::decode(SHORT_LEN, kind_unknown), None);
-        let trouble_unknown = |out: &mut [u8]| out[22] = TROUBLES.len() as u8 + 1;
+        let unknown = (TROUBLES.len() as u64 + 1) << TROUBLE_SHIFT;
+        let trouble_unknown = |out: &mut [u8]| out[16..24].copy_from_slice(&unknown.to_ne_bytes());
         assert_eq!(Entry::decode(SHORT_LEN, trouble_unknown), None);
     }
 }

@@ -24,7 +24,10 @@ use crate::wanted::{Envelope, Wanted};
 /// Pieces a request may have: what one system call takes, halved.
 pub(crate) const SEGMENT_COUNT_MAX: usize = 256;
 
-/// A peer of one endpoint. Stays valid when the peer restarts; a plain value, to be copied around.
+/// A peer of one endpoint; a plain value, to be copied around. One that [`Endpoint::peer`] gave stays valid, also when the peer
+/// restarts, until it is forgotten ([`Endpoint::forget`]). A sender that this endpoint was never told of is forgotten some time after
+/// it left (60 s after it closed, hours after it vanished), unless something is held, posted or exposed for it: its name then names
+/// nobody ([`Error::UnknownPeer`]), and never another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
     pub(crate) id: PeerId,

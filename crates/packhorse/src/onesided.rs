@@ -72,7 +72,8 @@ pub enum Peers {
     /// Every peer: whoever has this endpoint's address.
     #[default]
     Any,
-    /// Those this endpoint was told of ([`Endpoint::peer`]), before or after.
+    /// Those this endpoint was told of ([`Endpoint::peer`]), before or after: who comes under the name of one of them must show
+    /// the secret in its address, too. Whoever holds that address can.
     Named,
     /// These.
     Only(Vec<Peer>),

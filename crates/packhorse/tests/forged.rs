@@ -1,3 +1,5 @@
+//! Those who have less than they claim: the secret, or the identity.
+//!
 //! Another user of the host who knows all of an address but its secret: port, shared-memory name, identity, key and range of
 //! exposed memory. What he puts goes nowhere, and is counted.
 //!
@@ -11,7 +13,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use packhorse::{Access, Address, Builder, Endpoint, Placement};
+use packhorse::raw::{Denial, Engine, Failure, Memory, Remote};
+use packhorse::{Access, Address, Builder, Endpoint, Peers, Placement, Wanted};
+use packhorse_engine::{Config, Outcome};
+use packhorse_link::udp::{Udp, UdpConfig};
+use packhorse_proto::{Identity, OperationKind};
 
 const VICTIM: &str = "PACKHORSE_FORGED_VICTIM";
 const LINK: &str = "PACKHORSE_FORGED_LINK";
@@ -98,4 +104,55 @@ fn who_knows_all_but_the_secret_writes_nothing() {
         assert!(program.puts(&victim.address(), link, 60), "{link}: with the secret he may");
         assert!(region.read(0, len).unwrap() == vec![0xEE; len], "{link}: and does");
     }
+}
+
+/// Long enough for a loaded machine.
+const GENEROUS: Duration = Duration::from_secs(60);
+
+/// An endpoint that calls itself what another is called, with a secret of its own: the identity is not secret.
+fn impostor(of: Identity) -> std::sync::Arc<Engine> {
+    let config = Config { placement: Placement::Thread, identity: Some(of), ..Config::default() };
+    let udp = UdpConfig { bind: ([127, 0, 0, 1], 0).into(), ..UdpConfig::default() };
+    Engine::open(config, vec![Box::new(Udp::open(&udp).unwrap())]).unwrap()
+}
+
+/// What a read of the victim's memory comes to.
+fn read_by(engine: &Engine, victim: &Address) -> Outcome {
+    let peer = engine.add_peer(victim).unwrap();
+    let from = Remote { peer, key: KEY, offset: 0 };
+    let get = engine.get(from, Memory::from(vec![0; 64]), None).unwrap();
+    engine.wait(get, Some(GENEROUS)).expect("an answer").outcome
+}
+
+#[test]
+fn who_calls_himself_what_a_named_peer_is_called_gets_nothing_of_it() {
+    let (victim, friend) = (open("udp"), open("udp"));
+    let _region = victim
+        .expose_to(Peers::Named, vec![7; 64], KEY, Access::ALL)
+        .map_err(|failed| failed.error)
+        .unwrap();
+    let named = victim.peer(&friend.address()).unwrap();
+    let to_victim = friend.peer(&victim.address()).unwrap();
+    // Something between the two that must not be disturbed: a receive from the friend alone.
+    let mut waiting = victim.recv(Wanted::tag(1).from(named), vec![0; 8]);
+    friend.send_copy(to_victim, 2, b"hello").unwrap();
+    let mut first = victim.recv(Wanted::tag(2), vec![0; 8]);
+    assert_eq!(first.wait_timeout(GENEROUS).unwrap().unwrap().envelope.source, named);
+
+    let impostor = impostor(friend.address().identity);
+    let outcome = read_by(&impostor, &victim.address());
+    let denied = matches!(
+        outcome,
+        Outcome::Operated {
+            kind: OperationKind::Get,
+            result: Err(Failure::Denied(Denial::NoKey)),
+            ..
+        }
+    );
+    assert!(denied, "{outcome:?}");
+    assert!(waiting.test().is_none(), "the friend has neither sent nor left");
+    friend.send_copy(to_victim, 1, b"still me").unwrap();
+    assert_eq!(waiting.wait_timeout(GENEROUS).unwrap().unwrap().buffer, b"still me");
+    let mut read = friend.get(to_victim.memory(KEY), vec![0; 64]);
+    assert_eq!(read.wait_timeout(GENEROUS).unwrap().unwrap(), vec![7; 64]);
 }

@@ -105,7 +105,8 @@ impl Endpoint {
                     len: 0,
                     ahead: 0,
                 };
-                let slot = self.arrivals.insert(Arrival::new(row, &head, Stage::Lapsed));
+                let source = self.rows[row].peer;
+                let slot = self.insert_arrival(Arrival::new(source, &head, Stage::Lapsed));
                 self.map(slot);
             }
         }

@@ -534,10 +534,14 @@ counters! {
     challenges,
     /// Echoes with a stale or forged cookie.
     cookies_refused,
+    /// Hellos in our own name, or with the secret that everybody knows.
+    identities_refused,
     /// Associations begun.
     joined,
     /// Associations ended.
     left,
+    /// Peers that introduced themselves, were idle for long and were forgotten.
+    strangers_forgotten,
     /// Associations renewed by another incarnation or id.
     renewed,
     /// Resets sent.

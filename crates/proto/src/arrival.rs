@@ -48,6 +48,8 @@ pub(crate) struct Arrival {
     pub(crate) tag: Tag,
     pub(crate) immediate: u64,
     pub(crate) total: u64,
+    pub(crate) source: PeerId,
+    /// The row of that peer.
     pub(crate) row: u32,
     /// Low half of its number.
     pub(crate) message: u32,
@@ -135,7 +137,7 @@ impl Receive {
 
     pub(crate) fn for_claim(arrival: &Arrival, buf: BufId, len: u64, user: u64) -> Self {
         Self {
-            source: Some(PeerId(arrival.row)),
+            source: Some(arrival.source),
             buf,
             len,
             offset: 0,
@@ -183,12 +185,13 @@ impl Receive {
 
 impl Arrival {
     #[inline(always)] // so that it is made where it will lie
-    pub(crate) fn new(row: u32, head: &MessageHead, stage: Stage) -> Self {
+    pub(crate) fn new(source: PeerId, head: &MessageHead, stage: Stage) -> Self {
         Self {
             tag: head.tag,
             immediate: head.immediate.unwrap_or(0),
             total: head.total,
-            row,
+            source,
+            row: source.row(),
             message: head.message,
             hold: NONE,
             progress: NONE,
@@ -214,7 +217,7 @@ impl Arrival {
 
     pub(crate) fn envelope(&self) -> Envelope {
         Envelope {
-            source: PeerId(self.row),
+            source: self.source,
             space: self.space,
             tag: self.tag,
             immediate: self.has_immediate.then_some(self.immediate),

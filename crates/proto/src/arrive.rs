@@ -13,7 +13,7 @@ use crate::gaps::GapSet;
 use crate::peer::{Notice, Phase};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
-use crate::types::{Instant, Memory, PeerId, Space};
+use crate::types::{Instant, Memory, Space};
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, MessageHead};
 
 impl Endpoint {
@@ -58,7 +58,8 @@ impl Endpoint {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
-        let Some((entry, token)) = self.matcher.find(head.space, head.tag, PeerId(row)) else {
+        let Some((entry, token)) = self.matcher.find(head.space, head.tag, self.rows[row].peer)
+        else {
             return self.on_unexpected(now, row, number, head, body, memory);
         };
         if self.receives[token].list == List::Overflow && !self.has_envelope() {
@@ -71,7 +72,7 @@ impl Endpoint {
             let placed = &body[..fit.cap as usize];
             self.place(memory, fit.receive, fit.offset, placed);
             let envelope = Envelope {
-                source: PeerId(row),
+                source: self.rows[row].peer,
                 space: head.space,
                 tag: head.tag,
                 immediate: head.immediate,
@@ -127,8 +128,7 @@ impl Endpoint {
         if arrival.space == Space::STREAMS {
             return self.on_chunk_turn(now, slot);
         }
-        match self.matcher.find_in(List::Priority, arrival.space, arrival.tag, PeerId(arrival.row))
-        {
+        match self.matcher.find_in(List::Priority, arrival.space, arrival.tag, arrival.source) {
             Some((entry, token)) => {
                 let fit = self.take_entry(entry, token, self.arrivals[slot].total);
                 self.fill_receive(now, slot, fit, memory);
@@ -245,7 +245,7 @@ impl Endpoint {
         body: &[u8],
         stage: Stage,
     ) -> Option<u32> {
-        let mut arrival = Arrival::new(row, head, stage);
+        let mut arrival = Arrival::new(self.rows[row].peer, head, stage);
         // A large message is announced even if its first bytes find no room (PROTOCOL §8.1).
         let hold_len =
             if arrival.is_large { body.len() } else { usize::try_from(head.total).ok()? };
@@ -270,7 +270,7 @@ impl Endpoint {
         if arrival.is_large {
             self.counters.rendezvous_in += 1;
         }
-        Some(self.arrivals.insert(arrival))
+        Some(self.insert_arrival(arrival))
     }
 
     /// The same for a message that came whole, when there is an envelope for it.
@@ -284,9 +284,9 @@ impl Endpoint {
     ) -> Option<u32> {
         let hold = self.held.try_reserve(body.len())?;
         self.held.bytes_mut(hold).copy_from_slice(body);
-        let mut arrival = Arrival { hold, ..Arrival::new(row, head, stage) };
+        let mut arrival = Arrival { hold, ..Arrival::new(self.rows[row].peer, head, stage) };
         self.charge(&mut arrival);
-        Some(self.arrivals.insert(arrival))
+        Some(self.insert_arrival(arrival))
     }
 
     #[inline(always)]
@@ -305,7 +305,7 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn list_unexpected(&mut self, slot: u32) {
         let arrival = &self.arrivals[slot];
-        let held_id = self.matcher.hold(arrival.space, arrival.tag, PeerId(arrival.row), slot);
+        let held_id = self.matcher.hold(arrival.space, arrival.tag, arrival.source, slot);
         self.arrivals[slot].held_id = Some(held_id);
     }
 

@@ -56,7 +56,7 @@ impl Endpoint {
             return at;
         }
         let acks = self.ack_timers.front().map_or(Instant::NEVER, |&(at, _)| at);
-        let others = self.regrant_at.min(self.queries.at).min(acks);
+        let others = self.regrant_at.min(self.queries.at).min(acks).min(self.tend_at);
         if at < self.wake_at || at == others {
             return at; // it is something else
         }
@@ -80,10 +80,10 @@ impl Endpoint {
             .all(|path| path.probe_count == 0 && path.flight.loss_deadline(0) == Instant::NEVER)
     }
 
-    /// When the first timer of a row or of an acknowledgement is due.
+    /// When the first timer of a row, of an acknowledgement or of idle strangers is due.
     fn first_timer(&self) -> Instant {
         let row = self.timers.peek().map_or(Instant::NEVER, |&Reverse((at, _))| at);
-        self.ack_timers.front().map_or(row, |&(at, _)| row.min(at))
+        self.ack_timers.front().map_or(row, |&(at, _)| row.min(at)).min(self.tend_at)
     }
 
     /// An acknowledgement must leave then; later than all that were told before.
@@ -94,11 +94,12 @@ impl Endpoint {
     }
 
     /// What the endpoint waits for, and until when: for those who ask why it wakes.
-    pub fn timeouts(&self) -> [(&'static str, Instant); 6] {
+    pub fn timeouts(&self) -> [(&'static str, Instant); 7] {
         let or_never = |at: Option<Instant>| at.filter(|_| !self.closed).unwrap_or(Instant::NEVER);
         [
             ("peers", or_never(self.timers.peek().map(|&Reverse((at, _))| at))),
             ("acks", or_never(self.ack_timers.front().map(|&(at, _)| at))),
+            ("strangers", or_never(Some(self.tend_at))),
             ("grants", or_never(Some(self.regrant_at))),
             ("queries", or_never(Some(self.queries.at))),
             ("orphans", or_never((!self.orphans.is_empty()).then_some(Instant(0)))),
@@ -129,6 +130,9 @@ impl Endpoint {
             }
         }
         self.forget_old_timers();
+        if self.tend_at <= now {
+            self.tend_strangers(now);
+        }
         self.wake_at = self.first_timer();
         // What was granted, or asked for, may lie aside: nobody asks again before that was looked through.
         if self.aside.is_empty() {
@@ -357,7 +361,7 @@ impl Endpoint {
         {
             let has_hope = self.actives[active].paths.iter().any(|path| path.is_hopeful());
             if !has_hope && !self.rows[row].is_ready && !self.is_owed(row) {
-                self.rest(row);
+                self.rest(now, row);
             }
         }
     }
@@ -394,8 +398,8 @@ impl Endpoint {
 
     /// The driver knows that the peer's process is dead.
     pub fn on_peer_died(&mut self, now: Instant, peer: PeerId) {
-        if self.rows.get(peer.0).is_some_and(|row| row.phase != Phase::Idle) {
-            self.end_association(now, peer.0, Some(GoneReason::Died));
+        if self.rows.known(peer).is_some_and(|row| row.phase != Phase::Idle) {
+            self.end_association(now, peer.row(), Some(GoneReason::Died));
         }
     }
 }

@@ -56,11 +56,16 @@ impl Endpoint {
 
     /// Starts an association: Hello as soon as frames are polled.
     pub(crate) fn begin_contact(&mut self, now: Instant, row: u32) {
+        if self.rows[row].identity == self.identity && self.rows[row].secret == self.secret {
+            return self.join_self(row); // a Hello in our own name would be refused
+        }
         let id = make_id(row, self.draw());
         let nonce = self.draw();
         self.association_count += 1;
         let this = &mut self.rows[row];
         this.begin(id);
+        // How it came to us before tells nothing about what we know of it now.
+        this.by_public_key = this.secret == Secret::PUBLIC;
         this.phase = Phase::Hello;
         this.heard_at = now;
         this.frame_len_max = self.settings.frame_len_max;
@@ -139,7 +144,11 @@ impl Endpoint {
             self.counters.frames_malformed += 1;
             return None;
         };
-        let row = self.rows.find(&address.identity);
+        if !self.may_be_a_peer(&address) {
+            self.counters.identities_refused += 1;
+            return None;
+        }
+        let row = self.row_of_claimant(&address);
         if let Some(row) = row {
             let this = &self.rows[row];
             let same = this.incarnation == hello.incarnation() && this.remote_id == hello.id();
@@ -151,7 +160,7 @@ impl Endpoint {
             }
         }
         let ended = row.is_some_and(|row| self.rows[row].ended_id == hello.id());
-        if ended || self.forgotten.iter().any(|&(_, id)| id == hello.id()) {
+        if ended || self.forgotten.iter().any(|it| it.id == hello.id()) {
             // We have ended this association: say so, or it would start again with what we took already.
             let reset = ReplyRecord::Reset { id: 0 };
             self.reply_to(origin, &address, &hello, view.header.version(), reset);
@@ -175,6 +184,20 @@ impl Endpoint {
             }
         }
         self.accept_echo(now, origin, &address, &hello, public, view.header.version())
+    }
+
+    /// Nobody else is we, though whoever holds our address knows our secret too; and who has no secret of his own could not
+    /// tell our frames from anybody's.
+    fn may_be_a_peer(&self, address: &Address) -> bool {
+        let is_own = address.identity == self.identity && address.secret == self.secret;
+        !is_own && address.secret != Secret::PUBLIC
+    }
+
+    /// The row of the peer a Hello claims to come from (PROTOCOL §3.2): identity *and* secret must be those of the row. A peer
+    /// that the application named without a secret is whoever first says that he is it.
+    fn row_of_claimant(&self, address: &Address) -> Option<u32> {
+        let known = self.rows.find(address.identity, address.secret);
+        known.or_else(|| self.rows.find(address.identity, Secret::PUBLIC))
     }
 
     /// A peer that still introduces itself, from where we do not expect it, cannot answer a path challenge: it does not know
@@ -224,7 +247,8 @@ impl Endpoint {
 
     /// PROTOCOL §3.5.
     fn cookie(&self, origin: Origin, address: &Address, hello: &HelloView<'_>, epoch: u64) -> u64 {
-        let row = self.rows.find(&address.identity);
+        let row = self.row_of_claimant(address);
+        let Secret(secret) = address.secret;
         let ids = row.map_or([0; 3], |row| {
             let this = &self.rows[row];
             [this.local_id, this.remote_id, this.ended_id]
@@ -237,6 +261,8 @@ impl Endpoint {
             &[
                 address.identity.host,
                 address.identity.endpoint,
+                secret[0],
+                secret[1],
                 hello.incarnation(),
                 hello.id(),
                 word(0),
@@ -247,7 +273,7 @@ impl Endpoint {
                 ids[0],
                 ids[1],
                 ids[2],
-                self.forgotten_count,
+                self.forgotten_count(address.identity),
             ],
         )
     }
@@ -303,10 +329,13 @@ impl Endpoint {
         if self.closing.is_some() {
             return None; // too late to make friends
         }
-        let row = match self.rows.find(&address.identity) {
+        let row = match self.row_of_claimant(address) {
             Some(row) => row,
-            None => self.insert_row(address).ok()?,
+            None if self.has_room_for_stranger() => self.insert_row(address),
+            None => return None,
         };
+        let is_known = self.rows.set_secret(row, address.secret);
+        debug_assert!(is_known, "a row with this secret would have been found");
         let this = &self.rows[row];
         let other_life = this.incarnation != 0 && this.incarnation != hello.incarnation();
         match this.phase {
@@ -327,7 +356,6 @@ impl Endpoint {
             self.rows[row].begin(id);
         }
         let this = &mut self.rows[row];
-        this.secret = address.secret;
         this.by_public_key = public;
         this.version = version;
         let locators = hello.locators(if public { Secret::PUBLIC } else { self.secret });
@@ -391,7 +419,7 @@ impl Endpoint {
             self.show_locators(row, false, locators);
         }
         self.counters.joined += 1;
-        self.events.push_back(Event::Joined { peer: crate::types::PeerId(row) });
+        self.events.push_back(Event::Joined { peer: self.rows[row].peer });
         self.make_ready(row);
         self.arm(now, row);
     }
@@ -472,7 +500,11 @@ impl Endpoint {
         }
         if let Ok(Some(address)) = welcome.address(self.secret) {
             // A stranger's endpoint told us its address: from now on we are no stranger to it.
-            self.rows[row].secret = address.secret;
+            if address.identity != self.rows[row].identity
+                || !self.rows.set_secret(row, address.secret)
+            {
+                return None; // somebody else than we asked for, or one whom we know by that secret
+            }
             self.rows[row].by_public_key = false;
         }
         let known = Known {

@@ -15,7 +15,7 @@ use crate::arrival::{Arrival, Progress, Receive};
 use crate::aside::Aside;
 use crate::contact::Reply;
 use crate::content::Content;
-use crate::farewell::Closing;
+use crate::farewell::{Closing, Forgotten};
 use crate::grants::Budgets;
 use crate::input::Origin;
 use crate::landing::Cursor;
@@ -57,12 +57,16 @@ pub struct Endpoint {
     /// Key of this life: cookies, nonces and ids are drawn from it.
     pub(crate) key: Secret,
     draw_count: u64,
-    /// Moves when a row is forgotten, so that no older cookie is good any more (PROTOCOL §3.5).
-    pub(crate) forgotten_count: u64,
+    /// Move when a row is forgotten, so that no older cookie of its peer is good any more (PROTOCOL §3.5). Empty until then.
+    pub(crate) forgotten_counts: Vec<u32>,
     /// Forgotten peers and the ids they last had: they may not have heard.
-    pub(crate) forgotten: VecDeque<(Identity, u64)>,
+    pub(crate) forgotten: VecDeque<Forgotten>,
 
     pub(crate) rows: Rows,
+    /// Rows that the application named.
+    pub(crate) named_count: u32,
+    /// When idle strangers must be looked at (`strangers`). May be earlier.
+    pub(crate) tend_at: Instant,
     /// Rows that are not idle.
     pub(crate) association_count: u32,
     pub(crate) actives: Slab<Box<Active>>,
@@ -179,9 +183,11 @@ impl Endpoint {
             links: alloc::vec![traits; links].into_boxed_slice(),
             key,
             draw_count: 0,
-            forgotten_count: 0,
+            forgotten_counts: Vec::new(),
             forgotten: VecDeque::new(),
             rows: Rows::new(fourth),
+            named_count: 0,
+            tend_at: Instant::NEVER,
             association_count: 0,
             actives: Slab::default(),
             spare: Vec::new(),
@@ -253,53 +259,82 @@ impl Endpoint {
         if self.closing.is_some() {
             return Err(PeerError::Closing);
         }
-        if let Some(row) = self.rows.find(&address.identity) {
+        let is_self = address.identity == self.identity;
+        // Our own secret we know, whatever the address says.
+        let secret = if is_self { self.secret } else { address.secret };
+        let address = &Address { secret, ..*address };
+        if let Some(row) = self.row_to_name(address) {
             // A peer that introduced itself before its address was known here, or one that moved.
+            if !self.rows[row].is_named {
+                self.name_row(row)?;
+            }
             let known = &mut self.rows[row];
-            known.is_named = true;
             if known.phase == Phase::Idle {
                 known.first_locator = address.locator;
                 known.has_helper = address.has_helper;
-                // A secret it told us itself is better than none.
-                if address.secret != Secret::PUBLIC {
-                    known.secret = address.secret;
-                    known.by_public_key = false;
-                }
             }
-            return Ok(PeerId(row));
+            return Ok(self.rows[row].peer);
         }
-        let row = self.insert_row(address)?;
+        self.check_named_count()?;
+        self.make_room_to_name();
+        let row = self.insert_row(address);
         self.rows[row].by_public_key = address.secret == Secret::PUBLIC;
-        self.rows[row].is_named = true;
-        if address.identity == self.identity {
+        self.name_row(row)?;
+        if is_self {
             self.join_self(row);
         }
-        Ok(PeerId(row))
+        Ok(self.rows[row].peer)
     }
 
-    pub(crate) fn insert_row(&mut self, address: &Address) -> Result<u32, PeerError> {
+    /// The application knows this peer from now on.
+    fn name_row(&mut self, row: u32) -> Result<(), PeerError> {
+        self.check_named_count()?;
+        self.rows.stand_up(row);
+        self.rows[row].is_named = true;
+        self.named_count += 1;
+        Ok(())
+    }
+
+    /// Only peers that the application named count for it: strangers cannot make it fail.
+    fn check_named_count(&self) -> Result<(), PeerError> {
         let count_max = self.limits.peer_count_max;
-        if self.rows.len() >= count_max as usize {
-            return Err(PeerError::TooMany { count_max });
+        if self.named_count < count_max { Ok(()) } else { Err(PeerError::TooMany { count_max }) }
+    }
+
+    /// The row that an address names (PROTOCOL §3.2): that of its identity and secret. Without a secret it names whoever said
+    /// that he is it; and a row that was named so learns the secret from an address that has one.
+    fn row_to_name(&mut self, address: &Address) -> Option<u32> {
+        if address.secret == Secret::PUBLIC {
+            return self.rows.find_any(address.identity);
         }
+        let known = self.rows.find(address.identity, address.secret);
+        known.or_else(|| {
+            let row = self.rows.find(address.identity, Secret::PUBLIC)?;
+            self.rows.set_secret(row, address.secret);
+            self.rows[row].by_public_key = false;
+            Some(row)
+        })
+    }
+
+    pub(crate) fn insert_row(&mut self, address: &Address) -> u32 {
         let row = self.rows.insert(address.identity, address.secret, address.locator);
         self.rows[row].version = self.settings.versions.1;
         self.rows[row].has_helper = address.has_helper;
-        let known = self.forgotten.iter().rev().find(|(identity, _)| *identity == address.identity);
-        self.rows[row].ended_id = known.map_or(0, |&(_, id)| id);
-        Ok(row)
+        let is_it =
+            |it: &&Forgotten| (it.identity, it.secret) == (address.identity, address.secret);
+        self.rows[row].ended_id = self.forgotten.iter().rev().find(is_it).map_or(0, |it| it.id);
+        row
     }
 
     /// The peer that is this endpoint needs no introduction: both ids are the same, frames come back by themselves.
-    fn join_self(&mut self, row: u32) {
+    pub(crate) fn join_self(&mut self, row: u32) {
         let id = make_id(row, self.draw());
         let (incarnation, frame_len_max) = (self.incarnation, self.settings.frame_len_max);
-        let (locator, secret) = (self.locators[0], self.secret);
+        let locator = self.locators[0];
         self.association_count += 1;
         let this = &mut self.rows[row];
         this.begin(id);
         this.remote_id = id;
-        this.secret = secret; // whatever the address said
         this.incarnation = incarnation;
         this.frame_len_max = frame_len_max;
         this.phase = Phase::Joined;
@@ -307,24 +342,24 @@ impl Endpoint {
         this.rest = Some(PathRest::new(0, locator, Standing::Proven, frame_len_max));
     }
 
-    /// The peer with this identity.
+    /// A peer with this identity, whatever its secret. Looks at all peers.
     pub fn find_peer(&self, identity: &Identity) -> Option<PeerId> {
-        self.rows.find(identity).map(PeerId)
+        self.rows.find_any(*identity).map(|row| self.rows[row].peer)
     }
 
     /// Who a peer is.
     pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
-        self.rows.get(peer.0).map(|row| row.identity)
+        self.rows.known(peer).map(|row| row.identity)
     }
 
     /// Where the peer said it is, in its address: known also when no path leads there any more.
     pub fn first_locator_of(&self, peer: PeerId) -> Option<Locator> {
-        self.rows.get(peer.0).map(|row| row.first_locator)
+        self.rows.known(peer).map(|row| row.first_locator)
     }
 
     /// Whether the peer has verified itself and its association lives.
     pub fn is_joined(&self, peer: PeerId) -> bool {
-        self.rows.get(peer.0).is_some_and(|row| row.phase == Phase::Joined)
+        self.rows.known(peer).is_some_and(|row| row.phase == Phase::Joined)
     }
 
     /// A path that frames will take from now on: whoever knows that long frames do not pass there says so
@@ -348,12 +383,12 @@ impl Endpoint {
     pub fn is_busy(&self, peer: PeerId) -> bool {
         let is_busy =
             |row: &Row| self.actives[row.active].paths.iter().any(|path| !path.flight.is_empty());
-        self.rows.get(peer.0).is_some_and(|row| row.active != NONE && is_busy(row))
+        self.rows.known(peer).is_some_and(|row| row.active != NONE && is_busy(row))
     }
 
     /// Since when nothing was heard of a peer that owes us an answer; `None` if it is not silent.
     pub fn silent_since(&self, peer: PeerId) -> Option<Instant> {
-        let row = self.rows.get(peer.0).filter(|row| row.active != NONE)?;
+        let row = self.rows.known(peer).filter(|row| row.active != NONE)?;
         let probing = self.actives[row.active].paths.iter().any(|path| path.probe_count > 1);
         probing.then_some(row.heard_at)
     }
@@ -420,6 +455,7 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn activate_resting(&mut self, row: u32) -> u32 {
+        self.rows.stand_up(row);
         let this = &mut self.rows[row];
         let mut active = self.spare.pop().unwrap_or_else(|| Box::new(Active::new(row)));
         active.row = row;
@@ -440,7 +476,8 @@ impl Endpoint {
     }
 
     /// Puts the active record of a quiet row away, keeping what its paths must remember.
-    pub(crate) fn rest(&mut self, row: u32) {
+    pub(crate) fn rest(&mut self, now: Instant, row: u32) {
+        self.note_resting(now, row);
         let this = &mut self.rows[row];
         let mut active = self.actives.remove(this.active);
         this.active = NONE;

@@ -11,11 +11,12 @@ use crate::arrival::Stage;
 use crate::contact::{Reply, ReplyRecord, failure_of};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
-use crate::peer::{Farewell, NO_MESSAGE, Phase};
+use crate::peer::{Farewell, NO_MESSAGE, Phase, Row};
 use crate::post::SendStage;
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
-use crate::types::{Instant, Memory, PeerId, Space};
+use crate::strangers::Idle;
+use crate::types::{Identity, Instant, Memory, PeerId, Secret, Space};
 use crate::wire::DONE_CANCELLED;
 
 /// Forgotten peers whose last id is remembered, so that one who has not heard does not begin again under the same id.
@@ -30,6 +31,14 @@ pub(crate) struct Closing {
     pub(crate) look_at: Instant,
     /// What was given up when the time was over.
     given_up: Vec<Unaccepted>,
+}
+
+/// A forgotten peer, and the id it last had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forgotten {
+    pub(crate) identity: Identity,
+    pub(crate) secret: Secret,
+    pub(crate) id: u64,
 }
 
 impl Endpoint {
@@ -156,7 +165,7 @@ impl Endpoint {
         if let Some(closing) = self.closing.as_ref().filter(|_| self.closed) {
             return closing.given_up.clone();
         }
-        let sends = self.outgoing.iter().map(|(_, send)| (PeerId(send.row), send.total));
+        let sends = self.outgoing.iter().map(|(_, send)| (send.peer, send.total));
         let operations = self.operations.iter();
         let operations = operations.map(|(_, operation)| (operation.to.peer, operation.total));
         let mut all: Vec<(PeerId, u64)> = sends.chain(operations).collect();
@@ -270,11 +279,13 @@ impl Endpoint {
             active.clear();
             self.keep_spare(active);
         }
+        // Who said goodbye knows that it is over; others may not.
+        self.note_idle(now, row, if reason.is_none() { Idle::Departed } else { Idle::Gone });
         if was_joined {
             self.counters.left += 1;
         }
         if was_joined || reason.is_some() {
-            self.events.push_back(Event::Left { peer: PeerId(row), reason });
+            self.events.push_back(Event::Left { peer: self.rows[row].peer, reason });
         }
         self.recall_rows(now);
     }
@@ -357,7 +368,9 @@ impl Endpoint {
         let directed: Vec<u64> = self
             .receives
             .iter()
-            .filter(|(_, receive)| receive.entry.is_some() && receive.source == Some(PeerId(row)))
+            .filter(|(_, receive)| {
+                receive.entry.is_some() && receive.source == Some(self.rows[row].peer)
+            })
             .map(|(slot, _)| self.receives.key(slot))
             .collect();
         self.cancel_receives(now, &directed, failure);
@@ -374,8 +387,8 @@ impl Endpoint {
 
     /// Forgets a peer: its association ends, its row is free for another. Held messages of it are dropped.
     pub fn forget_peer(&mut self, now: Instant, peer: PeerId) {
-        let row = peer.0;
-        if self.rows.get(row).is_none() {
+        let row = peer.row();
+        if self.rows.known(peer).is_none() {
             return;
         }
         if self.rows[row].phase != Phase::Idle {
@@ -394,11 +407,18 @@ impl Endpoint {
         }
         self.permit_no_more(peer);
         self.forget_streams(row);
-        self.forgotten_count += 1;
+        let &Row { identity, secret, ended_id: id, is_named, .. } = &self.rows[row];
+        self.count_forgotten(identity);
+        self.remember_forgotten(Forgotten { identity, secret, id });
+        self.named_count -= u32::from(is_named);
+        self.rows.remove(row);
+    }
+
+    /// The peer may not have heard that its association is over.
+    pub(crate) fn remember_forgotten(&mut self, forgotten: Forgotten) {
         if self.forgotten.len() >= FORGOTTEN_COUNT_MAX {
             self.forgotten.pop_front();
         }
-        self.forgotten.push_back((self.rows[row].identity, self.rows[row].ended_id));
-        self.rows.remove(row);
+        self.forgotten.push_back(forgotten);
     }
 }

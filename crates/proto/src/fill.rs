@@ -153,7 +153,7 @@ impl Endpoint {
     ) -> ReqId {
         let req = ReqId(self.receives.pass_key());
         self.uncharge(slot);
-        let arrival = self.arrivals.remove(slot);
+        let arrival = self.extract_arrival(slot);
         let placed_len = arrival.total.min(spec.len);
         if arrival.hold != NONE {
             if placed_len > 0 {
@@ -245,7 +245,7 @@ impl Endpoint {
         fit: Fit,
         memory: &mut impl Memory,
     ) {
-        let mut arrival = Arrival::new(row, head, Stage::Arriving);
+        let mut arrival = Arrival::new(self.rows[row].peer, head, Stage::Arriving);
         if arrival.is_large {
             self.counters.rendezvous_in += 1;
         }
@@ -263,7 +263,7 @@ impl Endpoint {
             ..Progress::held(GapSet::whole(fit.cap), fit.cap, now)
         };
         arrival.progress = self.progress.insert(progress);
-        let slot = self.arrivals.insert(arrival);
+        let slot = self.insert_arrival(arrival);
         self.map(slot);
         if in_overflow {
             self.list_unexpected(slot);
@@ -299,10 +299,10 @@ impl Endpoint {
             cap: fit.cap,
             ..Progress::held(GapSet::whole(fit.cap), fit.cap, now)
         };
-        let mut arrival = Arrival::new(row, head, Stage::Arriving);
+        let mut arrival = Arrival::new(self.rows[row].peer, head, Stage::Arriving);
         arrival.is_large = true;
         arrival.progress = self.progress.insert(progress);
-        let slot = self.arrivals.insert(arrival);
+        let slot = self.insert_arrival(arrival);
         self.map(slot);
         if fit.cap == 0 {
             self.on_whole(now, slot);
@@ -379,10 +379,24 @@ impl Endpoint {
         }
     }
 
+    /// Every arrival comes by this way and goes by the next: as long as there are any its row stays known.
+    #[inline(always)]
+    pub(crate) fn insert_arrival(&mut self, arrival: Arrival) -> u32 {
+        self.rows[arrival.row].kept_count += 1;
+        self.arrivals.insert(arrival)
+    }
+
+    #[inline(always)]
+    pub(crate) fn extract_arrival(&mut self, slot: u32) -> Arrival {
+        let arrival = self.arrivals.remove(slot);
+        self.rows[arrival.row].kept_count -= 1;
+        arrival
+    }
+
     pub(crate) fn remove_arrival(&mut self, slot: u32) {
         self.unmap(slot);
         self.uncharge(slot);
-        let arrival = self.arrivals.remove(slot);
+        let arrival = self.extract_arrival(slot);
         if arrival.hold != NONE {
             self.held.release(arrival.hold);
         }

@@ -66,6 +66,7 @@ mod sent;
 mod serve;
 mod siphash;
 mod slab;
+mod strangers;
 mod streams;
 mod streams_out;
 mod train;

@@ -16,7 +16,8 @@ pub struct Limits {
     pub held_len_max: u64,
     /// Messages that are unexpected, ahead of their turn or incomplete, all peers together.
     pub envelope_count_max: u32,
-    /// Rows: peers the application named and peers that introduced themselves.
+    /// Peers that the application may name; and of those that introduce themselves so many as are left of that number, the
+    /// longest unused making room for the next (PROTOCOL §3.15).
     pub peer_count_max: u32,
     /// Bytes of copied payload waiting for acceptance (level *copied*); beyond it a send falls back to *accepted*.
     pub copied_len_max: u64,
@@ -192,7 +193,7 @@ impl Limits {
                 "at least eager_len_max and a frame",
             ),
             ("envelope_count_max", self.envelope_count_max >= 4, "at least 4"),
-            ("peer_count_max", (1..1 << 24).contains(&self.peer_count_max), "1 to 16777215"),
+            ("peer_count_max", (1..1 << 23).contains(&self.peer_count_max), "1 to 8388607"),
             ("grant_len_max", self.grant_len_max >= frame, "at least a frame"),
             ("request_count_max", self.request_count_max >= 1, "at least 1"),
             (

@@ -83,7 +83,7 @@ impl Endpoint {
         (bytes, len): (Bytes, u64),
         head: &mut [u8; LONE_HEAD_LEN_MAX],
     ) -> Lone {
-        let row = spec.peer.0;
+        let row = spec.peer.row();
         let this = &mut self.rows[row];
         let message = this.message_out;
         this.message_out += 1;
@@ -115,7 +115,7 @@ impl Endpoint {
         {
             return None;
         }
-        let this = self.rows.get(spec.peer.0)?;
+        let this = self.rows.known(spec.peer)?;
         if this.phase != Phase::Joined || this.message_out >= this.held_from || this.active == NONE
         {
             return None;
@@ -168,7 +168,8 @@ impl Endpoint {
                 message,
                 user: spec.user,
                 bytes,
-                row: spec.peer.0,
+                peer: spec.peer,
+                row: spec.peer.row(),
                 previous,
                 next: NONE,
                 parts: NONE,

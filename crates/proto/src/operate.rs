@@ -206,7 +206,7 @@ impl Endpoint {
     }
 
     fn may_operate(&self, peer: PeerId) -> Result<(), PostError> {
-        match self.rows.get(peer.0) {
+        match self.rows.known(peer) {
             _ if self.closing.is_some() => Err(PostError::Closing),
             None => Err(PostError::UnknownPeer),
             Some(_) => Ok(()),
@@ -214,7 +214,7 @@ impl Endpoint {
     }
 
     fn operate(&mut self, now: Instant, deed: Deed, to: Remote, total: u64, user: u64) -> ReqId {
-        let row = to.peer.0;
+        let row = to.peer.row();
         if self.rows[row].phase == Phase::Idle || self.rows[row].active == NONE {
             self.wake(now, row);
         }
@@ -490,7 +490,7 @@ impl Endpoint {
         if let Deed::Atomic { pool, .. } | Deed::Put { bytes: Bytes::Pool(pool), .. } = deed {
             self.copied.release(pool);
         }
-        let active = self.rows[to.peer.0].active;
+        let active = self.rows[to.peer.row()].active;
         self.actives[active].side_mut().operation_count -= 1;
         let kind = match deed {
             Deed::Put { .. } => OperationKind::Put,
@@ -504,7 +504,7 @@ impl Endpoint {
     /// Cancels an operation. What the peer has heard of it may be done or not.
     pub(crate) fn cancel_operation(&mut self, req: ReqId) -> bool {
         let Some(slot) = self.operations.lookup(req.0 & !OPERATION_BIT) else { return false };
-        let row = self.operations[slot].to.peer.0;
+        let row = self.operations[slot].to.peer.row();
         for request in self.requests_of(slot) {
             let number = self.drop_request(request).number as u32;
             self.notify(row, Content::End { number });

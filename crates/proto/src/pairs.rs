@@ -46,7 +46,7 @@ impl Endpoint {
     pub(crate) fn show_locators(&mut self, row: u32, is_contact: bool, locators: Vec<Locator>) {
         // A driver who never asks gets along with its first link.
         if self.new_locators.len() < NEW_LOCATORS_COUNT_MAX {
-            let peer = PeerId(row);
+            let peer = self.rows[row].peer;
             self.new_locators.push_back(NewLocators { peer, is_contact, locators });
             self.has_news = true;
         }
@@ -62,7 +62,7 @@ impl Endpoint {
     pub(crate) fn tell_path_news(&mut self, row: u32) {
         // A driver who does not care never asks.
         if self.path_news.len() < PATH_NEWS_COUNT_MAX {
-            self.path_news.push_back(PeerId(row));
+            self.path_news.push_back(self.rows[row].peer);
             self.has_news = true;
         }
     }
@@ -70,10 +70,10 @@ impl Endpoint {
     /// The links (bit n: link n) that may lead to the locator of this peer's address. They are tried in turn; if there is
     /// none, the peer is unreachable.
     pub fn set_contact_links(&mut self, now: Instant, peer: PeerId, links: u8) {
-        let Some(this) = self.rows.get(peer.0).filter(|row| row.phase == Phase::Hello) else {
+        let Some(this) = self.rows.known(peer).filter(|row| row.phase == Phase::Hello) else {
             return;
         };
-        let row = peer.0;
+        let row = peer.row();
         let known = ((1_u16 << self.links.len()) - 1) as u8;
         let contact = &mut self.actives[this.active].contact;
         contact.links = links & known;
@@ -110,8 +110,8 @@ impl Endpoint {
         locator: &Locator,
         way: &Way,
     ) -> Result<u8, PathError> {
-        let row = peer.0;
-        if self.rows.get(row).is_none_or(|this| this.phase != Phase::Joined) {
+        let row = peer.row();
+        if self.rows.known(peer).is_none_or(|this| this.phase != Phase::Joined) {
             return Err(PathError::NotJoined);
         }
         if usize::from(link) >= self.links.len() {
@@ -223,16 +223,16 @@ impl Endpoint {
             })
             .collect();
         for row in dead {
-            self.on_peer_died(now, PeerId(row));
+            self.on_peer_died(now, self.rows[row].peer);
         }
     }
 
     /// The paths to a peer, in the order of their numbers.
     pub fn paths(&self, peer: PeerId) -> Vec<PathInfo> {
-        let Some(this) = self.rows.get(peer.0) else { return Vec::new() };
+        let Some(this) = self.rows.known(peer) else { return Vec::new() };
         let resting = || this.rest.iter().chain(this.more_rest.iter().flatten());
         let rtt_ns = self.settings.initial_rtt_ns;
-        let mut awake = Active::new(peer.0);
+        let mut awake = Active::new(peer.row());
         let active = match self.actives.get(this.active) {
             Some(active) => active,
             None => {

@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hasher};
 
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 
 use crate::ahead::Ahead;
 use crate::allowance::Allowance;
@@ -20,10 +20,11 @@ use crate::obstacle::Refusals;
 use crate::path::{Path, PathRest};
 use crate::serve::Side;
 use crate::slab::NONE;
-use crate::types::{Identity, Instant, Locator, Secret};
+use crate::strangers::{Idlers, Seat};
+use crate::types::{Identity, Instant, Locator, PeerId, Secret};
 
 /// Bits of an association id that name the row (PROTOCOL §3.2).
-pub(crate) const ROW_BITS: u32 = 24;
+pub(crate) const ROW_BITS: u32 = PeerId::ROW_BITS;
 const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
 /// No message number: "nothing is refused".
 pub(crate) const NO_MESSAGE: u64 = u64::MAX;
@@ -55,6 +56,8 @@ pub(crate) enum Phase {
 /// One peer.
 #[derive(Debug)]
 pub(crate) struct Row {
+    /// What the application calls it; of a vacant row, what it will call the next one.
+    pub(crate) peer: PeerId,
     pub(crate) identity: Identity,
     pub(crate) secret: Secret,
     /// From the address: where first contact goes.
@@ -94,6 +97,9 @@ pub(crate) struct Row {
     pub(crate) active: u32,
     /// Posted receives that name this peer as their source.
     pub(crate) directed_count: u32,
+    /// Arrivals of it there are, whatever their stage; and places in lists of those who may use a region.
+    pub(crate) kept_count: u32,
+    pub(crate) permitted_count: u32,
     /// Messages of this peer in `Endpoint::arrivals`.
     pub(crate) arrival_count: u32,
     /// Its large message that is granted now, and those that wait behind it (PROTOCOL §8.4): slots, or NONE.
@@ -115,6 +121,8 @@ pub(crate) struct Row {
     next_ready: u32,
     /// Its first contact is keyed with the public secret (PROTOCOL §3.9).
     pub(crate) by_public_key: bool,
+    /// Its place among idle strangers.
+    pub(crate) seat: Seat,
     /// Paths while idle.
     pub(crate) rest: Option<PathRest>,
     pub(crate) more_rest: Option<Box<[PathRest]>>,
@@ -282,7 +290,11 @@ const GROWTH_SHARE: usize = 8;
 pub(crate) struct Rows {
     rows: Vec<Row>,
     free: Vec<u32>,
-    by_identity: HashMap<Identity, u32, Seeded>,
+    /// Rows by who a peer is *and* its secret: another secret under the same identity is another peer (PROTOCOL §3.2). The
+    /// table holds numbers of rows; what they are found by stands in the rows.
+    by_name: HashTable<u32>,
+    hasher: Seeded,
+    pub(crate) idlers: Idlers,
     /// Rows that may have a frame to send take turns, in a list through themselves: a row alone in it comes and goes
     /// with a few stores. First and last, or NONE.
     first_ready: u32,
@@ -291,9 +303,10 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn new(seed: u64) -> Self {
-        let by_identity = HashMap::with_hasher(Seeded(seed));
+        let (by_name, hasher) = (HashTable::new(), Seeded(seed));
         let (rows, free) = (Vec::new(), Vec::new());
-        Self { rows, free, by_identity, first_ready: NONE, last_ready: NONE }
+        let idlers = Idlers::default();
+        Self { rows, free, by_name, hasher, idlers, first_ready: NONE, last_ready: NONE }
     }
 
     /// The row may have something to send.
@@ -351,16 +364,62 @@ impl Rows {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.by_identity.len()
+        self.by_name.len()
     }
 
-    pub(crate) fn find(&self, identity: &Identity) -> Option<u32> {
-        self.by_identity.get(identity).copied()
+    /// The row of this identity with this secret.
+    pub(crate) fn find(&self, identity: Identity, secret: Secret) -> Option<u32> {
+        let is_it = |&at: &u32| (self[at].identity, self[at].secret) == (identity, secret);
+        self.by_name.find(self.hasher.name(identity, secret), is_it).copied()
+    }
+
+    /// A row of this identity, whatever its secret; one that has an association first. Looks at all rows.
+    pub(crate) fn find_any(&self, identity: Identity) -> Option<u32> {
+        let of_identity = || self.ids().filter(|&at| self[at].identity == identity);
+        of_identity().find(|&at| self[at].phase == Phase::Joined).or_else(|| of_identity().next())
+    }
+
+    /// The peer's secret is known from now on, or another. False, and nothing is changed, if that peer has a row already.
+    pub(crate) fn set_secret(&mut self, at: u32, secret: Secret) -> bool {
+        let (identity, old) = (self[at].identity, self[at].secret);
+        if old == secret {
+            return true;
+        }
+        if self.find(identity, secret).is_some() {
+            return false;
+        }
+        self.unlist(at);
+        self[at].secret = secret;
+        self.list(at);
+        true
+    }
+
+    /// Makes a row known by its identity and secret.
+    fn list(&mut self, at: u32) {
+        let (rows, hasher) = (&self.rows, self.hasher);
+        let hash = |&at: &u32| {
+            let Row { identity, secret, .. } = rows[at as usize];
+            hasher.name(identity, secret)
+        };
+        self.by_name.insert_unique(hash(&at), at, hash);
+    }
+
+    fn unlist(&mut self, at: u32) {
+        let hash = self.hasher.name(self[at].identity, self[at].secret);
+        if let Ok(entry) = self.by_name.find_entry(hash, |&other| other == at) {
+            entry.remove();
+        }
     }
 
     #[inline]
     pub(crate) fn get(&self, at: u32) -> Option<&Row> {
         self.rows.get(at as usize).filter(|row| row.in_use)
+    }
+
+    /// The row of a peer that the application names, if it is not forgotten.
+    #[inline]
+    pub(crate) fn known(&self, peer: PeerId) -> Option<&Row> {
+        self.get(peer.row()).filter(|row| row.peer == peer)
     }
 
     /// A row that may be vacant; then its phase is `Idle`.
@@ -376,8 +435,9 @@ impl Rows {
         first_locator: Locator,
     ) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| self.grow());
-        self[at] = Row { identity, secret, first_locator, in_use: true, ..Row::vacant() };
-        self.by_identity.insert(identity, at);
+        let peer = self[at].peer;
+        self[at] = Row { identity, secret, first_locator, in_use: true, ..Row::vacant(peer) };
+        self.list(at);
         at
     }
 
@@ -385,18 +445,25 @@ impl Rows {
         if self[at].is_ready {
             self.forget_ready(at);
         }
-        let identity = self[at].identity;
-        self.by_identity.remove(&identity);
-        self[at] = Row::vacant();
-        self.free.push(at);
+        self.stand_up(at);
+        self.unlist(at);
+        // A row that has no name left for another stays empty: one in a million that were forgotten.
+        match self[at].peer.next() {
+            Some(next) => {
+                self[at] = Row::vacant(next);
+                self.free.push(at);
+            }
+            None => self[at] = Row::vacant(self[at].peer),
+        }
     }
 
     fn grow(&mut self) -> u32 {
         if self.rows.len() == self.rows.capacity() {
             self.rows.reserve_exact((self.rows.len() / GROWTH_SHARE).max(8));
         }
-        self.rows.push(Row::vacant());
-        self.rows.len() as u32 - 1
+        let at = self.rows.len() as u32;
+        self.rows.push(Row::vacant(PeerId(at.into())));
+        at
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
@@ -425,8 +492,9 @@ impl Row {
         self.rest.iter().chain(self.more_rest.iter().flatten()).nth(index)
     }
 
-    fn vacant() -> Self {
+    fn vacant(peer: PeerId) -> Self {
         Self {
+            peer,
             identity: Identity { host: 0, endpoint: 0 },
             secret: Secret::PUBLIC,
             first_locator: Locator::default(),
@@ -450,6 +518,8 @@ impl Row {
             allowance: Allowance::default(),
             active: NONE,
             directed_count: 0,
+            kept_count: 0,
+            permitted_count: 0,
             arrival_count: 0,
             granting: NONE,
             waiting_first: NONE,
@@ -465,6 +535,7 @@ impl Row {
             is_ready: false,
             next_ready: NONE,
             by_public_key: false,
+            seat: Seat::default(),
             rest: None,
             more_rest: None,
         }
@@ -500,6 +571,15 @@ impl Row {
 /// A cheap seeded hash for keys that are numbers: one wide multiplication per word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seeded(pub(crate) u64);
+
+impl Seeded {
+    /// Of what a row is found by.
+    fn name(self, Identity { host, endpoint }: Identity, Secret([first, second]): Secret) -> u64 {
+        let mut hasher = self.build_hasher();
+        [host, endpoint, first, second].into_iter().for_each(|word| hasher.write_u64(word));
+        hasher.finish()
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct SeededHasher(u64);
@@ -541,10 +621,13 @@ mod tests {
                 rows.insert(Identity { host: n, endpoint: 1 }, Secret([n, n]), Locator::default())
             })
             .collect();
-        assert_eq!(rows.find(&Identity { host: 150, endpoint: 1 }), Some(ids[150]));
+        let of = |n: u64| (Identity { host: n, endpoint: 1 }, Secret([n, n]));
+        let find = |rows: &Rows, (identity, secret)| rows.find(identity, secret);
+        assert_eq!(find(&rows, of(150)), Some(ids[150]));
+        assert_eq!(find(&rows, (of(150).0, of(151).1)), None, "another secret is another peer");
         assert_eq!(rows.len(), 200);
         rows.remove(ids[150]);
-        assert_eq!(rows.find(&Identity { host: 150, endpoint: 1 }), None);
+        assert_eq!(find(&rows, of(150)), None);
         assert!(rows.get(ids[150]).is_none());
         let again =
             rows.insert(Identity { host: 999, endpoint: 1 }, Secret([1, 1]), Locator::default());
@@ -582,6 +665,6 @@ mod tests {
 
     #[test]
     fn a_row_is_small() {
-        assert!(size_of::<Row>() <= 320, "{}", size_of::<Row>());
+        assert!(size_of::<Row>() <= 352, "{}", size_of::<Row>());
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Outgoing {
     pub(crate) message: u64,
     pub(crate) user: u64,
     pub(crate) bytes: Bytes,
+    pub(crate) peer: PeerId,
+    /// The row of that peer.
     pub(crate) row: u32,
     /// Its neighbours in its peer's list. That of the first before it is not kept up: most sends end at the front.
     pub(crate) previous: u32,
@@ -144,8 +146,8 @@ impl Endpoint {
         if spec.space == Space::STREAMS {
             return Err(PostError::ReservedSpace);
         }
-        let row = spec.peer.0;
-        let Some(this) = self.rows.get(row) else {
+        let row = spec.peer.row();
+        let Some(this) = self.rows.known(spec.peer) else {
             return Err(PostError::UnknownPeer);
         };
         let is_awake = this.is_awake();
@@ -162,8 +164,8 @@ impl Endpoint {
 
     /// Posts bytes that lie in the resend pool already, to a peer that is there: chunks of streams are filled in place.
     pub(crate) fn post_pooled(&mut self, now: Instant, spec: &SendSpec<'_>, slot: u32, len: u32) {
-        if !self.rows[spec.peer.0].is_awake() {
-            self.wake(now, spec.peer.0);
+        if !self.rows[spec.peer.row()].is_awake() {
+            self.wake(now, spec.peer.row());
         }
         self.enqueue(spec, Bytes::Pool(slot), u64::from(len));
     }
@@ -176,8 +178,8 @@ impl Endpoint {
         buf: BufId,
         len: u32,
     ) -> ReqId {
-        if !self.rows[spec.peer.0].is_awake() {
-            self.wake(now, spec.peer.0);
+        if !self.rows[spec.peer.row()].is_awake() {
+            self.wake(now, spec.peer.row());
         }
         self.enqueue(spec, Bytes::User(buf), u64::from(len))
     }
@@ -185,7 +187,7 @@ impl Endpoint {
     /// A send gets its number and its place behind the others to its peer, which is awake.
     #[inline(always)]
     fn enqueue(&mut self, spec: &SendSpec<'_>, bytes: Bytes, total: u64) -> ReqId {
-        let row = spec.peer.0;
+        let row = spec.peer.row();
         let slot = self.outgoing.next_slot();
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("awake");
@@ -210,6 +212,7 @@ impl Endpoint {
                 message,
                 user: spec.user,
                 bytes,
+                peer: spec.peer,
                 row,
                 previous,
                 next: NONE,
@@ -291,8 +294,8 @@ impl Endpoint {
                 }
             }
             Bytes::User(_) => {
-                let peer = PeerId(send.row);
-                self.events.push_back(Event::Sent { req, user: send.user, peer, result });
+                let Outgoing { user, peer, .. } = send;
+                self.events.push_back(Event::Sent { req, user, peer, result });
             }
         }
     }
@@ -311,7 +314,7 @@ impl Endpoint {
             return Err(PostError::ReservedSpace);
         }
         if let Some(source) = spec.criteria.source
-            && self.rows.get(source.0).is_none()
+            && self.rows.known(source).is_none()
         {
             return Err(PostError::UnknownPeer);
         }
@@ -343,7 +346,7 @@ impl Endpoint {
     /// A receive is posted. If it names its source, that is looked after: it may be gone.
     #[inline(always)]
     fn note_posted(&mut self, now: Instant, source: Option<PeerId>) {
-        if let Some(PeerId(row)) = source {
+        if let Some(row) = source.map(PeerId::row) {
             self.rows[row].directed_count += 1;
             self.look_after(now, row);
         }
@@ -536,7 +539,7 @@ impl Endpoint {
     pub(crate) fn unpost(&mut self, slot: u32, entry: EntryId) {
         self.matcher.unlink(entry);
         if let Some(source) = self.receives[slot].source {
-            self.rows[source.0].directed_count -= 1;
+            self.rows[source.row()].directed_count -= 1;
         }
     }
 }

@@ -361,7 +361,7 @@ impl Endpoint {
         };
         let taken = match self.saboteur.makes(Sabotage::TruncatedCopy) {
             true => Err(Miss::Other),
-            false => takers.take(this, row, head, body, memory),
+            false => takers.take(this, head, body, memory),
         };
         let placed_len = match taken {
             Ok(placed_len) => placed_len,
@@ -467,7 +467,7 @@ impl Endpoint {
             Bytes::Pool(pool) => self.copied.release(pool),
             Bytes::User(_) => {
                 let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
-                let (user, peer) = (send.user, PeerId(send.row));
+                let (user, peer) = (send.user, send.peer);
                 self.events.push_back(Event::Sent { req, user, peer, result: Ok(()) });
             }
         }
@@ -547,7 +547,7 @@ impl Endpoint {
             receives: &mut self.receives,
             events: &mut self.events,
         };
-        let placed_len = takers.take(&mut self.rows[row], row, head, body, memory)?;
+        let placed_len = takers.take(&mut self.rows[row], head, body, memory)?;
         self.counters.messages_in += 1;
         self.counters.bytes_placed += placed_len;
         Ok(())
@@ -621,7 +621,6 @@ impl Takers<'_> {
     fn take(
         &mut self,
         this: &mut Row,
-        row: u32,
         head: EagerWords,
         body: &[u8],
         memory: &mut impl Memory,
@@ -636,19 +635,19 @@ impl Takers<'_> {
         if head.space() == Space::STREAMS {
             return Err(Miss::Unexpected); // nobody posts receives there
         }
-        let token = match self.matcher.first_for(head.space(), head.tag(), PeerId(row)) {
+        let token = match self.matcher.first_for(head.space(), head.tag(), this.peer) {
             Some(token) if self.receives[token].is_simple => {
                 self.matcher.unlink_first();
                 token
             }
-            _ => find(self.matcher, self.receives, head, row)?,
+            _ => find(self.matcher, self.receives, head, this.peer)?,
         };
         let (key, receive) = self.receives.remove_keyed(token);
         let req = ReqId(key);
         let placed_len = receive.len.min(body.len() as u64);
         memory.place(Place { buf: receive.buf, offset: 0 }, &body[..placed_len as usize]);
         let envelope = Envelope {
-            source: PeerId(row),
+            source: this.peer,
             space: head.space(),
             tag: head.tag(),
             immediate: head.immediate(),
@@ -677,9 +676,9 @@ fn find(
     matcher: &mut Matcher,
     receives: &Slab<Receive>,
     head: EagerWords,
-    row: u32,
+    source: PeerId,
 ) -> Result<u32, Miss> {
-    let found = matcher.find(head.space(), head.tag(), PeerId(row));
+    let found = matcher.find(head.space(), head.tag(), source);
     let (entry, token) = found.ok_or(Miss::Unexpected)?;
     if !receives[token].is_simple {
         return Err(Miss::Other);
@@ -812,7 +811,7 @@ impl Accepted<'_> {
             send.is_simple && send.parts == NONE && send.stage != SendStage::Pulled
         };
         let Some(send) = self.outgoing.remove_if(slot, serial, is_simple) else { return false };
-        let Outgoing { row, user, bytes, previous, next, .. } = send;
+        let Outgoing { peer, user, bytes, previous, next, .. } = send;
         *self.eager_in_flight = self.eager_in_flight.saturating_sub(eager_cost(len));
         if *self.unsent == slot {
             *self.unsent = next;
@@ -833,7 +832,7 @@ impl Accepted<'_> {
             Bytes::Pool(pool) => self.copied.release(pool),
             Bytes::User(_) => {
                 let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
-                self.events.push_back(Event::Sent { req, user, peer: PeerId(row), result: Ok(()) });
+                self.events.push_back(Event::Sent { req, user, peer, result: Ok(()) });
             }
         }
         true

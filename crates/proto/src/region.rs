@@ -45,7 +45,7 @@ impl Access {
 pub enum Permitted {
     /// Every peer: who has the endpoint's address.
     Any,
-    /// Peers that the application has named (`Endpoint::add_peer`), now or later.
+    /// Peers that the application has named (`Endpoint::add_peer`), now or later; known by their secret (PROTOCOL §3.2).
     Named,
     /// These.
     Only(Vec<PeerId>),
@@ -146,6 +146,7 @@ impl Endpoint {
         if self.regions.by_key.contains_key(&spec.key) {
             return Err(ExposeError::KeyInUse);
         }
+        self.count_permitted(&spec, 1);
         let key = spec.key;
         let slot = self.regions.regions.insert(spec);
         self.regions.by_key.insert(key, slot);
@@ -158,11 +159,23 @@ impl Endpoint {
         let Some(slot) = self.regions.regions.lookup(region.0) else { return false };
         let spec = self.regions.regions.remove(slot);
         self.regions.by_key.remove(&spec.key);
+        self.count_permitted(&spec, -1);
         self.end_transfers_of(region);
         true
     }
 
-    /// A peer is forgotten: its name may be another's soon, who must not inherit what it was permitted.
+    /// Peers on a list stay known as long as the list does (`strangers`).
+    fn count_permitted(&mut self, spec: &RegionSpec, more: i32) {
+        let Permitted::Only(peers) = &spec.permitted else { return };
+        for &peer in peers {
+            if self.rows.known(peer).is_some() {
+                let count = &mut self.rows[peer.row()].permitted_count;
+                *count = count.saturating_add_signed(more);
+            }
+        }
+    }
+
+    /// A peer is forgotten: lists need not remember it.
     pub(crate) fn permit_no_more(&mut self, peer: PeerId) {
         for region in self.regions.regions.iter_mut() {
             if let Permitted::Only(peers) = &mut region.permitted {
@@ -190,7 +203,7 @@ impl Endpoint {
         let is_permitted = match &spec.permitted {
             Permitted::Any => true,
             Permitted::Named => self.rows[row].is_named,
-            Permitted::Only(peers) => peers.contains(&PeerId(row)),
+            Permitted::Only(peers) => peers.contains(&self.rows[row].peer),
         };
         if self.saboteur.makes(Sabotage::PermissionNotAsked) {
             // Only what would be out of bounds here is still refused.

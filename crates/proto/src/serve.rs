@@ -26,7 +26,7 @@ use crate::region::{Access, Denial, Permit};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::transfer::Transfer;
-use crate::types::{Instant, Memory, PeerId, Place};
+use crate::types::{Instant, Memory, Place};
 use crate::wire::{Action, Lane, REPLY_OK, RequestHead};
 
 /// How far ahead of its turn a request may be.
@@ -307,7 +307,7 @@ impl Endpoint {
         immediate: Option<u64>,
     ) {
         if let Some(immediate) = immediate {
-            let (region, user, peer) = (permit.region, permit.user, PeerId(row));
+            let (region, user, peer) = (permit.region, permit.user, self.rows[row].peer);
             self.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
         }
     }

@@ -119,6 +119,7 @@ enum Finish {
 /// A stream that arrives.
 #[derive(Debug)]
 struct Inbound {
+    source: PeerId,
     row: u32,
     /// The association it came with: credit of another is not given back for it.
     association: u64,
@@ -232,13 +233,21 @@ impl Streams {
         self.peers.get(row as usize).is_some_and(is_owing)
     }
 
+    /// Whether there are streams with this peer that were not read to their end or not ended.
+    pub(crate) fn has_any(&self, row: u32) -> bool {
+        self.inbound.iter().any(|(_, this)| this.row == row)
+            || self.outbound.iter().any(|(_, this)| this.row == row)
+    }
+
     fn find(&self, row: u32, number: u32) -> Option<u32> {
         self.by_number.get(&stream_key(row, number)).copied()
     }
 
-    fn begin(&mut self, row: u32, association: u64, tag: ChunkTag, is_over: bool) -> u32 {
+    fn begin(&mut self, source: PeerId, association: u64, tag: ChunkTag, is_over: bool) -> u32 {
+        let row = source.row();
         self.peer(row).open_count += u32::from(!is_over);
         let slot = self.inbound.insert(Inbound {
+            source,
             row,
             association,
             number: tag.number,
@@ -353,7 +362,8 @@ impl Endpoint {
         if !is_over {
             self.look_after(now, row); // whoever reads it must hear of its sender's death
         }
-        self.streams.begin(row, self.rows[row].local_id, tag, is_over)
+        let this = &self.rows[row];
+        self.streams.begin(this.peer, this.local_id, tag, is_over)
     }
 
     /// A further chunk of a stream: lent, held or dropped. False: there is no room.
@@ -525,7 +535,7 @@ impl Endpoint {
                 let this = &mut self.streams.inbound[slot];
                 this.is_ready = false;
                 if !this.is_closed {
-                    let info = StreamInfo { source: PeerId(this.row), handler: this.handler };
+                    let info = StreamInfo { source: this.source, handler: this.handler };
                     return Some((StreamId(key), info));
                 }
             }

@@ -47,7 +47,7 @@ enum Ending {
 /// A stream that is sent.
 #[derive(Debug)]
 pub(crate) struct Outbound {
-    row: u32,
+    pub(crate) row: u32,
     number: u32,
     handler: u16,
     ending: Ending,
@@ -66,8 +66,8 @@ impl Endpoint {
         if self.closing.is_some() {
             return Err(StreamError::Closing);
         }
-        let row = peer.0;
-        if self.rows.get(row).is_none() {
+        let row = peer.row();
+        if self.rows.known(peer).is_none() {
             return Err(StreamError::UnknownPeer);
         }
         let streams = self.streams.peer(row);
@@ -103,8 +103,8 @@ impl Endpoint {
     ) -> bool {
         let Some((tag, len)) = self.short_stream(peer, handler, pieces) else { return false };
         let Some(pool) = self.pool_pieces(len, pieces) else { return false };
-        self.streams.peer(peer.0).next_number = tag.number.wrapping_add(1);
-        self.post_one(now, peer.0, tag, pool, len as u32);
+        self.streams.peer(peer.row()).next_number = tag.number.wrapping_add(1);
+        self.post_one(now, peer.row(), tag, pool, len as u32);
         true
     }
 
@@ -117,9 +117,9 @@ impl Endpoint {
         pieces: &[&[u8]],
         head: &mut [u8; wire::LONE_HEAD_LEN_MAX],
     ) -> Option<Lone> {
-        let row = peer.0;
+        let row = peer.row();
         let (tag, len) = self.short_stream(peer, handler, pieces)?;
-        let spec = chunk_spec(row, tag);
+        let spec = chunk_spec(peer, tag);
         let leave = self.may_leave(now, &spec, len as u64)?;
         let pool = self.pool_pieces(len, pieces)?;
         self.streams.peer(row).next_number = tag.number.wrapping_add(1);
@@ -135,9 +135,9 @@ impl Endpoint {
         handler: u16,
         pieces: &[&[u8]],
     ) -> Option<(ChunkTag, usize)> {
-        let row = peer.0;
+        let row = peer.row();
         let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        if self.closing.is_some() || self.rows.get(row).is_none() || len > self.chunk_len(row) {
+        if self.closing.is_some() || self.rows.known(peer).is_none() || len > self.chunk_len(row) {
             return None;
         }
         let streams = self.streams.peer(row);
@@ -227,7 +227,7 @@ impl Endpoint {
         }
         let tag = self.next_tag(slot, Ending::Open);
         let payload = Payload::InPlace { buf, len: u64::from(len) };
-        let spec = SendSpec { payload, user, ..chunk_spec(row, tag) };
+        let spec = SendSpec { payload, user, ..chunk_spec(self.rows[row].peer, tag) };
         let req = self.post_in_place(now, &spec, buf, len);
         self.on_chunk_posted(now, row, len);
         self.on_begun(slot);
@@ -416,7 +416,7 @@ impl Endpoint {
 
     /// Posts a chunk whose bytes lie in the resend pool.
     fn post_one(&mut self, now: Instant, row: u32, tag: ChunkTag, pool: u32, len: u32) {
-        self.post_pooled(now, &chunk_spec(row, tag), pool, len);
+        self.post_pooled(now, &chunk_spec(self.rows[row].peer, tag), pool, len);
         self.on_chunk_posted(now, row, len);
     }
 
@@ -467,9 +467,9 @@ impl Endpoint {
 }
 
 /// A chunk as a message. Its bytes lie in the resend pool already.
-fn chunk_spec(row: u32, tag: ChunkTag) -> SendSpec<'static> {
+fn chunk_spec(peer: PeerId, tag: ChunkTag) -> SendSpec<'static> {
     SendSpec {
-        peer: PeerId(row),
+        peer,
         space: Space::STREAMS,
         tag: tag.encode(),
         immediate: None,

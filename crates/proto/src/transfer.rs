@@ -25,7 +25,7 @@ use crate::operate::Form;
 use crate::post::{Bytes, Outgoing, Parts, SendStage};
 use crate::region::{Denial, RegionId};
 use crate::slab::NONE;
-use crate::types::{Instant, PeerId, Place, Space, Tag};
+use crate::types::{Instant, Place, Space, Tag};
 use crate::wire::{Class, Lane, MessageHead};
 
 /// A transfer that is about to begin.
@@ -46,7 +46,8 @@ impl Endpoint {
     /// Bytes of a put or a get will arrive here: they are granted. Not for nothing at all.
     pub(crate) fn start_transfer(&mut self, now: Instant, transfer: &Transfer) -> u32 {
         let &Transfer { lane, row, number, total, immediate, to, owner } = transfer;
-        let receive = self.receives.insert(Receive::for_transfer(PeerId(row), to.buf, owner));
+        let source = self.rows[row].peer;
+        let receive = self.receives.insert(Receive::for_transfer(source, to.buf, owner));
         let head = MessageHead {
             class: Class::Rts,
             space: Space(0),
@@ -64,10 +65,10 @@ impl Endpoint {
             offset: to.offset,
             ..Progress::held(GapSet::whole(total), total, now)
         };
-        let mut arrival = Arrival::new(row, &head, Stage::Arriving);
+        let mut arrival = Arrival::new(source, &head, Stage::Arriving);
         arrival.lane = lane;
         arrival.progress = self.progress.insert(progress);
-        let slot = self.arrivals.insert(arrival);
+        let slot = self.insert_arrival(arrival);
         self.map(slot);
         self.counters.rendezvous_in += 1;
         self.start_grants(now, slot, 0);
@@ -91,7 +92,7 @@ impl Endpoint {
         }
         let region = RegionId(owner);
         if let (Some(immediate), Some(user)) = (envelope.immediate, self.user_of(region)) {
-            let (peer, len) = (PeerId(row), envelope.len);
+            let (peer, len) = (envelope.source, envelope.len);
             self.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
         }
         self.reply_done(row, number);
@@ -101,7 +102,7 @@ impl Endpoint {
     pub(crate) fn end_transfer(&mut self, slot: u32) {
         self.stop_grants(slot);
         self.unmap(slot);
-        let arrival = self.arrivals.remove(slot);
+        let arrival = self.extract_arrival(slot);
         let progress = self.progress.remove(arrival.progress);
         self.receives.remove(progress.receive);
     }
@@ -122,6 +123,7 @@ impl Endpoint {
             message: number,
             user: owner,
             bytes,
+            peer: self.rows[row].peer,
             row,
             previous: NONE,
             next: NONE,

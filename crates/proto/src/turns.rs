@@ -17,7 +17,7 @@ use crate::peer::{NO_MESSAGE, Notice};
 use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
-use crate::types::{Criteria, Instant, Memory, PeerId, Space, Tag};
+use crate::types::{Criteria, Instant, Memory, Space, Tag};
 use crate::wire::{Class, FoundRepr, MessageHead};
 
 /// Receives asked about at a time.
@@ -156,7 +156,7 @@ impl Endpoint {
             });
             for at in 0..self.refused.len() {
                 let row = self.refused[at];
-                if posted.criteria.source.is_none_or(|source| source.0 == row) {
+                if posted.criteria.source.is_none_or(|source| source.row() == row) {
                     let active = self.activate(row);
                     self.actives[active].control.push_back(Notice::Query(number));
                     self.counters.queries += 1;
@@ -235,7 +235,7 @@ impl Endpoint {
     /// A found message goes only to the receive that would take it in its turn: the first posted that admits it. If that is
     /// another one than was asked about, its own query will tell, perhaps of an earlier message still.
     fn would_take(&mut self, entry: EntryId, space: Space, tag: Tag, row: u32) -> bool {
-        self.matcher.find(space, tag, PeerId(row)).is_some_and(|(first, _)| first == entry)
+        self.matcher.find(space, tag, self.rows[row].peer).is_some_and(|(first, _)| first == entry)
     }
 
     /// The first message of a peer that waits for its turn and fits.
@@ -248,7 +248,7 @@ impl Endpoint {
             arrival.row == row
                 && arrival.stage == Stage::Early
                 && self.by_number.contains_key(&number_key(row, arrival.message))
-                && criteria.admits(arrival.space, arrival.tag, PeerId(row))
+                && criteria.admits(arrival.space, arrival.tag, arrival.source)
         });
         fits.map(|(slot, arrival)| (expand(arrival.message, message_in), slot)).min()
     }
@@ -330,8 +330,7 @@ impl Endpoint {
         let mut slot = self.actives[active].first;
         while slot != NONE {
             let send = &self.outgoing[slot];
-            if send.stage != SendStage::Pulled && criteria.admits(send.space, send.tag, PeerId(row))
-            {
+            if send.stage != SendStage::Pulled && criteria.admits(send.space, send.tag, send.peer) {
                 break;
             }
             slot = send.next;

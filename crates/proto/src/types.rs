@@ -40,9 +40,29 @@ impl Sub for Instant {
     }
 }
 
-/// A peer: a row of the endpoint. Stays valid over restarts of the peer, until it is forgotten.
+/// A peer: a row of the endpoint, and which of those who had that row. Stays valid over restarts of the peer, until it is
+/// forgotten; from then on it names nobody, whoever has the row next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerId(pub u32);
+pub struct PeerId(pub u64);
+
+impl PeerId {
+    /// Bits that are ever set.
+    pub const BITS: u32 = 44;
+    /// Bits that name the row, below those that count who had it.
+    pub(crate) const ROW_BITS: u32 = 24;
+
+    /// A small number that no two peers have which are known at the same time.
+    #[inline(always)]
+    pub const fn row(self) -> u32 {
+        self.0 as u32 & ((1 << Self::ROW_BITS) - 1)
+    }
+
+    /// Who has the row next; `None` if no name is left for it.
+    pub(crate) fn next(self) -> Option<Self> {
+        let next = self.0 + (1 << Self::ROW_BITS);
+        (next >> Self::BITS == 0).then_some(Self(next))
+    }
+}
 
 /// A request of the application: a send or a receive. Never reused while anybody can hold it (index and generation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +121,7 @@ impl Criteria {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Locator(pub [u8; 24]);
 
-/// Who an endpoint is, over restarts: what a row is found by.
+/// Who an endpoint says it is. A name, not a proof: a peer is this and its secret (PROTOCOL §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// The host.
@@ -110,7 +130,7 @@ pub struct Identity {
     pub endpoint: u64,
 }
 
-/// The key under which frames to an endpoint are checked. Who has it may send.
+/// The key under which frames to an endpoint are checked. Who has it may send, and may pass for the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(pub [u64; 2]);
 

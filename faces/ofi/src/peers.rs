@@ -11,7 +11,7 @@ use packhorse::raw::PeerId;
 
 /// Length of the first piece.
 const FIRST_LEN: u64 = 64;
-/// With so many pieces there is a place for every `PeerId`.
+/// With so many pieces there is a place for every number of 32 bits, hence for the row of every peer.
 const PIECE_COUNT: usize = 27;
 
 /// Numbers by number; 0 for none.
@@ -55,31 +55,33 @@ impl Words {
 pub(crate) struct Peers {
     /// The peer's name and one, by its number.
     ids: Words,
-    /// The other way round.
+    /// The number and one, by the peer's row. Another peer may have that row by the time that a message of one is read: `ids`
+    /// tells.
     numbers: Words,
 }
 
 impl Peers {
     pub(crate) fn insert(&self, number: u64, id: PeerId) {
-        self.ids.set(number, u64::from(id.0) + 1);
-        self.numbers.set(id.0.into(), number + 1);
+        self.ids.set(number, id.0 + 1);
+        self.numbers.set(id.row().into(), number + 1);
     }
 
     pub(crate) fn remove(&self, number: u64) {
         if let Some(id) = self.id(number) {
             self.ids.set(number, 0);
-            self.numbers.set(id.0.into(), 0);
+            self.numbers.set(id.row().into(), 0);
         }
     }
 
     #[inline]
     pub(crate) fn id(&self, number: u64) -> Option<PeerId> {
-        self.ids.get(number).checked_sub(1).map(|id| PeerId(id as u32))
+        self.ids.get(number).checked_sub(1).map(PeerId)
     }
 
     #[inline]
     pub(crate) fn number(&self, id: PeerId) -> Option<u64> {
-        self.numbers.get(id.0.into()).checked_sub(1)
+        let number = self.numbers.get(id.row().into()).checked_sub(1)?;
+        (self.id(number) == Some(id)).then_some(number)
     }
 }
 
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn what_was_entered_is_found_both_ways_until_it_is_removed() {
         let peers = Peers::default();
-        let all = (0..300_u32).map(|index| (u64::from(index), PeerId(index * 7 % 300)));
+        let all = (0..300_u64).map(|index| (index, PeerId(index * 7 % 300)));
         all.clone().for_each(|(number, id)| peers.insert(number, id));
         for (number, id) in all {
             assert_eq!((peers.id(number), peers.number(id)), (Some(id), Some(number)));
@@ -113,8 +115,10 @@ mod tests {
         assert_eq!((peers.id(63), peers.number(PeerId(63 * 7 % 300))), (None, None));
         assert_eq!((peers.id(62), peers.id(65)), (Some(PeerId(134)), Some(PeerId(155))));
         assert_eq!(
-            (peers.id(300), peers.id(u64::MAX), peers.number(PeerId(u32::MAX))),
+            (peers.id(300), peers.id(u64::MAX), peers.number(PeerId(u64::MAX))),
             (None, None, None)
         );
+        // Whoever had the row before is not who has it now.
+        assert_eq!(peers.number(PeerId(1 << (PeerId::BITS - 1) | 134)), None);
     }
 }

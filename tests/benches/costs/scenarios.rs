@@ -327,7 +327,7 @@ fn run_frames(count: usize) {
 fn run_matcher(unexpected: bool, tagged: u64, any_tag: u64, entries: usize, count: usize) {
     let mut matcher = Matcher::new(0x5EED);
     for at in 0..entries as u64 {
-        let (source, tag) = (PeerId(at as u32 % 64), Tag(1 << 34 | at));
+        let (source, tag) = (PeerId(at % 64), Tag(1 << 34 | at));
         if unexpected {
             matcher.hold(Space(0), tag, source, at as u32);
         } else {
@@ -335,7 +335,7 @@ fn run_matcher(unexpected: bool, tagged: u64, any_tag: u64, entries: usize, coun
         }
     }
     for at in 0..count as u64 {
-        let (tag, source) = (Tag(1 << 34 | 1 << 20 | (at % 1_000)), PeerId(at as u32 % 64));
+        let (tag, source) = (Tag(1 << 34 | 1 << 20 | (at % 1_000)), PeerId(at % 64));
         let any_source = at % 4 == 0;
         let criteria = Criteria {
             space: Space(0),
@@ -353,7 +353,7 @@ fn run_matcher(unexpected: bool, tagged: u64, any_tag: u64, entries: usize, coun
 
 /// The receive number `at` of an MPI program.
 fn mixed_receive(at: u64, tagged: u64, any_tag: u64) -> Criteria {
-    let (source, tag) = (PeerId(at as u32 % 64), Tag(1 << 34 | at));
+    let (source, tag) = (PeerId(at % 64), Tag(1 << 34 | at));
     // Any-tag receives belong to communicators of their own, or they would take everything.
     let other = Tag((2 + at % 7) << 34);
     let (tag, ignore, source) = match at % 8 {

@@ -315,9 +315,13 @@ fn write_request(writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Scrip
 }
 
 fn somebody(script: &mut Script<'_>) -> Address {
-    let number = script.below(4) as u64;
+    let number = script.below(5) as u64;
     if number == 3 {
         return address();
+    }
+    if number == 4 {
+        // Another's name with her own secret.
+        return Address { identity: opening(script.below(3) as u64, 0).identity, ..address() };
     }
     let named = opening(number, 0);
     let locator = named.locators[0];

@@ -20,7 +20,7 @@
 //! assert!(world.run_until_event(SECOND, |node, event| node == b && matches!(event, Event::Received { .. })));
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use packhorse_engine::{Core, Lender};
 use packhorse_link::Link;
@@ -115,7 +115,7 @@ struct Node {
     is_dirty: bool,
     timeout: Instant,
     /// Whom each row was last seen to be.
-    rows: Vec<Option<NodeId>>,
+    rows: HashMap<PeerId, NodeId>,
 }
 
 /// Endpoints, a network, a clock.
@@ -203,7 +203,7 @@ impl World {
             state: State::Alive,
             is_dirty: true,
             timeout,
-            rows: Vec::new(),
+            rows: HashMap::new(),
         });
         id
     }
@@ -344,18 +344,13 @@ impl World {
     /// Which node `at` calls `peer`, or called when it last knew it.
     pub fn node_of(&mut self, at: NodeId, peer: PeerId) -> Option<NodeId> {
         let identity = self.node(at).core.rules().identity_of(peer);
-        let row = peer.0 as usize;
         let Some(identity) = identity else {
-            return self.node(at).rows.get(row).copied().flatten();
+            return self.node(at).rows.get(&peer).copied();
         };
         let named = |node: &&Node| node.name + 1 == identity.host;
-        let found = self.nodes.iter().find(named).map(|node| node.id);
-        let rows = &mut self.nodes[at.0 as usize].rows;
-        if rows.len() <= row {
-            rows.resize(row + 1, None);
-        }
-        rows[row] = found;
-        found
+        let found = self.nodes.iter().find(named).map(|node| node.id)?;
+        self.nodes[at.0 as usize].rows.insert(peer, found);
+        Some(found)
     }
 }
 

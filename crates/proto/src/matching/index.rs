@@ -42,25 +42,26 @@ pub(super) struct Words {
     pub(super) from: u64,
 }
 
-const SOURCE_BITS: u64 = 0xFFFF_FFFF;
-const SPACE_BITS: u64 = 0xFF << 32;
+const SOURCE_BITS: u64 = (1 << PeerId::BITS) - 1;
+const SPACE_SHIFT: u32 = PeerId::BITS;
+const SPACE_BITS: u64 = 0xFF << SPACE_SHIFT;
 /// In `from` of what is wanted: a source is named. Envelopes do not have it and shapes do not look at it.
-const NAMED_BIT: u64 = 1 << 40;
+const NAMED_BIT: u64 = 1 << 62;
 /// In `from`: of the overflow list. A shape looks at it, so that entries of the two lists never have a key in common.
-const OVERFLOW_BIT: u64 = 1 << 41;
+const OVERFLOW_BIT: u64 = 1 << 63;
 
 impl Words {
     /// An envelope.
     #[inline(always)]
     pub(super) fn envelope(space: Space, tag: Tag, source: PeerId) -> Self {
-        Self { bits: tag.0, from: u64::from(space.0) << 32 | u64::from(source.0) }
+        Self { bits: tag.0, from: u64::from(space.0) << SPACE_SHIFT | source.0 }
     }
 
     /// What is wanted. Any source is no source here: the shape does not look at it.
     #[inline(always)]
     pub(super) fn wanted(criteria: &Criteria) -> Self {
-        let source = criteria.source.map_or(0, |source| NAMED_BIT | u64::from(source.0));
-        Self { bits: criteria.tag.0, from: u64::from(criteria.space.0) << 32 | source }
+        let source = criteria.source.map_or(0, |source| NAMED_BIT | (source.0 & SOURCE_BITS));
+        Self { bits: criteria.tag.0, from: u64::from(criteria.space.0) << SPACE_SHIFT | source }
     }
 
     /// The same in a list.
@@ -89,12 +90,17 @@ impl Words {
     /// The criteria that `wanted` was made from.
     pub(super) fn criteria(self, ignore: u64) -> Criteria {
         let source = (self.from & NAMED_BIT != 0).then(|| self.source());
-        Criteria { space: Space((self.from >> 32) as u8), tag: Tag(self.bits), ignore, source }
+        Criteria {
+            space: Space((self.from >> SPACE_SHIFT) as u8),
+            tag: Tag(self.bits),
+            ignore,
+            source,
+        }
     }
 
     /// The source of an envelope.
     pub(super) fn source(self) -> PeerId {
-        PeerId(self.from as u32)
+        PeerId(self.from & SOURCE_BITS)
     }
 
     /// Whether the two are the same where the shape has ones.

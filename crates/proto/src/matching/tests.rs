@@ -175,13 +175,13 @@ impl Model {
 }
 
 fn envelope() -> impl Strategy<Value = Envelope> {
-    (0..2u8, 0..16u64, 0..3u32)
+    (0..2u8, 0..16u64, 0..3u64)
         .prop_map(|(space, tag, source)| (Space(space), Tag(spread(tag)), PeerId(source)))
 }
 
 /// Criteria of up to 32 shapes: more than have an index at a time, more than groups are kept idle.
 fn criteria() -> impl Strategy<Value = Criteria> {
-    let source = prop_oneof![Just(None), (0..3u32).prop_map(|peer| Some(PeerId(peer)))];
+    let source = prop_oneof![Just(None), (0..3u64).prop_map(|peer| Some(PeerId(peer)))];
     (0..2u8, 0..16u64, 0..16u64, source).prop_map(|(space, tag, ignore, source)| Criteria {
         space: Space(space),
         tag: Tag(spread(tag)),
@@ -225,7 +225,7 @@ impl Numbers {
     }
 
     fn envelope(&mut self) -> Envelope {
-        (Space(0), Tag(spread(self.below(16))), PeerId(self.below(3) as u32))
+        (Space(0), Tag(spread(self.below(16))), PeerId(self.below(3)))
     }
 
     fn criteria(&mut self, masks: Range<u64>) -> Criteria {
@@ -383,7 +383,7 @@ fn mpi_receive((always, any_tag, comm_at): (u64, u64, u32), n: u64) -> Criteria 
         space: Space(0),
         tag: Tag(((3 + n % 4) << comm_at) + n / 16),
         ignore: always,
-        source: Some(PeerId((n % 16) as u32)),
+        source: Some(PeerId(n % 16)),
     };
     let own_comm = Tag((100 + n) << comm_at);
     match n % 10 {
@@ -497,10 +497,8 @@ fn no_pattern_of_tags_fills_the_table_unevenly() {
         |n| (Space(0), Tag(n), PeerId(0)),
         |n| (Space(0), Tag(n << 51), PeerId(0)),
         |n| (Space(0), Tag(n << 34), PeerId(0)),
-        |n| (Space(0), Tag(0), PeerId(n as u32)),
-        |n| {
-            (Space((n % 4) as u8), Tag(((n / 64 % 8) << 34) + n / 512), PeerId((n / 4 % 16) as u32))
-        },
+        |n| (Space(0), Tag(0), PeerId(n)),
+        |n| (Space((n % 4) as u8), Tag(((n / 64 % 8) << 34) + n / 512), PeerId(n / 4 % 16)),
     ];
     for (pattern, at) in patterns.iter().zip(0..) {
         let mut worst = 0;

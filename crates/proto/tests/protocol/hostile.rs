@@ -302,7 +302,7 @@ fn settings_that_make_no_sense_are_named() {
     assert_eq!(limit(&|l| l.held_len_max = 32 << 10), None);
     assert_eq!(limit(&|l| l.envelope_count_max = 3), Some("envelope_count_max"));
     assert_eq!(limit(&|l| l.peer_count_max = 0), Some("peer_count_max"));
-    assert_eq!(limit(&|l| l.peer_count_max = 1 << 24), Some("peer_count_max"));
+    assert_eq!(limit(&|l| l.peer_count_max = 1 << 23), Some("peer_count_max"));
     assert_eq!(limit(&|l| l.grant_len_max = 1471), Some("grant_len_max"));
 }
 
@@ -452,4 +452,59 @@ fn places_that_a_peer_names_get_no_more_than_three_times_what_it_sent() {
     }
     let longest = net.log.iter().filter(|sight| sight.from == B && sight.has(Kind::PathChallenge));
     assert!(longest.map(|sight| sight.bytes.len()).max() <= Some(40), "none is padded");
+}
+
+/// A message in the name of a joined peer: the next of A's to B.
+const NEXT: MessageHead = MessageHead { message: 2, ..EARLY };
+
+#[test]
+fn who_sits_on_the_path_can_alter_a_body_that_is_not_summed() {
+    // Not a virtue: bodies are not authenticated. SECURITY.md says so.
+    let mut net = Net::joined();
+    let recv = net.recv(B, tagged(1), 8);
+    net.rule(
+        1,
+        |sight| sight.has(Kind::Eager),
+        Fate::Alter(Box::new(|frame| {
+            *frame.last_mut().unwrap() ^= 0xFF;
+        })),
+    );
+    net.send(A, B, 1, 8);
+    net.settle();
+    let mut altered = pattern(1, 8);
+    altered[7] ^= 0xFF;
+    assert!(net.got(B, recv).is_some());
+    assert_eq!(net.bytes(B, recv.buf), altered);
+}
+
+#[test]
+fn holder_of_the_same_address_who_hears_the_frames_can_speak_for_another() {
+    // Not a virtue either: all frames to an endpoint are keyed with its one secret.
+    let mut net = Net::new(3);
+    net.join(A, B);
+    net.settle();
+    let recv = net.recv_from(B, A, 1, 4);
+    let heard = net.log.iter().rfind(|sight| sight.from == A && sight.to == Some(B)).unwrap();
+    let header = Header { packet: heard.view().header.packet + 1, ..heard.view().header };
+    net.forge_as(C, B, header, |writer| writer.message(&NEXT), &[7; 4]);
+    assert!(net.got(B, recv).is_some());
+}
+
+#[test]
+fn who_does_not_hear_the_frames_must_guess_the_association() {
+    let mut net = Net::new(3);
+    net.join(A, B);
+    net.settle();
+    let recv = net.recv(B, anything(), 4);
+    let id = net.id_used(A, B);
+    let out = net.count(B, "frames_out");
+    for guess in 1..10_000_u64 {
+        // The row is easy to guess, the 39 random bits above it are not.
+        let to = id ^ guess.wrapping_mul(0x9E37_79B9_7F4A_7C15) << 25;
+        let header = Header { to, packet: 5, path: 0, form: 1 };
+        net.forge_as(C, B, header, |writer| writer.message(&NEXT), &[7; 4]);
+    }
+    net.pump();
+    assert_eq!((net.got(B, recv), net.count(B, "frames_out")), (None, out), "no word, no hint");
+    assert_eq!(net.left(B), []);
 }

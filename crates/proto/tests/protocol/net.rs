@@ -40,12 +40,16 @@ pub(crate) struct Plan {
     pub(crate) limits: Limits,
     /// Links beyond the first.
     pub(crate) more_links: usize,
+    /// The nodes whose identity and whose secret it has; its own if not said.
+    pub(crate) identity_of: Option<usize>,
+    pub(crate) secret_of: Option<usize>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
         let settings = Settings { payload_check: false, ..Settings::default() };
-        Self { settings, limits: Limits::default(), more_links: 0 }
+        let (identity_of, secret_of) = (None, None);
+        Self { settings, limits: Limits::default(), more_links: 0, identity_of, secret_of }
     }
 }
 
@@ -174,8 +178,8 @@ pub(crate) fn identity_of(node: usize) -> Identity {
 
 fn open(node: usize, life: u64, plan: &Plan, locators: &[Locator], now: Instant) -> Endpoint {
     let opening = Opening {
-        secret: secret_of(node),
-        identity: identity_of(node),
+        secret: secret_of(plan.secret_of.unwrap_or(node)),
+        identity: identity_of(plan.identity_of.unwrap_or(node)),
         entropy: [node as u64 + 1, life + 1, (life + 1) << 20 | (node as u64) << 1, 4],
         locators: locators.to_vec(),
     };

@@ -3,7 +3,7 @@
 use packhorse_proto::wire::{self, FrameView, Header, Writer};
 use packhorse_proto::{Locator, Secret, TxFrame};
 
-use super::{Kind, Net, Node, Sight, US, secret_of};
+use super::{Kind, Net, Node, Sight, US};
 
 /// What is done to a frame's bytes on the way.
 pub(crate) type Alteration = Box<dyn Fn(&mut Vec<u8>)>;
@@ -148,7 +148,7 @@ impl Net {
         let mut bytes = vec![];
         let mut writer = Writer::begin(&mut bytes, header);
         write(&mut writer);
-        wire::seal(&mut bytes, body.len(), secret_of(to), None);
+        wire::seal(&mut bytes, body.len(), self.nodes[to].ep.address().secret, None);
         bytes.extend_from_slice(body);
         let source = self.nodes[from].locators[0];
         self.inject(to, source, &bytes);
@@ -169,7 +169,7 @@ impl Net {
     pub(super) fn transmit(&mut self, from: usize, tx: &TxFrame, bytes: Vec<u8>) {
         let route = self.routes.get(&tx.to).copied();
         let source = self.nodes[from].locators[usize::from(tx.link)];
-        let key = route.map_or(Secret::PUBLIC, |(to, _)| secret_of(to));
+        let key = route.map_or(Secret::PUBLIC, |(to, _)| self.nodes[to].ep.address().secret);
         let key = if FrameView::open(key, &bytes).is_ok() { key } else { Secret::PUBLIC };
         let (to, link) = (route.map(|(to, _)| to), tx.link);
         let sight = Sight {
