@@ -215,7 +215,7 @@ fn about(link: &About) -> String {
 
 /// The variables there are, and those that there are not.
 fn settings(out: &mut impl Write, value: impl Fn(&str) -> Option<String>) -> Result<()> {
-    writeln!(out, "settings from the environment:")?;
+    writeln!(out, "settings from the environment (lengths: 8, 64K, 1M; times: 50us, 1ms, 2s):")?;
     for &(name, meaning) in Builder::ENVIRONMENT {
         let value = value(name).unwrap_or_else(|| "-".into());
         writeln!(out, "  {name:<24} {value:<10} {meaning}")?;

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
+use packhorse::quantity::{self, Unit};
 use packhorse::{Address, Builder, Endpoint, Path, PathState, Peer, SendOptions};
 
 /// A tag that nobody receives: the message it is on is taken back.
@@ -28,9 +29,9 @@ pub struct PathsArgs {
     /// Which links: auto, udp, udp:eth0, udp:10.0.0.0/8, … with commas between; !docker* leaves out.
     #[arg(long)]
     link: Option<String>,
-    /// How long to wait for answers, in seconds.
-    #[arg(long, value_name = "S", default_value_t = 3.0)]
-    seconds: f64,
+    /// How long to wait for answers: in seconds, or with the unit (500ms).
+    #[arg(long, value_name = "S", default_value = "3", value_parser = |text: &str| quantity::time(text, Unit::Seconds))]
+    seconds: Duration,
 }
 
 /// Asks and shows.
@@ -41,11 +42,10 @@ pub fn run(args: &PathsArgs, out: &mut impl Write) -> Result<()> {
     }
     let endpoint = builder.open()?;
     let peer = endpoint.peer(&args.peer)?;
-    let longest = Duration::try_from_secs_f64(args.seconds).context("--seconds")?;
     writeln!(out, "{}", endpoint.name_of(peer))?;
     let options = SendOptions { until_matched: true, ..SendOptions::default() };
     let mut knock = endpoint.send_with(peer, NOBODYS_TAG, Vec::<u8>::new(), options);
-    let end = Instant::now() + longest;
+    let end = Instant::now() + args.seconds;
     let mut failed = None;
     while Instant::now() < end && !is_settled(&endpoint, peer) && failed.is_none() {
         failed = knock.test().and_then(Result::err);

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
+use packhorse::quantity::{self, Unit};
 use packhorse::{Host, LinkChoice, Search};
 
 /// Find hosts with endpoints on the local segment.
@@ -20,9 +21,9 @@ pub struct PeersArgs {
     /// On which interfaces: packet:eth0, packet:eth*, … with commas between; all cards without it.
     #[arg(long)]
     link: Option<LinkChoice>,
-    /// How long to wait for answers, in seconds.
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
-    seconds: f64,
+    /// How long to wait for answers: in seconds, or with the unit (500ms).
+    #[arg(long, value_name = "S", default_value = "1", value_parser = |text: &str| quantity::time(text, Unit::Seconds))]
+    seconds: Duration,
     /// Write a list in JSON, and nothing else, to standard output.
     #[arg(long)]
     json: bool,
@@ -30,11 +31,10 @@ pub struct PeersArgs {
 
 /// Asks and shows. What goes on meanwhile goes to `progress`.
 pub fn run(args: &PeersArgs, out: &mut impl Write, progress: &mut impl Write) -> Result<()> {
-    let time = Duration::try_from_secs_f64(args.seconds).context("--seconds")?;
     let mut search = Search::open(args.link.as_ref())?;
     let interfaces: Vec<&str> = search.interfaces().collect();
-    writeln!(progress, "asking on {} for {} s …", interfaces.join(", "), args.seconds)?;
-    search.run(time, |host| {
+    writeln!(progress, "asking on {} for {:?} …", interfaces.join(", "), args.seconds)?;
+    search.run(args.seconds, |host| {
         // Who does not listen any more will be told by the list.
         let _ = writeln!(progress, "  {} answers on {}", host.name, host.interface);
     })?;

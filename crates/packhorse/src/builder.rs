@@ -12,6 +12,7 @@ use packhorse_proto::{Limits, Settings};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::links;
+use crate::quantity::{self, Unit};
 use crate::select::LinkChoice;
 
 /// Settings of an endpoint. What is not said here is as the environment says (`PACKHORSE_*`, see [`Builder::ENVIRONMENT`]), or by default.
@@ -77,7 +78,7 @@ impl Builder {
         ),
         (
             "PACKHORSE_COPY_OFFLOAD",
-            "off, auto, or the bytes of a burst from which on a second thread helps to copy what arrives in whole frames",
+            "off, auto, or the length (128K) of a burst from which on a second thread helps to copy what arrives in whole frames",
         ),
         ("PACKHORSE_BIND", "the local IP address"),
         ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
@@ -88,11 +89,14 @@ impl Builder {
             "on or off: large messages on one host are read from the sender's memory, where the system lets us",
         ),
         ("PACKHORSE_CHECK", "on or off: payload check"),
-        ("PACKHORSE_SPIN_US", "microseconds a waiting thread spins before it sleeps"),
-        ("PACKHORSE_EAGER", "bytes up to which a message goes without announcement"),
+        (
+            "PACKHORSE_SPIN_US",
+            "time (50us; bare: microseconds) a waiting thread spins before it sleeps",
+        ),
+        ("PACKHORSE_EAGER", "length (64K) up to which a message goes without announcement"),
         (
             "PACKHORSE_AHEAD",
-            "bytes of a longer message that follow its announcement before they are asked for",
+            "length (64K) of that part of a longer message that follows its announcement before it is asked for",
         ),
         ("PACKHORSE_ACK_EVERY", "frames per acknowledgement"),
         ("PACKHORSE_GRANT_PACKETS", "frames per grant"),
@@ -101,10 +105,13 @@ impl Builder {
             "PACKHORSE_DISCOVER",
             "on or off: answer `packhorse peers` with the host's name, where there is raw Ethernet",
         ),
-        ("PACKHORSE_CONTACT_S", "seconds after which a peer that never answered is not there"),
+        (
+            "PACKHORSE_CONTACT_S",
+            "time (8s; bare: seconds) after which a peer that never answered is not there",
+        ),
         (
             "PACKHORSE_LINGER_S",
-            "seconds for which closing waits at most until what was sent is accepted",
+            "time (30s; bare: seconds) for which closing waits at most until what was sent is accepted",
         ),
         ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
         (
@@ -151,7 +158,11 @@ impl Builder {
     }
 
     fn apply(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let wrong = |must: &str| format!("{name}={value}: must be {must}");
+        let complain = |must: String| format!("{name}={value}: {must}");
+        let wrong = |must: &str| complain(format!("must be {must}"));
+        let short =
+            || quantity::len(value, u32::MAX.into()).map(|len| len as u32).map_err(complain);
+        let time_ns = |bare| quantity::time(value, bare).map(as_ns).map_err(complain);
         let settings = &mut self.config.settings;
         match name {
             "PACKHORSE_LINK" => self.link = value.parse().map_err(|e| format!("{name}: {e}"))?,
@@ -164,8 +175,11 @@ impl Builder {
                 self.config.offload = parse_offload(value).ok_or_else(|| wrong(must))?;
             }
             "PACKHORSE_COPY_OFFLOAD" => {
-                let must = "off, auto, or a number of bytes";
-                self.config.copy_offload = parse_copies(value).ok_or_else(|| wrong(must))?;
+                self.config.copy_offload = match value {
+                    "off" => CopyOffload::Off,
+                    "auto" => CopyOffload::Auto,
+                    len => CopyOffload::From(parse_copies(len).map_err(complain)?),
+                };
             }
             "PACKHORSE_HELPER_CPUS" => {
                 let must = "all, inherit, or a list of cores such as 0-3,6";
@@ -190,16 +204,9 @@ impl Builder {
                 let switch = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
                 self.payload_check = Some(switch);
             }
-            "PACKHORSE_SPIN_US" => {
-                let us: u64 = value.parse().map_err(|_| wrong("a number of microseconds"))?;
-                self.config.spin_ns = us.saturating_mul(1000);
-            }
-            "PACKHORSE_EAGER" => {
-                settings.eager_len_max = value.parse().map_err(|_| wrong("a number of bytes"))?;
-            }
-            "PACKHORSE_AHEAD" => {
-                settings.ahead_len = value.parse().map_err(|_| wrong("a number of bytes"))?;
-            }
+            "PACKHORSE_SPIN_US" => self.config.spin_ns = time_ns(Unit::Microseconds)?,
+            "PACKHORSE_EAGER" => settings.eager_len_max = short()?,
+            "PACKHORSE_AHEAD" => settings.ahead_len = short()?,
             "PACKHORSE_ACK_EVERY" => {
                 settings.ack_every = value.parse().map_err(|_| wrong("a number of frames"))?;
             }
@@ -213,13 +220,10 @@ impl Builder {
                 let switch = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
                 self.discoverable = Some(switch);
             }
-            "PACKHORSE_CONTACT_S" => {
-                let seconds: u32 = value.parse().map_err(|_| wrong("a number of seconds"))?;
-                settings.contact_after_ns = u64::from(seconds) * 1_000_000_000;
-            }
+            "PACKHORSE_CONTACT_S" => settings.contact_after_ns = time_ns(Unit::Seconds)?,
             "PACKHORSE_LINGER_S" => {
-                let seconds: u32 = value.parse().map_err(|_| wrong("a number of seconds"))?;
-                *self = std::mem::take(self).linger(Duration::from_secs(seconds.into()));
+                let time = quantity::time(value, Unit::Seconds).map_err(complain)?;
+                *self = std::mem::take(self).linger(time);
             }
             "PACKHORSE_CAPTURE" => self.capture = Some(value.into()),
             "PACKHORSE_FAULTS" => {
@@ -358,14 +362,14 @@ impl Builder {
     /// How long a waiting thread spins before it sleeps.
     #[must_use]
     pub fn spin(mut self, time: Duration) -> Self {
-        self.config.spin_ns = time.as_nanos().min(u64::MAX.into()) as u64;
+        self.config.spin_ns = as_ns(time);
         self
     }
 
     /// Silence after which a peer with a helper is gone; 60 s by default.
     #[must_use]
     pub fn gone_after(mut self, time: Duration) -> Self {
-        self.config.settings.gone_after_ns = time.as_nanos().min(u64::MAX.into()) as u64;
+        self.config.settings.gone_after_ns = as_ns(time);
         self
     }
 
@@ -373,7 +377,7 @@ impl Builder {
     /// (placement `inline`) may compute for long: for it, and if that is less, [`Builder::gone_after`] counts.
     #[must_use]
     pub fn contact_after(mut self, time: Duration) -> Self {
-        self.config.settings.contact_after_ns = time.as_nanos().min(u64::MAX.into()) as u64;
+        self.config.settings.contact_after_ns = as_ns(time);
         self
     }
 
@@ -381,7 +385,7 @@ impl Builder {
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = time;
-        self.config.settings.linger_ns = time.as_nanos().min(u64::MAX.into()) as u64;
+        self.config.settings.linger_ns = as_ns(time);
         self
     }
 
@@ -437,12 +441,14 @@ fn parse_offload(text: &str) -> Option<Offload> {
     }
 }
 
-fn parse_copies(text: &str) -> Option<CopyOffload> {
-    match text {
-        "off" => Some(CopyOffload::Off),
-        "auto" => Some(CopyOffload::Auto),
-        bytes => bytes.parse().ok().map(CopyOffload::From),
-    }
+/// A length, where words are possible as well.
+fn parse_copies(text: &str) -> Result<usize, String> {
+    let len = quantity::len(text, isize::MAX as u64).map(|len| len as usize);
+    len.map_err(|must| must.replacen("must be", "must be off, auto, or", 1))
+}
+
+fn as_ns(time: Duration) -> u64 {
+    time.as_nanos().min(u64::MAX.into()) as u64
 }
 
 fn parse_cpus(text: &str) -> Option<HelperCpus> {
@@ -517,6 +523,7 @@ mod tests {
             ("off", CopyOffload::Off),
             ("auto", CopyOffload::Auto),
             ("65536", CopyOffload::From(65536)),
+            ("64K", CopyOffload::From(65536)),
         ] {
             builder.apply("PACKHORSE_COPY_OFFLOAD", text).unwrap();
             assert_eq!(builder.config.copy_offload, meant);
@@ -530,6 +537,59 @@ mod tests {
         let linger_ns = builder.config.settings.linger_ns;
         assert_eq!((builder.linger, linger_ns), (Duration::from_secs(2), 2_000_000_000));
         assert_eq!(builder.faults, Some(Faults { seed: 7, loss_ppm: 10_000, ..Faults::default() }));
+    }
+
+    #[test]
+    fn lengths_and_times_are_written_as_on_the_command_line() {
+        let mut builder = Builder::plain();
+        for (text, len) in [("65536", 65536), ("64K", 65536), ("0", 0), ("1m", 1 << 20)] {
+            builder.apply("PACKHORSE_EAGER", text).unwrap();
+            builder.apply("PACKHORSE_AHEAD", text).unwrap();
+            let settings = &builder.config.settings;
+            assert_eq!((settings.eager_len_max, settings.ahead_len), (len, len), "{text}");
+        }
+        for (text, ns) in
+            [("50", 50_000), ("50us", 50_000), ("1ms", 1_000_000), ("2s", 2_000_000_000)]
+        {
+            builder.apply("PACKHORSE_SPIN_US", text).unwrap();
+            assert_eq!(builder.config.spin_ns, ns, "{text}");
+        }
+        for (text, ns) in [("8", 8_000_000_000), ("2s", 2_000_000_000), ("500ms", 500_000_000)] {
+            builder.apply("PACKHORSE_CONTACT_S", text).unwrap();
+            assert_eq!(builder.config.settings.contact_after_ns, ns, "{text}");
+            builder.apply("PACKHORSE_LINGER_S", text).unwrap();
+            assert_eq!(builder.config.settings.linger_ns, ns, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_length_or_time_hears_what_would_be_right() {
+        for (name, value, complaint) in [
+            (
+                "PACKHORSE_EAGER",
+                "12q",
+                "PACKHORSE_EAGER=12q: must be a length: a number of bytes, or",
+            ),
+            ("PACKHORSE_AHEAD", "5G", "PACKHORSE_AHEAD=5G: must be a length of at most 4294967295"),
+            (
+                "PACKHORSE_COPY_OFFLOAD",
+                "on",
+                "PACKHORSE_COPY_OFFLOAD=on: must be off, auto, or a length",
+            ),
+            (
+                "PACKHORSE_SPIN_US",
+                "5m",
+                "PACKHORSE_SPIN_US=5m: must be a time: a number of microseconds",
+            ),
+            (
+                "PACKHORSE_CONTACT_S",
+                "",
+                "PACKHORSE_CONTACT_S=: must be a time: a number of seconds, or",
+            ),
+        ] {
+            let said = Builder::plain().apply(name, value).unwrap_err();
+            assert!(said.starts_with(complaint), "{said}");
+        }
     }
 
     #[test]

@@ -57,6 +57,7 @@ mod links;
 mod many;
 pub mod onesided;
 mod paths;
+pub mod quantity;
 pub mod queue;
 pub mod raw;
 mod request;

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
+use packhorse::quantity::{self, Unit};
+
 /// Bytes of a handler's stack, unless `FM_STACK` says otherwise. Untouched pages cost nothing.
 const STACK_LEN: usize = 128 << 10;
 /// A handler needs so many at least.
 const STACK_LEN_MIN: usize = 16 << 10;
 /// Bytes of all FM 1.1 messages that are being put together, unless `FM_WHOLE_MAX` says otherwise.
 const WHOLE_LEN_MAX: usize = 1 << 30;
-/// Seconds that nodes wait for each other, unless `FM_WAIT` says otherwise.
-const WAIT_S: usize = 60;
+/// So long nodes wait for each other, unless `FM_WAIT` says otherwise.
+const WAIT: Duration = Duration::from_secs(60);
+/// No clock ends before that.
+const WAIT_MAX: Duration = Duration::from_secs(1 << 32);
 
 /// What the environment says.
 #[derive(Clone, Copy, Debug)]
@@ -25,22 +29,35 @@ impl Settings {
     }
 
     pub(crate) fn from(value_of: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let number = |name: &str, least: usize, usual: usize, of: &str| match value_of(name) {
+        let len = |name: &str, least: usize, usual: usize| match value_of(name) {
             None => Ok(usual),
             Some(text) => {
-                let number = text.parse().ok().filter(|&number: &usize| number >= least);
-                number.ok_or_else(|| {
-                    format!("{name} is `{text}`; it must be a number of {of}, at least {least}")
+                let len = quantity::len(&text, isize::MAX as u64).map(|len| len as usize);
+                let len = len.map_err(|must| format!("{name}={text}: {must}"))?;
+                let is_enough = len >= least;
+                is_enough.then_some(len).ok_or_else(|| {
+                    format!(
+                        "{name}={text}: must be a length of at least {}",
+                        quantity::show_len(least as u64)
+                    )
                 })
             }
         };
-        let wait_s = number("FM_WAIT", 1, WAIT_S, "seconds")?;
         Ok(Self {
-            stack_len: number("FM_STACK", STACK_LEN_MIN, STACK_LEN, "bytes")?,
-            whole_len_max: number("FM_WHOLE_MAX", 1, WHOLE_LEN_MAX, "bytes")?,
-            wait: Duration::from_secs((wait_s as u64).min(1 << 32)),
+            stack_len: len("FM_STACK", STACK_LEN_MIN, STACK_LEN)?,
+            whole_len_max: len("FM_WHOLE_MAX", 1, WHOLE_LEN_MAX)?,
+            wait: value_of("FM_WAIT").map_or(Ok(WAIT), |text| wait_of(&text))?,
         })
     }
+}
+
+fn wait_of(text: &str) -> Result<Duration, String> {
+    let complain = |must: String| format!("FM_WAIT={text}: {must}");
+    let time = quantity::time(text, Unit::Seconds).map_err(complain)?;
+    if time.is_zero() {
+        return Err(complain("must be a time of more than nothing".into()));
+    }
+    Ok(time.min(WAIT_MAX))
 }
 
 #[cfg(test)]
@@ -55,6 +72,9 @@ mod tests {
             Settings::from(move |asked| (asked == name).then(|| value.to_owned()))
         };
         assert_eq!(set("FM_WHOLE_MAX", "5000").unwrap().whole_len_max, 5000);
+        assert_eq!(set("FM_STACK", "256K").unwrap().stack_len, 256 << 10);
+        assert_eq!(set("FM_WAIT", "5").unwrap().wait, Duration::from_secs(5));
+        assert_eq!(set("FM_WAIT", "500ms").unwrap().wait, Duration::from_millis(500));
         for (name, value) in
             [("FM_STACK", "9"), ("FM_STACK", "much"), ("FM_WAIT", "0"), ("FM_WHOLE_MAX", "-1")]
         {

@@ -15,7 +15,7 @@ use crate::domain::Domain;
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object};
 use crate::port::{Binding, Bindings, Port, lock};
-use crate::{atomic, common, errors, flags, msg, offer, rma, tagged};
+use crate::{atomic, common, errors, flags, msg, offer, rma, setting, tagged};
 
 /// An endpoint.
 #[repr(C)]
@@ -94,6 +94,13 @@ pub(crate) unsafe fn open(
     if ep.is_some_and(|ep| ep.kind != 0 && ep.kind != kind::EP_RDM) {
         return -libc::ENOSYS;
     }
+    let completes_with_post = match (setting::COMPLETE.is_other(), setting::RMA.is_other()) {
+        (Ok(completes), Ok(_)) => completes,
+        (Err(wrong), _) | (_, Err(wrong)) => {
+            say(Level::Warn, Subsystem::Endpoint, || wrong);
+            return -libc::EINVAL;
+        }
+    };
     let fid = Fid { fclass: class::EP, context, ops: &raw const OPS };
     let head = EpFid {
         fid,
@@ -105,11 +112,10 @@ pub(crate) unsafe fn open(
         atomic: &raw const atomic::OPS,
         collective: std::ptr::null(),
     };
-    let setting = std::env::var("FI_PACKHORSE_COMPLETE").ok();
     let ep = Ep {
         head: Head::new(head),
         caps: offer::caps_for(info.caps) | info.caps,
-        tx_flags: with_level(tx.map_or(0, |tx| tx.op_flags), setting.as_deref()),
+        tx_flags: with_level(tx.map_or(0, |tx| tx.op_flags), completes_with_post),
         rx_flags: rx.map_or(0, |rx| rx.op_flags),
         free_len_min: AtomicUsize::new(1),
         uses: Mutex::new(Some(Uses { domain, bindings: Bindings::default(), av: None })),
@@ -128,12 +134,8 @@ const LEVELS: u64 = flag::INJECT_COMPLETE
 /// The flags of sends, with the level that counts where the application asked for none. libfabric's is that the peer has accepted
 /// the message; `FI_PACKHORSE_COMPLETE=post` lowers it to what `fi_inject` promises, for MPIs that send short messages without
 /// that call and wait for each.
-fn with_level(flags: u64, setting: Option<&str>) -> u64 {
-    if flags & LEVELS == 0 && setting == Some("post") {
-        flags | flag::INJECT_COMPLETE
-    } else {
-        flags
-    }
+fn with_level(flags: u64, completes_with_post: bool) -> u64 {
+    if flags & LEVELS == 0 && completes_with_post { flags | flag::INJECT_COMPLETE } else { flags }
 }
 
 impl Ep {
@@ -321,9 +323,8 @@ mod tests {
 
     #[test]
     fn the_level_of_sends_is_lowered_where_nobody_asked_for_one() {
-        let post = Some("post");
-        assert_eq!(with_level(flag::COMPLETION, None), flag::COMPLETION);
-        assert_eq!(with_level(flag::COMPLETION, Some("accepted")), flag::COMPLETION);
+        let post = true;
+        assert_eq!(with_level(flag::COMPLETION, false), flag::COMPLETION);
         let lowered = flag::COMPLETION | flag::INJECT_COMPLETE;
         assert_eq!(with_level(flag::COMPLETION, post), lowered);
         assert_eq!(with_level(flag::DELIVERY_COMPLETE, post), flag::DELIVERY_COMPLETE);

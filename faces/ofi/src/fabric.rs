@@ -11,6 +11,7 @@ use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::eq;
 use crate::object::{self, Head, Object};
+use crate::refusals;
 
 /// A fabric.
 #[repr(C)]
@@ -53,6 +54,7 @@ pub(crate) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: the library hands on the application's attributes; null is looked at.
     let Some(attr) = (unsafe { attr.as_ref() }) else { return -libc::EINVAL };
+    refusals::on_opened();
     let fid = Fid { fclass: class::FABRIC, context, ops: &raw const OPS };
     let head = FabricFid { fid, ops: &raw const FABRIC_OPS, api_version: attr.api_version };
     // SAFETY: `out` is the library's, for the object.

@@ -9,9 +9,9 @@ use packhorse::{Address, Placement};
 use crate::abi::{
     DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, Zeroable, flag, kind, made,
 };
-use crate::log::{Level, Subsystem, say};
 use crate::object::text;
 use crate::offer::{self, Wishes};
+use crate::refusals;
 
 /// Bytes of `fi_domain_attr` that every version of the interface has.
 const DOMAIN_ATTR_LEN_MIN: usize = offset_of!(DomainAttr, max_ep_auth_key);
@@ -39,11 +39,11 @@ pub(crate) unsafe extern "C" fn getinfo(
             let Some(info) = answer_to(&wishes, version, destination) else { return -libc::ENOMEM };
             // SAFETY: `out` is the library's, for our list.
             unsafe { out.write(info.as_ptr()) };
+            refusals::on_answered();
             0
         }
         Err(refusal) => {
-            let level = if is_named { Level::Warn } else { Level::Info };
-            say(level, Subsystem::Fabric, || format!("not what was asked for: {refusal}"));
+            refusals::on_refused(refusal, is_named);
             -libc::ENODATA
         }
     }
@@ -114,9 +114,9 @@ fn destination_of(node: Option<&str>) -> Result<Option<[u8; 64]>, offer::Refusal
     let Some(node) = node else { return Ok(None) };
     match node.parse::<Address>() {
         Ok(address) => Ok(Some(address.encode())),
-        Err(error) => Err(format!(
+        Err(error) => Err(offer::Refusal::by_user(format!(
             "node `{node}`: a peer is reached by its address, not by its host's name; exchange what fi_getname says ({error})"
-        )),
+        ))),
     }
 }
 

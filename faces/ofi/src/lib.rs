@@ -37,8 +37,10 @@ mod offer;
 mod peers;
 mod port;
 mod ports;
+mod refusals;
 mod remote;
 mod rma;
+mod setting;
 mod tagged;
 
 use std::cell::UnsafeCell;
@@ -85,4 +87,6 @@ pub extern "C" fn fi_prov_ini() -> *mut Provider {
 
 /// The library goes. Endpoints that were closed have no threads any more; those that were not end with the process, and the
 /// object stays mapped (`-z nodelete`) until then.
-unsafe extern "C" fn cleanup() {}
+unsafe extern "C" fn cleanup() {
+    refusals::on_end();
+}

@@ -97,8 +97,26 @@ pub(crate) struct Wishes {
     pub(crate) rx: Option<RxAttr>,
 }
 
-/// The first wish that cannot be met, in words.
-pub(crate) type Refusal = String;
+/// The first wish that cannot be met.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// In words.
+    pub(crate) text: String,
+    /// Whether a setting or a word of the user's is in the way: then asking for less does not help.
+    pub(crate) is_users: bool,
+}
+
+impl Refusal {
+    pub(crate) fn by_user(text: String) -> Self {
+        Self { text, is_users: true }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Self { text, is_users: false }
+    }
+}
 
 /// Whether all wishes can be met.
 pub(crate) fn check(wishes: &Wishes, is_driven: bool) -> Result<(), Refusal> {
@@ -157,7 +175,9 @@ fn check_domain(domain: &DomainAttr, is_driven: bool) -> Result<(), Refusal> {
         ("domain_attr->data_progress", domain.data_progress),
     ] {
         if wish == kind::PROGRESS_AUTO && !is_driven {
-            return refuse(name, wish, "PACKHORSE_PLACEMENT=inline leaves nobody to make progress");
+            return Err(Refusal::by_user(format!(
+                "{name}: {wish} is asked for; PACKHORSE_PLACEMENT=inline leaves nobody to make progress"
+            )));
         }
     }
     within("domain_attr->caps", domain.caps, DOMAIN_CAPS)?;
@@ -196,26 +216,26 @@ fn within(name: &str, wish: u64, offered: u64) -> Result<(), Refusal> {
     if beyond == 0 {
         return Ok(());
     }
-    Err(format!("{name}: {wish:#x} is asked for, of which {beyond:#x} is not offered"))
+    Err(format!("{name}: {wish:#x} is asked for, of which {beyond:#x} is not offered").into())
 }
 
 fn at_most(name: &str, wish: usize, most: usize) -> Result<(), Refusal> {
     if wish <= most {
         return Ok(());
     }
-    Err(format!("{name}: {wish} is asked for, {most} is the most"))
+    Err(format!("{name}: {wish} is asked for, {most} is the most").into())
 }
 
 fn named(name: &str, wish: Option<&str>) -> Result<(), Refusal> {
     let ours = NAME.to_str().unwrap_or_default();
     match wish.filter(|wish| !wish.eq_ignore_ascii_case(ours)) {
-        Some(wish) => Err(format!("{name}: `{wish}` is asked for, there is only `{ours}`")),
+        Some(wish) => Err(format!("{name}: `{wish}` is asked for, there is only `{ours}`").into()),
         None => Ok(()),
     }
 }
 
 fn refuse(name: &str, wish: u32, why: &str) -> Result<(), Refusal> {
-    Err(format!("{name}: {wish} is asked for; {why}"))
+    Err(format!("{name}: {wish} is asked for; {why}").into())
 }
 
 /// The capabilities an application gets.
@@ -282,17 +302,18 @@ mod tests {
     #[test]
     fn refusals_name_the_hint() {
         let wishes = Wishes { caps: 1 << 6, ..Wishes::default() };
-        assert!(check(&wishes, true).unwrap_err().starts_with("caps: 0x40"));
+        let refusal = check(&wishes, true).unwrap_err();
+        assert!(refusal.text.starts_with("caps: 0x40") && !refusal.is_users, "{refusal:?}");
         let long = with_tx(|tx| tx.inject_size = INJECT_LEN_MAX + 1);
-        assert!(check(&long, true).unwrap_err().contains("tx_attr->inject_size"));
+        assert!(check(&long, true).unwrap_err().text.contains("tx_attr->inject_size"));
         let undefined = with_tx(|tx| tx.msg_order = 1 << 63);
-        assert!(check(&undefined, true).unwrap_err().contains("msg_order"));
+        assert!(check(&undefined, true).unwrap_err().text.contains("msg_order"));
         let mut ep: EpAttr = zeroed();
         ep.kind = 1; // FI_EP_MSG, which ofi_rxm asks everybody for
         let wishes = Wishes { ep: Some(ep), ..Wishes::default() };
-        assert!(check(&wishes, true).unwrap_err().contains("FI_EP_RDM"));
+        assert!(check(&wishes, true).unwrap_err().text.contains("FI_EP_RDM"));
         let wishes = Wishes { domain_name: Some("eth0".into()), ..Wishes::default() };
-        assert!(check(&wishes, true).unwrap_err().contains("`packhorse`"));
+        assert!(check(&wishes, true).unwrap_err().text.contains("`packhorse`"));
     }
 
     #[test]
@@ -301,7 +322,8 @@ mod tests {
         domain.data_progress = kind::PROGRESS_AUTO;
         let wishes = Wishes { domain: Some(domain), ..Wishes::default() };
         assert_eq!(check(&wishes, true), Ok(()));
-        assert!(check(&wishes, false).unwrap_err().contains("PACKHORSE_PLACEMENT"));
+        let refusal = check(&wishes, false).unwrap_err();
+        assert!(refusal.text.contains("PACKHORSE_PLACEMENT") && refusal.is_users, "{refusal:?}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use packhorse::raw::{
 use crate::abi::{code, flag};
 use crate::cq::{Done, Reader};
 use crate::port::{Op, Port, lock, status};
+use crate::setting;
 
 /// A place in a peer's registered memory, in libfabric's words.
 #[derive(Clone, Copy, Debug)]
@@ -58,10 +59,8 @@ impl Sum {
 /// Who may use registered memory: the peers of the address vector. `FI_PACKHORSE_RMA=any` lets everybody who has the endpoint's address,
 /// which nobody finds out by himself: Open MPI 5 has its btl/ofi insert an address on the side that begins, and only there.
 fn permitted() -> Permitted {
-    match std::env::var("FI_PACKHORSE_RMA").as_deref() {
-        Ok("any") => Permitted::Any,
-        _ => Permitted::Named,
-    }
+    // Another word than the two was refused when the endpoint was opened.
+    if setting::RMA.is_other() == Ok(true) { Permitted::Any } else { Permitted::Named }
 }
 
 /// `FI_DOUBLE_COMPLEX`; the long doubles behind it are not offered, and our numbers mean something else there.

@@ -24,6 +24,7 @@ pub(super) fn run(launch: &Launch) -> Result<String> {
     let received: u64 = received.iter().sum();
     let (by_kind, by_all) = ended.bytes;
     if let Way::Packhorse { kind, .. } = launch.way {
+        ensure!(!ended.said.contains("libfabric:"), "not silent though it works:\n{}", ended.said);
         ensure!(
             by_all >= received && by_kind >= received / 10 * 9,
             "{received} bytes were received, but only {by_kind} came over {kind}"

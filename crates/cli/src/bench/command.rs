@@ -3,9 +3,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, value_parser};
+use packhorse::quantity::{self, Unit};
 use packhorse::{Address, AddressError, Endpoint};
 
 use super::cpu::busy_share;
@@ -114,7 +116,7 @@ pub struct Setup {
     /// Lengths of messages: 8, 64K, 1M, or a list such as 8,1K,64K.
     #[arg(long, value_name = "LIST")]
     pub bytes: Option<Sizes>,
-    /// Seconds for each measurement, a tenth of them to get warm; 1 for bench, 0.3 for compare without it.
+    /// Time of each measurement in seconds, or with its unit (50ms), a tenth of it to get warm; 1 for bench, 0.3 for compare without it.
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub seconds: Option<f64>,
     /// Repetitions of each measurement; 5 without it (4 with --quick).
@@ -163,11 +165,16 @@ fn system_names() -> clap::builder::PossibleValuesParser {
     SYSTEMS.iter().map(|system| system.name()).collect::<Vec<_>>().into()
 }
 
+/// A measurement of less shows nothing, and one of more is a mistake.
+const TIME_MIN: Duration = Duration::from_millis(10);
+const TIME_MAX: Duration = Duration::from_secs(3600);
+
 fn parse_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("{text:?} is no time to measure; it is a number from 0.01 to 3600")),
+    let time = quantity::time(text, Unit::Seconds)?;
+    if !(TIME_MIN..=TIME_MAX).contains(&time) {
+        return Err(format!("a measurement takes {TIME_MIN:?} to {TIME_MAX:?}"));
     }
+    Ok(time.as_secs_f64())
 }
 
 fn parse_address(text: &str) -> Result<Address, String> {
@@ -393,6 +400,7 @@ mod tests {
     #[test]
     fn times_must_make_sense() {
         assert_eq!(parse_seconds("0.5"), Ok(0.5));
+        assert_eq!(parse_seconds("500ms"), Ok(0.5));
         for text in ["0", "-1", "x", "inf", "NaN", "1e9"] {
             assert!(parse_seconds(text).is_err(), "{text}");
         }

@@ -21,6 +21,9 @@ Examples:
   packhorse check --hosts node1,node2              between and on these hosts
   packhorse check -- mpirun -n 4 ./program         a program of yours, on this host";
 
+/// The host that is tried if none is named.
+const HERE: &str = "localhost";
+
 const SOURCE: &str = include_str!("check.c");
 /// Bytes of long messages that each rank of the self-test receives: `LONG` times `LONG_ROUNDS`.
 const RECEIVED_LEN_MIN: u64 = 50 << 20;
@@ -71,7 +74,7 @@ pub fn run(args: &CheckArgs) -> Result<()> {
 /// Each with itself and with every other; this host with itself if there is none.
 fn pairs(hosts: &[String]) -> Vec<(String, String)> {
     if hosts.is_empty() {
-        return vec![("localhost".into(), "localhost".into())];
+        return vec![(HERE.into(), HERE.into())];
     }
     let mut pairs = Vec::new();
     for (index, a) in hosts.iter().enumerate() {
@@ -80,9 +83,18 @@ fn pairs(hosts: &[String]) -> Vec<(String, String)> {
     pairs
 }
 
-/// Words that place one rank on each of two hosts, or both on one.
-fn placing(family: Option<Family>, (a, b): (&str, &str)) -> Vec<String> {
-    let is_open_mpi = family.is_none_or(Family::is_open_mpi);
+/// Words that place one rank on each of two hosts, or both on one. What a launcher of no known MPI wants to hear is not known either,
+/// but for the number of ranks.
+fn placing(family: Option<Family>, (a, b): (&str, &str)) -> Result<Vec<String>> {
+    let Some(family) = family else {
+        ensure!(
+            (a, b) == (HERE, HERE),
+            "which MPI the launcher belongs to is not known, and so not how it is told to use these hosts; without --hosts \
+             it decides by itself"
+        );
+        return Ok(vec!["-n".into(), "2".into()]);
+    };
+    let is_open_mpi = family.is_open_mpi();
     let list = match (is_open_mpi, a == b) {
         (true, true) => format!("{a}:2"),
         (true, false) => format!("{a}:1,{b}:1"),
@@ -94,7 +106,7 @@ fn placing(family: Option<Family>, (a, b): (&str, &str)) -> Vec<String> {
     if !is_open_mpi {
         words.extend(["-ppn".into(), if a == b { "2" } else { "1" }.into()]);
     }
-    words
+    Ok(words)
 }
 
 /// For the self-test and its counters, gone afterwards. In the home folder: other hosts are to see it, too.
@@ -149,7 +161,7 @@ impl Stage {
     /// What two ranks said of themselves and counted.
     fn try_pair(&self, test: &Path, pair: (&str, &str)) -> Result<String> {
         let mut command = self.counted();
-        command.args(placing(self.launcher.family, pair)).arg(test);
+        command.args(placing(self.launcher.family, pair)?).arg(test);
         let output = command.output().context("cannot start the launcher")?;
         let said = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
@@ -174,9 +186,7 @@ impl Stage {
 
 /// Makes a program of ours with the compiler that belongs to the launcher.
 pub(super) fn compile(launcher: &Launcher, text: &str, program: &Path) -> Result<()> {
-    let beside = launcher.folder().map(|folder| folder.join("mpicc"));
-    let compiler = beside.filter(|path| path.is_file());
-    let compiler = compiler.with_context(|| without_compiler(launcher))?;
+    let compiler = launcher.compiler().with_context(|| without_compiler(launcher))?;
     let source = program.with_extension("c");
     fs::write(&source, text).with_context(|| format!("cannot write {}", source.display()))?;
     let mut command = Command::new(&compiler);
@@ -206,8 +216,7 @@ pub(super) fn left_in(folder: &Path) -> Result<Vec<String>> {
 fn without_compiler(launcher: &Launcher) -> String {
     const INTELS: &str = "IMB-MPI1";
     let program = launcher.program.display();
-    let has_one = launcher.folder().is_some_and(|folder| folder.join(INTELS).is_file());
-    let test = if has_one { "IMB-MPI1 PingPong" } else { "./program" };
+    let test = if launcher.has_beside(INTELS) { "IMB-MPI1 PingPong" } else { "./program" };
     format!(
         "the self-test needs the compiler of this MPI, mpicc beside {program} (with Debian's: apt-get install \
          libopenmpi-dev), and cc. Without them, let another program be the test: packhorse check -- {program} -n 2 {test}"
@@ -316,11 +325,13 @@ mod tests {
 
     #[test]
     fn ranks_are_placed_in_the_launchers_words() {
-        let words = |family, pair| placing(Some(family), pair).join(" ");
+        let words = |family, pair| placing(Some(family), pair).unwrap().join(" ");
         assert_eq!(words(Family::OpenMpi4, ("a", "b")), "-n 2 --host a:1,b:1");
         assert_eq!(words(Family::OpenMpi, ("a", "a")), "-n 2 --host a:2");
         assert_eq!(words(Family::Mpich, ("a", "b")), "-n 2 -hosts a,b -ppn 1");
         assert_eq!(words(Family::Intel, ("a", "a")), "-n 2 -hosts a -ppn 2");
+        assert_eq!(placing(None, (HERE, HERE)).unwrap(), ["-n", "2"]);
+        assert!(placing(None, ("a", "b")).unwrap_err().to_string().contains("--hosts"));
     }
 
     #[test]

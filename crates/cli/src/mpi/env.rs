@@ -10,8 +10,10 @@ use super::{Launcher, Locally, Settings, find_provider};
 
 const EXAMPLES: &str = "\
 Examples:
-  eval \"$(packhorse env)\"          then mpirun, mpiexec or srun as always
-  packhorse env mpirun             only what this mpirun's MPI needs
+  eval \"$(packhorse env mpirun)\"   what this mpirun's MPI needs; then mpirun or srun as always
+  eval \"$(packhorse env)\"          what every MPI needs, but for what only one may have:
+      export FI_PACKHORSE_RMA=any         Open MPI 5, or its windows between hosts end with FI_ENOKEY
+      export FI_PACKHORSE_COMPLETE=post   Open MPI 4, whose collectives are slower without
 
 Ranks on other hosts need the variables, too: MPICH, Intel MPI and Slurm carry all there are; Open MPI carries its own and
 wants the others named: mpirun -x FI_PROVIDER_PATH -x FI_PROVIDER … (`packhorse run` does that by itself).";
@@ -43,12 +45,13 @@ pub fn run(args: &EnvArgs, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// One `export` a line.
+/// One `export` a line, and then what is left to the user. (Comments are last, for an `eval` without quotes makes one line of all.)
 pub(super) fn exports(settings: &Settings) -> String {
     let line = |(name, value): &(&str, std::ffi::OsString)| {
         format!("export {name}={}\n", quoted(&value.to_string_lossy()))
     };
-    settings.variables().iter().map(line).collect()
+    let lines: String = settings.variables().iter().map(line).collect();
+    lines + settings.left_to_user()
 }
 
 /// A word that any shell reads as one.
@@ -76,6 +79,8 @@ mod tests {
     fn exports_name_the_provider() {
         let text = exports(&Settings::new(None, Path::new("/opt/it is"), Locally::Packhorse));
         assert!(text.starts_with("export FI_PROVIDER_PATH='/opt/it is"), "{text}");
-        assert!(text.lines().all(|line| line.starts_with("export ")), "{text}");
+        let remarks = text.lines().skip_while(|line| line.starts_with("export "));
+        assert!(remarks.clone().count() > 0, "{text}");
+        assert!(remarks.into_iter().all(|line| line.starts_with('#')), "{text}");
     }
 }

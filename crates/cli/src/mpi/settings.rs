@@ -3,22 +3,29 @@
 //! | | is told | carried to other hosts |
 //! | --- | --- | --- |
 //! | all | where providers are, which one to use | |
-//! | Open MPI | to use libfabric for all messages (`cm` with `ofi`); which provider; windows over messages, short sends that complete with the post (4.1) | `-x`, but for `OMPI_MCA_…`, which goes by itself |
+//! | Open MPI | to use libfabric for all messages (`cm` with `ofi`); which provider; windows without UCX; short sends that complete with the post (4.1) | `-x`, but for `OMPI_MCA_…`, which goes by itself |
 //! | MPICH | to use libfabric, and not UCX | `-genv` |
 //! | Intel MPI | which provider; no shared memory of its own | `-genv` |
 //!
-//! One variable that another MPI reads does no harm, so where nobody knows which MPI it will be, all are set.
+//! One variable that another MPI reads does no harm, so where nobody knows which MPI it will be, all are set; but not those of our own
+//! that make up for what one MPI does, and would change what the others get (`FOR_ONE_MPI`).
 
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::launcher::Family;
+use super::Family;
 
 /// The provider's name.
 const NAME: &str = "packhorse";
 
 /// Beginnings of the variables that ranks on other hosts need as well: ours, and libfabric's.
 const OURS: [&str; 2] = ["PACKHORSE_", "FI_"];
+
+/// What only one MPI is to have, as lines of shell that do nothing: for users who know which one theirs is where we do not.
+const FOR_ONE_MPI: &str = "\
+# Which MPI it will be is not known. Open MPI 5 also needs:  export FI_PACKHORSE_RMA=any
+# (windows between hosts), and Open MPI 4 is quicker with:   export FI_PACKHORSE_COMPLETE=post
+";
 
 /// How ranks on one host reach each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,16 +78,17 @@ impl Settings {
                     _ => "OMPI_MCA_opal_common_ofi_provider_include",
                 };
                 self.set(list, NAME);
-                if family == Family::OpenMpi {
+                if self.family == Some(Family::OpenMpi) {
                     // Windows between hosts go by btl/ofi, where the target does not know who comes.
                     self.set_unless_there("FI_PACKHORSE_RMA", "any");
-                } else {
+                }
+                if self.family == Some(Family::OpenMpi4) {
                     // It sends without `fi_inject` what nobody waits for at once, and then waits for each to be accepted.
                     self.set_unless_there("FI_PACKHORSE_COMPLETE", "post");
-                    // Debian also switches off the only windows that work between hosts over messages. (Those over one-sided operations,
-                    // btl/ofi, take a second to end.)
-                    self.set_unless_there("OMPI_MCA_osc", "^ucx");
                 }
+                // Debian's 4.1 switches off the only windows that work between hosts over messages. (Those over one-sided operations,
+                // btl/ofi, take a second to end.) And 5 complains of windows over UCX where it has no UCX to use.
+                self.set_unless_there("OMPI_MCA_osc", "^ucx");
             }
             Family::Mpich => {
                 self.set("MPIR_CVAR_CH4_NETMOD", "ofi");
@@ -110,6 +118,11 @@ impl Settings {
     /// The variables, in an order a reader follows.
     pub fn variables(&self) -> &[(&'static str, OsString)] {
         &self.variables
+    }
+
+    /// What is left to the user, as comments of a shell.
+    pub fn left_to_user(&self) -> &'static str {
+        if self.family.is_none() { FOR_ONE_MPI } else { "" }
     }
 
     /// Words for the launcher, before all others, that carry the variables to other hosts; with them, those of ours and of
@@ -184,7 +197,11 @@ mod tests {
         let newer = settings(Family::OpenMpi, Locally::Packhorse);
         assert_eq!(value(&newer, "OMPI_MCA_opal_common_ofi_provider_include"), Some(NAME));
         assert_eq!(value(&newer, "FI_PACKHORSE_RMA"), Some("any"));
+        assert_eq!(value(&newer, "OMPI_MCA_osc"), Some("^ucx"));
         assert_eq!(value(&debian, "FI_PACKHORSE_RMA"), None);
+        assert_eq!(value(&debian, "FI_PACKHORSE_COMPLETE"), Some("post"));
+        assert_eq!(value(&newer, "FI_PACKHORSE_COMPLETE"), None);
+        assert_eq!(debian.left_to_user(), "");
         assert_eq!(value(&newer, "MPIR_CVAR_CH4_NETMOD"), None);
         let mpich = settings(Family::Mpich, Locally::Packhorse);
         assert_eq!(value(&mpich, "MPIR_CVAR_CH4_NETMOD"), Some("ofi"));
@@ -206,6 +223,10 @@ mod tests {
         let all = settings(None, Locally::Packhorse);
         for name in ["OMPI_MCA_mtl", "MPIR_CVAR_CH4_NETMOD", "I_MPI_OFI_PROVIDER", "FI_PROVIDER"] {
             assert!(value(&all, name).is_some(), "{name}");
+        }
+        for name in ["FI_PACKHORSE_RMA", "FI_PACKHORSE_COMPLETE"] {
+            assert_eq!(value(&all, name), None);
+            assert!(all.left_to_user().contains(name), "{name}");
         }
         assert_eq!(words(&all, &[("PACKHORSE_LINK", "udp")]), "");
     }

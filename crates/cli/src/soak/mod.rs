@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use packhorse::quantity;
 use serde::{Deserialize, Serialize};
 
 pub use member::{MemberArgs, run as run_member};
@@ -36,8 +37,8 @@ pub struct SoakArgs {
     /// Processes.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=64))]
     processes: u32,
-    /// Longest message, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=64 << 20))]
+    /// Longest message: 1 to 64M bytes.
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = parse_longest)]
     longest: u32,
     /// Where all randomness comes from.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -57,6 +58,16 @@ pub struct SoakArgs {
     /// Frames damaged, in a million.
     #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     corrupt: u32,
+}
+
+/// The most that a message may have.
+const LONGEST_MAX: u32 = 64 << 20;
+
+fn parse_longest(text: &str) -> Result<u32, String> {
+    match quantity::len(text, LONGEST_MAX.into())? {
+        0 => Err("must be a length of at least 1".into()),
+        bytes => Ok(bytes as u32),
+    }
 }
 
 /// What a member tells, one line of JSON each.

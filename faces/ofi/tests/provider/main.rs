@@ -5,6 +5,7 @@ mod closing;
 mod flood;
 mod nonsense;
 mod one_sided;
+mod refusals;
 
 use std::ptr::null_mut;
 
