@@ -492,7 +492,7 @@ mod tests {
         let gate = Arc::new(Gate::default());
         let engine = open(Placement::Inline, &gate);
         let id = recv(&engine);
-        let mut queue = crate::Completions::new(&engine, 8);
+        let mut queue = Completions::new(&engine, 8);
         gate.panic();
         let said = |panic: Box<dyn std::any::Any + Send>| {
             panic.downcast_ref::<&str>().map(|text| (*text).to_owned()).unwrap_or_default()

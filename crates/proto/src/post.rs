@@ -289,7 +289,7 @@ impl Endpoint {
                 self.copied.release(pool);
                 // Of a stream that breaks its writer is told.
                 if let (Err(failure), false) = (result, send.space == Space::STREAMS) {
-                    let (peer, Outgoing { space, tag, total: len, .. }) = (PeerId(send.row), send);
+                    let Outgoing { peer, space, tag, total: len, .. } = send;
                     self.events.push_back(Event::Lost { peer, space, tag, len, failure });
                 }
             }
