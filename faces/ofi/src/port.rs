@@ -197,6 +197,9 @@ impl Port {
     /// Closes: nobody is told any more, what was sent is waited for, and on return nothing of the application's memory is touched
     /// any more, whoever waits for what the endpoint was bound to. A code if peers did not accept all in time.
     pub(crate) fn close(self: &Arc<Self>) -> Result<(), c_int> {
+        // What has ended is told: a thread that was woken for it finds no endpoint to ask any more. Such a thread has the entries for as
+        // long as a wait looks away at most.
+        self.tell_all(&mut lock(&self.completions), &mut Reader::nobody());
         self.each_reader(|ports| ports.remove(self));
         let unaccepted = raw::close(&self.endpoint);
         for &Unaccepted { peer, count, len } in unaccepted {
