@@ -6,7 +6,7 @@
 //! costs electricity; so a look sleeps only if everything says that nothing but waiting goes on:
 //!
 //! ```text
-//!   look │ outside │ look │ outside │ look …        a window: some hundred looks, at least 200 µs
+//!   look │ outside │ look │ outside │ look …        a window: some hundred looks, at least 320 µs
 //!        └ sampled: now and then the clock is read as a look ends and as the next begins
 //!
 //!   a window is calm:   looks found nothing, nobody posted, nothing ended
@@ -39,8 +39,9 @@ const FIRST_SAMPLED: u32 = 8;
 const _: () = assert!(
     LOOKS_PER_SAMPLE.is_multiple_of(LOOKS_PER_TIME) && FIRST_SAMPLED.is_multiple_of(LOOKS_PER_TIME)
 );
-/// A window lasts so long at least, and has so many samples.
-const WINDOW_NS: u64 = 200_000;
+/// A window lasts so long at least, and has so many samples. One stands between two dozes, so that a wrong guess leaves a program a quarter of its
+/// core: it becomes slower by a factor of four, and no more.
+const WINDOW_NS: u64 = 320_000;
 const SAMPLE_COUNT_MIN: u64 = 8;
 /// The loop of an MPI library around its look takes 50 to 250 ns, with one reading of the clock.
 const OUTSIDE_NS_MAX: u64 = 300;
