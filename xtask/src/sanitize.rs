@@ -13,6 +13,9 @@ use crate::tools::{NIGHTLY, NIGHTLY_SOURCES, Tool, install_by_rustup};
 /// Ask for a target, and build scripts and macros, which run in the compiler, are spared the instruments.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// Test programs that use all of the API, with helpers and threads of their own.
+const API: &str = "messages offload onesided queue streams";
+
 /// Takes the steps that can be taken. What cannot be installed is left out, even where nothing else may be: there are
 /// machines without a way to another compiler.
 pub(crate) fn add_to(steps: &mut Steps) {
@@ -21,8 +24,12 @@ pub(crate) fn add_to(steps: &mut Steps) {
         steps.take(name, || {
             // Where `unsafe` stands, and what hands it memory: links, their rings and tables; the engine; a face that C calls.
             let packages = "packhorse-link packhorse-engine packhorse packhorse-fi";
-            let mut tests =
-                nightly("test --quiet", "address", packages, "all offload fork streams provider");
+            let mut tests = nightly(
+                "test --quiet",
+                "address",
+                packages,
+                &format!("{API} faults fork one_host stranger provider"),
+            );
             // One test leaks on purpose.
             tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
             run_command(tests)
@@ -34,8 +41,7 @@ pub(crate) fn add_to(steps: &mut Steps) {
             // Not those in which a forked child goes on (`fork`): this sanitizer cannot follow a fork of several threads. And not the
             // one that looks how much memory its process has, which here is mostly the sanitizer's.
             let packages = "packhorse-engine packhorse";
-            let mut tests =
-                nightly("test -Zbuild-std --quiet", "thread", packages, "all offload streams");
+            let mut tests = nightly("test -Zbuild-std --quiet", "thread", packages, API);
             tests.args(["--", "--skip", "ten_thousand_live_handlers"]);
             run_command(tests)
         });
