@@ -15,14 +15,14 @@ use crate::tools::{NAMESPACES, OPEN_MPI, TSHARK, Tool};
 pub(crate) struct Guarded {
     /// For people.
     pub(crate) title: &'static str,
-    pub(crate) package: &'static str,
+    package: &'static str,
     /// The test program of that package.
-    pub(crate) target: &'static str,
-    /// Its tests with this in their names; all, if it is empty.
-    pub(crate) filter: &'static str,
+    target: &'static str,
     pub(crate) needs: &'static Tool,
     /// These tests measure: side by side they would measure each other.
-    pub(crate) is_one_by_one: bool,
+    is_one_by_one: bool,
+    /// They take a minute, or packages that take one to install: for `--complete`.
+    pub(crate) is_long: bool,
 }
 
 /// All there are.
@@ -31,57 +31,57 @@ pub(crate) const GUARDED: [Guarded; 7] = [
         title: "UDP between two network namespaces",
         package: "packhorse-link",
         target: "netns",
-        filter: "",
         needs: &NAMESPACES,
         is_one_by_one: false,
+        is_long: false,
     },
     Guarded {
         title: "raw Ethernet between two namespaces",
         package: "packhorse-link",
         target: "packet",
-        filter: "",
         needs: &NAMESPACES,
         is_one_by_one: false,
+        is_long: false,
     },
     Guarded {
         title: "XDP between two namespaces",
         package: "packhorse-link",
         target: "xdp",
-        filter: "",
         needs: &NAMESPACES,
         is_one_by_one: false,
+        is_long: false,
     },
     Guarded {
         title: "rails between two network namespaces",
         package: "packhorse",
         target: "rails",
-        filter: "",
         needs: &NAMESPACES,
         is_one_by_one: true,
+        is_long: true,
     },
     Guarded {
         title: "kill -9 over raw Ethernet",
         package: "packhorse",
         target: "deaths",
-        filter: "",
         needs: &NAMESPACES,
         is_one_by_one: false,
+        is_long: false,
     },
     Guarded {
         title: "Open MPI in the patterns of offload",
         package: "packhorse-cli",
         target: "offload",
-        filter: "",
         needs: &OPEN_MPI,
         is_one_by_one: false,
+        is_long: true,
     },
     Guarded {
         title: "captures are read by tshark",
         package: "packhorse-link",
         target: "dissector",
-        filter: "",
         needs: &TSHARK,
         is_one_by_one: false,
+        is_long: true,
     },
 ];
 
@@ -226,9 +226,6 @@ impl Guarded {
         let mut words = vec!["--ignored".to_owned()];
         if self.is_one_by_one {
             words.push("--test-threads=1".into());
-        }
-        if !self.filter.is_empty() {
-            words.push(self.filter.into());
         }
         words
     }

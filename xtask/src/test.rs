@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn add_basic(steps: &mut Steps, args: &Args, built: &Built) {
     steps.take("unit, property and corpus tests", || run_all(&built.programs));
     steps.take("doc tests", || run_command(cargo("test --quiet --workspace --doc")));
-    for guarded in &GUARDED {
+    for guarded in GUARDED.iter().filter(|guarded| args.complete || !guarded.is_long) {
         take_if_here(steps, args, guarded.title, guarded.needs, || built.guarded(guarded)?.run());
     }
     let lay_out = || mpi::lay_out(&built.packhorse, &built.provider);
@@ -184,12 +184,10 @@ fn take_wheels(steps: &mut Steps, args: &Args) {
 
 /// Says what is missing of the system's packages, then installs it.
 fn install_missing(steps: &mut Steps, args: &Args) {
-    let basic: &[(&Tool, &str)] = &[
-        (&INTERFACE_TOOLS, "iproute2 ethtool"),
-        (&OPEN_MPI, "openmpi-bin libopenmpi-dev"),
-        (&TSHARK, "tshark"),
-    ];
-    let rest: &[(&Tool, &str)] = &[(&VALGRIND, "valgrind"), (&PYTHON_MPI, "python3-venv")];
+    let basic: &[(&Tool, &str)] =
+        &[(&INTERFACE_TOOLS, "iproute2 ethtool"), (&OPEN_MPI, "openmpi-bin libopenmpi-dev")];
+    let rest: &[(&Tool, &str)] =
+        &[(&TSHARK, "tshark"), (&VALGRIND, "valgrind"), (&PYTHON_MPI, "python3-venv")];
     let wanted = basic.iter().chain(if args.complete { rest } else { &[] });
     let (here, missing): (Vec<_>, Vec<_>) = wanted.partition(|(tool, _)| tool.is_here());
     let names = |all: &[&(&Tool, &'static str)]| all.iter().map(|it| it.1).collect::<Vec<_>>();
