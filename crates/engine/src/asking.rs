@@ -51,7 +51,7 @@ const SHORTEST_PERCENT: u64 = 112;
 const AVERAGE_PERCENT: u64 = 130;
 /// So much of a window, in percent, may be neither look nor what was sampled between looks: interrupts.
 const UNSEEN_PERCENT: u64 = 10;
-/// Calm for so long, it waits.
+/// Calm for so long, it waits; or for as long as a wait is to spin, if that is longer.
 const CALM_NS: u64 = 500_000_000;
 /// What is not calm counts so many times.
 const UNREST_FACTOR: u64 = 20;
@@ -92,6 +92,8 @@ pub(crate) struct Asking {
     /// What was sampled last is what a waiting program takes.
     seems_to_wait: bool,
     calm_ns: u64,
+    /// It dozes after so much of it.
+    calm_ns_min: u64,
     /// What the engine had posted and ended when a doze was considered last.
     stir: Stir,
 }
@@ -161,8 +163,9 @@ fn is_within(ns: u64, shortest_ns: u64, percent: u64) -> bool {
     ns.saturating_mul(100) <= shortest_ns * percent
 }
 
-impl Default for Asking {
-    fn default() -> Self {
+impl Asking {
+    /// `spin_ns`: so long a wait spins before it sleeps.
+    pub(crate) fn new(spin_ns: u64) -> Self {
         Self {
             quiet_since: None,
             asked_at: Instant(0),
@@ -174,12 +177,11 @@ impl Default for Asking {
             outside_ns_min: OUTSIDE_NS_MAX,
             seems_to_wait: true,
             calm_ns: 0,
+            calm_ns_min: spin_ns.max(CALM_NS),
             stir: Stir::default(),
         }
     }
-}
 
-impl Asking {
     /// A look begins: the time for it, and whether that is an earlier look's.
     #[inline]
     pub(crate) fn begin(&mut self, clock: impl FnOnce() -> Instant) -> (Instant, bool) {
@@ -251,8 +253,8 @@ impl Asking {
             self.on_unrest(len_ns);
             return Advice::GoOn;
         }
-        self.calm_ns = (self.calm_ns + len_ns).min(CALM_NS);
-        if self.calm_ns == CALM_NS { Advice::Doze } else { Advice::GoOn }
+        self.calm_ns = (self.calm_ns + len_ns).min(self.calm_ns_min);
+        if self.calm_ns == self.calm_ns_min { Advice::Doze } else { Advice::GoOn }
     }
 
     /// It did something else for so long, or may have.
@@ -302,7 +304,14 @@ impl Asking {
     /// For tests: one that has waited for long.
     #[cfg(test)]
     pub(crate) fn be_calm(&mut self) {
-        self.calm_ns = CALM_NS;
+        self.calm_ns = self.calm_ns_min;
+    }
+}
+
+#[cfg(test)]
+impl Default for Asking {
+    fn default() -> Self {
+        Self::new(0)
     }
 }
 

@@ -91,7 +91,7 @@ impl Builder {
         ("PACKHORSE_CHECK", "on or off: payload check"),
         (
             "PACKHORSE_SPIN_US",
-            "time (50us; bare: microseconds) a waiting thread spins before it sleeps",
+            "time (50us; bare: microseconds) a waiting thread spins before it sleeps; looks in a loop spin for half a second at least",
         ),
         ("PACKHORSE_EAGER", "length (64K) up to which a message goes without announcement"),
         (

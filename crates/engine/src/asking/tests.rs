@@ -80,6 +80,15 @@ fn who_only_waits_dozes_after_half_a_second_for_most_of_the_time() {
 }
 
 #[test]
+fn who_is_to_spin_for_longer_dozes_later() {
+    let mut program = Program { asking: Asking::new(2_000 * MS), ..Program::default() };
+    program.run(1_900 * MS, |_| WAITING_NS);
+    assert_eq!(program.doze_count, 0);
+    program.run(600 * MS, |_| WAITING_NS);
+    assert!(program.doze_count > 0);
+}
+
+#[test]
 fn who_works_between_its_looks_never_dozes() {
     for work_ns in [20, 100, 1_000, 10_000, 1_000_000] {
         let mut program = Program::that_waited();
@@ -183,7 +192,7 @@ fn who_steps_aside_wrongly_has_a_third_of_a_crowded_core() {
 
 #[test]
 fn the_clock_is_read_in_a_fourth_of_the_looks_and_twice_for_a_sample() {
-    let (mut asking, mut now, reads) = (Asking::default(), Instant(0), std::cell::Cell::new(0));
+    let (mut asking, mut now, reads) = (Asking::new(0), Instant(0), std::cell::Cell::new(0));
     for number in 0..1_000 {
         let clock = |now| {
             reads.set(reads.get() + 1);
