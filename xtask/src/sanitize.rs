@@ -71,7 +71,9 @@ fn nightly(words: &str, sanitizer: &str, packages: &str, programs: &str) -> Comm
     cargo.args(programs.split_whitespace().flat_map(|program| ["--test", program]));
     // Cargo tells its children which toolchain they run under; this one is another.
     cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-    cargo.env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));
+    // A library that a test loads while it runs finds the sanitizer in the test program, if that shows what it has.
+    let flags = format!("-Zsanitizer={sanitizer} -Clink-arg=-Wl,--export-dynamic");
+    cargo.env("RUSTFLAGS", flags);
     cargo.env("CARGO_TARGET_DIR", root().join("target").join(sanitizer));
     spare_the_disk(&mut cargo);
     cargo

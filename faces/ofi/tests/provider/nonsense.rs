@@ -103,8 +103,9 @@ fn messages() {
                 (what, (msg.recvmsg)(ep, described, 0), expected),
             ]);
         }
-        let good = [piece(buf, 8)];
-        let (good, many) = (msg_of(&good), msg_of(&[piece(buf, 32 << 10)]));
+        // Both lists outlive what describes them.
+        let (short, long) = ([piece(buf, 8)], [piece(buf, 32 << 10)]);
+        let (good, many) = (msg_of(&short), msg_of(&long));
         let good = &raw const good;
         rows.extend([
             ("sendmsg flags", (msg.sendmsg)(ep, good, UNKNOWN), BAD_FLAGS),
@@ -325,11 +326,12 @@ fn registrations() {
             ("reg flags", reg(buf, 8, access, UNKNOWN), BAD_FLAGS),
         ]);
         let half = piece(8 as *mut c_void, isize::MAX as usize - 8);
+        let (many, halves) = ([piece(buf, 8); 17], [half; 3]);
         let lists = [
             ("regv null", null(), 1),
-            ("regv many", [piece(buf, 8); 17].as_slice().as_ptr(), 17),
+            ("regv many", many.as_ptr(), many.len()),
             // Each could be, and all together could not: their sum is what a number has no room for.
-            ("regv endless", [half; 3].as_slice().as_ptr(), 3),
+            ("regv endless", halves.as_ptr(), halves.len()),
         ];
         for (what, list, count) in lists {
             let out = &raw mut mr;
