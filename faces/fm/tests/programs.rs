@@ -71,7 +71,7 @@ impl Scratch {
     /// A node that is ready to be started.
     fn start(&self, node: usize, command: &[&str]) -> Command {
         let mut start = Command::new("timeout");
-        start.arg("100").args(command).env("LD_LIBRARY_PATH", &self.0);
+        start.arg("300").args(command).env("LD_LIBRARY_PATH", &self.0);
         start.env("FM_HOSTS", self.0.join("hosts")).env("FM_NODE", node.to_string());
         start.env("FM_SECRET", self.0.join("secret"));
         start.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -222,7 +222,7 @@ fn both_started_by_mpirun() {
     for (name, says) in [("pingpong", "1000 round trips"), ("header", "100 messages, 0 wrong")] {
         let program = scratch.compile(name);
         let output = Command::new("timeout")
-            .args(["100", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"])
+            .args(["300", "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2"])
             .args(["-x", "LD_LIBRARY_PATH"])
             .arg(&program)
             .env("LD_LIBRARY_PATH", &scratch.0)
