@@ -422,6 +422,12 @@ impl Rows {
         self.get(peer.row()).filter(|row| row.peer == peer)
     }
 
+    /// As [`Rows::known`].
+    #[inline]
+    pub(crate) fn known_mut(&mut self, peer: PeerId) -> Option<&mut Row> {
+        self.rows.get_mut(peer.row() as usize).filter(|row| row.in_use && row.peer == peer)
+    }
+
     /// A row that may be vacant; then its phase is `Idle`.
     #[inline]
     pub(crate) fn get_any_mut(&mut self, at: u32) -> Option<&mut Row> {

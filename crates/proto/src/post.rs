@@ -313,18 +313,16 @@ impl Endpoint {
         if spec.criteria.space == Space::STREAMS {
             return Err(PostError::ReservedSpace);
         }
-        if let Some(source) = spec.criteria.source
-            && self.rows.known(source).is_none()
-        {
-            return Err(PostError::UnknownPeer);
-        }
         if self.matcher.held_count() > 0 && spec.list == crate::api::List::Priority {
-            return Ok(self.post_recv_beside_held(now, &spec, memory));
+            return self.post_recv_beside_held(now, &spec, memory);
         }
+        self.note_directed(now, spec.criteria.source)?;
         let slot = self.receives.next_slot();
         let entry = self.matcher.post(spec.list, &spec.criteria, slot);
         let key = self.receives.put(slot, Receive::new(&spec, Some(entry)));
-        self.note_posted(now, spec.criteria.source);
+        if !self.refused.is_empty() {
+            self.kick_queries(now);
+        }
         Ok(ReqId(key))
     }
 
@@ -337,22 +335,30 @@ impl Endpoint {
     /// Something of a peer's is waited for: it is asked now and then whether it lives (PROTOCOL §4.2).
     #[inline(always)]
     pub(crate) fn look_after(&mut self, now: Instant, row: u32) {
-        let at = now + self.settings.gone_after_ns / 4;
+        let at = self.look_by(now);
         if at < self.rows[row].timer_at {
             self.arm(at, row);
         }
     }
 
-    /// A receive is posted. If it names its source, that is looked after: it may be gone.
+    /// When a peer of whom something is waited for is asked at the latest.
     #[inline(always)]
-    fn note_posted(&mut self, now: Instant, source: Option<PeerId>) {
-        if let Some(row) = source.map(PeerId::row) {
-            self.rows[row].directed_count += 1;
-            self.look_after(now, row);
+    fn look_by(&self, now: Instant) -> Instant {
+        now + self.settings.gone_after_ns / 4
+    }
+
+    /// A receive that names its source is posted: the source is looked after, for it may be gone. One look-up of the row does for the
+    /// check and the count.
+    #[inline(always)]
+    fn note_directed(&mut self, now: Instant, source: Option<PeerId>) -> Result<(), PostError> {
+        let Some(source) = source else { return Ok(()) };
+        let at = self.look_by(now);
+        let Some(this) = self.rows.known_mut(source) else { return Err(PostError::UnknownPeer) };
+        this.directed_count += 1;
+        if at < this.timer_at {
+            self.arm(at, source.row());
         }
-        if !self.refused.is_empty() {
-            self.kick_queries(now);
-        }
+        Ok(())
     }
 
     /// Posts a receive of the priority list when messages are held which it may take.
@@ -362,7 +368,10 @@ impl Endpoint {
         now: Instant,
         spec: &RecvSpec,
         memory: &mut impl Memory,
-    ) -> ReqId {
+    ) -> Result<ReqId, PostError> {
+        if spec.criteria.source.is_some_and(|source| self.rows.known(source).is_none()) {
+            return Err(PostError::UnknownPeer);
+        }
         let found = match spec.uses {
             Use::Once => self.matcher.search(&spec.criteria),
             Use::Many { .. } => None,
@@ -373,24 +382,28 @@ impl Endpoint {
             && self.arrivals[arrival].is_plain()
         {
             self.matcher.release(held_id);
-            return self.take_whole(now, arrival, spec, memory);
+            return Ok(self.take_whole(now, arrival, spec, memory));
         }
         let (slot, key) = self.receives.insert_keyed(Receive::new(spec, None));
         if spec.uses == Use::Once {
             if let Some((_, arrival)) = found {
                 self.take_held(arrival);
                 self.match_arrival(now, arrival, slot, memory);
-                return ReqId(key);
+                return Ok(ReqId(key));
             }
         } else {
             self.fill_from_held(now, slot, &spec.criteria, memory);
             if self.receives.lookup(key).is_none_or(|slot| self.receives[slot].is_full()) {
-                return ReqId(key);
+                return Ok(ReqId(key));
             }
         }
         self.receives[slot].entry = Some(self.matcher.post(spec.list, &spec.criteria, slot));
-        self.note_posted(now, spec.criteria.source);
-        ReqId(key)
+        let is_known = self.note_directed(now, spec.criteria.source);
+        debug_assert!(is_known.is_ok(), "nobody is forgotten in a post");
+        if !self.refused.is_empty() {
+            self.kick_queries(now);
+        }
+        Ok(ReqId(key))
     }
 
     /// An entry used many times takes what is already here before it is posted.
