@@ -39,10 +39,12 @@ pub(crate) fn add_to(steps: &mut Steps) {
     if has(&[&NIGHTLY, &NIGHTLY_SOURCES], steps, name) {
         steps.take(name, || {
             // Not those in which a forked child goes on (`fork`): this sanitizer cannot follow a fork of several threads. And not the
-            // one that looks how much memory its process has, which here is mostly the sanitizer's.
+            // one that looks how much memory its process has, which here is mostly the sanitizer's, nor the one whose posts must follow
+            // each other within microseconds to be a burst, which here they do not.
             let packages = "packhorse-engine packhorse";
             let mut tests = nightly("test -Zbuild-std --quiet", "thread", packages, API);
             tests.args(["--", "--skip", "ten_thousand_live_handlers"]);
+            tests.args(["--skip", "a_burst_leaves_together"]);
             run_command(tests)
         });
     }
