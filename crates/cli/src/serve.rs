@@ -256,6 +256,9 @@ impl Server {
         if let (Ok(()), Some(session)) = (&done, &mut self.session) {
             session.job_count += 1;
             session.asked_at = Instant::now();
+            if session.job_count == 1 {
+                say(&format!("{}: first measurement", session.from));
+            }
         }
         self.or_fail(client, done);
     }

@@ -157,7 +157,7 @@ fn server_that_is_killed_is_named() {
     let mut server = Server::start(&[]);
     let args = ["bench", "stream", "--seconds", "60", "--systems", "packhorse", "--peer"];
     let client = command(&[&args[..], &[&server.address]].concat()).spawn().expect("it starts");
-    server.wait_for("begins");
+    server.wait_for("first measurement"); // it has the server's answer by then
     server.child.kill().expect("it runs");
     let output = client.wait_with_output().expect("it ends");
     check_failure(&output, &["lost the server at 127.0.0.1:", "in the middle"]);
