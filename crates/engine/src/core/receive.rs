@@ -1,0 +1,258 @@
+//! What a turn takes from the links: frames, payload that landed, notices.
+//!
+//! Links in memory are asked in every turn, those that cost a system call one after the other and less often (`costly`). Payload
+//! that landed where it was predicted is taken first, all that landed wrong is moved out, and only then frames are read: a frame may
+//! complete a message, and nobody may be told of one in whose buffer something lies wrong.
+
+use packhorse_link::mem::UserMemory;
+use packhorse_link::{Cause, Landing, Link, Notice};
+use packhorse_proto::{Endpoint, Instant, Locator, Obstacle, wire};
+
+use super::Core;
+use crate::copies::Later;
+use crate::duties::Offload;
+use crate::lent::{Lent, lent};
+
+/// Lone frames received in one turn while granted data is expected.
+const LONE_COUNT_MAX: usize = 8;
+/// Links that have nothing to receive are asked for notices every so many turns: within microseconds, where it spins.
+const TURNS_PER_NOTICE: u64 = 32;
+/// How often links are asked after a late turn.
+const DRAIN_COUNT_MAX: usize = 256;
+
+impl<L: Link<M>, M: UserMemory> Core<L, M> {
+    /// Everything the links hold, after a late turn.
+    pub(super) fn drain(&mut self, now: Instant) -> usize {
+        let mut work = 0;
+        for _ in 0..DRAIN_COUNT_MAX {
+            match self.receive(now) {
+                0 => break,
+                some => work += some,
+            }
+        }
+        work
+    }
+
+    /// Asks each link once.
+    pub fn receive(&mut self, now: Instant) -> usize {
+        (0..self.links.len()).map(|link| self.receive_from(now, link)).sum()
+    }
+
+    /// Asks the links in memory, and of the others one after the other until one has nothing: a turn that finds nothing
+    /// costs one system call at most, and none if one was made a moment ago (DESIGN §7).
+    pub(super) fn receive_some(&mut self, now: Instant) -> usize {
+        let mut work = 0;
+        for link in 0..self.links.len() {
+            if self.costly.set >> link & 1 == 0 {
+                work += self.receive_from(now, link);
+            }
+        }
+        if !self.costly.is_due(now, work > 0) {
+            return work;
+        }
+        let mut asked = self.costly.first(now);
+        for _ in 0..self.costly.set.count_ones() {
+            let Some(link) = asked else { break };
+            let got = self.receive_from(now, link);
+            if got == 0 {
+                break;
+            }
+            self.costly.on_heard(now, link);
+            work += got;
+            asked = self.costly.next();
+        }
+        work
+    }
+
+    /// Asks a link once; while granted data is expected, again behind each lone frame: announcements and ends of messages
+    /// come between trains, and are answered together.
+    fn receive_from(&mut self, now: Instant, index: usize) -> usize {
+        let mut work = 0;
+        for _ in 0..LONE_COUNT_MAX {
+            let (more, is_expecting) = self.receive_once(now, index);
+            work += more;
+            if more != 1 || !is_expecting {
+                break;
+            }
+        }
+        work
+    }
+
+    /// How much it did, and whether granted data was expected.
+    fn receive_once(&mut self, now: Instant, index: usize) -> (usize, bool) {
+        let link = &mut self.links[index];
+        let may_land = link.about().can_land && self.duties.takes_data();
+        let expected = if may_land { self.endpoint.predict(index as u8) } else { None };
+        let landing = expected.as_ref().map(|expected| Landing {
+            id: expected.buf.0,
+            offset: expected.offset,
+            len: expected.len,
+            head_len: expected.head_len,
+            payload_len: expected.payload_len as usize,
+        });
+        let count = match link.receive(landing.as_ref(), &mut self.memory) {
+            Ok(count) => count,
+            Err(_) => {
+                self.counters.link_errors += 1;
+                0
+            }
+        };
+        let mut work = 0;
+        // A spinning driver finds nothing most of the time, and need not ask for notices every time.
+        if count > 0 {
+            let payload_len = landing.map_or(0, |landing| landing.payload_len);
+            work = self.take_arrived(now, index, expected.as_ref(), count, payload_len);
+        } else if self.counters.turns.is_multiple_of(TURNS_PER_NOTICE) {
+            work = self.take_notices(now, index);
+        }
+        (work, expected.is_some())
+    }
+
+    /// What a link has just received.
+    fn take_arrived(
+        &mut self,
+        now: Instant,
+        index: usize,
+        expected: Option<&packhorse_proto::Landing>,
+        count: usize,
+        payload_len: usize,
+    ) -> usize {
+        let now = self.time.on_arrival(now);
+        let landed = expected.map_or(0, |it| self.take_landed(now, index, it, count));
+        landed + self.take_frames(now, index, count, payload_len) + self.take_notices(now, index)
+    }
+
+    /// What a link has to tell.
+    #[inline]
+    fn take_notices(&mut self, now: Instant, index: usize) -> usize {
+        let mut count = 0;
+        while let Some(notice) = self.links[index].poll_notice() {
+            if let Notice::Unreachable { to, .. } = &notice {
+                self.pairs.on_unreachable(index as u8, to);
+            }
+            on_notice(&mut self.endpoint, now, index as u8, notice);
+            count += 1;
+        }
+        count
+    }
+
+    /// Payload that lies where it was expected is taken; all that lies wrong is moved before any frame is read.
+    fn take_landed(
+        &mut self,
+        now: Instant,
+        index: usize,
+        expected: &packhorse_proto::Landing,
+        count: usize,
+    ) -> usize {
+        let link = &mut self.links[index];
+        let mut lent = Lent {
+            memory: &mut self.memory,
+            copied: &mut self.counters.bytes_copied_in,
+            loans: self.loans.as_mut(),
+            later: None,
+        };
+        let mut work = 0;
+        self.lifts.clear();
+        for number in 0..count {
+            let arrived = link.arrived(number);
+            let Some(landed) = arrived.landed else { continue };
+            let here = expected.behind(landed.offset.saturating_sub(expected.offset));
+            let taken = self.endpoint.on_landed(
+                now,
+                index as u8,
+                &Locator(arrived.from),
+                &here,
+                arrived.bytes,
+                landed.count,
+                landed.last_len as u32,
+                &mut lent,
+            );
+            work += taken;
+            if taken < landed.count {
+                self.lifts.push((number, taken));
+            }
+        }
+        for &(number, first) in &self.lifts {
+            link.lift(number, first, &mut self.memory);
+        }
+        self.counters.landings_wrong += self.lifts.len() as u64;
+        work
+    }
+
+    /// Frames that are whole: those that did not land, and those that were moved.
+    fn take_frames(
+        &mut self,
+        now: Instant,
+        index: usize,
+        count: usize,
+        payload_len: usize,
+    ) -> usize {
+        let link = &self.links[index];
+        let mut lent = Lent {
+            memory: &mut self.memory,
+            copied: &mut self.counters.bytes_copied_in,
+            loans: self.loans.as_mut(),
+            later: self.copier.as_ref().map(|_| Later::default()),
+        };
+        let mut work = 0;
+        for number in 0..count {
+            let arrived = link.arrived(number);
+            for frame in arrived.whole(payload_len) {
+                let from = Locator(arrived.from);
+                if self.duties != Offload::Both
+                    && !self.duties.takes(wire::audience(frame))
+                    && self.endpoint.put_aside(now, index as u8, &from, frame)
+                {
+                    self.kept.push(index as u8, frame);
+                    continue;
+                }
+                if let Some(later) = &mut lent.later {
+                    later.frame = frame;
+                }
+                self.endpoint.on_frame(now, index as u8, from, frame, &mut lent);
+                work += 1;
+            }
+        }
+        if let Some(copier) = &mut self.copier {
+            lent.copy_noted(copier);
+            self.counters.bytes_copied_beside = copier.helped_len();
+        }
+        work
+    }
+
+    /// What others had to leave.
+    #[cold]
+    pub(super) fn take_kept(&mut self, now: Instant) -> usize {
+        let mut count = 0;
+        while let Some((link, bytes)) = self.kept.pop() {
+            let copied = &mut self.counters.bytes_copied_in;
+            let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
+            self.endpoint.on_aside(now, link, &bytes, &mut lent);
+            self.kept.reuse(bytes);
+            count += 1;
+        }
+        self.endpoint.end_aside();
+        count
+    }
+}
+
+fn on_notice(endpoint: &mut Endpoint, now: Instant, link: u8, notice: Notice) {
+    match notice {
+        Notice::Unreachable { to, cause } => {
+            endpoint.on_unreachable(now, link, &Locator(to), obstacle_of(&cause));
+        }
+        Notice::Dead { to } => endpoint.on_dead(now, link, &Locator(to)),
+        Notice::TooLong { to, frame_len_max } => {
+            endpoint.on_too_long(link, &Locator(to), frame_len_max);
+        }
+    }
+}
+
+fn obstacle_of(cause: &Cause) -> Obstacle<'_> {
+    match cause {
+        Cause::Void => Obstacle::Void,
+        Cause::Here => Obstacle::Here,
+        Cause::Way(quote) => Obstacle::Way(quote),
+        Cause::Refused(quote) => Obstacle::Refused(quote),
+    }
+}

@@ -1,0 +1,271 @@
+//! What a turn sends: frames and trains that the rules have ready, gathered into a burst for each link.
+//!
+//! A small message posted while nothing waits before it does not go through the bursts: its frame is written and leaves with the
+//! post (`send_lone`). What a link does not take now stays in its outbox, and no further frame is asked for until it is taken:
+//! the rules hold what waits, not the links.
+
+use packhorse_link::mem::UserMemory;
+use packhorse_link::{Burst, Link, burst};
+use packhorse_proto::{
+    BufId, Instant, Lone, Payload, PeerId, PostError, ReqId, SendSpec, Source, wire,
+};
+
+use super::Core;
+use crate::pairs::way_by;
+
+/// Payload up to this is copied next to its head: a further piece for the system call costs more.
+const COPY_LEN_MAX: u32 = 256;
+/// A burst is sent when it has so many frames.
+const BURST_COUNT_MAX: usize = 64;
+/// A longer train is read by its receiver from our memory, this fast at least: it will not be heard of before.
+const LARGE_BYTES_PER_NS: u64 = 4;
+/// Bursts per turn: a turn is bounded work.
+const BURSTS_PER_TURN: usize = 8;
+
+/// Frames on their way to one link.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    burst: Burst,
+    /// Those before it were taken.
+    first: usize,
+}
+
+impl<L: Link<M>, M: UserMemory> Core<L, M> {
+    /// Posts a send; a small one leaves at once where nothing waits before it. Others leave with `transmit`.
+    #[inline]
+    pub fn post_send(&mut self, now: Instant, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
+        match self.send_lone(now, &spec) {
+            Some(req) => Ok(req),
+            None => self.endpoint.post_send(now, spec),
+        }
+    }
+
+    fn send_lone(&mut self, now: Instant, spec: &SendSpec<'_>) -> Option<ReqId> {
+        let len = match spec.payload {
+            Payload::InPlace { len, .. } => len,
+            Payload::Copied(bytes) => bytes.len() as u64,
+        };
+        if len > u64::from(COPY_LEN_MAX) || self.is_blocked() {
+            return None;
+        }
+        let mut head = [0; wire::LONE_HEAD_LEN_MAX];
+        let lone = self.endpoint.post_lone(now, spec, &mut head)?;
+        self.begin_lone(&head[..lone.head_len]);
+        match spec.payload {
+            Payload::InPlace { buf, len } => {
+                self.memory.gather(buf.0, 0, len as usize, &mut self.scratch);
+            }
+            Payload::Copied(bytes) => self.scratch.extend_from_slice(bytes),
+        }
+        self.counters.bytes_copied_out += len;
+        self.finish_lone(&lone);
+        Some(lone.req)
+    }
+
+    /// Sends a short stream at once. False: nothing was done.
+    pub fn send_short_stream(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        handler: u16,
+        pieces: &[&[u8]],
+    ) -> bool {
+        let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let mut head = [0; wire::LONE_HEAD_LEN_MAX];
+        if len <= COPY_LEN_MAX as usize
+            && !self.is_blocked()
+            && let Some(lone) =
+                self.endpoint.send_lone_stream(now, peer, handler, pieces, &mut head)
+        {
+            self.begin_lone(&head[..lone.head_len]);
+            pieces.iter().for_each(|piece| self.scratch.extend_from_slice(piece));
+            self.counters.bytes_copied_out += len as u64;
+            self.finish_lone(&lone);
+            return true;
+        }
+        self.endpoint.send_short_stream(now, peer, handler, pieces)
+    }
+
+    fn begin_lone(&mut self, head: &[u8]) {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(head);
+    }
+
+    /// A lone frame is whole: it leaves.
+    fn finish_lone(&mut self, lone: &Lone) {
+        let (to, link, frame) = (&lone.to.0, usize::from(lone.link), &self.scratch);
+        if self.home.takes(lone.link, to) {
+            self.home.burst.begin(*to);
+            self.home.burst.head(frame);
+            self.flush();
+        } else if !self.links[link].send_lone(to, frame) {
+            self.outboxes[link].burst.begin(*to);
+            self.outboxes[link].burst.head(frame);
+            self.flush();
+        }
+    }
+
+    /// Sends what there is to send, as far as the links take it.
+    pub fn transmit(&mut self, now: Instant) -> usize {
+        while let Some(new) = self.endpoint.poll_new_locators() {
+            self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
+        }
+        while let Some(peer) = self.endpoint.poll_path_news() {
+            self.pairs.remember(peer, &self.endpoint, &mut self.links);
+        }
+        while let Some((link, to)) = self.endpoint.poll_new_path() {
+            if let Some(path) = self.links.get_mut(usize::from(link)) {
+                self.endpoint.set_way(link, &to, &way_by(path, &to.0));
+            }
+        }
+        let mut sent = 0;
+        for _ in 0..BURSTS_PER_TURN {
+            let is_full = self.fill(now);
+            sent += self.flush();
+            if !is_full {
+                break;
+            }
+        }
+        sent
+    }
+
+    /// Whether `transmit` may have something to do.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        self.endpoint.has_output() || !self.home.is_empty() || self.is_blocked()
+    }
+
+    /// Whether frames wait because a link took no more.
+    pub fn is_blocked(&self) -> bool {
+        self.outboxes.iter().any(|outbox| !outbox.burst.is_empty())
+    }
+
+    /// Asks the endpoint for frames. True: it may have more.
+    fn fill(&mut self, now: Instant) -> bool {
+        if self.is_blocked() {
+            return false;
+        }
+        let mut count = 0;
+        while count < BURST_COUNT_MAX {
+            let (count_max, len_max) = self.train_max;
+            if count_max > 0 && self.endpoint.poll_train(now, count_max, len_max, &mut self.train) {
+                self.put_train();
+                count += self.train.count;
+                if self.train.count > 1 {
+                    self.counters.frames_in_trains += self.train.count as u64;
+                }
+                let train_len = self.train.count * self.train.payload_len as usize;
+                if train_len > len_max {
+                    let copy_ns = train_len as u64 / LARGE_BYTES_PER_NS;
+                    self.answer_by = Instant(self.answer_by.0.max(now.0)) + copy_ns;
+                    return true; // its receiver has enough to begin with
+                }
+            } else if self.endpoint.poll_transmit(now, &mut self.tx) {
+                self.put_frame();
+                count += 1;
+            } else {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Adds `train` to its link's burst.
+    fn put_train(&mut self) {
+        let train = &self.train;
+        let same = burst::Train {
+            count: train.count as u32,
+            head_len: train.head_len as u32,
+            payload_len: train.payload_len,
+            last_len: train.last_len,
+            id: train.buf.0,
+            offset: train.offset,
+        };
+        let burst = match self.home.takes(train.link, &train.to.0) {
+            true => &mut self.home.burst,
+            false => &mut self.outboxes[usize::from(train.link)].burst,
+        };
+        burst.train(train.to.0, &train.heads, same);
+    }
+
+    /// Adds the frame in `tx` to its link's burst.
+    fn put_frame(&mut self) {
+        let tx = &mut self.tx;
+        let burst = match self.home.takes(tx.link, &tx.to.0) {
+            true => &mut self.home.burst,
+            false => &mut self.outboxes[usize::from(tx.link)].burst,
+        };
+        burst.begin(tx.to.0);
+        if tx.wants_crc() {
+            // The sum goes into the head, so the body is read first; and what was read is what is sent.
+            self.scratch.clear();
+            for piece in &tx.body {
+                let len = piece.len as usize;
+                match piece.source {
+                    Source::User { buf: BufId(id), offset } => {
+                        self.counters.bytes_copied_out += len as u64;
+                        self.memory.gather(id, offset, len, &mut self.scratch);
+                    }
+                    Source::Pool { slot, offset } => {
+                        let start = offset as usize;
+                        let bytes = &self.endpoint.pooled(slot)[start..start + len];
+                        self.scratch.extend_from_slice(bytes);
+                    }
+                    Source::Zero => self.scratch.resize(self.scratch.len() + len, 0),
+                }
+            }
+            tx.seal(crc32c::crc32c(&self.scratch));
+            burst.head(&tx.head);
+            burst.head(&self.scratch);
+            return;
+        }
+        tx.seal(0);
+        burst.head(&tx.head);
+        for piece in &tx.body {
+            match piece.source {
+                Source::User { buf: BufId(id), offset } if piece.len <= COPY_LEN_MAX => {
+                    self.counters.bytes_copied_out += u64::from(piece.len);
+                    burst.copied(&mut self.memory, id, offset, piece.len as usize);
+                }
+                Source::User { buf: BufId(id), offset } => burst.user(id, offset, piece.len),
+                Source::Pool { slot, offset } => {
+                    let start = offset as usize;
+                    let bytes = &self.endpoint.pooled(slot)[start..start + piece.len as usize];
+                    burst.head(bytes);
+                }
+                Source::Zero => burst.zeros(piece.len as usize),
+            }
+        }
+    }
+
+    /// Hands the bursts to their links.
+    fn flush(&mut self) -> usize {
+        let mut sent = 0;
+        if !self.home.burst.is_empty() {
+            sent += self.home.turn_around(&mut self.memory);
+        }
+        for (link, outbox) in self.links.iter_mut().zip(&mut self.outboxes) {
+            if outbox.burst.is_empty() {
+                continue;
+            }
+            match link.send(&outbox.burst, outbox.first, &mut self.memory) {
+                Ok(count) => {
+                    outbox.first += count;
+                    sent += count;
+                }
+                Err(_) => {
+                    // What a link cannot send is lost, and the protocol repairs it or finds the peer gone.
+                    self.counters.link_errors += 1;
+                    outbox.first = outbox.burst.len();
+                }
+            }
+            if outbox.first >= outbox.burst.len() {
+                outbox.burst.clear();
+                outbox.first = 0;
+            } else {
+                self.counters.sends_blocked += 1;
+            }
+        }
+        sent
+    }
+}
