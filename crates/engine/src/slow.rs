@@ -1,10 +1,11 @@
 //! For tests: a link that keeps whoever asks it, so that a turn lasts as long as a test wants, or panics.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex};
 
 use packhorse_link::mem::Table;
-use packhorse_link::{About, Arrived, Burst, Landing, Link, Locator};
+use packhorse_link::{About, Arrived, Burst, Landing, Link, Locator, Notice};
 
 /// The way in, shared by the link and the test.
 #[derive(Debug, Default)]
@@ -92,13 +93,49 @@ impl Link for Slow {
         [b'U'; 24]
     }
 
+    fn may_reach(&mut self, _: &Locator) -> bool {
+        true
+    }
+
+    fn frame_len_to(&mut self, _: &Locator) -> usize {
+        self.about.frame_len_max
+    }
+
+    fn card_to(&mut self, _: &Locator) -> u32 {
+        0
+    }
+
     fn send(&mut self, burst: &Burst, first: usize, _: &mut Table) -> io::Result<usize> {
         Ok(burst.len() - first)
+    }
+
+    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+        false
     }
 
     fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {
         self.gate.pass();
         Ok(0)
+    }
+
+    fn arrived(&self, index: usize) -> Arrived<'_> {
+        unreachable!("nothing arrived, and number {index} was asked for")
+    }
+
+    fn is_costly_to_ask(&self) -> bool {
+        false
+    }
+
+    fn lift(&mut self, _: usize, _: usize, _: &mut Table) {}
+
+    fn set_trains(&mut self, _: bool) {}
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        None
+    }
+
+    fn poll_remark(&mut self) -> Option<String> {
+        None
     }
 
     fn arm(&mut self) -> bool {
@@ -110,7 +147,9 @@ impl Link for Slow {
         self.gate.state.lock().unwrap().is_armed = false;
     }
 
-    fn arrived(&self, index: usize) -> Arrived<'_> {
-        unreachable!("nothing arrived, and number {index} was asked for")
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
+
+    fn each_counter(&self, _: &mut dyn FnMut(&'static str, u64)) {}
 }

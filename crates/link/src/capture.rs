@@ -12,15 +12,15 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::around::Holds;
 use crate::mem::UserMemory;
 use crate::packet::wire::{self, Place};
 use crate::pcapng::{LinkType, Writer, number_of};
 use crate::sim::Port;
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, udp};
+use crate::{Around, Arrived, Burst, Landing, Link, Locator, udp};
 
 /// Bytes that wait to be written.
 const BUFFER_LEN: usize = 1 << 18;
@@ -254,32 +254,20 @@ fn frame_count_of(arrived: &Arrived<'_>) -> usize {
     arrived.landed.map_or(arrived.bytes.len().div_ceil(arrived.stride), |landed| landed.count)
 }
 
-impl<M: UserMemory, L: Link<M>> Link<M> for Captured<L> {
-    fn about(&self) -> &About {
-        self.inner.about()
+impl<L: Send> Holds for Captured<L> {
+    type Inside = L;
+
+    fn inside(&self) -> &L {
+        &self.inner
     }
 
-    fn locator(&self) -> Locator {
-        self.inner.locator()
+    fn inside_mut(&mut self) -> &mut L {
+        &mut self.inner
     }
+}
 
-    fn may_reach(&mut self, to: &Locator) -> bool {
-        self.inner.may_reach(to)
-    }
-
-    fn is_costly_to_ask(&self) -> bool {
-        self.inner.is_costly_to_ask()
-    }
-
-    fn frame_len_to(&mut self, to: &Locator) -> usize {
-        self.inner.frame_len_to(to)
-    }
-
-    fn card_to(&mut self, to: &Locator) -> u32 {
-        self.inner.card_to(to)
-    }
-
-    fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
+impl<M: UserMemory, L: Link<M>> Around<M> for Captured<L> {
+    fn send_around(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
         let count = self.inner.send(burst, first, memory)?;
         if self.sink.is_some() {
             let here = self.inner.locator();
@@ -293,11 +281,11 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Captured<L> {
     }
 
     /// Every frame goes by `send`, where it is written down.
-    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+    fn send_lone_around(&mut self, _: &Locator, _: &[u8]) -> bool {
         false
     }
 
-    fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
+    fn receive_around(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
         let count = self.inner.receive(landing, memory)?;
         if self.sink.is_some() {
             for index in 0..count {
@@ -310,40 +298,11 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Captured<L> {
         Ok(count)
     }
 
-    fn arrived(&self, index: usize) -> Arrived<'_> {
-        self.inner.arrived(index)
+    fn poll_own_remark(&mut self) -> Option<String> {
+        self.remark.take()
     }
 
-    fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
-        self.inner.lift(index, first, memory);
-    }
-
-    fn set_trains(&mut self, is_on: bool) {
-        self.inner.set_trains(is_on);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.inner.poll_notice()
-    }
-
-    fn poll_remark(&mut self) -> Option<String> {
-        self.remark.take().or_else(|| self.inner.poll_remark())
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
-    fn disarm(&mut self) {
-        self.inner.disarm();
-    }
-
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.wake_fd()
-    }
-
-    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
-        self.inner.each_counter(show);
+    fn each_own_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
         show("captured_frames", self.frame_count);
         show("capture_stopped", u64::from(self.is_stopped));
     }

@@ -9,12 +9,12 @@
 //! same seed have the same fates, whatever the inner link takes at a time.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 
+use crate::around::Holds;
 use crate::mem::UserMemory;
 use crate::sim::rng::Rng;
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use crate::{About, Around, Burst, Landing, Link, Locator};
 
 /// Bits flipped in one frame at most.
 const FLIP_COUNT_MAX: u64 = 8;
@@ -229,32 +229,24 @@ impl<L> Faulty<L> {
     }
 }
 
-impl<M: UserMemory, L: Link<M>> Link<M> for Faulty<L> {
-    fn about(&self) -> &About {
+impl<L: Send> Holds for Faulty<L> {
+    type Inside = L;
+
+    fn inside(&self) -> &L {
+        &self.inner
+    }
+
+    fn inside_mut(&mut self) -> &mut L {
+        &mut self.inner
+    }
+}
+
+impl<M: UserMemory, L: Link<M>> Around<M> for Faulty<L> {
+    fn about_around(&self) -> &About {
         &self.about
     }
 
-    fn locator(&self) -> Locator {
-        self.inner.locator()
-    }
-
-    fn may_reach(&mut self, to: &Locator) -> bool {
-        self.inner.may_reach(to)
-    }
-
-    fn is_costly_to_ask(&self) -> bool {
-        self.inner.is_costly_to_ask()
-    }
-
-    fn frame_len_to(&mut self, to: &Locator) -> usize {
-        self.inner.frame_len_to(to)
-    }
-
-    fn card_to(&mut self, to: &Locator) -> u32 {
-        self.inner.card_to(to)
-    }
-
-    fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
+    fn send_around(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
         if !self.flush(memory)? {
             return Ok(0);
         }
@@ -268,11 +260,11 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Faulty<L> {
     }
 
     /// Every frame goes by `send`, where its fate is decided.
-    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+    fn send_lone_around(&mut self, _: &Locator, _: &[u8]) -> bool {
         false
     }
 
-    fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
+    fn receive_around(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
         if !self.held.is_empty() {
             self.let_go_seen();
         }
@@ -286,40 +278,7 @@ impl<M: UserMemory, L: Link<M>> Link<M> for Faulty<L> {
         Ok(count)
     }
 
-    fn arrived(&self, index: usize) -> Arrived<'_> {
-        self.inner.arrived(index)
-    }
-
-    fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
-        self.inner.lift(index, first, memory);
-    }
-
-    fn set_trains(&mut self, is_on: bool) {
-        self.inner.set_trains(is_on);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.inner.poll_notice()
-    }
-
-    fn poll_remark(&mut self) -> Option<String> {
-        self.inner.poll_remark()
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
-    fn disarm(&mut self) {
-        self.inner.disarm();
-    }
-
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.wake_fd()
-    }
-
-    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
-        self.inner.each_counter(show);
+    fn each_own_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
         show("faults_lost", self.counters.lost);
         show("faults_duplicated", self.counters.duplicated);
         show("faults_held_back", self.counters.held_back);

@@ -9,10 +9,11 @@
 //! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
 //! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`shm`], between
 //! processes of one host; [`packet`], raw Ethernet; [`xdp`], which has an Ethernet interface to itself; [`sim`], which
-//! lives in virtual time and misbehaves on demand; and links around a link: [`faults`] and [`capture`].
+//! lives in virtual time and misbehaves on demand; and links around a link ([`around`]): [`faults`] and [`capture`].
 
 // Unsafe code lives in `mem`, `ring`, `umem` and `sys`; xtask's purity check holds it there.
 
+pub mod around;
 pub mod burst;
 pub mod capture;
 pub mod faults;
@@ -35,6 +36,7 @@ pub mod xdp;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+pub use around::Around;
 pub use burst::Burst;
 pub use sys::copier::Copier;
 pub use sys::interfaces::{Interface, interfaces};
@@ -180,6 +182,9 @@ pub enum Notice {
 }
 
 /// A way to move frames. `M` is the memory that payload comes from and goes to.
+///
+/// No method has a default: a link says of each what it does, and a link around a link hands each on by the one
+/// implementation in [`around`]. So a method that is added here is lost by no link; the compiler asks for it.
 pub trait Link<M: ?Sized = mem::Table>: Send {
     /// What it is and can do.
     fn about(&self) -> &About;
@@ -189,33 +194,21 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
 
     /// Whether frames can be sent there at all: a locator of a kind that it knows, on a network that it is on. Only a
     /// hint: what it says may lead there is probed, what it says does not is never tried.
-    fn may_reach(&mut self, to: &Locator) -> bool {
-        let _ = to;
-        true
-    }
+    fn may_reach(&mut self, to: &Locator) -> bool;
 
     /// The longest frame that can be sent there now, as far as the system knows.
-    fn frame_len_to(&mut self, to: &Locator) -> usize {
-        let _ = to;
-        self.about().frame_len_max
-    }
+    fn frame_len_to(&mut self, to: &Locator) -> usize;
 
     /// The number of the interface by which frames to there leave this host; 0: none, or not known. Links with the same one share
     /// a wire.
-    fn card_to(&mut self, to: &Locator) -> u32 {
-        let _ = to;
-        0
-    }
+    fn card_to(&mut self, to: &Locator) -> u32;
 
     /// Sends the frames of the burst from number `first` on. Returns how many were taken; fewer than all means: not now.
     /// A frame that cannot be sent at all is taken and counted: to the protocol it is a lost one.
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize>;
 
     /// Sends one whole frame now, if it can without further ado: nothing is set up for it. False: `send` it.
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        let _ = (to, frame);
-        false
-    }
+    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool;
 
     /// Receives what is there, without waiting, and tells how many arrivals `arrived` can be asked for. Those of the call
     /// before are gone.
@@ -225,106 +218,33 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
     fn arrived(&self, index: usize) -> Arrived<'_>;
 
     /// Whether `receive` is a system call even if there is nothing: then it is asked less often where others are not.
-    fn is_costly_to_ask(&self) -> bool {
-        false
-    }
+    fn is_costly_to_ask(&self) -> bool;
 
     /// Moves the payload of an arrival that landed, from frame `first` on, out of the application's memory:
     /// `arrived(index)` then shows these frames whole, behind the heads of those before `first` ([`Arrived::heads`],
     /// [`Arrived::whole`]); with `first` 0 it is as if nothing had landed. To be done for all wrong landings before any
     /// frame is read.
-    fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
-        let _ = (index, first, memory);
-    }
+    fn lift(&mut self, index: usize, first: usize, memory: &mut M);
 
     /// Whether it may send trains; it still does so only where it can. For paths on which trains are lost.
-    fn set_trains(&mut self, is_on: bool) {
-        let _ = is_on;
-    }
+    fn set_trains(&mut self, is_on: bool);
 
     /// Something it noticed.
-    fn poll_notice(&mut self) -> Option<Notice> {
-        None
-    }
+    fn poll_notice(&mut self) -> Option<Notice>;
 
     /// Something it has to say to a person, each thing once.
-    fn poll_remark(&mut self) -> Option<String> {
-        None
-    }
+    fn poll_remark(&mut self) -> Option<String>;
 
     /// Somebody is about to sleep on `wake_fd`: it must become readable when something arrives from now on. False: there is
     /// something already. Links whose descriptor always tells need do nothing; those in memory ask their peers for a knock.
-    fn arm(&mut self) -> bool {
-        true
-    }
+    fn arm(&mut self) -> bool;
 
     /// Nobody sleeps any more.
-    fn disarm(&mut self) {}
+    fn disarm(&mut self);
 
     /// Readable when there is something to receive; `None` for links that must be polled.
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Names and values of its counters.
-    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
-        let _ = show;
-    }
-}
-
-impl<M: ?Sized, L: Link<M> + ?Sized> Link<M> for Box<L> {
-    fn about(&self) -> &About {
-        (**self).about()
-    }
-    fn locator(&self) -> Locator {
-        (**self).locator()
-    }
-    fn may_reach(&mut self, to: &Locator) -> bool {
-        (**self).may_reach(to)
-    }
-    fn frame_len_to(&mut self, to: &Locator) -> usize {
-        (**self).frame_len_to(to)
-    }
-    fn card_to(&mut self, to: &Locator) -> u32 {
-        (**self).card_to(to)
-    }
-    fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
-        (**self).send(burst, first, memory)
-    }
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        (**self).send_lone(to, frame)
-    }
-    fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
-        (**self).receive(landing, memory)
-    }
-    fn arrived(&self, index: usize) -> Arrived<'_> {
-        (**self).arrived(index)
-    }
-    fn is_costly_to_ask(&self) -> bool {
-        (**self).is_costly_to_ask()
-    }
-    fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
-        (**self).lift(index, first, memory);
-    }
-    fn set_trains(&mut self, is_on: bool) {
-        (**self).set_trains(is_on);
-    }
-    fn poll_notice(&mut self) -> Option<Notice> {
-        (**self).poll_notice()
-    }
-    fn poll_remark(&mut self) -> Option<String> {
-        (**self).poll_remark()
-    }
-    fn arm(&mut self) -> bool {
-        (**self).arm()
-    }
-    fn disarm(&mut self) {
-        (**self).disarm();
-    }
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        (**self).wake_fd()
-    }
-    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
-        (**self).each_counter(show);
-    }
+    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64));
 }

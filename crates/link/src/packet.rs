@@ -616,6 +616,11 @@ impl Link<Table> for Packet {
         }
     }
 
+    /// Its ring is in memory.
+    fn is_costly_to_ask(&self) -> bool {
+        false
+    }
+
     fn lift(&mut self, index: usize, first: usize, memory: &mut Table) {
         let Some(landing) = self.landing.filter(|_| first == 0) else { return };
         let arrival = &mut self.arrivals[index];
@@ -627,6 +632,9 @@ impl Link<Table> for Packet {
         }
         arrival.at = At::Room { number };
     }
+
+    /// It sends none.
+    fn set_trains(&mut self, _: bool) {}
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
@@ -646,6 +654,8 @@ impl Link<Table> for Packet {
         }
         !self.ring.is_filled()
     }
+
+    fn disarm(&mut self) {}
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())

@@ -1,9 +1,10 @@
 //! A link for tests of links around a link: remembers what was sent, and shows what it was told to.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use crate::mem::UserMemory;
-use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator};
+use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice};
 
 /// What arrives: from where, bytes, stride, what landed.
 pub(crate) type Arriving = (Locator, Vec<u8>, usize, Option<Landed>);
@@ -49,6 +50,18 @@ impl<M: UserMemory> Link<M> for Script {
         self.locator
     }
 
+    fn may_reach(&mut self, _: &Locator) -> bool {
+        true
+    }
+
+    fn frame_len_to(&mut self, _: &Locator) -> usize {
+        self.about.frame_len_max
+    }
+
+    fn card_to(&mut self, _: &Locator) -> u32 {
+        0
+    }
+
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
         for frame in burst.frames(first).take(self.take_max) {
             let mut bytes = Vec::new();
@@ -56,6 +69,10 @@ impl<M: UserMemory> Link<M> for Script {
             self.sent.push((frame.to, bytes));
         }
         Ok((burst.len() - first).min(self.take_max))
+    }
+
+    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+        false
     }
 
     fn receive(&mut self, _: Option<&Landing>, _: &mut M) -> io::Result<usize> {
@@ -66,4 +83,32 @@ impl<M: UserMemory> Link<M> for Script {
         let (from, bytes, stride, landed) = &self.arriving[index];
         Arrived { from: *from, bytes, stride: *stride, landed: *landed }
     }
+
+    fn is_costly_to_ask(&self) -> bool {
+        false
+    }
+
+    fn lift(&mut self, _: usize, _: usize, _: &mut M) {}
+
+    fn set_trains(&mut self, _: bool) {}
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        None
+    }
+
+    fn poll_remark(&mut self) -> Option<String> {
+        None
+    }
+
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    fn disarm(&mut self) {}
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn each_counter(&self, _: &mut dyn FnMut(&'static str, u64)) {}
 }

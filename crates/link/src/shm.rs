@@ -243,6 +243,15 @@ impl Link<Table> for Shm {
         !self.banned.contains(&name) && self.post.ask(&locate::socket_name(name)).is_ok()
     }
 
+    fn frame_len_to(&mut self, _: &Locator) -> usize {
+        self.about.frame_len_max
+    }
+
+    /// Memory is no card.
+    fn card_to(&mut self, _: &Locator) -> u32 {
+        0
+    }
+
     #[inline]
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
         // The lone frame is the one somebody waits for.
@@ -267,6 +276,10 @@ impl Link<Table> for Shm {
     #[inline]
     fn arrived(&self, index: usize) -> Arrived<'_> {
         self.intake.arrived(index)
+    }
+
+    fn is_costly_to_ask(&self) -> bool {
+        false
     }
 
     fn lift(&mut self, index: usize, first: usize, memory: &mut Table) {

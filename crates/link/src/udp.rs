@@ -667,6 +667,13 @@ impl Link<Table> for Udp {
         self.remarks.pop_front()
     }
 
+    /// A socket always tells.
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    fn disarm(&mut self) {}
+
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }

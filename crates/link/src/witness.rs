@@ -1,8 +1,8 @@
 //! For tests of links around a link: a link that writes down which of its methods were called.
 //!
-//! Most methods of [`Link`] have defaults, and a link around a link that does not hand one on compiles and works, only worse:
-//! frames take the longer way, or nobody is told. So each such link is asked everything here, and what did not reach the link
-//! inside is named.
+//! Handing on is written once for all links around a link (`around`), and the compiler sees to it that nothing is missing
+//! there. What it cannot see is whether each method is handed on to its own counterpart, and whether links that look at frames look
+//! at every one: so each such link is asked everything here, and what did not reach the link inside is named.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -349,6 +349,10 @@ impl Link<Table> for Xdp {
         Station::from_locator(to).is_some_and(|to| to.mac != self.station.mac)
     }
 
+    fn frame_len_to(&mut self, _: &Locator) -> usize {
+        self.about.frame_len_max
+    }
+
     fn card_to(&mut self, _: &Locator) -> u32 {
         self.index
     }
@@ -398,6 +402,17 @@ impl Link<Table> for Xdp {
         Arrived { from: from.locator(), bytes, stride: len, landed: None }
     }
 
+    /// Its rings are in memory.
+    fn is_costly_to_ask(&self) -> bool {
+        false
+    }
+
+    /// Nothing lands.
+    fn lift(&mut self, _: usize, _: usize, _: &mut Table) {}
+
+    /// It sends none.
+    fn set_trains(&mut self, _: bool) {}
+
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
@@ -405,6 +420,13 @@ impl Link<Table> for Xdp {
     fn poll_remark(&mut self) -> Option<String> {
         self.remarks.pop_front()
     }
+
+    /// A socket always tells.
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    fn disarm(&mut self) {}
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.any {

@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use packhorse_link::around::Holds;
 use packhorse_link::burst::{Piece, Train};
 use packhorse_link::mem::{Table, UserMemory as _};
 use packhorse_link::sim::SimPort;
-use packhorse_link::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice};
+use packhorse_link::{About, Around, Arrived, Burst, Landed, Landing, Link, Locator, Notice};
 
 use super::memory::AppMemory;
 
@@ -214,15 +215,19 @@ impl Port {
             Self::Real(_) => None,
         }
     }
+}
 
-    fn link(&self) -> &dyn Link<AppMemory> {
+impl Holds for Port {
+    type Inside = dyn Link<AppMemory>;
+
+    fn inside(&self) -> &Self::Inside {
         match self {
             Self::Sim(port) => port,
             Self::Real(port) => port,
         }
     }
 
-    fn link_mut(&mut self) -> &mut dyn Link<AppMemory> {
+    fn inside_mut(&mut self) -> &mut Self::Inside {
         match self {
             Self::Sim(port) => port,
             Self::Real(port) => port,
@@ -230,76 +235,25 @@ impl Port {
     }
 }
 
-impl Link<AppMemory> for Port {
-    fn about(&self) -> &About {
-        self.link().about()
+impl Around<AppMemory> for Port {
+    fn send_around(
+        &mut self,
+        burst: &Burst,
+        first: usize,
+        memory: &mut AppMemory,
+    ) -> io::Result<usize> {
+        self.inside_mut().send(burst, first, memory)
     }
 
-    fn locator(&self) -> Locator {
-        self.link().locator()
+    fn send_lone_around(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        self.inside_mut().send_lone(to, frame)
     }
 
-    fn may_reach(&mut self, to: &Locator) -> bool {
-        self.link_mut().may_reach(to)
-    }
-
-    fn frame_len_to(&mut self, to: &Locator) -> usize {
-        self.link_mut().frame_len_to(to)
-    }
-
-    fn card_to(&mut self, to: &Locator) -> u32 {
-        self.link_mut().card_to(to)
-    }
-
-    fn send(&mut self, burst: &Burst, first: usize, memory: &mut AppMemory) -> io::Result<usize> {
-        self.link_mut().send(burst, first, memory)
-    }
-
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        self.link_mut().send_lone(to, frame)
-    }
-
-    fn receive(&mut self, landing: Option<&Landing>, memory: &mut AppMemory) -> io::Result<usize> {
-        self.link_mut().receive(landing, memory)
-    }
-
-    fn arrived(&self, index: usize) -> Arrived<'_> {
-        self.link().arrived(index)
-    }
-
-    fn is_costly_to_ask(&self) -> bool {
-        self.link().is_costly_to_ask()
-    }
-
-    fn lift(&mut self, index: usize, first: usize, memory: &mut AppMemory) {
-        self.link_mut().lift(index, first, memory);
-    }
-
-    fn set_trains(&mut self, is_on: bool) {
-        self.link_mut().set_trains(is_on);
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.link_mut().poll_notice()
-    }
-
-    fn poll_remark(&mut self) -> Option<String> {
-        self.link_mut().poll_remark()
-    }
-
-    fn arm(&mut self) -> bool {
-        self.link_mut().arm()
-    }
-
-    fn disarm(&mut self) {
-        self.link_mut().disarm();
-    }
-
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.link().wake_fd()
-    }
-
-    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
-        self.link().each_counter(show);
+    fn receive_around(
+        &mut self,
+        landing: Option<&Landing>,
+        memory: &mut AppMemory,
+    ) -> io::Result<usize> {
+        self.inside_mut().receive(landing, memory)
     }
 }

@@ -11,17 +11,15 @@ use std::time::{Duration, Instant};
 use super::config::{PacketConfig, PacketError};
 use super::opening::{self, Prepared};
 use super::{Packet, from_locator, to_locator};
+use crate::around::Holds;
 use crate::mem::Table;
 use crate::sys::interfaces::macs;
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use crate::{About, Around, Arrived, Burst, Landing, Link, Locator, Notice};
 
 /// A packet link that opens when it is needed.
 #[derive(Debug)]
 pub struct OnDemand<P = Packet> {
     state: State<P>,
-    about: About,
-    locator: Locator,
-    index: u32,
     own_macs: OwnMacs,
     remark: Option<String>,
 }
@@ -47,11 +45,9 @@ const MACS_AGE_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 enum State<P> {
-    Closed(Prepared),
+    Shut(Box<Shut>),
     /// Large, and moved once.
     Open(Box<P>),
-    /// It could not be opened when it was needed.
-    Broken,
 }
 
 /// What is opened: a packet link; for tests, one that tells what it was asked.
@@ -73,14 +69,13 @@ impl OnDemand {
     pub fn prepare(config: &PacketConfig) -> Result<Self, PacketError> {
         let prepared = opening::prepare(config)?;
         let frame_len_max = opening::frame_len_of(prepared.facts.mtu);
-        Ok(Self {
+        let shut = Shut {
             about: super::about(frame_len_max, !prepared.fits_ring(), prepared.backlog_len()),
             locator: to_locator(&prepared.own),
             index: prepared.facts.index as u32,
-            state: State::Closed(prepared),
-            own_macs: OwnMacs::default(),
-            remark: None,
-        })
+            prepared: Some(prepared),
+        };
+        Ok(Self { state: State::Shut(Box::new(shut)), own_macs: OwnMacs::default(), remark: None })
     }
 }
 
@@ -95,143 +90,162 @@ impl<P> OnDemand<P> {
     where
         P: Opened,
     {
-        self.state = match std::mem::replace(&mut self.state, State::Broken) {
-            State::Closed(prepared) => match P::open(prepared) {
-                Ok(packet) => State::Open(Box::new(packet)),
-                Err(error) => {
-                    self.remark = Some(format!("raw Ethernet is not used after all: {error}"));
-                    State::Broken
-                }
-            },
-            known => known,
-        };
-    }
-
-    #[inline]
-    fn packet(&mut self) -> Option<&mut P> {
-        match &mut self.state {
-            State::Open(packet) => Some(packet),
-            State::Closed(_) | State::Broken => None,
+        let State::Shut(shut) = &mut self.state else { return };
+        let Some(prepared) = shut.prepared.take() else { return };
+        match P::open(prepared) {
+            Ok(packet) => self.state = State::Open(Box::new(packet)),
+            Err(error) => {
+                self.remark = Some(format!("raw Ethernet is not used after all: {error}"));
+            }
         }
     }
 }
 
-impl<P: Opened> Link<Table> for OnDemand<P> {
-    fn about(&self) -> &About {
+impl<P: Opened + 'static> Holds for OnDemand<P> {
+    type Inside = dyn Link<Table>;
+
+    #[inline]
+    fn inside(&self) -> &Self::Inside {
         match &self.state {
-            State::Open(packet) => packet.about(),
-            State::Closed(_) | State::Broken => &self.about,
+            State::Open(packet) => &**packet,
+            State::Shut(shut) => &**shut,
         }
     }
 
-    fn locator(&self) -> Locator {
-        match &self.state {
-            State::Open(packet) => packet.locator(),
-            State::Closed(_) | State::Broken => self.locator,
+    #[inline]
+    fn inside_mut(&mut self) -> &mut Self::Inside {
+        match &mut self.state {
+            State::Open(packet) => &mut **packet,
+            State::Shut(shut) => &mut **shut,
         }
     }
+}
 
+impl<P: Opened + 'static> Around<Table> for OnDemand<P> {
     /// Opens it for the first peer on another host. By raw Ethernet a host does not reach itself, whatever its cards.
-    fn may_reach(&mut self, to: &Locator) -> bool {
+    fn may_reach_around(&mut self, to: &Locator) -> bool {
         let Some(place) = from_locator(to) else { return false };
         if self.own_macs.contain(place.mac) {
             return false;
         }
         self.open();
-        self.packet().is_some_and(|packet| packet.may_reach(to))
+        self.inside_mut().may_reach(to)
     }
 
-    fn frame_len_to(&mut self, to: &Locator) -> usize {
-        let len = self.about.frame_len_max;
-        self.packet().map_or(len, |packet| packet.frame_len_to(to))
+    #[inline]
+    fn send_around(
+        &mut self,
+        burst: &Burst,
+        first: usize,
+        memory: &mut Table,
+    ) -> io::Result<usize> {
+        match &mut self.state {
+            State::Open(packet) => packet.send(burst, first, memory),
+            State::Shut(shut) => shut.send(burst, first, memory),
+        }
     }
 
-    fn card_to(&mut self, to: &Locator) -> u32 {
-        let index = self.index;
-        self.packet().map_or(index, |packet| packet.card_to(to))
+    #[inline]
+    fn send_lone_around(&mut self, to: &Locator, frame: &[u8]) -> bool {
+        match &mut self.state {
+            State::Open(packet) => packet.send_lone(to, frame),
+            State::Shut(shut) => shut.send_lone(to, frame),
+        }
+    }
+
+    #[inline]
+    fn receive_around(
+        &mut self,
+        landing: Option<&Landing>,
+        memory: &mut Table,
+    ) -> io::Result<usize> {
+        match &mut self.state {
+            State::Open(packet) => packet.receive(landing, memory),
+            State::Shut(shut) => shut.receive(landing, memory),
+        }
+    }
+
+    fn poll_own_remark(&mut self) -> Option<String> {
+        self.remark.take()
+    }
+}
+
+/// What stands in for a packet link that is not open: it has a place, and reaches nobody.
+#[derive(Debug)]
+struct Shut {
+    about: About,
+    locator: Locator,
+    index: u32,
+    /// `None`: it could not be opened when it was needed.
+    prepared: Option<Prepared>,
+}
+
+impl Link<Table> for Shut {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn locator(&self) -> Locator {
+        self.locator
+    }
+
+    fn may_reach(&mut self, _: &Locator) -> bool {
+        false
+    }
+
+    fn frame_len_to(&mut self, _: &Locator) -> usize {
+        self.about.frame_len_max
+    }
+
+    fn card_to(&mut self, _: &Locator) -> u32 {
+        self.index
     }
 
     /// What nobody can receive is lost.
-    #[inline]
-    fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
-        match self.packet() {
-            Some(packet) => packet.send(burst, first, memory),
-            None => Ok(burst.len() - first),
-        }
+    fn send(&mut self, burst: &Burst, first: usize, _: &mut Table) -> io::Result<usize> {
+        Ok(burst.len() - first)
     }
 
-    #[inline]
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        self.packet().is_some_and(|packet| packet.send_lone(to, frame))
+    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+        false
     }
 
-    #[inline]
-    fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
-        self.packet().map_or(Ok(0), |packet| packet.receive(landing, memory))
+    fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {
+        Ok(0)
     }
 
-    #[inline]
     fn arrived(&self, index: usize) -> Arrived<'_> {
-        match &self.state {
-            State::Open(packet) => packet.arrived(index),
-            State::Closed(_) | State::Broken => {
-                unreachable!("nothing arrives where nothing is open")
-            }
-        }
+        unreachable!("nothing arrives where nothing is open, and number {index} was asked for")
     }
 
-    #[inline]
     fn is_costly_to_ask(&self) -> bool {
-        match &self.state {
-            State::Open(packet) => packet.is_costly_to_ask(),
-            State::Closed(_) | State::Broken => false,
-        }
+        false
     }
 
-    fn lift(&mut self, index: usize, first: usize, memory: &mut Table) {
-        if let Some(packet) = self.packet() {
-            packet.lift(index, first, memory);
-        }
-    }
+    fn lift(&mut self, _: usize, _: usize, _: &mut Table) {}
 
     /// Before the link is open nobody sends by it, so nobody has learned yet whether trains pass.
-    fn set_trains(&mut self, is_on: bool) {
-        if let Some(packet) = self.packet() {
-            packet.set_trains(is_on);
-        }
-    }
+    fn set_trains(&mut self, _: bool) {}
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.packet().and_then(Link::poll_notice)
+        None
     }
 
     fn poll_remark(&mut self) -> Option<String> {
-        self.remark.take().or_else(|| self.packet().and_then(Link::poll_remark))
+        None
     }
 
     fn arm(&mut self) -> bool {
-        self.packet().is_none_or(Link::arm)
+        true
     }
 
-    fn disarm(&mut self) {
-        if let Some(packet) = self.packet() {
-            packet.disarm();
-        }
-    }
+    fn disarm(&mut self) {}
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.state {
-            State::Closed(prepared) => Some(prepared.socket.as_fd()),
-            State::Open(packet) => packet.wake_fd(),
-            State::Broken => None,
-        }
+        self.prepared.as_ref().map(|prepared| prepared.socket.as_fd())
     }
 
-    fn each_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {
-        if let State::Open(packet) = &self.state {
-            packet.each_counter(show);
-        }
-    }
+    fn each_counter(&self, _: &mut dyn FnMut(&'static str, u64)) {}
 }
 
 #[cfg(test)]
@@ -248,15 +262,8 @@ mod tests {
     #[test]
     fn once_open_every_method_reaches_the_packet_link() {
         let witness = Witness::default();
-        let about = Link::<Table>::about(&witness).clone();
-        let mut link = OnDemand {
-            locator: [0; 24],
-            about,
-            index: 0,
-            own_macs: OwnMacs::default(),
-            remark: None,
-            state: State::Open(Box::new(witness.clone())),
-        };
+        let state = State::Open(Box::new(witness.clone()));
+        let mut link = OnDemand { state, own_macs: OwnMacs::default(), remark: None };
         assert_eq!(not_reached(&witness, &mut link), [""; 0]);
     }
 }

@@ -6,10 +6,11 @@
 //! and now and then where it does not.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use super::{Delivery, Locator, Rng, network};
 use crate::mem::UserMemory;
-use crate::{About, Arrived, Burst, Landed, Landing, Link};
+use crate::{About, Arrived, Burst, Landed, Landing, Link, Notice};
 
 /// So many landings in a million are not where they were expected.
 const ASTRAY_PPM: u32 = 60_000;
@@ -199,6 +200,15 @@ impl<M: UserMemory> Link<M> for SimPort {
         network(to).is_some_and(|network| self.is_naive || network == self.locator[2])
     }
 
+    fn frame_len_to(&mut self, _: &Locator) -> usize {
+        self.about.frame_len_max
+    }
+
+    /// No two ports share a wire that they know of.
+    fn card_to(&mut self, _: &Locator) -> u32 {
+        0
+    }
+
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize> {
         for frame in burst.frames(first) {
             let mut bytes = self.spare.pop().unwrap_or_default();
@@ -207,6 +217,11 @@ impl<M: UserMemory> Link<M> for SimPort {
             self.outbox.push((frame.to, bytes));
         }
         Ok(burst.len() - first)
+    }
+
+    /// All frames wait in the outbox, in the order of their bursts.
+    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+        false
     }
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
@@ -228,10 +243,40 @@ impl<M: UserMemory> Link<M> for SimPort {
         Arrived { from: batch.from, bytes, stride, landed: batch.landed }
     }
 
+    fn is_costly_to_ask(&self) -> bool {
+        false
+    }
+
     fn lift(&mut self, index: usize, first: usize, _memory: &mut M) {
         // The frames are still whole here: what lies in the memory is a copy.
         let batch = &mut self.arrivals[index];
         batch.first = first;
         batch.landed = None;
     }
+
+    /// It sends frame by frame.
+    fn set_trains(&mut self, _: bool) {}
+
+    /// What befalls frames, the owner of the network tells the endpoint.
+    fn poll_notice(&mut self) -> Option<Notice> {
+        None
+    }
+
+    fn poll_remark(&mut self) -> Option<String> {
+        None
+    }
+
+    /// In virtual time nobody sleeps.
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    fn disarm(&mut self) {}
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The network counts.
+    fn each_counter(&self, _: &mut dyn FnMut(&'static str, u64)) {}
 }
