@@ -28,6 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   packhorse sim                          one lossy transfer, told as a story
   packhorse sim --runs 100000            fresh scenarios on all cores
+  packhorse sim --runs 10000 --from 1 --hash   did a change of the code change what it does?
   packhorse sim --seed 42                replay one scenario with its trace
   packhorse sim --seed 42 --pcapng f.pcapng   and open its frames in Wireshark
   packhorse sim --seeds tests/seeds.txt  every seed that ever failed
@@ -77,6 +78,10 @@ pub(crate) struct Args {
     /// switches `receive` and `send`.
     #[arg(long, conflicts_with = "over")]
     halves: bool,
+    /// End --runs with one number for every frame that was sent and every event: the same seeds give the same number as long as
+    /// nothing behaves differently.
+    #[arg(long, requires = "from", conflicts_with = "over")]
+    hash: bool,
     /// Let every endpoint make this mistake, to see the simulator fail.
     #[cfg(feature = "sabotage")]
     #[arg(long, value_name = "NAME")]
@@ -152,7 +157,7 @@ fn replay(args: &Args, seed: u64, conduct: Conduct) -> Result<bool> {
     println!("{}", summary(&scenario));
     let tracer = Rc::new(RefCell::new(tracer));
     let mut outcome = play(&scenario, conduct, Some(Rc::clone(&tracer)));
-    outcome.violations.extend(play_streams(seed, conduct));
+    outcome.violations.extend(play_streams(seed, conduct).0);
     tracer.borrow_mut().finish().context("cannot write the trace")?;
     let stats = &outcome.stats;
     println!(
@@ -227,6 +232,12 @@ fn run_fresh(args: &Args, count: u64, conduct: Conduct) -> Result<bool> {
         batch.failed.len()
     );
     print!("{}", batch.totals.table());
+    if args.hash {
+        match count - runs as u64 {
+            0 => println!("hash of all frames and events: {}", batch.digest),
+            missing => println!("no hash of all frames and events: {missing} runs are missing"),
+        }
+    }
     report(args, &batch.failed, conduct)?;
     Ok(batch.failed.is_empty())
 }

@@ -9,6 +9,7 @@
 //! A run is a function of its seed. `run` makes many of them on all cores, `trace` shows one, `story` one that was made
 //! to be read.
 
+pub mod digest;
 mod draw;
 pub mod memory;
 pub mod onesided;

@@ -13,6 +13,7 @@ use packhorse_link::Link;
 use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Rng, Way, Who};
 use packhorse_proto::{Counters, Event, Instant, SECOND};
 
+use super::digest::Digest;
 use super::onesided;
 use super::oracle::Oracle;
 use super::scenario::{Action, Cut, Scenario};
@@ -46,7 +47,7 @@ pub struct Outcome {
     /// What was exercised.
     pub stats: Stats,
     /// A number for the whole run: equal for equal runs.
-    pub trace_hash: u64,
+    pub digest: Digest,
 }
 
 pub(super) struct Player<'a> {
@@ -189,8 +190,8 @@ impl<'a> Player<'a> {
         self.stats.moved_count = self.oracle.whole_count;
         self.stats.failed_count = self.oracle.failed_count;
         self.stats.turn_count = self.world.turn_count();
-        let trace_hash = self.world.net().trace_hash();
-        Outcome { violations: self.oracle.into_violations(), stats: self.stats, trace_hash }
+        let digest = self.world.digest();
+        Outcome { violations: self.oracle.into_violations(), stats: self.stats, digest }
     }
 
     fn has_failed(&self) -> bool {

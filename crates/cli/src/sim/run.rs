@@ -13,6 +13,7 @@ use packhorse_link::Link;
 #[cfg(feature = "sabotage")]
 use packhorse_proto::Sabotage;
 
+use super::digest::Digest;
 use super::draw::draw;
 use super::player::{Outcome, Player};
 use super::scenario::Scenario;
@@ -63,11 +64,16 @@ pub fn play(scenario: &Scenario, conduct: Conduct, tracer: Option<Rc<RefCell<Tra
         conduct.impose(player.world_mut());
         player.play()
     }));
-    run.unwrap_or_else(|cause| Outcome {
-        violations: vec![format!("panic: {}", panic_text(&*cause))],
+    run.unwrap_or_else(|cause| panicked(&*cause))
+}
+
+/// What came of a run that panicked.
+fn panicked(cause: &(dyn Any + Send)) -> Outcome {
+    Outcome {
+        violations: vec![format!("panic: {}", panic_text(cause))],
         stats: Stats::default(),
-        trace_hash: 0,
-    })
+        digest: Digest::default(),
+    }
 }
 
 /// Plays the application's part of a scenario ([`Scenario::of_applications`]) on real links, `open(node)` of them for each
@@ -81,27 +87,29 @@ pub fn play_over(
 ) -> io::Result<Outcome> {
     let player = Player::over(scenario, open)?;
     let run = panic::catch_unwind(AssertUnwindSafe(|| player.play()));
-    Ok(run.unwrap_or_else(|cause| Outcome {
-        violations: vec![format!("panic: {}", panic_text(&*cause))],
-        stats: Stats::default(),
-        trace_hash: 0,
-    }))
+    Ok(run.unwrap_or_else(|cause| panicked(&*cause)))
 }
 
 /// Plays the scenario of a seed; of every fourth seed, its streams too.
 pub fn run_seed(seed: u64, conduct: Conduct) -> Outcome {
     let mut outcome = play(&draw(seed), conduct, None);
     if seed.is_multiple_of(STREAMS_EVERY) {
-        outcome.violations.extend(play_streams(seed, conduct));
+        let (violations, digest) = play_streams(seed, conduct);
+        outcome.violations.extend(violations);
+        outcome.digest.note(digest);
     }
     outcome
 }
 
-/// Plays the streams of a seed: what went wrong.
-pub fn play_streams(seed: u64, conduct: Conduct) -> Vec<String> {
+/// Plays the streams of a seed: what went wrong, and a number for the run.
+pub fn play_streams(seed: u64, conduct: Conduct) -> (Vec<String>, Digest) {
     let run = panic::catch_unwind(|| streams::play(seed, conduct));
-    let violations = run.unwrap_or_else(|cause| vec![format!("panic: {}", panic_text(&*cause))]);
-    violations.into_iter().map(|violation| format!("{OF_STREAMS}{violation}")).collect()
+    let (violations, digest) = run.unwrap_or_else(|cause| {
+        let Outcome { violations, digest, .. } = panicked(&*cause);
+        (violations, digest)
+    });
+    let named = violations.into_iter().map(|violation| format!("{OF_STREAMS}{violation}"));
+    (named.collect(), digest)
 }
 
 fn panic_text(cause: &(dyn Any + Send)) -> String {
@@ -150,6 +158,8 @@ pub struct Batch {
     pub totals: Totals,
     /// The failures, by seed.
     pub failed: Vec<Failed>,
+    /// A number for all runs: equal if the seeds were, and each made the same of them.
+    pub digest: Digest,
 }
 
 /// How many runs, from where, and when to stop.
@@ -170,7 +180,7 @@ pub fn run_batch(plan: Plan, conduct: Conduct, on_done: impl Fn() + Sync) -> Bat
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let batch = Mutex::new(Batch::default());
     let work = || {
-        let mut totals = Totals::default();
+        let (mut totals, mut digest) = (Totals::default(), Digest::default());
         while !stop.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= plan.count {
@@ -179,6 +189,7 @@ pub fn run_batch(plan: Plan, conduct: Conduct, on_done: impl Fn() + Sync) -> Bat
             let seed = plan.first_seed.wrapping_add(index);
             let outcome = run_seed(seed, conduct);
             totals.add(&outcome.stats);
+            digest.add_run(seed, outcome.digest);
             on_done();
             if !outcome.violations.is_empty() {
                 let failed = &mut batch.lock().expect("no panic inside").failed;
@@ -188,7 +199,9 @@ pub fn run_batch(plan: Plan, conduct: Conduct, on_done: impl Fn() + Sync) -> Bat
                 }
             }
         }
-        batch.lock().expect("no panic inside").totals.merge(&totals);
+        let mut batch = batch.lock().expect("no panic inside");
+        batch.totals.merge(&totals);
+        batch.digest.add(digest);
     };
     thread::scope(|scope| {
         for _ in 1..plan.threads.max(1) {
@@ -210,8 +223,21 @@ mod tests {
     fn a_seed_replays_exactly() {
         for seed in 0..20 {
             let (a, b) = (run_seed(seed, Conduct::default()), run_seed(seed, Conduct::default()));
-            assert_eq!((a.trace_hash, a.violations), (b.trace_hash, b.violations), "seed {seed}");
+            assert_eq!((a.digest, a.violations), (b.digest, b.violations), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_batch_has_one_hash_whatever_the_threads() {
+        let of = |first_seed, threads| {
+            let plan = Plan { first_seed, count: 12, threads, failed_count_max: 1 };
+            run_batch(plan, Conduct::default(), || ()).digest
+        };
+        assert_eq!(of(1, 1), of(1, 3));
+        assert_ne!(of(1, 1), of(2, 1), "other seeds");
+        let plan = Plan { first_seed: 1, count: 12, threads: 1, failed_count_max: 1 };
+        let with_halves = run_batch(plan, Conduct::default().with_halves(true), || ()).digest;
+        assert_ne!(of(1, 1), with_halves, "others do the work, and frames leave at other times");
     }
 
     #[test]

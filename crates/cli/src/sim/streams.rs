@@ -15,6 +15,7 @@ use packhorse_proto::{
     StreamId,
 };
 
+use super::digest::Digest;
 use super::draw::{PERCENT, draw};
 use super::run::Conduct;
 use super::world::{Spec, World};
@@ -175,12 +176,12 @@ struct Run {
     faults: Vec<String>,
 }
 
-/// Plays the streams of a seed: what went wrong.
-pub fn play(seed: u64, conduct: Conduct) -> Vec<String> {
+/// Plays the streams of a seed: what went wrong, and a number for the run.
+pub fn play(seed: u64, conduct: Conduct) -> (Vec<String>, Digest) {
     let mut run = Run::new(seed);
     conduct.impose(&mut run.world);
     run.play();
-    run.faults
+    (run.faults, run.world.digest())
 }
 
 impl Run {
@@ -463,7 +464,7 @@ mod tests {
     #[test]
     fn streams_of_a_few_hundred_seeds_hold() {
         for seed in 0..200 {
-            assert_eq!(play(seed, Conduct::default()), Vec::<String>::new(), "seed {seed}");
+            assert_eq!(play(seed, Conduct::default()).0, Vec::<String>::new(), "seed {seed}");
         }
     }
 }

@@ -29,6 +29,7 @@ use packhorse_proto::{
     Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret, Settings,
 };
 
+use super::digest::Digest;
 use super::memory::AppMemory;
 use super::real::{Port, Real};
 
@@ -126,6 +127,7 @@ pub struct World {
     nodes: Vec<Node>,
     events: VecDeque<(NodeId, Event)>,
     faults: Vec<String>,
+    digest: Digest,
     turns_in_moment: u32,
     turn_count: u64,
     next_message: u32,
@@ -150,6 +152,7 @@ impl World {
             nodes: Vec::new(),
             events: VecDeque::new(),
             faults: Vec::new(),
+            digest: Digest::default(),
             turns_in_moment: 0,
             turn_count: 0,
             next_message: 0,
@@ -263,6 +266,11 @@ impl World {
     /// The time.
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// A number for all frames sent and events told so far.
+    pub fn digest(&self) -> Digest {
+        self.digest
     }
 
     /// How many nodes were added.

@@ -143,6 +143,7 @@ impl World {
         }
         let node = &mut self.nodes[index];
         while let Some(event) = node.core.endpoint().poll_event() {
+            self.digest.note_event(self.now, node.id.0, &event);
             self.events.push_back((node.id, event));
         }
         let (held_len, envelope_count) = node.core.rules().held();
@@ -171,6 +172,7 @@ impl World {
             let (from, len_max) =
                 (node.id.port(number as u8), node.spec.port(number as u8).frame_len_max);
             for (to, frame) in outbox {
+                self.digest.note_frame(self.now, from, &to, &frame);
                 if frame.len() > usize::from(len_max) {
                     self.faults.push(format!("node {index} sent a frame of {} bytes", frame.len()));
                 }
