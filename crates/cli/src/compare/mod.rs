@@ -14,7 +14,7 @@ use crate::bench::system::Pattern;
 use crate::bench::table;
 use crate::machine::Machine;
 use crate::mpi::measure::{self, MpiArgs};
-use crate::mpi::{polling, row};
+use crate::mpi::{applications, polling, row};
 use crate::report;
 pub use verdict::{COLUMNS as SUMMARY_COLUMNS, Summary, headline, remarks};
 
@@ -30,6 +30,8 @@ Examples:
   packhorse compare --mpi --launcher mpirun,$HOME/venv/bin/mpirun --mpi-link auto,udp
   packhorse compare --mpi --polling --two-hosts    programs that test for messages between two pieces of work, 4 minutes
   packhorse compare --mpi --polling --ranks-per-core 2
+  packhorse compare --mpi --applications --two-hosts   inner loops of whole programs: does yours get quicker or slower? 2 minutes
+  packhorse compare --mpi --applications --two-hosts --quick --mpi-link auto   the same in half a minute
   packhorse compare --quick --peer ph1:…           against `packhorse serve` on another machine";
 
 const LATENCY_SIZES: &[usize] =
@@ -93,11 +95,12 @@ fn run_mpi(args: &CompareArgs) -> Result<()> {
     machine.lines().iter().for_each(|line| println!("{line}"));
     let mpi = measure::run(&args.mpi, setup, args.quick)?;
     let (polled, others): (Vec<_>, Vec<_>) = mpi.iter().cloned().partition(polling::is_polling);
-    if !others.is_empty() {
-        print!("{}", row::tables(&others));
-    }
-    if !polled.is_empty() {
-        print!("{}", polling::tables(&polled));
+    let (applied, others): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(applications::is_application);
+    let parts: [(_, fn(&[_]) -> _); 3] =
+        [(others, row::tables), (polled, polling::tables), (applied, applications::tables)];
+    for (rows, tables) in parts.iter().filter(|(rows, _)| !rows.is_empty()) {
+        print!("{}", tables(rows));
     }
     let findings = Findings { machine, mpi, ..Findings::default() };
     if let Some(json) = json {

@@ -190,7 +190,7 @@ pub(super) fn compile(launcher: &Launcher, text: &str, program: &Path) -> Result
     let source = program.with_extension("c");
     fs::write(&source, text).with_context(|| format!("cannot write {}", source.display()))?;
     let mut command = Command::new(&compiler);
-    command.args(["-O2", "-o"]).args([program, &source]).stdin(Stdio::null());
+    command.args(["-O2", "-o"]).args([program, &source]).arg("-lm").stdin(Stdio::null());
     let output = command.output().with_context(|| without_compiler(launcher))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

@@ -31,9 +31,12 @@ pub(super) struct Contender {
     pub(super) launcher: Launcher,
     /// What carries its messages.
     pub(super) way: Way,
-    /// What else Packhorse is told.
+    /// What else it is told.
     pub(super) settings: Vec<(&'static str, &'static str)>,
 }
+
+/// Who moves Packhorse's messages: a helper too, or only the threads that call.
+pub(super) const PLACEMENTS: [&str; 2] = ["thread", "inline"];
 
 impl Contender {
     /// All that one launcher's MPI can be measured with here.
@@ -55,6 +58,16 @@ impl Contender {
         ways.into_iter().map(named).collect()
     }
 
+    /// Over Packhorse: once with each placement, which its name says.
+    pub(super) fn placed(&self) -> Vec<Self> {
+        let with = |placement: &'static str| {
+            let mut one = Self { name: format!("{}-{placement}", self.name), ..self.clone() };
+            one.settings.push(("PACKHORSE_PLACEMENT", placement));
+            one
+        };
+        PLACEMENTS.map(with).to_vec()
+    }
+
     /// What it is divided by: the same MPI without anybody's help.
     pub(super) fn base_of(name: &str) -> Option<String> {
         let (mpi, _) = name.split_once('-')?;
@@ -63,6 +76,17 @@ impl Contender {
 
     /// The variables it needs.
     pub(super) fn variables(
+        &self,
+        provider: Option<&Path>,
+        is_two_hosts: bool,
+    ) -> Result<Vec<(String, OsString)>> {
+        let mut all = self.variables_of_way(provider, is_two_hosts)?;
+        let more = self.settings.iter();
+        all.extend(more.map(|&(name, value)| (name.to_owned(), value.into())));
+        Ok(all)
+    }
+
+    fn variables_of_way(
         &self,
         provider: Option<&Path>,
         is_two_hosts: bool,
@@ -76,8 +100,6 @@ impl Contender {
                 let mut all: Vec<(String, OsString)> =
                     made.map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
                 all.push(("PACKHORSE_LINK".into(), links.into()));
-                let more = self.settings.iter();
-                all.extend(more.map(|&(name, value)| (name.to_owned(), value.into())));
                 return Ok(all);
             }
             (Way::OwnTcp, _) => &[("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self")],

@@ -7,16 +7,10 @@
  *   overlap    how much of a transfer is hidden behind a computation of three times its length, in percent: the lesser of both roles
  *   others     collective operations by name, ns for each, of the slowest rank
  * How often is found out first and agreed upon, so that no rank has to be told when to stop. */
-#define _GNU_SOURCE
-#include <mpi.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { DATA = 1, ANSWER = 2, WINDOW = 64, IN_FLIGHT_LEN = 4 << 20, SAMPLE_COUNT_MAX = 100000, TRIAL_COUNT = 5 };
 
-static int rank, size, peer = -1; /* peer: only of the two that talk */
+static int peer = -1; /* only of the two that talk */
 static char *out, *in;
 
 static int by_value(const void *a, const void *b)
@@ -121,16 +115,6 @@ static long steps_for(double seconds, const char *name, long bytes)
 	return count;
 }
 
-static double compute(long rounds)
-{
-	static volatile double sink;
-	double x = 1.0;
-	for (long i = 0; i < rounds; i++)
-		x = x * 1.0000001 + 1e-9;
-	sink = x;
-	return sink;
-}
-
 /* Time of a message from rank 0 to its peer at this rank, with work between post and wait. */
 static double transfer(long bytes, long work)
 {
@@ -164,19 +148,6 @@ static double median(double *times, int count)
 	return times[count / 2];
 }
 
-/* Rounds of computation that take so long, undisturbed. */
-static long rounds_in(double seconds)
-{
-	double least = 0;
-	for (int i = 0; i < 9; i++) {
-		double begin = MPI_Wtime();
-		compute(200000);
-		double taken = MPI_Wtime() - begin;
-		least = i == 0 || taken < least ? taken : least;
-	}
-	return (long)(seconds / (least / 2e5));
-}
-
 /* One side computes three times as long as the transfer takes, the other waits. What of the transfer's time is not added to that
  * of the computation was overlapped. Each is timed by turns with the others: a machine that is slow for a while is so for all. */
 static double overlap_in_role(long bytes, double seconds, int is_mine)
@@ -187,7 +158,11 @@ static double overlap_in_role(long bytes, double seconds, int is_mine)
 	double once = agreed(median(alone, 5), is_mine);
 	int count = (int)(seconds / 8 / once);
 	count = count < 9 ? 9 : count > ROUNDS_MAX ? ROUNDS_MAX : count;
-	long work = is_mine ? rounds_in(3 * once) : 0;
+	long work = 0;
+	if (is_mine) {
+		learn_to_compute();
+		work = (long)(3e9 * once * rounds_per_ns);
+	}
 	for (int i = 0; i < count; i++) {
 		alone[i] = transfer(bytes, 0);
 		double begin = MPI_Wtime();
@@ -238,21 +213,6 @@ static double measure(const char *name, long bytes, double seconds)
 		return window_of(1, bytes) * (double)bytes / value;
 	MPI_Allreduce(&mean, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
 	return slowest * 1e9;
-}
-
-/* Only the calling thread: others of its process go where there is room. */
-static void keep_to_a_core(void)
-{
-	cpu_set_t all, one;
-	CPU_ZERO(&one);
-	if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) == 0)
-		MPI_Abort(MPI_COMM_WORLD, 3);
-	int left = rank * CPU_COUNT(&all) / size, core = 0; /* those that talk have different ones */
-	while (!CPU_ISSET(core, &all) || left-- > 0)
-		core++;
-	CPU_SET(core, &one);
-	if (sched_setaffinity(0, sizeof one, &one) != 0)
-		MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
 int main(int argc, char **argv)

@@ -13,6 +13,7 @@ use clap::Args;
 
 use super::Family;
 use super::Launcher;
+use super::applications;
 use super::check::{Folder, Link, compile, left_in, links_of, shown};
 use super::contender::{Contender, Way};
 use super::polling;
@@ -21,7 +22,7 @@ use super::two_hosts::TwoHosts;
 use crate::bench::command::Setup;
 use crate::hosts::{self, End};
 
-const SOURCE: &str = include_str!("measure.c");
+const SOURCE: &str = concat!(include_str!("common.c"), include_str!("measure.c"));
 
 /// A start hangs after so many seconds, and some more for each pattern: ten times what it is to take, and this.
 const START_PATIENCE_S: f64 = 20.0;
@@ -61,12 +62,15 @@ pub struct MpiArgs {
     #[arg(long, value_name = "LINK,…", value_delimiter = ',', requires = "mpi")]
     pub mpi_link: Vec<String>,
     /// Only programs that look for messages between two pieces of work: MPI_Test and MPI_Iprobe.
-    #[arg(long, requires = "mpi")]
+    #[arg(long, requires = "mpi", conflicts_with = "applications")]
     pub polling: bool,
+    /// Only inner loops of whole programs (a sparse matrix, multigrid, a Fourier transform, a sort) and RMPP's loop of work.
+    #[arg(long, requires = "mpi")]
+    pub applications: bool,
     /// Ranks for each core of those programs; 1 without it.
     #[arg(long, value_name = "N", requires = "mpi", value_parser = clap::value_parser!(u16).range(1..=8))]
     pub ranks_per_core: Option<u16>,
-    /// Ranks for collective operations; 4 without it, 0 leaves them out.
+    /// Ranks for collective operations; 4 without it, 0 leaves them out. With --applications, ranks for those.
     #[arg(long, value_name = "N", requires = "mpi", value_parser = clap::value_parser!(u16).range(0..=64))]
     pub ranks: Option<u16>,
     /// Folder of the libfabric provider; without it, where it was installed or built.
@@ -93,15 +97,24 @@ pub fn run(args: &MpiArgs, setup: &Setup, is_quick: bool) -> Result<Vec<MpiRow>>
     if args.polling {
         return polling::run(args, setup);
     }
-    let bench = Bench::new(args, setup, SOURCE, Contender::all_of)?;
+    if args.applications {
+        return applications::run(args, setup, is_quick);
+    }
+    let bench = Bench::new(args, setup, SOURCE, &["auto"], Contender::all_of)?;
     let parts = parts(setup, is_quick, args.ranks.unwrap_or(4).into());
     let reps = setup.reps.unwrap_or(if is_quick { 1 } else { REPS });
     let mut rows = bench.measure_all(&parts, reps, setup.seconds.unwrap_or(SECONDS))?;
     // Who asks for lengths wants to know of those.
     if !is_quick && setup.bytes.is_none() {
         rows.append(&mut polling::run(args, setup)?);
+        rows.append(&mut applications::run(args, setup, is_quick)?);
     }
     Ok(rows)
+}
+
+/// Cores that this process may use.
+pub(super) fn core_count() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Whether all links are raw Ethernet, whose frames do not come back to the interface they leave by.
@@ -155,16 +168,18 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// A program, made by the compiler of each MPI, with the contenders that an MPI has by these links.
+    /// A program, made by the compiler of each MPI, with the contenders that an MPI has by the links that were asked for, or by
+    /// the usual ones.
     pub(super) fn new(
         args: &MpiArgs,
         setup: &Setup,
         source: &str,
+        usual_links: &[&str],
         contenders: impl Fn(&Launcher, &[String], bool) -> Vec<Contender>,
     ) -> Result<Self> {
         let folder = Folder::new()?;
-        let links =
-            if args.mpi_link.is_empty() { vec!["auto".to_owned()] } else { args.mpi_link.clone() };
+        let usual = || usual_links.iter().map(|&link| link.to_owned()).collect();
+        let links = if args.mpi_link.is_empty() { usual() } else { args.mpi_link.clone() };
         let names =
             if args.launcher.is_empty() { vec!["mpirun".into()] } else { args.launcher.clone() };
         let mut entries = Vec::new();

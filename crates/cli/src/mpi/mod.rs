@@ -11,10 +11,12 @@
 //!
 //! `packhorse compare --mpi` (measure.rs) sets an MPI over Packhorse beside the same MPI over its own transports (contender.rs),
 //! between two hosts made for the purpose (two_hosts.rs) if wanted; and programs that look for messages between two pieces of work
-//! (polling.rs) beside themselves with looks that never sleep.
+//! (polling.rs) beside themselves with looks that never sleep. Whether a whole program gets quicker or slower is measured by inner
+//! loops of some (applications.rs).
 //!
 //! Nothing of ours stays behind: the launcher takes the place of this process, so signals and exit status are its own.
 
+pub mod applications;
 pub mod check;
 mod contender;
 pub mod env;

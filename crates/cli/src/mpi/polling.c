@@ -5,12 +5,6 @@
  *   EVERY   a message to the partner every so many steps; 0: none
  * Ranks talk in pairs, number r of the first half with number r of the second, both doing the same. Rank 0 prints a line
  * "row CASE BYTES VALUE": ns a step, of the slowest rank. Every byte that arrives is compared. */
-#define _GNU_SOURCE
-#include <mpi.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { DATA = 1, OUT_COUNT = 4, TRIAL_STEPS = 64, NUMBER_LEN = sizeof(long) };
 static const double TRIAL_SECONDS = 0.005;
@@ -23,35 +17,11 @@ struct pattern {
 	long every, bytes;
 };
 
-static int rank, size, peer;
-static double rounds_per_ns;
+static int peer;
 /* What messages are sent from, and where they arrive. The number of the message stands at both ends of it. */
 static char *out[OUT_COUNT], *in, *expected;
 static MPI_Request sends[OUT_COUNT];
 static long sent_count, received_count, message_count; /* message_count: to be received in all */
-
-static volatile double sink; /* so that nothing is left out */
-
-static void compute(long rounds)
-{
-	double x = 1.0;
-	for (long i = 0; i < rounds; i++)
-		x = x * 1.0000001 + 1e-9;
-	sink = x;
-}
-
-static void learn_to_compute(void)
-{
-	const long rounds = 1000000;
-	double least = 0;
-	for (int i = 0; i < 9; i++) {
-		double begin = MPI_Wtime();
-		compute(rounds);
-		double taken = MPI_Wtime() - begin;
-		least = i == 0 || taken < least ? taken : least;
-	}
-	rounds_per_ns = rounds / (least * 1e9);
-}
 
 static void mark(char *message, long bytes, long number)
 {
@@ -142,21 +112,6 @@ static double measure(const struct pattern *p, double seconds)
 	if (count < TRIAL_STEPS)
 		count = TRIAL_STEPS;
 	return run(p, count) / count * 1e9;
-}
-
-/* Only the calling thread: others of its process go where there is room. */
-static void keep_to_a_core(void)
-{
-	cpu_set_t all, one;
-	CPU_ZERO(&one);
-	if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) == 0)
-		MPI_Abort(MPI_COMM_WORLD, 3);
-	int left = rank * CPU_COUNT(&all) / size, core = 0; /* partners have different ones */
-	while (!CPU_ISSET(core, &all) || left-- > 0)
-		core++;
-	CPU_SET(core, &one);
-	if (sched_setaffinity(0, sizeof one, &one) != 0)
-		MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
 static char *message_of(long bytes)

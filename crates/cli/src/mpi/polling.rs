@@ -10,13 +10,13 @@ use anyhow::Result;
 
 use super::Launcher;
 use super::contender::{Contender, Way};
-use super::measure::{Bench, MpiArgs, Part};
+use super::measure::{Bench, MpiArgs, Part, core_count};
 use super::row::MpiRow;
 use crate::bench::command::Setup;
 use crate::bench::ratio::Spread;
 use crate::bench::table::show_ratio;
 
-pub(super) const SOURCE: &str = include_str!("polling.c");
+const SOURCE: &str = concat!(include_str!("common.c"), include_str!("polling.c"));
 
 const LOOKS: [&str; 2] = ["test", "probe"];
 const WORK_NS: [u64; 5] = [20, 100, 1_000, 10_000, 1_000_000];
@@ -28,7 +28,6 @@ const REPS: u16 = 5;
 /// A cell is kept if the median of its ratios is no more than this.
 const RATIO_MAX: f64 = 1.1;
 
-const PLACEMENTS: [&str; 2] = ["thread", "inline"];
 const ENDLESS: &str = "-endless";
 /// Ten seconds: longer than any wait here.
 const SPIN_US: &str = "10000000";
@@ -72,9 +71,8 @@ pub fn is_polling(row: &MpiRow) -> bool {
 
 /// Measures all cells; says which contender is at work.
 pub fn run(args: &MpiArgs, setup: &Setup) -> Result<Vec<MpiRow>> {
-    let bench = Bench::new(args, setup, SOURCE, contenders)?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let rank_count = rank_count(cores, args.ranks_per_core.unwrap_or(1).into());
+    let bench = Bench::new(args, setup, SOURCE, &["auto"], contenders)?;
+    let rank_count = rank_count(core_count(), args.ranks_per_core.unwrap_or(1).into());
     let cases = Cell::all().iter().map(|cell| format!("{}:{BYTES}", cell.name())).collect();
     let reps = setup.reps.unwrap_or(REPS);
     bench.measure_all(&[Part { rank_count, cases }], reps, setup.seconds.unwrap_or(SECONDS))
@@ -94,14 +92,10 @@ fn contenders(launcher: &Launcher, links: &[String], is_two_hosts: bool) -> Vec<
             all.extend(is_base.then_some(contender));
             continue;
         }
-        for placement in PLACEMENTS {
-            let name = format!("{}-{placement}", contender.name);
-            let settings = vec![("PACKHORSE_PLACEMENT", placement)];
-            let mut endless =
-                Contender { name: format!("{name}{ENDLESS}"), settings, ..contender.clone() };
-            all.push(Contender { name, ..endless.clone() });
+        for own in contender.placed() {
+            let mut endless = Contender { name: format!("{}{ENDLESS}", own.name), ..own.clone() };
             endless.settings.push(("PACKHORSE_SPIN_US", SPIN_US));
-            all.push(endless);
+            all.extend([own, endless]);
         }
     }
     all

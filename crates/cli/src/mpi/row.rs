@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use super::applications::RMPP;
 use super::contender::Contender;
 use crate::bench::ratio::Spread;
 use crate::bench::sizes::show_bytes;
@@ -12,7 +13,7 @@ use crate::bench::table::show_ratio;
 /// One measurement under MPI.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MpiRow {
-    /// `pingpong`, `rate`, `stream`, `overlap`, or a collective operation.
+    /// `pingpong`, `rate`, `stream`, `overlap`, a collective operation, a cell of `--polling` or a case of `--applications`.
     pub bench: String,
     /// Which MPI over what.
     pub system: String,
@@ -22,7 +23,8 @@ pub struct MpiRow {
     pub ranks: usize,
     /// Which repetition, from 0.
     pub rep: usize,
-    /// Half round trips and collectives: ns. Rate: messages a second. Stream: bytes a second. Overlap: percent.
+    /// Half round trips and collectives: ns. Rate: messages a second. Stream: bytes a second. Overlap: percent. A step or an
+    /// iteration of a program: ns. RMPP's loop: bytes a second times the share of the processor that is left.
     pub value: f64,
     /// The link that Packhorse's counters name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,6 +99,7 @@ fn show(bench: &str, value: f64) -> String {
         "rate" => format!("{:.3} M/s", value / 1e6),
         "stream" => format!("{:.2} GB/s", value / 1e9),
         "overlap" => format!("{value:.0} %"),
+        bench if bench.starts_with(RMPP) => format!("{:.0} MB/s", value / 1e6),
         _ => format!("{:.2} µs", value / 1e3),
     }
 }

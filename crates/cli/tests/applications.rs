@@ -1,0 +1,91 @@
+//! `compare --mpi --applications`, shortly and on one host: every program ends with the right result over every transport, and has
+//! its line. Times are not asserted, for they depend on what else the machine does.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use packhorse_cli::bench::row::Findings;
+use packhorse_cli::mpi::row::MpiRow;
+
+const KERNELS: [&str; 4] = ["cg", "mg", "ft", "is"];
+/// Lengths of work, times lengths of messages.
+const LOOP_ROWS: usize = 6 * 2;
+
+fn packhorse(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
+    command.args(["compare", "--mpi", "--applications"]).args(args);
+    // Beside other tests each wait would take a slice of time of whoever spins.
+    command.env("OMPI_MCA_mpi_yield_when_idle", "1").output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether an MPI is here that it can be measured with; if not, it must say so.
+fn has_mpi() -> bool {
+    let answers = |name: &str| {
+        let output = Command::new(name).arg("--version").output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    answers("mpicc")
+        && Command::new("mpirun")
+            .arg("--version")
+            .output()
+            .is_ok_and(|output| text(&output.stdout).contains("(Open MPI)"))
+}
+
+#[test]
+fn every_program_has_its_right_result_and_its_line() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("applications-{}", std::process::id()));
+    let file = path.to_str().expect("a plain path");
+    let short = ["--seconds", "0.01", "--reps", "1", "--mpi-link", "udp", "--ranks", "2"];
+    let output = packhorse(&[&short[..], &["--json", file]].concat());
+    let (said, complaint) = (text(&output.stdout), text(&output.stderr));
+    if !has_mpi() {
+        let words = ["mpicc", "mpirun", "MPICH"];
+        assert!(!output.status.success(), "{said}");
+        assert!(words.iter().any(|word| complaint.contains(word)), "{complaint}");
+        return;
+    }
+    assert!(output.status.success(), "{complaint}");
+    assert!(!complaint.contains("result is wrong"), "{complaint}");
+    let findings: Findings =
+        serde_json::from_str(&std::fs::read_to_string(&path).expect("it was written"))
+            .expect("rows as promised");
+    std::fs::remove_file(&path).expect("it was there");
+    let of = |end: &str| -> Vec<&MpiRow> {
+        findings.mpi.iter().filter(|row| row.system.ends_with(end)).collect()
+    };
+    let mut ends = vec!["-tcp", "-shm"];
+    // Where the provider was not built, that is said instead.
+    if !complaint.contains("the libfabric provider") {
+        ends.extend(["-packhorse-udp-thread", "-packhorse-udp-inline"]);
+    }
+    for end in ends {
+        let rows = of(end);
+        assert_eq!(rows.len(), KERNELS.len() + LOOP_ROWS, "{end}: {complaint}");
+        assert!(rows.iter().all(|row| row.value > 0.0 && row.ranks == 2), "{rows:#?}");
+        for kernel in KERNELS {
+            assert!(rows.iter().any(|row| row.bench == kernel), "{kernel} of {end}");
+            let is_line = |line: &&str| line.starts_with(kernel) && line.contains(end);
+            assert_eq!(said.lines().filter(is_line).count(), 1, "{kernel} of {end}: {said}");
+        }
+    }
+    assert!(said.contains("rmpp 32K") && said.contains("rmpp 1M"), "{said}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_measured() {
+    for (args, words) in [
+        (&["--bytes", "8"][..], "leave --bytes out"),
+        (&["--ranks", "3"], "2, 4, 8"),
+        (&["--polling"], "--polling"),
+    ] {
+        let output = packhorse(args);
+        let complaint = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {complaint}");
+        assert!(complaint.contains(words), "{args:?}: {complaint}");
+    }
+}
