@@ -201,7 +201,9 @@ impl Engine {
     }
 
     fn leave_behind(&self, command: Command) {
-        if !self.commands.leave(command) {
+        if self.commands.leave(command) {
+            self.looks.on_post();
+        } else {
             let inner = self.lock_in_order(); // posts what was left
             self.after_post(inner, self.now(), false);
         }

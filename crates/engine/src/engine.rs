@@ -29,6 +29,7 @@ use crate::doze::Doze;
 use crate::duties::Offload;
 use crate::entry::Kind;
 use crate::helper::{Helper, HelperCpus};
+use crate::looks::Looks;
 use crate::onesided::{Regions, Written};
 use crate::pairs::{Asked, Rejected};
 use crate::queue::{Lost, Notify, Queues};
@@ -317,6 +318,7 @@ pub struct Engine {
     pub(crate) helper_cpus: HelperCpus,
     pub(crate) offload: Offload,
     pub(crate) crowd: Crowd,
+    pub(crate) looks: Looks,
     pub(crate) spin_ns: u64,
     /// When an application thread last asked without waiting.
     pub(crate) asked_at_ns: AtomicU64,
@@ -399,6 +401,7 @@ impl Engine {
             helper_cpus: config.helper_cpus,
             offload: config.offload,
             crowd: Crowd::default(),
+            looks: Looks::default(),
             spin_ns: config.spin_ns,
             asked_at_ns: AtomicU64::new(0),
             origin_ns,
@@ -535,6 +538,7 @@ impl Engine {
         inner.has_news |= inner.is_bell_armed && !self.helper.baton.is_present();
         let is_long = std::mem::take(&mut inner.has_posted_long);
         self.release(inner);
+        self.looks.on_post();
         self.doze.wake_before(due);
         self.helper_doze.wake_before(due);
         self.run_errand(self.helper.baton.on_post(is_long));
@@ -623,6 +627,7 @@ impl Engine {
             // Nothing came of it: no event, no timer, no frame.
             let is_long = std::mem::take(&mut inner.has_posted_long);
             self.release(inner);
+            self.looks.on_post();
             self.run_errand(self.helper.baton.on_post(is_long));
         } else {
             self.after_post(inner, now, false);
@@ -661,31 +666,14 @@ impl Engine {
         }
     }
 
-    /// Asks for a message no receive took yet; the links are looked at first.
+    /// Asks for a message no receive took yet; the links are asked before it says that there is none (`looks`).
     pub fn probe(&self, criteria: &Criteria) -> Option<Envelope> {
-        let mut inner = self.lock();
-        let found = inner.core.endpoint().probe(criteria);
-        if found.is_some() {
-            return found;
-        }
-        let mut inner = self.turn_as_application(inner, self.now());
-        let found = inner.core.endpoint().probe(criteria);
-        self.release(inner);
-        found
+        self.poll_once(|inner| inner.core.endpoint().probe(criteria))
     }
 
     /// Takes such a message out of matching: only who holds the claim gets it.
     pub fn claim(&self, criteria: &Criteria) -> Option<(Claim, Envelope)> {
-        let mut inner = self.lock();
-        let now = self.now();
-        let found = inner.core.endpoint().claim(now, criteria);
-        if found.is_some() {
-            return found;
-        }
-        let mut inner = self.turn_as_application(inner, now);
-        let found = inner.core.endpoint().claim(now, criteria);
-        self.release(inner);
-        found
+        self.poll_once(|inner| inner.core.endpoint().claim(self.now(), criteria))
     }
 
     /// Throws a claimed message away.

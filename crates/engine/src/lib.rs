@@ -28,6 +28,7 @@ mod helper;
 mod home;
 mod known;
 mod lent;
+mod looks;
 mod onesided;
 mod pairs;
 mod queue;

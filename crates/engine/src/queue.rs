@@ -470,10 +470,13 @@ impl Completions {
         out.len() - before
     }
 
-    /// The next entry; if there is none the engine is turned once, unless somebody else is doing that just now.
+    /// The next entry; if there is none the engine is turned once, unless somebody else is doing that just now or did a moment ago (`looks`).
     pub fn poll_and_drive(&mut self) -> Option<Entry> {
-        if self.is_empty() {
-            self.turn_if_free(self.engine.now(), false);
+        if self.is_empty()
+            && let Some(look) = self.engine.looks.begin()
+        {
+            let work = self.turn_if_free(self.engine.now(), false);
+            self.engine.looks.end(look, work > 0);
         }
         self.poll()
     }
@@ -502,8 +505,14 @@ impl Completions {
 
     /// The same for who reads then: whether there is something.
     pub fn drive_or_doze(&mut self) -> bool {
+        if !self.is_empty() {
+            self.asking.on_something();
+            return true;
+        }
+        let Some(look) = self.engine.looks.begin() else { return false };
         let (now, is_late) = self.asking.begin(|| self.engine.now());
-        let mut work = if self.is_empty() { self.turn_if_free(now, is_late) } else { 0 };
+        let mut work = self.turn_if_free(now, is_late);
+        self.engine.looks.end(look, work > 0);
         if self.is_empty() && work == 0 {
             let ring = &self.ring;
             work = self.engine.after_vain_look(&mut self.asking, now, || !ring.is_empty());

@@ -1,8 +1,9 @@
-//! For tests: a link that keeps whoever asks it, so that a turn lasts as long as a test wants, or panics.
+//! For tests: a link that keeps whoever asks it, so that a turn lasts as long as a test wants; or takes its time, or panics.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use packhorse_link::mem::Table;
 use packhorse_link::{About, Arrived, Burst, Landing, Link, Locator, Notice};
@@ -20,6 +21,7 @@ struct State {
     is_somebody_inside: bool,
     is_armed: bool,
     panics: bool,
+    takes: Duration,
 }
 
 impl Gate {
@@ -47,7 +49,13 @@ impl Gate {
         self.state.lock().unwrap().panics = true;
     }
 
+    /// From now on whoever asks is busy for so long.
+    pub(crate) fn take(&self, time: Duration) {
+        self.state.lock().unwrap().takes = time;
+    }
+
     fn pass(&self) {
+        let begin = Instant::now();
         let mut state = self.state.lock().unwrap();
         if state.panics {
             drop(state);
@@ -59,6 +67,7 @@ impl Gate {
             state = self.changed.wait_while(state, |state| state.is_shut).unwrap();
             state.is_somebody_inside = false;
         }
+        while begin.elapsed() < state.takes {}
     }
 }
 

@@ -16,6 +16,7 @@ use crate::asking::{ASKS_OFTEN_NS, Advice, Asking, DOZE_NS, LOOKS_PER_TIME, Stir
 use crate::crowd::Crowd;
 use crate::duties::Offload;
 use crate::engine::{Engine, Inner, Placement, broken};
+use crate::looks::Look;
 use crate::requests::{Arrival, Completion, RequestId};
 
 /// Nobody sleeps longer than this without a look: it bounds what a missed timer could cost.
@@ -123,16 +124,22 @@ fn stir_of(inner: &Inner) -> Stir {
 }
 
 impl Engine {
-    /// What came of the request, if it ended; a turn is made first if it did not.
+    /// What came of the request, if it ended; if it did not, a turn is made first, unless one was made a moment ago (`looks`).
     pub fn test(&self, id: RequestId) -> Option<Completion> {
+        if self.ended.may_have(id) {
+            let ended = self.lock().requests.take(id);
+            if ended.is_some() {
+                return ended;
+            }
+        }
+        let look = self.looks.begin()?;
+        let now = self.now();
         // The helper may be in a long turn, with the lock: who computes should not stand there to learn nothing.
-        if self.helper.baton.is_driving()
-            && !self.ended.may_have(id)
-            && self.is_in_good_hands(self.now())
-        {
+        if self.is_in_good_hands(now) {
+            self.looks.end(look, false);
             return None;
         }
-        self.poll_once(|inner| inner.requests.take(id))
+        self.turn_for(self.lock(), look, now, |inner| inner.requests.take(id))
     }
 
     /// The next message of an entry used many times, if there is one.
@@ -152,16 +159,34 @@ impl Engine {
         work
     }
 
+    /// What `ready` finds; if that is nothing, after a turn, unless one was made a moment ago (`looks`).
     pub(crate) fn poll_once<R>(&self, mut ready: impl FnMut(&mut Inner) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
         let result = ready(&mut inner);
-        let now = self.now();
-        if result.is_some() || self.is_in_good_hands(now) {
+        if result.is_some() {
             return result;
         }
-        inner.turn(now);
+        let look = self.looks.begin()?;
+        let now = self.now();
+        if self.is_in_good_hands(now) {
+            self.looks.end(look, false);
+            return None;
+        }
+        self.turn_for(inner, look, now, ready)
+    }
+
+    /// The turn of a look that asks, and what `ready` finds behind it.
+    fn turn_for<R>(
+        &self,
+        mut inner: MutexGuard<'_, Inner>,
+        look: Look,
+        now: Instant,
+        mut ready: impl FnMut(&mut Inner) -> Option<R>,
+    ) -> Option<R> {
+        let work = inner.turn(now);
         let result = ready(&mut inner);
         self.leave(inner, now);
+        self.looks.end(look, work > 0);
         result
     }
 
@@ -173,18 +198,6 @@ impl Engine {
         }
         let asked_at = self.asked_at_ns.swap(now.0, Ordering::Relaxed);
         now - Instant(asked_at) > ASKS_OFTEN_NS
-    }
-
-    /// A turn of an application's thread: the helper, if it drives, stands aside.
-    pub(crate) fn turn_as_application<'a>(
-        &'a self,
-        mut inner: MutexGuard<'a, Inner>,
-        now: Instant,
-    ) -> MutexGuard<'a, Inner> {
-        inner.turn(now);
-        let is_pending = inner.is_expecting();
-        self.run_errand(self.helper.baton.on_turn(now, is_pending));
-        inner
     }
 
     /// A thread that made a turn leaves the engine to itself.
@@ -248,10 +261,14 @@ impl Engine {
             return Poll::Ready(result);
         }
         if self.placement() == Placement::Inline {
-            // Nobody else will: this future drives, each time it is polled, and asks to be polled again.
-            inner.turn(self.now());
+            // Nobody else will: this future drives when it is polled (`looks`), and asks to be polled again.
+            let look = self.looks.begin();
+            let work = look.as_ref().map_or(0, |_| inner.turn(self.now()));
             let result = ready(&mut inner);
             self.release(inner);
+            if let Some(look) = look {
+                self.looks.end(look, work > 0);
+            }
             return match result {
                 Some(result) => Poll::Ready(result),
                 None => {
@@ -552,6 +569,46 @@ mod tests {
             is_known
         });
         assert!(is_known, "a frame would wake nobody");
+        engine.stop();
+    }
+
+    /// Turns that so many looks make, with work of this length before each.
+    fn turns_of(engine: &Engine, count: u64, work: Duration, mut look: impl FnMut()) -> u64 {
+        let before = engine.lock().core.counters().turns;
+        for _ in 0..count {
+            let begin = std::time::Instant::now();
+            while begin.elapsed() < work {}
+            look();
+        }
+        engine.lock().core.counters().turns - before
+    }
+
+    #[test]
+    fn looks_of_a_program_that_works_seldom_turn_and_those_of_one_that_waits_do() {
+        const COUNT: u64 = 4000;
+        let gate = Arc::new(Gate::default());
+        let engine = open(Placement::Inline, &gate);
+        gate.take(Duration::from_micros(2)); // about what a system call takes where it is dear
+        let id = recv(&engine);
+        let criteria = Criteria { space: Space(0), tag: Tag(2), ignore: 0, source: None };
+        let (mut queue, mut other) = (Completions::new(&engine, 8), Completions::new(&engine, 8));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let looks: [(&str, &mut dyn FnMut()); 6] = [
+            ("test", &mut || assert!(engine.test(id).is_none())),
+            ("probe", &mut || assert!(engine.probe(&criteria).is_none())),
+            ("claim", &mut || assert!(engine.claim(&criteria).is_none())),
+            ("poll", &mut || assert!(engine.poll(id, &mut context).is_pending())),
+            ("poll_and_drive", &mut || assert!(queue.poll_and_drive().is_none())),
+            ("drive_or_doze", &mut || assert!(!other.drive_or_doze())),
+        ];
+        for (name, look) in looks {
+            let work = Duration::from_nanos(1500);
+            let turns = turns_of(&engine, COUNT, work, &mut *look);
+            assert!(turns < COUNT / 2, "{name}: {turns} of {COUNT} looks of a program that works");
+            // One whose core was taken away a few times may seem to have worked.
+            let turns = turns_of(&engine, COUNT, Duration::ZERO, look);
+            assert!(turns > COUNT * 9 / 10, "{name}: {turns} of {COUNT} looks of one that waits");
+        }
         engine.stop();
     }
 

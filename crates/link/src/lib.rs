@@ -41,6 +41,7 @@ pub use burst::Burst;
 pub use sys::copier::Copier;
 pub use sys::interfaces::{Interface, interfaces};
 pub use sys::signals::with_signals_blocked;
+pub use sys::ticks::ticks;
 pub use sys::{fork, handover, wide};
 
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.

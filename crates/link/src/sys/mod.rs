@@ -21,6 +21,7 @@
 //!   signals.rs      threads that take no signals
 //!   copier.rs       copies that a second thread helps with
 //!   wide.rs         loops with the machine's widest registers
+//!   ticks.rs        a counter that is cheaper to read than the clock
 //! ```
 //!
 //! Every pointer given to the kernel is made in the call that gives it, from something that call borrows. What the
@@ -44,6 +45,7 @@ pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod signals;
 pub(crate) mod socket;
+pub(crate) mod ticks;
 #[cfg(test)]
 pub(crate) mod trap;
 pub mod wide;
