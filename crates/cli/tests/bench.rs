@@ -122,6 +122,28 @@ fn bare_xdp_is_measured_between_two_hosts() {
     }
 }
 
+/// Which is which depends on the machine; that both are told does not.
+#[test]
+fn quick_measures_what_a_user_has_and_says_what_is_better_and_worse() {
+    let path = scratch("quick");
+    let file = path.to_str().expect("a plain path");
+    let output =
+        packhorse(&["compare", "--quick", "--seconds", "50ms", "--reps", "1", "--json", file]);
+    let (said, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{error}");
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    std::fs::remove_file(&path).expect("it was there");
+    let findings: Findings = serde_json::from_str(&text).expect("rows as promised");
+    let ours: Vec<_> = findings.rows.iter().filter(|row| row.system == "packhorse").collect();
+    assert_eq!(ours.len(), 5, "{ours:#?}");
+    assert!(ours.iter().all(|row| row.link.as_deref() == Some("auto")), "{ours:#?}");
+    let has_line = |start: &str| said.lines().any(|line| line.starts_with(start));
+    let is_worse = has_line("worse than TCP: ") && !has_line("worse than TCP: nothing");
+    assert!(has_line("better than TCP: ") && has_line("worse than TCP: "), "{said}");
+    assert_eq!(has_line("what to do: "), is_worse, "{said}");
+}
+
 #[test]
 fn nonsense_gets_a_clear_error() {
     for (args, words) in [

@@ -48,6 +48,8 @@ Examples:
   packhorse bench layers --two-hosts --bytes 16,1K,64K,1M --json layers.json
   packhorse bench stream --systems packhorse,packhorse-streams,tcp";
 
+/// What Packhorse is measured over where nothing is asked for: what the bare socket uses, too.
+const LINK: &str = "udp";
 /// Idleness is watched for so long where no time is given.
 const REST_SECONDS: f64 = 10.0;
 /// Above this share of the cores, what others do shows in the figures.
@@ -143,9 +145,10 @@ pub struct Setup {
     /// Keep each of the two processes on a core of its own.
     #[arg(long)]
     pub pin: bool,
-    /// Links that Packhorse uses: udp, shm, packet, xdp, auto, on interfaces if wanted (packet:eth*), several with commas.
-    #[arg(long, default_value = "udp", value_parser = link_choice)]
-    pub link: String,
+    /// Links that Packhorse uses: udp, shm, packet, xdp, auto, on interfaces if wanted (packet:eth*), several with commas; udp without it,
+    /// like the bare socket beside it (auto with compare --quick).
+    #[arg(long, value_parser = link_choice)]
+    pub link: Option<String>,
     /// Who moves Packhorse's messages: only the threads that wait for them (inline), or a helper too (thread, the default).
     /// The patterns of offload take several with commas, and measure both without it.
     #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = ["inline", "thread"])]
@@ -216,7 +219,7 @@ impl Setup {
             rest_seconds: self.seconds.unwrap_or(REST_SECONDS),
             reps: self.reps.map_or(reps, usize::from),
             window: self.window.into(),
-            link: self.link.clone(),
+            link: self.link.clone().unwrap_or_else(|| LINK.to_owned()),
             unprivileged_buffers: self.unprivileged_buffers,
             stage: Stage {
                 peer: self.peer,

@@ -1,10 +1,12 @@
 //! `packhorse compare`: everything at once, and what it means.
 
+mod advice;
 mod offload;
 mod verdict;
 
 use anyhow::Result;
 use clap::Args;
+use packhorse::LinkChoice;
 
 use crate::bench::command::{Output, Setup};
 use crate::bench::offload::command::{Part, REPS, SECONDS, everything};
@@ -38,6 +40,8 @@ const LATENCY_SIZES: &[usize] =
     &[8, 64, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 const STREAM_SIZES: &[usize] = &[4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 const RATE_SIZES: &[usize] = &[8, 1 << 10];
+/// One frame that is mostly head, a few frames, many.
+const QUICK_LATENCY_SIZES: &[usize] = &[8, 4 << 10, 64 << 10];
 /// Above this a rate of messages is a bandwidth.
 const RATE_BYTES_MAX: usize = 1 << 10;
 
@@ -45,7 +49,8 @@ const RATE_BYTES_MAX: usize = 1 << 10;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {
-    /// Three measurements, repeated for less than 20 seconds in all, and a verdict.
+    /// Five measurements of what a user has who sets nothing (link auto), repeated for less than 20 seconds in all: what is better than
+    /// TCP, what is worse, and what to do about it.
     #[arg(long)]
     quick: bool,
     /// The patterns of offload instead: availability, doublebuf, overlap, posts, waiting, idle; and what was promised of them.
@@ -71,8 +76,11 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     }
     let sizes = setup.bytes.as_ref().map(|sizes| sizes.0.as_slice());
     let cases = if args.quick { quick_cases(sizes) } else { all_cases(sizes) };
-    let (seconds, reps) = if args.quick { (0.3, 4) } else { (0.3, 5) };
+    let (seconds, reps) = if args.quick { (0.2, 4) } else { (0.3, 5) };
     let mut plan = setup.plan(cases, seconds, reps);
+    if args.quick && setup.link.is_none() {
+        plan.link = LinkChoice::default().to_string(); // what a user has who sets nothing
+    }
     if args.quick && setup.systems.is_empty() {
         // What its last lines speak of; whatever else is installed would only take time.
         plan.contenders.retain(|one| ["bare", OURS, "tcp"].contains(&one.system.as_str()));
@@ -82,7 +90,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         print!("{}", table::tables(&findings.rows));
     }
     println!();
-    headline(&findings).iter().for_each(|line| println!("{line}"));
+    headline(&findings, args.quick).iter().for_each(|line| println!("{line}"));
     Ok(())
 }
 
@@ -136,12 +144,12 @@ pub fn everything_at_all(setup: &Setup, is_quick: bool) -> Plan {
 }
 
 fn quick_cases(sizes: Option<&[usize]>) -> Vec<Case> {
-    match sizes {
-        Some(sizes) => all_cases(Some(sizes)),
-        None => [(Pattern::PingPong, 8), (Pattern::Rate, 8), (Pattern::Stream, 1 << 20)]
-            .map(|(pattern, bytes)| Case::plain(pattern, bytes))
-            .to_vec(),
+    if sizes.is_some() {
+        return all_cases(sizes);
     }
+    let mut cases = Case::each(Pattern::PingPong, QUICK_LATENCY_SIZES);
+    cases.extend([Case::plain(Pattern::Rate, 8), Case::plain(Pattern::Stream, 1 << 20)]);
+    cases
 }
 
 fn all_cases(sizes: Option<&[usize]>) -> Vec<Case> {

@@ -5,7 +5,7 @@
 //! the MPI's own transports, one after the other in each repetition. Beside them stands the loop of the RMPP paper (its Figure 9), which
 //! works until its message is there: bandwidth times the share of the processor left for the work, the best of some lengths of work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use super::Launcher;
 use super::contender::{Contender, PLACEMENTS, Way};
 use super::measure::{Bench, MpiArgs, Part, core_count};
-use super::row::{MpiRow, links_of};
+use super::row::MpiRow;
 use crate::bench::command::Setup;
 use crate::bench::ratio::Spread;
 use crate::bench::sizes::show_bytes;
@@ -150,7 +150,7 @@ impl Subject {
 }
 
 /// An MPI over something, with so many ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Runner<'a> {
     system: &'a str,
     ranks: usize,
@@ -216,6 +216,17 @@ impl Runner<'_> {
         Spread::of(all[0].keys().filter_map(of))
     }
 
+    /// Over which links its messages went; their shares change from repetition to repetition.
+    fn links(self, rows: &[MpiRow]) -> Option<String> {
+        let is_its = |row: &&MpiRow| row.system == self.system && row.ranks == self.ranks;
+        let told = rows.iter().filter(is_its).filter_map(|row| row.link.as_deref());
+        let kinds = told.flat_map(|link| link.split(", ")).filter_map(|one| one.split(' ').next());
+        let kinds: BTreeSet<&str> = kinds.collect();
+        let kinds: Vec<&str> = kinds.into_iter().collect();
+        let who = format!("{}, {} ranks", self.system, self.ranks);
+        (!kinds.is_empty()).then(|| format!("{who}: went over {}", kinds.join(" and ")))
+    }
+
     /// The length of work at which the loop was at its best, by the median of its repetitions.
     fn peak_ns(self, rows: &[MpiRow], bytes: usize) -> Option<u64> {
         let at = |work_ns: u64| {
@@ -248,7 +259,7 @@ pub fn tables(rows: &[MpiRow]) -> String {
             }
         }
     }
-    for runner in runners.iter().filter(|runner| runner.system.contains('-')) {
+    for runner in &runners {
         if let Some(mean) = runner.mean(rows) {
             let (name, ranks, mean) = (runner.system, runner.ranks, show_ratio(mean));
             writeln!(text, "{:<10} {ranks:>5}  {name:<32}  {:<32}  {mean}", "mean", "")
@@ -256,8 +267,9 @@ pub fn tables(rows: &[MpiRow]) -> String {
         }
     }
     let ours = runners.iter().filter(|runner| runner.is_ours());
-    for verdict in ours.flat_map(|runner| verdict(rows, *runner)).chain(links_of(rows)) {
-        writeln!(text, "{verdict}").expect("text grows");
+    for said in ours.flat_map(|runner| verdict(rows, *runner).into_iter().chain(runner.links(rows)))
+    {
+        writeln!(text, "{said}").expect("text grows");
     }
     text
 }
@@ -388,6 +400,7 @@ mod tests {
                 rows.push(row(work, 32 << 10, "openmpi4-tcp", rep, 200e6 / slow));
             }
         }
+        rows[0].link = Some("udp (98 %), packet (2 %)".into());
         rows.push(row("pingpong", 8, "openmpi4-tcp", 0, 1.0));
         let text = tables(&rows);
         assert!(text.contains("3000.0 µs (2000.0..4000.0)"), "{text}");
@@ -395,6 +408,7 @@ mod tests {
         assert!(text.contains("thread ÷ inline above 1.02: cg 2.00\n"), "{text}");
         assert!(text.contains("rmpp 32K 1.50 × openmpi4-tcp (promised 1.2)\n"), "{text}");
         assert!(text.contains("225 MB/s (150..300) at 10.00 µs"), "{text}");
+        assert!(text.contains("thread, 2 ranks: went over packet and udp\n"), "{text}");
         assert_eq!(rows.iter().filter(|row| is_application(row)).count(), rows.len() - 1);
     }
 

@@ -58,7 +58,7 @@ pub struct MpiArgs {
     /// Launchers of the MPIs to compare, with commas between; mpirun without it.
     #[arg(long, value_name = "PROGRAM,…", value_delimiter = ',', requires = "mpi")]
     pub launcher: Vec<PathBuf>,
-    /// Links for Packhorse under MPI, each for itself: auto (the default), udp, packet, …
+    /// Links for Packhorse under MPI, each for itself: auto (the default; with --applications auto and udp), udp, packet, …
     #[arg(long, value_name = "LINK,…", value_delimiter = ',', requires = "mpi")]
     pub mpi_link: Vec<String>,
     /// Only programs that look for messages between two pieces of work: MPI_Test and MPI_Iprobe.
@@ -67,7 +67,7 @@ pub struct MpiArgs {
     /// Only inner loops of whole programs (a sparse matrix, multigrid, a Fourier transform, a sort) and RMPP's loop of work.
     #[arg(long, requires = "mpi")]
     pub applications: bool,
-    /// Ranks for each core of those programs; 1 without it.
+    /// Ranks for each core of the programs of --polling and --applications; 1 without it.
     #[arg(long, value_name = "N", requires = "mpi", value_parser = clap::value_parser!(u16).range(1..=8))]
     pub ranks_per_core: Option<u16>,
     /// Ranks for collective operations; 4 without it, 0 leaves them out. With --applications, ranks for those.
@@ -213,7 +213,9 @@ impl Bench {
         let start_count = usize::from(reps) * parts.len() * self.entries.len();
         for rep in 0..usize::from(reps) {
             for part in parts {
-                for entry in &self.entries {
+                for turn in 0..self.entries.len() {
+                    // Another one begins each time, so that nobody always follows the same one.
+                    let entry = &self.entries[(rep + turn) % self.entries.len()];
                     made.start_count += 1;
                     eprint!("{} of {start_count}: ", made.start_count);
                     if part.rank_count > 2 && is_raw(&entry.contender.way) {
