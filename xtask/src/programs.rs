@@ -26,7 +26,7 @@ pub(crate) struct Guarded {
 }
 
 /// All there are.
-pub(crate) const GUARDED: [Guarded; 7] = [
+pub(crate) const GUARDED: [Guarded; 8] = [
     Guarded {
         title: "UDP between two network namespaces",
         package: "packhorse-link",
@@ -74,6 +74,14 @@ pub(crate) const GUARDED: [Guarded; 7] = [
         needs: &OPEN_MPI,
         is_one_by_one: false,
         is_long: true,
+    },
+    Guarded {
+        title: "inner loops of programs under Open MPI",
+        package: "packhorse-cli",
+        target: "applications",
+        needs: &OPEN_MPI,
+        is_one_by_one: true,
+        is_long: false,
     },
     Guarded {
         title: "captures are read by tshark",

@@ -22,20 +22,9 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether an MPI is here that it can be measured with; if not, it must say so.
-fn has_mpi() -> bool {
-    let answers = |name: &str| {
-        let output = Command::new(name).arg("--version").output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    answers("mpicc")
-        && Command::new("mpirun")
-            .arg("--version")
-            .output()
-            .is_ok_and(|output| text(&output.stdout).contains("(Open MPI)"))
-}
-
+/// Needs the provider beside the program: `cargo build -p packhorse-fi`, or a build of the workspace.
 #[test]
+#[ignore = "needs Open MPI; `cargo xtask test` runs it"]
 fn every_program_has_its_right_result_and_its_line() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("applications-{}", std::process::id()));
@@ -43,12 +32,6 @@ fn every_program_has_its_right_result_and_its_line() {
     let short = ["--seconds", "0.01", "--reps", "1", "--mpi-link", "udp", "--ranks", "2"];
     let output = packhorse(&[&short[..], &["--json", file]].concat());
     let (said, complaint) = (text(&output.stdout), text(&output.stderr));
-    if !has_mpi() {
-        let words = ["mpicc", "mpirun", "MPICH"];
-        assert!(!output.status.success(), "{said}");
-        assert!(words.iter().any(|word| complaint.contains(word)), "{complaint}");
-        return;
-    }
     assert!(output.status.success(), "{complaint}");
     assert!(!complaint.contains("result is wrong"), "{complaint}");
     let findings: Findings =
@@ -58,12 +41,7 @@ fn every_program_has_its_right_result_and_its_line() {
     let of = |end: &str| -> Vec<&MpiRow> {
         findings.mpi.iter().filter(|row| row.system.ends_with(end)).collect()
     };
-    let mut ends = vec!["-tcp", "-shm"];
-    // Where the provider was not built, that is said instead.
-    if !complaint.contains("the libfabric provider") {
-        ends.extend(["-packhorse-udp-thread", "-packhorse-udp-inline"]);
-    }
-    for end in ends {
+    for end in ["-tcp", "-shm", "-packhorse-udp-thread", "-packhorse-udp-inline"] {
         let rows = of(end);
         assert_eq!(rows.len(), KERNELS.len() + LOOP_ROWS, "{end}: {complaint}");
         assert!(rows.iter().all(|row| row.value > 0.0 && row.ranks == 2), "{rows:#?}");
