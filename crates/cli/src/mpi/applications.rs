@@ -1,4 +1,4 @@
-//! `packhorse compare --mpi --applications`: does a program get quicker or slower (`applications.c`)?
+//! `packhorse compare --mpi --applications`: does a program get quicker or slower (`applications/*.c`)?
 //!
 //! Small benchmarks flatter: a program computes between its messages, on cores that a transport would like to have, too. So the inner loops
 //! of four programs are timed, as a user would run them (defaults, not bound to cores), over Packhorse with both placements and over
@@ -19,9 +19,19 @@ use crate::bench::ratio::Spread;
 use crate::bench::sizes::show_bytes;
 use crate::bench::table::{show_ns, show_ratio};
 
-const SOURCE: &str = concat!(include_str!("common.c"), include_str!("applications.c"));
+const SOURCE: &str = concat!(
+    include_str!("common.c"),
+    include_str!("applications/begin.c"),
+    include_str!("applications/cg.c"),
+    include_str!("applications/mg.c"),
+    include_str!("applications/ft.c"),
+    include_str!("applications/is.c"),
+    include_str!("applications/kernels.c"),
+    include_str!("applications/rmpp.c"),
+    include_str!("applications/main.c"),
+);
 
-/// The kernels, and the length that says how large each is (`applications.c`).
+/// The kernels, and the length that says how large each is (`applications/begin.c`).
 const KERNELS: [(&str, usize); 4] =
     [("cg", 56_000), ("mg", 16 << 10), ("ft", 512 << 10), ("is", 2 << 20)];
 /// What the rows of RMPP's loop begin with; the ns of work between two looks follow.

@@ -48,4 +48,3 @@ static void keep_to_a_core(void)
 	if (sched_setaffinity(0, sizeof one, &one) != 0)
 		MPI_Abort(MPI_COMM_WORLD, 3);
 }
-
