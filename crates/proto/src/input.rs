@@ -545,7 +545,7 @@ impl Endpoint {
 
     fn credit_back(&mut self, row: u32, len: u32) {
         let active = &mut self.actives[self.rows[row].active];
-        active.eager_in_flight = active.eager_in_flight.saturating_sub(eager_cost(len));
+        active.credit.on_settled(eager_cost(len));
     }
 
     fn on_message_acked(&mut self, slot: u32, offset: u32, len: u32) {

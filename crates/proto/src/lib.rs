@@ -36,6 +36,7 @@ mod clock;
 mod contact;
 mod content;
 mod contest;
+mod credit;
 mod endpoint;
 mod farewell;
 mod fill;

@@ -7,14 +7,13 @@
 //! What this does is `post_send` and `write_lone` or `write_answer` (`quick`) in one; a message that cannot go this way
 //! is refused with nothing changed, and posted in the usual way. PROTOCOL §7, §10.
 
-use crate::ahead::Announced;
 use crate::api::{Payload, SendSpec};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::path::Path;
 use crate::peer::{Active, Phase};
 use crate::post::{Bytes, Outgoing, SEND_BIT, SendStage};
-use crate::quick::{ack_repr, forget_timer, probe_at};
+use crate::quick::{ack_repr, note_ack_sent};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::turns::eager_cost;
@@ -124,9 +123,7 @@ impl Endpoint {
         let index = active.clear_path(now)?;
         let path = &active.paths[usize::from(index)];
         let cost = eager_cost(len as u32);
-        let has_credit =
-            active.eager_in_flight == 0 || active.eager_in_flight + cost <= active.credit_len;
-        if path.payload_check || !has_credit {
+        if path.payload_check || !active.credit.allows(cost) {
             return None;
         }
         let ack = match path.ack_pending_count {
@@ -153,35 +150,10 @@ impl Endpoint {
         (bytes, len): (Bytes, u64),
     ) -> u64 {
         let slot = self.outgoing.next_slot();
-        let active = &mut self.actives[active];
-        let previous = core::mem::replace(&mut active.last, slot);
-        match previous {
-            NONE => active.first = slot,
-            previous => self.outgoing[previous].next = slot,
-        }
-        self.outgoing.put(
-            slot,
-            Outgoing {
-                tag: spec.tag,
-                immediate: spec.immediate,
-                total: len,
-                message,
-                user: spec.user,
-                bytes,
-                peer: spec.peer,
-                row: spec.peer.row(),
-                previous,
-                next: NONE,
-                parts: NONE,
-                space: spec.space,
-                stage: SendStage::Sent,
-                is_large: false,
-                until_matched: false,
-                is_queued: false,
-                announced: Announced::No,
-                is_simple: true,
-            },
-        )
+        let previous = self.actives[active].line().append(slot, &mut self.outgoing);
+        let send = Outgoing::new(spec, (bytes, len), (message, previous), false);
+        debug_assert!(send.ends_when_accepted(), "what is more than that does not leave so");
+        self.outgoing.put(slot, Outgoing { stage: SendStage::Sent, ..send })
     }
 
     /// Its packet is in flight, and what went with it is said; the link and the place it goes to.
@@ -195,26 +167,20 @@ impl Endpoint {
         len: u32,
     ) -> (u8, Locator) {
         let active = &mut *self.actives[leave.active];
-        active.eager_in_flight += leave.cost;
+        active.credit.on_sent(leave.cost);
         let path = &mut active.paths[usize::from(leave.index)];
         let way = (path.link, path.locator);
-        let probe_at = probe_at(now, path, &self.settings);
         let (slot, serial) = (key as u32, (key >> 32) as u32);
         let content = Content::Message { slot, serial, offset: 0, len };
-        path.flight.on_sent_one(now, content, (leave.head_len + len as usize) as u16);
+        let frame_len = (leave.head_len + len as usize) as u16;
+        let look_at = path.on_sent_one(now, content, frame_len, &self.settings);
         if leave.ack.is_some() {
-            forget_timer(&mut self.ack_timers, path.ack_due, row);
-            path.on_ack_sent();
-            self.counters.acks_out += 1;
+            note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
         }
         self.counters.messages_out += 1;
-        self.counters.frames_out += 1;
-        if probe_at < self.rows[row].timer_at {
-            self.arm(probe_at, row);
-        }
-        if self.rows.first_ready() == row {
-            self.rows.leave_ready(); // it had an acknowledgement to send, and nothing else
-        }
+        let timer_at = self.rows[row].timer_at;
+        let is_spent = self.rows.first_ready() == row; // it had an acknowledgement to send, and nothing else
+        self.after_packet((row, timer_at), look_at, is_spent);
         way
     }
 }

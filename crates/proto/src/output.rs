@@ -258,17 +258,15 @@ impl Endpoint {
             return false;
         }
         tx.body_len = body_len;
-        let flight = &mut self.actives[active].paths[index].flight;
-        let was_empty = flight.is_empty();
-        let eliciting = flight.building_count() > 0;
+        let path = &mut self.actives[active].paths[index];
         if let Some(acked) = acked
-            && eliciting
+            && path.flight.building_count() > 0
         {
-            flight.add(acked); // by itself an acknowledgement is not acknowledged
+            path.flight.add(acked); // by itself an acknowledgement is not acknowledged
         }
-        flight.on_sent(now, (head_len + body_len) as u16);
-        if was_empty && eliciting {
-            self.arm_flight(row, index);
+        let look_at = path.on_sent(now, (head_len + body_len) as u16, &self.settings);
+        if look_at != Instant::NEVER {
+            self.arm(look_at, row);
         }
         true
     }
@@ -323,7 +321,7 @@ impl Endpoint {
         let may_go = send.stage == SendStage::Waiting
             && send.message < this.held_from
             && active.paths[index].has_window()
-            && (active.eager_in_flight == 0 || active.eager_in_flight + cost <= active.credit_len);
+            && active.credit.allows(cost);
         if !is_between || !may_go {
             return false;
         }
@@ -614,7 +612,7 @@ impl Endpoint {
         };
         let send = &mut self.outgoing[slot];
         let cost = eager_cost(len as u32);
-        if active.eager_in_flight > 0 && active.eager_in_flight + cost > active.credit_len {
+        if !active.credit.allows(cost) {
             return false;
         }
         let mut is_new = false;
@@ -642,7 +640,7 @@ impl Endpoint {
         let source = send.source(offset);
         frame.writer.message(&head);
         frame.push_body(source, len as usize);
-        active.eager_in_flight += eager_cost(len as u32);
+        active.credit.on_sent(eager_cost(len as u32));
         active.paths[index].flight.add(Content::Message {
             slot,
             serial,

@@ -13,6 +13,7 @@
 
 use crate::ack::Received;
 use crate::api::{LinkTraits, Way};
+use crate::content::Content;
 use crate::contest::Turn;
 use crate::input::Origin;
 use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND, Settings};
@@ -471,6 +472,39 @@ impl Path {
         self.ack_due = Instant::NEVER;
     }
 
+    /// The packet being built leaves. When the row must be looked at for it.
+    #[inline(always)]
+    pub(crate) fn on_sent(&mut self, now: Instant, frame_len: u16, settings: &Settings) -> Instant {
+        let is_eliciting = self.flight.building_count() > 0;
+        let look_at = self.look_at(now, is_eliciting, settings);
+        self.flight.on_sent(now, frame_len);
+        look_at
+    }
+
+    /// The same for a packet with nothing but this content.
+    #[inline(always)]
+    pub(crate) fn on_sent_one(
+        &mut self,
+        now: Instant,
+        content: Content,
+        frame_len: u16,
+        settings: &Settings,
+    ) -> Instant {
+        let look_at = self.look_at(now, true, settings);
+        self.flight.on_sent_one(now, content, frame_len);
+        look_at
+    }
+
+    /// When the row must be looked at for a packet that leaves now: not for its sake if it elicits nothing or others are in flight;
+    /// else it cannot be lost yet, so only its probe counts (`flight_deadline`).
+    #[inline(always)]
+    fn look_at(&self, now: Instant, is_eliciting: bool, settings: &Settings) -> Instant {
+        match is_eliciting && self.flight.is_empty() {
+            true => now + self.probe_ns(settings.ack_delay_ns),
+            false => Instant::NEVER,
+        }
+    }
+
     /// Whether another frame of content may leave.
     pub(crate) fn has_window(&self) -> bool {
         self.flight.bytes_in_flight() < self.window.len()
@@ -616,7 +650,7 @@ mod tests {
     #[test]
     fn rest_keeps_the_numbers() {
         let mut busy = fresh();
-        busy.flight.add(crate::content::Content::Ping);
+        busy.flight.add(Content::Ping);
         assert_eq!(busy.flight.on_sent(Instant(5), 40), 1);
         busy.received.record(9, Instant(5));
         let again = Path::from_rest(&busy.rest(), &TRAITS, MS);

@@ -16,6 +16,7 @@ use crate::allowance::Allowance;
 use crate::choice::Trials;
 use crate::content::Content;
 use crate::contest::Contest;
+use crate::credit::Credit;
 use crate::obstacle::Refusals;
 use crate::path::{Path, PathRest};
 use crate::serve::Side;
@@ -149,9 +150,7 @@ pub(crate) struct Active {
     pub(crate) is_checked: Option<bool>,
     /// Notices to send.
     pub(crate) control: VecDeque<Notice>,
-    /// Cost of eager messages in flight, and what the peer would hold (PROTOCOL §5.5).
-    pub(crate) eager_in_flight: u64,
-    pub(crate) credit_len: u64,
+    pub(crate) credit: Credit,
     /// Cancels the peer has not acknowledged: it may still see the message instead.
     pub(crate) cancel_count: u32,
     pub(crate) contact: Contact,
@@ -234,8 +233,7 @@ impl Active {
             granted: VecDeque::new(),
             is_checked: None,
             control: VecDeque::new(),
-            eager_in_flight: 0,
-            credit_len: INITIAL_CREDIT,
+            credit: Credit::INITIAL,
             cancel_count: 0,
             contact: Contact::default(),
             welcome: false,
@@ -278,9 +276,6 @@ impl Active {
             && self.paths.iter().all(|path| path.flight.is_empty() && path.ack_pending_count == 0)
     }
 }
-
-/// Eager payload in flight before the first advice of a peer.
-pub(crate) const INITIAL_CREDIT: u64 = 64 << 10;
 
 /// Rows grow by an eighth: doubling would make the idle ones cost twice their size.
 const GROWTH_SHARE: usize = 8;

@@ -14,8 +14,10 @@ use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
 use crate::matching::EntryId;
 use crate::operate::OPERATION_BIT;
-use crate::peer::{Notice, Phase};
-use crate::slab::NONE;
+use crate::peer::{Active, Notice, Phase};
+use crate::pool::BytePool;
+use crate::ring::Ring;
+use crate::slab::{NONE, Slab};
 use crate::types::{BufId, Criteria, Instant, Memory, PeerId, ReqId, Space, Tag};
 use crate::wire::{self, EagerRepr, Lane};
 
@@ -98,6 +100,36 @@ impl Bytes {
 }
 
 impl Outgoing {
+    /// A message that is posted: its bytes and their number, its own number and the message before it.
+    #[inline(always)]
+    pub(crate) fn new(
+        spec: &SendSpec<'_>,
+        (bytes, total): (Bytes, u64),
+        (message, previous): (u64, u32),
+        is_large: bool,
+    ) -> Self {
+        Self {
+            tag: spec.tag,
+            immediate: spec.immediate,
+            total,
+            message,
+            user: spec.user,
+            bytes,
+            peer: spec.peer,
+            row: spec.peer.row(),
+            previous,
+            next: NONE,
+            parts: NONE,
+            space: spec.space,
+            stage: SendStage::Waiting,
+            is_large,
+            until_matched: spec.until_matched,
+            is_queued: false,
+            announced: Announced::No,
+            is_simple: !(is_large || spec.until_matched),
+        }
+    }
+
     /// The peer has granted some of it: it knows the message, and cannot refuse it any more.
     pub(crate) fn is_granted(&self) -> bool {
         self.stage == SendStage::Pulled || self.announced.is_known()
@@ -108,6 +140,34 @@ impl Outgoing {
     pub(crate) fn fits_whole(&self, room: usize) -> bool {
         let head_len = wire::eager_head_len(self.immediate.is_some());
         !self.is_large && self.parts == NONE && self.total as usize + head_len <= room
+    }
+
+    /// Whether it is over when the peer has accepted it, in one piece: what most sends are.
+    #[inline(always)]
+    pub(crate) fn ends_when_accepted(&self) -> bool {
+        self.is_simple && self.parts == NONE && self.stage != SendStage::Pulled
+    }
+
+    /// The application is told how it ended, and copied bytes are given back: of those only a failure is told, and of a stream that
+    /// breaks its writer is told elsewhere.
+    #[inline(always)]
+    pub(crate) fn tell_end(
+        &self,
+        req: ReqId,
+        result: Result<(), Failure>,
+        copied: &mut BytePool,
+        events: &mut Ring<Event>,
+    ) {
+        let &Self { peer, space, tag, user, total: len, .. } = self;
+        match self.bytes {
+            Bytes::Pool(pool) => {
+                copied.release(pool);
+                if let (Err(failure), false) = (result, space == Space::STREAMS) {
+                    events.push_back(Event::Lost { peer, space, tag, len, failure });
+                }
+            }
+            Bytes::User(_) => events.push_back(Event::Sent { req, user, peer, result }),
+        }
     }
 
     /// Its Eager record, but for the immediate.
@@ -126,6 +186,60 @@ impl Outgoing {
     pub(crate) fn source(&self, offset: u64) -> Source {
         self.bytes.source(offset)
     }
+}
+
+/// A peer's outgoing messages in the order of their numbers: the ends of the list, and the first that was never sent.
+pub(crate) struct Line<'a> {
+    pub(crate) first: &'a mut u32,
+    pub(crate) last: &'a mut u32,
+    pub(crate) unsent: &'a mut u32,
+}
+
+impl Line<'_> {
+    /// A new one becomes the last. Returns the one before it, or NONE.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, slot: u32, outgoing: &mut Slab<Outgoing>) -> u32 {
+        let previous = core::mem::replace(self.last, slot);
+        match previous {
+            NONE => *self.first = slot,
+            previous => outgoing[previous].next = slot,
+        }
+        previous
+    }
+
+    /// One that has ended leaves; it was taken out of the table.
+    #[inline(always)]
+    pub(crate) fn unlink(&mut self, slot: u32, send: &Outgoing, outgoing: &mut Slab<Outgoing>) {
+        let &Outgoing { previous, next, .. } = send;
+        if *self.unsent == slot {
+            *self.unsent = next;
+        }
+        if *self.first == slot {
+            *self.first = next;
+            if next == NONE {
+                *self.last = NONE;
+            }
+        } else {
+            outgoing[previous].next = next;
+            match next {
+                NONE => *self.last = previous,
+                next => outgoing[next].previous = previous,
+            }
+        }
+    }
+}
+
+impl Active {
+    #[inline(always)]
+    pub(crate) fn line(&mut self) -> Line<'_> {
+        Line { first: &mut self.first, last: &mut self.last, unsent: &mut self.unsent }
+    }
+}
+
+/// The request of a send, by its slot and serial.
+#[inline(always)]
+pub(crate) fn send_req(slot: u32, serial: u32) -> ReqId {
+    ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT)
 }
 
 /// Whether a message, a put or a get may be so long.
@@ -195,37 +309,12 @@ impl Endpoint {
         this.message_out += 1;
         let is_ready = this.is_ready;
         let is_large = total > u64::from(self.settings.eager_len_max);
-        let previous = core::mem::replace(&mut active.last, slot);
+        let previous = active.line().append(slot, &mut self.outgoing);
         if active.unsent == NONE {
             active.unsent = slot;
         }
-        match previous {
-            NONE => active.first = slot,
-            previous => self.outgoing[previous].next = slot,
-        }
-        let key = self.outgoing.put(
-            slot,
-            Outgoing {
-                tag: spec.tag,
-                immediate: spec.immediate,
-                total,
-                message,
-                user: spec.user,
-                bytes,
-                peer: spec.peer,
-                row,
-                previous,
-                next: NONE,
-                parts: NONE,
-                space: spec.space,
-                stage: SendStage::Waiting,
-                is_large,
-                until_matched: spec.until_matched,
-                is_queued: false,
-                announced: Announced::No,
-                is_simple: !(is_large || spec.until_matched),
-            },
-        );
+        let send = Outgoing::new(spec, (bytes, total), (message, previous), is_large);
+        let key = self.outgoing.put(slot, send);
         if is_large || spec.until_matched {
             self.sends_by_number.insert(number_key(row, message as u32), slot);
         }
@@ -262,21 +351,7 @@ impl Endpoint {
         let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
         let send = self.outgoing.remove(slot);
         let active = &mut *self.actives[self.rows[send.row].active];
-        if active.unsent == slot {
-            active.unsent = send.next;
-        }
-        if active.first == slot {
-            active.first = send.next;
-            if send.next == NONE {
-                active.last = NONE;
-            }
-        } else {
-            self.outgoing[send.previous].next = send.next;
-            match send.next {
-                NONE => active.last = send.previous,
-                next => self.outgoing[next].previous = send.previous,
-            }
-        }
+        active.line().unlink(slot, &send, &mut self.outgoing);
         if send.parts != NONE {
             self.parts.remove(send.parts);
         }
@@ -284,20 +359,7 @@ impl Endpoint {
         if send.is_large || send.until_matched || send.stage == SendStage::Pulled {
             self.sends_by_number.remove(&number_key(send.row, send.message as u32));
         }
-        match send.bytes {
-            Bytes::Pool(pool) => {
-                self.copied.release(pool);
-                // Of a stream that breaks its writer is told.
-                if let (Err(failure), false) = (result, send.space == Space::STREAMS) {
-                    let Outgoing { peer, space, tag, total: len, .. } = send;
-                    self.events.push_back(Event::Lost { peer, space, tag, len, failure });
-                }
-            }
-            Bytes::User(_) => {
-                let Outgoing { user, peer, .. } = send;
-                self.events.push_back(Event::Sent { req, user, peer, result });
-            }
-        }
+        send.tell_end(req, result, &mut self.copied, &mut self.events);
     }
 
     /// Posts a receive. Its memory belongs to the endpoint until the request's last event.

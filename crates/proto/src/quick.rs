@@ -10,18 +10,18 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::ack::{AckHead, expand};
-use crate::api::{Envelope, Event, Piece, TxFrame};
+use crate::api::{Counters, Envelope, Event, Piece, TxFrame};
 use crate::arrival::{Receive, Verdict};
 use crate::content::Content;
+use crate::credit::Credit;
 use crate::endpoint::Endpoint;
 use crate::input::{FIRST_PACKETS, Origin};
-use crate::limits::Settings;
 use crate::matching::Matcher;
 use crate::output::{start, start_sealed};
 use crate::path::{AckDue, Path};
 use crate::peer::{Active, Phase, Row, Rows, row_of_id};
 use crate::pool::BytePool;
-use crate::post::{Bytes, Outgoing, SEND_BIT, SendStage};
+use crate::post::{Line, Outgoing, SendStage, send_req};
 use crate::ring::Ring;
 use crate::sabotage::Sabotage;
 use crate::sent::Run;
@@ -84,9 +84,7 @@ impl Endpoint {
         if path.ack_pending_count > 0 {
             return self.write_answer(now, row, index, tx);
         }
-        let Some(cost) = may_go(send, this, active.eager_in_flight, active.credit_len) else {
-            return false;
-        };
+        let Some(cost) = may_go(send, this, active.credit) else { return false };
         let len = send.total as u32;
         let frame_len = LONE_EAGER_LEN + len as usize;
         if frame_len > usize::from(path.frame_len) {
@@ -101,19 +99,13 @@ impl Endpoint {
         }
         tx.body_len = len as usize;
         send.stage = SendStage::Sent;
-        active.eager_in_flight += cost;
+        active.credit.on_sent(cost);
         active.unsent = NONE;
-        let probe_at = probe_at(now, path, &self.settings);
-        let has_granted = !active.granted.is_empty();
+        let is_spent = active.granted.is_empty(); // plain, and nothing left: it need not be asked again
         let content = Content::Message { slot, serial, offset: 0, len };
-        path.flight.on_sent_one(now, content, frame_len as u16);
-        self.counters.frames_out += 1;
-        if probe_at < this.timer_at {
-            self.arm(probe_at, row);
-        }
-        if !has_granted {
-            self.rows.leave_ready(); // plain, and nothing left: it need not be asked again
-        }
+        let look_at = path.on_sent_one(now, content, frame_len as u16, &self.settings);
+        let timer_at = this.timer_at;
+        self.after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
@@ -126,9 +118,7 @@ impl Endpoint {
         let path = &mut active.paths[usize::from(index)];
         let slot = active.unsent;
         let (serial, send) = self.outgoing.get_with_serial(slot);
-        let Some(cost) = may_go(send, this, active.eager_in_flight, active.credit_len) else {
-            return false;
-        };
+        let Some(cost) = may_go(send, this, active.credit) else { return false };
         let len = send.total as u32;
         let frame_len = ACKED_EAGER_LEN + len as usize;
         if frame_len > usize::from(path.frame_len) || self.saboteur.makes(Sabotage::AckOneTooHigh) {
@@ -146,22 +136,14 @@ impl Endpoint {
         }
         tx.body_len = len as usize;
         send.stage = SendStage::Sent;
-        active.eager_in_flight += cost;
+        active.credit.on_sent(cost);
         active.unsent = NONE;
-        let probe_at = probe_at(now, path, &self.settings);
-        let has_granted = !active.granted.is_empty();
+        let is_spent = active.granted.is_empty();
         let content = Content::Message { slot, serial, offset: 0, len };
-        path.flight.on_sent_one(now, content, frame_len as u16);
-        forget_timer(&mut self.ack_timers, path.ack_due, row);
-        path.on_ack_sent();
-        self.counters.acks_out += 1;
-        self.counters.frames_out += 1;
-        if probe_at < this.timer_at {
-            self.arm(probe_at, row);
-        }
-        if !has_granted {
-            self.rows.leave_ready();
-        }
+        let look_at = path.on_sent_one(now, content, frame_len as u16, &self.settings);
+        note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+        let timer_at = this.timer_at;
+        self.after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
@@ -186,7 +168,7 @@ impl Endpoint {
         }
         // Whether anything can go is asked before anything is changed.
         let send = &self.outgoing[active.unsent];
-        if may_go(send, this, active.eager_in_flight, active.credit_len).is_none() {
+        if may_go(send, this, active.credit).is_none() {
             return false;
         }
         // Only now: a large message may be longer than can be added to.
@@ -208,25 +190,16 @@ impl Endpoint {
         if let Some(ack) = &ack {
             writer.ack(ack, &[]);
         }
-        let probe_at = probe_at(now, path, &self.settings);
-        let has_granted = !active.granted.is_empty();
         tx.body_len =
             write_run(&mut writer, &mut tx.body, this, (active, index), &mut self.outgoing);
-        let is_spent = active.unsent == NONE && !has_granted;
+        let is_spent = active.unsent == NONE && active.granted.is_empty();
         let path = &mut active.paths[usize::from(index)];
-        path.flight.on_sent(now, (tx.head.len() + tx.body_len) as u16);
+        let look_at = path.on_sent(now, (tx.head.len() + tx.body_len) as u16, &self.settings);
         if has_ack {
-            forget_timer(&mut self.ack_timers, path.ack_due, row);
-            path.on_ack_sent();
-            self.counters.acks_out += 1;
+            note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
         }
-        self.counters.frames_out += 1;
-        if probe_at < this.timer_at {
-            self.arm(probe_at, row);
-        }
-        if is_spent {
-            self.rows.leave_ready();
-        }
+        let timer_at = this.timer_at;
+        self.after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
@@ -258,31 +231,45 @@ impl Endpoint {
             writer.check();
         }
         writer.ack(&ack, &[]);
-        path.flight.on_sent(now, tx.head.len() as u16);
-        forget_timer(&mut self.ack_timers, path.ack_due, row);
-        path.on_ack_sent();
-        self.counters.acks_out += 1;
-        self.counters.frames_out += 1;
-        if active.granted.is_empty() {
-            self.rows.leave_ready();
-        }
+        path.flight.on_sent(now, tx.head.len() as u16); // elicits nothing: nobody looks for it
+        note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+        let (timer_at, is_spent) = (this.timer_at, active.granted.is_empty());
+        self.after_packet((row, timer_at), Instant::NEVER, is_spent);
         true
     }
+
+    /// A packet of this row has left: it is counted, the row is looked at in time for it, and passes its turn on if it has nothing
+    /// more to send. `timer_at` is the row's, which the caller has at hand.
+    #[inline(always)]
+    pub(crate) fn after_packet(
+        &mut self,
+        (row, timer_at): (u32, Instant),
+        look_at: Instant,
+        is_spent: bool,
+    ) {
+        self.counters.frames_out += 1;
+        if look_at < timer_at {
+            self.arm(look_at, row);
+        }
+        if is_spent {
+            self.rows.leave_ready();
+        }
+    }
 }
 
-/// When the row must be looked at for a packet that leaves now: not for its sake if others are in flight; else it cannot be
-/// lost yet, so only its probe counts (`Endpoint::arm_flight`).
+/// The acknowledgement that was pending on a path leaves. Its timer need not go off, if nobody's came after it.
 #[inline(always)]
-pub(crate) fn probe_at(now: Instant, path: &Path, settings: &Settings) -> Instant {
-    if path.flight.is_empty() { now + path.probe_ns(settings.ack_delay_ns) } else { Instant::NEVER }
-}
-
-/// The timer of an acknowledgement that leaves need not go off, if nobody's came after it.
-#[inline(always)]
-pub(crate) fn forget_timer(timers: &mut Ring<(Instant, u32)>, ack_due: Instant, row: u32) {
-    if timers.back() == Some(&(ack_due, row)) {
+pub(crate) fn note_ack_sent(
+    path: &mut Path,
+    row: u32,
+    timers: &mut Ring<(Instant, u32)>,
+    counters: &mut Counters,
+) {
+    if timers.back() == Some(&(path.ack_due, row)) {
         timers.end = timers.end.wrapping_sub(1);
     }
+    path.on_ack_sent();
+    counters.acks_out += 1;
 }
 
 /// An Ack of a path.
@@ -304,10 +291,10 @@ fn write_run(
     let path = &mut active.paths[usize::from(index)];
     let frame_len = usize::from(path.frame_len);
     let mut body_len = 0;
-    let (mut slot, mut in_flight) = (active.unsent, active.eager_in_flight);
+    let (mut slot, mut credit) = (active.unsent, active.credit);
     while slot != NONE {
         let (serial, send) = outgoing.get_with_serial(slot);
-        let Some(cost) = may_go(send, this, in_flight, active.credit_len) else { break };
+        let Some(cost) = may_go(send, this, credit) else { break };
         let len = send.total as u32;
         let head_len = eager_head_len(send.immediate.is_some());
         if writer.len() + body_len + head_len + len as usize > frame_len {
@@ -320,21 +307,20 @@ fn write_run(
         send.stage = SendStage::Sent;
         path.flight.add(Content::Message { slot, serial, offset: 0, len });
         body_len += len as usize;
-        in_flight += cost;
+        credit.on_sent(cost);
         slot = send.next;
     }
     active.unsent = slot;
-    active.eager_in_flight = in_flight;
+    active.credit = credit;
     body_len
 }
 
 /// What a message costs of the peer's credit, if it goes in one piece and may go now (`Endpoint::write_message`).
 #[inline(always)]
-fn may_go(send: &Outgoing, this: &Row, in_flight: u64, credit_len: u64) -> Option<u64> {
+fn may_go(send: &Outgoing, this: &Row, credit: Credit) -> Option<u64> {
     let cost = eager_cost(send.total as u32);
     let is_whole = !send.is_large && send.parts == NONE && send.stage == SendStage::Waiting;
-    let has_credit = in_flight == 0 || in_flight + cost <= credit_len;
-    (is_whole && has_credit && send.message < this.held_from).then_some(cost)
+    (is_whole && credit.allows(cost) && send.message < this.held_from).then_some(cost)
 }
 
 /// In.
@@ -454,23 +440,14 @@ impl Endpoint {
         if slot != active.first || active.unsent != NONE {
             return false;
         }
-        let is_simple = |send: &Outgoing| {
-            send.is_simple && send.parts == NONE && send.stage != SendStage::Pulled
-        };
-        let Some(send) = self.outgoing.remove_if(slot, serial, is_simple) else { return false };
+        let ends = Outgoing::ends_when_accepted;
+        let Some(send) = self.outgoing.remove_if(slot, serial, ends) else { return false };
         let (sent_at, frame_len) = path.flight.take_only(last);
         self.counters.acks_in += 1;
         (active.first, active.last) = (NONE, NONE);
-        active.eager_in_flight = active.eager_in_flight.saturating_sub(eager_cost(len));
-        active.credit_len = u64::from(ack.credit_len);
-        match send.bytes {
-            Bytes::Pool(pool) => self.copied.release(pool),
-            Bytes::User(_) => {
-                let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
-                let (user, peer) = (send.user, send.peer);
-                self.events.push_back(Event::Sent { req, user, peer, result: Ok(()) });
-            }
-        }
+        active.credit.on_settled(eager_cost(len));
+        active.credit.on_told(ack.credit_len);
+        send.tell_end(send_req(slot, serial), Ok(()), &mut self.copied, &mut self.events);
         path.probe_count = 0;
         path.progress_at = now;
         if let Some(sent_at) = sent_at {
@@ -710,7 +687,7 @@ impl Endpoint {
             return self.on_other_ack(now, row, ack);
         };
         self.counters.acks_in += 1;
-        active.credit_len = u64::from(ack.credit_len());
+        active.credit.on_told(ack.credit_len());
         if acked.count == 0 {
             return; // told before
         }
@@ -730,10 +707,12 @@ impl Endpoint {
             outgoing: &mut self.outgoing,
             events: &mut self.events,
             copied: &mut self.copied,
-            first: &mut active.first,
-            last: &mut active.last,
-            unsent: &mut active.unsent,
-            eager_in_flight: &mut active.eager_in_flight,
+            line: Line {
+                first: &mut active.first,
+                last: &mut active.last,
+                unsent: &mut active.unsent,
+            },
+            credit: &mut active.credit,
             others: &mut self.accepted,
         };
         let mut at = run.start;
@@ -765,7 +744,7 @@ impl Endpoint {
         let largest = expand(ack.largest(), path.flight.next_packet());
         let accepted = &mut self.accepted;
         let result = path.flight.on_ack(ack.ranges(largest), &mut |content| accepted.push(content));
-        active.credit_len = u64::from(ack.credit_len());
+        active.credit.on_told(ack.credit_len());
         self.on_contents_acked(now, row, path_index);
         match result {
             Ok(acked) if acked.count > 0 => {
@@ -782,10 +761,8 @@ struct Accepted<'a> {
     outgoing: &'a mut Slab<Outgoing>,
     events: &'a mut Ring<Event>,
     copied: &'a mut BytePool,
-    first: &'a mut u32,
-    last: &'a mut u32,
-    unsent: &'a mut u32,
-    eager_in_flight: &'a mut u64,
+    line: Line<'a>,
+    credit: &'a mut Credit,
     /// What there is more to, and all behind it, so that the order stays.
     others: &'a mut Vec<Content>,
 }
@@ -807,34 +784,11 @@ impl Accepted<'_> {
         if !self.others.is_empty() {
             return false;
         }
-        let is_simple = |send: &Outgoing| {
-            send.is_simple && send.parts == NONE && send.stage != SendStage::Pulled
-        };
-        let Some(send) = self.outgoing.remove_if(slot, serial, is_simple) else { return false };
-        let Outgoing { peer, user, bytes, previous, next, .. } = send;
-        *self.eager_in_flight = self.eager_in_flight.saturating_sub(eager_cost(len));
-        if *self.unsent == slot {
-            *self.unsent = next;
-        }
-        if *self.first == slot {
-            *self.first = next;
-            if next == NONE {
-                *self.last = NONE;
-            }
-        } else {
-            self.outgoing[previous].next = next;
-            match next {
-                NONE => *self.last = previous,
-                next => self.outgoing[next].previous = previous,
-            }
-        }
-        match bytes {
-            Bytes::Pool(pool) => self.copied.release(pool),
-            Bytes::User(_) => {
-                let req = ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT);
-                self.events.push_back(Event::Sent { req, user, peer, result: Ok(()) });
-            }
-        }
+        let ends = Outgoing::ends_when_accepted;
+        let Some(send) = self.outgoing.remove_if(slot, serial, ends) else { return false };
+        self.credit.on_settled(eager_cost(len));
+        self.line.unlink(slot, &send, self.outgoing);
+        send.tell_end(send_req(slot, serial), Ok(()), self.copied, self.events);
         true
     }
 }

@@ -294,7 +294,7 @@ impl Endpoint {
                 _ => false,
             });
         }
-        active.eager_in_flight = active.eager_in_flight.saturating_sub(freed);
+        active.credit.on_settled(freed);
         // Where sending goes on, unless it has not even come that far.
         let reached = active.unsent == NONE || self.outgoing[active.unsent].message >= from;
         let mut slot = active.last;

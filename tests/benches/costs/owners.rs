@@ -88,6 +88,7 @@ const RULES: &[(&str, &str, Guarantee)] = &[
     ("input.rs", "credit", Guarantee::Credit),
     ("pool.rs", "", Guarantee::Credit),
     ("turns.rs", "", Guarantee::Credit),
+    ("credit.rs", "", Guarantee::Credit),
     ("arrive.rs", "", Guarantee::Order),
     ("arrival.rs", "", Guarantee::Order),
 ];
@@ -99,7 +100,6 @@ const WORDS: &[(&str, Guarantee)] = &[
     ("arrival_count", Guarantee::Order),
     ("refused_from", Guarantee::Credit),
     ("held_from", Guarantee::Credit),
-    ("eager_in_flight", Guarantee::Credit),
     ("cost", Guarantee::Credit),
     ("credit", Guarantee::Credit),
     ("wire::", Guarantee::Frame),

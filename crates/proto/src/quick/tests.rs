@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::api::{Counters, List, Opening, Payload, RecvSpec, SendSpec, Use};
 use crate::limits::Limits;
+use crate::limits::Settings;
 use crate::types::{BufId, Criteria, Identity, Secret, Space, Tag};
 
 const BUFFER_LEN: usize = 8 << 10;
