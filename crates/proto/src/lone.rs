@@ -150,10 +150,11 @@ impl Endpoint {
         (bytes, len): (Bytes, u64),
     ) -> u64 {
         let slot = self.outgoing.next_slot();
-        let previous = self.actives[active].line().append(slot, &mut self.outgoing);
+        let stage = SendStage::Sent;
+        let previous = self.actives[active].line().append(slot, stage, &mut self.outgoing);
         let send = Outgoing::new(spec, (bytes, len), (message, previous), false);
         debug_assert!(send.ends_when_accepted(), "what is more than that does not leave so");
-        self.outgoing.put(slot, Outgoing { stage: SendStage::Sent, ..send })
+        self.outgoing.put(slot, Outgoing { stage, ..send })
     }
 
     /// Its packet is in flight, and what went with it is said; the link and the place it goes to.

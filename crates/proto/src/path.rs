@@ -475,10 +475,9 @@ impl Path {
     /// The packet being built leaves. When the row must be looked at for it.
     #[inline(always)]
     pub(crate) fn on_sent(&mut self, now: Instant, frame_len: u16, settings: &Settings) -> Instant {
-        let is_eliciting = self.flight.building_count() > 0;
-        let look_at = self.look_at(now, is_eliciting, settings);
+        let is_first = self.flight.is_empty() && self.flight.building_count() > 0;
         self.flight.on_sent(now, frame_len);
-        look_at
+        self.look_at(now, is_first, settings)
     }
 
     /// The same for a packet with nothing but this content.
@@ -490,16 +489,16 @@ impl Path {
         frame_len: u16,
         settings: &Settings,
     ) -> Instant {
-        let look_at = self.look_at(now, true, settings);
+        let is_first = self.flight.is_empty();
         self.flight.on_sent_one(now, content, frame_len);
-        look_at
+        self.look_at(now, is_first, settings)
     }
 
-    /// When the row must be looked at for a packet that leaves now: not for its sake if it elicits nothing or others are in flight;
-    /// else it cannot be lost yet, so only its probe counts (`flight_deadline`).
+    /// When the row must be looked at for a packet that left now: not for its sake if it is not the first in flight; else it cannot be
+    /// lost yet, so only its probe counts (`flight_deadline`).
     #[inline(always)]
-    fn look_at(&self, now: Instant, is_eliciting: bool, settings: &Settings) -> Instant {
-        match is_eliciting && self.flight.is_empty() {
+    fn look_at(&self, now: Instant, is_first: bool, settings: &Settings) -> Instant {
+        match is_first {
             true => now + self.probe_ns(settings.ack_delay_ns),
             false => Instant::NEVER,
         }

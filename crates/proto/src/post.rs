@@ -196,10 +196,18 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// A new one becomes the last. Returns the one before it, or NONE.
+    /// A new one becomes the last, waiting or sent. Returns the one before it, or NONE.
     #[inline(always)]
-    pub(crate) fn append(&mut self, slot: u32, outgoing: &mut Slab<Outgoing>) -> u32 {
+    pub(crate) fn append(
+        &mut self,
+        slot: u32,
+        stage: SendStage,
+        outgoing: &mut Slab<Outgoing>,
+    ) -> u32 {
         let previous = core::mem::replace(self.last, slot);
+        if stage == SendStage::Waiting && *self.unsent == NONE {
+            *self.unsent = slot;
+        }
         match previous {
             NONE => *self.first = slot,
             previous => outgoing[previous].next = slot,
@@ -309,10 +317,7 @@ impl Endpoint {
         this.message_out += 1;
         let is_ready = this.is_ready;
         let is_large = total > u64::from(self.settings.eager_len_max);
-        let previous = active.line().append(slot, &mut self.outgoing);
-        if active.unsent == NONE {
-            active.unsent = slot;
-        }
+        let previous = active.line().append(slot, SendStage::Waiting, &mut self.outgoing);
         let send = Outgoing::new(spec, (bytes, total), (message, previous), is_large);
         let key = self.outgoing.put(slot, send);
         if is_large || spec.until_matched {

@@ -115,6 +115,7 @@ const WORDS: &[(&str, Guarantee)] = &[
     ("heard_at", Guarantee::Reliability),
     ("header", Guarantee::Reliability),
     ("probe", Guarantee::Reliability),
+    ("look_at", Guarantee::Reliability),
 ];
 
 /// Containers: they work for whoever calls them.
