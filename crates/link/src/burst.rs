@@ -41,8 +41,23 @@ pub struct Frame {
 enum Pieces {
     /// Among all, from the first of these numbers to before the second.
     Listed(u32, u32),
+    /// Of a train that is in the burst with all its bytes.
+    One([Piece; 1]),
     /// Of a train: head and payload.
     Two([Piece; 2]),
+}
+
+/// Frames of equal length, one behind the other, heads and payload, all of it in the burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gathered {
+    /// Frames.
+    count: u32,
+    /// Length of each but the last.
+    frame_len: u32,
+    /// Length of the last, not more.
+    last_len: u32,
+    /// Where the first begins.
+    at: u32,
 }
 
 /// Frames of equal length, one behind the other, whose payload is one range of the application's memory.
@@ -86,6 +101,7 @@ enum Kind {
     },
     /// With the place of its first head.
     Train(Train, u32),
+    Gathered(Gathered),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +155,34 @@ impl Burst {
         self.count += train.count;
     }
 
+    /// Adds frames whose payload is copied now, each behind its head, `payload_len` bytes of it and `last_len` of the last. Where payload is
+    /// `payload` knows: from where in it, how many bytes, and behind what they go.
+    pub fn gathered(
+        &mut self,
+        to: Locator,
+        heads: &[u8],
+        head_len: usize,
+        (payload_len, last_len): (usize, usize),
+        mut payload: impl FnMut(usize, usize, &mut Vec<u8>),
+    ) {
+        let (at, count) = (self.heads.len(), heads.len() / head_len);
+        self.heads.reserve(heads.len() + count * payload_len);
+        for (number, head) in heads.chunks_exact(head_len).enumerate() {
+            let len = if number + 1 == count { last_len } else { payload_len };
+            self.heads.extend_from_slice(head);
+            payload(number * payload_len, len, &mut self.heads);
+        }
+        let last_len = head_len + last_len;
+        let frame_len = head_len + payload_len;
+        let all = (count - 1) * frame_len + last_len;
+        assert_eq!(self.heads.len() - at, all, "payload of {count} frames");
+        let count = count as u32;
+        let (frame_len, last_len, at) = (frame_len as u32, last_len as u32, at as u32);
+        let kind = Kind::Gathered(Gathered { count, frame_len, last_len, at });
+        self.entries.push(Entry { to, number: self.count, kind });
+        self.count += count;
+    }
+
     /// Adds bytes to the frame begun last.
     pub fn head(&mut self, bytes: &[u8]) {
         let at = self.heads.len() as u32;
@@ -170,7 +214,7 @@ impl Burst {
     fn last_frame(&mut self) -> Option<(&mut u32, u32, &mut u32)> {
         match &mut self.entries.last_mut()?.kind {
             Kind::Frame { len, piece_start, piece_end } => Some((len, *piece_start, piece_end)),
-            Kind::Train(..) => None,
+            Kind::Train(..) | Kind::Gathered(_) => None,
         }
     }
 
@@ -254,6 +298,7 @@ impl Burst {
     pub fn pieces<'a>(&'a self, frame: &'a Frame) -> &'a [Piece] {
         match &frame.pieces {
             Pieces::Listed(start, end) => &self.pieces[*start as usize..*end as usize],
+            Pieces::One(one) => one,
             Pieces::Two(two) => two,
         }
     }
@@ -292,6 +337,7 @@ impl Entry {
         match self.kind {
             Kind::Frame { .. } => 1,
             Kind::Train(train, _) => train.count,
+            Kind::Gathered(train) => train.count,
         }
     }
 
@@ -311,6 +357,12 @@ impl Entry {
                 let head = Piece::Head { at: at + number * train.head_len, len: train.head_len };
                 let two = [head, Piece::User { id: train.id, offset, len }];
                 Frame { to: self.to, len: train.head_len + len, pieces: Pieces::Two(two) }
+            }
+            Kind::Gathered(train) => {
+                let is_last = number + 1 == train.count;
+                let len = if is_last { train.last_len } else { train.frame_len };
+                let one = [Piece::Head { at: train.at + number * train.frame_len, len }];
+                Frame { to: self.to, len, pieces: Pieces::One(one) }
             }
         }
     }
@@ -378,5 +430,30 @@ mod tests {
         assert_eq!(burst.lone(3), None);
         assert_eq!(burst.lone(4), Some((&[3; 24], &b"end"[..])));
         assert_eq!(burst.frame(3).len, 3);
+    }
+
+    #[test]
+    fn a_gathered_train_is_frames_with_all_their_bytes() {
+        let (mut table, payload) = (Table::default(), *b"0123456");
+        let mut burst = Burst::default();
+        burst.begin([1; 24]);
+        burst.head(b"lone");
+        burst.gathered([2; 24], b"aabbcc", 2, (3, 1), |at, len, out| {
+            out.extend_from_slice(&payload[at..at + len]);
+        });
+        burst.begin([3; 24]);
+        burst.head(b"end");
+        let mut out: Vec<(Locator, Vec<u8>)> = Vec::new();
+        for number in 0..burst.len() {
+            let frame = burst.frame(number);
+            let mut bytes = Vec::new();
+            burst.gather(&frame, &mut table, &mut bytes);
+            assert_eq!(bytes.len(), frame.len as usize);
+            out.push((frame.to, bytes));
+        }
+        let expected: [(u8, &[u8]); 5] =
+            [(1, b"lone"), (2, b"aa012"), (2, b"bb345"), (2, b"cc6"), (3, b"end")];
+        assert_eq!(out, expected.map(|(to, bytes)| ([to; 24], bytes.to_vec())));
+        assert_eq!(burst.train_at(2), None, "its payload is nobody's memory");
     }
 }

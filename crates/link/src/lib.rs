@@ -135,8 +135,15 @@ impl<'a> Arrived<'a> {
     /// Frames that are whole in `bytes`: all if nothing landed, else those that were lifted. `payload_len` is that of
     /// the landing.
     pub fn whole(&self, payload_len: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (frames, stride) = self.joined(payload_len);
+        frames.chunks(stride)
+    }
+
+    /// The same as they stand behind each other, and the length of each but perhaps the last.
+    #[inline]
+    pub fn joined(&self, payload_len: usize) -> (&'a [u8], usize) {
         let payload_len = if self.landed.is_some() { payload_len } else { 0 };
-        self.bytes[self.heads_len()..].chunks(self.stride + payload_len)
+        (&self.bytes[self.heads_len()..], self.stride + payload_len)
     }
 
     fn heads_len(&self) -> usize {

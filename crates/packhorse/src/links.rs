@@ -31,6 +31,10 @@ const GRANT_LEN: u64 = 192 << 10;
 const FREE_GRANT_LEN: u32 = 1 << 20;
 /// Grants in flight beside the newest. What is on its way should stay in the processor's cache.
 const GRANTS_AHEAD: u64 = 2;
+/// Up to here a message leaves unasked, as a train or two: a round trip costs more than the copy.
+const EAGER_LEN: u32 = 64 << 10;
+/// Up to here it does so through memory, too, where copies are what it costs, and to peers on the way to whom frames were lost.
+const EAGER_SURE_LEN: u32 = 24 << 10;
 /// Bytes of a large message that do not wait for a grant: a train.
 const AHEAD_LEN: u32 = 64 << 10;
 /// What a link sends in one go, where it sends trains.
@@ -38,11 +42,10 @@ const TRAIN_LEN: u64 = 65_000;
 
 /// The protocol's knobs as they are for real links.
 pub(crate) fn settings() -> Settings {
-    // Up to here, a round trip for the announcement costs more than a copy and a look at every frame.
-    let eager_len_max = 24 << 10;
     let (grant_packets, grant_ahead) = (FIT, FIT);
     Settings {
-        eager_len_max,
+        eager_len_max: EAGER_LEN,
+        eager_sure_len_max: EAGER_SURE_LEN,
         ahead_len: AHEAD_LEN,
         grant_packets,
         grant_ahead,

@@ -19,7 +19,7 @@
 //!
 //! The other side need not do anything: its engine does, whoever turns it. An operation that ended well is done: its bytes are
 //! in their place. Operations of one endpoint on the memory of one peer begin in the order in which they were posted, and those
-//! of up to [`Settings::eager_len_max`](crate::Settings) bytes are carried out in that order; between operations and messages there is no
+//! of up to [`Settings::put_parts_len_max`](crate::Settings) bytes are carried out in that order; between operations and messages there is no
 //! order. Atomic operations are atomic towards each other, not towards the program's own use of the memory.
 //!
 //! A region owns its buffer, and gives it back when it is withdrawn; until then it can be read and written through it.

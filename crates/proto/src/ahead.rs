@@ -3,7 +3,8 @@
 //! PROTOCOL §8.9. A grant costs a round trip, and where the receive is posted already it tells nothing new. So the first bytes
 //! of a large message follow its announcement at once, which says how many: matched on the spot, they count as granted.
 //! Otherwise they are dropped, and granted like all others when their time comes; from that the sender learns that this
-//! peer is not that quick, and asks first for a while.
+//! peer is not that quick, and asks first for a while. Longer messages of those that go unasked (§7.9) do the same when some of them is
+//! lost: where many send to one, its socket holds so many at most.
 
 use crate::ack::expand;
 use crate::arrival::{Verdict, lane_key};
@@ -102,6 +103,20 @@ impl Ahead {
         }
     }
 
+    /// Whether the next message that may go unasked had better ask: some of an earlier one was sent in vain.
+    pub(crate) fn asks_first(&mut self) -> bool {
+        let is_pause = self.pause_count > 0;
+        self.pause_count = self.pause_count.saturating_sub(1);
+        is_pause
+    }
+
+    /// Some of a message that nobody had asked for was lost.
+    pub(crate) fn on_lost(&mut self) {
+        if self.pause_count == 0 {
+            self.pause();
+        }
+    }
+
     fn pause(&mut self) {
         self.last_pause_count = (2 * self.last_pause_count).clamp(1, PAUSE_MAX);
         self.pause_count = self.last_pause_count;
@@ -111,6 +126,9 @@ impl Ahead {
     pub(crate) fn on_ended(&mut self, send: &Outgoing, sum: &mut u64) {
         self.forget(send, sum);
         match send.announced {
+            Announced::No if send.parts != NONE && self.pause_count == 0 => {
+                self.last_pause_count = 0; // unasked, and it got through
+            }
             Announced::No | Announced::Known { in_vain: true, .. } => {}
             Announced::Yes { ahead_to: 0 } | Announced::Known { ahead_to: 0, .. } => {}
             Announced::Yes { .. } | Announced::Known { .. } => self.last_pause_count = 0,

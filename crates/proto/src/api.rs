@@ -592,6 +592,8 @@ counters! {
     bytes_placed,
     /// Of these, bytes that had landed in place before their frame was looked at.
     bytes_landed,
+    /// Frames that were taken together with the one before: fragments of one message.
+    frames_together,
     /// One-sided operations posted.
     operations_out,
     /// Requests of peers' one-sided operations whose turn came.

@@ -111,3 +111,31 @@ pub(crate) enum Content {
     /// Goodbye.
     Goodbye,
 }
+
+impl Content {
+    /// What the packets of a run carried, `len` bytes of it in the first ones: these, and the rest. A run is bytes of one message.
+    pub(crate) fn cut(self, first_len: u32) -> (Self, Self) {
+        match self {
+            Self::Message { slot, serial, offset, len } => (
+                Self::Message { slot, serial, offset, len: first_len },
+                Self::Message { slot, serial, offset: offset + first_len, len: len - first_len },
+            ),
+            Self::Data { slot, serial, offset, len } => {
+                let behind = offset + u64::from(first_len);
+                (
+                    Self::Data { slot, serial, offset, len: first_len },
+                    Self::Data { slot, serial, offset: behind, len: len - first_len },
+                )
+            }
+            other => unreachable!("a run of {other:?}"),
+        }
+    }
+
+    /// Bytes of the message that the packets of a run carried.
+    pub(crate) fn run_len(self) -> u32 {
+        match self {
+            Self::Message { len, .. } | Self::Data { len, .. } => len,
+            other => unreachable!("a run of {other:?}"),
+        }
+    }
+}

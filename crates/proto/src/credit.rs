@@ -18,6 +18,12 @@ impl Credit {
         self.in_flight == 0 || self.in_flight + cost <= self.len
     }
 
+    /// What may go of something that can be divided. Some of it always may where nothing is on its way.
+    pub(crate) fn room(self) -> u64 {
+        let room = self.len.saturating_sub(self.in_flight);
+        if self.in_flight == 0 { room.max(1) } else { room }
+    }
+
     /// It goes.
     #[inline(always)]
     pub(crate) fn on_sent(&mut self, cost: u64) {
@@ -50,9 +56,13 @@ mod tests {
         assert!(credit.allows(400) && !credit.allows(401));
         credit.on_told(100);
         assert!(!credit.allows(1), "the peer took its word back");
+        assert_eq!(credit.room(), 0);
         credit.on_settled(500);
         assert!(!credit.allows(1));
         credit.on_settled(5000);
         assert!(credit.allows(u64::MAX));
+        assert_eq!(credit.room(), 100);
+        credit.on_told(0);
+        assert_eq!(credit.room(), 1, "something may go");
     }
 }

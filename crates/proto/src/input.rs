@@ -452,7 +452,7 @@ impl Endpoint {
             }
         }
         let active = &self.actives[self.rows[row].active];
-        self.may_train |= !active.granted.is_empty();
+        self.may_train |= !active.granted.is_empty() || active.unsent != NONE;
         if has_more || active.has_content() || !active.granted.is_empty() {
             self.make_ready(row); // what waited for window or credit
         }
@@ -615,6 +615,9 @@ impl Endpoint {
             return;
         }
         if send.parts != NONE && !send.is_large {
+            if send.total > u64::from(self.settings.eager_sure_len_max) {
+                self.rows[send.row].ahead.on_lost();
+            }
             let parts = &mut self.parts[send.parts];
             let (start, end) = (u64::from(offset), u64::from(offset) + u64::from(len));
             // Only what is still unacknowledged: a copy of it may have arrived in another packet.

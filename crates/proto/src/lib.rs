@@ -40,6 +40,7 @@ mod credit;
 mod endpoint;
 mod farewell;
 mod fill;
+mod fragments;
 mod gaps;
 mod grants;
 mod input;

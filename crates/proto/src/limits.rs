@@ -60,6 +60,9 @@ pub enum GrantPolicy {
 pub struct Settings {
     /// Payload up to this goes eagerly; above it by rendezvous.
     pub eager_len_max: u32,
+    /// Payload up to this goes eagerly whatever happens; beyond it only by links that lose frames, to peers that did not lose any of late
+    /// (PROTOCOL §7.9).
+    pub eager_sure_len_max: u32,
     /// Frames per grant: RMPP 16, MX 8, Open-MX 32.
     pub grant_packets: u32,
     /// How many granted frames are still missing when the next grant goes out: RMPP's 0…15.
@@ -108,6 +111,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             eager_len_max: 32 << 10,
+            eager_sure_len_max: u32::MAX,
             grant_packets: 16,
             grant_ahead: 32,
             grant_len: 0,
@@ -154,6 +158,11 @@ impl core::fmt::Display for SettingsError {
 impl core::error::Error for SettingsError {}
 
 impl Settings {
+    /// Puts up to this length go in parts, in order with what is before and behind them; longer ones ask first (PROTOCOL §11.4).
+    pub fn put_parts_len_max(&self) -> u32 {
+        self.eager_len_max.min(self.eager_sure_len_max)
+    }
+
     /// Checks what the rest of the code relies on.
     pub fn check(&self) -> Result<(), SettingsError> {
         let rules: [(&'static str, bool, &'static str); 9] = [

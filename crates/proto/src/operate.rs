@@ -21,7 +21,7 @@ use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::output::Frame;
 use crate::peer::{Notice, Phase};
-use crate::post::{Bytes, check_total};
+use crate::post::{Bytes, check_len};
 use crate::region::Denial;
 use crate::slab::NONE;
 use crate::transfer::Transfer;
@@ -167,10 +167,15 @@ impl Endpoint {
     pub fn put(&mut self, now: Instant, spec: PutSpec<'_>) -> Result<ReqId, PostError> {
         self.may_operate(spec.to.peer)?;
         let (bytes, total) = match spec.payload {
-            Payload::InPlace { buf, len } => (Bytes::User(buf), len),
-            Payload::Copied(bytes) => (self.copy_payload(bytes)?, bytes.len() as u64),
+            Payload::InPlace { buf, len } => {
+                check_len(len, wire::TOTAL_MAX)?;
+                (Bytes::User(buf), len)
+            }
+            Payload::Copied(bytes) => {
+                check_len(bytes.len() as u64, self.settings.put_parts_len_max().into())?;
+                (self.copy_payload(bytes)?, bytes.len() as u64)
+            }
         };
-        check_total(total)?;
         let deed = Deed::Put { bytes, immediate: spec.immediate };
         Ok(self.operate(now, deed, spec.to, total, spec.user))
     }
@@ -178,7 +183,7 @@ impl Endpoint {
     /// Gets bytes out of a peer's memory. `spec.buf` belongs to the endpoint until the `Operated` event.
     pub fn get(&mut self, now: Instant, spec: GetSpec) -> Result<ReqId, PostError> {
         self.may_operate(spec.from.peer)?;
-        check_total(spec.len)?;
+        check_len(spec.len, wire::TOTAL_MAX)?;
         Ok(self.operate(now, Deed::Get { buf: spec.buf }, spec.from, spec.len, spec.user))
     }
 
@@ -305,7 +310,7 @@ impl Endpoint {
             let len = wire::put_head_len(immediate) + left as usize;
             return (len <= room).then_some((Form::Whole, left as u32));
         }
-        if operation.total > u64::from(self.settings.eager_len_max) {
+        if operation.total > u64::from(self.settings.put_parts_len_max()) {
             let len = wire::put_ask_head_len(immediate);
             return (len <= room).then_some((Form::Ask, 0));
         }

@@ -634,6 +634,8 @@ impl Endpoint {
         };
         if head.class != Class::Fragment || self.parts[send.parts].unsent.is_empty() {
             send.stage = SendStage::Sent;
+        } else {
+            self.may_train = true; // the others follow together
         }
         head.offset = offset as u32;
         head.len = len as u16;

@@ -251,11 +251,8 @@ pub(crate) fn send_req(slot: u32, serial: u32) -> ReqId {
 }
 
 /// Whether a message, a put or a get may be so long.
-pub(crate) fn check_total(total: u64) -> Result<(), PostError> {
-    match total > wire::TOTAL_MAX {
-        true => Err(PostError::TooLong { len_max: wire::TOTAL_MAX }),
-        false => Ok(()),
-    }
+pub(crate) fn check_len(total: u64, len_max: u64) -> Result<(), PostError> {
+    if total > len_max { Err(PostError::TooLong { len_max }) } else { Ok(()) }
 }
 
 impl Endpoint {
@@ -273,15 +270,36 @@ impl Endpoint {
             return Err(PostError::UnknownPeer);
         };
         let is_awake = this.is_awake();
-        let (bytes, total) = match spec.payload {
-            Payload::InPlace { buf, len } => (Bytes::User(buf), len),
-            Payload::Copied(bytes) => (self.copy_payload(bytes)?, bytes.len() as u64),
+        let (total, len_max) = match spec.payload {
+            Payload::InPlace { len, .. } => (len, wire::TOTAL_MAX),
+            Payload::Copied(bytes) => (bytes.len() as u64, self.settings.eager_len_max.into()),
         };
-        check_total(total)?;
+        check_len(total, len_max)?;
         if !is_awake {
             self.wake(now, row);
         }
-        Ok(self.enqueue(&spec, bytes, total))
+        let must_ask = self.must_ask(row, total);
+        let bytes = match spec.payload {
+            Payload::InPlace { buf, .. } => Bytes::User(buf),
+            Payload::Copied(_) if must_ask => return Err(PostError::PoolFull), // from where it is
+            Payload::Copied(bytes) => self.copy_payload(bytes)?,
+        };
+        Ok(self.enqueue(&spec, bytes, total, must_ask))
+    }
+
+    /// Whether a message of this length to a row that is awake is announced, and not just sent (PROTOCOL §7.9).
+    #[inline(always)]
+    fn must_ask(&mut self, row: u32, total: u64) -> bool {
+        total > u64::from(self.settings.eager_len_max)
+            || total > u64::from(self.settings.eager_sure_len_max) && self.must_ask_now(row)
+    }
+
+    /// The same for what may go unasked, but not whatever happens.
+    #[inline(never)]
+    fn must_ask_now(&mut self, row: u32) -> bool {
+        let this = &mut self.rows[row];
+        let is_reliable = self.actives.get(this.active).is_some_and(|active| active.has_reliable());
+        is_reliable || this.ahead.asks_first()
     }
 
     /// Posts bytes that lie in the resend pool already, to a peer that is there: chunks of streams are filled in place.
@@ -289,7 +307,7 @@ impl Endpoint {
         if !self.rows[spec.peer.row()].is_awake() {
             self.wake(now, spec.peer.row());
         }
-        self.enqueue(spec, Bytes::Pool(slot), u64::from(len));
+        self.enqueue(spec, Bytes::Pool(slot), u64::from(len), false);
     }
 
     /// Posts a send whose payload stays where it is.
@@ -303,12 +321,12 @@ impl Endpoint {
         if !self.rows[spec.peer.row()].is_awake() {
             self.wake(now, spec.peer.row());
         }
-        self.enqueue(spec, Bytes::User(buf), u64::from(len))
+        self.enqueue(spec, Bytes::User(buf), u64::from(len), false)
     }
 
-    /// A send gets its number and its place behind the others to its peer, which is awake.
+    /// A send gets its number and its place behind the others to its peer, which is awake. A large one is announced.
     #[inline(always)]
-    fn enqueue(&mut self, spec: &SendSpec<'_>, bytes: Bytes, total: u64) -> ReqId {
+    fn enqueue(&mut self, spec: &SendSpec<'_>, bytes: Bytes, total: u64, is_large: bool) -> ReqId {
         let row = spec.peer.row();
         let slot = self.outgoing.next_slot();
         let this = &mut self.rows[row];
@@ -316,7 +334,6 @@ impl Endpoint {
         let message = this.message_out;
         this.message_out += 1;
         let is_ready = this.is_ready;
-        let is_large = total > u64::from(self.settings.eager_len_max);
         let previous = active.line().append(slot, SendStage::Waiting, &mut self.outgoing);
         let send = Outgoing::new(spec, (bytes, total), (message, previous), is_large);
         let key = self.outgoing.put(slot, send);
@@ -342,10 +359,6 @@ impl Endpoint {
 
     #[inline(never)]
     pub(crate) fn copy_payload(&mut self, bytes: &[u8]) -> Result<Bytes, PostError> {
-        let len_max = u64::from(self.settings.eager_len_max);
-        if bytes.len() as u64 > len_max {
-            return Err(PostError::TooLong { len_max });
-        }
         let slot = self.copied.try_reserve(bytes.len()).ok_or(PostError::PoolFull)?;
         self.copied.bytes_mut(slot).copy_from_slice(bytes);
         Ok(Bytes::Pool(slot))

@@ -17,7 +17,6 @@
 use crate::content::Content;
 use crate::ring::Ring;
 use crate::types::Instant;
-use crate::wire::DATA_FRAME_HEAD_LEN;
 
 /// A packet is lost when one sent this many numbers later is acknowledged (PROTOCOL §6.2).
 const REORDER_COUNT: u64 = 3;
@@ -93,6 +92,8 @@ struct Packet {
     frame_len: u16,
     /// Packets: one, or those of a run. 0: acked, lost or void.
     count: u16,
+    /// Of a run: bytes of each frame before its payload.
+    head_len: u16,
 }
 
 impl Packet {
@@ -105,6 +106,7 @@ impl Packet {
         more_count: 0,
         frame_len: 0,
         count: 0,
+        head_len: 0,
     };
 
     #[inline(always)]
@@ -125,27 +127,16 @@ impl Packet {
     }
 
     fn run_len(&self) -> u64 {
-        match self.content {
-            Content::Data { len, .. } => {
-                u64::from(len) + u64::from(self.count) * DATA_FRAME_HEAD_LEN as u64
-            }
-            _ => unreachable!("a run is data"),
-        }
+        u64::from(self.content.run_len()) + u64::from(self.count) * u64::from(self.head_len)
     }
 
     /// Cuts a run: its first `count` packets, and the others.
     fn cut(&self, count: u16) -> (Self, Self) {
-        let Content::Data { slot, serial, offset, len } = self.content else {
-            unreachable!("a run is data")
-        };
-        let head_len = DATA_FRAME_HEAD_LEN as u16;
-        let first_len = u32::from(count) * u32::from(self.frame_len - head_len);
-        let rest_len = len - first_len;
-        let first = Content::Data { slot, serial, offset, len: first_len };
-        let offset = offset + u64::from(first_len);
-        let rest = Content::Data { slot, serial, offset, len: rest_len };
+        let first_len = u32::from(count) * u32::from(self.frame_len - self.head_len);
+        let (first, rest) = self.content.cut(first_len);
         let rest_count = self.count - count;
-        let frame_len = if rest_count == 1 { head_len + rest_len as u16 } else { self.frame_len };
+        let rest_len = rest.run_len() as u16; // if it is one frame
+        let frame_len = if rest_count == 1 { self.head_len + rest_len } else { self.frame_len };
         let number = self.number + u64::from(count);
         (
             Self { count, content: first, ..*self },
@@ -300,30 +291,36 @@ impl Flight {
     /// A packet with one content leaves: `add` and `on_sent` in one.
     #[inline(always)]
     pub(crate) fn on_sent_one(&mut self, now: Instant, content: Content, frame_len: u16) {
-        self.push_run(now, content, frame_len, 1);
+        self.push_run(now, content, (0, frame_len), 1);
         self.next_packet += 1;
         self.packet_count += 1;
         self.bytes_in_flight += u64::from(frame_len);
     }
 
-    /// A train leaves: `count` packets, at least one, whose frames have this length but for the last. The content is all
-    /// they carried.
+    /// A train leaves: `count` packets, at least one, whose frames have heads of `head_len` bytes and this length but for the last. The
+    /// content is all they carried.
     pub(crate) fn on_sent_run(
         &mut self,
         now: Instant,
         content: Content,
-        frame_len: u16,
+        (head_len, frame_len): (u16, u16),
         count: u16,
     ) {
         let at = self.packets.end;
-        self.push_run(now, content, frame_len, count);
+        self.push_run(now, content, (head_len, frame_len), count);
         self.next_packet += u64::from(count);
         self.packet_count += u32::from(count);
         self.bytes_in_flight += self.packets.get(at).len();
     }
 
     #[inline(always)]
-    fn push_run(&mut self, now: Instant, content: Content, frame_len: u16, count: u16) {
+    fn push_run(
+        &mut self,
+        now: Instant,
+        content: Content,
+        (head_len, frame_len): (u16, u16),
+        count: u16,
+    ) {
         debug_assert!(self.building_count == 0, "another packet is being built");
         let packet = Packet {
             number: self.next_packet,
@@ -334,6 +331,7 @@ impl Flight {
             more_count: 0,
             frame_len,
             count,
+            head_len,
         };
         self.packets.push_back(packet);
         self.last_sent_at = now;
@@ -584,18 +582,18 @@ impl Flight {
     /// The front is lost.
     fn lose_front(&mut self, to: &mut impl Hear) -> Packet {
         let packet = *self.packets.get(self.packets.start);
-        self.leave(self.packets.start);
+        self.leave(self.packets.start, packet.len());
         self.settled_count = self.settled_count.wrapping_add(u32::from(packet.count));
         self.hand_over(&packet, to);
         self.drop_settled();
         packet
     }
 
-    /// The packet is outstanding no longer; `drop_settled` must follow.
-    fn leave(&mut self, at: u32) {
+    /// The packet, or a run whose frames have so many bytes, is outstanding no longer; `drop_settled` must follow.
+    fn leave(&mut self, at: u32, len: u64) {
         let packet = self.packets.get_mut(at);
         self.packet_count -= u32::from(packet.count);
-        self.bytes_in_flight -= packet.len();
+        self.bytes_in_flight -= len;
         packet.count = 0;
     }
 
@@ -675,10 +673,11 @@ impl Flight {
         while at != self.packets.end {
             let packet = self.packets.get_mut(at);
             if packet.is_outstanding() {
+                let len = packet.len(); // of a run the content tells, which may be void then
                 let is_live = !void_content(&mut packet.content, matches);
                 let (start, count) = (packet.more_start, packet.more_count);
                 if !self.void_more(start, count, matches) && !is_live {
-                    self.leave(at);
+                    self.leave(at, len);
                 }
             }
             at = at.wrapping_add(1);

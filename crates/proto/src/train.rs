@@ -1,4 +1,4 @@
-//! Granted data leaves as a train.
+//! Granted data leaves as a train, and so do the fragments of a message that needs no grant (`fragments`).
 //!
 //! PROTOCOL §10.1, §10.3. When nothing else of a row waits, granted bytes of one message leave as many frames at once: one
 //! choice of path, one look at the window, one record in the flight, and heads that differ in two numbers. What is here
@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use crate::api::Source;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::path::Path;
@@ -19,7 +20,7 @@ use crate::wire::{self, DATA_FRAME_HEAD_LEN, Header, Lane, TrainRepr};
 /// driver and used again.
 ///
 /// Frame `n` is `heads[n * head_len..][..head_len]`, then `payload_len` bytes (the last frame: `last_len`) from
-/// `offset + n * payload_len` of `buf`.
+/// `n * payload_len` behind `source`.
 #[derive(Clone, Debug)]
 pub struct TxTrain {
     /// Which local link.
@@ -32,14 +33,26 @@ pub struct TxTrain {
     pub head_len: usize,
     /// Frames.
     pub count: usize,
-    /// Memory of the application the payload lies in.
-    pub buf: BufId,
-    /// Where in it the first frame's payload starts.
-    pub offset: u64,
+    /// Where the first frame's payload starts.
+    pub source: Source,
     /// Payload of each frame but the last.
     pub payload_len: u32,
     /// Payload of the last.
     pub last_len: u32,
+    /// Nobody asked for it: it is short, and may be copied on its way. Granted data leaves from where it lies.
+    pub is_unasked: bool,
+}
+
+impl TxTrain {
+    /// Payload in all.
+    pub fn len(&self) -> usize {
+        self.count.saturating_sub(1) * self.payload_len as usize + self.last_len as usize
+    }
+
+    /// Whether it has no payload: it was not written yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl Default for TxTrain {
@@ -50,16 +63,16 @@ impl Default for TxTrain {
             heads: Vec::new(),
             head_len: DATA_FRAME_HEAD_LEN,
             count: 0,
-            buf: BufId(0),
-            offset: 0,
+            source: Source::Zero,
             payload_len: 0,
             last_len: 0,
+            is_unasked: false,
         }
     }
 }
 
 /// Packets the flight notes as one run.
-const RUN_COUNT_MAX: u64 = u16::MAX as u64;
+pub(crate) const RUN_COUNT_MAX: u64 = u16::MAX as u64;
 
 /// A train that may leave now.
 struct Plan {
@@ -79,7 +92,7 @@ struct Plan {
 }
 
 impl Endpoint {
-    /// The next frames to send, if these are granted data of one message: at most `count_max` of them, heads and payload
+    /// The next frames to send, if these are granted data or fragments of one message: at most `count_max` of them, heads and payload
     /// at most `len_max` bytes in all, or what their link takes in one go if that is more ([`LinkTraits`](crate::LinkTraits)). False whenever something else goes first, or nothing does: `poll_transmit` tells
     /// which.
     #[inline]
@@ -105,9 +118,11 @@ impl Endpoint {
         if row == NONE || !self.replies.is_empty() || self.closed {
             return false;
         }
-        let Some(plan) = self.plan_train(now, row, count_max as u64, len_max as u64) else {
-            return false;
-        };
+        let (count_max, len_max) = (count_max as u64, len_max as u64);
+        if self.write_fragments(now, row, count_max, len_max, train) {
+            return true;
+        }
+        let Some(plan) = self.plan_train(now, row, count_max, len_max) else { return false };
         self.start_train(now, row, &plan, train);
         true
     }
@@ -200,18 +215,32 @@ impl Endpoint {
         wire::write_train(&mut train.heads, &repr, this.secret, self.train_checks);
         (train.link, train.to) = (path.link, path.locator);
         (train.head_len, train.count) = (DATA_FRAME_HEAD_LEN, repr.count);
-        (train.buf, train.offset) = (plan.buf, plan.base + plan.start);
+        train.source = Source::User { buf: plan.buf, offset: plan.base + plan.start };
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
+        train.is_unasked = false;
 
         self.take_granted(row, plan);
-        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("planned");
-        let path = &mut active.paths[plan.path];
-        let has_more = !active.granted.is_empty();
-        let was_empty = path.flight.is_empty();
         let content = Content::Data { slot, serial, offset: plan.start, len: len as u32 };
-        let frame_len =
-            DATA_FRAME_HEAD_LEN as u16 + if count == 1 { last_len } else { payload_len };
-        path.flight.on_sent_run(now, content, frame_len, count as u16);
+        let head_len = DATA_FRAME_HEAD_LEN as u16;
+        let frame_len = head_len + if count == 1 { last_len } else { payload_len };
+        self.on_train_sent(now, row, plan.path, content, (head_len, frame_len), count);
+    }
+
+    /// A train is written: it is noted in the flight, and others have their turn.
+    pub(crate) fn on_train_sent(
+        &mut self,
+        now: Instant,
+        row: u32,
+        path_index: usize,
+        content: Content,
+        (head_len, frame_len): (u16, u16),
+        count: u64,
+    ) {
+        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("planned");
+        let path = &mut active.paths[path_index];
+        let has_more = !active.granted.is_empty() || active.unsent != NONE;
+        let was_empty = path.flight.is_empty();
+        path.flight.on_sent_run(now, content, (head_len, frame_len), count as u16);
         // The peer acknowledges trains when it suits it, but here the rest waits for that: it is asked to do it now.
         active.ping |= has_more && !path.has_window();
         self.counters.frames_out += count;
@@ -221,7 +250,7 @@ impl Endpoint {
             self.rows.make_ready(row);
         }
         if was_empty {
-            self.arm_flight(row, plan.path);
+            self.arm_flight(row, path_index);
         }
     }
 
@@ -253,21 +282,23 @@ impl Endpoint {
 
 impl Active {
     /// Nothing of this row goes before data, but for messages and paths that want something.
-    fn has_only_data(&self) -> bool {
+    pub(crate) fn has_only_data(&self) -> bool {
         self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
+    }
+
+    /// No path has anything to say for itself.
+    pub(crate) fn are_paths_calm(&self, now: Instant) -> bool {
+        let is_calm = |path: &Path| {
+            !(path.ack_at_once || path.probe_now) && path.frame_probe_due(now).is_none()
+        };
+        match &self.paths[..] {
+            [path] => is_calm(path),
+            paths => paths.iter().all(|path| is_calm(path) && !path.wants_challenge(now)),
+        }
     }
 
     /// The path the next data takes and how many bytes by it, if no path wants anything else first.
     fn path_of_train(&self, now: Instant, unsent_len: u64) -> Option<(usize, u64)> {
-        let is_calm = |path: &Path| {
-            !(path.ack_at_once || path.probe_now) && path.frame_probe_due(now).is_none()
-        };
-        if let [path] = &self.paths[..] {
-            return (is_calm(path) && path.has_window()).then_some((0, u64::MAX));
-        }
-        if !self.paths.iter().all(|path| is_calm(path) && !path.wants_challenge(now)) {
-            return None;
-        }
-        self.choose_for_data(unsent_len)
+        if self.are_paths_calm(now) { self.choose_for_data(unsent_len) } else { None }
     }
 }

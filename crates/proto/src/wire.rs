@@ -17,9 +17,10 @@
 //! `FrameView::records` cuts in the same way and decodes. Nothing is allocated and nothing panics, whatever the bytes are.
 //!
 //! `layout` has the offsets and lengths, `record`, `request` and `contact` what records say, `read` and `write` the general way from
-//! bytes to records and back, `usual` the straight way for the commonest frames, `train` the one for large messages.
+//! bytes to records and back, `usual` the straight way for the commonest frames, `train` the one for large messages, `fragments` the one for messages of some frames.
 
 mod contact;
+mod fragments;
 mod layout;
 mod quote;
 mod read;
@@ -32,6 +33,7 @@ mod usual;
 mod write;
 
 pub use contact::{HelloRepr, HelloView, WelcomeRepr, WelcomeView};
+pub use fragments::{FragmentsRepr, agreeing_fragments, lone_fragment, write_fragments};
 pub use layout::*;
 pub use quote::QuoteView;
 pub use read::{Audience, FrameError, FrameView, Records, audience, numbered_header};

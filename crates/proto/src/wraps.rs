@@ -218,11 +218,11 @@ fn land(
     train: &TxTrain,
 ) -> usize {
     let len = (train.count as u64 - 1) * u64::from(train.payload_len) + u64::from(train.last_len);
-    let payload =
-        sides[from].ram.0[train.buf.0 as usize][train.offset as usize..][..len as usize].to_vec();
+    let Source::User { buf, offset } = train.source else { panic!("granted data is the user's") };
+    let payload = sides[from].ram.0[buf.0 as usize][offset as usize..][..len as usize].to_vec();
     let Side { ep, ram } = &mut sides[1 - from];
     let landing = ep.predict(0).expect("granted");
-    assert!((landing.buf, landing.offset) == (train.buf, train.offset) && len <= landing.len);
+    assert!((landing.buf, landing.offset) == (buf, offset) && len <= landing.len);
     ram.place(Place { buf: landing.buf, offset: landing.offset }, &payload);
     let (heads, count) = (&train.heads, train.count);
     let taken = ep.on_landed(at, 0, source, &landing, heads, count, train.last_len, ram);

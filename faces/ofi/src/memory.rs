@@ -128,10 +128,24 @@ pub(crate) unsafe fn described(
 /// `len` bytes at `buf`, until the call returns.
 #[inline]
 pub(crate) unsafe fn bytes<'a>(buf: *const c_void, len: usize) -> Result<&'a [u8], c_int> {
+    // SAFETY: says the caller.
+    unsafe { bytes_up_to(buf, len, INJECT_LEN_MAX) }
+}
+
+/// The same for messages of another length.
+///
+/// # Safety
+/// As for `bytes`.
+#[inline]
+pub(crate) unsafe fn bytes_up_to<'a>(
+    buf: *const c_void,
+    len: usize,
+    len_max: usize,
+) -> Result<&'a [u8], c_int> {
     if len == 0 {
         return Ok(&[]); // the pointer may be null then
     }
-    if len > INJECT_LEN_MAX {
+    if len > len_max {
         return Err(libc::EMSGSIZE);
     }
     check(buf, len)?;

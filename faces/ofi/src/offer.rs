@@ -62,6 +62,8 @@ pub(crate) const ORDERED_LEN_MAX: usize =
 /// Messages up to this are copied when they are posted. MPI libraries send all they can that way: beyond it the copy would cost
 /// more than waiting for the acknowledgement.
 pub(crate) const INJECT_LEN_MAX: usize = 16 << 10;
+/// A send that is complete when there is a copy is copied up to this length; what an endpoint sends unasked.
+pub(crate) const COPY_LEN_MAX: usize = 64 << 10;
 /// Operations an application is told it may have open; and how many it may ask for. Ours grow with what is posted.
 pub(crate) const QUEUE_LEN: usize = 1024;
 const QUEUE_LEN_MAX: usize = 1 << 16;

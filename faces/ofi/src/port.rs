@@ -331,7 +331,7 @@ impl Port {
         context: usize,
         flags: u64,
     ) -> Option<isize> {
-        let sent = self.inject(letter, bytes);
+        let sent = self.put_copy(letter, bytes);
         if sent == 0 && Self::wants_entry(self.bindings.tx.as_ref(), flags) {
             let flags = letter.family.flag() | flag::SEND;
             self.tell(Done { context, flags, ..Done::default() });
@@ -346,14 +346,18 @@ impl Port {
         let at_peer = flag::TRANSMIT_COMPLETE | flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE;
         let is_copy_enough = flags & flag::INJECT_COMPLETE != 0 && flags & at_peer == 0;
         (is_copy_enough || is_own && flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) == 0)
-            && len <= crate::offer::INJECT_LEN_MAX as u64
+            && len <= crate::offer::COPY_LEN_MAX as u64
     }
 
     /// Sends a copy; there is nothing to wait for, and success is not told.
     pub(crate) fn inject(&self, letter: &Letter, bytes: &[u8]) -> isize {
-        if bytes.len() > crate::offer::INJECT_LEN_MAX {
-            return -(libc::EMSGSIZE as isize);
+        match bytes.len() > crate::offer::INJECT_LEN_MAX {
+            true => -(libc::EMSGSIZE as isize),
+            false => self.put_copy(letter, bytes),
         }
+    }
+
+    fn put_copy(&self, letter: &Letter, bytes: &[u8]) -> isize {
         let sent = self
             .sending(letter, 0)
             .and_then(|send| self.engine().send_copied(send, bytes).map_err(errors::refusal_code));

@@ -6,6 +6,7 @@ use packhorse::raw::Use;
 
 use crate::abi::{MsgTagged, Obj, TaggedOps, flag, iovec};
 use crate::common::{or_return, port};
+use crate::offer::COPY_LEN_MAX;
 use crate::port::{Family, Letter, Port, Wanted};
 use crate::{flags, memory};
 
@@ -73,7 +74,7 @@ unsafe fn send_one(
     let flags = port.tx_flags;
     if port.is_complete_at_once(letter, len as u64, flags) {
         // SAFETY: says the caller.
-        let bytes = or_return!(unsafe { memory::bytes(buf, len) });
+        let bytes = or_return!(unsafe { memory::bytes_up_to(buf, len, COPY_LEN_MAX) });
         if let Some(status) = port.send_copy(letter, bytes, context, flags) {
             return status;
         }

@@ -70,6 +70,14 @@ pub(crate) const STREAMS: &[Stream] = &[
     Stream { name: "unexpected", title: "8 bytes, before its receive", unexpected: true, ..PLAIN },
     Stream { name: "burst", title: "8 bytes, 16 posted at once", burst: 16, ..PLAIN },
     Stream { name: "kilobyte", title: "1 KB, alone in its frame", len: 1_000, ..PLAIN },
+    Stream { name: "fragments4", title: "4 KB in fragments", len: 4 << 10, trains: true, ..PLAIN },
+    Stream {
+        name: "fragments16",
+        title: "16 KB in fragments",
+        len: 16 << 10,
+        trains: true,
+        ..PLAIN
+    },
     Stream { name: "pingpong", title: "8 bytes there and 8 back", answered: true, ..PLAIN },
     Stream { name: "megabyte", title: "1 MB by rendezvous", len: 1 << 20, ..PLAIN },
     TRAINS,
@@ -214,7 +222,11 @@ fn cross(pair: &mut Pair, poster: usize, by_trains: bool) -> usize {
         transmit(pair, std::mem::take(&mut called), by_trains);
         let Pair { nodes: [a, b], wires: [to_a, to_b], now, .. } = pair;
         loop {
-            if by_trains && !to_b.is_empty() && trains::land(b, *now, a.locator, to_b) > 0 {
+            let is_taken = by_trains
+                && !to_b.is_empty()
+                && (trains::land(b, *now, a.locator, to_b) > 0
+                    || trains::join(b, *now, a.locator, to_b) > 0);
+            if is_taken {
                 called[1] = true;
                 continue;
             }

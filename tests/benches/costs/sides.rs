@@ -100,6 +100,18 @@ pub(crate) mod train_at_receiver {
     }
 
     #[inline(never)]
+    pub(crate) fn on_fragments(
+        node: &mut Node,
+        now: Instant,
+        from: Locator,
+        frames: &[u8],
+        stride: usize,
+    ) -> usize {
+        let Node { endpoint, memory, .. } = node;
+        endpoint.on_fragments(now, 0, &from, frames, stride, memory)
+    }
+
+    #[inline(never)]
     pub(crate) fn on_landed(
         node: &mut Node,
         now: Instant,

@@ -1,6 +1,6 @@
 //! Data as trains: what a driver does around the calls that count.
 
-use packhorse_proto::{Instant, Landing, Locator, Memory as _, Place};
+use packhorse_proto::{Instant, Landing, Locator, Memory as _, Place, Source};
 use packhorse_tests::node::{Node, Wire};
 
 use crate::sides::{train_at_receiver as at_receiver, train_at_sender as at_sender};
@@ -20,8 +20,9 @@ pub(crate) fn transmit(node: &mut Node, now: Instant, wire: &mut Wire) -> bool {
         frame.extend_from_slice(&train.heads[at * train.head_len..][..train.head_len]);
         let is_last = at + 1 == train.count;
         let len = if is_last { train.last_len } else { train.payload_len } as usize;
-        let offset = train.offset as usize + at * train.payload_len as usize;
-        frame.extend_from_slice(&node.memory.bytes(train.buf)[offset..offset + len]);
+        let Source::User { buf, offset } = train.source else { panic!("nothing was copied") };
+        let offset = offset as usize + at * train.payload_len as usize;
+        frame.extend_from_slice(&node.memory.bytes(buf)[offset..offset + len]);
         wire.push(frame);
     }
     true
@@ -35,6 +36,32 @@ pub(crate) fn land(node: &mut Node, now: Instant, from: Locator, wire: &mut Wire
     let count = frames.len();
     let taken = at_receiver::on_landed(node, now, from, &landing, &heads, count, last_len);
     wire.recycle(heads);
+    for frame in frames.drain(taken..).rev() {
+        wire.push_front(frame);
+    }
+    frames.into_iter().for_each(|frame| wire.recycle(frame));
+    taken
+}
+
+/// Hands what is on the wire to node 1 as the system joins it, as far as it is fragments that are awaited; how many frames.
+pub(crate) fn join(node: &mut Node, now: Instant, from: Locator, wire: &mut Wire) -> usize {
+    let (mut joined, mut frames) = (wire.blank(), Vec::<Vec<u8>>::new());
+    while let Some(frame) = wire.pop() {
+        let stride = frames.first().map_or(frame.len(), Vec::len);
+        let is_last = frame.len() < stride;
+        if frame.len() > stride || frames.len() == COUNT_MAX {
+            wire.push_front(frame);
+            break;
+        }
+        joined.extend_from_slice(&frame);
+        frames.push(frame);
+        if is_last {
+            break;
+        }
+    }
+    let stride = frames.first().map_or(0, Vec::len);
+    let taken = at_receiver::on_fragments(node, now, from, &joined, stride);
+    wire.recycle(joined);
     for frame in frames.drain(taken..).rev() {
         wire.push_front(frame);
     }

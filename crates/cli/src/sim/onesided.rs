@@ -152,7 +152,7 @@ fn draw_deed(rng: &mut Rng, frame: &Frame, salt: u64, (node, to): (u8, u8)) -> D
         _ => rng.range(20_000..=100_000),
     };
     // In order only if it is not granted.
-    let eager_len_max = u64::from(frame.settings[usize::from(node)].eager_len_max);
+    let eager_len_max = u64::from(frame.settings[usize::from(node)].put_parts_len_max());
     let cell_len_max = eager_len_max.clamp(READ_LEN_MAX, CELL_LEN);
     let pair = u64::from(node) << 8 | u64::from(to);
     let cell_len = 1 + (salt ^ pair.wrapping_mul(0x9E37_79B9_7F4A_7C15)) % cell_len_max;

@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use super::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 23] = [
+pub const THINGS: [&str; 24] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -30,6 +30,7 @@ pub const THINGS: [&str; 23] = [
     "self-send",
     "frame length fallen",
     "data landed in place",
+    "fragments taken together",
     "one-sided operation",
     "operation denied",
 ];
@@ -82,6 +83,7 @@ impl Stats {
         self.meet("peer lost", counters.left > 0 && counters.resets_in + counters.renewed > 0);
         self.meet("frame length fallen", counters.frame_len_drops > 0);
         self.meet("data landed in place", counters.bytes_landed > 0);
+        self.meet("fragments taken together", counters.frames_together > 0);
         self.meet("operation denied", counters.requests_denied > 0);
     }
 

@@ -15,6 +15,8 @@ use crate::lent::{Lent, lent};
 
 /// Lone frames received in one turn while granted data is expected.
 const LONE_COUNT_MAX: usize = 8;
+/// Shorter frames are no fragments.
+const FRAGMENT_LEN_MIN: usize = 512;
 /// Links that have nothing to receive are asked for notices every so many turns: within microseconds, where it spins.
 const TURNS_PER_NOTICE: u64 = 32;
 /// How often links are asked after a late turn.
@@ -195,10 +197,30 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             later: self.copier.as_ref().map(|_| Later::default()),
         };
         let mut work = 0;
+        // What others keep, or copy later, is looked at frame by frame.
+        let may_join = self.duties == Offload::Both && lent.later.is_none();
         for number in 0..count {
             let arrived = link.arrived(number);
-            for frame in arrived.whole(payload_len) {
-                let from = Locator(arrived.from);
+            let (mut rest, stride) = arrived.joined(payload_len);
+            let from = Locator(arrived.from);
+            while !rest.is_empty() {
+                if may_join && rest.len() >= FRAGMENT_LEN_MIN {
+                    let joined = self.endpoint.on_fragments(
+                        now,
+                        index as u8,
+                        &from,
+                        rest,
+                        stride,
+                        &mut lent,
+                    );
+                    if joined > 0 {
+                        work += joined;
+                        rest = &rest[rest.len().min(joined * stride)..];
+                        continue;
+                    }
+                }
+                let frame;
+                (frame, rest) = rest.split_at(rest.len().min(stride));
                 if self.duties != Offload::Both
                     && !self.duties.takes(wire::audience(frame))
                     && self.endpoint.put_aside(now, index as u8, &from, frame)

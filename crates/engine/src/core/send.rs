@@ -173,19 +173,42 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Adds `train` to its link's burst.
     fn put_train(&mut self) {
         let train = &self.train;
-        let same = burst::Train {
-            count: train.count as u32,
-            head_len: train.head_len as u32,
-            payload_len: train.payload_len,
-            last_len: train.last_len,
-            id: train.buf.0,
-            offset: train.offset,
-        };
         let burst = match self.home.takes(train.link, &train.to.0) {
             true => &mut self.home.burst,
             false => &mut self.outboxes[usize::from(train.link)].burst,
         };
-        burst.train(train.to.0, &train.heads, same);
+        let lens = (train.payload_len as usize, train.last_len as usize);
+        let about = self.links[usize::from(train.link)].about();
+        // Payload that is copied between its heads is one piece to the kernel, which is quicker than many. Links that copy frames by
+        // themselves, or have their receiver read them, want to know where it is.
+        let is_gathered = train.is_unasked && !about.is_reliable && about.train_count_max > 1;
+        match train.source {
+            Source::User { buf: BufId(id), offset } if is_gathered => {
+                self.counters.bytes_copied_out += train.len() as u64;
+                let memory = &mut self.memory;
+                burst.gathered(train.to.0, &train.heads, train.head_len, lens, |at, len, out| {
+                    memory.gather(id, offset + at as u64, len, out);
+                });
+            }
+            Source::User { buf: BufId(id), offset } => {
+                let same = burst::Train {
+                    count: train.count as u32,
+                    head_len: train.head_len as u32,
+                    payload_len: train.payload_len,
+                    last_len: train.last_len,
+                    id,
+                    offset,
+                };
+                burst.train(train.to.0, &train.heads, same);
+            }
+            Source::Pool { slot, offset } => {
+                let payload = &self.endpoint.pooled(slot)[offset as usize..];
+                burst.gathered(train.to.0, &train.heads, train.head_len, lens, |at, len, out| {
+                    out.extend_from_slice(&payload[at..at + len]);
+                });
+            }
+            Source::Zero => unreachable!("a train has payload"),
+        }
     }
 
     /// Adds the frame in `tx` to its link's burst.

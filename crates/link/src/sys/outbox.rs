@@ -230,10 +230,14 @@ impl Outbox {
                 break;
             }
             let part_before = self.parts.len();
-            let is_whole = self.add_parts(burst, frame, memory, &mut last);
+            let len_before = self.parts.last().map_or(0, |part| part.iov_len);
+            let is_whole = self.add_parts(burst, frame, memory, part_start, &mut last);
             let is_too_split = self.parts.len() - part_start > PART_COUNT_MAX;
             if is_too_split || !is_whole {
                 self.parts.truncate(part_before);
+                if let Some(part) = self.parts.last_mut() {
+                    part.iov_len = len_before; // it may have been lengthened
+                }
             }
             if is_too_split && frame_count > 0 {
                 break;
@@ -256,21 +260,29 @@ impl Outbox {
         Planned { part_start, part_end: self.parts.len(), frame_count, void_count, segment_len }
     }
 
-    /// False if some of the frame's memory is not there. `last` is the memory of the frame before: mostly the same.
+    /// False if some of the frame's memory is not there. The message's parts begin at `part_start`. `last` is the memory of the frame
+    /// before: mostly the same.
     #[inline]
     fn add_parts<'a>(
         &mut self,
         burst: &Burst,
         frame: &Frame,
         memory: &'a Table,
+        part_start: usize,
         last: &mut Option<(u64, &'a Memory)>,
     ) -> bool {
         for piece in burst.pieces(frame) {
             match *piece {
                 Piece::Head { .. } => {
                     let bytes = burst.head_bytes(piece);
-                    let iov_base = bytes.as_ptr() as *mut _;
-                    self.parts.push(libc::iovec { iov_base, iov_len: bytes.len() });
+                    let iov_base: *mut libc::c_void = bytes.as_ptr() as *mut _;
+                    // Frames of a gathered train stand behind each other: to the kernel they are one piece.
+                    match self.parts[part_start..].last_mut() {
+                        Some(part) if part.iov_base.wrapping_byte_add(part.iov_len) == iov_base => {
+                            part.iov_len += bytes.len();
+                        }
+                        _ => self.parts.push(libc::iovec { iov_base, iov_len: bytes.len() }),
+                    }
                 }
                 Piece::User { id, offset, len } => {
                     let known = last.filter(|known| known.0 == id).map(|known| known.1);

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::DATA_FRAME_HEAD_LEN;
 
 const FRAME: u16 = 1_000;
 
@@ -65,7 +66,8 @@ fn data(serial: u32, len: u32) -> Content {
 fn send_run(flight: &mut Flight, now: Instant, serial: u32, count: u16, last_len: u32) {
     let len = u32::from(count - 1) * PAYLOAD + last_len;
     let frame_len = if count == 1 { DATA_FRAME_HEAD_LEN as u16 + last_len as u16 } else { FRAME };
-    flight.on_sent_run(now, data(serial, len), frame_len, count);
+    let lens = (DATA_FRAME_HEAD_LEN as u16, frame_len);
+    flight.on_sent_run(now, data(serial, len), lens, count);
 }
 
 #[test]

@@ -56,52 +56,127 @@ impl TrainRepr {
         }
     }
 
-    /// The words of a frame but for its check. All frames are as long as the first here, the last is not special.
-    fn words(&self, at: usize) -> [u64; 4] {
-        let packet = self.header.packet + at as u64;
-        let [_, to, last] = Header { packet, ..self.header }.words();
+    /// The words of the frames but for their checks. All are as long as the first here, the last is not special.
+    fn heads(&self) -> Heads<4> {
+        let [_, to, last] = self.header.words();
         let last = last | (DATA_HEAD_LEN as u64) << 32;
         let first = First::word(kind::DATA, self.lane as u8, self.payload_len, self.message);
-        let offset = self.offset.wrapping_add(at as u64 * u64::from(self.payload_len));
-        [to, last, first, offset]
-    }
-
-    /// The words of the frame `at` behind the one that has these.
-    #[inline(always)]
-    fn step(&self, [to, last, first, offset]: [u64; 4], at: usize) -> [u64; 4] {
-        let packet = (last as u32).wrapping_add(at as u32);
-        let last = last & !u64::from(u32::MAX) | u64::from(packet);
-        [to, last, first, offset.wrapping_add(at as u64 * u64::from(self.payload_len))]
-    }
-
-    /// What `count` frames from `at` on have in common, all of them full.
-    fn seed(&self, at: usize, secret: Secret) -> TrainSeed {
-        let [to, last, first, offset] = self.words(at);
-        let mut state = State::new(secret);
-        state.absorb(to);
-        let frame_len = DATA_FRAME_HEAD_LEN as u64 + u64::from(self.payload_len);
-        let tail = check_tail(frame_len, base_of(self.header.packet));
-        TrainSeed { state, last, first, offset, step: self.payload_len.into(), tail }
+        Heads {
+            words: [to, last, first, self.offset],
+            payload_len: self.payload_len,
+            base: base_of(self.header.packet),
+        }
     }
 
     /// The last frame as a train of its own, if it is shorter than the others.
     fn short_last(&self) -> Option<Self> {
         let at = self.count.checked_sub(1).filter(|_| self.last_len < self.payload_len)?;
-        let [_, _, _, offset] = self.words(at);
+        let [_, _, _, offset] = self.heads().behind(at);
         let header = Header { packet: self.header.packet + at as u64, ..self.header };
         let payload_len = self.last_len;
         Some(Self { header, offset, payload_len, count: 1, ..*self })
     }
 }
 
+/// The words of frames that follow each other, but for their checks: those of the first, `to` at the front. From one frame to the
+/// next two of them grow: the packet number in the low half of the second, and the one that says where the bytes belong.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heads<const N: usize> {
+    pub(super) words: [u64; N],
+    /// Bytes in each frame: by so much that word grows.
+    pub(super) payload_len: u16,
+    /// The high half of the packet numbers.
+    pub(super) base: u64,
+}
+
+impl<const N: usize> Heads<N> {
+    /// Bytes of a frame before its payload.
+    pub(super) const LEN: usize = WORD_LEN * (N + 1);
+    /// Which word says where the bytes belong: the last of a Data, the third of a Fragment.
+    const PLACE: usize = if N == 4 { 3 } else { 4 };
+
+    /// The words of the frame `at` behind the first.
+    #[inline(always)]
+    pub(super) fn behind(&self, at: usize) -> [u64; N] {
+        let mut words = self.words;
+        let packet = (words[1] as u32).wrapping_add(at as u32);
+        words[1] = words[1] & !u64::from(u32::MAX) | u64::from(packet);
+        words[Self::PLACE] =
+            words[Self::PLACE].wrapping_add(at as u64 * u64::from(self.payload_len));
+        words
+    }
+
+    /// What the checks of frames from `at` on come from.
+    fn seed(&self, at: usize, secret: Secret) -> TrainSeed {
+        let words = self.behind(at);
+        let mut state = State::new(secret);
+        state.absorb(words[0]);
+        let mut rest = [0; REST_COUNT_MAX];
+        rest[..N - 1].copy_from_slice(&words[1..]);
+        let frame_len = Self::LEN as u64 + u64::from(self.payload_len);
+        let tail = check_tail(frame_len, self.base);
+        TrainSeed { state, rest, rest_count: N - 1, step: self.payload_len.into(), tail }
+    }
+
+    /// Writes and seals heads, one behind the other.
+    pub(super) fn write(&self, out: &mut [u8], secret: Secret, checks: TrainChecks) {
+        let mut sums = [0; BLOCK];
+        for (block, heads) in out.chunks_mut(BLOCK * Self::LEN).enumerate() {
+            let start = block * BLOCK;
+            let sums = &mut sums[..heads.len() / Self::LEN];
+            checks(&self.seed(start, secret), sums);
+            for (at, (head, check)) in heads.chunks_exact_mut(Self::LEN).zip(sums).enumerate() {
+                let (slots, _) = head.as_chunks_mut::<WORD_LEN>();
+                slots[0] = check.to_le_bytes();
+                for (slot, word) in slots[1..].iter_mut().zip(self.behind(start + at)) {
+                    *slot = word.to_le_bytes();
+                }
+            }
+        }
+    }
+
+    /// How many of the frames that begin every `stride` bytes, `count` at most, have these heads, rightly keyed.
+    pub(super) fn agreeing(
+        &self,
+        frames: &[u8],
+        stride: usize,
+        count: usize,
+        secret: Secret,
+        checks: TrainChecks,
+    ) -> usize {
+        let mut sums = [0; BLOCK];
+        for start in (0..count).step_by(BLOCK) {
+            let sums = &mut sums[..BLOCK.min(count - start)];
+            checks(&self.seed(start, secret), sums);
+            for (at, check) in (start..).zip(sums) {
+                let Some(head) = frames.get(at * stride..at * stride + Self::LEN) else {
+                    return at;
+                };
+                let (words, _) = head.as_chunks::<WORD_LEN>();
+                let expected = self.behind(at);
+                let differs = (0..N).fold(number(&words[0]) ^ *check, |sum, n| {
+                    sum | number(&words[n + 1]) ^ expected[n]
+                });
+                if differs != 0 {
+                    return at;
+                }
+            }
+        }
+        count
+    }
+}
+
+/// Words of a frame's head but for check and `to`, at most.
+const REST_COUNT_MAX: usize = 5;
+
 /// Where the checks of a train's frames come from: what these have in common, and how they differ.
 #[derive(Clone, Copy, Debug)]
 pub struct TrainSeed {
     /// With `to` absorbed.
     state: State,
-    last: u64,
-    first: u64,
-    offset: u64,
+    /// The words behind `to` of the first frame.
+    rest: [u64; REST_COUNT_MAX],
+    rest_count: usize,
     step: u64,
     tail: u64,
 }
@@ -111,18 +186,30 @@ pub type TrainChecks = fn(&TrainSeed, &mut [u64]);
 
 /// Fills in the checks of frames that follow each other.
 ///
-/// A loop without branches, so that a compiler that may use wide registers computes several frames at once: inlined into
+/// Loops without branches, so that a compiler that may use wide registers computes several frames at once: inlined into
 /// a function with the features of the machine at hand (`Endpoint::set_train_checks`) it is three times as quick.
 #[inline(always)]
 pub fn train_checks(seed: &TrainSeed, checks: &mut [u64]) {
-    let TrainSeed { state, last, first, offset, step, tail } = *seed;
-    let (packet, rest) = (last as u32, last & !u64::from(u32::MAX));
+    match seed.rest_count {
+        3 => checks_of::<3, 2>(seed, checks), // Data
+        4 => checks_of::<4, 3>(seed, checks), // Fragment
+        _ => checks_of::<5, 3>(seed, checks), // and with an immediate
+    }
+}
+
+/// The same for heads of `N` words behind `to`, of which that at `PLACE` grows.
+#[inline(always)]
+fn checks_of<const N: usize, const PLACE: usize>(seed: &TrainSeed, checks: &mut [u64]) {
+    let TrainSeed { state, ref rest, step, tail, .. } = *seed;
+    let (packet, above) = (rest[0] as u32, rest[0] & !u64::from(u32::MAX));
     for (at, check) in checks.iter_mut().enumerate() {
         let mut state = state;
-        state.absorb(rest | u64::from(packet.wrapping_add(at as u32)));
-        state.absorb(first);
-        state.absorb(offset.wrapping_add(step.wrapping_mul(at as u64)));
-        *check = state.finish(tail, 8 * 4 + 7);
+        state.absorb(above | u64::from(packet.wrapping_add(at as u32)));
+        for (n, &word) in rest[..N].iter().enumerate().skip(1) {
+            let grown = if n == PLACE { step.wrapping_mul(at as u64) } else { 0 };
+            state.absorb(word.wrapping_add(grown));
+        }
+        *check = state.finish(tail, 8 * (N + 1) + 7);
     }
 }
 
@@ -137,32 +224,10 @@ const BLOCK: usize = 64;
 /// Writes and seals the heads of a train, one behind the other; what was in `out` is forgotten.
 pub fn write_train(out: &mut Vec<u8>, train: &TrainRepr, secret: Secret, checks: TrainChecks) {
     out.resize(train.count * DATA_FRAME_HEAD_LEN, 0);
-    let (heads, _) = out.as_chunks_mut::<DATA_FRAME_HEAD_LEN>();
-    write_full(heads, train, secret, checks);
-    if let (Some(last), [.., head]) = (train.short_last(), heads) {
-        write_full(core::slice::from_mut(head), &last, secret, checks);
-    }
-}
-
-fn write_full(
-    heads: &mut [[u8; DATA_FRAME_HEAD_LEN]],
-    train: &TrainRepr,
-    secret: Secret,
-    checks: TrainChecks,
-) {
-    let mut sums = [0; BLOCK];
-    for (block, heads) in heads.chunks_mut(BLOCK).enumerate() {
-        let start = block * BLOCK;
-        let sums = &mut sums[..heads.len()];
-        checks(&train.seed(start, secret), sums);
-        let words = train.words(start);
-        for (at, (head, check)) in heads.iter_mut().zip(sums).enumerate() {
-            let [to, last, first, offset] = train.step(words, at);
-            let (slots, _) = head.as_chunks_mut::<WORD_LEN>();
-            for (slot, word) in slots.iter_mut().zip([*check, to, last, first, offset]) {
-                *slot = word.to_le_bytes();
-            }
-        }
+    train.heads().write(out, secret, checks);
+    if let Some(last) = train.short_last() {
+        let at = out.len() - DATA_FRAME_HEAD_LEN;
+        last.heads().write(&mut out[at..], secret, checks);
     }
 }
 
@@ -180,42 +245,17 @@ pub fn agreeing_count(
     secret: Secret,
     checks: TrainChecks,
 ) -> usize {
-    let (heads, _) = heads.as_chunks::<DATA_FRAME_HEAD_LEN>();
-    let heads = &heads[..train.count.min(heads.len())];
-    let Some(last) = train.short_last().filter(|_| heads.len() == train.count) else {
-        return agreeing_full(heads, train, secret, checks);
-    };
-    let Some((last_head, heads)) = heads.split_last() else { return 0 };
-    let count = agreeing_full(heads, train, secret, checks);
-    if count < heads.len() {
-        return count;
-    }
-    count + agreeing_full(core::slice::from_ref(last_head), &last, secret, checks)
-}
-
-fn agreeing_full(
-    heads: &[[u8; DATA_FRAME_HEAD_LEN]],
-    train: &TrainRepr,
-    secret: Secret,
-    checks: TrainChecks,
-) -> usize {
-    let mut sums = [0; BLOCK];
-    for (block, heads) in heads.chunks(BLOCK).enumerate() {
-        let start = block * BLOCK;
-        let sums = &mut sums[..heads.len()];
-        checks(&train.seed(start, secret), sums);
-        let firsts = train.words(start);
-        for (at, (head, check)) in heads.iter().zip(sums).enumerate() {
-            let (words, _) = head.as_chunks::<WORD_LEN>();
-            let [to, last, first, offset] = train.step(firsts, at);
-            let expected = [*check, to, last, first, offset];
-            let differs = (0..5).fold(0, |sum, n| sum | (number(&words[n]) ^ expected[n]));
-            if differs != 0 {
-                return start + at;
-            }
+    let present = train.count.min(heads.len() / DATA_FRAME_HEAD_LEN);
+    let last = train.short_last().filter(|_| present == train.count);
+    let full_count = present - usize::from(last.is_some());
+    let count = train.heads().agreeing(heads, DATA_FRAME_HEAD_LEN, full_count, secret, checks);
+    match last {
+        Some(last) if count == full_count => {
+            let heads = &heads[count * DATA_FRAME_HEAD_LEN..];
+            count + last.heads().agreeing(heads, DATA_FRAME_HEAD_LEN, 1, secret, checks)
         }
+        _ => count,
     }
-    heads.len()
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use packhorse_proto::{Landing, TxFrame, TxTrain};
+use packhorse_proto::{Landing, Source, TxFrame, TxTrain};
 
 use super::{Flying, Net, Node, Ram};
 
 impl Net {
-    /// Granted data leaves as a train.
+    /// Granted data and fragments leave as a train.
     pub(super) fn pump_train(&mut self, from: usize) -> bool {
         let (count_max, mut train) = (self.train_count_max, TxTrain::default());
         let this = &mut self.nodes[from];
@@ -54,10 +54,37 @@ impl Net {
                 for flying in batch.drain(..landed - taken).collect::<Vec<_>>() {
                     self.deliver(flying);
                 }
-            } else if let Some(flying) = batch.pop_front() {
+            } else if !self.deliver_fragments(&mut batch)
+                && let Some(flying) = batch.pop_front()
+            {
                 self.deliver(flying);
             }
         }
+    }
+}
+
+impl Net {
+    /// The first frames of a batch, as one thing if they are fragments of a message that is awaited. False: they are not.
+    fn deliver_fragments(&mut self, batch: &mut VecDeque<Flying>) -> bool {
+        let (to, link, source) = (batch[0].to, batch[0].link, batch[0].source);
+        let this = &mut self.nodes[to];
+        if this.is_frozen || this.is_dead {
+            return false;
+        }
+        // As the system joins them: of equal length, but for the last.
+        let stride = batch[0].bytes.len();
+        let mut joined = Vec::new();
+        for flying in batch.iter().take_while(|flying| flying.bytes.len() <= stride) {
+            joined.extend_from_slice(&flying.bytes);
+            if flying.bytes.len() < stride {
+                break;
+            }
+        }
+        let taken = this.ep.on_fragments(self.now, link, &source, &joined, stride, &mut this.ram);
+        for flying in batch.drain(..taken) {
+            self.arrived.push((self.now, flying.sight));
+        }
+        taken > 0
     }
 }
 
@@ -91,8 +118,14 @@ impl Node {
         let is_last = at + 1 == train.count;
         let len = if is_last { train.last_len } else { train.payload_len } as usize;
         let mut bytes = train.heads[at * train.head_len..][..train.head_len].to_vec();
-        let offset = train.offset + at as u64 * u64::from(train.payload_len);
-        bytes.extend_from_slice(self.ram.slice(train.buf, offset, len));
+        let behind = at * train.payload_len as usize;
+        bytes.extend_from_slice(match train.source {
+            Source::User { buf, offset } => self.ram.slice(buf, offset + behind as u64, len),
+            Source::Pool { slot, offset } => {
+                &self.ep.pooled(slot)[offset as usize + behind..][..len]
+            }
+            Source::Zero => panic!("a train of nothing"),
+        });
         bytes
     }
 }

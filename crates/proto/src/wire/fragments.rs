@@ -1,0 +1,234 @@
+//! Fragments of one message that follow each other: a train.
+//!
+//! PROTOCOL §10.5. A message of several frames that nobody asked for leaves as frames that are alike: a header and one Fragment each,
+//! which has all that matching needs. From one to the next the packet number grows by one and the offset by the payload's length, and
+//! only the last may be shorter. So they are written, checked and read as one thing:
+//!
+//! ```text
+//!   word    0 check    1 to       2 packet, heads, path, form    3 Fragment, len, message    4 tag      5 offset, total    6 immediate
+//!             differs    the same   packet + n                     the same                    the same   offset + n × len   the same
+//! ```
+
+use alloc::vec::Vec;
+
+use super::layout::{First, HEADER_LEN, Header, WORD_LEN, base_of, kind, number, pair, unpair};
+use super::record::{Class, MessageHead};
+use super::train::{Heads, TrainChecks};
+use crate::types::{Secret, Space, Tag};
+
+/// Fragments that follow each other, but for their bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentsRepr {
+    /// Header of the first frame.
+    pub header: Header,
+    /// Head of the first frame: a Fragment. Its `len` is that of each frame but the last.
+    pub head: MessageHead,
+    /// Bytes in the last.
+    pub last_len: u16,
+    /// Frames. Their numbers have the same high half (`TrainRepr::count_to_wrap`).
+    pub count: usize,
+}
+
+impl FragmentsRepr {
+    /// Bytes of a frame before its payload.
+    pub const fn frame_head_len(&self) -> usize {
+        HEADER_LEN + self.head.head_len()
+    }
+
+    /// Payload of the first `count` frames.
+    pub fn len_of(&self, count: usize) -> u64 {
+        let is_whole = count > 0 && count == self.count;
+        let short_by = if is_whole { self.head.len - self.last_len } else { 0 };
+        count as u64 * u64::from(self.head.len) - u64::from(short_by)
+    }
+
+    /// The last frame as a train of its own, if it is shorter than the others.
+    fn short_last(&self) -> Option<Self> {
+        let at = self.count.checked_sub(1).filter(|_| self.last_len < self.head.len)?;
+        let header = Header { packet: self.header.packet + at as u64, ..self.header };
+        let offset = self.head.offset.wrapping_add(at as u32 * u32::from(self.head.len));
+        let head = MessageHead { offset, len: self.last_len, ..self.head };
+        Some(Self { header, head, last_len: self.last_len, count: 1 })
+    }
+
+    /// The words of the frames up to the immediate, without their checks.
+    fn words(&self) -> [u64; 5] {
+        let head = &self.head;
+        let [_, to, last] = self.header.words();
+        let last = last | (head.head_len() as u64) << 32;
+        let wants_match = u8::from(head.wants_match) * kind::WANTS_MATCH;
+        let with_immediate = u8::from(head.immediate.is_some()) * kind::WITH_IMMEDIATE;
+        let kind = kind::FRAGMENT | wants_match | with_immediate;
+        let first = First::word(kind, head.space.0, head.len, head.message);
+        [to, last, first, head.tag.0, pair(head.offset, head.total as u32)]
+    }
+
+    fn plain(&self) -> Heads<5> {
+        let base = base_of(self.header.packet);
+        Heads { words: self.words(), payload_len: self.head.len, base }
+    }
+
+    fn with_immediate(&self, immediate: u64) -> Heads<6> {
+        let [to, last, first, tag, place] = self.words();
+        let words = [to, last, first, tag, place, immediate];
+        Heads { words, payload_len: self.head.len, base: base_of(self.header.packet) }
+    }
+
+    fn write(&self, out: &mut [u8], secret: Secret, checks: TrainChecks) {
+        match self.head.immediate {
+            None => self.plain().write(out, secret, checks),
+            Some(immediate) => self.with_immediate(immediate).write(out, secret, checks),
+        }
+    }
+
+    fn agreeing(
+        &self,
+        frames: &[u8],
+        stride: usize,
+        count: usize,
+        secret: Secret,
+        checks: TrainChecks,
+    ) -> usize {
+        match self.head.immediate {
+            None => self.plain().agreeing(frames, stride, count, secret, checks),
+            Some(immediate) => {
+                self.with_immediate(immediate).agreeing(frames, stride, count, secret, checks)
+            }
+        }
+    }
+}
+
+/// Writes and seals the heads of fragments, one behind the other; what was in `out` is forgotten.
+pub fn write_fragments(
+    out: &mut Vec<u8>,
+    train: &FragmentsRepr,
+    secret: Secret,
+    checks: TrainChecks,
+) {
+    let head_len = train.frame_head_len();
+    out.resize(train.count * head_len, 0);
+    train.write(out, secret, checks);
+    if let Some(last) = train.short_last() {
+        let at = out.len() - head_len;
+        last.write(&mut out[at..], secret, checks);
+    }
+}
+
+/// What a frame says that is one Fragment and nothing else, not verified; of its packet number the low half. `None` if it is something else, or has
+/// not the length it says.
+pub fn lone_fragment(frame: &[u8]) -> Option<(Header, MessageHead)> {
+    let (words, _) = frame.as_chunks::<WORD_LEN>();
+    let [_, to, last, first, tag, place, ..] = words else { return None };
+    let (last, first) = (number(last), First::read(*first));
+    let bits = first.kind() ^ kind::FRAGMENT;
+    let has_immediate = bits & kind::WITH_IMMEDIATE != 0;
+    let (offset, total) = unpair(number(place));
+    let head = MessageHead {
+        class: Class::Fragment,
+        space: Space(first.a()),
+        message: first.c(),
+        tag: Tag(number(tag)),
+        offset,
+        total: total.into(),
+        immediate: if has_immediate { Some(number(words.get(6)?)) } else { None },
+        wants_match: bits & kind::WANTS_MATCH != 0,
+        len: first.b(),
+        ahead: 0,
+    };
+    let is_lone = bits & !(kind::WITH_IMMEDIATE | kind::WANTS_MATCH) == 0
+        && last >> 32 & 0xFFFF == head.head_len() as u64
+        && frame.len() == HEADER_LEN + head.head_len() + usize::from(head.len);
+    is_lone.then(|| (Header::read(number(to), last, 0), head))
+}
+
+/// How many of the frames that stand behind each other in `frames`, from the first on, are those of the train, rightly keyed. All are as
+/// long as the first, but perhaps the last.
+pub fn agreeing_fragments(
+    frames: &[u8],
+    train: &FragmentsRepr,
+    secret: Secret,
+    checks: TrainChecks,
+) -> usize {
+    let stride = train.frame_head_len() + usize::from(train.head.len);
+    let last = train.short_last();
+    let full_count = train.count - usize::from(last.is_some());
+    let count = train.agreeing(frames, stride, full_count, secret, checks);
+    match last {
+        Some(last) if count == full_count => {
+            let rest = frames.get(count * stride..).unwrap_or_default();
+            count + last.agreeing(rest, stride, 1, secret, checks)
+        }
+        _ => count,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::train::train_checks_anywhere;
+    use crate::wire::{TrainRepr, Writer, seal_high};
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    const KEY: Secret = Secret([0x1234_5678_9ABC_DEF0, 77]);
+
+    /// A train's frames as they leave, with payload of sevens.
+    fn frames_of(train: &FragmentsRepr) -> Vec<u8> {
+        let mut heads = vec![9; 100];
+        write_fragments(&mut heads, train, KEY, train_checks_anywhere);
+        let mut frames = Vec::new();
+        for (at, head) in heads.chunks(train.frame_head_len()).enumerate() {
+            let len = if at + 1 == train.count { train.last_len } else { train.head.len };
+            frames.extend_from_slice(head);
+            frames.resize(frames.len() + usize::from(len), 7);
+        }
+        frames
+    }
+
+    fn count_of(frames: &[u8], train: &FragmentsRepr) -> usize {
+        agreeing_fragments(frames, train, KEY, train_checks_anywhere)
+    }
+
+    proptest! {
+        #[test]
+        fn heads_are_those_of_the_fragments_one_by_one(
+            to: u64, packet in 0..u64::MAX / 2, path: u8, message: u32, tag: u64, space: u8,
+            offset in 0..1_u32 << 20, payload_len in 1..3000_u16, short_by in 0..3000_u16,
+            count in 1..100_usize, immediate: Option<u64>, wants_match: bool, total in 1_u32 << 21..u32::MAX,
+            cut in 0..100_usize, bit in 0..8 * 48_usize,
+        ) {
+            let count = count.min(TrainRepr::count_to_wrap(packet) as usize);
+            let last_len = payload_len.saturating_sub(short_by).max(1);
+            let header = Header { to, packet, path, form: 1 };
+            let head = MessageHead {
+                class: Class::Fragment, space: Space(space), message, tag: Tag(tag), offset,
+                total: total.into(), immediate, wants_match, len: payload_len, ahead: 0,
+            };
+            let train = FragmentsRepr { header, head, last_len, count };
+            let frames = frames_of(&train);
+            let stride = train.frame_head_len() + usize::from(payload_len);
+            let mut sent_len = 0;
+            for (at, frame) in frames.chunks(stride).enumerate() {
+                let len = if at + 1 == count { last_len } else { payload_len };
+                let header = Header { packet: packet + at as u64, ..header };
+                let head = MessageHead { offset: offset + sent_len, len, ..head };
+                let mut single = Vec::new();
+                Writer::begin(&mut single, header).message(&head);
+                seal_high(&mut single, len.into(), base_of(packet), KEY, None);
+                prop_assert_eq!(&frame[..single.len()], &single[..], "frame {}", at);
+                let low = Header { packet: header.packet & u64::from(u32::MAX), ..header };
+                prop_assert_eq!(lone_fragment(frame), Some((low, head)));
+                prop_assert_eq!(lone_fragment(&frame[..frame.len() - 1]), None);
+                sent_len += u32::from(len);
+            }
+            prop_assert_eq!(train.len_of(count), u64::from(sent_len));
+            prop_assert_eq!(count_of(&frames, &train), count);
+            // What is cut off does not agree, nor what is behind a bit that differs.
+            let cut = cut.min(count - 1);
+            prop_assert_eq!(count_of(&frames[..cut * stride], &train), cut);
+            let mut bad = frames;
+            bad[cut * stride + bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(count_of(&bad, &train), cut);
+        }
+    }
+}
