@@ -8,7 +8,7 @@ use crate::arrival::Verdict;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::pairs::PATH_COUNT_MAX;
-use crate::path::{AckDue, NO_PATH, Path};
+use crate::path::{NO_PATH, Path};
 use crate::peer::{Active, Phase, row_of_id};
 use crate::post::SendStage;
 use crate::sabotage::Sabotage;
@@ -325,11 +325,8 @@ impl Endpoint {
             return;
         }
         let at_once = answer == Answer::AtOnce || !in_order || packet <= FIRST_PACKETS;
-        match path.owe_ack(now, message_count, at_once, &self.settings) {
-            AckDue::Now => self.make_ready(row),
-            AckDue::At(at) => self.arm_ack(at, row),
-            AckDue::Known => {}
-        }
+        let due = path.owe_ack(now, message_count, at_once, &self.settings);
+        self.see_to_ack(row, due);
     }
 
     /// All records of a frame. A refused one leaves the frame unacknowledged, but what was accepted stays accepted:
@@ -434,7 +431,7 @@ impl Endpoint {
     ) {
         let active = &mut **self.actives.get_mut(self.rows[row].active).expect("heard of");
         let path = &mut active.paths[path_index];
-        Self::learn_from_ack(now, path, acked, delay_ns, in_flight_before);
+        path.on_acked(now, acked, delay_ns, in_flight_before);
         let is_done = path.flight.is_empty();
         let is_one_of_several = active.paths.len() > 1;
         let has_more = is_one_of_several && active.learn_rate(now, path_index, acked.bytes);
@@ -466,23 +463,6 @@ impl Endpoint {
             self.on_content_acked(now, row, path_index, content);
         }
         self.accepted = accepted; // its memory is used again
-    }
-
-    #[inline]
-    fn learn_from_ack(
-        now: Instant,
-        path: &mut Path,
-        acked: &Acked,
-        delay_ns: u32,
-        in_flight_before: u64,
-    ) {
-        path.probe_count = 0;
-        path.progress_at = now;
-        if let Some((_, sent_at)) = acked.largest_newly {
-            path.rtt.on_sample(now, now.since_ns(sent_at), u64::from(delay_ns));
-        }
-        path.window.on_acked(now, acked.bytes, in_flight_before, &path.rtt);
-        path.on_frames_acked(acked.frame_len_max);
     }
 
     /// Looks for packets that must be lost by now, and hands their contents back.

@@ -15,11 +15,11 @@ use crate::ack::Received;
 use crate::api::{LinkTraits, Way};
 use crate::content::Content;
 use crate::contest::Turn;
-use crate::input::Origin;
+use crate::input::{FIRST_PACKETS, Origin};
 use crate::limits::{FRAME_LEN_FLOOR, MS, SECOND, Settings};
 use crate::rate::Rate;
 use crate::rtt::Rtt;
-use crate::sent::Flight;
+use crate::sent::{Acked, Flight};
 use crate::types::{Instant, Locator};
 use crate::window::Window;
 
@@ -437,6 +437,18 @@ impl Path {
         self.ack_is_due(now, at_once, settings.ack_delay_ns)
     }
 
+    /// The packet that was expected next has come, with so many messages.
+    #[inline(always)]
+    pub(crate) fn on_next(
+        &mut self,
+        now: Instant,
+        message_count: u64,
+        settings: &Settings,
+    ) -> AckDue {
+        self.received.record_next(now);
+        self.owe_ack(now, message_count, self.received.largest() <= FIRST_PACKETS, settings)
+    }
+
     /// The packets of a train wait for their acknowledgement. It will ride on the next grant, or on Done.
     pub(crate) fn owe_train_ack(
         &mut self,
@@ -554,6 +566,24 @@ impl Path {
         self.frame_probe_ns = FRAME_PROBE_NS;
         self.frame_probe_at = now + self.frame_probe_ns;
         true
+    }
+
+    /// Packets were acknowledged, by an Ack that waited so long at the peer: what that tells of the path.
+    #[inline]
+    pub(crate) fn on_acked(
+        &mut self,
+        now: Instant,
+        acked: &Acked,
+        delay_ns: u32,
+        in_flight_before: u64,
+    ) {
+        self.probe_count = 0;
+        self.progress_at = now;
+        if let Some((_, sent_at)) = acked.largest_newly {
+            self.rtt.on_sample(now, now.since_ns(sent_at), u64::from(delay_ns));
+        }
+        self.window.on_acked(now, acked.bytes, in_flight_before, &self.rtt);
+        self.on_frames_acked(acked.frame_len_max);
     }
 
     pub(crate) fn on_frames_acked(&mut self, frame_len_max: u16) {

@@ -15,7 +15,7 @@ use crate::arrival::{Receive, Verdict};
 use crate::content::Content;
 use crate::credit::Credit;
 use crate::endpoint::Endpoint;
-use crate::input::{FIRST_PACKETS, Origin};
+use crate::input::Origin;
 use crate::matching::Matcher;
 use crate::output::{start, start_sealed};
 use crate::path::{AckDue, Path};
@@ -360,12 +360,8 @@ impl Endpoint {
         };
         self.counters.messages_in += 1;
         self.counters.bytes_placed += placed_len;
-        path.received.record_next(now);
-        match path.owe_ack(now, 1, path.received.largest() <= FIRST_PACKETS, &self.settings) {
-            AckDue::Now => self.rows.make_ready(row),
-            AckDue::At(at) => self.arm_ack(at, row),
-            AckDue::Known => {}
-        }
+        let due = path.on_next(now, 1, &self.settings);
+        self.see_to_ack(row, due);
         true
     }
 
@@ -442,19 +438,13 @@ impl Endpoint {
         }
         let ends = Outgoing::ends_when_accepted;
         let Some(send) = self.outgoing.remove_if(slot, serial, ends) else { return false };
-        let (sent_at, frame_len) = path.flight.take_only(last);
+        let acked = path.flight.take_only(last);
         self.counters.acks_in += 1;
         (active.first, active.last) = (NONE, NONE);
         active.credit.on_settled(eager_cost(len));
         active.credit.on_told(ack.credit_len);
         send.tell_end(send_req(slot, serial), Ok(()), &mut self.copied, &mut self.events);
-        path.probe_count = 0;
-        path.progress_at = now;
-        if let Some(sent_at) = sent_at {
-            path.rtt.on_sample(now, now.since_ns(sent_at), u64::from(ack.delay_ns));
-        }
-        path.window.on_acked(now, in_flight, in_flight, &path.rtt);
-        path.on_frames_acked(frame_len);
+        path.on_acked(now, &acked, ack.delay_ns, in_flight);
         let is_asked = is_one_of_several
             && !path.is_reliable
             && active.on_measured(now, usize::from(ack.path));
@@ -534,9 +524,14 @@ impl Endpoint {
     #[inline]
     fn note_next(&mut self, now: Instant, row: u32, path: u8, message_count: u64) {
         let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
-        path.received.record_next(now);
-        let at_once = path.received.largest() <= FIRST_PACKETS;
-        match path.owe_ack(now, message_count, at_once, &self.settings) {
+        let due = path.on_next(now, message_count, &self.settings);
+        self.see_to_ack(row, due);
+    }
+
+    /// An acknowledgement leaves in its time.
+    #[inline(always)]
+    pub(crate) fn see_to_ack(&mut self, row: u32, due: AckDue) {
+        match due {
             AckDue::Now => self.rows.make_ready(row),
             AckDue::At(at) => self.arm_ack(at, row),
             AckDue::Known => {}

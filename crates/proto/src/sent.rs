@@ -407,17 +407,22 @@ impl Flight {
         self.packets.front().map(|packet| packet.content)
     }
 
-    /// It is acknowledged by an Ack up to `last`. When it was sent, if it is the largest the Ack tells of; and its length.
+    /// It is acknowledged by an Ack up to `last`.
     #[inline(always)]
-    pub(crate) fn take_only(&mut self, last: u64) -> (Option<Instant>, u16) {
+    pub(crate) fn take_only(&mut self, last: u64) -> Acked {
         let packet = self.packets.get(self.packets.start);
-        let told = ((packet.number == last).then_some(packet.sent_at), packet.frame_len);
+        let acked = Acked {
+            bytes: self.bytes_in_flight,
+            count: 1,
+            largest_newly: (packet.number == last).then_some((last, packet.sent_at)),
+            frame_len_max: packet.frame_len,
+        };
         self.packets.start = self.packets.end;
         self.packet_count = 0;
         self.bytes_in_flight = 0;
         self.settled_count = self.settled_count.wrapping_add(1);
         self.largest_acked = self.largest_acked.max(last);
-        told
+        acked
     }
 
     /// The same for an Ack of one range that begins at the front or before it: the usual one. Where the contents stand is
