@@ -2,11 +2,12 @@
 //! that act on them are in `helper`.
 //!
 //! ```text
-//!            a post, or a thread leaves with requests pending          nobody has driven for a moment
+//!            something is left that needs a driver                     nobody has driven for a moment
 //!   Away ────────────────────────────────────────────────▶ Near ────────────────────────────────────▶ Driving
-//!    ▲  looks every 1 to 20 ms                              │ ▲ looks when the fuse has burnt          │
-//!    │                                                      │ │ or every 125 to 250 µs                 │
-//!    └──────────── quiet for a while ───────────────────────┘ └──── a thread waits (knock) ────────────┘
+//!    ▲  looks every 1 to 4 ms                               │ ▲ looks when the fuse has burnt          │
+//!    │                                                      │ │ or every 125 to 500 µs                 │
+//!    └──────────── quiet for a while ───────────────────────┘ └──── a thread waits (knock), or posts ──┘
+//!                                                                  what needs no driver
 //!
 //!   Absent: no helper, or one that was told to pause; comes and goes with the placement
 //! ```
@@ -14,6 +15,12 @@
 //! While application threads come and go the helper must not sit on the links: every frame would wake it, beside the thread
 //! that waits for that frame. So it stands aside; only if nobody waits, and nobody drove for a moment, does it take over, and
 //! then it sleeps on the links like anybody who waits.
+//!
+//! **What needs a driver** is decided by the engine (`Engine::needs_driver`, `Engine::errand_of_post`): a message that stands still until it is
+//! granted, frames that have not left, memory that peers use, threads that wait without driving. For all else the sockets are the
+//! helper: a short message lies there until the application comes for it, and only if nobody drives for some milliseconds does the
+//! helper acknowledge it, lest it be sent again. On a machine whose cores are all taken by ranks each look takes six microseconds from one of them:
+//! a helper that looked and drove for everything made application kernels slower by a tenth.
 //!
 //! **The fuse.** A program that computes between its calls wants to be relieved at once. Beside one that does (`computes`),
 //! whoever may be leaving, by a post or with requests pending, wakes the helper, which waits for the length of a fuse
@@ -25,7 +32,7 @@
 //!
 //! **Ticks** are for programs that come back within microseconds, until one day they do not. Where the helper shares a core
 //! with the thread that drives, a look costs that thread some microseconds: one every 50 µs took a third of a stream's
-//! bandwidth. So ticks are long, and grow while each finds somebody at work. They are longest beside a thread that has asked in
+//! bandwidth, and one every 250 µs 2 % of a core. So ticks are long, and grow while each finds somebody at work. They are longest beside a thread that has asked in
 //! vain for long and dozes between its questions.
 //!
 //! **Orderings.** All are `SeqCst` where each side writes its own word and then reads the other's: with less both could miss
@@ -53,7 +60,7 @@ const LONG: u8 = 2;
 
 /// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe.
 const AWAY_TICK_MIN: Duration = Duration::from_millis(1);
-const AWAY_TICK_MAX: Duration = Duration::from_millis(20);
+const AWAY_TICK_MAX: Duration = Duration::from_millis(4);
 /// From the call that may have been the last to the take-over: with the two wake-ups beside it below 50 µs. Calls that come
 /// while it burns light it again, so often.
 const FUSE: Duration = Duration::from_micros(20);
@@ -70,13 +77,13 @@ const GRACE_NS: u64 = 200_000;
 const IDLE_GRACE_NS: u64 = 3_000_000;
 /// Where the helper shares a core with the thread that drives, each look costs that thread a few microseconds.
 const NEAR_TICK_MIN: Duration = Duration::from_micros(125);
-const NEAR_TICK_MAX: Duration = Duration::from_micros(250);
+const NEAR_TICK_MAX: Duration = Duration::from_micros(500);
 /// Beside who waits for something that does not come: were he to turn to something else, nothing would be late but this.
 const PATIENT_TICK: Duration = Duration::from_millis(2);
 /// So many ticks in a row that found somebody at work are short.
 const SHORT_TICK_COUNT: u32 = 4;
 /// Near without a reason for so long, it goes away.
-const NEAR_FOR: Duration = Duration::from_millis(5);
+const NEAR_FOR: Duration = Duration::from_millis(1);
 
 /// What the helper and the application's threads know of each other.
 #[derive(Debug)]
@@ -173,7 +180,7 @@ impl Baton {
         self.driver_count.fetch_sub(1, Ordering::SeqCst);
         match is_pending {
             true if was_long => self.light(self.left_long.load(Ordering::Relaxed)),
-            true => self.on_post(false),
+            true => self.on_post(true),
             false => Errand::None,
         }
     }
@@ -314,6 +321,8 @@ pub(crate) struct Notes {
 pub(crate) enum Look {
     /// Nobody drives: it does.
     Drive,
+    /// It drives already, and goes on.
+    GoOn,
     /// Look again after this.
     Aside(Duration),
     /// There is nothing to do until somebody resumes it.
@@ -338,7 +347,7 @@ impl Baton {
         }
         let driven_at = Instant(self.driven_at_ns.load(Ordering::Relaxed));
         if self.is_driving() {
-            return Look::Drive;
+            return Look::GoOn;
         }
         if fuse != OUT {
             return self.look_at_fuse(fuse, now, driven_at, notes);
@@ -416,12 +425,15 @@ impl Baton {
     }
 
     /// The helper means to drive: true if nobody else has come. Whoever enters before the mode is set cannot knock, and is
-    /// seen here; whoever enters after it will.
+    /// seen here; whoever enters after it will. Who took over meanwhile and is gone again (a post, a turn) is seen by `go_on`.
     pub(crate) fn begin_driving(&self, now: Instant) -> bool {
-        if !self.is_driving() {
-            self.taken_at_ns.store(now.0, Ordering::Relaxed);
-            self.go(DRIVING);
-        }
+        self.taken_at_ns.store(now.0, Ordering::Relaxed);
+        self.go(DRIVING);
+        self.go_on()
+    }
+
+    /// The same for a helper that drives already.
+    pub(crate) fn go_on(&self) -> bool {
         between();
         if self.driver_count.load(Ordering::SeqCst) == 0 {
             return self.is_driving();

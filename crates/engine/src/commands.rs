@@ -39,10 +39,10 @@ use std::sync::{
 use packhorse_link::mem::Memory;
 use packhorse_proto::{BufId, Instant, Payload, RecvSpec, ReqId, Use};
 
-use crate::engine::{Engine, Inner, LONG_LEN, Recv, Refused, Send};
+use crate::engine::{Engine, Inner, Recv, Refused, Send};
 use crate::entry::{Kind, Trouble};
 use crate::queue::{Notify, blank};
-use crate::requests::{Outcome, RequestId, Requests};
+use crate::requests::{Outcome, RequestId, Requests, UNASKED_LEN};
 
 /// A post.
 #[derive(Debug)]
@@ -253,7 +253,7 @@ impl Inner {
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
         let len = memory.len();
-        self.has_posted_long |= len >= LONG_LEN;
+        self.has_posted_long |= len > UNASKED_LEN;
         let id = self.core.memory().insert(memory);
         let request = self.requests.next_id();
         let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
@@ -263,7 +263,7 @@ impl Inner {
         };
         match posted {
             Ok(req) => {
-                self.requests.put(req, Some(id)).notify = notify;
+                self.requests.put(req, Some(id), len).notify = notify;
                 Ok(request)
             }
             Err(error) => Err(Refused { error, memory: self.core.memory().remove(id) }),
@@ -280,7 +280,8 @@ impl Inner {
         notify: Option<Notify>,
     ) -> Result<RequestId, Refused> {
         let len = memory.len();
-        self.has_posted_long |= len >= LONG_LEN;
+        let is_many = matches!(recv.uses, Use::Many { .. });
+        self.has_posted_long |= len > UNASKED_LEN && !is_many;
         let id = self.core.memory().insert(memory);
         let request = self.requests.next_id();
         let spec = RecvSpec {
@@ -295,8 +296,8 @@ impl Inner {
         let posted = self.core.with(|endpoint, memory| endpoint.post_recv(now, spec, memory));
         match posted {
             Ok(req) => {
-                let is_many = matches!(recv.uses, Use::Many { .. });
-                let slot = self.requests.put(req, Some(id));
+                // What comes to an entry used many times is told as it comes, and mostly short.
+                let slot = self.requests.put(req, Some(id), if is_many { 0 } else { len });
                 (slot.notify, slot.is_receive, slot.is_many) = (notify, true, is_many);
                 if is_many && notify.is_none() {
                     slot.arrivals = Some(Box::default());
@@ -310,7 +311,7 @@ impl Inner {
     /// Nobody stands there to be told: the queue is.
     fn tell_refused(&mut self, now: Instant, notify: &Notify, refused: Refused) {
         let id = self.requests.next_id();
-        self.requests.put(ReqId(u64::MAX), None).notify = Some(*notify);
+        self.requests.put(ReqId(u64::MAX), None, 0).notify = Some(*notify);
         let kept = refused.memory.filter(Memory::is_owned);
         let result = Err(Trouble::Refused(refused.error));
         let mut entry = blank(notify, id, result, now);
@@ -324,7 +325,7 @@ impl Inner {
         let Refused { error, memory } = refused;
         let id = self.requests.next_id();
         let memory_id = memory.map(|memory| self.core.memory().insert(memory));
-        self.requests.put(ReqId(u64::MAX), memory_id);
+        self.requests.put(ReqId(u64::MAX), memory_id, 0);
         self.end(id.0, Outcome::Refused { error }, now);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::task::Waker;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use packhorse_proto::{
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::baton::Errand;
 use crate::bell::Bell;
 use crate::commands::{Commands, Post};
 use crate::copies::CopyOffload;
@@ -33,7 +34,7 @@ use crate::looks::Looks;
 use crate::onesided::{Regions, Written};
 use crate::pairs::{Asked, Rejected};
 use crate::queue::{Lost, Notify, Queues};
-use crate::requests::{Arrival, Ended, Outcome, RequestId, Requests};
+use crate::requests::{Arrival, Ended, Outcome, RequestId, Requests, UNASKED_LEN};
 
 /// Who turns the engine when no application thread waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,8 +142,10 @@ pub(crate) struct Inner {
     pub(crate) sleeper_count: u32,
     /// When a send was posted that did not wait for company.
     pub(crate) sent_at: Instant,
-    /// What was posted since the helper was told is worth relieving somebody of.
+    /// Among what was posted since the helper was told is a message that needs to be granted.
     pub(crate) has_posted_long: bool,
+    /// Sends in a row that were posted at once behind each other, to a peer to which something is on its way.
+    pub(crate) burst_count: u32,
     /// Requests ended since the sleepers were told.
     pub(crate) has_news: bool,
     /// What `Closed` said.
@@ -161,11 +164,10 @@ pub(crate) struct Inner {
     pub(crate) streams: crate::streams::Waiters,
 }
 
-/// Moving so much takes about as long as waking somebody to do it.
-pub(crate) const LONG_LEN: u64 = 16 << 10;
-
 /// Sends that follow each other so closely are a burst.
 const BURST_NS: u64 = 10_000;
+/// With so many it is a long one.
+const LONG_BURST: u32 = 8;
 
 /// A handler of streams is polled with a frame in hand and the engine locked: it would wait for itself.
 const CALLED_UNDER_LOAN: &str = "an endpoint was called inside the `poll` of a future that shares a stream handler with a \
@@ -319,6 +321,8 @@ pub struct Engine {
     pub(crate) offload: Offload,
     pub(crate) crowd: Crowd,
     pub(crate) looks: Looks,
+    /// Somebody waits without driving, by futures or by looks at the ring of a queue, and counts on the helper.
+    pub(crate) is_watched: AtomicBool,
     pub(crate) spin_ns: u64,
     /// When an application thread last asked without waiting.
     pub(crate) asked_at_ns: AtomicU64,
@@ -378,6 +382,7 @@ impl Engine {
             sleeper_count: 0,
             sent_at: Instant(0),
             has_posted_long: false,
+            burst_count: 0,
             has_news: false,
             closed: None,
             is_stopped: false,
@@ -402,6 +407,7 @@ impl Engine {
             offload: config.offload,
             crowd: Crowd::default(),
             looks: Looks::default(),
+            is_watched: AtomicBool::new(false),
             spin_ns: config.spin_ns,
             asked_at_ns: AtomicU64::new(0),
             origin_ns,
@@ -536,12 +542,26 @@ impl Engine {
         };
         // Whoever sleeps in a loop of its own and has nobody to drive for it does not know of new timers.
         inner.has_news |= inner.is_bell_armed && !self.helper.baton.is_present();
-        let is_long = std::mem::take(&mut inner.has_posted_long);
+        let errand = self.errand_of_post(&mut inner, now);
         self.release(inner);
         self.looks.on_post();
         self.doze.wake_before(due);
         self.helper_doze.wake_before(due);
-        self.run_errand(self.helper.baton.on_post(is_long));
+        self.run_errand(errand);
+    }
+
+    /// What a post means for the helper. What has left, and needs no grant, waits in the peer's socket until its application comes for it, and
+    /// the answer here: nobody need be woken for that, and a helper that drives had better not be woken by it.
+    fn errand_of_post(&self, inner: &mut Inner, now: Instant) -> Errand {
+        let is_long = std::mem::take(&mut inner.has_posted_long);
+        let baton = &self.helper.baton;
+        if is_long || inner.core.has_output() || self.is_watched.load(Ordering::Relaxed) {
+            baton.on_post(is_long)
+        } else if baton.is_driving() && !self.needs_driver(inner) {
+            baton.on_turn(now.max(self.now()), false)
+        } else {
+            Errand::None
+        }
     }
 
     /// The time for a send, and whether it may wait for company: something is on its way to the same peer, and whoever drives
@@ -553,18 +573,24 @@ impl Engine {
         }
         let now = self.now();
         let sent_at = std::mem::replace(&mut inner.sent_at, now);
-        (now, is_busy && now - sent_at < BURST_NS && self.is_call_heard(now))
+        if !is_busy || now - sent_at >= BURST_NS {
+            inner.burst_count = 0;
+            return (now, false);
+        }
+        inner.burst_count += 1;
+        (now, self.is_call_heard(now, inner.burst_count))
     }
 
-    /// A burst begins while the helper sleeps on the links. Called away from there it looks around every few tens of
-    /// microseconds, and what is posted meanwhile leaves together. Costs as much as a send, once for a burst.
+    /// A burst goes on while the helper sleeps on the links, or is away. Called near it looks around every fraction of a millisecond, and what
+    /// is posted meanwhile leaves together. Costs as much as a send or two, once for a burst: one that sleeps on the links would be woken by the
+    /// first answer anyway; one that is away is left there for a few messages.
     #[cold]
-    fn is_call_heard(&self, now: Instant) -> bool {
-        if !self.helper.baton.is_driving() {
-            return false;
+    fn is_call_heard(&self, now: Instant, burst_count: u32) -> bool {
+        let is_driving = self.helper.baton.is_driving();
+        if is_driving || burst_count == LONG_BURST {
+            self.run_errand(self.helper.baton.on_turn(now, true));
         }
-        self.run_errand(self.helper.baton.on_turn(now, true));
-        true
+        is_driving
     }
 
     /// Posts a send of lent memory. It does not wait for whoever is in a turn; if it is he who finds it to be wrong, it ends so
@@ -625,10 +651,10 @@ impl Engine {
         let request = inner.put_recv(now, recv, memory, notify)?;
         if is_plain && !inner.core.has_output() {
             // Nothing came of it: no event, no timer, no frame.
-            let is_long = std::mem::take(&mut inner.has_posted_long);
+            let errand = self.errand_of_post(&mut inner, now);
             self.release(inner);
             self.looks.on_post();
-            self.run_errand(self.helper.baton.on_post(is_long));
+            self.run_errand(errand);
         } else {
             self.after_post(inner, now, false);
         }
@@ -649,7 +675,7 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let now = self.now();
         let len = memory.len();
-        inner.has_posted_long |= len >= LONG_LEN;
+        inner.has_posted_long |= len > UNASKED_LEN;
         let id = inner.core.memory().insert(memory);
         let request = inner.requests.next_id();
         let posted = inner.core.with(|endpoint, memory| {
@@ -657,7 +683,7 @@ impl Engine {
         });
         match posted {
             Ok(req) => {
-                let slot = inner.requests.put(req, Some(id));
+                let slot = inner.requests.put(req, Some(id), len);
                 (slot.notify, slot.is_receive) = (notify, true);
                 self.after_post(inner, now, false);
                 Ok(request)
@@ -755,6 +781,7 @@ impl Engine {
         let mut inner = self.lock();
         inner.core.rules().counters().each().for_each(|(name, value)| show(name, value));
         inner.core.counters().each().for_each(|(name, value)| show(name, value));
+        show("looks_of_helper", self.helper.look_count());
         let (held_len, envelope_count) = inner.core.rules().held();
         show("held_len", held_len);
         show("envelope_count", u64::from(envelope_count));

@@ -6,7 +6,7 @@
 //! helper beside its rank would take the time it is to save.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use packhorse_link::with_signals_blocked;
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::baton::{Baton, Errand, Look, Notes};
-use crate::engine::{Engine, broken};
+use crate::engine::{Engine, Inner, broken};
 use crate::waiting::sleep_ns;
 
 /// Which cores the helper may use.
@@ -58,9 +58,15 @@ pub(crate) struct Helper {
     handle: Mutex<Option<JoinHandle<()>>>,
     /// The core of the thread that woke it last.
     woken_from: AtomicUsize,
+    /// How often it looked around, each time for some microseconds of a core.
+    look_count: AtomicU64,
 }
 
 impl Helper {
+    pub(crate) fn look_count(&self) -> u64 {
+        self.look_count.load(Ordering::Relaxed)
+    }
+
     fn unpark(&self) {
         if let Some(thread) = self.thread.get() {
             self.woken_from.store(sched_getcpu(), Ordering::Relaxed);
@@ -128,15 +134,22 @@ fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
         if engine.inner.is_poisoned() {
             broken();
         }
+        engine.helper.look_count.fetch_add(1, Ordering::Relaxed);
         let has_work = || engine.has_work();
         let pause = match engine.helper.baton.look(engine.now(), &mut notes, has_work) {
             Look::Aside(pause) => pause,
             Look::Pause => PAUSE,
             Look::Drive => {
-                if !engine.helper.baton.is_driving() {
-                    core.keep_off(engine.helper.woken_from.load(Ordering::Relaxed));
+                core.keep_off(engine.helper.woken_from.load(Ordering::Relaxed));
+                if engine.helper.baton.begin_driving(engine.now()) {
+                    engine.drive_as_helper();
                 }
-                engine.drive_as_helper();
+                Duration::ZERO
+            }
+            Look::GoOn => {
+                if engine.helper.baton.go_on() {
+                    engine.drive_as_helper();
+                }
                 Duration::ZERO
             }
         };
@@ -181,19 +194,34 @@ impl Engine {
         }
     }
 
-    /// Whether anybody counts on being driven for. Not while somebody is inside, who drives.
+    /// Whether somebody waits for what only a driver brings about: a message is to be granted, or is more than a socket holds; a peer may use
+    /// memory that is exposed here; a thread waits without driving. What else is pending waits in a socket until the application comes for it.
+    pub(crate) fn needs_driver(&self, inner: &Inner) -> bool {
+        let is_watched = self.is_watched.load(Ordering::Relaxed);
+        inner.requests.are_heavy()
+            || inner.has_regions()
+            || (is_watched && inner.requests.pending_count() > 0)
+    }
+
+    /// Somebody looked at the ring of a queue in vain, and drove nothing.
+    #[inline]
+    pub(crate) fn on_watched(&self) {
+        if !self.is_watched.load(Ordering::Relaxed) {
+            self.is_watched.store(true, Ordering::Relaxed);
+            self.run_errand(self.helper.baton.on_pending(true));
+        }
+    }
+
+    /// Whether anybody counts on being driven for, soon. Not while somebody is inside, who drives.
     fn has_work(&self) -> bool {
         self.try_lock().is_some_and(|inner| {
             let is_awaited = inner.is_bell_armed || inner.streams.are_there();
-            is_awaited || inner.is_expecting() || inner.core.has_output()
+            is_awaited || self.needs_driver(&inner) || inner.core.has_output()
         })
     }
 
     /// Drives until an application thread does, then returns; or for as long as there is work, then sleeps once.
     fn drive_as_helper(&self) {
-        if !self.helper.baton.begin_driving(self.now()) {
-            return;
-        }
         let mut inner = self.lock();
         if inner.is_dozing {
             self.helper.baton.stop_driving();

@@ -12,9 +12,9 @@ use packhorse_proto::{
     Permitted, PostError, PutSpec, RegionId, RegionSpec, Remote, ReqId,
 };
 
-use crate::engine::{Engine, Inner, LONG_LEN, Refused};
+use crate::engine::{Engine, Inner, Refused};
 use crate::queue::Notify;
-use crate::requests::RequestId;
+use crate::requests::{RequestId, UNASKED_LEN};
 
 /// How memory is exposed.
 #[derive(Clone, Debug)]
@@ -102,9 +102,9 @@ impl Regions {
 }
 
 impl Inner {
-    /// Somebody may be waiting for this endpoint: a request here, or a peer that uses its memory.
-    pub(crate) fn is_expecting(&self) -> bool {
-        self.requests.pending_count() > 0 || !self.regions.regions.is_empty()
+    /// Peers may use memory that is exposed here.
+    pub(crate) fn has_regions(&self) -> bool {
+        !self.regions.regions.is_empty()
     }
 
     pub(crate) fn on_written(&mut self, region: RegionId, written: Written, now: Instant) {
@@ -157,7 +157,7 @@ impl Engine {
                 let this = Region { memory_id, notify, written: VecDeque::new() };
                 inner.regions.regions.insert(region, this);
                 self.release(inner);
-                self.run_errand(self.helper.baton.on_post(false));
+                self.run_errand(self.helper.baton.on_pending(true));
                 Ok(region)
             }
             Err(error) => Err(Unexposed { error, memory: inner.core.memory().remove(memory_id) }),
@@ -220,13 +220,13 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, put.to.peer);
         let len = memory.len();
-        inner.has_posted_long |= len >= LONG_LEN;
+        inner.has_posted_long |= len > UNASKED_LEN;
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
         let payload = Payload::InPlace { buf: BufId(id), len };
         let spec = PutSpec { to: put.to, payload, immediate: put.immediate, user };
         let posted = inner.core.endpoint().put(now, spec);
-        self.posted(inner, posted, Some(id), notify, (now, may_wait, false))
+        self.posted(inner, posted, (Some(id), len), notify, (now, may_wait, false))
     }
 
     /// Puts a copy of these bytes into a peer's memory. Refused if the resend pool is full or they are too long for it.
@@ -242,7 +242,7 @@ impl Engine {
         let payload = Payload::Copied(bytes);
         let spec = PutSpec { to: put.to, payload, immediate: put.immediate, user };
         let posted = inner.core.endpoint().put(now, spec);
-        let posted = self.posted(inner, posted, None, notify, (now, may_wait, false));
+        let posted = self.posted(inner, posted, (None, 0), notify, (now, may_wait, false));
         posted.map_err(|refused| refused.error)
     }
 
@@ -257,11 +257,11 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, from.peer);
         let len = memory.len();
-        inner.has_posted_long |= len >= LONG_LEN;
+        inner.has_posted_long |= len > UNASKED_LEN;
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
         let posted = inner.core.endpoint().get(now, GetSpec { from, buf: BufId(id), len, user });
-        self.posted(inner, posted, Some(id), notify, (now, may_wait, true))
+        self.posted(inner, posted, (Some(id), len), notify, (now, may_wait, true))
     }
 
     /// Computes with elements in a peer's memory. What was there before goes to `result`, which has their length.
@@ -282,7 +282,7 @@ impl Engine {
         let (result, user) = (id.map(BufId), inner.requests.next_id().0);
         let spec = AtomicSpec { at, op, datatype, len, operand, compare, result, user };
         let posted = inner.core.endpoint().atomic(now, spec);
-        self.posted(inner, posted, id, notify, (now, may_wait, is_receive))
+        self.posted(inner, posted, (id, len.into()), notify, (now, may_wait, is_receive))
     }
 
     /// What follows a post.
@@ -290,14 +290,14 @@ impl Engine {
         &self,
         mut inner: std::sync::MutexGuard<'_, Inner>,
         posted: Result<ReqId, PostError>,
-        memory_id: Option<u64>,
+        (memory_id, len): (Option<u64>, u64),
         notify: Option<Notify>,
         (now, may_wait, is_receive): (Instant, bool, bool),
     ) -> Result<RequestId, Refused> {
         match posted {
             Ok(req) => {
                 let request = inner.requests.next_id();
-                let slot = inner.requests.put(req, memory_id);
+                let slot = inner.requests.put(req, memory_id, len);
                 (slot.notify, slot.is_receive) = (notify, is_receive);
                 self.after_post(inner, now, may_wait);
                 Ok(request)

@@ -427,15 +427,33 @@ impl Completions {
         &self.engine
     }
 
-    /// Whether there is nothing to read: one load.
+    /// Whether there is nothing to read: two loads. Drives nothing: who asks so counts on the helper.
     #[inline]
     pub fn is_empty(&self) -> bool {
+        let is_empty = self.has_nothing();
+        if is_empty {
+            self.engine.on_watched();
+        }
+        is_empty
+    }
+
+    #[inline]
+    fn has_nothing(&self) -> bool {
         self.handed.is_empty() && self.ring.is_empty()
     }
 
-    /// The next entry, if there is one. Drives nothing and takes no lock (but to fetch what spilled).
+    /// The next entry, if there is one. Drives nothing and takes no lock (but to fetch what spilled): who asks so counts on the helper.
     #[inline]
     pub fn poll(&mut self) -> Option<Entry> {
+        let entry = self.take_next();
+        if entry.is_none() {
+            self.engine.on_watched();
+        }
+        entry
+    }
+
+    #[inline]
+    fn take_next(&mut self) -> Option<Entry> {
         // Before the ring: it was read when they were handed over, so what is in it came later.
         if let Some(&entry) = self.handed.get(self.handed_read) {
             self.handed_read += 1;
@@ -458,7 +476,7 @@ impl Completions {
         self.handed[self.handed_read..].iter().for_each(&mut show);
         self.handed.clear();
         self.handed_read = 0;
-        while let Some(entry) = self.poll() {
+        while let Some(entry) = self.take_next() {
             show(&entry);
         }
     }
@@ -472,13 +490,13 @@ impl Completions {
 
     /// The next entry; if there is none the engine is turned once, unless somebody else is doing that just now or did a moment ago (`looks`).
     pub fn poll_and_drive(&mut self) -> Option<Entry> {
-        if self.is_empty()
+        if self.has_nothing()
             && let Some(look) = self.engine.looks.begin()
         {
             let work = self.turn_if_free(self.engine.now(), false);
             self.engine.looks.end(look, work > 0);
         }
-        self.poll()
+        self.take_next()
     }
 
     /// One turn, unless somebody else is making one. Returns how much was done. `is_late`: the time is that of an earlier look.
@@ -500,12 +518,12 @@ impl Completions {
     /// The same for who asks in a loop of its own, as MPI libraries do: a look that found nothing steps aside for others that want the core,
     /// and sleeps on the links for a moment if all says that the caller does nothing but wait (`asking`).
     pub fn poll_or_doze(&mut self) -> Option<Entry> {
-        if self.drive_or_doze() { self.poll() } else { None }
+        if self.drive_or_doze() { self.take_next() } else { None }
     }
 
     /// The same for who reads then: whether there is something.
     pub fn drive_or_doze(&mut self) -> bool {
-        if !self.is_empty() {
+        if !self.has_nothing() {
             self.asking.on_something();
             return true;
         }
@@ -513,24 +531,24 @@ impl Completions {
         let (now, is_late) = self.asking.begin(|| self.engine.now());
         let mut work = self.turn_if_free(now, is_late);
         self.engine.looks.end(look, work > 0);
-        if self.is_empty() && work == 0 {
+        if self.has_nothing() && work == 0 {
             let ring = &self.ring;
             work = self.engine.after_vain_look(&mut self.asking, now, || !ring.is_empty());
-            if work == 0 && self.is_empty() {
+            if work == 0 && self.has_nothing() {
                 return false;
             }
         }
-        if self.is_empty() && work < MUCH_WORK {
+        if self.has_nothing() && work < MUCH_WORK {
             self.asking.on_work();
             return false;
         }
         self.asking.on_something();
-        !self.is_empty()
+        !self.has_nothing()
     }
 
     /// Waits until there is something to read, driving the engine meanwhile: spins, then sleeps. False: the time is over.
     pub fn wait(&mut self, longest: Option<Duration>) -> bool {
-        if !self.is_empty() {
+        if !self.has_nothing() {
             return true;
         }
         let ring = &self.ring;

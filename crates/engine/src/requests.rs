@@ -115,6 +115,8 @@ pub(crate) struct Slot {
     pub(crate) req: ReqId,
     /// Name of its memory, if it has any and has not ended.
     pub(crate) memory_id: Option<u64>,
+    /// What it adds to `Requests::load`.
+    weight: u64,
     /// How it ended, once it has.
     outcome: Outcome,
     /// When it ended.
@@ -142,13 +144,26 @@ pub(crate) struct Requests {
     slots: Vec<Slot>,
     vacant: u32,
     pending_count: usize,
+    /// Of those that have not ended, what the system's buffers cannot hold by themselves; see `weight_of`.
+    load: u64,
     ended: Arc<Ended>,
+}
+
+/// Up to this a message goes unasked: its bytes wait in the receiver's socket until somebody has time for them. A longer one stands still
+/// until its receiver grants it, and its sender answers the grant.
+pub(crate) const UNASKED_LEN: u64 = 64 << 10;
+/// So much of shorter ones, half of it to be sent and half to be received, is about what sockets hold as systems come.
+const HELD_LEN_MAX: u64 = 256 << 10;
+
+/// What a request of this length adds to the load: its bytes, or more than a socket holds if it is one that stands still.
+fn weight_of(len: u64) -> u64 {
+    if len > UNASKED_LEN { HELD_LEN_MAX + 1 } else { len }
 }
 
 impl Default for Requests {
     fn default() -> Self {
         let ended = Arc::new(Ended { counts: array::from_fn(|_| AtomicU32::new(0)) });
-        Self { slots: Vec::new(), vacant: NONE, pending_count: 0, ended }
+        Self { slots: Vec::new(), vacant: NONE, pending_count: 0, load: 0, ended }
     }
 }
 
@@ -196,10 +211,12 @@ impl Requests {
         }
     }
 
-    /// Enters a request under the name `next_id` gave.
+    /// Enters a request of so many bytes under the name `next_id` gave.
     #[inline]
-    pub(crate) fn put(&mut self, req: ReqId, memory_id: Option<u64>) -> &mut Slot {
+    pub(crate) fn put(&mut self, req: ReqId, memory_id: Option<u64>, len: u64) -> &mut Slot {
         self.pending_count += 1;
+        let weight = weight_of(len);
+        self.load += weight;
         let index = match self.slots.get(self.vacant as usize) {
             Some(slot) => std::mem::replace(&mut self.vacant, slot.next) as usize,
             None => self.add_slot(),
@@ -207,7 +224,7 @@ impl Requests {
         let slot = &mut self.slots[index];
         slot.stage = Stage::Pending;
         slot.is_detached = false;
-        (slot.req, slot.memory_id) = (req, memory_id);
+        (slot.req, slot.memory_id, slot.weight) = (req, memory_id, weight);
         slot
     }
 
@@ -220,6 +237,7 @@ impl Requests {
             is_detached: false,
             req: ReqId(0),
             memory_id: None,
+            weight: 0,
             outcome: NO_OUTCOME,
             at: Instant(0),
             memory: None,
@@ -235,7 +253,7 @@ impl Requests {
     /// A name for somebody who will post without the lock. It counts as one that has not ended.
     pub(crate) fn reserve(&mut self) -> RequestId {
         let id = self.next_id();
-        self.put(ReqId(u64::MAX), None).stage = Stage::Reserved;
+        self.put(ReqId(u64::MAX), None, 0).stage = Stage::Reserved;
         self.pending_count -= 1;
         id
     }
@@ -258,6 +276,12 @@ impl Requests {
     /// How many have not ended.
     pub(crate) fn pending_count(&self) -> usize {
         self.pending_count
+    }
+
+    /// Whether some of them come to nothing, or to loss, while nobody drives: one waits for a grant, or they are more than a socket holds.
+    #[inline]
+    pub(crate) fn are_heavy(&self) -> bool {
+        self.load > HELD_LEN_MAX
     }
 
     #[inline]
@@ -324,13 +348,14 @@ impl Requests {
         slot.memory = slot.memory_id.take().and_then(release);
         (slot.outcome, slot.at) = (outcome, at);
         slot.stage = Stage::Done;
-        let waker = slot.waker.take();
+        let (waker, weight) = (slot.waker.take(), slot.weight);
         if slot.is_detached {
             self.vacate(id);
         } else {
             self.ended.add(id);
         }
         self.pending_count -= 1;
+        self.load -= weight;
         waker
     }
 
@@ -339,6 +364,7 @@ impl Requests {
     pub(crate) fn end_queued(&mut self, id: RequestId, kept: Option<Memory>) {
         let Some(slot) = self.slot(id, Stage::Pending) else { return };
         (slot.stage, slot.memory_id) = (Stage::Done, None);
+        let weight = slot.weight;
         if kept.is_some() {
             slot.memory = kept;
             self.ended.add(id);
@@ -346,6 +372,7 @@ impl Requests {
             self.vacate(id);
         }
         self.pending_count -= 1;
+        self.load -= weight;
     }
 
     /// What a queue is to say of a request.
@@ -390,7 +417,7 @@ mod tests {
 
     fn put(requests: &mut Requests) -> RequestId {
         let id = requests.next_id();
-        requests.put(ReqId(0), None);
+        requests.put(ReqId(0), None, 0);
         id
     }
 
@@ -407,6 +434,29 @@ mod tests {
         assert!(requests.take(first).is_none() && requests.is_done(first));
         assert!(!requests.is_done(second));
         assert_eq!(requests.pending_count(), 1);
+    }
+
+    #[test]
+    fn only_what_a_socket_cannot_hold_is_heavy() {
+        let mut requests = Requests::default();
+        let put = |requests: &mut Requests, len: u64| {
+            let id = requests.next_id();
+            requests.put(ReqId(0), None, len);
+            id
+        };
+        let both_ways = [UNASKED_LEN; 4].map(|len| put(&mut requests, len));
+        assert!(!requests.are_heavy(), "exchanges with two neighbours, which go unasked");
+        let one_more = put(&mut requests, 1);
+        assert!(requests.are_heavy());
+        for id in both_ways {
+            requests.end(id, SENT, Instant(0), |_| None);
+        }
+        assert!(!requests.are_heavy());
+        let long = put(&mut requests, UNASKED_LEN + 1);
+        assert!(requests.are_heavy(), "it must be granted");
+        requests.end_queued(long, None);
+        requests.end_queued(one_more, None);
+        assert_eq!((requests.load, requests.are_heavy()), (0, false));
     }
 
     #[test]

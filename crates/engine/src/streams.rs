@@ -167,7 +167,7 @@ impl Inner {
         let posted = self.core.endpoint().write_stream_in_place(now, stream, chunk, request.0);
         match posted {
             Ok(Some(req)) => {
-                self.requests.put(req, Some(id));
+                self.requests.put(req, Some(id), len.into());
                 Ok(request)
             }
             Ok(None) => Err((None, self.core.memory().remove(id))),
@@ -400,7 +400,7 @@ impl Engine {
         if is_last && found.next.is_none() && !lender.has_news() {
             inner.streams.budget = Budget::default();
         }
-        let is_pending = inner.is_expecting();
+        let is_pending = self.needs_driver(&inner);
         self.release(inner);
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
         (lender, true, found)

@@ -202,7 +202,7 @@ impl Engine {
 
     /// A thread that made a turn leaves the engine to itself.
     pub(crate) fn leave(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
-        let is_pending = inner.is_expecting();
+        let is_pending = self.needs_driver(&inner);
         self.release(inner);
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
     }
@@ -277,6 +277,7 @@ impl Engine {
                 }
             };
         }
+        self.is_watched.store(true, Ordering::Relaxed);
         if let Some(pending) = inner.requests.pending(id) {
             match &mut pending.waker {
                 Some(waker) => waker.clone_from(context.waker()),
@@ -288,7 +289,7 @@ impl Engine {
         Poll::Pending
     }
 
-    /// Whether somebody will turn the core within tens of microseconds. Without a helper nobody promises that: the
+    /// Whether somebody will turn the core within a fraction of a millisecond. Without a helper nobody promises that: the
     /// application may go and wait for something else, for what its own message is to bring about.
     pub(crate) fn is_driven_soon(&self, inner: &Inner) -> bool {
         !inner.is_dozing && self.helper.baton.is_near()
@@ -355,7 +356,7 @@ impl Engine {
 
     /// A thread that waited goes.
     fn stop_waiting(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, was_long: bool) {
-        let is_pending = inner.is_expecting();
+        let is_pending = self.needs_driver(&inner);
         // Somebody must go on driving for those who sleep behind.
         inner.has_news |= inner.sleeper_count > 0;
         self.release(inner);

@@ -187,6 +187,94 @@ fn a_helper_relieves_a_program_that_stops_asking() {
     println!("from leaving to completion by the helper: median {:?}, all {delays:?}", delays[20]);
 }
 
+/// Two that have met, each with its peer.
+fn acquainted() -> (Endpoint, Endpoint, Peer, Peer) {
+    let (a, b, to_b) = pair(Placement::Thread, "udp");
+    let to_a = b.peer(&a.address()).unwrap();
+    let coming = b.recv(Wanted::tag(0), vec![0; 1]);
+    a.send(to_b, 0, vec![1]).wait().unwrap();
+    coming.wait().unwrap();
+    (a, b, to_b, to_a)
+}
+
+/// One side of exchanges of so many bytes, both ways at once, as ranks of a program make them: post, compute for so long, wait. Ends
+/// after the round of which either side's `goes_on`, which is told how long the last one took, says that it is the last.
+fn exchange(
+    (side, to): (&Endpoint, Peer),
+    len: usize,
+    work: Duration,
+    mut goes_on: impl FnMut(Duration) -> bool,
+) {
+    let mut took = Duration::ZERO;
+    loop {
+        let begin = Instant::now();
+        let is_last = !goes_on(took);
+        let receiving = side.recv(Wanted::tag(7), vec![0; len]);
+        let sending = side.send(to, 7, vec![u8::from(is_last); len]);
+        while begin.elapsed() < work {
+            std::hint::spin_loop();
+        }
+        let is_over = receiving.wait().unwrap().buffer[0] == 1;
+        sending.wait().unwrap();
+        if is_last || is_over {
+            return;
+        }
+        took = begin.elapsed();
+    }
+}
+
+/// What the sockets hold until the application comes for it is no reason to take a core from anybody.
+#[test]
+fn no_helper_turns_while_a_program_computes_beside_messages_that_sockets_hold() {
+    const ROUNDS: u64 = 60;
+    const WORK: Duration = Duration::from_micros(300);
+    for len in [16 << 10, 56 << 10] {
+        let (a, b, to_b, to_a) = acquainted();
+        let turns = || count(&a, "turns_of_helper");
+        let (mut round, mut quick, mut helped, start) = (0, 0, 0, Instant::now());
+        let mut before = 0;
+        std::thread::scope(|threads| {
+            threads.spawn(|| exchange((&b, to_a), len, WORK, |_| true));
+            exchange((&a, to_b), len, WORK, |took| {
+                assert!(start.elapsed() < PATIENCE, "{quick} rounds of {ROUNDS} were undisturbed");
+                let now = turns();
+                // The path learns first what it can carry. On a busy machine a round may be long, and then a helper is right to come.
+                round += 1;
+                if round > 20 && took < Duration::from_millis(2) {
+                    quick += 1;
+                    helped += u64::from(now != before);
+                }
+                before = now;
+                quick < ROUNDS
+            });
+        });
+        assert!(helped < ROUNDS / 4, "{len} bytes: a helper turned in {helped} rounds of {ROUNDS}");
+    }
+}
+
+/// Each look takes some microseconds from a program that has all cores: one in a quarter of a millisecond was 2 % of its time.
+#[test]
+fn beside_exchanges_that_sockets_hold_the_helper_looks_every_few_milliseconds() {
+    let (a, b, to_b, to_a) = acquainted();
+    let start = Instant::now();
+    let (mut began, mut looks) = (None, 0);
+    std::thread::scope(|threads| {
+        threads.spawn(|| exchange((&b, to_a), 16 << 10, Duration::ZERO, |_| true));
+        exchange((&a, to_b), 16 << 10, Duration::ZERO, |_| {
+            looks = count(&a, "looks_of_helper");
+            // What it was near for is over after a moment.
+            if began.is_none() && start.elapsed() > Duration::from_millis(100) {
+                began = Some((looks, Instant::now()));
+            }
+            start.elapsed() < Duration::from_millis(600)
+        });
+    });
+    let (before, began) = began.expect("more than a few rounds in half a second");
+    let (looks, time) = (looks - before, began.elapsed());
+    println!("{looks} looks in {time:?}");
+    assert!(u128::from(looks) < time.as_millis(), "{looks} looks in {time:?}");
+}
+
 #[test]
 fn the_placement_can_be_changed_while_messages_move() {
     let (a, b, to_b) = pair(Placement::Inline, "udp");

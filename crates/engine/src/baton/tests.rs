@@ -38,7 +38,8 @@ mod alone {
             assert_eq!(baton.look(after(1), &mut notes, || true), Look::Drive);
             assert!(baton.begin_driving(after(1)));
             assert_eq!(baton.on_post(true), Errand::None, "it drives");
-            assert_eq!(baton.look(after(1), &mut notes, || true), Look::Drive, "and goes on");
+            assert_eq!(baton.look(after(1), &mut notes, || true), Look::GoOn);
+            assert!(baton.go_on());
             // It comes back, and goes again.
             assert_eq!(baton.on_enter(after(1) + ABSENCE_NS_MIN), Errand::Knock);
             assert!(matches!(baton.look(NOW, &mut notes, || true), Look::Aside(_)));
@@ -184,6 +185,17 @@ mod alone {
         assert!(matches!(baton.look(LATER, &mut notes, || false), Look::Aside(_)));
         assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive);
         assert_eq!(baton.look(NOW + IDLE_GRACE_NS, &mut notes, || false), Look::Drive);
+    }
+
+    #[test]
+    fn who_took_over_and_went_again_is_not_overlooked() {
+        let (baton, mut notes) = beside_one_that_waits();
+        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Drive);
+        assert!(baton.begin_driving(NOW));
+        assert_eq!(baton.look(NOW, &mut notes, || true), Look::GoOn);
+        assert_eq!(baton.on_turn(NOW, false), Errand::Knock, "between its look and its turn");
+        assert!(!baton.go_on() && !baton.is_driving());
+        assert!(matches!(baton.look(NOW + 1, &mut notes, || false), Look::Aside(_)));
     }
 
     #[test]
