@@ -61,9 +61,9 @@ const LONG: u8 = 2;
 /// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe.
 const AWAY_TICK_MIN: Duration = Duration::from_millis(1);
 const AWAY_TICK_MAX: Duration = Duration::from_millis(4);
-/// From the call that may have been the last to the take-over: with the two wake-ups beside it below 50 µs. Calls that come
+/// From the call that may have been the last to the take-over: with the two wake-ups beside it below 40 µs. Calls that come
 /// while it burns light it again, so often.
-const FUSE: Duration = Duration::from_micros(20);
+const FUSE: Duration = Duration::from_micros(10);
 const FUSE_COUNT_MAX: u32 = 4;
 /// Who is back sooner after a take-over had not gone to compute.
 const ABSENCE_NS_MIN: u64 = 60_000;
@@ -101,8 +101,8 @@ pub(crate) struct Baton {
     left_long: AtomicBool,
     /// Somebody may have left: a fuse is lit, or the helper has taken over.
     fuse: AtomicU8,
-    /// When the helper took over last.
-    taken_at_ns: AtomicU64,
+    /// When the helper took over last; or since when nobody had driven, if that was not for a fuse.
+    away_since_ns: AtomicU64,
     /// Who drives has asked in vain for long: ticks may be long.
     is_patient: AtomicBool,
 }
@@ -158,7 +158,7 @@ impl Default for Baton {
             habits: Default::default(),
             left_long: AtomicBool::new(false),
             fuse: AtomicU8::new(OUT),
-            taken_at_ns: AtomicU64::new(0),
+            away_since_ns: AtomicU64::new(0),
             is_patient: AtomicBool::new(false),
         }
     }
@@ -261,7 +261,7 @@ impl Baton {
         if !is_ours {
             return Errand::None;
         }
-        let absent_ns = now - Instant(self.taken_at_ns.load(Ordering::Relaxed));
+        let absent_ns = now - Instant(self.away_since_ns.load(Ordering::Relaxed));
         self.fuse.store(OUT, Ordering::SeqCst);
         let left_long = self.left_long.swap(false, Ordering::Relaxed);
         self.habits[usize::from(left_long)].learn(absent_ns >= ABSENCE_NS_MIN);
@@ -319,8 +319,8 @@ pub(crate) struct Notes {
 /// What a look of the helper leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Nobody drives: it does.
-    Drive,
+    /// Nobody drives: it does. The application has been away since then.
+    Drive(Instant),
     /// It drives already, and goes on.
     GoOn,
     /// Look again after this.
@@ -357,7 +357,7 @@ impl Baton {
             return self.stand_aside(notes);
         }
         notes.busy_count = 0;
-        Look::Drive
+        Look::Drive(driven_at)
     }
 
     /// Somebody may have left.
@@ -380,7 +380,7 @@ impl Baton {
             return Look::Aside(FUSE);
         }
         (notes.lit, notes.busy_count) = (None, 0);
-        Look::Drive
+        Look::Drive(now)
     }
 
     /// Somebody else drives: the fuse, if one was lit, was so in vain.
@@ -426,8 +426,8 @@ impl Baton {
 
     /// The helper means to drive: true if nobody else has come. Whoever enters before the mode is set cannot knock, and is
     /// seen here; whoever enters after it will. Who took over meanwhile and is gone again (a post, a turn) is seen by `go_on`.
-    pub(crate) fn begin_driving(&self, now: Instant) -> bool {
-        self.taken_at_ns.store(now.0, Ordering::Relaxed);
+    pub(crate) fn begin_driving(&self, away_since: Instant) -> bool {
+        self.away_since_ns.store(away_since.0, Ordering::Relaxed);
         self.go(DRIVING);
         self.go_on()
     }

@@ -139,9 +139,9 @@ fn run(engine: &Weak<Engine>, cpus: &HelperCpus) {
         let pause = match engine.helper.baton.look(engine.now(), &mut notes, has_work) {
             Look::Aside(pause) => pause,
             Look::Pause => PAUSE,
-            Look::Drive => {
+            Look::Drive(away_since) => {
                 core.keep_off(engine.helper.woken_from.load(Ordering::Relaxed));
-                if engine.helper.baton.begin_driving(engine.now()) {
+                if engine.helper.baton.begin_driving(away_since) {
                     engine.drive_as_helper();
                 }
                 Duration::ZERO

@@ -35,7 +35,7 @@ mod alone {
             assert_eq!(baton.on_post(true), Errand::Unpark);
             assert_eq!(baton.on_post(true), Errand::None, "said once");
             assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(FUSE));
-            assert_eq!(baton.look(after(1), &mut notes, || true), Look::Drive);
+            assert_eq!(baton.look(after(1), &mut notes, || true), Look::Drive(after(1)));
             assert!(baton.begin_driving(after(1)));
             assert_eq!(baton.on_post(true), Errand::None, "it drives");
             assert_eq!(baton.look(after(1), &mut notes, || true), Look::GoOn);
@@ -61,7 +61,8 @@ mod alone {
             assert_eq!(baton.look(after(count), &mut notes, || true), Look::Aside(FUSE));
         }
         assert_eq!(baton.on_post(false), Errand::None);
-        assert_eq!(baton.look(after(FUSE_COUNT_MAX + 1), &mut notes, || true), Look::Drive);
+        let end = after(FUSE_COUNT_MAX + 1);
+        assert_eq!(baton.look(end, &mut notes, || true), Look::Drive(end));
     }
 
     #[test]
@@ -101,7 +102,7 @@ mod alone {
                 "who burns a fuse will look"
             );
             assert_eq!(baton.look(at(1), &mut notes, || true), Look::Aside(FUSE));
-            assert_eq!(baton.look(at(2), &mut notes, || true), Look::Drive);
+            assert_eq!(baton.look(at(2), &mut notes, || true), Look::Drive(at(2)));
             assert!(baton.begin_driving(at(2)));
             assert_eq!(baton.on_enter(at(2) + ABSENCE_NS_MIN), Errand::Knock);
             let _ = baton.look(at(3), &mut notes, || true);
@@ -128,6 +129,18 @@ mod alone {
         }
         assert_eq!(go_for(ABSENCE_NS_MIN).0, Errand::None, "no longer");
         assert_eq!(go_for(0), (Errand::Unpark, FUSE.as_nanos() as u64));
+    }
+
+    /// A look that came late in its absence finds it out all the same.
+    #[test]
+    fn who_was_away_before_the_helper_came_had_gone_to_compute() {
+        let (baton, mut notes) = beside_one_that_waits();
+        let _ = baton.on_turn(NOW, true);
+        assert_eq!(baton.on_post(true), Errand::None, "no fuse is lit for it");
+        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive(NOW));
+        assert!(baton.begin_driving(NOW));
+        assert_eq!(baton.on_turn(LATER + 1, true), Errand::Knock);
+        assert_eq!(baton.on_post(true), Errand::Unpark, "the next is relieved at once");
     }
 
     #[test]
@@ -157,7 +170,7 @@ mod alone {
         }
         // He has what he waited for, and computes.
         baton.be_patient(false);
-        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive);
+        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive(NOW));
     }
 
     #[test]
@@ -183,14 +196,14 @@ mod alone {
         let (baton, mut notes) = beside_one_that_waits();
         let _ = baton.on_turn(NOW, false);
         assert!(matches!(baton.look(LATER, &mut notes, || false), Look::Aside(_)));
-        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive);
-        assert_eq!(baton.look(NOW + IDLE_GRACE_NS, &mut notes, || false), Look::Drive);
+        assert_eq!(baton.look(LATER, &mut notes, || true), Look::Drive(NOW));
+        assert_eq!(baton.look(NOW + IDLE_GRACE_NS, &mut notes, || false), Look::Drive(NOW));
     }
 
     #[test]
     fn who_took_over_and_went_again_is_not_overlooked() {
         let (baton, mut notes) = beside_one_that_waits();
-        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Drive);
+        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Drive(Instant(0)));
         assert!(baton.begin_driving(NOW));
         assert_eq!(baton.look(NOW, &mut notes, || true), Look::GoOn);
         assert_eq!(baton.on_turn(NOW, false), Errand::Knock, "between its look and its turn");
@@ -201,7 +214,7 @@ mod alone {
     #[test]
     fn a_pause_ends_only_by_resuming() {
         let (baton, mut notes) = present();
-        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Drive);
+        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Drive(Instant(0)));
         assert!(baton.begin_driving(NOW));
         assert_eq!(baton.pause(), Errand::Knock);
         assert!(!baton.begin_driving(NOW) && !baton.is_driving());
@@ -303,7 +316,7 @@ mod all_orders {
                 other.run(other.baton.on_post(true));
             });
             let mut now = Instant(0); // driven a moment ago
-            while world.baton.look(now, &mut notes, || true) != Look::Drive {
+            while !matches!(world.baton.look(now, &mut notes, || true), Look::Drive(_)) {
                 match notes.lit {
                     Some((_, lit_at)) => now = lit_at + FUSE.as_nanos() as u64,
                     None => world.parked.wait(),
