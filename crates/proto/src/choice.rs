@@ -167,9 +167,14 @@ impl Active {
     }
 
     /// The path for the next frame: one with a probe due, or a longer frame to try; for control the main one, window or not;
-    /// an acknowledgement that is due goes back the way its packet came; messages take the quickest with window.
-    /// `unsent_len` is what may leave of the data that is granted.
-    pub(crate) fn choose_path(&self, now: Instant, unsent_len: u64) -> Option<usize> {
+    /// an acknowledgement that is due goes back the way its packet came; messages take the quickest with window, but those of
+    /// several frames (`is_long`) none that stands aside for data. `unsent_len` is what may leave of these, or of the data that is granted.
+    pub(crate) fn choose_path(
+        &self,
+        now: Instant,
+        unsent_len: u64,
+        is_long: bool,
+    ) -> Option<usize> {
         if self.paths.len() == 1 {
             return Some(0);
         }
@@ -192,6 +197,14 @@ impl Active {
         }
         if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
             return self.choose_for_data(unsent_len).map(|(index, _)| index);
+        }
+        // By a link that stands aside for data small messages are quick and trains are not; and what follows an announcement by
+        // another link would overtake it.
+        if is_long
+            && self.paths[main].is_aside
+            && let Some((index, _)) = self.choose_for_data(unsent_len)
+        {
+            return Some(index);
         }
         if self.paths[main].has_window() {
             return Some(main);

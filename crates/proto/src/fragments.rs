@@ -64,7 +64,7 @@ impl Endpoint {
             return None;
         }
         let (start, end) = parts.unsent.first_gap()?;
-        let index = active.path_of_fragments(now)?;
+        let index = active.path_of_fragments(now, end - start)?;
         let path = &active.paths[index];
         let head_len = wire::HEADER_LEN + wire::fragment_head_len(send.immediate.is_some());
         let frame_len = u64::from(path.frame_len);
@@ -140,11 +140,11 @@ impl Endpoint {
 
 impl Active {
     /// The path fragments take, if no path wants anything else first: one message goes one way, that of its first frame.
-    fn path_of_fragments(&self, now: Instant) -> Option<usize> {
+    fn path_of_fragments(&self, now: Instant, unsent_len: u64) -> Option<usize> {
         if !self.are_paths_calm(now) {
             return None;
         }
-        let index = self.choose_path(now, 0)?;
+        let index = self.choose_path(now, unsent_len, true)?;
         let path = &self.paths[index];
         // Frames of links that lose nothing are long: few are needed, and each says what it is.
         let may_go = path.has_window() && !path.payload_check && !path.is_reliable;

@@ -207,8 +207,10 @@ impl Endpoint {
     /// A numbered frame: whatever is waiting and fits.
     fn write_packet(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let active = self.rows[row].active;
-        let unsent_len = self.unsent_len(row);
-        let Some(index) = self.actives[active].choose_path(now, unsent_len) else { return false };
+        let (unsent_len, is_long) = self.unsent_len(row);
+        let Some(index) = self.actives[active].choose_path(now, unsent_len, is_long) else {
+            return false;
+        };
         let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
         let joined = this.phase == Phase::Joined;
@@ -655,17 +657,24 @@ impl Endpoint {
         true
     }
 
-    /// What may leave of the granted message whose turn it is. Asked only where there are several paths to share it.
-    pub(crate) fn unsent_len(&self, row: u32) -> u64 {
+    /// What may leave of the message whose turn it is, if that is in several frames, and whether it leaves unasked. Asked only where there are
+    /// several paths.
+    fn unsent_len(&self, row: u32) -> (u64, bool) {
         let active = &self.actives[self.rows[row].active];
+        if active.paths.len() == 1 {
+            return (0, false);
+        }
+        if let Some(send) = self.outgoing.get(active.unsent).filter(|_| active.resend.is_empty()) {
+            let frame_len = active.paths[usize::from(active.main)].frame_len;
+            let is_long = send.total >= u64::from(frame_len);
+            return if is_long { (send.total, true) } else { (0, false) };
+        }
         match active.granted.front() {
-            Some(&(slot, serial))
-                if active.paths.len() > 1 && self.outgoing.holds(slot, serial) =>
-            {
-                let send = &self.outgoing[slot];
-                self.parts.get(send.parts).map_or(0, |parts| parts.unsent.missing_len())
+            Some(&(slot, serial)) if self.outgoing.holds(slot, serial) => {
+                let parts = self.parts.get(self.outgoing[slot].parts);
+                (parts.map_or(0, |parts| parts.unsent.missing_len()), false)
             }
-            _ => 0,
+            _ => (0, false),
         }
     }
 
