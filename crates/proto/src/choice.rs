@@ -168,7 +168,7 @@ impl Active {
 
     /// The path for the next frame: one with a probe due, or a longer frame to try; for control the main one, window or not;
     /// an acknowledgement that is due goes back the way its packet came; messages take the quickest with window, but those of
-    /// several frames (`is_long`) none that stands aside for data. `unsent_len` is what may leave of these, or of the data that is granted.
+    /// several frames (`is_long`) one that sends trains, if there is any. `unsent_len` is what may leave of these, or of the data that is granted.
     pub(crate) fn choose_path(
         &self,
         now: Instant,
@@ -198,13 +198,16 @@ impl Active {
         if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
             return self.choose_for_data(unsent_len).map(|(index, _)| index);
         }
-        // By a link that stands aside for data small messages are quick and trains are not; and what follows an announcement by
-        // another link would overtake it.
-        if is_long
-            && self.paths[main].is_aside
-            && let Some((index, _)) = self.choose_for_data(unsent_len)
-        {
-            return Some(index);
+        // What is quickest for small messages may not send trains, or stand aside for data: what follows an announcement by another
+        // link would overtake it.
+        let has_trains = |path: &Path| path.sends_trains && path.has_window();
+        if is_long && !has_trains(&self.paths[main]) {
+            let by_train = self.in_use().find(|(_, path)| has_trains(path)).map(|it| it.0);
+            let for_data = || self.choose_for_data(unsent_len).map(|it| it.0);
+            let is_aside = self.paths[main].is_aside;
+            if let Some(index) = by_train.or_else(|| if is_aside { for_data() } else { None }) {
+                return Some(index);
+            }
         }
         if self.paths[main].has_window() {
             return Some(main);

@@ -125,6 +125,8 @@ pub(crate) struct Path {
     pub(crate) payload_check: bool,
     /// The link never loses a frame.
     pub(crate) is_reliable: bool,
+    /// Its link sends many frames in one go.
+    pub(crate) sends_trains: bool,
     /// Both its ends have another path (PROTOCOL §10.2).
     pub(crate) is_spare: bool,
     /// The card it leaves by, as the driver counts them; 0: not known.
@@ -231,6 +233,7 @@ impl Path {
             data_len_in: 0,
             payload_check: traits.payload_check,
             is_reliable: traits.is_reliable,
+            sends_trains: traits.train_len_max > 0,
             is_spare: false,
             card: rest.card,
             is_aside: true,
@@ -286,6 +289,7 @@ impl Path {
         (self.link, self.locator, self.standing) = (link, locator, Standing::Unproven);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
+        self.sends_trains = traits.train_len_max > 0;
         self.window = Window::of_link(self.frame_len, self.is_reliable);
         (self.card, self.is_aside, self.turn) = (0, true, Turn::new(0));
     }
@@ -295,6 +299,7 @@ impl Path {
         self.link = link;
         self.source_link = link;
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
+        self.sends_trains = traits.train_len_max > 0;
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
         self.window = Window::of_link(self.frame_len, self.is_reliable);
     }
@@ -305,6 +310,7 @@ impl Path {
             self.window = Window::of_link(self.frame_len, traits.is_reliable);
         }
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
+        self.sends_trains = traits.train_len_max > 0;
         self.limit_frame_len(traits.frame_len_max);
     }
 

@@ -523,6 +523,37 @@ fn reliable_link_takes_everything() {
     assert!(net.log.iter().all(|sight| sight.link == 1), "slower, but it never loses");
 }
 
+/// §10.2, §10.5: by raw Ethernet, say, a small message is quicker, and by UDP a train is.
+#[test]
+fn messages_of_several_frames_take_a_link_that_sends_trains() {
+    let plan = Plan { more_links: 1, ..Plan::default() };
+    let mut net = Net::of(&[plan.clone(), plan]);
+    for node in [A, B] {
+        let traits = LinkTraits {
+            frame_len_max: 1472,
+            payload_check: false,
+            is_reliable: false,
+            train_len_max: 65_000,
+        };
+        net.ep(node).set_link(1, traits);
+    }
+    net.delay_ns[1] = 2 * DELAY_NS;
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    for (tag, len) in (0..).zip([8, 16_000, 8, 60_000, 3_000]) {
+        let recv = net.recv(B, tagged(tag), len);
+        net.send(A, B, tag, len);
+        net.run_for(10 * MS);
+        net.assert_got(B, recv, tag, len);
+    }
+    assert_eq!((on_link(&net, 0, Kind::Eager), on_link(&net, 1, Kind::Eager)), (2, 0));
+    for kind in [Kind::Fragment, Kind::Rts] {
+        assert_eq!(on_link(&net, 0, kind), 0, "{kind:?}");
+        assert!(on_link(&net, 1, kind) > 0, "{kind:?}");
+    }
+}
+
 #[test]
 fn pairs_that_lead_nowhere_do_not_keep_anybody_awake() {
     let plan = Plan { more_links: 1, ..Plan::default() };
