@@ -2,7 +2,8 @@
 //!
 //! PROTOCOL §10.4. Two cards are two rails, and data is striped over both. Two links over *one* card (datagrams and raw
 //! Ethernet, say) are alternatives: striping would only make them compete for the same wire. So one of them carries the
-//! data and the others stand *aside*; small messages may still take any of them. Which is wider cannot be known without
+//! data and the others stand *aside*; small messages may still take any of them. A link that sends frame by frame stands aside
+//! beside one that sends trains (256 KB took twice as long by turns of both). Of the rest, which is wider cannot be known without
 //! trying, for what it costs to send is part of it:
 //!
 //! ```text
@@ -102,6 +103,10 @@ impl Active {
                 continue;
             }
             let (card, link) = (self.paths[index].card, self.paths[index].link);
+            if !self.competes(&self.paths[index]) {
+                self.paths[index].is_aside = true;
+                continue;
+            }
             if !self.rivals(card, link).any(|_| true) {
                 self.paths[index].is_aside = false;
                 continue;
@@ -189,8 +194,17 @@ impl Active {
         best.map(|(link, _)| link)
     }
 
+    /// Paths in use over this card that data may take.
     fn on_card(&self, card: u16) -> impl Iterator<Item = &Path> {
-        self.paths.iter().filter(move |path| in_use(path) && path.card == card)
+        let over = move |path: &&Path| in_use(path) && path.card == card;
+        self.paths.iter().filter(over).filter(|path| self.competes(path))
+    }
+
+    /// Whether data may take this path: not if its link sends frame by frame and another over the same card sends trains.
+    fn competes(&self, path: &Path) -> bool {
+        let is_better =
+            |other: &Path| in_use(other) && other.card == path.card && other.sends_trains;
+        path.card == 0 || path.sends_trains || !self.paths.iter().any(is_better)
     }
 
     /// Paths in use over the same card by other links. Of unknown cards each is another.
@@ -263,6 +277,21 @@ mod tests {
         assert_eq!(carriers(&over(&[1, 1])), [0]);
         assert_eq!(carriers(&over(&[1, 1, 2])), [0, 2]);
         assert_eq!(carriers(&over(&[0, 0])), [0, 1], "nothing is known of their cards");
+    }
+
+    #[test]
+    fn who_sends_frame_by_frame_stands_aside_beside_trains() {
+        for train in [0, 1] {
+            let mut active = over(&[1, 1, 2]);
+            active.paths[train].sends_trains = true;
+            active.weigh_paths();
+            assert_eq!(carriers(&active), [train, 2]);
+            flow(&mut active, &[1_000_000_000; 3], 5 * SECOND);
+            assert_eq!(carriers(&active), [train, 2], "the other is not even tried");
+            active.paths[train].standing = Standing::Left;
+            active.weigh_paths();
+            assert_eq!(carriers(&active), [1 - train, 2], "better than nothing");
+        }
     }
 
     #[test]
