@@ -11,6 +11,9 @@ const EVERY_NS: u64 = 700;
 const EVERY_BESIDE_NS: u64 = 10_000;
 /// ... unless something came by them within this. Links in memory count as being in use for as long.
 pub(crate) const BUSY_NS: u64 = 20_000;
+/// Something came by them within this: small messages come by memory and longer ones by them, so they are asked as if memory were not
+/// in use.
+const RECENT_NS: u64 = 1_000_000;
 /// While one of them is in use the rest of them wait so long: each call that finds nothing there keeps waiting who waits here.
 const REST_EVERY_NS: u64 = 10_000;
 
@@ -59,10 +62,11 @@ impl Costly {
             self.heard_others_at = now;
         }
         let is_busy = now.since_ns(self.heard_others_at) < BUSY_NS;
-        let every_ns = if is_busy { EVERY_BESIDE_NS } else { EVERY_NS };
+        let is_recent = now.since_ns(self.heard_at) < RECENT_NS;
+        let every_ns = if is_busy && !is_recent { EVERY_BESIDE_NS } else { EVERY_NS };
         let unasked_ns = now.since_ns(self.asked_at);
         let is_due = !self.has_others
-            || unasked_ns >= every_ns + u64::from(has_come) * EVERY_BESIDE_NS
+            || unasked_ns >= every_ns + u64::from(has_come) * every_ns
             || now.since_ns(self.heard_at) < BUSY_NS;
         if is_due {
             self.asked_at = now;
@@ -126,6 +130,12 @@ mod tests {
         assert_eq!(busy.first(Instant(start + 1)), Some(5), "where something came");
         assert_eq!(busy.first(Instant(start + REST_EVERY_NS)), Some(5), "its turn");
         assert_eq!(busy.first(Instant(start + BUSY_NS)), Some(7), "nothing came for long");
+        let mut recent = Costly { heard_at: Instant(start), asked_at: Instant(start), ..all };
+        let later = start + BUSY_NS;
+        assert!(recent.is_due(Instant(later), true), "something came by both a moment ago");
+        assert!(!recent.is_due(Instant(later + EVERY_NS - 1), false));
+        assert!(recent.is_due(Instant(later + EVERY_NS), false));
+        let start = RECENT_NS;
         let mut beside = Costly { asked_at: Instant(start), ..all };
         let due_at = start + 2 * EVERY_BESIDE_NS;
         assert!(!beside.is_due(Instant(due_at - 1), true), "the others are in use");
