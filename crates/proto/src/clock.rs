@@ -10,6 +10,7 @@ use crate::api::GoneReason;
 use crate::endpoint::Endpoint;
 use crate::limits::{MS, SECOND};
 use crate::pairs::short_len;
+use crate::path::AckDue;
 use crate::peer::{Farewell, Phase, Row};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
@@ -86,9 +87,19 @@ impl Endpoint {
         self.ack_timers.front().map_or(row, |&(at, _)| row.min(at)).min(self.tend_at)
     }
 
+    /// An acknowledgement leaves in its time.
+    #[inline(always)]
+    pub(crate) fn see_to_ack(&mut self, row: u32, due: AckDue) {
+        match due {
+            AckDue::Now => self.rows.make_ready(row),
+            AckDue::At(at) => self.arm_ack(at, row),
+            AckDue::Known => {}
+        }
+    }
+
     /// An acknowledgement must leave then; later than all that were told before.
     #[inline]
-    pub(crate) fn arm_ack(&mut self, at: Instant, row: u32) {
+    fn arm_ack(&mut self, at: Instant, row: u32) {
         self.ack_timers.push_back((at, row));
         self.wake_at = self.wake_at.min(at);
     }

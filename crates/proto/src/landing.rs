@@ -20,7 +20,6 @@ use crate::endpoint::Endpoint;
 use crate::fill::GAP_COUNT_MAX;
 use crate::input::FIRST_PACKETS;
 use crate::limits::FRAME_LEN_FLOOR;
-use crate::path::AckDue;
 use crate::peer::{Phase, row_of_id};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
@@ -259,11 +258,8 @@ impl Endpoint {
         let path = &mut self.actives[active].paths[path];
         let in_order = path.received.record_run(packet, count, now);
         let at_once = !in_order || packet <= FIRST_PACKETS;
-        match path.owe_train_ack(now, count as u32, at_once, &self.settings) {
-            AckDue::Now => self.make_ready(row),
-            AckDue::At(at) => self.arm_ack(at, row),
-            AckDue::Known => {}
-        }
+        let due = path.owe_train_ack(now, count as u32, at_once, &self.settings);
+        self.see_to_ack(row, due);
     }
 
     /// Data came frame by frame: the next will probably follow it. Unless it is the last of what is granted it is as long

@@ -512,6 +512,21 @@ impl Path {
         self.look_at(now, is_first, settings)
     }
 
+    /// The same for a train: the length of each frame's head and of each frame but the last, and how many there are.
+    #[inline]
+    pub(crate) fn on_sent_run(
+        &mut self,
+        now: Instant,
+        content: Content,
+        lens: (u16, u16),
+        count: u16,
+        settings: &Settings,
+    ) -> Instant {
+        let is_first = self.flight.is_empty();
+        self.flight.on_sent_run(now, content, lens, count);
+        self.look_at(now, is_first, settings)
+    }
+
     /// When the row must be looked at for a packet that left now: not for its sake if it is not the first in flight; else it cannot be
     /// lost yet, so only its probe counts (`flight_deadline`).
     #[inline(always)]

@@ -18,7 +18,7 @@ use crate::endpoint::Endpoint;
 use crate::input::Origin;
 use crate::matching::Matcher;
 use crate::output::{start, start_sealed};
-use crate::path::{AckDue, Path};
+use crate::path::Path;
 use crate::peer::{Active, Phase, Row, Rows, row_of_id};
 use crate::pool::BytePool;
 use crate::post::{Line, Outgoing, SendStage, send_req};
@@ -526,16 +526,6 @@ impl Endpoint {
         let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
         let due = path.on_next(now, message_count, &self.settings);
         self.see_to_ack(row, due);
-    }
-
-    /// An acknowledgement leaves in its time.
-    #[inline(always)]
-    pub(crate) fn see_to_ack(&mut self, row: u32, due: AckDue) {
-        match due {
-            AckDue::Now => self.rows.make_ready(row),
-            AckDue::At(at) => self.arm_ack(at, row),
-            AckDue::Known => {}
-        }
     }
 }
 

@@ -239,8 +239,8 @@ impl Endpoint {
         let active = &mut **self.actives.get_mut(self.rows[row].active).expect("planned");
         let path = &mut active.paths[path_index];
         let has_more = !active.granted.is_empty() || active.unsent != NONE;
-        let was_empty = path.flight.is_empty();
-        path.flight.on_sent_run(now, content, (head_len, frame_len), count as u16);
+        let look_at =
+            path.on_sent_run(now, content, (head_len, frame_len), count as u16, &self.settings);
         // The peer acknowledges trains when it suits it, but here the rest waits for that: it is asked to do it now.
         active.ping |= has_more && !path.has_window();
         self.counters.frames_out += count;
@@ -249,8 +249,8 @@ impl Endpoint {
         if !self.is_spent(row) {
             self.rows.make_ready(row);
         }
-        if was_empty {
-            self.arm_flight(row, path_index);
+        if look_at != Instant::NEVER {
+            self.arm(look_at, row);
         }
     }
 
