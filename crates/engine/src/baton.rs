@@ -4,7 +4,7 @@
 //! ```text
 //!            something is left that needs a driver                     nobody has driven for a moment
 //!   Away ────────────────────────────────────────────────▶ Near ────────────────────────────────────▶ Driving
-//!    ▲  looks every 1 to 4 ms                               │ ▲ looks when the fuse has burnt          │
+//!    ▲  looks every 1 to 2 ms                               │ ▲ looks when the fuse has burnt          │
 //!    │                                                      │ │ or every 125 to 500 µs                 │
 //!    └──────────── quiet for a while ───────────────────────┘ └──── a thread waits (knock), or posts ──┘
 //!                                                                  what needs no driver
@@ -60,7 +60,7 @@ const LONG: u8 = 2;
 
 /// Away it looks less and less often: with nothing pending there is nothing to be late for but a peer's probe.
 const AWAY_TICK_MIN: Duration = Duration::from_millis(1);
-const AWAY_TICK_MAX: Duration = Duration::from_millis(4);
+const AWAY_TICK_MAX: Duration = Duration::from_millis(2);
 /// From the call that may have been the last to the take-over: with the two wake-ups beside it below 40 µs. Calls that come
 /// while it burns light it again, so often.
 const FUSE: Duration = Duration::from_micros(10);
