@@ -127,9 +127,11 @@ impl<const N: usize> Heads<N> {
             checks(&self.seed(start, secret), sums);
             for (at, (head, check)) in heads.chunks_exact_mut(Self::LEN).zip(sums).enumerate() {
                 let (slots, _) = head.as_chunks_mut::<WORD_LEN>();
-                slots[0] = check.to_le_bytes();
-                for (slot, word) in slots[1..].iter_mut().zip(self.behind(start + at)) {
-                    *slot = word.to_le_bytes();
+                let [slot, rest @ ..] = slots else { return };
+                *slot = check.to_le_bytes();
+                // A number of words that is known when this is compiled: no loop.
+                if let Some(rest) = rest.first_chunk_mut::<N>() {
+                    *rest = self.behind(start + at).map(u64::to_le_bytes);
                 }
             }
         }
@@ -153,10 +155,11 @@ impl<const N: usize> Heads<N> {
                     return at;
                 };
                 let (words, _) = head.as_chunks::<WORD_LEN>();
+                let [first, rest @ ..] = words else { return at };
+                let Some(rest) = rest.first_chunk::<N>() else { return at };
                 let expected = self.behind(at);
-                let differs = (0..N).fold(number(&words[0]) ^ *check, |sum, n| {
-                    sum | number(&words[n + 1]) ^ expected[n]
-                });
+                let differs = (0..N)
+                    .fold(number(first) ^ *check, |sum, n| sum | number(&rest[n]) ^ expected[n]);
                 if differs != 0 {
                     return at;
                 }
