@@ -22,7 +22,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Needs the provider beside the program: `cargo build -p packhorse-fi`, or a build of the workspace.
+/// Needs the provider beside the program: `cargo build -p packhorse-fi`, or a build of the workspace, or of all its tests.
 #[test]
 #[ignore = "needs Open MPI; `cargo xtask test` runs it"]
 fn every_program_has_its_right_result_and_its_line() {

@@ -10,11 +10,12 @@ use anyhow::{Context as _, Result, bail};
 const NAMES: [&str; 2] = ["libpackhorse-fi.so", "libpackhorse_fi.so"];
 
 /// Folders to look in, seen from the program's own.
-const PLACES: [&str; 5] = [
+const PLACES: [&str; 6] = [
     "../lib/libfabric",                  // `cargo xtask install`
     "../lib64/libfabric",                // distributions of the other half
     "../lib/x86_64-linux-gnu/libfabric", // Debian's
     ".",                                 // the build tree, or everything in one folder
+    "deps",                              // where cargo leaves it if it builds nothing but tests
     "../release", // a program built for debugging beside a provider that is not
 ];
 
