@@ -127,7 +127,7 @@ fn add_rest(steps: &mut Steps, args: &Args) {
         ["udp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 60))
     });
     take_if_here(steps, args, "the scenarios over raw Ethernet", &NAMESPACES, || {
-        ["packet", "xdp"].into_iter().try_for_each(|link| simulate_on_segment(packhorse, link, 40))
+        ["packet", "xdp"].into_iter().try_for_each(|link| simulate_on_segment(packhorse, link, 15))
     });
     steps.take("ring, baton and commands in every order of two threads", in_every_order);
     take_if_here(steps, args, "MPI programs in everyday life", &OPEN_MPI, || {
