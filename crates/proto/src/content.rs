@@ -113,7 +113,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// What the packets of a run carried, `len` bytes of it in the first ones: these, and the rest. A run is bytes of one message.
+    /// Divides what the packets of a run carried, which is bytes of one message: the first `first_len` of them, and the rest.
     pub(crate) fn cut(self, first_len: u32) -> (Self, Self) {
         match self {
             Self::Message { slot, serial, offset, len } => (

@@ -135,7 +135,9 @@ pub fn lone_fragment(frame: &[u8]) -> Option<(Header, MessageHead)> {
         len: first.b(),
         ahead: 0,
     };
+    // No honest fragment is empty, and who counts how many fit into a gap divides by its length.
     let is_lone = bits & !(kind::WITH_IMMEDIATE | kind::WANTS_MATCH) == 0
+        && head.len > 0
         && last >> 32 & 0xFFFF == head.head_len() as u64
         && frame.len() == HEADER_LEN + head.head_len() + usize::from(head.len);
     is_lone.then(|| (Header::read(number(to), last, 0), head))
@@ -187,6 +189,29 @@ mod tests {
 
     fn count_of(frames: &[u8], train: &FragmentsRepr) -> usize {
         agreeing_fragments(frames, train, KEY, train_checks_anywhere)
+    }
+
+    #[test]
+    fn an_empty_fragment_is_left_to_who_looks_at_single_frames() {
+        let header = Header { to: 7, packet: 9, path: 0, form: 1 };
+        let head = MessageHead {
+            class: Class::Fragment,
+            space: Space(0),
+            message: 3,
+            tag: Tag(5),
+            offset: 0,
+            total: 4000,
+            immediate: None,
+            wants_match: false,
+            len: 0,
+            ahead: 0,
+        };
+        let mut frame = Vec::new();
+        Writer::begin(&mut frame, header).message(&head);
+        seal_high(&mut frame, 0, 0, KEY, None);
+        assert_eq!(lone_fragment(&frame), None);
+        frame.push(7);
+        assert_eq!(lone_fragment(&frame), None, "nor one that says so and has a byte");
     }
 
     proptest! {
