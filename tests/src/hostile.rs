@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   script ──▶ commands: post, cancel, claim, time, close, restart …
-//!          ──▶ network:  deliver, lose, double, reorder, damage, replay
+//!          ──▶ network:  deliver, lose, double, reorder, damage, join, replay
 //!          ──▶ Mallory:  rightly keyed frames with heads of her own: forged acks, grants out of range,
 //!                        wrong message numbers, Hellos in somebody's name, answers nobody asked for
 //! ```
@@ -12,24 +12,27 @@
 //! read outside what was posted, or after its request ended (`Ledger`); more held than `Limits` allow; a request that
 //! ends twice; work without end; an endpoint that cannot be closed, or a request that never ends.
 //!
-//! `application.rs` and `streams.rs` have the commands, `network.rs` what befalls frames and time, `mallory.rs` the forger.
+//! `application.rs` and `streams.rs` have the commands, `network.rs` what befalls frames and time, `together.rs` what befalls frames that
+//! arrive together, `mallory.rs` the forger.
 
 mod application;
 mod mallory;
 mod network;
 mod streams;
+mod together;
 
 use std::collections::VecDeque;
 
 use packhorse_proto::{
     BufId, Claim, Endpoint, Event, GrantPolicy, Instant, Limits, Locator, MS, OutStreamId, PeerId,
-    ReqId, SECOND, Settings, Source, TxFrame,
+    ReqId, SECOND, Settings, Source, TxFrame, TxTrain,
 };
 
 use crate::ledger::Ledger;
 use crate::node::opening;
 use crate::script::Script;
 use mallory::Mallory;
+use together::Reached;
 
 /// Frames kept on their way to one endpoint; more are lost, as in a full queue.
 const FLYING_COUNT_MAX: usize = 64;
@@ -67,6 +70,12 @@ struct World {
     parties: Vec<Party>,
     mallory: Mallory,
     tx: TxFrame,
+    train: TxTrain,
+    /// Drivers ask endpoints for trains.
+    sends_trains: bool,
+    /// Links hand over together what arrived together.
+    joins: bool,
+    reached: Reached,
     post_count: usize,
     /// Tells on standard output what happens: for the person who looks into a finding.
     is_told: bool,
@@ -82,7 +91,7 @@ pub fn endpoints_told(bytes: &[u8]) {
     run(bytes, true);
 }
 
-fn run(bytes: &[u8], is_told: bool) {
+fn run(bytes: &[u8], is_told: bool) -> Reached {
     let mut script = Script::new(bytes);
     let mut world = World::open(&mut script, is_told);
     for _ in 0..COMMAND_COUNT_MAX {
@@ -93,6 +102,7 @@ fn run(bytes: &[u8], is_told: bool) {
         world.drain();
     }
     world.close_all();
+    world.reached
 }
 
 fn settings(script: &mut Script<'_>) -> Settings {
@@ -185,6 +195,7 @@ impl World {
         }
         let now = Instant(5 * SECOND);
         let count = 2 + u64::from(script.flag());
+        let begin = script.byte();
         let parties =
             (0..count).map(|number| Party::open(number, 0, &limits, &settings, now)).collect();
         let mut world = Self {
@@ -194,6 +205,10 @@ impl World {
             parties,
             mallory: Mallory::default(),
             tx: TxFrame::default(),
+            train: TxTrain::default(),
+            sends_trains: begin & 2 != 0,
+            joins: begin & 4 != 0,
+            reached: Reached::default(),
             post_count: 0,
             is_told,
         };
@@ -201,8 +216,11 @@ impl World {
             world.introduce(at);
         }
         // Half of all scripts begin among friends: first contact is deep enough a place to get stuck in.
-        if script.flag() {
+        if begin & 1 != 0 {
             world.acquaint();
+        }
+        if begin & 8 != 0 {
+            world.begin_message(script);
         }
         world
     }
@@ -234,11 +252,13 @@ impl World {
             6 => self.cancel(at, script),
             7 => self.probe_or_claim(at, script),
             8 => self.use_claim(at, script),
-            9..=10 => self.deliver(at, script),
+            9 => self.deliver(at, script),
+            10 => self.deliver_misshapen(at, script),
             11 => self.deliver_all(at),
             12..=14 => self.carry(),
             15..=16 => self.pass_time(script),
-            17..=20 => self.forge(at, script),
+            17..=19 => self.forge(at, script),
+            20 => self.forge_train(at, script),
             21 => self.replay(at, script),
             22 => self.misfortune(at, script),
             _ => self.parting(at, script),
@@ -255,20 +275,27 @@ impl World {
 
     fn transmit(&mut self, at: usize) {
         for _ in 0..POLL_COUNT_MAX {
+            if self.sends_trains && self.transmit_train(at) {
+                continue;
+            }
             let party = &mut self.parties[at];
             if !party.endpoint.poll_transmit(self.now, &mut self.tx) {
                 break;
             }
             let (frame, to) = finish(&party.endpoint, &party.ledger, &mut self.tx, &self.settings);
-            let from = party.locator();
-            let records = self.mallory.overhear(&frame, self.is_told);
-            self.tell(|| format!("party {at} sends {} bytes: {records}", frame.len()));
-            let receiver = self.parties.iter_mut().find(|party| party.locator() == to);
-            if let Some(receiver) =
-                receiver.filter(|receiver| receiver.inbox.len() < FLYING_COUNT_MAX)
-            {
-                receiver.inbox.push_back(Flying { from, bytes: frame });
-            }
+            self.set_out(at, frame, to);
+        }
+    }
+
+    /// A frame is on its way; Mallory hears it.
+    fn set_out(&mut self, at: usize, frame: Vec<u8>, to: Locator) {
+        let from = self.parties[at].locator();
+        let records = self.mallory.overhear(from, &frame, self.is_told);
+        self.tell(|| format!("party {at} sends {} bytes: {records}", frame.len()));
+        let receiver = self.parties.iter_mut().find(|party| party.locator() == to);
+        if let Some(receiver) = receiver.filter(|receiver| receiver.inbox.len() < FLYING_COUNT_MAX)
+        {
+            receiver.inbox.push_back(Flying { from, bytes: frame });
         }
     }
 
@@ -372,10 +399,33 @@ mod tests {
 
     #[test]
     fn random_scripts_break_nothing() {
-        for seed in 0..400 {
+        for seed in 0..4_000 {
             let script = stretched(seed, 600);
             let run = std::panic::catch_unwind(|| endpoints(&script));
             assert!(run.is_ok(), "the script of seed {seed} fails");
         }
+    }
+
+    #[test]
+    fn scripts_go_every_way_that_takes_several_frames() {
+        let mut all = Reached::default();
+        for seed in 0..4_000 {
+            let it = run(&stretched(seed, 600), false);
+            all.sent_count += it.sent_count;
+            all.together_count += it.together_count;
+            all.forged_together_count += it.forged_together_count;
+            all.landed_count += it.landed_count;
+            all.forged_landed_count += it.forged_landed_count;
+            all.lifted_count += it.lifted_count;
+        }
+        let counts = [
+            all.sent_count,
+            all.together_count,
+            all.forged_together_count,
+            all.landed_count,
+            all.forged_landed_count,
+            all.lifted_count,
+        ];
+        assert!(counts.iter().all(|&count| count > 0), "{all:?}");
     }
 }

@@ -133,6 +133,12 @@ impl Ledger {
         self.check(buf, offset, len, is_read);
     }
 
+    /// Checks that bytes nobody has looked at may come to lie here: not where peers could read them.
+    pub fn check_landing(&self, buf: BufId, offset: u64, len: u64) {
+        let is_received = |purpose| matches!(purpose, Purpose::Receive | Purpose::Collect);
+        self.check(buf, offset, len, is_received);
+    }
+
     fn check(&self, buf: BufId, offset: u64, len: u64, fits: impl Fn(Purpose) -> bool) {
         let entry = self.entries.get(buf.0 as usize).expect("a buffer that was posted");
         assert!(fits(entry.purpose), "{buf:?} was posted to {:?}", entry.purpose);

@@ -75,6 +75,30 @@ impl World {
         }
     }
 
+    /// A message of several frames is on its way to one that wants it, and the first of them has arrived.
+    pub(super) fn begin_message(&mut self, script: &mut Script<'_>) {
+        let len = script.pick(&[3_000, 5_000, 20_000, 70_000]);
+        let (now, [from, to, ..]) = (self.now, &mut self.parties[..]) else { return };
+        let buf = to.ledger.lend(Purpose::Receive, len);
+        let criteria = Criteria { space: Space(0), tag: Tag(0), ignore: !0, source: None };
+        let (list, uses) = (List::Priority, Use::Once);
+        let spec = RecvSpec { criteria, buf, len, list, uses, header_only: false, user: buf.0 };
+        let req = to.endpoint.post_recv(now, spec, &mut to.ledger);
+        to.ledger.posted(buf, req.ok());
+        // Of its peers the first is itself.
+        let Some(&peer) = from.peers.get(1) else { return };
+        let buf = from.ledger.lend(Purpose::Send, len);
+        let payload = Payload::InPlace { buf, len };
+        let (space, tag, user) = (Space(0), Tag(0), buf.0);
+        let spec =
+            SendSpec { peer, space, tag, immediate: None, payload, until_matched: false, user };
+        from.ledger.posted(buf, from.endpoint.post_send(now, spec).ok());
+        self.drain();
+        if let Some(first) = self.parties[1].inbox.pop_front() {
+            self.hand_over(1, &first);
+        }
+    }
+
     pub(super) fn criteria(&self, at: usize, script: &mut Script<'_>) -> Criteria {
         Criteria {
             space: space(script),

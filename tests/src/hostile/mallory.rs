@@ -3,6 +3,8 @@
 //! She collects the numbers that open doors (association ids, cookies, nonces, incarnations) as they pass, and puts
 //! them, or numbers near them, where the protocol would believe them most.
 
+mod trains;
+
 use packhorse_proto::wire::{
     AckRepr, Action, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr,
     Lane, MessageHead, Record, RequestHead, TOTAL_MAX, VERSION, WelcomeRepr, Writer, base_of,
@@ -12,6 +14,7 @@ use packhorse_proto::{Address, Locator, Secret, Space, Tag};
 
 use crate::node::opening;
 use crate::script::Script;
+use trains::{Heard, Piece};
 
 /// Her number among endpoints.
 const NUMBER: u64 = 666;
@@ -41,12 +44,14 @@ pub(super) struct Mallory {
     frames: Vec<Vec<u8>>,
     /// By receiver: associations it was addressed by, and the last packet number there.
     roads: [Vec<(u64, u64)>; KEY_COUNT],
+    /// By receiver: the piece of a message of several frames that was last on its way there.
+    pieces: [Option<Heard>; KEY_COUNT],
     heard_count: usize,
 }
 
 impl Mallory {
     /// Reads a frame on its way: what it says, if somebody wants to know. She tries all keys she knows.
-    pub(super) fn overhear(&mut self, frame: &[u8], is_told: bool) -> String {
+    pub(super) fn overhear(&mut self, from: Locator, frame: &[u8], is_told: bool) -> String {
         self.heard_count += 1;
         let slot = self.heard_count % FRAME_COUNT_MAX;
         if slot < self.frames.len() {
@@ -60,7 +65,11 @@ impl Mallory {
         };
         self.note_road(receiver, view.header.to, view.header.packet);
         self.remember(view.header.to);
-        for (record, _) in view.records() {
+        for (record, body) in view.records() {
+            if let Some(piece) = Piece::of(&record, body) {
+                let (to, packet) = (view.header.to, view.header.packet);
+                self.pieces[receiver] = Some(Heard { from, to, packet, piece });
+            }
             let heard = match record {
                 Record::Challenge { nonce, cookie, incarnation, .. } => {
                     [nonce, cookie, incarnation]
@@ -119,10 +128,15 @@ impl Mallory {
         }
     }
 
+    /// Where she keeps what she knows of a victim.
+    fn receiver(&self, victim: &Address) -> usize {
+        keys().position(|key| key == victim.secret).expect("a victim she knows")
+    }
+
     /// An association of the victim, newest first, and the next packet there or a later one; sometimes any.
     fn road(&mut self, victim: &Address, script: &mut Script<'_>) -> (u64, u64) {
         let (choice, ahead) = (usize::from(script.byte()), u64::from(script.byte() & 3));
-        let receiver = keys().position(|key| key == victim.secret).expect("a victim she knows");
+        let receiver = self.receiver(victim);
         let roads = &mut self.roads[receiver];
         let count = roads.len();
         if choice % (count + 1) == count {

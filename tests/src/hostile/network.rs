@@ -30,6 +30,9 @@ impl World {
     }
 
     pub(super) fn deliver_all(&mut self, at: usize) {
+        if self.joins {
+            return self.deliver_burst(at);
+        }
         for frame in std::mem::take(&mut self.parties[at].inbox) {
             self.hand_over(at, &frame);
             self.now = self.now + 1_000;
@@ -58,6 +61,13 @@ impl World {
         let Party { endpoint, .. } = &self.parties[at];
         let bytes = self.mallory.forge(&endpoint.address(), script);
         self.hand_over(at, &Flying { from, bytes });
+    }
+
+    /// Mallory makes frames that arrive as one.
+    pub(super) fn forge_train(&mut self, at: usize, script: &mut Script<'_>) {
+        let victim = self.parties[at].endpoint.address();
+        let train = self.mallory.forge_train(&victim, script);
+        self.hand_over_burst(at, &[train], true);
     }
 
     pub(super) fn replay(&mut self, at: usize, script: &mut Script<'_>) {
