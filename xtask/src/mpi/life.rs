@@ -23,8 +23,10 @@ const CYCLE_COUNTS: [usize; 2] = [20, 100];
 const STOPS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];
 /// What a rank that waits may use, in percent of a core.
 const WAITING_MAX: f64 = 30.0;
-/// What starting and ending may take longer than over libfabric's own TCP.
+/// What starting and ending may take longer than over libfabric's own TCP, and how often that is tried: what the transport waits for it
+/// waits for each time, what else a machine has to do passes.
 const ADDED_MS_MAX: u64 = 1000;
+const TRIES: usize = 3;
 
 /// All of it.
 pub(crate) fn run_all() -> Result<()> {
@@ -162,9 +164,26 @@ impl Stage {
         Ok(format!("MPI_Recv {line}"))
     }
 
-    /// Medians of runs taken in turn, since a machine that tests has other things to do now and then. Beside libfabric's own
-    /// TCP: what libfabric takes to look for cards of all kinds is not ours.
+    /// Starts and ends in time, in one of a few tries; a run that fails is not tried again.
     fn cycles(&self, count: usize) -> Result<String> {
+        let mut late = Vec::new();
+        for _ in 0..TRIES {
+            let times = self.times(count)?;
+            let said = times.iter().map(|(what, [ours, own])| {
+                format!("{what}, median of {count}: {ours} ms, with libfabric's TCP {own} ms")
+            });
+            let said = said.collect::<Vec<_>>().join("; ");
+            if times.iter().all(|(_, [ours, own])| *ours < own + ADDED_MS_MAX) {
+                return Ok(said);
+            }
+            late.push(said);
+        }
+        bail!("it takes too long, each time: {}", late.join("; again: "))
+    }
+
+    /// Of what begins and ends a program: medians of runs taken in turn, since a machine that tests has other things to do now and then.
+    /// Ours, and with libfabric's own TCP: what libfabric takes to look for cards of all kinds is not ours.
+    fn times(&self, count: usize) -> Result<[(&'static str, [u64; 2]); 2]> {
         const OURS_PER_OWN: usize = 4;
         let (mut ours, mut own) = (Vec::new(), Vec::new());
         for cycle in 0..count {
@@ -173,18 +192,9 @@ impl Stage {
                 own.push(brief(self.over_fabric_tcp("brief"))?);
             }
         }
-        let mut lines = Vec::new();
-        for (what, at) in [("MPI_Init", 0), ("MPI_Finalize", 1)] {
-            let [ours, own] = [&ours, &own].map(|all| median(all.iter().map(|times| times[at])));
-            ensure!(
-                ours < own + ADDED_MS_MAX,
-                "{what} takes {ours} ms over Packhorse, {own} ms over libfabric's TCP"
-            );
-            lines.push(format!(
-                "{what}, median of {count}: {ours} ms, with libfabric's TCP {own} ms"
-            ));
-        }
-        Ok(lines.join("; "))
+        let medians =
+            |at: usize| [&ours, &own].map(|all| median(all.iter().map(|times| times[at])));
+        Ok([("MPI_Init", medians(0)), ("MPI_Finalize", medians(1))])
     }
 }
 

@@ -244,6 +244,11 @@ impl Pair {
         matches!(self.passive.way, Way::Remote(_)).then_some(self.passive.address)
     }
 
+    /// Whether the passive side was a server that was found to be dead.
+    pub fn has_lost_server(&self) -> bool {
+        matches!(&self.passive.way, Way::Remote(remote) if remote.is_lost())
+    }
+
     /// Has both sides do a job; `role`, `bind` and `mtu` in it are filled in here. What the active side saw, and the
     /// passive.
     pub fn run(&mut self, job: &Job) -> Result<(Outcome, Outcome)> {

@@ -121,9 +121,8 @@ impl Runner {
             if began.elapsed() > AGAIN_WITHIN + time {
                 return Err(first_error);
             }
-            // The first error says more than that it could not be tried again.
             let again = self.pair.restart().and_then(|()| self.step(rep, case, contender));
-            again.map_err(|_| first_error)
+            again.map_err(|error| telling(first_error, error, self.pair.has_lost_server()))
         });
         row.with_context(|| format!("{} of {}", case.label(), contender.system))
     }
@@ -153,6 +152,12 @@ impl Runner {
     }
 }
 
+/// Which of two errors is told. The first says more than that it could not be tried again; unless the server died, of which
+/// whoever measures here may have heard first, as of a peer that is gone.
+fn telling(first: anyhow::Error, again: anyhow::Error, is_server_lost: bool) -> anyhow::Error {
+    if is_server_lost { again } else { first }
+}
+
 /// As it was typed, but for addresses: they are secrets, and reports are shown around.
 fn command_line(words: impl Iterator<Item = String>) -> String {
     let hide = |word: String| match word.find("ph1:") {
@@ -178,6 +183,15 @@ fn progress_bar(steps: &[(usize, Case, &Contender)], seconds: f64) -> ProgressBa
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lost_server_is_told_whoever_noticed_first() {
+        let told = |is_server_lost| {
+            let (first, again) = (anyhow!("the peer is gone"), anyhow!("lost the server"));
+            telling(first, again, is_server_lost).to_string()
+        };
+        assert_eq!([told(true), told(false)], ["lost the server", "the peer is gone"]);
+    }
 
     #[test]
     fn addresses_do_not_get_into_reports() {

@@ -99,16 +99,17 @@ fn among_24_interfaces_the_first_message_takes_no_two_seconds() {
     let mut echoes = [0, 1, 1].map(|host| hosts.start(host, "echo auto"));
     let addresses = echoes.each_mut().map(|echo| echo.hear("address "));
     for host in [0, 1] {
-        // A dead end that is waited for takes its time in each attempt; other things to do do not.
-        let mut attempts = (0..10).map(|_| {
+        // A dead end that is waited for takes its time in each attempt; what else the machine has to do does not.
+        let until = Instant::now() + PATIENCE;
+        let took_ms = loop {
             let mut first = hosts.start(host, &format!("first auto {}", addresses.join(" ")));
-            first.hear("first ").parse::<u64>().unwrap()
-        });
-        let took_ms = attempts.find(|&took_ms| took_ms < 2000);
-        println!(
-            "first messages to one here and two there, or the other way round: {took_ms:?} ms"
-        );
-        assert!(took_ms.is_some(), "ten times longer than two seconds");
+            let took_ms = first.hear("first ").parse::<u64>().unwrap();
+            if took_ms < 2000 || Instant::now() > until {
+                break took_ms;
+            }
+        };
+        println!("first messages to one here and two there, or the other way round: {took_ms} ms");
+        assert!(took_ms < 2000, "longer than two seconds each time, at last {took_ms} ms");
     }
 }
 
