@@ -67,7 +67,10 @@ fn echo(interface: &str) {
     let mut link = Packet::open(&PacketConfig::on(interface)).unwrap();
     println!("\nlocator {}", hex(&link.locator()));
     loop {
-        for (from, frame) in frames(&mut link, 1) {
+        // More than one, where the other side did not wait long enough for the first (`echoed`).
+        let found = frames_within(&mut link, 1, PATIENCE);
+        assert!(!found.is_empty(), "nothing comes any more");
+        for (from, frame) in found {
             send(&mut link, from, &frame);
             if frame == b"stop" {
                 return;

@@ -145,18 +145,36 @@ fn send(endpoint: &Endpoint, address: &Address) {
     }
 }
 
+/// Pours so many messages of 1 MB, and again while what each rail sent of them is not as it should be and patience lasts: on a machine with
+/// much else to do the rate of a rail is taken for less than it is, for a while. How quick the last ones went.
+fn pour_until(
+    ends: &mut [End; 2],
+    hosts: &Hosts,
+    count: usize,
+    is_right: impl Fn([u64; 2]) -> bool,
+) -> f64 {
+    let sent = || [0, 1].map(|rail| hosts.sent(0, rail));
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let before = sent();
+        let rate = pour(ends, 1_000_000, count);
+        let now = sent();
+        let bytes = [0, 1].map(|rail: usize| now[rail] - before[rail]);
+        if is_right(bytes) {
+            return rate;
+        }
+        assert!(Instant::now() < until, "{bytes:?} bytes by the two rails");
+    }
+}
+
 #[test]
 #[ignore = "needs root and iproute2"]
 fn two_rails_carry_nearly_twice_as_much() {
     let one = rate_over(&[1000], "udp:r0");
     let hosts = Hosts::new(&[1000, 1000], false);
     let mut ends = meet(&hosts, "udp:r*");
-    let two = pour(&mut ends, 1_000_000, 100);
+    let two = pour_until(&mut ends, &hosts, 100, |sent| sent.iter().all(|&it| it > 20_000_000));
     println!("one {:.1} MB/s, two {:.1} MB/s, × {:.2}", one / 1e6, two / 1e6, two / one);
-    for rail in [0, 1] {
-        let sent = hosts.sent(0, rail);
-        assert!(sent > 20_000_000, "{sent} bytes by rail {rail}");
-    }
 }
 
 #[test]
@@ -165,11 +183,9 @@ fn slow_rail_beside_a_fast_one_does_no_harm() {
     let fast = rate_over(&[1000], "udp:r0");
     let hosts = Hosts::new(&[1000, 100], false);
     let mut ends = meet(&hosts, "udp:r*");
-    let both = pour(&mut ends, 1_000_000, 100);
-    println!("fast {:.1} MB/s, both {:.1} MB/s, × {:.2}", fast / 1e6, both / 1e6, both / fast);
     // A tenth of the way gets about a tenth of the bytes: as many as the fast one would be what makes it wait.
-    let [by_fast, by_slow] = [0, 1].map(|rail| hosts.sent(0, rail));
-    assert!(by_slow < by_fast / 3, "{by_slow} bytes by the slow rail, {by_fast} by the fast one");
+    let both = pour_until(&mut ends, &hosts, 100, |[by_fast, by_slow]| by_slow < by_fast / 3);
+    println!("fast {:.1} MB/s, both {:.1} MB/s, × {:.2}", fast / 1e6, both / 1e6, both / fast);
 }
 
 #[test]
@@ -205,12 +221,7 @@ fn pulled_rail_is_left_and_taken_back() {
 fn two_cards_on_one_subnet_are_told_apart() {
     let hosts = Hosts::new(&[1000, 1000], true);
     let mut ends = meet(&hosts, "udp:r*");
-    let before = [hosts.sent(0, 0), hosts.sent(0, 1)];
-    pour(&mut ends, 1_000_000, 50);
-    for rail in [0, 1] {
-        let sent = hosts.sent(0, rail) - before[rail];
-        assert!(sent > 10_000_000, "{sent} bytes by rail {rail}");
-    }
+    pour_until(&mut ends, &hosts, 50, |sent| sent.iter().all(|&it| it > 10_000_000));
 }
 
 /// The paths to the other end after so many messages.
@@ -244,10 +255,5 @@ fn auto_takes_raw_ethernet_and_does_not_stripe_one_card() {
 fn auto_uses_both_cards() {
     let hosts = Hosts::new(&[1000, 1000], false);
     let mut ends = meet(&hosts, "auto");
-    let before = [hosts.sent(0, 0), hosts.sent(0, 1)];
-    paths_after(&mut ends, 1_000_000, 50);
-    for rail in [0, 1] {
-        let sent = hosts.sent(0, rail) - before[rail];
-        assert!(sent > 10_000_000, "{sent} bytes by rail {rail}");
-    }
+    pour_until(&mut ends, &hosts, 50, |sent| sent.iter().all(|&it| it > 10_000_000));
 }
