@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod check;
 mod claims;
 mod coverage;

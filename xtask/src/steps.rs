@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::beside::{Beside, Ended, say, status};
 use crate::passed::Passed;
 
 /// Root of the workspace.
@@ -32,7 +33,7 @@ pub(crate) fn cargo(words: &str) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut cargo = command(&cargo, words.split_whitespace());
     spare_the_disk(&mut cargo);
-    if words.contains("--release") {
+    if words.contains("--release") || words.contains("--profile release") {
         spare_the_time(&mut cargo);
     }
     cargo
@@ -81,8 +82,8 @@ pub(crate) fn shown(command: &Command) -> String {
 /// Runs a command to its end; its output goes where ours goes.
 pub(crate) fn run(mut command: Command) -> Result<()> {
     let line = shown(&command);
-    println!("      $ {line}");
-    let status = command.status().with_context(|| format!("`{line}` could not be started"))?;
+    say(&format!("      $ {line}"));
+    let status = status(&mut command).with_context(|| format!("`{line}` could not be started"))?;
     if !status.success() {
         bail!("`{line}` ended with {status}");
     }
@@ -152,6 +153,31 @@ impl Steps {
         let took = began.elapsed();
         let used = processor_time().saturating_sub(used);
         let cost = format!("{} ({} of processors)", seconds(took), seconds(used));
+        self.note(name, outcome, took, &cost);
+    }
+
+    /// Takes the steps of `first`, and beside them, one after the other, those that mostly wait; unless they passed before.
+    pub(crate) fn take_beside(&mut self, beside: Vec<Beside<'_>>, first: impl FnOnce(&mut Self)) {
+        let (before, beside): (Vec<_>, Vec<_>) =
+            beside.into_iter().partition(|step| self.passed.has(step.name));
+        for step in before {
+            self.take(step.name, || Ok(())); // which only says so
+        }
+        let ended: Vec<Ended<'_>> = std::thread::scope(|threads| {
+            let others = threads.spawn(|| beside.into_iter().map(Beside::take).collect());
+            first(self);
+            others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        for Ended { name, result, took, text } in ended {
+            println!("\n[{}] {name}, beside the steps above\n{text}", self.taken.len() + 1);
+            let outcome =
+                result.map_or_else(|why| Outcome::Failed(format!("{why:#}")), |()| Outcome::Passed);
+            self.note(name, outcome, took, &seconds(took));
+        }
+    }
+
+    /// Says and notes what became of a step.
+    fn note(&mut self, name: &str, outcome: Outcome, took: Duration, cost: &str) {
         match &outcome {
             Outcome::Failed(why) => println!("      FAILED after {cost}: {why}"),
             _ => {

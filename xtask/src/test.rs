@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::beside::Beside;
 use crate::passed::Passed;
 use crate::programs::{Built, GUARDED, Program};
 use crate::steps::{Steps, build_once, build_quickly, cargo, command, root, run as run_command};
@@ -105,13 +106,29 @@ fn add_basic(steps: &mut Steps, args: &Args, built: &Built) {
 
 /// What is built in another form than the test programs, or takes long.
 fn add_rest(steps: &mut Steps, args: &Args) {
-    check::add_slow_to(steps);
     steps.take("installed under a prefix, and removed", install::try_out);
     let packhorse = &install::target().join("release/packhorse"); // which that step has built
     steps.take("fresh simulated scenarios", || simulate(packhorse, args, 10_000));
     steps.take("scenarios that failed once", || {
         run_command(start(packhorse, "sim --seeds tests/seeds.txt"))
     });
+    steps.take("real processes, every byte verified", || soak(packhorse, 200_000));
+    let beside = that_wait(steps, args, packhorse);
+    steps.take_beside(beside, |steps| {
+        check::add_slow_to(steps);
+        add_optimised(steps);
+    });
+    take_if_here(steps, args, "MPI programs in everyday life", &OPEN_MPI, || {
+        mpi::life::run_all()?;
+        mpi::passive::on_the_system()
+    });
+    take_wheels(steps, args);
+    take_if_here(steps, args, "instruction counts", &VALGRIND, count_instructions);
+    sanitize::add_to(steps);
+}
+
+/// What is built optimised, and runs by itself whatever else the machine does.
+fn add_optimised(steps: &mut Steps) {
     steps.take("deliberate faults are found", || {
         run_command(cargo(
             "test --release --quiet --package packhorse-tests --features sabotage --test sabotage",
@@ -122,26 +139,47 @@ fn add_rest(steps: &mut Steps, args: &Args) {
             "test --release --quiet --package packhorse-tests --test allocations -- --ignored",
         ))
     });
-    steps.take("real processes, every byte verified", || soak(packhorse, 200_000));
-    steps.take("the scenarios over sockets and shared memory", || {
-        ["udp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 60))
-    });
-    take_if_here(steps, args, "the scenarios over raw Ethernet", &NAMESPACES, || {
-        ["packet", "xdp"].into_iter().try_for_each(|link| simulate_on_segment(packhorse, link, 15))
+    // In virtual time: it matters to nobody how well it is optimised, so it is of what is built already.
+    steps.take("figures of simulated networks", || {
+        run_command(cargo(
+            "bench --profile release --quiet --package packhorse-tests --bench figures",
+        ))
     });
     steps.take("ring, baton and commands in every order of two threads", in_every_order);
-    take_if_here(steps, args, "MPI programs in everyday life", &OPEN_MPI, || {
-        mpi::life::run_all()?;
-        mpi::passive::on_the_system()
-    });
-    take_wheels(steps, args);
-    steps.take("figures of simulated networks", || {
-        run_command(cargo("bench --quiet --package packhorse-tests --bench figures"))
-    });
-    take_if_here(steps, args, "instruction counts", &VALGRIND, || {
-        run_command(cargo("bench --quiet --package packhorse-tests --bench costs"))
-    });
-    sanitize::add_to(steps);
+}
+
+/// What hardly uses the processors: it sleeps until timers fire, or waits for the network.
+fn that_wait<'a>(steps: &mut Steps, args: &Args, packhorse: &'a Path) -> Vec<Beside<'a>> {
+    const SEGMENT: &str = "the scenarios over raw Ethernet";
+    let mut beside = vec![Beside::new("the scenarios over sockets and shared memory", || {
+        ["udp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 60))
+    })];
+    if NAMESPACES.is_here() {
+        beside.push(Beside::new(SEGMENT, || {
+            let over = |link| simulate_on_segment(packhorse, link, 15);
+            ["packet", "xdp"].into_iter().try_for_each(over)
+        }));
+    } else {
+        take_if_here(steps, args, SEGMENT, &NAMESPACES, || Ok(())); // it says what is missing
+    }
+    beside.push(Beside::new(check::FUZZ_LINTS, check::lint_fuzz_targets));
+    if !mpi::library::are_here() {
+        beside.push(Beside::new("install MPIs from PyPI", mpi::library::install));
+    }
+    beside
+}
+
+/// Instructions are counted in programs that are optimised as users have them. What the counted ones do not use, but belongs to the same package,
+/// is built soon instead.
+fn count_instructions() -> Result<()> {
+    const UNUSED: &str = "packhorse-cli packhorse packhorse-engine packhorse-link clap_builder clap_complete plotters serde_json indicatif";
+    let mut bench = cargo("bench --quiet --package packhorse-tests --bench costs");
+    for package in UNUSED.split_whitespace() {
+        for setting in ["opt-level=0", "codegen-units=16", "debug=0"] {
+            bench.args(["--config", &format!("profile.release.package.{package}.{setting}")]);
+        }
+    }
+    run_command(bench)
 }
 
 /// Runs test programs one after the other; one that fails does not keep the others from running.
@@ -166,13 +204,10 @@ fn in_every_order() -> Result<()> {
     Ok(())
 }
 
-/// What `--complete` installs from PyPI below the target folder: MPIs, and mpi4py with its tests.
+/// What `--complete` has installed from PyPI below the target folder: MPIs, and mpi4py with its tests.
 fn take_wheels(steps: &mut Steps, args: &Args) {
     const WHEELS: &str = "MPIs of PyPI, unmodified, over Packhorse";
     const SUITE: &str = "mpi4py's tests on one host and two";
-    if !mpi::library::are_here() {
-        steps.take("install MPIs from PyPI", mpi::library::install);
-    }
     if mpi::library::are_here() {
         steps.take(WHEELS, mpi::wheels);
         return take_if_here(steps, args, SUITE, &TWO_HOSTS_MPI, mpi::suite::on_the_system);

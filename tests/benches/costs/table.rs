@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -54,17 +55,28 @@ struct Growth {
 
 /// Counts everything.
 pub(crate) fn measure() -> Result<Figures> {
+    let count_of = |stream: &Stream| if stream.len > 100_000 { LARGE_COUNT } else { COUNT };
+    let streams = STREAMS.iter().flat_map(|stream| {
+        ["at_sender", "at_receiver"]
+            .map(|inside| (stream.name.to_owned(), count_of(stream), inside))
+    });
+    let frame =
+        ["at_frame_sender", "at_frame_receiver"].map(|inside| ("frame".to_owned(), COUNT, inside));
+    let matching = matchings().flat_map(|(list, mask)| {
+        [10, 10_000].map(|entries| (format!("match-{list}-{mask}-{entries}"), COUNT, "at_matcher"))
+    });
+    let wanted: Vec<Wanted> = streams.chain(frame).chain(matching).collect();
+    let mut costs = costs(&wanted)?.into_iter();
+    let mut next = || costs.next().context("a cost for each that is wanted");
     let mut streams = Vec::new();
     for stream in STREAMS {
-        let count = if stream.len > 100_000 { LARGE_COUNT } else { COUNT };
-        let side = |inside| cost(stream.name, count, inside);
-        streams
-            .push((*stream, Sides { sender: side("at_sender")?, receiver: side("at_receiver")? }));
+        streams.push((*stream, Sides { sender: next()?, receiver: next()? }));
     }
-    let frame = Sides {
-        sender: cost("frame", COUNT, "at_frame_sender")?,
-        receiver: cost("frame", COUNT, "at_frame_receiver")?,
-    };
+    let frame = Sides { sender: next()?, receiver: next()? };
+    let mut matching = Vec::new();
+    for (list, mask) in matchings() {
+        matching.push(Growth { list, library: MASKS[mask].0, few: next()?, many: next()? });
+    }
     let (sender, receiver) = (price("at_sender")?, price("at_receiver")?);
     let of = |bill: &Bill, part: Guarantee| {
         bill.parts.get(&part).map_or(0.0, |&n| n as f64 / COUNT as f64)
@@ -72,19 +84,37 @@ pub(crate) fn measure() -> Result<Figures> {
     let price = Guarantee::ALL
         .map(|part| (part, Sides { sender: of(&sender, part), receiver: of(&receiver, part) }));
     let functions = functions(&sender, &receiver);
-    Ok(Figures { streams, frame, price: price.to_vec(), functions, matching: measure_matching()? })
+    Ok(Figures { streams, frame, price: price.to_vec(), functions, matching })
 }
 
-fn measure_matching() -> Result<Vec<Growth>> {
-    let mut matching = Vec::new();
-    for list in ["posted", "shuffled", "unexpected"] {
-        for (mask, &(library, ..)) in MASKS.iter().enumerate() {
-            let among =
-                |entries| cost(&format!("match-{list}-{mask}-{entries}"), COUNT, "at_matcher");
-            matching.push(Growth { list, library, few: among(10)?, many: among(10_000)? });
+/// Lists that are matched against, and which mask.
+fn matchings() -> impl Iterator<Item = (&'static str, usize)> {
+    let lists = ["posted", "shuffled", "unexpected"];
+    lists.into_iter().flat_map(|list| (0..MASKS.len()).map(move |mask| (list, mask)))
+}
+
+/// A scenario, how many messages of it, and inside which functions they are counted.
+type Wanted = (String, usize, &'static str);
+
+/// What each of these costs, in their order. As many are counted at a time as there are cores: a count is not a time.
+fn costs(wanted: &[Wanted]) -> Result<Vec<f64>> {
+    let core_count = std::thread::available_parallelism()?.get();
+    let next = AtomicUsize::new(0);
+    let count_some = || {
+        let mut counted = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((scenario, count, inside)) = wanted.get(at) else { return Ok(counted) };
+            counted.push((at, cost(scenario, *count, inside)?));
         }
-    }
-    Ok(matching)
+    };
+    let mut all = std::thread::scope(|threads| {
+        let workers: Vec<_> = (0..core_count).map(|_| threads.spawn(count_some)).collect();
+        let counted = workers.into_iter().map(|worker| worker.join().expect("it does not panic"));
+        counted.collect::<Result<Vec<Vec<_>>>>().map(|counted| counted.concat())
+    })?;
+    all.sort_by_key(|&(at, _)| at);
+    Ok(all.into_iter().map(|(_, cost)| cost).collect())
 }
 
 /// Instructions of one message: what twice as many cost more.

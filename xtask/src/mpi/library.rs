@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use super::{folder, suite, text};
+use crate::beside::say;
 use crate::steps::{command, output, run};
 
 /// An MPI.
@@ -81,7 +82,8 @@ impl Library {
     fn install(&self) -> Result<()> {
         let home = self.home();
         let wanted: Vec<&str> = self.wanted.into_iter().chain([suite::WANTED]).collect();
-        println!("      installing from PyPI for {}: {}", self.name, wanted.join(", "));
+        let wanted_names = wanted.join(", ");
+        say(&format!("      installing from PyPI for {}: {wanted_names}", self.name));
         run(command("python3", ["-m", "venv", text(&home)?]))?;
         let pip = home.join("bin/pip");
         run(command(text(&pip)?, ["install", "--quiet"].into_iter().chain(wanted)))?;
