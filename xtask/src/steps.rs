@@ -238,3 +238,28 @@ fn processor_time() -> Duration {
 fn seconds(took: Duration) -> String {
     format!("{:.1} s", took.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn steps_beside_others_are_taken_at_the_same_time_and_noted_behind_them() {
+        let both = Barrier::new(2);
+        let meet = || {
+            both.wait();
+            Ok(())
+        };
+        let beside = vec![Beside::new("waits", meet), Beside::new("fails", || bail!("of itself"))];
+        let mut steps = Steps::begin();
+        steps.take_beside(beside, |steps| steps.take("compiles", meet));
+        let noted = |(name, outcome, _): &(String, Outcome, Duration)| {
+            (name.clone(), matches!(outcome, Outcome::Passed))
+        };
+        let noted: Vec<_> = steps.taken.iter().map(noted).collect();
+        let wanted = [("compiles", true), ("waits", true), ("fails", false)];
+        assert_eq!(noted, wanted.map(|(name, has_passed)| (name.to_owned(), has_passed)));
+    }
+}
