@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::beside::{say, status};
 use crate::steps::{cargo, shown};
 use crate::tools::{NAMESPACES, OPEN_MPI, TSHARK, Tool};
 
@@ -140,8 +141,9 @@ impl Program {
             command.arg(format!("--test-threads={count}"));
         }
         command.arg("--quiet");
-        println!("      {}", self.name);
-        let status = command.status().with_context(|| format!("{} does not start", self.name))?;
+        say(&format!("      {}", self.name));
+        let status =
+            status(&mut command).with_context(|| format!("{} does not start", self.name))?;
         if !status.success() {
             bail!("{} ended with {status}", self.name);
         }
