@@ -50,7 +50,8 @@ const CARD_COUNT_MAX: usize = 16;
 const CALL_LEN_MAX: usize = 1 << 18;
 /// Single datagrams shorter than this say nothing about how bulk data arrives: acknowledgements come so too.
 const BULK_LEN_MIN: usize = 1024;
-/// Asking for more than one datagram costs a second look at an empty queue. Where that found nothing, so many calls do without.
+/// Asking for more than one datagram costs a second look at an empty queue. Where that found nothing, so many calls do without; and one call
+/// for a single datagram that finds it says nothing of more to come: an answer, or a train, mostly comes alone.
 const LONE_COUNT: usize = 8;
 /// So many in a row say that bulk data does not come in trains: a train of one frame comes as a single datagram too, and so do
 /// announcements, of which many may come at once.
@@ -83,9 +84,10 @@ struct Counters {
 /// What arrived lately: what is expected next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
-    /// Datagrams of the last call.
+    /// Datagrams of the last call, and of the one before.
     count: usize,
-    /// The longest of them.
+    count_before: usize,
+    /// The longest of the last call.
     len_max: usize,
     /// Calls that shall ask for one datagram only.
     lone_left: usize,
@@ -93,6 +95,24 @@ struct Recent {
     is_train: bool,
     /// Frames of bulk data that came alone since the last train.
     single_count: usize,
+}
+
+impl Recent {
+    /// Whether one datagram at most is expected.
+    #[inline]
+    fn is_lone(&self) -> bool {
+        self.count == 0 || self.lone_left > 0 || (self.count == 1 && self.count_before == 0)
+    }
+
+    /// A call for so many datagrams got so many.
+    #[inline]
+    fn on_call(&mut self, slot_count: usize, count: usize) {
+        self.lone_left = match (slot_count, count) {
+            (2.., 1) => LONE_COUNT,
+            _ => self.lone_left.saturating_sub(1),
+        };
+        self.count_before = std::mem::replace(&mut self.count, count);
+    }
 }
 
 /// A link over one UDP socket.
@@ -466,9 +486,8 @@ impl Udp {
 impl Udp {
     /// How many slots to use, and how many frames are expected in each.
     fn plan(&self, landing: Option<&Landing>) -> (usize, usize) {
-        let Recent { count, len_max, is_train, lone_left, .. } = self.recent;
-        let is_lone = count == 0 || lone_left > 0;
-        let more = if is_lone { 1 } else { (count * 4).min(SLOT_COUNT_MAX) };
+        let Recent { count, len_max, is_train, .. } = self.recent;
+        let more = if self.recent.is_lone() { 1 } else { (count * 4).min(SLOT_COUNT_MAX) };
         let slots_of = |len: usize| more.min((CALL_LEN_MAX / len.max(1)).max(1));
         let Some(landing) = landing else { return (slots_of(len_max), 0) };
         let frame_len = landing.head_len + landing.payload_len;
@@ -489,37 +508,48 @@ impl Udp {
         });
         self.landing = landing.copied();
         let (slot_count, per_slot) = self.plan(landing);
-        let mut retry_count = 0;
-        let count = loop {
-            self.counters.calls_in += 1;
-            let expected = landing.map(|landing| (landing, per_slot));
-            match self.inbox.receive(&self.socket, slot_count, expected, memory) {
-                Ok(count) => break count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break 0,
-                Err(error) => {
-                    let errno = error.raw_os_error().unwrap_or(0);
-                    let is_known = is_unreachable(errno)
-                        || matches!(errno, libc::EINTR | libc::EMSGSIZE | libc::EPROTO);
-                    retry_count += 1;
-                    if !is_known {
-                        return Err(error);
-                    }
-                    self.read_troubles();
-                    if retry_count > RETRY_COUNT_MAX {
-                        break 0;
-                    }
-                }
+        let expected = landing.map(|landing| (landing, per_slot));
+        self.counters.calls_in += 1;
+        let count = match self.inbox.receive(&self.socket, slot_count, expected, memory) {
+            Ok(count) => count,
+            Err(libc::EAGAIN) => {
+                self.recent.on_call(slot_count, 0);
+                return Ok(0);
             }
+            Err(errno) => self.receive_again(errno, slot_count, expected, memory)?,
         };
-        self.recent.lone_left = match (slot_count, count) {
-            (2.., 1) => LONE_COUNT,
-            _ => self.recent.lone_left.saturating_sub(1),
-        };
-        (self.recent.count, self.recent.len_max) = (count, 0);
+        self.recent.on_call(slot_count, count);
+        self.recent.len_max = 0;
         for slot in 0..count {
             self.take(slot, memory);
         }
         Ok(self.arrivals.len())
+    }
+
+    /// A call was refused: that may be the answer to a datagram sent before, and says nothing of what has come.
+    #[cold]
+    fn receive_again(
+        &mut self,
+        mut errno: i32,
+        slot_count: usize,
+        expected: Option<(&Landing, usize)>,
+        memory: &mut Table,
+    ) -> io::Result<usize> {
+        for _ in 0..RETRY_COUNT_MAX {
+            match errno {
+                libc::EAGAIN => return Ok(0),
+                libc::EINTR | libc::EMSGSIZE | libc::EPROTO => {}
+                errno if is_unreachable(errno) => {}
+                errno => return Err(io::Error::from_raw_os_error(errno)),
+            }
+            self.read_troubles();
+            self.counters.calls_in += 1;
+            errno = match self.inbox.receive(&self.socket, slot_count, expected, memory) {
+                Ok(count) => return Ok(count),
+                Err(errno) => errno,
+            };
+        }
+        Ok(0)
     }
 
     fn take(&mut self, slot: usize, memory: &Table) {

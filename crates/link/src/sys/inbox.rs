@@ -17,10 +17,10 @@ use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::ptr;
 
+use super::last_errno;
 use super::name::Name;
 use super::region::Region;
 use super::socket::{Socket, each_control};
-use super::{answer, answer_len};
 use crate::Landing;
 use crate::mem::{Memory, Stamp, Table};
 
@@ -123,14 +123,30 @@ impl Inbox {
     }
 
     /// Receives up to `slot_count` datagrams, in one system call, without waiting. Where something is expected, each slot
-    /// has places for `per_slot` frames of it, one slot's behind the other's.
+    /// has places for `per_slot` frames of it, one slot's behind the other's. The error is the system's number for it: who waits asks again
+    /// and again, and is told that there is nothing.
+    #[inline]
     pub(crate) fn receive(
         &mut self,
         socket: &Socket,
         slot_count: usize,
         landing: Option<(&Landing, usize)>,
         memory: &mut Table,
-    ) -> io::Result<usize> {
+    ) -> Result<usize, i32> {
+        if slot_count == 1 && self.is_made(1, landing, memory) {
+            self.renew_message(0);
+            return self.receive_one(socket);
+        }
+        self.receive_into_new(socket, slot_count, landing, memory)
+    }
+
+    fn receive_into_new(
+        &mut self,
+        socket: &Socket,
+        slot_count: usize,
+        landing: Option<(&Landing, usize)>,
+        memory: &mut Table,
+    ) -> Result<usize, i32> {
         let slot_count = slot_count.clamp(1, SLOT_COUNT_MAX);
         if self.is_made(slot_count, landing, memory) {
             (0..slot_count).for_each(|slot| self.renew_message(slot));
@@ -140,22 +156,31 @@ impl Inbox {
             let stamped = landing.map(|(landing, per_slot)| (*landing, per_slot, memory.stamp()));
             self.made_for = Some(Made { slot_count, landing: stamped });
         }
-        let fd = socket.as_raw_fd();
         if slot_count == 1 {
-            let message = &raw mut self.messages[0].msg_hdr;
-            // SAFETY: the message names room of ours (slot, heads, name, control) that stays where it is, and places in
-            // memory of the table, which `memory` borrows and lets us write.
-            let len = answer_len(unsafe { libc::recvmsg(fd, message, libc::MSG_DONTWAIT) })?;
-            self.messages[0].msg_len = len as libc::c_uint;
-            return Ok(1);
+            return self.receive_one(socket);
         }
         let (at, count) = (self.messages.as_mut_ptr(), slot_count as libc::c_uint);
         let (flags, no_limit) = (libc::MSG_DONTWAIT as _, ptr::null_mut());
-        // SAFETY: as above, for each of `count` messages; no slot, head or place is in two of them.
-        answer(unsafe { libc::recvmmsg(fd, at, count, flags, no_limit) })
+        // SAFETY: as in `receive_one`, for each of `count` messages; no slot, head or place is in two of them.
+        let result = unsafe { libc::recvmmsg(socket.as_raw_fd(), at, count, flags, no_limit) };
+        usize::try_from(result).map_err(|_| last_errno())
+    }
+
+    /// The first message is made. Called past the C library's own function, which in a process of several threads says before and after
+    /// the call that the thread may be cancelled meanwhile: nobody may cancel a thread that is here.
+    #[inline]
+    fn receive_one(&mut self, socket: &Socket) -> Result<usize, i32> {
+        let (fd, message) = (socket.as_raw_fd(), &raw mut self.messages[0].msg_hdr);
+        // SAFETY: the message names room of ours (slot, heads, name, control) that stays where it is, and places in
+        // memory of the table, which the caller borrows and which lets us write.
+        let len = unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, libc::MSG_DONTWAIT) };
+        let Ok(len) = libc::c_uint::try_from(len) else { return Err(last_errno()) };
+        self.messages[0].msg_len = len;
+        Ok(1)
     }
 
     /// Whether messages and parts of the last call are good for this one.
+    #[inline]
     fn is_made(
         &self,
         slot_count: usize,
@@ -293,6 +318,7 @@ impl Inbox {
     }
 
     /// Everything the kernel changes.
+    #[inline]
     fn renew_message(&mut self, slot: usize) {
         let message = &mut self.messages[slot].msg_hdr;
         message.msg_namelen = Name::ROOM.len();

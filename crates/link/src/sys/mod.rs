@@ -62,3 +62,10 @@ fn answer(result: libc::c_int) -> io::Result<usize> {
 fn answer_len(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
+
+/// The number of the error a system call has just told of.
+#[inline]
+fn last_errno() -> i32 {
+    // SAFETY: the place is the thread's own.
+    unsafe { *libc::__errno_location() }
+}
