@@ -187,11 +187,17 @@ impl Baton {
 
     /// A thread made a turn, one of many it makes.
     pub(crate) fn on_turn(&self, now: Instant, is_pending: bool) -> Errand {
-        self.driven_at_ns.store(now.0, Ordering::Relaxed);
-        match self.take_over(now) {
+        match self.on_look(now) {
             Errand::None => self.on_pending(is_pending),
             knock => knock, // the helper looks around on its own then
         }
+    }
+
+    /// A thread looked in vain, once of many times; of what is left behind it speaks when something happened, or a while later.
+    #[inline]
+    pub(crate) fn on_look(&self, now: Instant) -> Errand {
+        self.driven_at_ns.store(now.0, Ordering::Relaxed);
+        self.take_over(now)
     }
 
     /// A thread leaves after a post, and may be gone for long. Costs two loads if one did so a moment ago.
@@ -251,10 +257,16 @@ impl Baton {
     }
 
     /// The helper must not be woken by what others wait for.
+    #[inline]
     fn take_over(&self, now: Instant) -> Errand {
         if self.mode.load(Ordering::SeqCst) != DRIVING {
             return Errand::None;
         }
+        self.take_from_helper(now)
+    }
+
+    #[cold]
+    fn take_from_helper(&self, now: Instant) -> Errand {
         // Only from `DRIVING`: a helper that was told to pause meanwhile stays so.
         let is_ours =
             self.mode.compare_exchange(DRIVING, NEAR, Ordering::SeqCst, Ordering::SeqCst).is_ok();

@@ -2,8 +2,10 @@
 //!
 //! A turn receives what the links have, lets timers fire, and sends what there is to send, each within bounds, and says how
 //! much it did. It relies on its caller for the time, and for calling again when it did something or a timer is due.
-//! How it receives is in `receive`, how it sends in `send`, how an endpoint talks to itself in `oneself`.
+//! How it receives is in `receive`, how it sends in `send`, how an endpoint talks to itself in `oneself`; how whoever looks again and again
+//! finds out at little cost that a turn would do nothing, in `look`.
 
+mod look;
 mod oneself;
 mod receive;
 mod send;
@@ -28,6 +30,7 @@ use crate::pairs::{Asked, Pairs, Rejected};
 use crate::streams::{Lender, Loans};
 use crate::time::TurnTime;
 use crate::watch::{Advice, TrainWatch};
+pub(crate) use look::Answer;
 use send::Outbox;
 
 /// Frames and bytes of a train at most: what one system call takes.
@@ -100,6 +103,8 @@ pub struct Core<L, M> {
     /// What a person should know, oldest first.
     remarks: VecDeque<String>,
     turned_at: Instant,
+    /// Until then a turn has nothing to do but to ask the links, unless somebody touches the rules before (`look`).
+    quiet_until: Instant,
     time: TurnTime,
     costly: Costly,
     /// Links were asked to wake a sleeper.
@@ -152,6 +157,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             pairs: Pairs::default(),
             remarks: VecDeque::new(),
             turned_at: now,
+            quiet_until: Instant(0),
             time: TurnTime::new(now),
             costly,
             is_armed: false,
@@ -165,7 +171,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     }
 
     /// The rules.
+    #[inline]
     pub fn endpoint(&mut self) -> &mut Endpoint {
+        self.end_quiet();
         &mut self.endpoint
     }
 
@@ -186,6 +194,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Somebody is about to sleep on the links' descriptors; the next turn ends that. False: something has arrived meanwhile.
     pub fn arm(&mut self) -> bool {
+        self.end_quiet();
         self.is_armed = true;
         self.home.is_empty() && self.links.iter_mut().all(Link::arm)
     }
@@ -220,6 +229,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Closes the links. Nothing is sent or received any more.
     pub fn drop_links(&mut self) {
+        self.end_quiet();
         self.links.clear();
     }
 
@@ -249,6 +259,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Calls `f` with the endpoint and the memory as the protocol wants it: for calls that place bytes.
     pub fn with<R>(&mut self, f: impl FnOnce(&mut Endpoint, &mut Lent<'_, M>) -> R) -> R {
+        self.end_quiet();
         let copied = &mut self.counters.bytes_copied_in;
         f(
             &mut self.endpoint,
@@ -256,23 +267,14 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         )
     }
 
-    /// What `turn_late` reads.
+    /// What a turn reads whose time is that of an earlier look.
     pub fn set_clock(&mut self, clock: Box<dyn Fn() -> Instant + Send>) {
         self.time.set_clock(clock);
     }
 
-    /// A turn of who looks again and again, with the time of an earlier look (`time`).
-    pub fn turn_late(&mut self, now: Instant) -> usize {
-        self.time.be_old();
-        let work = self.turn(now);
-        self.time.end();
-        work
-    }
-
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
     pub fn turn(&mut self, now: Instant) -> usize {
-        self.counters.turns += 1;
-        self.time.begin(now);
+        self.begin_turn(now);
         let kept_count = match self.duties {
             Offload::Both if !self.kept.is_empty() => self.take_kept(now),
             _ => 0,
@@ -289,6 +291,17 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         } else {
             self.receive_some(now)
         };
+        self.finish_turn(work)
+    }
+
+    fn begin_turn(&mut self, now: Instant) {
+        self.end_quiet();
+        self.counters.turns += 1;
+        self.time.begin(now);
+    }
+
+    /// What a turn does when it has received. `work`: how much it did so far. Returns how much in all.
+    fn finish_turn(&mut self, mut work: usize) -> usize {
         let now = self.time.now();
         let timeout = self.endpoint.next_timeout();
         if timeout <= now {

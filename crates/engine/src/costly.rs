@@ -59,7 +59,7 @@ impl Costly {
     /// Whether they are asked now. `has_come`: something came by the others in this turn.
     pub(crate) fn is_due(&mut self, now: Instant, has_come: bool) -> bool {
         if has_come {
-            self.heard_others_at = now;
+            self.on_others(now);
         }
         let is_busy = now.since_ns(self.heard_others_at) < BUSY_NS;
         let is_recent = now.since_ns(self.heard_at) < RECENT_NS;
@@ -82,6 +82,11 @@ impl Costly {
         }
         self.rest_asked_at = now;
         self.next()
+    }
+
+    /// Something came by one of the others.
+    pub(crate) fn on_others(&mut self, now: Instant) {
+        self.heard_others_at = now;
     }
 
     /// Something came by this one.

@@ -24,7 +24,7 @@ use crate::baton::Errand;
 use crate::bell::Bell;
 use crate::commands::{Commands, Post};
 use crate::copies::CopyOffload;
-use crate::core::{Core, OpenError};
+use crate::core::{Answer, Core, OpenError};
 use crate::crowd::Crowd;
 use crate::doze::Doze;
 use crate::duties::Offload;
@@ -199,9 +199,17 @@ impl Inner {
         })
     }
 
-    /// The same for who read the clock a few looks ago.
-    pub(crate) fn turn_late(&mut self, now: Instant) -> usize {
-        self.turn_by(now, |core| core.turn_late(now))
+    /// The same for who looks again and again, and mostly in vain.
+    pub(crate) fn look(&mut self, now: Instant) -> usize {
+        match self.core.ask(now) {
+            Answer::Nothing => 0,
+            answer => self.turn_after(&answer, now, false),
+        }
+    }
+
+    /// The turn behind a question to the links. `is_late`: the clock was read a few looks ago.
+    pub(crate) fn turn_after(&mut self, answer: &Answer, now: Instant, is_late: bool) -> usize {
+        self.turn_by(now, |core| core.turn_after(answer, now, is_late))
     }
 
     #[inline(always)]
@@ -212,10 +220,14 @@ impl Inner {
         }
         let work = turn(&mut self.core);
         let now = now.max(self.core.turned_at());
-        if may_be_left && self.commands.on_turned() {
+        let is_left = may_be_left && self.commands.on_turned();
+        if is_left {
             self.run_commands(now);
         }
         self.settle(now);
+        if work == 0 && !is_left {
+            self.core.rest();
+        }
         work
     }
 
@@ -550,6 +562,22 @@ impl Engine {
         self.run_errand(errand);
     }
 
+    /// After a post of which nothing came, or a frame that has left: no event, nothing to send. Mostly there is nobody to be told of it.
+    pub(crate) fn after_plain_post(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
+        let is_somebody_there = inner.has_posted_long
+            || inner.is_bell_armed
+            || inner.core.has_output()
+            || self.doze.is_asleep()
+            || self.helper_doze.is_asleep()
+            || self.helper.baton.is_driving()
+            || self.is_watched.load(Ordering::Relaxed);
+        if is_somebody_there {
+            return self.after_post(inner, now, false);
+        }
+        drop(inner);
+        self.looks.on_post();
+    }
+
     /// What a post means for the helper. What has left, and needs no grant, waits in the peer's socket until its application comes for it, and
     /// the answer here: nobody need be woken for that, and a helper that drives had better not be woken by it.
     fn errand_of_post(&self, inner: &mut Inner, now: Instant) -> Errand {
@@ -620,11 +648,11 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, send.peer);
         let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));
-        if may_wait {
-            inner.core.endpoint().post_send(now, spec)?;
-        } else {
-            inner.core.post_send(now, spec)?;
+        if !may_wait && inner.core.send_lone(now, &spec).is_some() {
+            self.after_plain_post(inner, now); // it ended with the post, and nobody is told of that
+            return Ok(());
         }
+        inner.core.endpoint().post_send(now, spec)?;
         self.after_post(inner, now, may_wait);
         Ok(())
     }
@@ -650,11 +678,7 @@ impl Engine {
         let now = if is_plain { inner.core.turned_at() } else { self.now() };
         let request = inner.put_recv(now, recv, memory, notify)?;
         if is_plain && !inner.core.has_output() {
-            // Nothing came of it: no event, no timer, no frame.
-            let errand = self.errand_of_post(&mut inner, now);
-            self.release(inner);
-            self.looks.on_post();
-            self.run_errand(errand);
+            self.after_plain_post(inner, now); // no event, no timer, no frame
         } else {
             self.after_post(inner, now, false);
         }

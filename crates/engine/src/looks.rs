@@ -90,6 +90,11 @@ impl Looks {
         self.has_posted.store(true, Ordering::Relaxed);
     }
 
+    /// A look that is over was followed by a step aside inside the same call: the gap begins now.
+    pub(crate) fn on_back(&self) {
+        self.left_at.store(ticks(), Ordering::Relaxed);
+    }
+
     fn begin_at(&self, now: u64) -> Option<Look> {
         let works = self.works(now.wrapping_sub(self.left_at.load(Ordering::Relaxed)));
         if self.has_posted.load(Ordering::Relaxed) {

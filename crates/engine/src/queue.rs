@@ -33,6 +33,7 @@ use packhorse_proto::{Claim, Failure, Instant, OperationKind, PeerId, Space, Tag
 
 use crate::asking::Asking;
 use crate::commands::Post;
+use crate::core::Answer;
 use crate::engine::{Engine, Inner, Recv, Refused, Send};
 use crate::entry::{Entry, Kind, Trouble};
 use crate::onesided::Written;
@@ -505,11 +506,16 @@ impl Completions {
             return 0;
         }
         let Some(mut inner) = self.engine.try_lock() else { return 0 };
+        let answer = inner.core.ask(now);
+        if matches!(answer, Answer::Nothing) {
+            self.engine.leave_unchanged(inner, now);
+            return 0;
+        }
         // Asked with the lock: nobody writes meanwhile.
         if self.handed.is_empty() && self.ring.is_empty() {
             inner.queues.lend(self.id, &mut self.handed);
         }
-        let work = if is_late { inner.turn_late(now) } else { inner.turn(now) };
+        let work = inner.turn_after(&answer, now, is_late);
         inner.queues.give_back(&mut self.handed);
         self.engine.leave(inner, now);
         work
@@ -609,6 +615,9 @@ impl Engine {
     /// Posts a receive into lent memory. An entry used many times tells of each message, and last of its own end.
     pub fn recv_queued(&self, notify: Notify, recv: Recv, memory: Memory) -> Result<(), Refused> {
         debug_assert!(memory.is_writable());
+        if !self.commands.is_turning() {
+            return self.post_recv(recv, memory, Some(notify)).map(|_| ());
+        }
         self.post_queued(notify, Post::Recv(recv, memory))
     }
 

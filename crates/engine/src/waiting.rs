@@ -76,6 +76,7 @@ impl Engine {
         std::thread::yield_now();
         let back_at = self.now();
         asking.on_back(from, back_at);
+        self.looks.on_back();
         self.crowd.on_back(back_at - from); // for those that wait and could sleep
     }
 
@@ -207,6 +208,13 @@ impl Engine {
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
     }
 
+    /// The same behind a look that found nothing and changed nothing: nobody is to be told of anything.
+    #[inline]
+    pub(crate) fn leave_unchanged(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
+        drop(inner);
+        self.run_errand(self.helper.baton.on_look(now));
+    }
+
     /// Waits for the end of a request; `None` if the time is over first.
     pub fn wait(&self, id: RequestId, longest: Option<Duration>) -> Option<Completion> {
         self.drive_until(longest, |inner| inner.requests.take(id))
@@ -332,7 +340,7 @@ impl Engine {
             if inner.is_dozing {
                 inner = self.sleep_behind(inner, now, until);
                 spin.look_count = 0;
-            } else if (must_look || inner.core.is_due(now)) && inner.turn(now) > 0 {
+            } else if (must_look || inner.core.is_due(now)) && inner.look(now) > 0 {
                 spin.begin_anew();
             } else {
                 inner = self.idle(inner, now, until, &mut spin);

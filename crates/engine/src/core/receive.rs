@@ -18,7 +18,7 @@ const LONE_COUNT_MAX: usize = 8;
 /// Shorter frames are no fragments.
 const FRAGMENT_LEN_MIN: usize = 512;
 /// Links that have nothing to receive are asked for notices every so many turns: within microseconds, where it spins.
-const TURNS_PER_NOTICE: u64 = 32;
+pub(super) const TURNS_PER_NOTICE: u64 = 32;
 /// How often links are asked after a late turn.
 const DRAIN_COUNT_MAX: usize = 256;
 
@@ -80,11 +80,21 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         work
     }
 
+    /// Where payload that arrives by a link will probably go.
+    fn expected(&self, index: usize) -> Option<packhorse_proto::Landing> {
+        let may_land = self.links[index].about().can_land && self.duties.takes_data();
+        if may_land { self.endpoint.predict(index as u8) } else { None }
+    }
+
+    /// Whether payload that arrives by a link may be scattered to its place.
+    pub(super) fn may_land(&self, index: usize) -> bool {
+        self.expected(index).is_some()
+    }
+
     /// How much it did, and whether granted data was expected.
     fn receive_once(&mut self, now: Instant, index: usize) -> (usize, bool) {
+        let expected = self.expected(index);
         let link = &mut self.links[index];
-        let may_land = link.about().can_land && self.duties.takes_data();
-        let expected = if may_land { self.endpoint.predict(index as u8) } else { None };
         let landing = expected.as_ref().map(|expected| Landing {
             id: expected.buf.0,
             offset: expected.offset,
@@ -111,7 +121,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     }
 
     /// What a link has just received.
-    fn take_arrived(
+    pub(super) fn take_arrived(
         &mut self,
         now: Instant,
         index: usize,

@@ -40,7 +40,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
     }
 
-    fn send_lone(&mut self, now: Instant, spec: &SendSpec<'_>) -> Option<ReqId> {
+    /// Posts a small send and has its frame leave. `None`: nothing was done.
+    pub(crate) fn send_lone(&mut self, now: Instant, spec: &SendSpec<'_>) -> Option<ReqId> {
+        self.end_quiet();
         let len = match spec.payload {
             Payload::InPlace { len, .. } => len,
             Payload::Copied(bytes) => bytes.len() as u64,
@@ -70,6 +72,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         handler: u16,
         pieces: &[&[u8]],
     ) -> bool {
+        self.end_quiet();
         let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let mut head = [0; wire::LONE_HEAD_LEN_MAX];
         if len <= COPY_LEN_MAX as usize
@@ -107,6 +110,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Sends what there is to send, as far as the links take it.
     pub fn transmit(&mut self, now: Instant) -> usize {
+        self.end_quiet();
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
         }

@@ -1,0 +1,186 @@
+//! Looks: turns that most likely find nothing.
+//!
+//! Whoever waits looks a million times a second, and nearly every look finds nothing. A turn that does nothing still goes through all a
+//! turn may have to do: timers, output, frames kept for others, where payload may land. So a turn that did nothing notes until when the next
+//! one will have none of that to do either, and until then, as long as nobody touches the rules, a look asks the links and nothing else:
+//!
+//! ```text
+//!   turn did nothing ──▶ rest ──▶ ask: nothing, ask: nothing, ask: something came ──▶ turn with what came
+//!                          ▲                      │ the next timer is due, somebody touched the rules,
+//!                          │                      │ or it is time to ask for notices
+//!                          └───────── turn ◀──────┘
+//! ```
+
+use packhorse_link::Link;
+use packhorse_link::mem::UserMemory;
+use packhorse_proto::Instant;
+
+use super::Core;
+use super::receive::TURNS_PER_NOTICE;
+use crate::costly;
+use crate::duties::Offload;
+
+/// What a look found.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Answer {
+    /// A turn may have something else to do.
+    Turn,
+    /// The links have nothing, and there was nothing else to do.
+    Nothing,
+    /// Something came: to be given to [`Core::turn_after`], before anything else.
+    Something(Found),
+}
+
+/// So many arrivals by this link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    link: usize,
+    count: usize,
+}
+
+impl<L: Link<M>, M: UserMemory> Core<L, M> {
+    /// Asks the links, if that is all a turn would do.
+    #[inline]
+    pub(crate) fn ask(&mut self, now: Instant) -> Answer {
+        let is_quiet = now < self.quiet_until
+            && now - self.turned_at <= costly::BUSY_NS
+            && !self.counters.turns.is_multiple_of(TURNS_PER_NOTICE);
+        if !is_quiet {
+            return Answer::Turn;
+        }
+        if let Some(found) = self.ask_links(now) {
+            return Answer::Something(found);
+        }
+        self.counters.turns += 1;
+        self.counters.turns_idle += 1;
+        self.turned_at = now;
+        Answer::Nothing
+    }
+
+    /// The turn behind a question that was not answered by [`Answer::Nothing`]. `is_late`: the time is that of an earlier look (`time`).
+    pub(crate) fn turn_after(&mut self, answer: &Answer, now: Instant, is_late: bool) -> usize {
+        if is_late {
+            self.time.be_old();
+        }
+        let work = match *answer {
+            Answer::Something(Found { link, count }) => {
+                self.begin_turn(now);
+                let work = self.take_arrived(now, link, None, count, 0);
+                self.finish_turn(work)
+            }
+            Answer::Turn | Answer::Nothing => self.turn(now),
+        };
+        self.time.end();
+        work
+    }
+
+    /// A turn did nothing, and nobody touches the rules any more: until when the next one would have nothing to do but to ask.
+    pub(crate) fn rest(&mut self) {
+        let is_quiet = !self.is_armed
+            && self.duties == Offload::Both
+            && self.kept.is_empty()
+            && !self.has_output()
+            && !self.endpoint.has_ready_stream()
+            && (0..self.links.len()).all(|link| !self.may_land(link));
+        if is_quiet {
+            self.quiet_until = self.endpoint.next_timeout();
+        }
+    }
+
+    /// Somebody touches the rules, or the links.
+    #[inline]
+    pub(super) fn end_quiet(&mut self) {
+        self.quiet_until = Instant(0);
+    }
+
+    /// As `receive` and `receive_some`, up to the first link that has something.
+    #[inline]
+    fn ask_links(&mut self, now: Instant) -> Option<Found> {
+        let costly = if self.costly.are_all_asked { 0 } else { self.costly.set };
+        for link in 0..self.links.len() {
+            if costly >> link & 1 == 0
+                && let Some(found) = self.ask_link(link)
+            {
+                self.costly.on_others(now);
+                return Some(found);
+            }
+        }
+        if costly == 0 || !self.costly.is_due(now, false) {
+            return None;
+        }
+        let link = self.costly.first(now)?;
+        let found = self.ask_link(link)?;
+        self.costly.on_heard(now, link);
+        Some(found)
+    }
+
+    #[inline]
+    fn ask_link(&mut self, link: usize) -> Option<Found> {
+        match self.links[link].receive(None, &mut self.memory) {
+            Ok(0) => None,
+            Ok(count) => Some(Found { link, count }),
+            Err(_) => {
+                self.counters.link_errors += 1;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use packhorse_proto::MS;
+
+    use super::*;
+    use crate::engine::{Config, Engine, Placement};
+    use crate::slow::{Gate, Slow};
+
+    #[test]
+    fn a_look_only_asks_until_something_else_may_be_to_do() {
+        let gate = Arc::new(Gate::default());
+        let config = Config { placement: Placement::Inline, ..Config::default() };
+        let engine = Engine::open(config, vec![Slow::new(&gate)]).unwrap();
+        let mut inner = engine.lock();
+        let now = Instant(MS);
+        let is_answered = |answer: Answer| matches!(answer, Answer::Nothing);
+        assert!(!is_answered(inner.core.ask(now)), "nobody turned before");
+        while inner.turn(now) > 0 {}
+        assert!(is_answered(inner.core.ask(now)), "a turn did nothing");
+        let turns = inner.core.counters().turns;
+        assert_eq!(inner.look(now), 0);
+        assert_eq!(inner.core.counters().turns, turns + 1, "a look counts as a turn");
+        inner.core.endpoint();
+        assert!(!is_answered(inner.core.ask(now)), "somebody touched the rules");
+        inner.turn(now);
+        inner.core.arm();
+        assert!(!is_answered(inner.core.ask(now)), "the links are to be told that nobody sleeps");
+        inner.turn(now);
+        assert!(!gate.is_armed() && is_answered(inner.core.ask(now)));
+        assert!(
+            !is_answered(inner.core.ask(now + costly::BUSY_NS + 1)),
+            "the look before was long ago"
+        );
+        let turn_count = (0..10 * TURNS_PER_NOTICE).filter(|_| !is_answered(inner.core.ask(now)));
+        assert!(turn_count.count() > 0, "links are asked for notices now and then");
+        drop(inner);
+        engine.stop();
+    }
+
+    #[test]
+    fn a_timer_ends_the_quiet() {
+        let gate = Arc::new(Gate::default());
+        let config = Config { placement: Placement::Inline, ..Config::default() };
+        let engine = Engine::open(config, vec![Slow::new(&gate)]).unwrap();
+        let mut inner = engine.lock();
+        let now = Instant(MS);
+        while inner.turn(now) > 0 {}
+        inner.core.quiet_until = now + 1;
+        assert!(matches!(inner.core.ask(now), Answer::Nothing));
+        assert!(matches!(inner.core.ask(now + 1), Answer::Turn));
+        drop(inner);
+        engine.stop();
+    }
+}
