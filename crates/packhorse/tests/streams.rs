@@ -22,9 +22,13 @@ fn pattern(seed: u64, len: usize) -> Vec<u8> {
 const PACKET_LEN_MAX: usize = 16 << 10;
 
 fn open_with(links: &str, placement: Placement) -> Endpoint {
-    let builder = Endpoint::builder().links(links).bind(std::net::Ipv4Addr::LOCALHOST);
     // Dropped at the end of a test, with peers that nobody turns any more: nothing is left to wait for.
-    builder.placement(placement).linger(Duration::from_millis(200)).open().unwrap()
+    open_lingering(links, placement, Duration::from_millis(200))
+}
+
+fn open_lingering(links: &str, placement: Placement, linger: Duration) -> Endpoint {
+    let builder = Endpoint::builder().links(links).bind(std::net::Ipv4Addr::LOCALHOST);
+    builder.placement(placement).linger(linger).open().unwrap()
 }
 
 fn open() -> Endpoint {
@@ -458,12 +462,13 @@ fn thousand_interleaved_messages_of_eight_senders_through_slow_handlers() {
     });
     let address = b.address();
     let held_max = std::thread::scope(|scope| {
-        for sender in 0..SENDERS as u8 {
-            scope.spawn(move || send_interleaved(sender, &address, EACH));
-        }
+        let send = |sender| scope.spawn(move || send_interleaved(sender, &address, EACH));
+        let senders: Vec<_> = (0..SENDERS as u8).map(send).collect();
         let began = Instant::now();
         let mut held_max = 0;
-        while seen.lock().unwrap().ended < SENDERS * EACH as usize {
+        // Until they have left, too: what they sent last is to be acknowledged.
+        let is_over = || seen.lock().unwrap().ended == SENDERS * EACH as usize;
+        while !is_over() || senders.iter().any(|sender| !sender.is_finished()) {
             b.streams().extract(50_000).unwrap();
             held_max = held_max.max(count(&b, "held_len"));
             assert!(began.elapsed() < LONGEST, "{} ended", seen.lock().unwrap().ended);
@@ -481,7 +486,7 @@ fn thousand_interleaved_messages_of_eight_senders_through_slow_handlers() {
 
 /// Ten messages open at a time, their pieces in turn.
 fn send_interleaved(sender: u8, to: &packhorse::Address, count: u32) {
-    let a = open();
+    let a = open_lingering("udp", Placement::Inline, LONGEST);
     let to_b = a.peer(to).unwrap();
     let mut open = std::collections::VecDeque::new();
     let mut number = 0;

@@ -26,7 +26,7 @@ const SOURCE: &str = concat!(include_str!("common.c"), include_str!("measure.c")
 
 /// A start hangs after so many seconds, and some more for each pattern: ten times what it is to take, and this.
 const START_PATIENCE_S: f64 = 20.0;
-const CASE_PATIENCE_S: f64 = 2.0;
+const CASE_PATIENCE_S: f64 = 5.0;
 /// What `timeout` ends with when it had to end its command.
 const TIME_IS_UP: i32 = 124;
 const SECONDS: f64 = 0.2;
