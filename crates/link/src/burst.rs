@@ -3,6 +3,8 @@
 //! A burst is made once and used again. The engine fills it, a link sends it; what is next to each other, goes to the
 //! same place and has the same length a link may send as a train.
 
+use std::ops::Range;
+
 use crate::{Locator, mem::UserMemory};
 
 /// A piece of a frame.
@@ -155,28 +157,29 @@ impl Burst {
         self.count += train.count;
     }
 
-    /// Adds frames whose payload is copied now, each behind its head, `payload_len` bytes of it and `last_len` of the last. Where payload is
-    /// `payload` knows: from where in it, how many bytes, and behind what they go.
-    pub fn gathered(
+    /// Adds frames whose payload is copied now, each behind its head. All are as long as the first but the last, which is not longer. `copy`
+    /// puts bytes of the payload behind what it is given.
+    pub fn gathered<'a>(
         &mut self,
         to: Locator,
-        heads: &[u8],
-        head_len: usize,
-        (payload_len, last_len): (usize, usize),
-        mut payload: impl FnMut(usize, usize, &mut Vec<u8>),
+        frames: impl Iterator<Item = (&'a [u8], Range<usize>)>,
+        mut copy: impl FnMut(Range<usize>, &mut Vec<u8>),
     ) {
-        let (at, count) = (self.heads.len(), heads.len() / head_len);
-        self.heads.reserve(heads.len() + count * payload_len);
-        for (number, head) in heads.chunks_exact(head_len).enumerate() {
-            let len = if number + 1 == count { last_len } else { payload_len };
+        let at = self.heads.len();
+        let (mut count, mut frame_len, mut last_len) = (0, 0, 0);
+        for (head, payload) in frames {
+            assert!(count == 0 || last_len == frame_len, "a frame behind a shorter one");
+            last_len = head.len() + payload.len();
+            frame_len = if count == 0 { last_len } else { frame_len };
             self.heads.extend_from_slice(head);
-            payload(number * payload_len, len, &mut self.heads);
+            copy(payload, &mut self.heads);
+            count += 1;
         }
-        let last_len = head_len + last_len;
-        let frame_len = head_len + payload_len;
-        let all = (count - 1) * frame_len + last_len;
-        assert_eq!(self.heads.len() - at, all, "payload of {count} frames");
-        let count = count as u32;
+        let all = (count as usize).saturating_sub(1) * frame_len + last_len;
+        assert!(
+            last_len <= frame_len && self.heads.len() - at == all,
+            "{count} frames of {frame_len} and one of {last_len} bytes"
+        );
         let (frame_len, last_len, at) = (frame_len as u32, last_len as u32, at as u32);
         let kind = Kind::Gathered(Gathered { count, frame_len, last_len, at });
         self.entries.push(Entry { to, number: self.count, kind });
@@ -438,8 +441,9 @@ mod tests {
         let mut burst = Burst::default();
         burst.begin([1; 24]);
         burst.head(b"lone");
-        burst.gathered([2; 24], b"aabbcc", 2, (3, 1), |at, len, out| {
-            out.extend_from_slice(&payload[at..at + len]);
+        let frames: [(&[u8], Range<usize>); 3] = [(b"aa", 0..3), (b"bb", 3..6), (b"ccc", 6..7)];
+        burst.gathered([2; 24], frames.into_iter(), |range, out| {
+            out.extend_from_slice(&payload[range]);
         });
         burst.begin([3; 24]);
         burst.head(b"end");
@@ -452,7 +456,7 @@ mod tests {
             out.push((frame.to, bytes));
         }
         let expected: [(u8, &[u8]); 5] =
-            [(1, b"lone"), (2, b"aa012"), (2, b"bb345"), (2, b"cc6"), (3, b"end")];
+            [(1, b"lone"), (2, b"aa012"), (2, b"bb345"), (2, b"ccc6"), (3, b"end")];
         assert_eq!(out, expected.map(|(to, bytes)| ([to; 24], bytes.to_vec())));
         assert_eq!(burst.train_at(2), None, "its payload is nobody's memory");
     }

@@ -122,11 +122,11 @@ impl Ahead {
         self.pause_count = self.last_pause_count;
     }
 
-    /// A message is over.
-    pub(crate) fn on_ended(&mut self, send: &Outgoing, sum: &mut u64) {
+    /// A message is over. `was_sure`: it would have gone unasked whatever happened before.
+    pub(crate) fn on_ended(&mut self, send: &Outgoing, was_sure: bool, sum: &mut u64) {
         self.forget(send, sum);
         match send.announced {
-            Announced::No if send.parts != NONE && self.pause_count == 0 => {
+            Announced::No if !was_sure && self.pause_count == 0 => {
                 self.last_pause_count = 0; // unasked, and it got through
             }
             Announced::No | Announced::Known { in_vain: true, .. } => {}

@@ -229,7 +229,7 @@ impl Endpoint {
         if !self.has_envelope() {
             None
         } else if head.class == Class::Eager {
-            self.hold_whole(row, head, body, stage)
+            self.hold_whole(row, head, core::iter::once(body), stage)
         } else {
             self.hold_part(now, row, head, body, stage)
         }
@@ -273,17 +273,22 @@ impl Endpoint {
         Some(self.insert_arrival(arrival))
     }
 
-    /// The same for a message that came whole, when there is an envelope for it.
+    /// The same for a message that came whole, in one piece or some, when there is an envelope for it.
     #[inline(always)]
-    fn hold_whole(
+    pub(crate) fn hold_whole<'a>(
         &mut self,
         row: u32,
         head: &MessageHead,
-        body: &[u8],
+        bodies: impl Iterator<Item = &'a [u8]>,
         stage: Stage,
     ) -> Option<u32> {
-        let hold = self.held.try_reserve(body.len())?;
-        self.held.bytes_mut(hold).copy_from_slice(body);
+        let hold = self.held.try_reserve(head.total as usize)?;
+        let mut rest = self.held.bytes_mut(hold);
+        for body in bodies {
+            let (to, behind) = rest.split_at_mut(body.len());
+            to.copy_from_slice(body);
+            rest = behind;
+        }
         let mut arrival = Arrival { hold, ..Arrival::new(self.rows[row].peer, head, stage) };
         self.charge(&mut arrival);
         Some(self.insert_arrival(arrival))

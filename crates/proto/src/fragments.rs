@@ -1,12 +1,14 @@
 //! A message of some frames is one thing.
 //!
-//! PROTOCOL §10.5. What is longer than a frame and short enough to go unasked leaves as fragments. The first goes as any frame
-//! does, with what else there is to say, and finds the message's receive; the others are alike and need none of that again. So they are
-//! written, noted, checked, placed and acknowledged as a train:
+//! PROTOCOL §10.5. What is longer than a frame and short enough to go unasked leaves as fragments. They are alike, so they are written,
+//! noted, checked, placed and acknowledged as a train. Mostly all of a message goes in one train, with the acknowledgement that waits, and
+//! arrives as one; then it is taken in one go (`whole`). Where that cannot be, the first frame goes as any frame does, with what else there
+//! is to say, finds the message's receive, and the others follow it:
 //!
 //! ```text
-//!   sender:    first frame (`output`) │ plan_fragments ─▶ heads of all others, one run in the flight
-//!   receiver:  first frame (`input`)  │ on_fragments ─▶ checks in one pass, bytes to their place, one gap filled, one packet run noted
+//!   sender:    all frames, or the first (`output`) and then all others ─▶ their heads, one run in the flight
+//!   receiver:  all frames (`whole`), or the first (`input`) and then all others ─▶ checks in one pass, bytes to their place, one gap
+//!              filled, one packet run noted
 //! ```
 //!
 //! What is here does for many frames what `output`, `input` and `fill` do for one. Whoever says no has changed nothing, and they see to it.
@@ -17,13 +19,19 @@ use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::fill::GAP_COUNT_MAX;
 use crate::input::Answer;
+use crate::limits::FRAME_LEN_FLOOR;
 use crate::peer::{Active, Phase, row_of_id};
 use crate::post::SendStage;
+use crate::quick::{ack_repr, note_ack_sent};
+use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::train::{RUN_COUNT_MAX, TxTrain};
 use crate::turns::eager_cost;
 use crate::types::{Instant, Locator, Memory, Place};
-use crate::wire::{self, Class, FragmentsRepr, Header, MessageHead, TrainRepr};
+use crate::wire::{self, AckRepr, Class, FragmentsRepr, Header, MessageHead, TrainRepr};
+
+/// Shorter messages fit into any frame.
+pub(crate) const FRAGMENTED_LEN_MIN: u64 = FRAME_LEN_FLOOR as u64 - 128;
 
 /// Fragments that may leave now.
 struct Plan {
@@ -33,11 +41,13 @@ struct Plan {
     len: u64,
     payload_len: u16,
     count: u64,
+    /// What rides in the last of them.
+    ack: Option<AckRepr>,
 }
 
 /// As a sender.
 impl Endpoint {
-    /// Fragments of the message whose turn it is, if its first frame has left and nothing else goes before.
+    /// Fragments of the message whose turn it is, if nothing else goes before.
     pub(crate) fn write_fragments(
         &mut self,
         now: Instant,
@@ -55,7 +65,6 @@ impl Endpoint {
         let this = &self.rows[row];
         let active = self.actives.get(this.active).filter(|_| this.phase == Phase::Joined)?;
         let send = self.outgoing.get(active.unsent)?;
-        let parts = self.parts.get(send.parts)?;
         let may_go = !send.is_large
             && send.stage == SendStage::Waiting
             && send.message < this.held_from
@@ -63,29 +72,58 @@ impl Endpoint {
         if !may_go {
             return None;
         }
-        let (start, end) = parts.unsent.first_gap()?;
+        let (start, end) = match self.parts.get(send.parts) {
+            Some(parts) => parts.unsent.first_gap()?,
+            None => (0, send.total),
+        };
         let index = active.path_of_fragments(now, end - start)?;
         let path = &active.paths[index];
         let head_len = wire::HEADER_LEN + wire::fragment_head_len(send.immediate.is_some());
         let frame_len = u64::from(path.frame_len);
         let payload_len = frame_len - head_len as u64;
         let len_max = len_max.max(self.links[usize::from(path.link)].train_len_max.into());
-        let count = (end - start)
-            .div_ceil(payload_len)
+        let wanted_count = (end - start).div_ceil(payload_len);
+        let count = wanted_count
             .min(count_max)
             .min(len_max / frame_len)
             .min(RUN_COUNT_MAX)
             .min(TrainRepr::count_to_wrap(path.flight.next_packet()))
             .min(active.credit.room().div_ceil(payload_len))
             .min(path.free_window().div_ceil(frame_len));
-        (count > 0).then(|| Plan {
+        let plan = Plan {
             slot: active.unsent,
             path: index,
             start,
             len: (end - start).min(count * payload_len),
             payload_len: payload_len as u16,
             count,
-        })
+            ack: None,
+        };
+        if send.parts != NONE {
+            return (count > 0 && !active.must_acknowledge()).then_some(plan);
+        }
+        let is_whole = count == wanted_count
+            && count_max > 1
+            && active.credit.allows(eager_cost(end as u32))
+            && !send.fits_whole(usize::from(path.frame_len) - wire::HEADER_LEN);
+        if is_whole { self.with_ack(now, active, plan) } else { None }
+    }
+
+    /// All of a message leaves: what is to be acknowledged rides on it. `None` if that cannot be, and must not wait.
+    fn with_ack(&self, now: Instant, active: &Active, plan: Plan) -> Option<Plan> {
+        let mut owing =
+            active.paths.iter().enumerate().filter(|(_, path)| path.ack_pending_count > 0);
+        let Some((index, path)) = owing.next() else { return Some(plan) };
+        if owing.next().is_some() || self.saboteur.makes(Sabotage::AckOneTooHigh) {
+            return None;
+        }
+        let last_len = plan.len - (plan.count - 1) * u64::from(plan.payload_len);
+        if last_len + wire::ack_head_len(0) as u64 > u64::from(plan.payload_len) {
+            return (!path.ack_at_once).then_some(plan);
+        }
+        let head = path.received.ack_without_holes(now);
+        let ack = ack_repr(index as u8, head, self.credit_for_peers())?;
+        Some(Plan { ack: Some(ack), ..plan })
     }
 
     fn start_fragments(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
@@ -117,6 +155,7 @@ impl Endpoint {
             },
             last_len,
             count: count as usize,
+            ack: plan.ack,
         };
         wire::write_fragments(&mut train.heads, &repr, this.secret, self.train_checks);
         (train.link, train.to) = (path.link, path.locator);
@@ -125,13 +164,20 @@ impl Endpoint {
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
         train.is_unasked = true;
 
-        let unsent = &mut self.parts[send.parts].unsent;
-        unsent.take_front(len);
-        if unsent.is_empty() {
+        // Of a message that goes in one train no parts are kept: if it is cut later it gets them then (`keep_parts`).
+        let is_all = self.parts.get_mut(send.parts).is_none_or(|parts| {
+            parts.unsent.take_front(len);
+            parts.unsent.is_empty()
+        });
+        if is_all {
             send.stage = SendStage::Sent;
             active.unsent = send.next;
         }
         active.credit.on_sent(eager_cost(len as u32));
+        if let Some(ack) = plan.ack {
+            let path = &mut active.paths[usize::from(ack.path)];
+            note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+        }
         let content = Content::Message { slot, serial, offset: start as u32, len: len as u32 };
         let frame_len = train.head_len as u16 + if count == 1 { last_len } else { payload_len };
         self.on_train_sent(now, row, plan.path, content, (train.head_len as u16, frame_len), count);
@@ -139,9 +185,9 @@ impl Endpoint {
 }
 
 impl Active {
-    /// The path fragments take, if no path wants anything else first: one message goes one way, that of its first frame.
+    /// The path fragments take, if no path wants anything else first but to acknowledge: one message goes one way, that of its first frame.
     fn path_of_fragments(&self, now: Instant, unsent_len: u64) -> Option<usize> {
-        if !self.are_paths_calm(now) {
+        if !self.are_paths_calm_but_for_acks(now) {
             return None;
         }
         let index = self.choose_path(now, unsent_len, true)?;
@@ -175,6 +221,10 @@ impl Endpoint {
     ) -> usize {
         if self.closed || self.closing.is_some() || !self.orphans.is_empty() {
             return 0;
+        }
+        let whole_count = self.on_whole_message(now, link, from, frames, stride, memory);
+        if whole_count > 0 {
+            return whole_count;
         }
         let Some(expected) = self.expect_fragments(link, from, frames, stride) else { return 0 };
         let count =
@@ -236,7 +286,8 @@ impl Endpoint {
         stride: usize,
         missing_len: u64,
     ) -> Option<FragmentsRepr> {
-        let train = FragmentsRepr { header, head, last_len: head.len, count: frames_len / stride };
+        let (last_len, count) = (head.len, frames_len / stride);
+        let train = FragmentsRepr { header, head, last_len, count, ack: None };
         let payload_len = u64::from(head.len);
         let full_count = (missing_len / payload_len)
             .min(train.count as u64)
@@ -301,7 +352,7 @@ impl Endpoint {
     }
 
     /// Counts the packets of fragments as received. They are one thing for who acknowledges, too.
-    fn note_fragments(&mut self, now: Instant, row: u32, first: &Header, count: u64) {
+    pub(crate) fn note_fragments(&mut self, now: Instant, row: u32, first: &Header, count: u64) {
         let (path, last) = (usize::from(first.path), first.packet + count - 1);
         if count > 1 {
             let active = self.activate(row);

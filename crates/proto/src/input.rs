@@ -7,10 +7,11 @@
 use crate::arrival::Verdict;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
+use crate::gaps::GapSet;
 use crate::pairs::PATH_COUNT_MAX;
 use crate::path::{NO_PATH, Path};
 use crate::peer::{Active, Phase, row_of_id};
-use crate::post::SendStage;
+use crate::post::{Parts, SendStage};
 use crate::sabotage::Sabotage;
 use crate::sent::{Acked, Flight};
 use crate::slab::NONE;
@@ -533,6 +534,8 @@ impl Endpoint {
         if send.is_large || send.stage == SendStage::Pulled {
             return; // ends with Done
         }
+        self.keep_parts(slot, len);
+        let send = &self.outgoing[slot];
         if send.parts != NONE {
             let unacked = &mut self.parts[send.parts].unacked;
             unacked.fill(u64::from(offset), u64::from(offset) + u64::from(len), &mut |_, _| ());
@@ -544,6 +547,15 @@ impl Endpoint {
             return; // accepted; the match is still to come
         }
         self.end_send(slot, Ok(()));
+    }
+
+    /// So many bytes of a message are settled by themselves. If it left in one train, which of them are is kept from now on.
+    fn keep_parts(&mut self, slot: u32, len: u32) {
+        let send = &mut self.outgoing[slot];
+        if send.parts == NONE && !send.is_large && u64::from(len) < send.total {
+            let unacked = GapSet::whole(send.total);
+            send.parts = self.parts.insert(Parts { unacked, ..Parts::default() });
+        }
     }
 
     /// Something we sent was lost: back to its owner.
@@ -590,14 +602,15 @@ impl Endpoint {
     }
 
     fn on_message_lost(&mut self, slot: u32, serial: u32, offset: u32, len: u32) {
-        let send = &mut self.outgoing[slot];
-        if send.stage == SendStage::Pulled {
+        if self.outgoing[slot].stage == SendStage::Pulled {
             return;
         }
+        self.keep_parts(slot, len);
+        let send = &mut self.outgoing[slot];
+        if !send.is_large && send.total > u64::from(self.settings.eager_sure_len_max) {
+            self.rows[send.row].ahead.on_lost();
+        }
         if send.parts != NONE && !send.is_large {
-            if send.total > u64::from(self.settings.eager_sure_len_max) {
-                self.rows[send.row].ahead.on_lost();
-            }
             let parts = &mut self.parts[send.parts];
             let (start, end) = (u64::from(offset), u64::from(offset) + u64::from(len));
             // Only what is still unacknowledged: a copy of it may have arrived in another packet.

@@ -75,6 +75,7 @@ mod train;
 mod transfer;
 mod turns;
 mod types;
+mod whole;
 mod window;
 pub mod wire;
 #[cfg(test)]

@@ -153,7 +153,10 @@ impl Endpoint {
         let stage = SendStage::Sent;
         let previous = self.actives[active].line().append(slot, stage, &mut self.outgoing);
         let send = Outgoing::new(spec, (bytes, len), (message, previous), false);
-        debug_assert!(send.ends_when_accepted(), "what is more than that does not leave so");
+        debug_assert!(
+            send.ends_when_accepted(send.total as u32),
+            "what is more than that does not leave so"
+        );
         self.outgoing.put(slot, Outgoing { stage, ..send })
     }
 

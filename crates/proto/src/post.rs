@@ -11,6 +11,7 @@ use crate::api::{
 use crate::arrival::{Receive, Stage, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
+use crate::fragments::FRAGMENTED_LEN_MIN;
 use crate::gaps::GapSet;
 use crate::matching::EntryId;
 use crate::operate::OPERATION_BIT;
@@ -18,6 +19,7 @@ use crate::peer::{Active, Notice, Phase};
 use crate::pool::BytePool;
 use crate::ring::Ring;
 use crate::slab::{NONE, Slab};
+use crate::train::TxTrain;
 use crate::types::{BufId, Criteria, Instant, Memory, PeerId, ReqId, Space, Tag};
 use crate::wire::{self, EagerRepr, Lane};
 
@@ -64,7 +66,7 @@ pub(crate) struct Outgoing {
     pub(crate) is_queued: bool,
     /// Announced: how it counts against what may be sent ahead (`ahead`).
     pub(crate) announced: Announced,
-    /// Eager, and over when it is accepted, with an event: what most sends are.
+    /// Eager, over when it is accepted, with an event, and nobody learns from its fate: what most sends are.
     pub(crate) is_simple: bool,
 }
 
@@ -142,10 +144,13 @@ impl Outgoing {
         !self.is_large && self.parts == NONE && self.total as usize + head_len <= room
     }
 
-    /// Whether it is over when the peer has accepted it, in one piece: what most sends are.
+    /// Whether it is over when the peer has accepted so many bytes, in one piece: what most sends are.
     #[inline(always)]
-    pub(crate) fn ends_when_accepted(&self) -> bool {
-        self.is_simple && self.parts == NONE && self.stage != SendStage::Pulled
+    pub(crate) fn ends_when_accepted(&self, len: u32) -> bool {
+        self.is_simple
+            && self.parts == NONE
+            && self.stage != SendStage::Pulled
+            && self.total == u64::from(len)
     }
 
     /// The application is told how it ended, and copied bytes are given back: of those only a failure is told, and of a stream that
@@ -259,6 +264,52 @@ impl Endpoint {
     /// Posts a send. In-place payload belongs to the endpoint until the `Sent` event; copied payload is the
     /// caller's again on return, and has no event but that of a failure (`Event::Lost`).
     pub fn post_send(&mut self, now: Instant, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
+        let (req, room) = self.put_in_line(now, &spec)?;
+        if let (Some(slot), Payload::Copied(bytes)) = (room, spec.payload) {
+            self.copied.bytes_mut(slot).copy_from_slice(bytes);
+        }
+        Ok(req)
+    }
+
+    /// Posts a send of bytes that are to be copied. If all of it may leave now its frames are written, and what is told is where its copy
+    /// belongs: the driver sends the frames with the bytes it has, and copies them then (`keep_copy`), before it does anything else.
+    /// Whoever waits for the message does not wait for the copy.
+    pub fn post_copied(
+        &mut self,
+        now: Instant,
+        spec: SendSpec<'_>,
+        (count_max, len_max): (usize, usize),
+        train: &mut TxTrain,
+    ) -> Result<(ReqId, Option<u32>), PostError> {
+        let (req, room) = self.put_in_line(now, &spec)?;
+        let (Some(slot), Payload::Copied(bytes)) = (room, spec.payload) else {
+            return Ok((req, None));
+        };
+        let row = spec.peer.row();
+        let is_next = self.rows.first_ready() == row
+            && self.replies.is_empty()
+            && self.actives[self.rows[row].active].unsent == req.0 as u32;
+        // Of a message that has just been posted all fragments are written, or none.
+        if is_next && self.write_fragments(now, row, count_max as u64, len_max as u64, train) {
+            debug_assert_eq!(train.len(), bytes.len());
+            return Ok((req, Some(slot)));
+        }
+        self.keep_copy(slot, bytes);
+        Ok((req, None))
+    }
+
+    /// Copies the bytes of a message whose frames have left (`post_copied`).
+    pub fn keep_copy(&mut self, slot: u32, bytes: &[u8]) {
+        self.copied.bytes_mut(slot).copy_from_slice(bytes);
+    }
+
+    /// A send gets its number and its place, and room for its bytes if they are to be copied.
+    #[inline(always)]
+    fn put_in_line(
+        &mut self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+    ) -> Result<(ReqId, Option<u32>), PostError> {
         if self.closing.is_some() {
             return Err(PostError::Closing);
         }
@@ -279,12 +330,17 @@ impl Endpoint {
             self.wake(now, row);
         }
         let must_ask = self.must_ask(row, total);
-        let bytes = match spec.payload {
-            Payload::InPlace { buf, .. } => Bytes::User(buf),
+        let (bytes, room) = match spec.payload {
+            Payload::InPlace { buf, .. } => (Bytes::User(buf), None),
             Payload::Copied(_) if must_ask => return Err(PostError::PoolFull), // from where it is
-            Payload::Copied(bytes) => self.copy_payload(bytes)?,
+            Payload::Copied(bytes) => {
+                let slot = self.copied.try_reserve(bytes.len()).ok_or(PostError::PoolFull)?;
+                (Bytes::Pool(slot), Some(slot))
+            }
         };
-        Ok(self.enqueue(&spec, bytes, total, must_ask))
+        // A driver asks for trains again: the fragments of this one may be some.
+        self.may_train |= total >= FRAGMENTED_LEN_MIN;
+        Ok((self.enqueue(spec, bytes, total, must_ask), room))
     }
 
     /// Whether a message of this length to a row that is awake is announced, and not just sent (PROTOCOL §7.9).
@@ -335,7 +391,8 @@ impl Endpoint {
         this.message_out += 1;
         let is_ready = this.is_ready;
         let previous = active.line().append(slot, SendStage::Waiting, &mut self.outgoing);
-        let send = Outgoing::new(spec, (bytes, total), (message, previous), is_large);
+        let mut send = Outgoing::new(spec, (bytes, total), (message, previous), is_large);
+        send.is_simple &= total <= u64::from(self.settings.eager_sure_len_max);
         let key = self.outgoing.put(slot, send);
         if is_large || spec.until_matched {
             self.sends_by_number.insert(number_key(row, message as u32), slot);
@@ -373,7 +430,8 @@ impl Endpoint {
         if send.parts != NONE {
             self.parts.remove(send.parts);
         }
-        self.rows[send.row].ahead.on_ended(&send, &mut self.ahead_sum);
+        let was_sure = send.total <= u64::from(self.settings.eager_sure_len_max);
+        self.rows[send.row].ahead.on_ended(&send, was_sure, &mut self.ahead_sum);
         if send.is_large || send.until_matched || send.stage == SendStage::Pulled {
             self.sends_by_number.remove(&number_key(send.row, send.message as u32));
         }

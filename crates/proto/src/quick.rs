@@ -27,7 +27,7 @@ use crate::sabotage::Sabotage;
 use crate::sent::Run;
 use crate::slab::{NONE, Slab};
 use crate::turns::eager_cost;
-use crate::types::{Instant, Locator, Memory, PeerId, Place, ReqId, Space};
+use crate::types::{Instant, Locator, Memory, PeerId, Place, ReqId, Space, Tag};
 use crate::wire::{
     self, ACKED_EAGER_LEN, AckRepr, AckView, CHECK_HEAD_LEN, EagerWords, HEADER_LEN, Header,
     LONE_EAGER_LEN, LoneMessage, LoneView, PlainView, Writer, ack_head_len, eager_head_len,
@@ -436,7 +436,7 @@ impl Endpoint {
         if slot != active.first || active.unsent != NONE {
             return false;
         }
-        let ends = Outgoing::ends_when_accepted;
+        let ends = |send: &Outgoing| send.ends_when_accepted(len);
         let Some(send) = self.outgoing.remove_if(slot, serial, ends) else { return false };
         let acked = path.flight.take_only(last);
         self.counters.acks_in += 1;
@@ -532,7 +532,7 @@ impl Endpoint {
 /// The row a frame is for and the path it came over, if the row is joined and awake and the frame is the next of that path.
 /// Then the peer was heard.
 #[inline(always)]
-fn hear<'a>(
+pub(crate) fn hear<'a>(
     now: Instant,
     rows: &'a mut Rows,
     actives: &'a mut Slab<Box<Active>>,
@@ -562,7 +562,7 @@ fn hear<'a>(
 
 /// Why a message was not handed to a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Miss {
+pub(crate) enum Miss {
     /// It is its turn, and no receive that is posted takes it.
     Unexpected,
     /// There is more to it.
@@ -570,10 +570,10 @@ enum Miss {
 }
 
 /// What it takes to hand a message to its receive.
-struct Takers<'a> {
-    matcher: &'a mut Matcher,
-    receives: &'a mut Slab<Receive>,
-    events: &'a mut Ring<Event>,
+pub(crate) struct Takers<'a> {
+    pub(crate) matcher: &'a mut Matcher,
+    pub(crate) receives: &'a mut Slab<Receive>,
+    pub(crate) events: &'a mut Ring<Event>,
 }
 
 impl Takers<'_> {
@@ -587,25 +587,11 @@ impl Takers<'_> {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Result<u64, Miss> {
-        if this.message_in as u32 != head.message()
-            || this.message_in >= this.refused_from
-            || this.arrival_count != 0
-            || head.wants_match()
-        {
+        if head.wants_match() {
             return Err(Miss::Other);
         }
-        if head.space() == Space::STREAMS {
-            return Err(Miss::Unexpected); // nobody posts receives there
-        }
-        let token = match self.matcher.first_for(head.space(), head.tag(), this.peer) {
-            Some(token) if self.receives[token].is_simple => {
-                self.matcher.unlink_first();
-                token
-            }
-            _ => find(self.matcher, self.receives, head, this.peer)?,
-        };
+        let token = self.receive_for(this, head.message(), (head.space(), head.tag()))?;
         let (key, receive) = self.receives.remove_keyed(token);
-        let req = ReqId(key);
         let placed_len = receive.len.min(body.len() as u64);
         memory.place(Place { buf: receive.buf, offset: 0 }, &body[..placed_len as usize]);
         let envelope = Envelope {
@@ -615,6 +601,45 @@ impl Takers<'_> {
             immediate: head.immediate(),
             len: body.len() as u64,
         };
+        self.tell(this, (ReqId(key), &receive), envelope, placed_len);
+        Ok(placed_len)
+    }
+
+    /// The receive that takes the message with this number, if that is whole and its turn is now. It is not posted any more.
+    #[inline(always)]
+    pub(crate) fn receive_for(
+        &mut self,
+        this: &Row,
+        message: u32,
+        (space, tag): (Space, Tag),
+    ) -> Result<u32, Miss> {
+        if this.message_in as u32 != message
+            || this.message_in >= this.refused_from
+            || this.arrival_count != 0
+        {
+            return Err(Miss::Other);
+        }
+        if space == Space::STREAMS {
+            return Err(Miss::Unexpected); // nobody posts receives there
+        }
+        match self.matcher.first_for(space, tag, this.peer) {
+            Some(token) if self.receives[token].is_simple => {
+                self.matcher.unlink_first();
+                Ok(token)
+            }
+            _ => find(self.matcher, self.receives, (space, tag), this.peer),
+        }
+    }
+
+    /// The message whose turn it is lies in the memory of its receive, which is over.
+    #[inline(always)]
+    pub(crate) fn tell(
+        &mut self,
+        this: &mut Row,
+        (req, receive): (ReqId, &Receive),
+        envelope: Envelope,
+        placed_len: u64,
+    ) {
         let (user, result) = (receive.user, Ok(()));
         self.events.push_back(Event::Received {
             req,
@@ -628,7 +653,6 @@ impl Takers<'_> {
         if receive.source.is_some() {
             this.directed_count -= 1;
         }
-        Ok(placed_len)
     }
 }
 
@@ -637,10 +661,10 @@ impl Takers<'_> {
 fn find(
     matcher: &mut Matcher,
     receives: &Slab<Receive>,
-    head: EagerWords,
+    (space, tag): (Space, Tag),
     source: PeerId,
 ) -> Result<u32, Miss> {
-    let found = matcher.find(head.space(), head.tag(), source);
+    let found = matcher.find(space, tag, source);
     let (entry, token) = found.ok_or(Miss::Unexpected)?;
     if !receives[token].is_simple {
         return Err(Miss::Other);
@@ -769,7 +793,7 @@ impl Accepted<'_> {
         if !self.others.is_empty() {
             return false;
         }
-        let ends = Outgoing::ends_when_accepted;
+        let ends = |send: &Outgoing| send.ends_when_accepted(len);
         let Some(send) = self.outgoing.remove_if(slot, serial, ends) else { return false };
         self.credit.on_settled(eager_cost(len));
         self.line.unlink(slot, &send, self.outgoing);

@@ -442,10 +442,11 @@ impl Flight {
                 if packet.number > last {
                     break;
                 }
-                if packet.count > 1 {
-                    return None; // a train may have to be cut
+                match packet.count {
+                    1 => sum.add_one(packet, last),
+                    _ if packet.last() > last => return None, // a train must be cut
+                    _ => sum.add(packet, last),
                 }
-                sum.add_one(packet, last);
             }
             at = at.wrapping_add(1);
         }

@@ -20,7 +20,7 @@ use crate::wire::{self, DATA_FRAME_HEAD_LEN, Header, Lane, TrainRepr};
 /// driver and used again.
 ///
 /// Frame `n` is `heads[n * head_len..][..head_len]`, then `payload_len` bytes (the last frame: `last_len`) from
-/// `n * payload_len` behind `source`.
+/// `n * payload_len` behind `source`. The head of the last frame may be longer: it is all that is left of the heads.
 #[derive(Clone, Debug)]
 pub struct TxTrain {
     /// Which local link.
@@ -29,7 +29,7 @@ pub struct TxTrain {
     pub to: Locator,
     /// Header and head of each frame.
     pub heads: Vec<u8>,
-    /// Bytes of one frame's header and head.
+    /// Bytes of one frame's header and head, but for the last.
     pub head_len: usize,
     /// Frames.
     pub count: usize,
@@ -47,6 +47,18 @@ impl TxTrain {
     /// Payload in all.
     pub fn len(&self) -> usize {
         self.count.saturating_sub(1) * self.payload_len as usize + self.last_len as usize
+    }
+
+    /// The frames: of each its head, and which bytes behind `source` are its payload.
+    pub fn frames(&self) -> impl Iterator<Item = (&[u8], core::ops::Range<usize>)> {
+        let (len, payload_len) = (self.len(), self.payload_len as usize);
+        (0..self.count).map(move |number| {
+            let (start, from) = (number * self.head_len, number * payload_len);
+            match number + 1 == self.count {
+                true => (&self.heads[start..], from..len),
+                false => (&self.heads[start..start + self.head_len], from..from + payload_len),
+            }
+        })
     }
 
     /// Whether it has no payload: it was not written yet.
@@ -244,9 +256,11 @@ impl Endpoint {
         // The peer acknowledges trains when it suits it, but here the rest waits for that: it is asked to do it now.
         active.ping |= has_more && !path.has_window();
         self.counters.frames_out += count;
+        // No path wanted anything else when the train was planned, but perhaps to acknowledge.
+        let is_spent = !has_more && active.has_only_data() && !active.must_acknowledge();
         // A train is a turn: other rows are served before the next.
         self.rows.leave_ready();
-        if !self.is_spent(row) {
+        if !is_spent {
             self.rows.make_ready(row);
         }
         if look_at != Instant::NEVER {
@@ -286,19 +300,23 @@ impl Active {
         self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
     }
 
-    /// No path has anything to say for itself.
-    pub(crate) fn are_paths_calm(&self, now: Instant) -> bool {
-        let is_calm = |path: &Path| {
-            !(path.ack_at_once || path.probe_now) && path.frame_probe_due(now).is_none()
-        };
+    /// No path has anything to say for itself, but perhaps that packets arrived.
+    pub(crate) fn are_paths_calm_but_for_acks(&self, now: Instant) -> bool {
+        let is_calm = |path: &Path| !path.probe_now && path.frame_probe_due(now).is_none();
         match &self.paths[..] {
             [path] => is_calm(path),
             paths => paths.iter().all(|path| is_calm(path) && !path.wants_challenge(now)),
         }
     }
 
+    /// Whether an acknowledgement is due that waits for nobody.
+    pub(crate) fn must_acknowledge(&self) -> bool {
+        self.paths.iter().any(|path| path.ack_at_once)
+    }
+
     /// The path the next data takes and how many bytes by it, if no path wants anything else first.
     fn path_of_train(&self, now: Instant, unsent_len: u64) -> Option<(usize, u64)> {
-        if self.are_paths_calm(now) { self.choose_for_data(unsent_len) } else { None }
+        let is_calm = !self.must_acknowledge() && self.are_paths_calm_but_for_acks(now);
+        if is_calm { self.choose_for_data(unsent_len) } else { None }
     }
 }

@@ -33,7 +33,9 @@ mod usual;
 mod write;
 
 pub use contact::{HelloRepr, HelloView, WelcomeRepr, WelcomeView};
-pub use fragments::{FragmentsRepr, agreeing_fragments, lone_fragment, write_fragments};
+pub use fragments::{
+    FragmentsRepr, agreeing_fragments, lone_fragment, whole_message, write_fragments,
+};
 pub use layout::*;
 pub use quote::QuoteView;
 pub use read::{Audience, FrameError, FrameView, Records, audience, numbered_header};

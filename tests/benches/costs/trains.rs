@@ -15,14 +15,11 @@ pub(crate) fn transmit(node: &mut Node, now: Instant, wire: &mut Wire) -> bool {
         return false;
     }
     let train = &node.train;
-    for at in 0..train.count {
+    let Source::User { buf, offset } = train.source else { panic!("nothing was copied") };
+    for (head, payload) in train.frames() {
         let mut frame = wire.blank();
-        frame.extend_from_slice(&train.heads[at * train.head_len..][..train.head_len]);
-        let is_last = at + 1 == train.count;
-        let len = if is_last { train.last_len } else { train.payload_len } as usize;
-        let Source::User { buf, offset } = train.source else { panic!("nothing was copied") };
-        let offset = offset as usize + at * train.payload_len as usize;
-        frame.extend_from_slice(&node.memory.bytes(buf)[offset..offset + len]);
+        frame.extend_from_slice(head);
+        frame.extend_from_slice(&node.memory.bytes(buf)[offset as usize..][payload]);
         wire.push(frame);
     }
     true

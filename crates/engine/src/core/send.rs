@@ -5,12 +5,13 @@
 //! the rules hold what waits, not the links.
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{Burst, Link, burst};
+use packhorse_link::{Burst, Link, Locator, burst};
 use packhorse_proto::{
     BufId, Instant, Lone, Payload, PeerId, PostError, ReqId, SendSpec, Source, wire,
 };
 
 use super::Core;
+use crate::home::Home;
 use crate::pairs::way_by;
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
@@ -34,10 +35,34 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Posts a send; a small one leaves at once where nothing waits before it. Others leave with `transmit`.
     #[inline]
     pub fn post_send(&mut self, now: Instant, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
-        match self.send_lone(now, &spec) {
-            Some(req) => Ok(req),
-            None => self.endpoint.post_send(now, spec),
+        if let Some(req) = self.send_lone(now, &spec) {
+            return Ok(req);
         }
+        match spec.payload {
+            Payload::Copied(bytes) if !self.is_blocked() => self.send_copied(now, spec, bytes),
+            _ => self.endpoint.post_send(now, spec),
+        }
+    }
+
+    /// Posts bytes that are to be copied. If they may leave now they do, and are copied behind that.
+    fn send_copied(
+        &mut self,
+        now: Instant,
+        spec: SendSpec<'_>,
+        bytes: &[u8],
+    ) -> Result<ReqId, PostError> {
+        let (req, room) = self.endpoint.post_copied(now, spec, self.train_max, &mut self.train)?;
+        if let Some(slot) = room {
+            self.note_train();
+            let Self { train, home, outboxes, .. } = self;
+            let burst = burst_for(home, outboxes, train.link, &train.to.0);
+            burst.gathered(train.to.0, train.frames(), |payload, out| {
+                out.extend_from_slice(&bytes[payload]);
+            });
+            self.flush();
+            self.endpoint.keep_copy(slot, bytes);
+        }
+        Ok(req)
     }
 
     /// Posts a small send and has its frame leave. `None`: nothing was done.
@@ -154,10 +179,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             let (count_max, len_max) = self.train_max;
             if count_max > 0 && self.endpoint.poll_train(now, count_max, len_max, &mut self.train) {
                 self.put_train();
+                self.note_train();
                 count += self.train.count;
-                if self.train.count > 1 {
-                    self.counters.frames_in_trains += self.train.count as u64;
-                }
                 let train_len = self.train.count * self.train.payload_len as usize;
                 if train_len > len_max {
                     let copy_ns = train_len as u64 / LARGE_BYTES_PER_NS;
@@ -174,24 +197,28 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         true
     }
 
+    /// Counts the frames in `train`.
+    fn note_train(&mut self) {
+        if self.train.count > 1 {
+            self.counters.frames_in_trains += self.train.count as u64;
+        }
+    }
+
     /// Adds `train` to its link's burst.
     fn put_train(&mut self) {
-        let train = &self.train;
-        let burst = match self.home.takes(train.link, &train.to.0) {
-            true => &mut self.home.burst,
-            false => &mut self.outboxes[usize::from(train.link)].burst,
-        };
-        let lens = (train.payload_len as usize, train.last_len as usize);
+        let Self { train, home, outboxes, .. } = self;
+        let burst = burst_for(home, outboxes, train.link, &train.to.0);
         let about = self.links[usize::from(train.link)].about();
         // Payload that is copied between its heads is one piece to the kernel, which is quicker than many. Links that copy frames by
-        // themselves, or have their receiver read them, want to know where it is.
+        // themselves, or have their receiver read them, want to know where it is, if all heads are alike.
+        let is_alike = train.heads.len() == train.count * train.head_len;
         let is_gathered = train.is_unasked && !about.is_reliable && about.train_count_max > 1;
         match train.source {
-            Source::User { buf: BufId(id), offset } if is_gathered => {
+            Source::User { buf: BufId(id), offset } if is_gathered || !is_alike => {
                 self.counters.bytes_copied_out += train.len() as u64;
                 let memory = &mut self.memory;
-                burst.gathered(train.to.0, &train.heads, train.head_len, lens, |at, len, out| {
-                    memory.gather(id, offset + at as u64, len, out);
+                burst.gathered(train.to.0, train.frames(), |payload, out| {
+                    memory.gather(id, offset + payload.start as u64, payload.len(), out);
                 });
             }
             Source::User { buf: BufId(id), offset } => {
@@ -207,8 +234,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
             Source::Pool { slot, offset } => {
                 let payload = &self.endpoint.pooled(slot)[offset as usize..];
-                burst.gathered(train.to.0, &train.heads, train.head_len, lens, |at, len, out| {
-                    out.extend_from_slice(&payload[at..at + len]);
+                burst.gathered(train.to.0, train.frames(), |range, out| {
+                    out.extend_from_slice(&payload[range]);
                 });
             }
             Source::Zero => unreachable!("a train has payload"),
@@ -217,11 +244,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Adds the frame in `tx` to its link's burst.
     fn put_frame(&mut self) {
-        let tx = &mut self.tx;
-        let burst = match self.home.takes(tx.link, &tx.to.0) {
-            true => &mut self.home.burst,
-            false => &mut self.outboxes[usize::from(tx.link)].burst,
-        };
+        let Self { tx, home, outboxes, .. } = self;
+        let burst = burst_for(home, outboxes, tx.link, &tx.to.0);
         burst.begin(tx.to.0);
         if tx.wants_crc() {
             // The sum goes into the head, so the body is read first; and what was read is what is sent.
@@ -294,5 +318,18 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         sent
+    }
+}
+
+/// Where a frame for this place goes: to ourselves, or to its link.
+fn burst_for<'a>(
+    home: &'a mut Home,
+    outboxes: &'a mut [Outbox],
+    link: u8,
+    to: &Locator,
+) -> &'a mut Burst {
+    match home.takes(link, to) {
+        true => &mut home.burst,
+        false => &mut outboxes[usize::from(link)].burst,
     }
 }

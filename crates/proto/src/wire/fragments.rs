@@ -8,12 +8,18 @@
 //!   word    0 check    1 to       2 packet, heads, path, form    3 Fragment, len, message    4 tag      5 offset, total    6 immediate
 //!             differs    the same   packet + n                     the same                    the same   offset + n × len   the same
 //! ```
+//!
+//! The last frame is mostly shorter than the others, and so has room for an acknowledgement before its Fragment: that rides there.
 
 use alloc::vec::Vec;
 
-use super::layout::{First, HEADER_LEN, Header, WORD_LEN, base_of, kind, number, pair, unpair};
-use super::record::{Class, MessageHead};
+use super::layout::{
+    First, HEADER_LEN, Header, WORD_LEN, ack_head_len, base_of, fragment_head_len, kind, number,
+    pair, unpair,
+};
+use super::record::{AckRepr, AckView, Class, MessageHead};
 use super::train::{Heads, TrainChecks};
+use super::write::seal_high;
 use crate::types::{Secret, Space, Tag};
 
 /// Fragments that follow each other, but for their bytes.
@@ -27,12 +33,22 @@ pub struct FragmentsRepr {
     pub last_len: u16,
     /// Frames. Their numbers have the same high half (`TrainRepr::count_to_wrap`).
     pub count: usize,
+    /// An acknowledgement without holes that the last frame has before its Fragment. It makes that no longer than the others.
+    pub ack: Option<AckRepr>,
 }
 
+/// Bytes of header and heads of a frame with an Ack without holes and one Fragment, at most.
+const ACKED_LEN_MAX: usize = HEADER_LEN + ack_head_len(0) + fragment_head_len(true);
+
 impl FragmentsRepr {
-    /// Bytes of a frame before its payload.
+    /// Bytes of a frame before its payload, but for the last.
     pub const fn frame_head_len(&self) -> usize {
         HEADER_LEN + self.head.head_len()
+    }
+
+    /// Bytes of the last frame before its payload.
+    pub const fn last_head_len(&self) -> usize {
+        self.frame_head_len() + if self.ack.is_some() { ack_head_len(0) } else { 0 }
     }
 
     /// Payload of the first `count` frames.
@@ -42,13 +58,29 @@ impl FragmentsRepr {
         count as u64 * u64::from(self.head.len) - u64::from(short_by)
     }
 
-    /// The last frame as a train of its own, if it is shorter than the others.
-    fn short_last(&self) -> Option<Self> {
-        let at = self.count.checked_sub(1).filter(|_| self.last_len < self.head.len)?;
+    /// The last frame as a train of its own, if it is shorter than the others or has an acknowledgement.
+    fn other_last(&self) -> Option<Self> {
+        let is_other = self.last_len < self.head.len || self.ack.is_some();
+        let at = self.count.checked_sub(1).filter(|_| is_other)?;
         let header = Header { packet: self.header.packet + at as u64, ..self.header };
         let offset = self.head.offset.wrapping_add(at as u32 * u32::from(self.head.len));
         let head = MessageHead { offset, len: self.last_len, ..self.head };
-        Some(Self { header, head, last_len: self.last_len, count: 1 })
+        Some(Self { header, head, last_len: self.last_len, count: 1, ack: self.ack })
+    }
+
+    /// The sealed head of a frame with this acknowledgement before the Fragment, and how long it is.
+    fn acked_head(&self, ack: &AckRepr, secret: Secret) -> ([u8; ACKED_LEN_MAX], usize) {
+        let [to, last, first, tag, place] = self.words();
+        let [one, two, three] = ack.words();
+        let immediate = self.head.immediate.unwrap_or(0);
+        let words = [0, to, last, one, two, three, first, tag, place, immediate];
+        let mut out = [0; ACKED_LEN_MAX];
+        for (slot, word) in out.as_chunks_mut::<WORD_LEN>().0.iter_mut().zip(words) {
+            *slot = word.to_le_bytes();
+        }
+        let len = self.last_head_len();
+        seal_high(&mut out[..len], self.head.len.into(), base_of(self.header.packet), secret, None);
+        (out, len)
     }
 
     /// The words of the frames up to the immediate, without their checks.
@@ -105,12 +137,19 @@ pub fn write_fragments(
     secret: Secret,
     checks: TrainChecks,
 ) {
-    let head_len = train.frame_head_len();
-    out.resize(train.count * head_len, 0);
-    train.write(out, secret, checks);
-    if let Some(last) = train.short_last() {
-        let at = out.len() - head_len;
-        last.write(&mut out[at..], secret, checks);
+    let last = train.other_last();
+    let alike_count = train.count - usize::from(last.is_some());
+    let alike_len = alike_count * train.frame_head_len();
+    out.resize(alike_len + last.map_or(0, |last| last.last_head_len()), 0);
+    let (alike, other) = out.split_at_mut(alike_len);
+    train.write(alike, secret, checks);
+    match (last, train.ack) {
+        (Some(last), Some(ack)) => {
+            let (head, len) = last.acked_head(&ack, secret);
+            other.copy_from_slice(&head[..len]);
+        }
+        (Some(last), None) => last.write(other, secret, checks),
+        (None, _) => {}
     }
 }
 
@@ -152,16 +191,48 @@ pub fn agreeing_fragments(
     checks: TrainChecks,
 ) -> usize {
     let stride = train.frame_head_len() + usize::from(train.head.len);
-    let last = train.short_last();
-    let full_count = train.count - usize::from(last.is_some());
-    let count = train.agreeing(frames, stride, full_count, secret, checks);
-    match last {
-        Some(last) if count == full_count => {
-            let rest = frames.get(count * stride..).unwrap_or_default();
-            count + last.agreeing(rest, stride, 1, secret, checks)
+    let last = train.other_last();
+    let alike_count = train.count - usize::from(last.is_some());
+    let count = train.agreeing(frames, stride, alike_count, secret, checks);
+    let Some(last) = last.filter(|_| count == alike_count) else { return count };
+    let rest = frames.get(count * stride..).unwrap_or_default();
+    match train.ack {
+        None => count + last.agreeing(rest, stride, 1, secret, checks),
+        Some(ack) => {
+            let (head, len) = last.acked_head(&ack, secret);
+            count + usize::from(rest.starts_with(&head[..len]))
         }
-        _ => count,
     }
+}
+
+/// What frames that stand behind each other say, each `stride` bytes long but for the last, if they are all of one message and nothing
+/// else but perhaps an acknowledgement; not verified, of the packet number the low half. `None` if they are something else.
+pub fn whole_message(frames: &[u8], stride: usize) -> Option<FragmentsRepr> {
+    let (header, head) = lone_fragment(frames.get(..stride)?)?;
+    let payload_len = u64::from(head.len);
+    // A message that has only one frame is not cut, and one whose fragments are longer than itself has none.
+    if head.offset != 0 || head.total <= payload_len || head.total > frames.len() as u64 {
+        return None;
+    }
+    let before = (head.total - 1) / payload_len;
+    let last_len = (head.total - before * payload_len) as u16;
+    let last = frames.get(before as usize * stride..)?;
+    let lone_len = HEADER_LEN + head.head_len() + usize::from(last_len);
+    let ack = match last.len().checked_sub(lone_len)? {
+        0 => None,
+        len if len == ack_head_len(0) && last.len() <= stride => Some(ack_of(last)?),
+        _ => return None,
+    };
+    Some(FragmentsRepr { header, head, last_len, count: before as usize + 1, ack })
+}
+
+/// The Ack without holes at the front of a frame.
+fn ack_of(frame: &[u8]) -> Option<AckRepr> {
+    let (words, _) = frame.as_chunks::<WORD_LEN>();
+    let [_, _, _, first, lens, credit, ..] = words else { return None };
+    let first = First::read(*first);
+    let is_ack = first.kind() == kind::ACK && first.b() == 0;
+    is_ack.then(|| AckView::without_pairs(first, number(lens), number(credit)).repr())
 }
 
 #[cfg(test)]
@@ -179,11 +250,13 @@ mod tests {
         let mut heads = vec![9; 100];
         write_fragments(&mut heads, train, KEY, train_checks_anywhere);
         let mut frames = Vec::new();
-        for (at, head) in heads.chunks(train.frame_head_len()).enumerate() {
-            let len = if at + 1 == train.count { train.last_len } else { train.head.len };
+        let (last, others) = (train.count - 1, train.frame_head_len());
+        for head in heads[..last * others].chunks(others) {
             frames.extend_from_slice(head);
-            frames.resize(frames.len() + usize::from(len), 7);
+            frames.resize(frames.len() + usize::from(train.head.len), 7);
         }
+        frames.extend_from_slice(&heads[last * others..]);
+        frames.resize(frames.len() + usize::from(train.last_len), 7);
         frames
     }
 
@@ -216,20 +289,53 @@ mod tests {
 
     proptest! {
         #[test]
+        fn a_whole_message_is_known_by_its_frames(
+            packet in 0..u64::from(u32::MAX) / 2, message: u32, payload_len in 40..3000_u16,
+            total in 41..60_000_u32, immediate: Option<u64>, with_ack: bool, more in 1..100_usize,
+        ) {
+            let header = Header { to: 5, packet, path: 0, form: 1 };
+            let head = MessageHead {
+                class: Class::Fragment, space: Space(3), message, tag: Tag(9), offset: 0,
+                total: total.into(), immediate, wants_match: false, len: payload_len, ahead: 0,
+            };
+            let count = total.div_ceil(payload_len.into()) as usize;
+            let last_len = (total - (count as u32 - 1) * u32::from(payload_len)) as u16;
+            let has_room = usize::from(last_len) + ack_head_len(0) <= usize::from(payload_len);
+            let ack = (with_ack && has_room).then_some(AckRepr {
+                path: 1, largest: message, first_len: 7, delay_ns: 8, credit_len: 9,
+            });
+            let train = FragmentsRepr { header, head, last_len, count, ack };
+            let mut frames = frames_of(&train);
+            let stride = train.frame_head_len() + usize::from(payload_len);
+            let expected = (count > 1).then_some(train);
+            prop_assert_eq!(whole_message(&frames, stride), expected);
+            // Neither less nor more than the message.
+            prop_assert_eq!(whole_message(&frames[..frames.len() - 1], stride), None);
+            let more = more.min(stride);
+            frames.resize(frames.len() + more, 7);
+            let is_ack = more == ack_head_len(0) && ack.is_none();
+            prop_assert!(is_ack || whole_message(&frames, stride).is_none());
+        }
+
+        #[test]
         fn heads_are_those_of_the_fragments_one_by_one(
             to: u64, packet in 0..u64::MAX / 2, path: u8, message: u32, tag: u64, space: u8,
             offset in 0..1_u32 << 20, payload_len in 1..3000_u16, short_by in 0..3000_u16,
             count in 1..100_usize, immediate: Option<u64>, wants_match: bool, total in 1_u32 << 21..u32::MAX,
-            cut in 0..100_usize, bit in 0..8 * 48_usize,
+            cut in 0..100_usize, bit in 0..8 * 48_usize, ack_path: Option<u8>,
         ) {
             let count = count.min(TrainRepr::count_to_wrap(packet) as usize);
             let last_len = payload_len.saturating_sub(short_by).max(1);
+            let has_room = usize::from(last_len) + ack_head_len(0) <= usize::from(payload_len);
+            let ack = ack_path.filter(|_| has_room).map(|path| AckRepr {
+                path, largest: message, first_len: 7, delay_ns: tag as u32, credit_len: to as u32,
+            });
             let header = Header { to, packet, path, form: 1 };
             let head = MessageHead {
                 class: Class::Fragment, space: Space(space), message, tag: Tag(tag), offset,
                 total: total.into(), immediate, wants_match, len: payload_len, ahead: 0,
             };
-            let train = FragmentsRepr { header, head, last_len, count };
+            let train = FragmentsRepr { header, head, last_len, count, ack };
             let frames = frames_of(&train);
             let stride = train.frame_head_len() + usize::from(payload_len);
             let mut sent_len = 0;
@@ -238,13 +344,22 @@ mod tests {
                 let header = Header { packet: packet + at as u64, ..header };
                 let head = MessageHead { offset: offset + sent_len, len, ..head };
                 let mut single = Vec::new();
-                Writer::begin(&mut single, header).message(&head);
+                let mut writer = Writer::begin(&mut single, header);
+                let rides = ack.filter(|_| at + 1 == count);
+                if let Some(ack) = &rides {
+                    writer.ack(ack, &[]);
+                }
+                writer.message(&head);
                 seal_high(&mut single, len.into(), base_of(packet), KEY, None);
                 prop_assert_eq!(&frame[..single.len()], &single[..], "frame {}", at);
+                sent_len += u32::from(len);
+                if rides.is_some() {
+                    prop_assert_eq!(lone_fragment(frame), None);
+                    continue;
+                }
                 let low = Header { packet: header.packet & u64::from(u32::MAX), ..header };
                 prop_assert_eq!(lone_fragment(frame), Some((low, head)));
                 prop_assert_eq!(lone_fragment(&frame[..frame.len() - 1]), None);
-                sent_len += u32::from(len);
             }
             prop_assert_eq!(train.len_of(count), u64::from(sent_len));
             prop_assert_eq!(count_of(&frames, &train), count);

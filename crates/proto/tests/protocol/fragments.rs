@@ -69,7 +69,7 @@ fn fragments_together_are_fragments_one_by_one() {
                 }
             }
             assert_eq!(together(&single), 0);
-            assert_eq!(together(&trains) as usize, bytes(&trains).len() - 1, "all but the first");
+            assert_eq!(together(&trains) as usize, bytes(&trains).len(), "in one go");
         }
     }
 }
@@ -83,7 +83,7 @@ fn fragments_of_copied_bytes_are_together_too() {
     net.post(A, spec);
     net.settle();
     net.assert_got(B, recv, 1, LEN);
-    assert_eq!(together(&net), 11);
+    assert_eq!(together(&net), 12);
 }
 
 #[test]
@@ -91,11 +91,133 @@ fn an_unexpected_message_is_held_and_found_whole() {
     let mut net = pair();
     let req = net.send(A, B, 1, LEN);
     net.settle();
-    assert_eq!((together(&net), net.count(B, "bytes_placed")), (11, 16), "held, and acknowledged");
+    assert_eq!((together(&net), net.count(B, "bytes_placed")), (12, 16), "held, and acknowledged");
     assert_eq!(net.sent(A, req), Some(Ok(())));
     let recv = net.recv(B, tagged(1), LEN);
     net.settle();
     net.assert_got(B, recv, 1, LEN);
+}
+
+#[test]
+fn bytes_that_leave_before_they_are_copied_are_there_when_they_are_lost() {
+    for lost in [0, 1, 6, 12] {
+        let mut net = acquainted();
+        net.rule(lost, |sight| sight.has(Kind::Fragment), Fate::Drop);
+        let recv = net.recv(B, tagged(1), LEN);
+        let (bytes, peer) = (pattern(1, LEN), net.peer(A, B));
+        let spec = SendSpec { peer, payload: Payload::Copied(&bytes), ..net.spec(A, B, 1, LEN) };
+        assert!(net.post_copied(A, spec));
+        drop(bytes);
+        net.settle();
+        net.assert_got(B, recv, 1, LEN);
+        assert_eq!(net.sights(A, Kind::Fragment).len(), 12 + lost);
+    }
+}
+
+#[test]
+fn what_cannot_leave_at_once_is_copied_and_waits() {
+    let mut net = acquainted();
+    let bytes = pattern(2, LEN);
+    let recvs = [net.recv(B, tagged(1), 8), net.recv(B, tagged(2), LEN)];
+    net.send(A, B, 1, 8); // goes first
+    let peer = net.peer(A, B);
+    let spec = SendSpec { peer, payload: Payload::Copied(&bytes), ..net.spec(A, B, 2, LEN) };
+    assert!(!net.post_copied(A, spec));
+    net.settle();
+    net.assert_got(B, recvs[0], 1, 8);
+    net.assert_got(B, recvs[1], 2, LEN);
+}
+
+/// A message goes there, and one of this length comes back.
+fn answered(len: usize) -> Net {
+    let mut net = acquainted();
+    let before = net.count(A, "frames_together");
+    let (there, back) = (net.recv(B, tagged(1), LEN), net.recv(A, tagged(2), len));
+    net.send(A, B, 1, LEN);
+    net.run_until(|net| net.got(B, there).is_some());
+    net.send(B, A, 2, len);
+    net.settle();
+    net.assert_got(A, back, 2, len);
+    let frame_count = net.sights(B, Kind::Fragment).len();
+    assert_eq!(net.count(A, "frames_together") - before, frame_count as u64, "{len}: in one go");
+    net
+}
+
+/// Two that have heard each other before, so that no frame says more than it must.
+fn acquainted() -> Net {
+    let mut net = pair();
+    for (from, to) in [(A, B), (B, A)] {
+        let recv = net.recv(to, tagged(3), 8);
+        net.send(from, to, 3, 8);
+        net.settle();
+        net.assert_got(to, recv, 3, 8);
+    }
+    net.log.clear();
+    net
+}
+
+#[test]
+fn an_acknowledgement_rides_in_the_last_frame_of_the_answer() {
+    let ack_len = wire::ack_head_len(0);
+    for len in [1500, LEN, 3 * PAYLOAD_LEN - ack_len, 3 * PAYLOAD_LEN + 1] {
+        let net = answered(len);
+        let frames = net.sights(B, Kind::Fragment);
+        let (last, others) = frames.split_last().expect("frames");
+        for other in others {
+            assert_eq!(other.says(), [Kind::Fragment], "{len}");
+        }
+        assert_eq!(last.says(), [Kind::Ack, Kind::Fragment], "{len}");
+        assert_eq!(net.sights(B, Kind::Ack).len(), 1, "{len}: no other is needed");
+        assert_eq!((net.count(A, "packets_lost"), net.count(A, "contents_resent")), (0, 0));
+    }
+}
+
+#[test]
+fn an_acknowledgement_without_room_in_the_last_frame_goes_behind() {
+    for len in [3 * PAYLOAD_LEN, 3 * PAYLOAD_LEN - 1, 3 * PAYLOAD_LEN - wire::ack_head_len(0) + 1] {
+        let net = answered(len);
+        let frames = net.sights(B, Kind::Fragment);
+        for frame in frames {
+            assert_eq!(frame.says(), [Kind::Fragment], "{len}");
+        }
+        assert_eq!(net.sights(B, Kind::Ack).len(), 1, "{len}");
+    }
+}
+
+#[test]
+fn a_damaged_acknowledgement_in_the_last_frame_leaves_the_frames_before_it() {
+    for byte in [0, 16, 20, 24, 25, 28, 32, 47, 48, 56] {
+        let mut net = acquainted();
+        let (there, back) = (net.recv(B, tagged(1), LEN), net.recv(A, tagged(2), LEN));
+        let sent = net.send(A, B, 1, LEN);
+        net.run_until(|net| net.got(B, there).is_some());
+        let alter = Fate::Alter(Box::new(move |bytes: &mut Vec<u8>| bytes[byte] ^= 1));
+        net.rule(1, |sight| sight.says() == [Kind::Ack, Kind::Fragment], alter);
+        net.send(B, A, 2, LEN);
+        net.settle();
+        net.assert_got(A, back, 2, LEN);
+        assert_eq!(net.sent(A, sent), Some(Ok(())));
+        assert_eq!(net.count(A, "frames_unkeyed"), 1, "byte {byte}");
+    }
+}
+
+#[test]
+fn a_train_that_is_lost_as_a_whole_goes_again() {
+    for lost in [12, 11, 3] {
+        let mut net = pair();
+        net.rule(lost, |sight| sight.has(Kind::Fragment), Fate::Drop);
+        let recv = net.recv(B, tagged(1), LEN);
+        let req = net.send(A, B, 1, LEN);
+        net.settle();
+        net.assert_got(B, recv, 1, LEN);
+        assert_eq!(net.sent(A, req), Some(Ok(())), "{lost} frames");
+        assert_eq!(net.count(B, "bytes_placed"), (LEN + 16) as u64);
+        assert_eq!(
+            net.sights(A, Kind::Fragment).len(),
+            12 + lost,
+            "what arrived is not sent again"
+        );
+    }
 }
 
 #[test]

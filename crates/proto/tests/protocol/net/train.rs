@@ -1,8 +1,9 @@
 //! What a driver does that sends and receives trains.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use packhorse_proto::{Landing, Source, TxFrame, TxTrain};
+use packhorse_proto::{Landing, Payload, SendSpec, Source, TxFrame, TxTrain};
 
 use super::{Flying, Net, Node, Ram};
 
@@ -14,14 +15,32 @@ impl Net {
         if count_max == 0 || !this.ep.poll_train(self.now, count_max, 64_000, &mut train) {
             return false;
         }
-        assert!(train.count <= count_max && train.heads.len() == train.count * train.head_len);
-        let frames: Vec<Vec<u8>> = (0..train.count).map(|at| this.cut(&train, at)).collect();
+        assert!(train.count <= count_max && train.heads.len() >= train.count * train.head_len);
+        self.transmit_train(from, &train);
+        true
+    }
+
+    /// Posts bytes that leave now and are copied behind that; false if they do not leave now.
+    pub(crate) fn post_copied(&mut self, from: usize, spec: SendSpec<'_>) -> bool {
+        let Payload::Copied(bytes) = spec.payload else { panic!("nothing to copy") };
+        let mut train = TxTrain::default();
+        let max = (self.train_count_max, 64_000);
+        let posted = self.nodes[from].ep.post_copied(self.now, spec, max, &mut train);
+        let Some(slot) = posted.expect("posted").1 else { return false };
+        self.nodes[from].ep.keep_copy(slot, bytes);
+        self.transmit_train(from, &train);
+        true
+    }
+
+    fn transmit_train(&mut self, from: usize, train: &TxTrain) {
+        let this = &self.nodes[from];
+        let frames: Vec<Vec<u8>> =
+            train.frames().map(|(head, payload)| this.cut(train, head, payload)).collect();
         let mut tx = TxFrame::default();
         (tx.link, tx.to) = (train.link, train.to);
         for bytes in frames {
             self.transmit(from, &tx, bytes);
         }
-        true
     }
 
     /// Frames that came together to one place from another: scattered as predicted, then looked at.
@@ -113,16 +132,15 @@ impl Ram {
 }
 
 impl Node {
-    /// One frame of a train.
-    fn cut(&self, train: &TxTrain, at: usize) -> Vec<u8> {
-        let is_last = at + 1 == train.count;
-        let len = if is_last { train.last_len } else { train.payload_len } as usize;
-        let mut bytes = train.heads[at * train.head_len..][..train.head_len].to_vec();
-        let behind = at * train.payload_len as usize;
+    /// One frame of a train: its head, and which bytes of the train's payload it has.
+    fn cut(&self, train: &TxTrain, head: &[u8], payload: Range<usize>) -> Vec<u8> {
+        let mut bytes = head.to_vec();
         bytes.extend_from_slice(match train.source {
-            Source::User { buf, offset } => self.ram.slice(buf, offset + behind as u64, len),
+            Source::User { buf, offset } => {
+                self.ram.slice(buf, offset + payload.start as u64, payload.len())
+            }
             Source::Pool { slot, offset } => {
-                &self.ep.pooled(slot)[offset as usize + behind..][..len]
+                &self.ep.pooled(slot)[offset as usize + payload.start..][..payload.len()]
             }
             Source::Zero => panic!("a train of nothing"),
         });
