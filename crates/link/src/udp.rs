@@ -53,6 +53,9 @@ const BULK_LEN_MIN: usize = 1024;
 /// Asking for more than one datagram costs a second look at an empty queue. Where that found nothing, so many calls do without; and one call
 /// for a single datagram that finds it says nothing of more to come: an answer, or a train, mostly comes alone.
 const LONE_COUNT: usize = 8;
+/// Behind bytes that landed so many calls ask for one datagram at a time: what follows an announcement lands only if the announcement was
+/// read before.
+const LANDED_COUNT: usize = 64;
 /// So many in a row say that bulk data does not come in trains: a train of one frame comes as a single datagram too, and so do
 /// announcements, of which many may come at once.
 const SINGLE_COUNT_MIN: usize = 64;
@@ -89,8 +92,10 @@ struct Recent {
     count_before: usize,
     /// The longest of the last call.
     len_max: usize,
-    /// Calls that shall ask for one datagram only.
+    /// Calls that shall ask for one datagram only, for another was not there...
     lone_left: usize,
+    /// ... and those that shall for bytes landed before.
+    landed_left: usize,
     /// Bulk data comes in trains.
     is_train: bool,
     /// Frames of bulk data that came alone since the last train.
@@ -101,7 +106,10 @@ impl Recent {
     /// Whether one datagram at most is expected.
     #[inline]
     fn is_lone(&self) -> bool {
-        self.count == 0 || self.lone_left > 0 || (self.count == 1 && self.count_before == 0)
+        self.count == 0
+            || self.lone_left > 0
+            || (self.count == 1 && self.count_before == 0)
+            || (self.is_train && self.landed_left > 0)
     }
 
     /// A call for so many datagrams got so many.
@@ -111,6 +119,7 @@ impl Recent {
             (2.., 1) => LONE_COUNT,
             _ => self.lone_left.saturating_sub(1),
         };
+        self.landed_left = self.landed_left.saturating_sub(count.min(1));
         self.count_before = std::mem::replace(&mut self.count, count);
     }
 }
@@ -573,6 +582,9 @@ impl Udp {
         };
         let (inbox, arrivals) = (&mut self.inbox, &mut self.arrivals);
         let sorted = landing::sort_out(slot, &datagram, from, &landing, inbox, memory, arrivals);
+        if sorted.landed_len > 0 {
+            self.recent.landed_left = LANDED_COUNT;
+        }
         self.counters.landed_bytes += sorted.landed_len as u64;
         self.counters.lifted_bytes += sorted.lifted_len as u64;
     }

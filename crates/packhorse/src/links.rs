@@ -24,8 +24,9 @@ pub(crate) fn locator_text(locator: &Locator) -> String {
 
 /// Grants nobody asked for in numbers: [`fit`] sizes them for the links.
 const FIT: u32 = u32::MAX;
-/// Bytes of a grant, about: some trains. Shorter ones cost more frames, longer ones leave less for others.
-const GRANT_LEN: u64 = 192 << 10;
+/// Bytes of a grant, about: some trains. Shorter ones cost more frames (each takes as long as a third of a train), longer ones leave
+/// less for others.
+const GRANT_LEN: u64 = 512 << 10;
 /// Bytes of a grant where nothing is lost: a message in one or few, for each costs the sender a turn. What is granted waits in
 /// the sender's memory, not in a socket.
 const FREE_GRANT_LEN: u32 = 1 << 20;
@@ -35,8 +36,9 @@ const GRANTS_AHEAD: u64 = 2;
 const EAGER_LEN: u32 = 64 << 10;
 /// Up to here it does so through memory, too, where copies are what it costs, and to peers on the way to whom frames were lost.
 const EAGER_SURE_LEN: u32 = 24 << 10;
-/// Bytes of a large message that do not wait for a grant: a train.
-const AHEAD_LEN: u32 = 64 << 10;
+/// Bytes of a large message that do not wait for a grant: a train of usual frames, in whole kilobytes. What is granted behind one, or
+/// behind several, begins with another full train.
+const AHEAD_LEN: u32 = 61 << 10;
 /// What a link sends in one go, where it sends trains.
 const TRAIN_LEN: u64 = 65_000;
 

@@ -1,9 +1,10 @@
 //! Large messages, their first bytes ahead of the grant.
 //!
 //! PROTOCOL §8.9. A grant costs a round trip, and where the receive is posted already it tells nothing new. So the first bytes
-//! of a large message follow its announcement at once, which says how many: matched on the spot, they count as granted.
+//! of a large message follow its announcement at once, which says how many: matched before they are looked at, they count as granted.
 //! Otherwise they are dropped, and granted like all others when their time comes; from that the sender learns that this
-//! peer is not that quick, and asks first for a while. Longer messages of those that go unasked (§7.9) do the same when some of them is
+//! peer is not that quick, and asks first for a while. How many bytes go ahead the sender learns, too: a train at first, then as much as
+//! the peer was seen to grant at a stroke. Longer messages of those that go unasked (§7.9) do the same when some of them is
 //! lost: where many send to one, its socket holds so many at most.
 
 use crate::ack::expand;
@@ -13,14 +14,17 @@ use crate::peer::NO_MESSAGE;
 use crate::post::{Outgoing, Parts};
 use crate::slab::NONE;
 use crate::types::Instant;
-use crate::wire::Lane;
+use crate::wire::{AHEAD_UNIT, Lane, MessageHead};
 
-/// What is ahead of its grant and not over, to all peers together: so many times what one message may have. Where all send to all,
-/// no receiver gets more than that on average.
-const SHARE_COUNT: u64 = 4;
-/// Who has more than so many times what goes ahead asks first: beside all its data one round trip is little, and the grants that
-/// follow bytes sent ahead come in the midst of them (1 MB over `udp` took a tenth longer).
+/// What is ahead of its grant and not over, to all peers together: so many times `ahead_len`. Where all send to all, no receiver gets
+/// more than that on average.
+const SHARE_COUNT: u64 = 5;
+/// Of a longer message than so many times what goes ahead, a single train does not: beside all its data one round trip is little, and the
+/// grant for the rest comes when the train has left and its sender stands still already (1 MB over `udp` took a tenth longer). Several
+/// trains keep the sender busy until the grant is there.
 const PARTLY_COUNT: u64 = 2;
+/// The most that an announcement can speak of.
+const AHEAD_LEN_MAX: u64 = u16::MAX as u64 * AHEAD_UNIT;
 /// Messages that ask first after bytes were sent in vain; twice as many each time.
 const PAUSE_MAX: u8 = 64;
 
@@ -56,25 +60,29 @@ pub(crate) struct Ahead {
     whole_len: u32,
     /// Announced messages that need a grant: while there are any, their peer grants them first.
     asking_count: u32,
+    /// Up to here the peer took a message at a stroke: how far its first grant went. It has room for as much at a time.
+    at_once_len: u64,
     /// Messages that ask first from now on, and how many did so the last time.
     pause_count: u8,
     last_pause_count: u8,
 }
 
 impl Ahead {
-    /// A large message is announced: how much of it goes ahead, at most `len_max` bytes.
+    /// A large message is announced: how much of it goes ahead. `len_max` bytes may, and more to a peer that was seen to take more.
     fn choose(&mut self, total: u64, len_max: u32, sum: u64) -> u32 {
-        let most = u64::from(len_max);
-        let may_go = total <= most || (self.whole_len == 0 && total <= PARTLY_COUNT * most);
-        let is_free = may_go && sum + total.min(most) <= SHARE_COUNT * most;
-        if len_max == 0 || self.asking_count > 0 || !is_free {
+        let (least, share) = (u64::from(len_max), share_len(len_max));
+        let most = self.at_once_len.clamp(least, share).min(share.saturating_sub(sum));
+        let len = total.min(most);
+        let is_long = most >= PARTLY_COUNT * least || total <= PARTLY_COUNT * most;
+        let is_worth_it = len == total || (most >= least && self.whole_len == 0 && is_long);
+        if len_max == 0 || self.asking_count > 0 || !is_worth_it {
             return 0;
         }
         if self.pause_count > 0 {
             self.pause_count -= 1;
             return 0;
         }
-        total.min(most) as u32
+        len as u32
     }
 
     /// Notes a message as announced; `sum` is what is ahead to all peers. True unless it was before: its announcement was lost, and says the same again.
@@ -92,9 +100,13 @@ impl Ahead {
         true
     }
 
-    /// The peer grants a message from `offset` on.
-    pub(crate) fn on_granted(&mut self, send: &mut Outgoing, offset: u64) {
+    /// The peer grants a message from `offset` to `end`.
+    pub(crate) fn on_granted(&mut self, send: &mut Outgoing, offset: u64, end: u64) {
         if let Announced::Yes { ahead_to } = send.announced {
+            // Of a message that ends there it says no more than that.
+            if end > self.at_once_len || end < send.total {
+                self.at_once_len = end;
+            }
             let in_vain = offset < ahead_to.into();
             send.announced = Announced::Known { ahead_to, in_vain };
             if in_vain {
@@ -156,6 +168,11 @@ impl Ahead {
     }
 }
 
+/// What may be ahead to all peers together, and of one message at most.
+fn share_len(ahead_len: u32) -> u64 {
+    (SHARE_COUNT * u64::from(ahead_len)).min(AHEAD_LEN_MAX)
+}
+
 /// As a sender.
 impl Endpoint {
     /// An announcement leaves: the first bytes follow it.
@@ -175,12 +192,12 @@ impl Endpoint {
 
 /// As a receiver.
 impl Endpoint {
-    /// A message was matched as it was announced: what comes ahead counts as granted, if the budget has room for it.
+    /// A message was matched, and nothing of what comes ahead of its grant was dropped: it counts as granted, if the budget has room for it.
     pub(crate) fn grant_ahead(&mut self, now: Instant, slot: u32, ahead_to: u64) {
         let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
         let progress = &mut self.progress[index];
         let start = progress.granted_to;
-        let end = ahead_to.min(self.settings.ahead_len.into()).min(progress.cap);
+        let end = ahead_to.min(share_len(self.settings.ahead_len)).min(progress.cap);
         let len = end.saturating_sub(start);
         if len == 0 || len > self.grants.room(slot) {
             return;
@@ -198,21 +215,32 @@ impl Endpoint {
     }
 
     /// How far an announced message may be taken ahead: not at all if some of it came before its announcement, and is gone.
-    pub(crate) fn taken_ahead(&self, row: u32, message: u32, ahead_to: u64) -> u64 {
+    pub(crate) fn taken_ahead(&self, row: u32, head: &MessageHead) -> u64 {
         let this = &self.rows[row];
-        if expand(message, this.message_in) < this.ahead_missed_to { 0 } else { ahead_to }
+        match expand(head.message, this.message_in) < this.ahead_missed_to {
+            true => 0,
+            false => u64::from(head.ahead) * AHEAD_UNIT,
+        }
     }
 
-    /// Data of a message that is not arriving: it has ended, or waits for a receive, or its announcement is late.
+    /// Data of a message that is not arriving: it has ended, or waits for a receive, or its announcement is late. It is dropped, so the
+    /// message must be granted from its beginning.
     pub(crate) fn on_data_of_none(&mut self, row: u32, lane: Lane, message: u32) -> Verdict {
+        if lane != Lane::Message {
+            return Verdict::Accepted;
+        }
         let this = &mut self.rows[row];
         let number = expand(message, this.message_in);
-        let is_late = lane == Lane::Message
-            && number >= this.message_in
-            && this.refused_from == NO_MESSAGE
-            && !self.by_number.contains_key(&lane_key(lane, row, message));
-        if is_late {
-            this.ahead_missed_to = this.ahead_missed_to.max(number + 1);
+        match self.by_number.get(&lane_key(lane, row, message)) {
+            Some(&slot) => {
+                if let Some(progress) = self.progress.get_mut(self.arrivals[slot].progress) {
+                    progress.ahead_to = 0;
+                }
+            }
+            None if number >= this.message_in && this.refused_from == NO_MESSAGE => {
+                this.ahead_missed_to = this.ahead_missed_to.max(number + 1);
+            }
+            None => {}
         }
         Verdict::Accepted
     }

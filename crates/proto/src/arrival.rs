@@ -84,6 +84,8 @@ pub(crate) struct Progress {
     pub(crate) cap: u64,
     /// Grants were given up to here.
     pub(crate) granted_to: u64,
+    /// While it waits for a receive: its sender sends it up to here without a grant, and nothing of that was dropped so far.
+    pub(crate) ahead_to: u64,
     pub(crate) progressed_at: Instant,
     /// Grants queued or in flight: while there are any, none is repeated beside them.
     pub(crate) grant_count: u32,
@@ -269,6 +271,7 @@ impl Progress {
             offset: 0,
             cap,
             granted_to: 0,
+            ahead_to: 0,
             progressed_at: now,
             grant_count: 0,
             claimant: NONE,

@@ -264,7 +264,9 @@ impl Endpoint {
             gaps.fill(start, start + body.len() as u64, &mut |_, _| ());
         }
         if !gaps.is_empty() || arrival.is_large {
-            arrival.progress = self.progress.insert(Progress::held(gaps, head.total, now));
+            let ahead_to = self.taken_ahead(row, head);
+            let progress = Progress { ahead_to, ..Progress::held(gaps, head.total, now) };
+            arrival.progress = self.progress.insert(progress);
         }
         self.charge(&mut arrival);
         if arrival.is_large {

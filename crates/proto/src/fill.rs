@@ -12,7 +12,7 @@ use crate::matching::EntryId;
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::types::{Instant, Memory, Place, ReqId};
-use crate::wire::{AHEAD_UNIT, DONE_MATCHED, DONE_OK, Lane, MessageHead};
+use crate::wire::{DONE_MATCHED, DONE_OK, Lane, MessageHead};
 
 /// Holes a fragmented message may have; a sender that sends in order makes one per lost frame.
 pub(crate) const GAP_COUNT_MAX: usize = 512;
@@ -231,7 +231,8 @@ impl Endpoint {
         if progress.gaps.is_empty() {
             self.on_whole(now, slot);
         } else if self.arrivals[slot].is_large {
-            self.start_grants(now, slot, 0);
+            let ahead_to = progress.ahead_to;
+            self.start_grants(now, slot, ahead_to);
         }
     }
 
@@ -277,8 +278,7 @@ impl Endpoint {
         if self.arrivals.holds(slot, serial) {
             let arrival = &self.arrivals[slot];
             if arrival.is_large && !self.progress[arrival.progress].gaps.is_empty() {
-                let ahead_to = u64::from(head.ahead) * AHEAD_UNIT;
-                self.start_grants(now, slot, self.taken_ahead(row, head.message, ahead_to));
+                self.start_grants(now, slot, self.taken_ahead(row, head));
             }
         }
     }

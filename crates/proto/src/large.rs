@@ -356,7 +356,7 @@ impl Endpoint {
             self.pull(slot);
         }
         let send = &mut self.outgoing[slot];
-        self.rows[row].ahead.on_granted(send, offset);
+        self.rows[row].ahead.on_granted(send, offset, end);
         if send.parts == NONE {
             send.parts = self.parts.insert(Parts::default());
         }

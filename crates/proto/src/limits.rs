@@ -77,7 +77,8 @@ pub struct Settings {
     pub grant_free_len: u32,
     /// Grants open per message: MX's 4.
     pub grants_in_flight: u32,
-    /// Bytes of a large message that may follow its announcement without a grant, and that are taken so; 0: none.
+    /// Bytes of a large message that may follow its announcement without a grant, and up to five times as many where the peer is known to
+    /// take them, and that are taken so (PROTOCOL §8.9); 0: none.
     pub ahead_len: u32,
     /// Who is granted next.
     pub grant_policy: GrantPolicy,

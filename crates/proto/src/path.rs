@@ -25,6 +25,9 @@ use crate::window::Window;
 
 /// Packets of trains that are acknowledged together at the latest (PROTOCOL §5.4).
 const TRAIN_ACK_EVERY: u32 = 256;
+/// So much longer than `ack_delay` the Ack of a train waits, for a grant or Done to ride on. Less than what a probe waits beyond a round
+/// trip and `ack_delay` (`rtt`): the sender does not ask.
+const TRAIN_ACK_STRETCH_NS: u64 = 75_000;
 /// Longest pause between two probes (PROTOCOL §6.4).
 const PROBE_NS_MAX: u64 = SECOND;
 /// Full-size losses in a row that mean a black hole (PROTOCOL §6.6).
@@ -97,6 +100,8 @@ pub(crate) struct Path {
     pub(crate) ack_at_once: bool,
     /// A message went before it: it must not happen twice in a row.
     pub(crate) ack_waited: bool,
+    /// It waits longer than usual, for trains are on their way.
+    ack_is_stretched: bool,
     pub(crate) ack_due: Instant,
     /// Probes since the last sign of life on this path.
     pub(crate) probe_count: u32,
@@ -216,6 +221,7 @@ impl Path {
             ack_pending_count: 0,
             ack_at_once: false,
             ack_waited: false,
+            ack_is_stretched: false,
             ack_due: Instant::NEVER,
             probe_count: 0,
             progress_at: Instant(0),
@@ -465,7 +471,20 @@ impl Path {
     ) -> AckDue {
         self.ack_pending_count += count;
         let at_once = at_once || self.ack_pending_count >= settings.ack_every.max(TRAIN_ACK_EVERY);
-        self.ack_is_due(now, at_once, settings.ack_delay_ns)
+        if at_once || self.ack_is_stretched {
+            return self.ack_is_due(now, at_once, settings.ack_delay_ns);
+        }
+        self.ack_is_stretched = true;
+        self.ack_due = now + settings.ack_delay_ns + TRAIN_ACK_STRETCH_NS;
+        AckDue::At(self.ack_due)
+    }
+
+    /// Our own train leaves: an acknowledgement that is pending may wait longer. What ends the transfer says it all.
+    pub(crate) fn stretch_ack(&mut self) {
+        if self.ack_due != Instant::NEVER && !self.ack_at_once && !self.ack_is_stretched {
+            self.ack_is_stretched = true;
+            self.ack_due = self.ack_due + TRAIN_ACK_STRETCH_NS;
+        }
     }
 
     #[inline(always)]
@@ -487,6 +506,7 @@ impl Path {
         self.ack_pending_count = 0;
         self.ack_at_once = false;
         self.ack_waited = false;
+        self.ack_is_stretched = false;
         self.ack_due = Instant::NEVER;
     }
 

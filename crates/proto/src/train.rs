@@ -236,6 +236,9 @@ impl Endpoint {
         let head_len = DATA_FRAME_HEAD_LEN as u16;
         let frame_len = head_len + if count == 1 { last_len } else { payload_len };
         self.on_train_sent(now, row, plan.path, content, (head_len, frame_len), count);
+        if let Some(active) = self.actives.get_mut(self.rows[row].active) {
+            active.paths.iter_mut().for_each(Path::stretch_ack);
+        }
     }
 
     /// A train is written: it is noted in the flight, and others have their turn.

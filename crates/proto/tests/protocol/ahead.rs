@@ -148,7 +148,64 @@ fn no_more_is_taken_than_is_set() {
     net.send(A, B, 1, 50_000);
     net.settle();
     net.assert_got(B, recv, 1, 50_000);
-    assert_eq!(first_grant(&net), Some(3000));
+    assert_eq!(first_grant(&net), Some(5 * 3000));
+    assert_eq!(net.count(B, "granted_ahead"), 1);
+}
+
+/// A receive that is posted between an announcement and the bytes behind it is as good as one that was there before.
+#[test]
+fn what_is_matched_before_its_data_is_looked_at_is_taken() {
+    let mut net = ready();
+    (0..40).for_each(|_| net.hold_next(A, Kind::Data));
+    net.send(A, B, 1, 50_000);
+    net.run_until(|net| net.count(B, "messages_unexpected") == 1);
+    let recv = net.recv(B, tagged(1), 50_000);
+    net.release();
+    net.settle();
+    net.assert_got(B, recv, 1, 50_000);
+    assert_eq!((net.count(B, "grants"), net.count(B, "granted_ahead")), (0, 1));
+}
+
+/// One frame that was looked at too early is gone, and nothing is taken ahead.
+#[test]
+fn what_is_matched_after_some_of_its_data_was_dropped_is_granted_from_its_beginning() {
+    let mut net = ready();
+    (0..40).for_each(|_| net.hold_next(A, Kind::Data));
+    net.send(A, B, 1, 50_000);
+    net.run_until(|net| net.count(B, "messages_unexpected") == 1);
+    net.release();
+    net.run_for(MS);
+    let recv = net.recv(B, tagged(1), 50_000);
+    net.settle();
+    net.assert_got(B, recv, 1, 50_000);
+    assert_eq!((first_grant(&net), net.count(B, "granted_ahead")), (Some(0), 0));
+}
+
+/// A train at first; then what the peer was seen to grant at a stroke, up to five times as much.
+#[test]
+fn to_a_peer_that_takes_much_at_a_stroke_much_goes_ahead() {
+    let mut net = Net::pair(|settings, limits| {
+        settings.ahead_len = AHEAD_LEN;
+        settings.grant_len = 1 << 20;
+        settings.grant_ahead_len = 1 << 20;
+        limits.grant_len_max = 4 << 20;
+    });
+    net.join(A, B);
+    let most = 5 * AHEAD_LEN as usize;
+    for (tag, len, granted_from) in [
+        (1, 200_000, Some(0)),
+        (2, 200_000, None),
+        (3, 2_000_000, Some(200_704)), // whole kilobytes
+        (4, 2_000_000, Some(most as u64)),
+    ] {
+        net.log.clear();
+        let recv = net.recv(B, tagged(tag), len);
+        net.send(A, B, tag, len);
+        net.settle();
+        net.assert_got(B, recv, tag, len);
+        let first = first_grant(&net).map(|offset| if offset < 1472 { 0 } else { offset });
+        assert_eq!(first, granted_from, "message {tag}");
+    }
 }
 
 #[test]
@@ -188,5 +245,5 @@ fn to_all_peers_together_little_goes_ahead() {
         net.assert_got(peer, recv, 1, 60_000);
     }
     let ahead: u64 = (1..8).map(|peer| net.count(peer, "granted_ahead")).sum();
-    assert_eq!(ahead, 4);
+    assert_eq!(ahead, 5);
 }
