@@ -60,8 +60,9 @@ pub(crate) struct Ahead {
     whole_len: u32,
     /// Announced messages that need a grant: while there are any, their peer grants them first.
     asking_count: u32,
-    /// Up to here the peer took a message at a stroke: how far its first grant went. It has room for as much at a time.
-    at_once_len: u64,
+    /// Up to here the peer took a message at a stroke: how far its first grant went, in units of [`AHEAD_UNIT`]. It has room for as much
+    /// at a time.
+    at_once: u16,
     /// Messages that ask first from now on, and how many did so the last time.
     pause_count: u8,
     last_pause_count: u8,
@@ -71,7 +72,9 @@ impl Ahead {
     /// A large message is announced: how much of it goes ahead. `len_max` bytes may, and more to a peer that was seen to take more.
     fn choose(&mut self, total: u64, len_max: u32, sum: u64) -> u32 {
         let (least, share) = (u64::from(len_max), share_len(len_max));
-        let most = self.at_once_len.clamp(least, share).min(share.saturating_sub(sum));
+        let most = (u64::from(self.at_once) * AHEAD_UNIT)
+            .clamp(least, share)
+            .min(share.saturating_sub(sum));
         let len = total.min(most);
         let is_long = most >= PARTLY_COUNT * least || total <= PARTLY_COUNT * most;
         let is_worth_it = len == total || (most >= least && self.whole_len == 0 && is_long);
@@ -104,8 +107,9 @@ impl Ahead {
     pub(crate) fn on_granted(&mut self, send: &mut Outgoing, offset: u64, end: u64) {
         if let Announced::Yes { ahead_to } = send.announced {
             // Of a message that ends there it says no more than that.
-            if end > self.at_once_len || end < send.total {
-                self.at_once_len = end;
+            let units = end.div_ceil(AHEAD_UNIT).min(u16::MAX.into()) as u16;
+            if units > self.at_once || end < send.total {
+                self.at_once = units;
             }
             let in_vain = offset < ahead_to.into();
             send.announced = Announced::Known { ahead_to, in_vain };
