@@ -19,7 +19,9 @@
 //! Whatever breaks the calm costs twenty times its own length: a program that computes for a twentieth of its time, in pieces that can be
 //! seen, never dozes. Where others want the core a look steps aside (`sched_yield`) instead of sleeping, and `crowd` learns from that; but not
 //! if the last sample was longer than a wait's, and not before it had the core for half as long as the others did the time before: on a busy
-//! machine each step aside costs a program that works as much as a sleep.
+//! machine each step aside costs a program that works as much as a sleep. That is one way to wait; the other is to step aside after every few
+//! looks, as the MPI's own transports do, and `sharing` finds out which is the quicker here. Then each step needs a sample of its own, taken
+//! since the step before, that may be a wait's, and others have a tenth of a second at most before something is found.
 //!
 //! Pure: times are told. Reading the clock costs as much as a look at a link in memory, so that is done in every fourth look, and twice for
 //! each sample.
@@ -27,6 +29,7 @@
 use packhorse_proto::Instant;
 
 use crate::crowd::Crowd;
+use crate::sharing::{Sharing, Way};
 
 /// Who asks again within this is waiting, in its own way.
 pub(crate) const ASKS_OFTEN_NS: u64 = 20_000;
@@ -57,6 +60,21 @@ const CALM_NS: u64 = 500_000_000;
 const UNREST_FACTOR: u64 = 20;
 /// Who was away so many times as long keeps the core: a wrong guess costs a third of what is due to it beside one other, and nothing beside two.
 const ASIDE_TO_OWN: u64 = 2;
+/// Who shares its core samples early, for each step aside needs a sample; ...
+const FIRST_SHARED: u32 = 4;
+const _: () = assert!(FIRST_SHARED.is_multiple_of(LOOKS_PER_TIME));
+/// ... and steps aside when it has been idle for so long, if others want the core.
+const STEP_SHARED_NS: u64 = 1_500;
+/// A step aside takes a few hundred nanoseconds where nobody wants the core. Who is away for longer has let somebody run.
+const ALONE_NS_MAX: u64 = 2_500;
+/// So many times in a row back at once, and nobody wants the core any more. Once or twice says little: who stepped aside before others did may
+/// be the next again.
+const SOON_COUNT: u32 = 4;
+/// On a shared core caches are cold, and cores that share their parts slow each other down: a sample may be a wait's that is longer by so many
+/// percent at most than the shortest ever.
+const SHARED_PERCENT: u64 = 300;
+/// Others have the core for so long at most before something is found.
+const SHARED_NS_MAX: u64 = 100_000_000;
 /// One doze.
 pub(crate) const DOZE_NS: u64 = 1_000_000;
 
@@ -81,7 +99,18 @@ pub(crate) struct Asking {
     /// When it last gave its core to others, and after how long it may again.
     stepped_at: Instant,
     step_after_ns: u64,
-    /// Looks since something happened.
+    /// How waits fared, how this one is done, and since when.
+    sharing: Sharing,
+    way: Way,
+    waits_since: Option<Instant>,
+    /// For how long others had the core in this wait.
+    aside_ns: u64,
+    /// Somebody ran when it gave its core to others, and since then it was back at once so often in a row.
+    is_crowded: bool,
+    soon_count: u32,
+    /// What follows a look was sampled since it stepped aside, and may be a wait's.
+    may_share: bool,
+    /// Looks since something happened, or since it stepped aside to share its core.
     look_count: u32,
     /// When the last look ended, if that was read to sample what follows.
     left_at: Option<Instant>,
@@ -164,13 +193,20 @@ fn is_within(ns: u64, shortest_ns: u64, percent: u64) -> bool {
 }
 
 impl Asking {
-    /// `spin_ns`: so long a wait spins before it sleeps.
-    pub(crate) fn new(spin_ns: u64) -> Self {
+    /// `spin_ns`: so long a wait spins before it sleeps. `origin_ns`: what the system's clock said when the engine's was 0.
+    pub(crate) fn new(spin_ns: u64, origin_ns: u64) -> Self {
         Self {
             quiet_since: None,
             asked_at: Instant(0),
             stepped_at: Instant(0),
             step_after_ns: 0,
+            sharing: Sharing::new(origin_ns),
+            way: Way::Keep,
+            waits_since: None,
+            aside_ns: 0,
+            is_crowded: false,
+            soon_count: 0,
+            may_share: false,
             look_count: 0,
             left_at: None,
             window: None,
@@ -197,6 +233,7 @@ impl Asking {
             let outside_ns = now - left_at;
             self.outside_ns_min = self.outside_ns_min.min(outside_ns);
             self.seems_to_wait = is_within(outside_ns, self.outside_ns_min, AVERAGE_PERCENT);
+            self.may_share = is_within(outside_ns, self.outside_ns_min, SHARED_PERCENT);
             if let Some(window) = &mut self.window {
                 window.outside.add(outside_ns);
             }
@@ -206,7 +243,7 @@ impl Asking {
         // Who came back from something else has not been waiting.
         if away_ns > away_ns_max {
             self.on_unrest(away_ns);
-            self.quiet_since = None;
+            (self.quiet_since, self.waits_since) = (None, None);
         }
         (now, false)
     }
@@ -215,19 +252,41 @@ impl Asking {
     #[inline]
     pub(crate) fn on_nothing(&mut self, now: Instant, clock: impl FnOnce() -> Instant) -> Advice {
         let quiet_ns = now - *self.quiet_since.get_or_insert(now);
+        if self.waits_since.is_none() {
+            (self.waits_since, self.way, self.aside_ns) = (Some(now), self.sharing.choose(now), 0);
+        }
         if let Some(window) = &mut self.window {
             window.look_count += 1;
         }
         // `begin` has counted this look.
-        if self.look_count % LOOKS_PER_SAMPLE == FIRST_SAMPLED + 1 {
+        let first = if self.shares() { FIRST_SHARED } else { FIRST_SAMPLED };
+        if self.look_count % LOOKS_PER_SAMPLE == first + 1 {
             return self.sample(clock());
         }
-        let stepped_ago_ns = now - self.stepped_at;
-        let may_step = self.seems_to_wait && stepped_ago_ns >= self.step_after_ns;
-        if may_step && Crowd::is_due(quiet_ns, stepped_ago_ns) {
-            return Advice::StepAside;
+        if self.is_step_due(quiet_ns, now - self.stepped_at) {
+            Advice::StepAside
+        } else {
+            Advice::GoOn
         }
-        Advice::GoOn
+    }
+
+    /// Whether it shares its core with others, who want it.
+    fn shares(&self) -> bool {
+        self.way == Way::Share && self.is_crowded && self.aside_ns <= SHARED_NS_MAX
+    }
+
+    fn is_step_due(&self, quiet_ns: u64, stepped_ago_ns: u64) -> bool {
+        if self.shares() {
+            return self.may_share
+                && quiet_ns >= STEP_SHARED_NS
+                && stepped_ago_ns >= STEP_SHARED_NS;
+        }
+        // Who is to share finds out whether there is anybody.
+        let may_step = match self.way {
+            Way::Share if self.aside_ns == 0 => self.may_share,
+            _ => self.seems_to_wait && stepped_ago_ns >= self.step_after_ns,
+        };
+        may_step && Crowd::is_due(quiet_ns, stepped_ago_ns)
     }
 
     /// A look to be sampled ends now.
@@ -274,6 +333,9 @@ impl Asking {
     pub(crate) fn on_something(&mut self) {
         self.on_work();
         self.calm_ns = 0;
+        if let Some(since) = self.waits_since.take() {
+            self.sharing.on_waited(self.way, self.asked_at - since);
+        }
     }
 
     /// It stepped aside, from then till now.
@@ -281,6 +343,17 @@ impl Asking {
         let away_ns = now - from;
         (self.asked_at, self.stepped_at) = (now, now);
         self.step_after_ns = away_ns / ASIDE_TO_OWN;
+        self.may_share = false;
+        if away_ns > ALONE_NS_MAX {
+            (self.is_crowded, self.soon_count) = (true, 0);
+            self.aside_ns += away_ns;
+        } else {
+            self.soon_count = self.soon_count.saturating_add(1);
+            self.is_crowded &= self.soon_count < SOON_COUNT;
+        }
+        if self.shares() {
+            self.look_count = 0; // the next sample is near
+        }
         if let Some(window) = &mut self.window {
             window.aside_ns += away_ns;
         }
@@ -311,7 +384,7 @@ impl Asking {
 #[cfg(test)]
 impl Default for Asking {
     fn default() -> Self {
-        Self::new(0)
+        Self::new(0, 0)
     }
 }
 

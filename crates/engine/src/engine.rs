@@ -338,7 +338,8 @@ pub struct Engine {
     pub(crate) spin_ns: u64,
     /// When an application thread last asked without waiting.
     pub(crate) asked_at_ns: AtomicU64,
-    origin_ns: u64,
+    /// What the system's clock said when the engine's was 0.
+    pub(crate) origin_ns: u64,
     address: Address,
 }
 

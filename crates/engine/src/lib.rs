@@ -33,6 +33,7 @@ mod onesided;
 mod pairs;
 mod queue;
 mod requests;
+mod sharing;
 #[cfg(test)]
 mod slow;
 mod streams;

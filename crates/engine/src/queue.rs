@@ -413,7 +413,7 @@ impl Completions {
         inner.queues.writers.push(Some(Box::new(Writer::new(producer))));
         inner.commands.want();
         drop(inner);
-        let asking = Asking::new(engine.spin_ns);
+        let asking = Asking::new(engine.spin_ns, engine.origin_ns);
         let (engine, id) = (Arc::clone(engine), QueueId(number));
         Self { engine, id, ring, handed: Vec::new(), handed_read: 0, asking }
     }

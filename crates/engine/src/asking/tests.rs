@@ -81,7 +81,7 @@ fn who_only_waits_dozes_after_half_a_second_for_most_of_the_time() {
 
 #[test]
 fn who_is_to_spin_for_longer_dozes_later() {
-    let mut program = Program { asking: Asking::new(2_000 * MS), ..Program::default() };
+    let mut program = Program { asking: Asking::new(2_000 * MS, 0), ..Program::default() };
     program.run(1_900 * MS, |_| WAITING_NS);
     assert_eq!(program.doze_count, 0);
     program.run(600 * MS, |_| WAITING_NS);
@@ -191,8 +191,29 @@ fn who_steps_aside_wrongly_has_a_third_of_a_crowded_core() {
 }
 
 #[test]
+fn who_waits_and_shares_its_core_has_it_for_a_few_looks_at_a_time() {
+    // Beside one that computes, and beside one that waits as well.
+    for crowd_ns in [3 * MS, 5_000] {
+        let mut program = Program { now: Instant(17 * MS), ..Program::default() }; // behind the first trial
+        for _ in 0..4 {
+            program.asking.sharing.on_waited(Way::Keep, 20 * MS);
+            program.asking.sharing.on_waited(Way::Share, 1);
+        }
+        program.crowd_ns = crowd_ns;
+        let began_at = program.now;
+        for _ in 0..4 {
+            program.run(12 * MS, |_| WAITING_NS);
+            program.asking.on_something(); // and it goes on
+        }
+        let own_ns = (program.now - began_at) - program.step_count * crowd_ns;
+        let of_each_ns = own_ns / program.step_count;
+        assert!(of_each_ns < 4_000, "{of_each_ns} ns in each of {} steps", program.step_count);
+    }
+}
+
+#[test]
 fn the_clock_is_read_in_a_fourth_of_the_looks_and_twice_for_a_sample() {
-    let (mut asking, mut now, reads) = (Asking::new(0), Instant(0), std::cell::Cell::new(0));
+    let (mut asking, mut now, reads) = (Asking::new(0, 0), Instant(0), std::cell::Cell::new(0));
     for number in 0..1_000 {
         let clock = |now| {
             reads.set(reads.get() + 1);
