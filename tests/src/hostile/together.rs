@@ -53,28 +53,27 @@ impl World {
         if !party.endpoint.poll_train(self.now, JOINED_COUNT_MAX, JOINED_LEN_MAX, train) {
             return false;
         }
+        let (train, party) = (&self.train, &self.parties[at]);
         let (count, to) = (train.count, train.to);
-        self.reached.sent_count += count;
-        for number in 0..count {
-            let train = &self.train;
-            let party = &self.parties[at];
-            let is_last = number + 1 == count;
-            let len = if is_last { train.last_len } else { train.payload_len } as usize;
-            let behind = number * train.payload_len as usize;
-            let mut frame = train.heads[number * train.head_len..][..train.head_len].to_vec();
+        let mut frames = Vec::new();
+        for (head, payload) in train.frames() {
+            let mut frame = head.to_vec();
             match train.source {
                 Source::User { buf, offset } => {
-                    party.ledger.check_read(buf, offset + behind as u64, len as u64);
-                    frame.resize(frame.len() + len, number as u8);
+                    let start = offset + payload.start as u64;
+                    party.ledger.check_read(buf, start, payload.len() as u64);
+                    frame.resize(frame.len() + payload.len(), payload.start as u8);
                 }
                 Source::Pool { slot, offset } => {
-                    let start = offset as usize + behind;
-                    frame.extend_from_slice(&party.endpoint.pooled(slot)[start..start + len]);
+                    let pooled = &party.endpoint.pooled(slot)[offset as usize..];
+                    frame.extend_from_slice(&pooled[payload]);
                 }
                 Source::Zero => panic!("a train without payload"),
             }
-            self.set_out(at, frame, to);
+            frames.push(frame);
         }
+        self.reached.sent_count += count;
+        frames.into_iter().for_each(|frame| self.set_out(at, frame, to));
         true
     }
 
