@@ -649,12 +649,13 @@ impl Engine {
         let mut inner = self.lock_in_order();
         let (now, may_wait) = self.send_time(&mut inner, send.peer);
         let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));
-        if !may_wait && inner.core.send_lone(now, &spec).is_some() {
-            self.after_plain_post(inner, now); // it ended with the post, and nobody is told of that
-            return Ok(());
+        if may_wait {
+            inner.core.endpoint().post_send(now, spec)?;
+            self.after_post(inner, now, may_wait);
+        } else {
+            inner.core.post_send(now, spec)?;
+            self.after_plain_post(inner, now); // mostly it has left, and nobody is told of that
         }
-        inner.core.endpoint().post_send(now, spec)?;
-        self.after_post(inner, now, may_wait);
         Ok(())
     }
 

@@ -118,7 +118,7 @@ impl Link for Slow {
         Ok(burst.len() - first)
     }
 
-    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+    fn send_now(&mut self, _: &Locator, _: &[u8], _: usize) -> bool {
         false
     }
 

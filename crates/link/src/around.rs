@@ -32,8 +32,8 @@ pub trait Around<M: ?Sized>: Holds<Inside: Link<M>> {
     /// [`Link::send`].
     fn send_around(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize>;
 
-    /// [`Link::send_lone`].
-    fn send_lone_around(&mut self, to: &Locator, frame: &[u8]) -> bool;
+    /// [`Link::send_now`].
+    fn send_now_around(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool;
 
     /// [`Link::receive`].
     fn receive_around(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize>;
@@ -95,8 +95,8 @@ impl<M: ?Sized, A: Holds + Around<M>> Link<M> for A {
     }
 
     #[inline]
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        self.send_lone_around(to, frame)
+    fn send_now(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
+        self.send_now_around(to, frames, stride)
     }
 
     #[inline]
@@ -178,8 +178,8 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Around<M> for Box<L> {
     }
 
     #[inline]
-    fn send_lone_around(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        (**self).send_lone(to, frame)
+    fn send_now_around(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
+        (**self).send_now(to, frames, stride)
     }
 
     #[inline]

@@ -281,7 +281,7 @@ impl<M: UserMemory, L: Link<M>> Around<M> for Captured<L> {
     }
 
     /// Every frame goes by `send`, where it is written down.
-    fn send_lone_around(&mut self, _: &Locator, _: &[u8]) -> bool {
+    fn send_now_around(&mut self, _: &Locator, _: &[u8], _: usize) -> bool {
         false
     }
 

@@ -260,7 +260,7 @@ impl<M: UserMemory, L: Link<M>> Around<M> for Faulty<L> {
     }
 
     /// Every frame goes by `send`, where its fate is decided.
-    fn send_lone_around(&mut self, _: &Locator, _: &[u8]) -> bool {
+    fn send_now_around(&mut self, _: &Locator, _: &[u8], _: usize) -> bool {
         false
     }
 

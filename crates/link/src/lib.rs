@@ -215,8 +215,9 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
     /// A frame that cannot be sent at all is taken and counted: to the protocol it is a lost one.
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut M) -> io::Result<usize>;
 
-    /// Sends one whole frame now, if it can without further ado: nothing is set up for it. False: `send` it.
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool;
+    /// Sends a whole frame now, or several that stand behind each other, each `stride` bytes long but the last, which may be shorter; if it
+    /// can without further ado and in one go: nothing is set up for it. False: none has left, `send` them.
+    fn send_now(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool;
 
     /// Receives what is there, without waiting, and tells how many arrivals `arrived` can be asked for. Those of the call
     /// before are gone.

@@ -584,7 +584,7 @@ impl Link<Table> for Packet {
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
         if let Some((to, bytes)) = burst.lone(first)
-            && Link::<Table>::send_lone(self, to, bytes)
+            && Link::<Table>::send_now(self, to, bytes, bytes.len())
         {
             return Ok(1);
         }
@@ -592,8 +592,8 @@ impl Link<Table> for Packet {
         self.send_all(burst, first, memory)
     }
 
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        !self.is_down && self.send_one(to, frame)
+    fn send_now(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
+        frames.len() <= stride && !self.is_down && self.send_one(to, frames)
     }
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {

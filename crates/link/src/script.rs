@@ -71,7 +71,7 @@ impl<M: UserMemory> Link<M> for Script {
         Ok((burst.len() - first).min(self.take_max))
     }
 
-    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+    fn send_now(&mut self, _: &Locator, _: &[u8], _: usize) -> bool {
         false
     }
 

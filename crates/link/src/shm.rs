@@ -264,8 +264,8 @@ impl Link<Table> for Shm {
     }
 
     #[inline]
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        self.send_one(to, frame)
+    fn send_now(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
+        frames.len() <= stride && self.send_one(to, frames)
     }
 
     #[inline]

@@ -659,7 +659,7 @@ impl Link<Table> for Udp {
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
         // The lone frame is the one somebody waits for.
         if let Some((to, bytes)) = burst.lone(first)
-            && self.send_lone(to, bytes)
+            && self.send_now(to, bytes, bytes.len())
         {
             return Ok(1);
         }
@@ -667,12 +667,24 @@ impl Link<Table> for Udp {
         self.send_all(burst, first, memory)
     }
 
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
+    fn send_now(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
         let Some(addr) = self.span.place_of(to) else { return false };
+        let is_lone = frames.len() <= stride;
+        let count = if is_lone { 1 } else { frames.len().div_ceil(stride) };
+        if count > self.about.train_count_max.max(1)
+            || !is_lone && frames.len() > self.about.train_len_max
+        {
+            return false;
+        }
         self.counters.calls_out += 1;
-        match self.socket.send_to(frame, addr) {
+        let sent = match is_lone {
+            true => self.socket.send_to(frames, addr),
+            false => self.socket.send_train_to(frames, stride as u16, addr),
+        };
+        match sent {
             Ok(_) => {
-                self.counters.frames_out += 1;
+                self.counters.frames_out += count as u64;
+                self.counters.trains_out += u64::from(!is_lone);
                 return true;
             }
             // Told once, perhaps of an earlier frame: what more there is to it stands in the error queue.

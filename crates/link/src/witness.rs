@@ -56,8 +56,8 @@ impl Link<Table> for Witness {
         Ok(burst.len() - first)
     }
 
-    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
-        self.note("send_lone");
+    fn send_now(&mut self, _: &Locator, _: &[u8], _: usize) -> bool {
+        self.note("send_now");
         true
     }
 
@@ -136,7 +136,7 @@ pub(crate) fn not_reached(witness: &Witness, link: &mut impl Link<Table>) -> Vec
     link.frame_len_to(&to);
     link.card_to(&to);
     link.send(&burst, 0, &mut memory).unwrap();
-    link.send_lone(&to, &[0; 64]);
+    link.send_now(&to, &[0; 64], 64);
     link.receive(None, &mut memory).unwrap();
     link.arrived(0);
     link.is_costly_to_ask();
@@ -176,8 +176,8 @@ mod tests {
     fn links_that_look_at_every_frame_hand_on_all_but_the_short_way() {
         let witness = Witness::default();
         let mut faulty = Faulty::new(witness.clone(), Faults::default());
-        assert_eq!(not_reached(&witness, &mut faulty), ["send_lone"]);
+        assert_eq!(not_reached(&witness, &mut faulty), ["send_now"]);
         let mut captured = Captured::new(witness.clone(), Box::new(Vec::new())).unwrap();
-        assert_eq!(not_reached(&witness, &mut captured), ["send_lone"]);
+        assert_eq!(not_reached(&witness, &mut captured), ["send_now"]);
     }
 }

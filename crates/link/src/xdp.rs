@@ -366,8 +366,8 @@ impl Link<Table> for Xdp {
         Ok(self.send_all(burst, first, memory))
     }
 
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        self.send_one(to, frame)
+    fn send_now(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
+        frames.len() <= stride && self.send_one(to, frames)
     }
 
     fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {

@@ -543,7 +543,7 @@ impl Endpoint {
                 return;
             }
         }
-        if send.until_matched && !matches!(send.bytes, crate::post::Bytes::Pool(_)) {
+        if send.until_matched && send.bytes.pool().is_none() {
             return; // accepted; the match is still to come
         }
         self.end_send(slot, Ok(()));
@@ -605,6 +605,7 @@ impl Endpoint {
         if self.outgoing[slot].stage == SendStage::Pulled {
             return;
         }
+        self.unframe(slot);
         self.keep_parts(slot, len);
         let send = &mut self.outgoing[slot];
         if !send.is_large && send.total > u64::from(self.settings.eager_sure_len_max) {

@@ -369,6 +369,7 @@ impl Endpoint {
 
     /// The peer asks for a message it holds back: from now on it comes by grants.
     fn pull(&mut self, slot: u32) {
+        self.unframe(slot);
         let send = &mut self.outgoing[slot];
         send.stage = SendStage::Pulled;
         if send.parts != NONE {

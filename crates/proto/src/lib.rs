@@ -41,6 +41,7 @@ mod endpoint;
 mod farewell;
 mod fill;
 mod fragments;
+mod framed;
 mod gaps;
 mod grants;
 mod input;

@@ -10,6 +10,7 @@
 use crate::api::{Payload, SendSpec};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
+use crate::limits::Settings;
 use crate::path::Path;
 use crate::peer::{Active, Phase};
 use crate::post::{Bytes, Outgoing, SEND_BIT, SendStage};
@@ -108,7 +109,8 @@ impl Endpoint {
     /// Whether a message may leave as it is posted, and how.
     #[inline(always)]
     pub(crate) fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
-        if len > u64::from(self.settings.eager_len_max)
+        let Settings { eager_len_max, eager_sure_len_max, .. } = self.settings;
+        if len > u64::from(eager_len_max.min(eager_sure_len_max))
             || spec.until_matched
             || !self.may_be_quick()
         {

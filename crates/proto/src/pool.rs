@@ -208,6 +208,22 @@ impl BytePool {
         self.free_slot = slot;
     }
 
+    /// Makes a piece as long as this, whatever bytes it has then; false if that would exceed the budget.
+    pub(crate) fn try_resize(&mut self, slot: u32, len: usize) -> bool {
+        let Slot { len: old_len, chunk, .. } = self.slots[slot as usize];
+        if chunk < FREE && len <= item_len(self.chunks[chunk as usize].class) {
+            self.slots[slot as usize].len = len as u32;
+            return true;
+        }
+        // A slot given back is the next to be taken.
+        self.release(slot);
+        let longer = self.try_reserve(len);
+        let is_done = longer.is_some();
+        let got = longer.or_else(|| self.try_reserve(old_len as usize));
+        assert_eq!(got, Some(slot), "what was given back can be had again");
+        is_done
+    }
+
     /// Makes a piece shorter. It costs what it did.
     pub(crate) fn truncate(&mut self, slot: u32, len: usize) {
         let slot = &mut self.slots[slot as usize];

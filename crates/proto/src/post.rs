@@ -28,6 +28,8 @@ use crate::wire::{self, EagerRepr, Lane};
 pub(crate) enum Bytes {
     User(BufId),
     Pool(u32),
+    /// In the pool too, but as frames: bytes of each head but the last, and what follows each (`framed`).
+    Frames { pool: u32, head_len: u16, payload_len: u16 },
 }
 
 /// How far a send has come.
@@ -97,6 +99,21 @@ impl Bytes {
         match self {
             Self::User(buf) => Source::User { buf, offset },
             Self::Pool(slot) => Source::Pool { slot, offset: offset as u32 },
+            Self::Frames { pool, head_len, payload_len } => {
+                debug_assert!(false, "what is sent again is unframed before");
+                let head_count = offset / u64::from(payload_len) + 1;
+                let offset = offset + head_count * u64::from(head_len);
+                Source::Pool { slot: pool, offset: offset as u32 }
+            }
+        }
+    }
+
+    /// They were copied: where they are.
+    #[inline(always)]
+    pub(crate) fn pool(self) -> Option<u32> {
+        match self {
+            Self::User(_) => None,
+            Self::Pool(pool) | Self::Frames { pool, .. } => Some(pool),
         }
     }
 }
@@ -164,14 +181,14 @@ impl Outgoing {
         events: &mut Ring<Event>,
     ) {
         let &Self { peer, space, tag, user, total: len, .. } = self;
-        match self.bytes {
-            Bytes::Pool(pool) => {
+        match self.bytes.pool() {
+            Some(pool) => {
                 copied.release(pool);
                 if let (Err(failure), false) = (result, space == Space::STREAMS) {
                     events.push_back(Event::Lost { peer, space, tag, len, failure });
                 }
             }
-            Bytes::User(_) => events.push_back(Event::Sent { req, user, peer, result }),
+            None => events.push_back(Event::Sent { req, user, peer, result }),
         }
     }
 
@@ -271,36 +288,31 @@ impl Endpoint {
         Ok(req)
     }
 
-    /// Posts a send of bytes that are to be copied. If all of it may leave now its frames are written, and what is told is where its copy
-    /// belongs: the driver sends the frames with the bytes it has, and copies them then (`keep_copy`), before it does anything else.
-    /// Whoever waits for the message does not wait for the copy.
+    /// Posts a send of bytes that are to be copied. If all of it may leave now its frames are written, which is told: the driver sends them,
+    /// as they are kept (`copied_frames`) if they are, else with the bytes it has.
     pub fn post_copied(
         &mut self,
         now: Instant,
         spec: SendSpec<'_>,
         (count_max, len_max): (usize, usize),
         train: &mut TxTrain,
-    ) -> Result<(ReqId, Option<u32>), PostError> {
+    ) -> Result<(ReqId, bool), PostError> {
         let (req, room) = self.put_in_line(now, &spec)?;
-        let (Some(slot), Payload::Copied(bytes)) = (room, spec.payload) else {
-            return Ok((req, None));
+        let (Some(pool), Payload::Copied(bytes)) = (room, spec.payload) else {
+            return Ok((req, false));
         };
         let row = spec.peer.row();
         let is_next = self.rows.first_ready() == row
             && self.replies.is_empty()
             && self.actives[self.rows[row].active].unsent == req.0 as u32;
         // Of a message that has just been posted all fragments are written, or none.
-        if is_next && self.write_fragments(now, row, count_max as u64, len_max as u64, train) {
-            debug_assert_eq!(train.len(), bytes.len());
-            return Ok((req, Some(slot)));
+        let is_written =
+            is_next && self.write_fragments(now, row, count_max as u64, len_max as u64, train);
+        debug_assert!(!is_written || train.len() == bytes.len());
+        if !is_written || !self.keep_frames(req.0 as u32, pool, bytes, train) {
+            self.copied.bytes_mut(pool).copy_from_slice(bytes);
         }
-        self.keep_copy(slot, bytes);
-        Ok((req, None))
-    }
-
-    /// Copies the bytes of a message whose frames have left (`post_copied`).
-    pub fn keep_copy(&mut self, slot: u32, bytes: &[u8]) {
-        self.copied.bytes_mut(slot).copy_from_slice(bytes);
+        Ok((req, is_written))
     }
 
     /// A send gets its number and its place, and room for its bytes if they are to be copied.
@@ -651,7 +663,7 @@ impl Endpoint {
         let Some(slot) = self.outgoing.lookup(req.0 & !SEND_BIT) else { return false };
         let send = &self.outgoing[slot];
         let is_supply = self.parts.get(send.parts).is_some_and(|parts| parts.lane != Lane::Message);
-        if matches!(send.bytes, Bytes::Pool(_)) || is_supply || send.space == Space::STREAMS {
+        if send.bytes.pool().is_some() || is_supply || send.space == Space::STREAMS {
             return false; // complete since its post, or part of something else
         }
         let (row, message) = (self.outgoing[slot].row, self.outgoing[slot].message as u32);

@@ -299,6 +299,7 @@ impl Endpoint {
         let reached = active.unsent == NONE || self.outgoing[active.unsent].message >= from;
         let mut slot = active.last;
         while slot != NONE && self.outgoing[slot].message >= from {
+            self.unframe(slot);
             let send = &mut self.outgoing[slot];
             if !send.is_granted() {
                 send.stage = SendStage::Waiting;

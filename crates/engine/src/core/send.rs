@@ -1,7 +1,7 @@
 //! What a turn sends: frames and trains that the rules have ready, gathered into a burst for each link.
 //!
 //! A small message posted while nothing waits before it does not go through the bursts: its frame is written and leaves with the
-//! post (`send_lone`). What a link does not take now stays in its outbox, and no further frame is asked for until it is taken:
+//! post (`send_now`). What a link does not take now stays in its outbox, and no further frame is asked for until it is taken:
 //! the rules hold what waits, not the links.
 
 use packhorse_link::mem::UserMemory;
@@ -44,23 +44,33 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
     }
 
-    /// Posts bytes that are to be copied. If they may leave now they do, and are copied behind that.
+    /// Posts bytes that are to be copied. If they may leave now they do, as the frames that are kept of them.
     fn send_copied(
         &mut self,
         now: Instant,
         spec: SendSpec<'_>,
         bytes: &[u8],
     ) -> Result<ReqId, PostError> {
-        let (req, room) = self.endpoint.post_copied(now, spec, self.train_max, &mut self.train)?;
-        if let Some(slot) = room {
-            self.note_train();
-            let Self { train, home, outboxes, .. } = self;
-            let burst = burst_for(home, outboxes, train.link, &train.to.0);
-            burst.gathered(train.to.0, train.frames(), |payload, out| {
-                out.extend_from_slice(&bytes[payload]);
+        let (req, is_written) =
+            self.endpoint.post_copied(now, spec, self.train_max, &mut self.train)?;
+        if !is_written {
+            return Ok(req);
+        }
+        self.note_train();
+        let Self { endpoint, train, home, outboxes, links, .. } = self;
+        let to = &train.to.0;
+        let stride = train.head_len + train.payload_len as usize;
+        let has_left = !home.takes(train.link, to)
+            && endpoint.copied_frames(req).is_some_and(|frames| {
+                links[usize::from(train.link)].send_now(to, frames, stride)
             });
+        if !has_left {
+            burst_for(home, outboxes, train.link, to).gathered(
+                *to,
+                train.frames(),
+                |payload, out| out.extend_from_slice(&bytes[payload]),
+            );
             self.flush();
-            self.endpoint.keep_copy(slot, bytes);
         }
         Ok(req)
     }
@@ -68,11 +78,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Posts a small send and has its frame leave. `None`: nothing was done.
     pub(crate) fn send_lone(&mut self, now: Instant, spec: &SendSpec<'_>) -> Option<ReqId> {
         self.end_quiet();
-        let len = match spec.payload {
-            Payload::InPlace { len, .. } => len,
-            Payload::Copied(bytes) => bytes.len() as u64,
+        // What is copied anyway goes so if it fits into a frame.
+        let (len, len_max) = match spec.payload {
+            Payload::InPlace { len, .. } => (len, u64::from(COPY_LEN_MAX)),
+            Payload::Copied(bytes) => (bytes.len() as u64, u64::MAX),
         };
-        if len > u64::from(COPY_LEN_MAX) || self.is_blocked() {
+        if len > len_max || self.is_blocked() {
             return None;
         }
         let mut head = [0; wire::LONE_HEAD_LEN_MAX];
@@ -126,7 +137,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             self.home.burst.begin(*to);
             self.home.burst.head(frame);
             self.flush();
-        } else if !self.links[link].send_lone(to, frame) {
+        } else if !self.links[link].send_now(to, frame, frame.len()) {
             self.outboxes[link].burst.begin(*to);
             self.outboxes[link].burst.head(frame);
             self.flush();

@@ -146,10 +146,10 @@ impl<P: Opened + 'static> Around<Table> for OnDemand<P> {
     }
 
     #[inline]
-    fn send_lone_around(&mut self, to: &Locator, frame: &[u8]) -> bool {
+    fn send_now_around(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
         match &mut self.state {
-            State::Open(packet) => packet.send_lone(to, frame),
-            State::Shut(shut) => shut.send_lone(to, frame),
+            State::Open(packet) => packet.send_now(to, frames, stride),
+            State::Shut(shut) => shut.send_now(to, frames, stride),
         }
     }
 
@@ -206,7 +206,7 @@ impl Link<Table> for Shut {
         Ok(burst.len() - first)
     }
 
-    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+    fn send_now(&mut self, _: &Locator, _: &[u8], _: usize) -> bool {
         false
     }
 

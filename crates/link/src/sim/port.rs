@@ -220,7 +220,7 @@ impl<M: UserMemory> Link<M> for SimPort {
     }
 
     /// All frames wait in the outbox, in the order of their bursts.
-    fn send_lone(&mut self, _: &Locator, _: &[u8]) -> bool {
+    fn send_now(&mut self, _: &Locator, _: &[u8], _: usize) -> bool {
         false
     }
 

@@ -299,6 +299,28 @@ impl Socket {
         answer_len(sent as libc::ssize_t)
     }
 
+    /// Sends a train somewhere: segments of this length, the last may be shorter.
+    pub(crate) fn send_train_to(
+        &self,
+        bytes: &[u8],
+        segment_len: u16,
+        addr: SocketAddr,
+    ) -> io::Result<usize> {
+        let mut name = Name::new(addr, self.is_v6);
+        let mut part = libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
+        let mut control = super::outbox::Control::segment(segment_len);
+        // SAFETY: `msghdr` is plain data; all zeros are a valid value.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_namelen = name.len();
+        message.msg_name = name.ptr_mut().cast();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        control.attach(&mut message);
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `message` names `bytes`, which are only read, an address and `control`, with their true lengths; all outlive the call.
+        answer_len(unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, flags) })
+    }
+
     /// Sends bytes to where it is connected.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let (at, len) = (bytes.as_ptr().cast(), bytes.len());

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use packhorse_proto::{Landing, Payload, SendSpec, Source, TxFrame, TxTrain};
+use packhorse_proto::{Landing, SendSpec, Source, TxFrame, TxTrain};
 
 use super::{Flying, Net, Node, Ram};
 
@@ -20,22 +20,28 @@ impl Net {
         true
     }
 
-    /// Posts bytes that leave now and are copied behind that; false if they do not leave now.
+    /// Posts bytes that are copied as the frames that leave now; false if they do not leave now.
     pub(crate) fn post_copied(&mut self, from: usize, spec: SendSpec<'_>) -> bool {
-        let Payload::Copied(bytes) = spec.payload else { panic!("nothing to copy") };
         let mut train = TxTrain::default();
         let max = (self.train_count_max, 64_000);
-        let posted = self.nodes[from].ep.post_copied(self.now, spec, max, &mut train);
-        let Some(slot) = posted.expect("posted").1 else { return false };
-        self.nodes[from].ep.keep_copy(slot, bytes);
-        self.transmit_train(from, &train);
-        true
+        let ep = &mut self.nodes[from].ep;
+        let (req, is_written) = ep.post_copied(self.now, spec, max, &mut train).expect("posted");
+        if is_written {
+            let kept = ep.copied_frames(req).expect("there is room");
+            let frames = kept.chunks(train.head_len + train.payload_len as usize);
+            let frames = frames.map(<[u8]>::to_vec).collect();
+            self.transmit_frames(from, &train, frames);
+        }
+        is_written
     }
 
     fn transmit_train(&mut self, from: usize, train: &TxTrain) {
         let this = &self.nodes[from];
-        let frames: Vec<Vec<u8>> =
-            train.frames().map(|(head, payload)| this.cut(train, head, payload)).collect();
+        let frames = train.frames().map(|(head, payload)| this.cut(train, head, payload)).collect();
+        self.transmit_frames(from, train, frames);
+    }
+
+    fn transmit_frames(&mut self, from: usize, train: &TxTrain, frames: Vec<Vec<u8>>) {
         let mut tx = TxFrame::default();
         (tx.link, tx.to) = (train.link, train.to);
         for bytes in frames {
