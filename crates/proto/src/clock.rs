@@ -10,7 +10,7 @@ use crate::api::GoneReason;
 use crate::endpoint::Endpoint;
 use crate::limits::{MS, SECOND};
 use crate::pairs::short_len;
-use crate::path::AckDue;
+use crate::path::{AckDue, Path};
 use crate::peer::{Farewell, Phase, Row};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
@@ -264,7 +264,7 @@ impl Endpoint {
             }
         }
         let probing =
-            |path: &crate::path::Path| path.is_usable() && path.frame_probe_due(now).is_some();
+            |path: &Path| path.is_usable() && path.frame_probe_due(now).is_some();
         let mut paths = self.actives[active].paths.iter();
         if paths.any(|path| path.wants_challenge(now) || probing(path)) {
             self.make_ready(row);
@@ -309,9 +309,25 @@ impl Endpoint {
             path.window.on_probe_timeout_repeated();
         }
         if path.probe_count >= LEAVE_PROBE_COUNT && others && path.is_usable() {
-            self.leave_path(now, row, index);
+            let is_silent = path.probe_count == LEAVE_PROBE_COUNT
+                || self.rows[row].heard_at <= path.others_asked_at;
+            match is_silent {
+                true => self.ask_others(now, row, index),
+                false => self.leave_path(now, row, index),
+            }
         }
         self.make_ready(row);
+    }
+
+    /// Nobody answers by a path. Either it is dead, or nobody drives the peer, which computes: the other paths tell.
+    fn ask_others(&mut self, now: Instant, row: u32, index: usize) {
+        let paths = &mut self.actives[self.rows[row].active].paths;
+        paths[index].others_asked_at = now;
+        let is_idle = |path: &Path| path.is_usable() && !path.probe_now && path.flight.is_empty();
+        let others = paths.iter_mut().enumerate().filter(|(other, _)| *other != index);
+        for (_, path) in others.filter(|(_, path)| is_idle(path)) {
+            (path.probe_now, path.is_refresh) = (true, true);
+        }
     }
 
     /// A silent path is left while others work; what it carried goes elsewhere (PROTOCOL §6.5).

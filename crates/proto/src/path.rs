@@ -105,6 +105,8 @@ pub(crate) struct Path {
     pub(crate) ack_due: Instant,
     /// Probes since the last sign of life on this path.
     pub(crate) probe_count: u32,
+    /// When other paths were asked whether the peer answers by them, for it does not by this one.
+    pub(crate) others_asked_at: Instant,
     /// The last acknowledgement of something new, or the last probe.
     pub(crate) progress_at: Instant,
     /// A probe is due.
@@ -224,6 +226,7 @@ impl Path {
             ack_is_stretched: false,
             ack_due: Instant::NEVER,
             probe_count: 0,
+            others_asked_at: Instant(0),
             progress_at: Instant(0),
             probe_now: false,
             challenge_at: Instant(0),

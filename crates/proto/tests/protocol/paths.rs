@@ -150,6 +150,24 @@ fn silent_path_is_left_and_its_content_moves() {
     }
 }
 
+/// Nobody drives a peer that computes: it is silent on all paths, and what is on its way will be there when it looks.
+#[test]
+fn peer_that_computes_for_a_while_is_left_by_no_path() {
+    for ms in [1, 3, 10, 40] {
+        let mut net = rails(2);
+        let recv = net.recv(B, tagged(1), 8);
+        net.freeze(B);
+        let send = net.send(A, B, 1, 8);
+        net.run_for(ms * MS);
+        net.thaw(B);
+        net.settle();
+        net.assert_got(B, recv, 1, 8);
+        assert_eq!(net.sent(A, send), Some(Ok(())));
+        assert_eq!(net.count(A, "paths_lost"), 0, "{ms} ms");
+        assert_eq!(net.count(A, "contents_resent"), 0, "{ms} ms");
+    }
+}
+
 #[test]
 fn left_path_is_challenged_with_back_off_and_taken_back() {
     let mut net = rails(2);
