@@ -97,7 +97,7 @@ fn add_basic(steps: &mut Steps, args: &Args, built: &Built) {
         soak(packhorse, 20_000)
     });
     steps.take("some scenarios over sockets and shared memory", || {
-        ["udp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 10))
+        ["udp", "tcp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 10))
     });
     take_if_here(steps, args, "some scenarios over raw Ethernet", &NAMESPACES, || {
         ["packet", "xdp"].into_iter().try_for_each(|link| simulate_on_segment(packhorse, link, 5))
@@ -152,7 +152,7 @@ fn add_optimised(steps: &mut Steps) {
 fn that_wait<'a>(steps: &mut Steps, args: &Args, packhorse: &'a Path) -> Vec<Beside<'a>> {
     const SEGMENT: &str = "the scenarios over raw Ethernet";
     let mut beside = vec![Beside::new("the scenarios over sockets and shared memory", || {
-        ["udp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 60))
+        ["udp", "tcp", "shm"].into_iter().try_for_each(|link| simulate_over(packhorse, link, 60))
     })];
     if NAMESPACES.is_here() {
         beside.push(Beside::new(SEGMENT, || {

@@ -1,21 +1,23 @@
 //! Links that cost a system call to ask, beside others: when they are asked, and in which order (DESIGN §7).
+//!
+//! A call that finds nothing keeps waiting who waits for another link. So each of these links is asked as often as it brings something:
+//! at once while it does, soon if it did of late, seldom if others are in use and it is not.
 
 use packhorse_link::Link;
 use packhorse_link::mem::UserMemory;
 use packhorse_proto::Instant;
 
-/// Beside links in memory, those that cost a system call are asked once in this time...
+/// Links of an endpoint at most.
+const LINK_COUNT_MAX: usize = 8;
+/// Beside links in memory, one that costs a system call is asked once in this time...
 const EVERY_NS: u64 = 700;
-/// ... or in this, if links in memory are in use, for who waits there is kept waiting by the call; and then not in the turn in
-/// which something came by memory, so that its answer can leave first...
+/// ... or in this, if others are in use and it is not.
 const EVERY_BESIDE_NS: u64 = 10_000;
-/// ... unless something came by them within this. Links in memory count as being in use for as long.
+/// In use: something came by it within this. Then it is asked in every turn.
 pub(crate) const BUSY_NS: u64 = 20_000;
-/// Something came by them within this: small messages come by memory and longer ones by them, so they are asked as if memory were not
-/// in use.
-const RECENT_NS: u64 = 1_000_000;
-/// While one of them is in use the rest of them wait so long: each call that finds nothing there keeps waiting who waits here.
-const REST_EVERY_NS: u64 = 10_000;
+/// Something came by it within this: small messages may come by memory and longer ones by it, an iteration of a program apart, and it is
+/// asked as if others were not in use.
+const RECENT_NS: u64 = 20_000_000;
 
 /// The links that cost a system call to ask, and when they were asked.
 #[derive(Clone, Copy, Debug)]
@@ -25,13 +27,10 @@ pub(crate) struct Costly {
     /// There are no others, and no two of them: nothing to choose.
     pub(crate) are_all_asked: bool,
     has_others: bool,
-    last: u8,
-    asked_at: Instant,
-    /// When something last came by one of them, and by which.
-    heard_at: Instant,
-    heard_by: u8,
-    /// When one was asked in its turn.
-    rest_asked_at: Instant,
+    /// When each was asked last, ...
+    asked_at: [Instant; LINK_COUNT_MAX],
+    /// ... and when something last came by it.
+    heard_at: [Instant; LINK_COUNT_MAX],
     /// When something last came by one of the others.
     heard_others_at: Instant,
 }
@@ -42,46 +41,51 @@ impl Costly {
         let set = costly.fold(0_u8, |set, (number, _)| set | 1 << number);
         let has_others = (set.count_ones() as usize) < links.len();
         let are_all_asked = set == 0 || links.len() == 1;
-        let (asked_at, heard_at, heard_others_at) = (now, now, Instant(0));
-        Self {
-            set,
-            are_all_asked,
-            has_others,
-            last: 0,
-            asked_at,
-            heard_at,
-            heard_by: 0,
-            rest_asked_at: now,
-            heard_others_at,
-        }
+        let (asked_at, heard_at) = ([now; LINK_COUNT_MAX], [now; LINK_COUNT_MAX]);
+        Self { set, are_all_asked, has_others, asked_at, heard_at, heard_others_at: Instant(0) }
     }
 
-    /// Whether they are asked now. `has_come`: something came by the others in this turn.
-    pub(crate) fn is_due(&mut self, now: Instant, has_come: bool) -> bool {
+    /// The one to ask now, if any: that whose time passed longest ago. `has_come`: something came by links in memory in this turn, and its
+    /// answer had better leave first.
+    #[inline]
+    pub(crate) fn pick(&mut self, now: Instant, has_come: bool) -> Option<usize> {
         if has_come {
             self.on_others(now);
         }
-        let is_busy = now.since_ns(self.heard_others_at) < BUSY_NS;
-        let is_recent = now.since_ns(self.heard_at) < RECENT_NS;
-        let every_ns = if is_busy && !is_recent { EVERY_BESIDE_NS } else { EVERY_NS };
-        let unasked_ns = now.since_ns(self.asked_at);
-        let is_due = !self.has_others
-            || unasked_ns >= every_ns + u64::from(has_come) * every_ns
-            || now.since_ns(self.heard_at) < BUSY_NS;
-        if is_due {
-            self.asked_at = now;
+        let mut best: Option<(usize, u64)> = None;
+        let mut left = self.set;
+        while left != 0 {
+            let link = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let every_ns = self.every_ns(now, link) << u32::from(has_come);
+            let Some(over_ns) = now.since_ns(self.asked_at[link]).checked_sub(every_ns) else {
+                continue;
+            };
+            if best.is_none_or(|(_, most_ns)| over_ns > most_ns) {
+                best = Some((link, over_ns));
+            }
         }
-        is_due
+        let (link, _) = best?;
+        self.asked_at[link] = now;
+        Some(link)
     }
 
-    /// The one to ask first: where something came a moment ago, unless the rest have waited long enough.
-    pub(crate) fn first(&mut self, now: Instant) -> Option<usize> {
-        let is_busy = now.since_ns(self.heard_at) < BUSY_NS;
-        if is_busy && now.since_ns(self.rest_asked_at) < REST_EVERY_NS {
-            return Some(usize::from(self.heard_by));
+    /// How often a link is asked.
+    #[inline]
+    fn every_ns(&self, now: Instant, link: usize) -> u64 {
+        let quiet_ns = now.since_ns(self.heard_at[link]);
+        if quiet_ns < BUSY_NS {
+            return 0;
         }
-        self.rest_asked_at = now;
-        self.next()
+        let is_other = |other: usize| self.set >> other & 1 == 1 && other != link;
+        let is_beside = now.since_ns(self.heard_others_at) < BUSY_NS
+            || (0..LINK_COUNT_MAX)
+                .any(|other| is_other(other) && now.since_ns(self.heard_at[other]) < BUSY_NS);
+        match (is_beside && quiet_ns >= RECENT_NS, self.has_others) {
+            (true, _) => EVERY_BESIDE_NS,
+            (false, true) => EVERY_NS,
+            (false, false) => 0,
+        }
     }
 
     /// Something came by one of the others.
@@ -91,15 +95,7 @@ impl Costly {
 
     /// Something came by this one.
     pub(crate) fn on_heard(&mut self, now: Instant, link: usize) {
-        (self.heard_at, self.heard_by) = (now, link as u8);
-    }
-
-    /// The one whose turn it is.
-    pub(crate) fn next(&mut self) -> Option<usize> {
-        let mut behind = (1..=8).map(|step| (self.last + step) % 8);
-        let next = behind.find(|&link| self.set >> link & 1 == 1)?;
-        self.last = next;
-        Some(usize::from(next))
+        self.heard_at[link] = now;
     }
 }
 
@@ -107,47 +103,61 @@ impl Costly {
 mod tests {
     use super::*;
 
-    #[test]
-    fn costly_links_take_turns_and_wait_beside_others() {
-        let all = Costly {
+    /// Links 1, 5 and 7, which were neither asked nor heard for long, beside others.
+    fn three() -> Costly {
+        let never = [Instant(0); LINK_COUNT_MAX];
+        Costly {
             set: 0b1010_0010,
             are_all_asked: false,
             has_others: true,
-            last: 0,
-            asked_at: Instant(0),
-            heard_at: Instant(0),
-            heard_by: 0,
-            rest_asked_at: Instant(0),
+            asked_at: never,
+            heard_at: never,
             heard_others_at: Instant(0),
-        };
-        let mut turns = all;
-        assert_eq!([(); 4].map(|()| turns.next()), [Some(1), Some(5), Some(7), Some(1)]);
-        let mut quiet = all;
-        let start = BUSY_NS;
-        assert!(quiet.is_due(Instant(start), false));
-        assert!(!quiet.is_due(Instant(start + EVERY_NS - 1), false));
-        assert!(quiet.is_due(Instant(start + EVERY_NS), false));
-        quiet.heard_at = Instant(start + EVERY_NS);
-        assert!(quiet.is_due(Instant(start + EVERY_NS + 1), false), "something came just now");
-        let mut busy = all;
-        busy.on_heard(Instant(start), 5);
-        assert_eq!(busy.first(Instant(start)), Some(1), "the rest have waited long enough");
-        assert_eq!(busy.first(Instant(start + 1)), Some(5), "where something came");
-        assert_eq!(busy.first(Instant(start + REST_EVERY_NS)), Some(5), "its turn");
-        assert_eq!(busy.first(Instant(start + BUSY_NS)), Some(7), "nothing came for long");
-        let mut recent = Costly { heard_at: Instant(start), asked_at: Instant(start), ..all };
-        let later = start + BUSY_NS;
-        assert!(recent.is_due(Instant(later), true), "something came by both a moment ago");
-        assert!(!recent.is_due(Instant(later + EVERY_NS - 1), false));
-        assert!(recent.is_due(Instant(later + EVERY_NS), false));
-        let start = RECENT_NS;
-        let mut beside = Costly { asked_at: Instant(start), ..all };
-        let due_at = start + 2 * EVERY_BESIDE_NS;
-        assert!(!beside.is_due(Instant(due_at - 1), true), "the others are in use");
-        assert!(!Costly { ..beside }.is_due(Instant(start + EVERY_BESIDE_NS - 1), false));
-        assert!(Costly { ..beside }.is_due(Instant(start + EVERY_BESIDE_NS), false));
-        assert!(beside.is_due(Instant(due_at), true), "they are not forgotten");
-        let mut alone = Costly { has_others: false, ..all };
-        assert!(alone.is_due(Instant(start), true) && alone.is_due(Instant(start), false));
+        }
+    }
+
+    const START: Instant = Instant(2 * RECENT_NS);
+
+    #[test]
+    fn costly_links_take_turns() {
+        let mut all = three();
+        let picked = [0_u64, 1, 2].map(|ns| all.pick(START + ns, false));
+        assert_eq!(picked, [Some(1), Some(5), Some(7)]);
+        assert_eq!(all.pick(START + (EVERY_NS - 1), false), None, "all were asked a moment ago");
+        assert_eq!(all.pick(START + EVERY_NS, false), Some(1));
+        assert_eq!(all.pick(START + EVERY_NS, false), None, "it is not the next one's time");
+        assert_eq!(all.pick(START + EVERY_NS + 1, false), Some(5));
+        let mut alone = Costly { has_others: false, ..three() };
+        let picked = [(); 4].map(|()| alone.pick(START, false));
+        assert_eq!(picked, [Some(1), Some(5), Some(7), Some(1)], "there is nobody to wait for");
+    }
+
+    #[test]
+    fn one_that_brings_something_is_asked_at_once_and_the_rest_are_not_forgotten() {
+        let mut all = three();
+        while all.pick(START, false).is_some() {}
+        all.on_heard(START, 5);
+        for ns in (1..EVERY_BESIDE_NS).step_by(500) {
+            assert_eq!(all.pick(START + ns, false), Some(5), "after {ns} ns");
+        }
+        let asked = [0_u64, 1, 2, 3, 4].map(|ns| all.pick(START + EVERY_BESIDE_NS + ns, false));
+        assert!(asked.contains(&Some(1)) && asked.contains(&Some(7)), "{asked:?}");
+    }
+
+    #[test]
+    fn one_that_brought_something_of_late_is_asked_as_if_the_others_were_not_in_use() {
+        let mut all = three();
+        while all.pick(START, false).is_some() {}
+        all.on_heard(START, 7);
+        let later = START + RECENT_NS / 2;
+        while all.pick(later, false).is_some() {}
+        all.on_others(later);
+        assert_eq!(all.pick(later + (EVERY_NS - 1), false), None);
+        assert_eq!(all.pick(later + EVERY_NS, true), None, "the answer goes before");
+        assert_eq!(all.pick(later + EVERY_NS, false), Some(7));
+        assert_eq!(all.pick(later + EVERY_NS, false), None, "the others brought nothing");
+        assert_eq!(all.pick(later + 3 * EVERY_NS, true), Some(7));
+        assert_eq!(all.pick(later + EVERY_BESIDE_NS, false), Some(7));
+        assert_eq!(all.pick(later + EVERY_BESIDE_NS, false), Some(1));
     }
 }

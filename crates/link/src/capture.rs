@@ -1,7 +1,8 @@
 //! A link that writes down what passes: any link, with each frame out and in copied to a pcapng file.
 //!
 //! ```text
-//!   frame between UDP locators   Ethernet │ IPv4 or IPv6 │ UDP │ frame      headers made up, addresses and ports true
+//!   frame between UDP locators,  Ethernet │ IPv4 or IPv6 │ UDP │ frame      headers made up, addresses and ports true
+//!   or between TCP locators      the same: what a stream is cut into is the kernel's business
 //!   any other                    Ethernet, EtherType 0x88B5, 12 bytes (`packet::wire`) │ frame      addresses made up, if need be, from the locators
 //! ```
 //!
@@ -20,7 +21,7 @@ use crate::mem::UserMemory;
 use crate::packet::wire::{self, Place};
 use crate::pcapng::{LinkType, Writer, number_of};
 use crate::sim::Port;
-use crate::{Around, Arrived, Burst, Landing, Link, Locator, udp};
+use crate::{Around, Arrived, Burst, Landing, Link, Locator, tcp, udp};
 
 /// Bytes that wait to be written.
 const BUFFER_LEN: usize = 1 << 18;
@@ -67,7 +68,9 @@ fn put_headers(out: &mut Vec<u8>, from: &Locator, to: &Locator, frame_len: usize
     out.extend_from_slice(&mac_of(to));
     out.extend_from_slice(&mac_of(from));
     let udp_len = u16::try_from(frame_len + 8);
-    let both = udp::from_locator(from).zip(udp::from_locator(to));
+    let addr =
+        |locator: &Locator| udp::from_locator(locator).or_else(|| tcp::from_locator(locator));
+    let both = addr(from).zip(addr(to));
     let (Some((from, to)), Ok(udp_len)) = (both, udp_len) else {
         // As raw Ethernet; places that are none get addresses and numbers that are made up.
         let place = |locator: &Locator| {

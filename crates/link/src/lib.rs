@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
-//! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`shm`], between
+//! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`tcp`], for
+//! bulk; [`shm`], between
 //! processes of one host; [`packet`], raw Ethernet; [`xdp`], which has an Ethernet interface to itself; [`sim`], which
 //! lives in virtual time and misbehaves on demand; and links around a link ([`around`]): [`faults`] and [`capture`].
 
@@ -27,6 +28,7 @@ mod script;
 pub mod shm;
 pub mod sim;
 mod sys;
+pub mod tcp;
 pub mod udp;
 mod umem;
 #[cfg(test)]
@@ -52,6 +54,7 @@ pub fn show(locator: &Locator) -> String {
     match locator[0] {
         b'E' => packet::show(locator),
         b'S' => shm::show(locator),
+        b'T' => tcp::show(locator),
         _ => udp::show(locator),
     }
 }
@@ -60,7 +63,7 @@ pub fn show(locator: &Locator) -> String {
 pub fn place_of(locator: &Locator) -> Option<Locator> {
     match locator[0] {
         b'E' => packet::place_of(locator),
-        b'U' => udp::place_of(locator),
+        b'T' | b'U' => udp::place_of(locator),
         _ => None,
     }
 }

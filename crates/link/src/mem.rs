@@ -365,6 +365,14 @@ pub struct Table {
     vacant: u32,
     count: usize,
     stamp: Stamp,
+    written_count: u64,
+}
+
+/// While a table has the same stamp, nobody wrote to any memory in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    table: u64,
+    count: u64,
 }
 
 /// While a table has the same stamp, all that was in it still is.
@@ -380,7 +388,7 @@ impl Default for Table {
         // Relaxed: numbers need only differ.
         let table = TABLE_COUNT.fetch_add(1, Ordering::Relaxed);
         let stamp = Stamp { table, removed_count: 0 };
-        Self { slots: Vec::new(), vacant: NONE, count: 0, stamp }
+        Self { slots: Vec::new(), vacant: NONE, count: 0, stamp, written_count: 0 }
     }
 }
 
@@ -438,6 +446,7 @@ impl Table {
 
     /// Copies `bytes` in; false if the name or the range is void, or the memory is not to be written.
     pub fn copy_in(&mut self, id: u64, offset: u64, bytes: &[u8]) -> bool {
+        self.note_written();
         let Some(memory) = self.get(id).filter(|memory| memory.is_writable()) else { return false };
         let mut rest = bytes;
         memory.for_each(offset, bytes.len() as u64, |part| {
@@ -463,6 +472,17 @@ impl Table {
     /// Which table this is, and how much was taken out of it.
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamp
+    }
+
+    /// Somebody writes, or has just written, to memory in it: each link that has bytes put there must say so.
+    #[inline]
+    pub(crate) fn note_written(&mut self) {
+        self.written_count += 1;
+    }
+
+    /// What was written so far.
+    pub(crate) fn written(&self) -> Written {
+        Written { table: self.stamp.table, count: self.written_count }
     }
 
     /// Copies bytes to fill `out`; false, with `out` as it was, if the name or the range is void.
@@ -494,6 +514,7 @@ impl UserMemory for Table {
 
     fn place_all(&mut self, copies: &[Copy<'_>], copier: &mut Copier) {
         copier.batch.clear();
+        self.note_written();
         for &Copy { id, offset, bytes } in copies {
             let lent = self.get(id).filter(|memory| memory.is_writable());
             let mut rest = bytes;
@@ -524,6 +545,7 @@ impl UserMemory for Table {
         width: usize,
         change: &mut dyn FnMut(&mut [u8]) -> bool,
     ) {
+        self.note_written();
         let mut room = [0; UPDATE_LEN_MAX];
         let mut more = Vec::new();
         let bytes = match room.get_mut(..len) {

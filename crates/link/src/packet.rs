@@ -518,6 +518,7 @@ impl Packet {
                 break; // else what went wrong is told once, before what is there
             }
         }
+        memory.note_written();
         let count = count.unwrap_or(0);
         self.counters.long_in += count as u64;
         let mut is_astray = count < self.longs.len();

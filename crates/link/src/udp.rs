@@ -15,14 +15,14 @@
 
 mod config;
 mod landing;
-mod locate;
-mod opening;
+pub(crate) mod locate;
+pub(crate) mod opening;
+pub(crate) mod reach;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 pub use config::{UdpConfig, UdpError, Use};
@@ -31,12 +31,12 @@ pub use locate::{from_locator, show, to_locator};
 
 use crate::mem::Table;
 use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
-use crate::sys::interfaces::index_of;
 use crate::sys::outbox::{Outbox, Refused, Rules};
 use crate::sys::socket::Socket;
 use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice};
 use landing::Arrival;
 use opening::{Opened, TRAIN_LEN_MAX};
+use reach::Reach;
 
 /// Notices not fetched yet; a peer that is not there must not fill memory.
 const NOTICE_COUNT_MAX: usize = 64;
@@ -44,8 +44,6 @@ const NOTICE_COUNT_MAX: usize = 64;
 const REMARK_COUNT_MAX: usize = 32;
 /// Ways whose longest frame is remembered.
 const WAY_COUNT_MAX: usize = 64;
-/// Addresses of ours whose interface is remembered.
-const CARD_COUNT_MAX: usize = 16;
 /// Bytes that one call receives at most, roughly: more would leave the cache before they are read.
 const CALL_LEN_MAX: usize = 1 << 18;
 /// Single datagrams shorter than this say nothing about how bulk data arrives: acknowledgements come so too.
@@ -130,9 +128,7 @@ pub struct Udp {
     socket: Socket,
     about: About,
     locator: Locator,
-    local_ip: IpAddr,
-    interface: Option<u32>,
-    span: Span,
+    reach: Reach,
     /// Segments the system takes in a train; 0 once a path refused them.
     train_count_max: usize,
     /// Trains out are wanted.
@@ -146,8 +142,6 @@ pub struct Udp {
     recent: Recent,
     ways: Vec<(Locator, usize)>,
     way_next: usize,
-    /// Our addresses, and the interfaces that have them.
-    cards: Vec<(IpAddr, u32)>,
     notices: VecDeque<Notice>,
     remarks: VecDeque<String>,
     remark_count: usize,
@@ -217,13 +211,7 @@ impl Udp {
         };
         let mut udp = Self {
             locator: to_locator(opening::usable_addr(opened.bound)),
-            local_ip: opened.bound.ip(),
-            interface: opened.interface,
-            span: Span {
-                is_v6: opened.socket.is_v6(),
-                speaks_v4: opened.socket.speaks_v4(),
-                scope: scope_of(opened.bound).or(opened.interface).unwrap_or(0),
-            },
+            reach: Reach::new(from_locator, &opened.socket, opened.bound, opened.interface),
             socket: opened.socket,
             about,
             train_count_max: opened.train_count_max,
@@ -237,7 +225,6 @@ impl Udp {
             recent: Recent { is_train: opened.is_gro, ..Recent::default() },
             ways: Vec::new(),
             way_next: 0,
-            cards: Vec::new(),
             notices: VecDeque::new(),
             remarks: VecDeque::new(),
             remark_count: 0,
@@ -333,32 +320,6 @@ fn cause_of(errno: i32, is_of_place: bool, quote: Vec<u8>) -> Cause {
     }
 }
 
-/// Where a locator leads from a socket of this family.
-/// What a socket can send to.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    is_v6: bool,
-    speaks_v4: bool,
-    /// The interface that link-local addresses are on; 0: not known.
-    scope: u32,
-}
-
-impl Span {
-    fn place_of(self, locator: &Locator) -> Option<SocketAddr> {
-        let addr = from_locator(locator)?;
-        let is_spoken = if addr.is_ipv4() { self.speaks_v4 } else { self.is_v6 };
-        locate::with_scope(addr, self.scope).filter(|_| is_spoken)
-    }
-}
-
-/// The scope of a link-local address.
-fn scope_of(addr: SocketAddr) -> Option<u32> {
-    match addr {
-        SocketAddr::V6(v6) => Some(v6.scope_id()).filter(|&scope| scope != 0),
-        SocketAddr::V4(_) => None,
-    }
-}
-
 /// What to do about a message that did not go.
 enum Verdict {
     /// Send it again.
@@ -375,7 +336,7 @@ enum Verdict {
 impl Udp {
     fn send_all(&mut self, burst: &Burst, first: usize, memory: &Table) -> io::Result<usize> {
         let count = burst.len();
-        let span = self.span;
+        let span = self.reach.span;
         let (mut at, mut retry_count, mut is_apart) = (first, 0, false);
         while at < count {
             let count_max = if is_apart { 1 } else { self.about.train_count_max };
@@ -455,22 +416,9 @@ impl Udp {
         })
     }
 
-    /// The interface that has an address of ours. Asked once: all interfaces are gone through for it.
-    fn card_with(&mut self, ip: IpAddr) -> u32 {
-        if let Some(&(_, card)) = self.cards.iter().find(|(known, _)| *known == ip) {
-            return card;
-        }
-        let card = index_of(ip).unwrap_or(0);
-        if self.cards.len() < CARD_COUNT_MAX {
-            self.cards.push((ip, card));
-        }
-        card
-    }
-
     /// What the system knows of the way there now.
     fn frame_len_known(&self, to: &Locator) -> Option<usize> {
-        let addr = self.span.place_of(to)?;
-        opening::frame_len_between(self.local_ip, self.interface, addr)
+        self.reach.frame_len_to(self.reach.span.place_of(to)?)
     }
 
     fn on_too_long(&mut self, to: Locator, len: usize) {
@@ -529,6 +477,9 @@ impl Udp {
         };
         self.recent.on_call(slot_count, count);
         self.recent.len_max = 0;
+        if landing.is_some() {
+            memory.note_written();
+        }
         for slot in 0..count {
             self.take(slot, memory);
         }
@@ -625,16 +576,7 @@ impl Link<Table> for Udp {
     }
 
     fn may_reach(&mut self, to: &Locator) -> bool {
-        let Some(addr) = self.span.place_of(to) else { return false };
-        if self.local_ip.is_unspecified() {
-            return true; // it has all routes there are
-        }
-        // From the loopback interface nobody else is reached.
-        if self.local_ip.is_loopback() && !addr.ip().is_loopback() {
-            let is_it = |&(ip, _): &(IpAddr, u8)| ip == addr.ip();
-            return crate::interfaces().iter().any(|interface| interface.addrs.iter().any(is_it));
-        }
-        opening::frame_len_between(self.local_ip, self.interface, addr).is_some()
+        self.reach.may_reach(to)
     }
 
     fn frame_len_to(&mut self, to: &Locator) -> usize {
@@ -648,12 +590,7 @@ impl Link<Table> for Udp {
     }
 
     fn card_to(&mut self, to: &Locator) -> u32 {
-        let Some(addr) = self.span.place_of(to) else { return 0 };
-        let source = match self.local_ip.is_unspecified() {
-            true => opening::source_towards(addr),
-            false => Some(self.local_ip),
-        };
-        self.interface.or_else(|| Some(self.card_with(source?))).unwrap_or(0)
+        self.reach.card_to(to)
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {
@@ -668,7 +605,7 @@ impl Link<Table> for Udp {
     }
 
     fn send_now(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
-        let Some(addr) = self.span.place_of(to) else { return false };
+        let Some(addr) = self.reach.span.place_of(to) else { return false };
         let is_lone = frames.len() <= stride;
         let count = if is_lone { 1 } else { frames.len().div_ceil(stride) };
         if count > self.about.train_count_max.max(1)

@@ -8,6 +8,7 @@ use packhorse_link::faults::{Faults, Faulty};
 use packhorse_link::mem::Table;
 use packhorse_link::packet::{OnDemand, Packet, PacketConfig, PacketError};
 use packhorse_link::shm::{Shm, ShmConfig};
+use packhorse_link::tcp::{Tcp, TcpConfig};
 use packhorse_link::udp::{Udp, UdpConfig, Use};
 use packhorse_link::xdp::{self, Xdp, XdpConfig};
 use packhorse_link::{Interface, Link, Locator};
@@ -93,6 +94,7 @@ pub fn kinds() -> Vec<KindInfo> {
     let info = |kind: Kind| {
         let (missing, remedy) = match kind {
             Kind::Udp => (Udp::open(&UdpConfig::default()).err().map(|e| e.to_string()), None),
+            Kind::Tcp => (Tcp::open(&TcpConfig::default()).err().map(|e| e.to_string()), None),
             Kind::Shm => (Shm::open(&ShmConfig::default()).err().map(|e| e.to_string()), None),
             Kind::Packet => packet_missing(),
             Kind::Xdp => xdp_missing(),
@@ -143,6 +145,12 @@ fn open_kind(
     let refused = |error: &dyn std::fmt::Display| Error::Link(error.to_string());
     Ok(match wish.kind {
         Kind::Udp => return open_udp(builder, on),
+        Kind::Tcp => {
+            let (bind, interface) = bind_of(builder, on);
+            let ports = (*builder.ports.end() > 0).then(|| builder.ports.clone());
+            let config = TcpConfig { bind, interface, ports, ..TcpConfig::default() };
+            Box::new(Tcp::open(&config).map_err(|error| refused(&error))?)
+        }
         Kind::Shm => {
             let cma = if builder.shm_cma { Use::Auto } else { Use::Off };
             let config = ShmConfig { cma, named_after: first, ..ShmConfig::default() };
@@ -169,17 +177,10 @@ fn host_name() -> Option<String> {
 
 fn open_udp(builder: &Builder, on: Option<&On>) -> Result<Box<dyn Link>, Error> {
     let trains = if builder.trains { Use::Auto } else { Use::Off };
-    let bind = match on.and_then(|on| Some((on.ip?, on.index))) {
-        Some((IpAddr::V6(ip), index)) if ip.is_unicast_link_local() => {
-            SocketAddr::V6(SocketAddrV6::new(ip, 0, 0, index))
-        }
-        Some((ip, _)) => SocketAddr::new(ip, 0),
-        None => SocketAddr::new(builder.bind, 0),
-    };
+    let (bind, interface) = bind_of(builder, on);
     let config = UdpConfig {
         bind,
-        // What goes to the host itself does not leave by a card.
-        interface: on.filter(|_| !bind.ip().is_loopback()).map(|on| on.index),
+        interface,
         ports: (*builder.ports.end() > 0).then(|| builder.ports.clone()),
         gso: trains,
         gro: trains,
@@ -188,6 +189,19 @@ fn open_udp(builder: &Builder, on: Option<&On>) -> Result<Box<dyn Link>, Error> 
     };
     let udp = Udp::open(&config).map_err(|error| Error::Link(error.to_string()))?;
     Ok(Box::new(udp))
+}
+
+/// The address a socket is bound to, and the interface its frames leave by.
+fn bind_of(builder: &Builder, on: Option<&On>) -> (SocketAddr, Option<u32>) {
+    let bind = match on.and_then(|on| Some((on.ip?, on.index))) {
+        Some((IpAddr::V6(ip), index)) if ip.is_unicast_link_local() => {
+            SocketAddr::V6(SocketAddrV6::new(ip, 0, 0, index))
+        }
+        Some((ip, _)) => SocketAddr::new(ip, 0),
+        None => SocketAddr::new(builder.bind, 0),
+    };
+    // What goes to the host itself does not leave by a card.
+    (bind, on.filter(|_| !bind.ip().is_loopback()).map(|on| on.index))
 }
 
 fn open_one(

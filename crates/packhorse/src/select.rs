@@ -3,7 +3,7 @@
 //! ```text
 //!   selection := part { "," part }
 //!   part      := [ "!" ] ( kind [ ":" place ] | place )       without a kind only to exclude
-//!   kind      := auto | udp | packet | xdp | shm
+//!   kind      := auto | udp | tcp | packet | xdp | shm
 //!   place     := name, with * and ?  |  address  |  address / prefix length
 //! ```
 //!
@@ -26,17 +26,19 @@ const AUTO_CARD_COUNT_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Udp,
+    Tcp,
     Packet,
     Xdp,
     Shm,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Udp, Self::Packet, Self::Xdp, Self::Shm];
+    pub(crate) const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Packet, Self::Xdp, Self::Shm];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
+            Self::Tcp => "tcp",
             Self::Packet => "packet",
             Self::Xdp => "xdp",
             Self::Shm => "shm",
@@ -134,7 +136,7 @@ impl Part {
     }
 }
 
-const KINDS: &str = "auto, udp, packet, xdp, shm";
+const KINDS: &str = "auto, udp, tcp, packet, xdp, shm";
 
 /// `Some(None)`: auto.
 fn kind_of(word: &str) -> Option<Option<Kind>> {
@@ -254,7 +256,7 @@ impl LinkChoice {
             return if is_out { Vec::new() } else { vec![wish(None)] };
         }
         let has_limits = part.place != Place::Anywhere || self.excludes(kind).next().is_some();
-        if kind == Kind::Udp && !has_limits {
+        if matches!(kind, Kind::Udp | Kind::Tcp) && !has_limits {
             return vec![wish(None)];
         }
         let on = interfaces.iter().filter_map(|interface| self.on(part, kind, interface));
@@ -274,7 +276,7 @@ impl LinkChoice {
         ips.sort_by_key(rank_of); // stable: otherwise in the system's order
         let ip = ips.into_iter().find(|&ip| is_meant(Some(ip)));
         let is_chosen = match kind {
-            Kind::Udp => ip.is_some(),
+            Kind::Udp | Kind::Tcp => ip.is_some(),
             // Ethernet needs no address, but may be chosen by one.
             Kind::Packet | Kind::Xdp => ip.is_some() || is_meant(None),
             Kind::Shm => false,
@@ -453,7 +455,7 @@ mod tests {
                 error.contains("eth1 10.0.1.5/24, eth2 10.0.2.5/24 (down), eth3 (no address)"),
                 "{error}"
             );
-            assert!(error.contains("kinds: auto, udp, packet, xdp, shm"), "{error}");
+            assert!(error.contains("kinds: auto, udp, tcp, packet, xdp, shm"), "{error}");
         }
         assert!(
             resolved("udp:eth9")

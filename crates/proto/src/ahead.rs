@@ -126,6 +126,11 @@ impl Ahead {
         is_pause
     }
 
+    /// The same, without having it counted.
+    pub(crate) fn is_pausing(&self) -> bool {
+        self.pause_count > 0
+    }
+
     /// Some of a message that nobody had asked for was lost.
     pub(crate) fn on_lost(&mut self) {
         if self.pause_count == 0 {

@@ -161,6 +161,11 @@ impl Active {
         self.paths.iter().enumerate().filter(|(_, path)| path.is_usable() && !path.is_spare)
     }
 
+    /// Of these, the one with the longest frames.
+    pub(crate) fn path_of_longest(&self) -> Option<u8> {
+        longest_frames(self.in_use()).map(|(index, _)| index as u8)
+    }
+
     /// Of these, the ones that data takes.
     fn for_data(&self) -> impl Iterator<Item = (usize, &Path)> {
         self.in_use().filter(|(_, path)| !path.is_aside)
@@ -201,8 +206,9 @@ impl Active {
         // What is quickest for small messages may not send trains, or stand aside for data: what follows an announcement by another
         // link would overtake it.
         let has_trains = |path: &Path| path.sends_trains && path.has_window();
-        if is_long && !has_trains(&self.paths[main]) {
-            let by_train = self.in_use().find(|(_, path)| has_trains(path)).map(|it| it.0);
+        if is_long && (!has_trains(&self.paths[main]) || self.paths[main].is_aside) {
+            let by_train = self.in_use().filter(|(_, path)| has_trains(path));
+            let by_train = longest_frames(by_train).map(|it| it.0);
             let for_data = || self.choose_for_data(unsent_len).map(|it| it.0);
             let is_aside = self.paths[main].is_aside;
             if let Some(index) = by_train.or_else(|| if is_aside { for_data() } else { None }) {
@@ -250,6 +256,11 @@ impl Active {
             (arrival_ns(path) <= together_ns).then_some((index, share.max(frame_len)))
         }
     }
+}
+
+/// The path with the longest frames; of equals the first.
+fn longest_frames<'a>(paths: impl Iterator<Item = (usize, &'a Path)>) -> Option<(usize, &'a Path)> {
+    paths.reduce(|best, path| if path.1.frame_len > best.1.frame_len { path } else { best })
 }
 
 fn time_ns(len: u64, rate: u64) -> u64 {

@@ -263,8 +263,7 @@ impl Endpoint {
                 }
             }
         }
-        let probing =
-            |path: &Path| path.is_usable() && path.frame_probe_due(now).is_some();
+        let probing = |path: &Path| path.is_usable() && path.frame_probe_due(now).is_some();
         let mut paths = self.actives[active].paths.iter();
         if paths.any(|path| path.wants_challenge(now) || probing(path)) {
             self.make_ready(row);

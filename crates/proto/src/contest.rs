@@ -26,6 +26,9 @@ const TURN_LEN_MAX: u64 = 256 << 20;
 const PAUSE_NS: u64 = SECOND;
 const PAUSE_NS_MAX: u64 = 64 * SECOND;
 
+/// Frames so many times as long as another's are no frames of that card: the kernel cuts a stream.
+const STREAM_FACTOR: u16 = 4;
+
 /// What a path carries while it is its turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
@@ -200,11 +203,17 @@ impl Active {
         self.paths.iter().filter(over).filter(|path| self.competes(path))
     }
 
-    /// Whether data may take this path: not if its link sends frame by frame and another over the same card sends trains.
+    /// Whether data may take this path: not if its link sends frame by frame and another over the same card sends trains, or if another's
+    /// frames are so much longer that it carries them as a stream.
     fn competes(&self, path: &Path) -> bool {
-        let is_better =
-            |other: &Path| in_use(other) && other.card == path.card && other.sends_trains;
-        path.card == 0 || path.sends_trains || !self.paths.iter().any(is_better)
+        let is_stream = |other: &Path| other.frame_len / STREAM_FACTOR > path.frame_len;
+        let is_better = |other: &Path| {
+            in_use(other)
+                && other.card == path.card
+                && other.sends_trains
+                && (!path.sends_trains || is_stream(other))
+        };
+        path.card == 0 || !self.paths.iter().any(is_better)
     }
 
     /// Paths in use over the same card by other links. Of unknown cards each is another.

@@ -10,9 +10,11 @@
 //! ```
 
 use crate::endpoint::Endpoint;
+use crate::lone::Lone;
 use crate::post::Bytes;
 use crate::train::TxTrain;
 use crate::types::ReqId;
+use crate::wire::LONE_HEAD_LEN_MAX;
 
 impl Endpoint {
     /// Keeps a message as the frames of its train. False: there is no room for their heads.
@@ -47,6 +49,25 @@ impl Endpoint {
         }
     }
 
+    /// Copies a message that leaves as one frame, with room before it for its head. `None`: there is no room.
+    pub(crate) fn copy_framed(&mut self, bytes: &[u8]) -> Option<Bytes> {
+        let pool = self.copied.try_reserve(LONE_HEAD_LEN_MAX + bytes.len())?;
+        self.copied.bytes_mut(pool)[LONE_HEAD_LEN_MAX..].copy_from_slice(bytes);
+        let (head_len, payload_len) = (LONE_HEAD_LEN_MAX as u16, bytes.len() as u16);
+        Some(Bytes::Frames { pool, head_len, payload_len })
+    }
+
+    /// The frame of a copied message that left with its post (`post_lone`).
+    #[inline]
+    pub fn lone_frame(&self, lone: &Lone) -> Option<&[u8]> {
+        match self.outgoing.get(lone.req.0 as u32)?.bytes {
+            Bytes::Frames { pool, .. } => {
+                Some(&self.copied.bytes(pool)[LONE_HEAD_LEN_MAX - lone.head_len..])
+            }
+            _ => None,
+        }
+    }
+
     /// Some of a message is to be sent again: its bytes stand together from now on.
     #[cold]
     pub(crate) fn unframe(&mut self, slot: u32) {
@@ -55,8 +76,9 @@ impl Endpoint {
         let (head_len, payload_len) = (usize::from(head_len), usize::from(payload_len));
         let total = send.total as usize;
         let piece = self.copied.bytes_mut(pool);
-        let full_len = (total - 1) / payload_len * payload_len; // of all frames but the last
-        for at in (0..full_len).step_by(payload_len) {
+        // Of all frames but the last. An empty message has none.
+        let full_len = total.saturating_sub(1) / payload_len.max(1) * payload_len;
+        for at in (0..full_len).step_by(payload_len.max(1)) {
             let from = at / payload_len * (head_len + payload_len) + head_len;
             piece.copy_within(from..from + payload_len, at);
         }

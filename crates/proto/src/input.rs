@@ -511,6 +511,7 @@ impl Endpoint {
                 let path = &mut self.actives[self.rows[row].active].paths[path_index];
                 path.on_frame_probe_acked(now, frame_len);
                 path.window.on_frame_len(path.frame_len);
+                self.refit(row); // what carries long frames may be the one for data
             }
             Content::Grant { slot, serial, .. } => self.on_grant_settled(slot, serial),
             Content::Cancel { .. } => self.actives[self.rows[row].active].cancel_count -= 1,

@@ -10,7 +10,6 @@
 use crate::api::{Payload, SendSpec};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
-use crate::limits::Settings;
 use crate::path::Path;
 use crate::peer::{Active, Phase};
 use crate::post::{Bytes, Outgoing, SEND_BIT, SendStage};
@@ -68,9 +67,14 @@ impl Endpoint {
         let leave = self.may_leave(now, spec, len)?;
         let bytes = match spec.payload {
             Payload::InPlace { buf, .. } => Bytes::User(buf),
-            Payload::Copied(bytes) => self.copy_payload(bytes).ok()?,
+            Payload::Copied(bytes) => self.copy_framed(bytes)?,
         };
-        Some(self.leave(now, spec, &leave, (bytes, len), head))
+        let lone = self.leave(now, spec, &leave, (bytes, len), head);
+        if let Bytes::Frames { pool, .. } = bytes {
+            let frame = &mut self.copied.bytes_mut(pool)[LONE_HEAD_LEN_MAX - lone.head_len..];
+            frame[..lone.head_len].copy_from_slice(&head[..lone.head_len]);
+        }
+        Some(lone)
     }
 
     /// Posts what may leave, and writes the head of its frame.
@@ -109,8 +113,7 @@ impl Endpoint {
     /// Whether a message may leave as it is posted, and how.
     #[inline(always)]
     pub(crate) fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
-        let Settings { eager_len_max, eager_sure_len_max, .. } = self.settings;
-        if len > u64::from(eager_len_max.min(eager_sure_len_max))
+        if len > u64::from(self.settings.eager_len_max)
             || spec.until_matched
             || !self.may_be_quick()
         {
@@ -122,7 +125,11 @@ impl Endpoint {
             return None;
         }
         let active = &*self.actives[this.active];
-        let index = active.clear_path(now)?;
+        let is_sure = len <= u64::from(self.settings.eager_sure_len_max);
+        if !is_sure && (this.ahead.is_pausing() || active.has_reliable()) {
+            return None;
+        }
+        let index = active.clear_path(now, len)?;
         let path = &active.paths[usize::from(index)];
         let cost = eager_cost(len as u32);
         if path.payload_check || !active.credit.allows(cost) {
@@ -155,11 +162,8 @@ impl Endpoint {
         let stage = SendStage::Sent;
         let previous = self.actives[active].line().append(slot, stage, &mut self.outgoing);
         let send = Outgoing::new(spec, (bytes, len), (message, previous), false);
-        debug_assert!(
-            send.ends_when_accepted(send.total as u32),
-            "what is more than that does not leave so"
-        );
-        self.outgoing.put(slot, Outgoing { stage, ..send })
+        let is_simple = send.is_simple && len <= u64::from(self.settings.eager_sure_len_max);
+        self.outgoing.put(slot, Outgoing { stage, is_simple, ..send })
     }
 
     /// Its packet is in flight, and what went with it is said; the link and the place it goes to.
@@ -192,10 +196,21 @@ impl Endpoint {
 }
 
 impl Active {
+    /// The main path, or for a message that is longer than its frames that of the longest.
+    fn clear_path_of_many(&self, now: Instant, len: u64) -> Option<u8> {
+        let main = self.undisturbed_path(now)?;
+        let room = usize::from(self.paths[usize::from(main)].frame_len) - LONE_HEAD_LEN_MAX;
+        match len as usize <= room {
+            true => Some(main),
+            false if self.are_paths_calm_but_for_acks(now) => self.path_of_longest(),
+            false => None,
+        }
+    }
+
     /// The path for a small message, if nothing at all waits before it.
     #[inline(always)]
-    fn clear_path(&self, now: Instant) -> Option<u8> {
-        let index = if self.paths.len() == 1 { 0 } else { self.undisturbed_path(now)? };
+    fn clear_path(&self, now: Instant, len: u64) -> Option<u8> {
+        let index = if self.paths.len() == 1 { 0 } else { self.clear_path_of_many(now, len)? };
         let path: &Path = &self.paths[usize::from(index)];
         let is_clear = self.unsent == NONE
             && self.granted.is_empty()

@@ -29,7 +29,11 @@ pub(crate) enum Bytes {
     User(BufId),
     Pool(u32),
     /// In the pool too, but as frames: bytes of each head but the last, and what follows each (`framed`).
-    Frames { pool: u32, head_len: u16, payload_len: u16 },
+    Frames {
+        pool: u32,
+        head_len: u16,
+        payload_len: u16,
+    },
 }
 
 /// How far a send has come.
@@ -99,13 +103,19 @@ impl Bytes {
         match self {
             Self::User(buf) => Source::User { buf, offset },
             Self::Pool(slot) => Source::Pool { slot, offset: offset as u32 },
-            Self::Frames { pool, head_len, payload_len } => {
-                debug_assert!(false, "what is sent again is unframed before");
-                let head_count = offset / u64::from(payload_len) + 1;
-                let offset = offset + head_count * u64::from(head_len);
-                Source::Pool { slot: pool, offset: offset as u32 }
-            }
+            Self::Frames { .. } => self.framed_source(offset),
         }
+    }
+
+    /// The same of frames, for a piece of one of them. Whoever sends a message again has unframed it before.
+    #[cold]
+    #[inline(never)]
+    fn framed_source(self, offset: u64) -> Source {
+        debug_assert!(false, "what is sent again is unframed before");
+        let Self::Frames { pool, head_len, payload_len } = self else { return Source::Zero };
+        let head_count = offset / u64::from(payload_len.max(1)) + 1;
+        let offset = offset + head_count * u64::from(head_len);
+        Source::Pool { slot: pool, offset: offset as u32 }
     }
 
     /// They were copied: where they are.

@@ -822,7 +822,7 @@ impl Active {
     pub(crate) fn undisturbed_path(&self, now: Instant) -> Option<u8> {
         let main = usize::from(self.main);
         let is_calm = |path: &Path| {
-            path.ack_pending_count == 0
+            !path.ack_at_once
                 && !path.probe_now
                 && path.challenge_deadline() > now
                 && (!path.is_usable() || path.frame_probe_due(now).is_none())

@@ -322,8 +322,8 @@ impl Port {
         }))
     }
 
-    /// Sends a copy, with which the send is complete. `None`: there is no room for one, it is to be sent from where it is and
-    /// completes later.
+    /// Sends a copy, with which the send is complete. `None`: there is no room for one, or it is longer than what goes without announcement
+    /// (`PACKHORSE_EAGER`); it is to be sent from where it is and completes later.
     pub(crate) fn send_copy(
         &self,
         letter: &Letter,
@@ -336,7 +336,9 @@ impl Port {
             let flags = letter.family.flag() | flag::SEND;
             self.tell(Done { context, flags, ..Done::default() });
         }
-        (sent != -(libc::EAGAIN as isize)).then_some(sent)
+        let is_no_copy =
+            [libc::EAGAIN, libc::EMSGSIZE].map(|code| -(code as isize)).contains(&sent);
+        (!is_no_copy).then_some(sent)
     }
 
     /// Whether a send is complete with the post. A short message for which a copy is enough is; and one to the endpoint itself,
@@ -351,9 +353,23 @@ impl Port {
 
     /// Sends a copy; there is nothing to wait for, and success is not told.
     pub(crate) fn inject(&self, letter: &Letter, bytes: &[u8]) -> isize {
-        match bytes.len() > crate::offer::INJECT_LEN_MAX {
-            true => -(libc::EMSGSIZE as isize),
-            false => self.put_copy(letter, bytes),
+        let too_long = -(libc::EMSGSIZE as isize);
+        if bytes.len() > crate::offer::INJECT_LEN_MAX {
+            return too_long;
+        }
+        match self.put_copy(letter, bytes) {
+            // Longer than what goes without announcement (`PACKHORSE_EAGER`): it is announced, from memory of its own.
+            code if code == too_long => {
+                let flags = letter.family.flag() | flag::SEND;
+                let op = Op { context: 0, buf: 0, flags, wants_entry: false };
+                let memory = Memory::from(bytes.to_vec());
+                status(self.sending(letter, 0).and_then(|send| {
+                    self.post(op, |engine, notify| {
+                        engine.send_queued(notify, send, memory).map_err(|refused| refused.error)
+                    })
+                }))
+            }
+            code => code,
         }
     }
 

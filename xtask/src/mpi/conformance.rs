@@ -222,7 +222,7 @@ fn parts() -> Vec<Part> {
             add(Program::Smoke, rank_count, "auto", false, None);
         }
         add(Program::Smoke, 2, "udp", false, Some(smoke::FAULTS));
-        for links in ["udp", "packet", "xdp"] {
+        for links in ["udp", "tcp", "packet", "xdp"] {
             add(Program::Smoke, 2, links, true, None);
         }
         for rank_count in [2, 4] {
@@ -230,6 +230,7 @@ fn parts() -> Vec<Part> {
         }
         add(Program::Suite, 2, "udp", true, None);
         add(Program::Suite, 2, "packet", true, None);
+        add(Program::Suite, 2, "tcp", true, None);
         add(Program::Suite, 4, "auto", true, None);
         add(Program::Suite, 2, "udp", true, Some(smoke::FAULTS));
         add(Program::Spawn, 2, "auto", false, None);

@@ -57,10 +57,10 @@ pub(crate) fn one_host() -> Result<()> {
     Ok(())
 }
 
-/// One rank of it on each of two hosts, over UDP and raw Ethernet.
+/// One rank of it on each of two hosts, over UDP, TCP and raw Ethernet.
 pub(crate) fn two_hosts() -> Result<()> {
     let hosts = Hosts::new()?;
-    for kind in ["udp", "packet"] {
+    for kind in ["udp", "tcp", "packet"] {
         let way = Way::Packhorse { links: kind, kind, faults: None };
         let launch = Launch { way, hosts: Some(&hosts), ..over_memory(&SYSTEM, 2) };
         shown(&format!("two hosts over {kind}"), &launch)?;

@@ -145,7 +145,7 @@ pub struct Setup {
     /// Keep each of the two processes on a core of its own.
     #[arg(long)]
     pub pin: bool,
-    /// Links that Packhorse uses: udp, shm, packet, xdp, auto, on interfaces if wanted (packet:eth*), several with commas; udp without it,
+    /// Links that Packhorse uses: udp, tcp, shm, packet, xdp, auto, on interfaces if wanted (packet:eth*), several with commas; udp without it,
     /// like the bare socket beside it (auto with compare --quick).
     #[arg(long, value_parser = link_choice)]
     pub link: Option<String>,

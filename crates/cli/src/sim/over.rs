@@ -10,6 +10,7 @@ use packhorse_link::faults::{Faults, Faulty};
 use packhorse_link::mem::Table;
 use packhorse_link::packet::{Packet, PacketConfig};
 use packhorse_link::shm::{Shm, ShmConfig};
+use packhorse_link::tcp::{Tcp, TcpConfig};
 use packhorse_link::udp::{Udp, UdpConfig};
 use packhorse_link::xdp::{Xdp, XdpConfig};
 
@@ -21,6 +22,8 @@ const FAULT_PPM: u32 = 10_000;
 pub enum Over {
     /// UDP on the loopback interface.
     Udp,
+    /// TCP on the loopback interface.
+    Tcp,
     /// Shared memory.
     Shm,
     /// Raw Ethernet, each node on an interface of its own; all of them are on one segment.
@@ -38,11 +41,12 @@ impl FromStr for Over {
             names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         match (kind, names.is_empty()) {
             ("udp", true) => Ok(Self::Udp),
+            ("tcp", true) => Ok(Self::Tcp),
             ("shm", true) => Ok(Self::Shm),
             ("packet", false) => Ok(Self::Packet(names)),
             ("xdp", false) => Ok(Self::Xdp(names)),
             _ => Err(format!(
-                "no link {text:?}; there are: udp, shm, packet:IF,IF,… and xdp:IF,IF,… with an interface for each node"
+                "no link {text:?}; there are: udp, tcp, shm, packet:IF,IF,… and xdp:IF,IF,… with an interface for each node"
             )),
         }
     }
@@ -52,6 +56,7 @@ impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Udp => f.write_str("udp"),
+            Self::Tcp => f.write_str("tcp"),
             Self::Shm => f.write_str("shm"),
             Self::Packet(names) => write!(f, "packet:{}", names.join(",")),
             Self::Xdp(names) => write!(f, "xdp:{}", names.join(",")),
@@ -74,9 +79,10 @@ impl Over {
     /// # Errors
     /// Of the link.
     pub fn open(&self, seed: u64, node: usize) -> io::Result<Vec<Box<dyn Link>>> {
+        let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let link: Box<dyn Link> = match self {
+            Self::Tcp => Box::new(Tcp::open(&TcpConfig::at(bind)).map_err(io::Error::other)?),
             Self::Udp => {
-                let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
                 let config = UdpConfig { bind, ..UdpConfig::default() };
                 Box::new(Udp::open(&config).map_err(io::Error::other)?)
             }

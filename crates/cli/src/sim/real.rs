@@ -144,8 +144,8 @@ impl Link<AppMemory> for Real {
         self.inner.send(&self.burst, 0, &mut self.table)
     }
 
-    fn send_lone(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        self.inner.send_lone(to, frame)
+    fn send_now(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
+        self.inner.send_now(to, frames, stride)
     }
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut AppMemory) -> io::Result<usize> {
@@ -245,8 +245,8 @@ impl Around<AppMemory> for Port {
         self.inside_mut().send(burst, first, memory)
     }
 
-    fn send_lone_around(&mut self, to: &Locator, frame: &[u8]) -> bool {
-        self.inside_mut().send_lone(to, frame)
+    fn send_now_around(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
+        self.inside_mut().send_now(to, frames, stride)
     }
 
     fn receive_around(

@@ -106,10 +106,10 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 return Some(found);
             }
         }
-        if costly == 0 || !self.costly.is_due(now, false) {
+        if costly == 0 {
             return None;
         }
-        let link = self.costly.first(now)?;
+        let link = self.costly.pick(now, false)?;
         let found = self.ask_link(link)?;
         self.costly.on_heard(now, link);
         Some(found)

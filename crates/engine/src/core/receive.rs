@@ -49,19 +49,15 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 work += self.receive_from(now, link);
             }
         }
-        if !self.costly.is_due(now, work > 0) {
-            return work;
-        }
-        let mut asked = self.costly.first(now);
+        let has_come = work > 0;
         for _ in 0..self.costly.set.count_ones() {
-            let Some(link) = asked else { break };
+            let Some(link) = self.costly.pick(now, has_come) else { break };
             let got = self.receive_from(now, link);
             if got == 0 {
                 break;
             }
             self.costly.on_heard(now, link);
             work += got;
-            asked = self.costly.next();
         }
         work
     }

@@ -61,9 +61,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let to = &train.to.0;
         let stride = train.head_len + train.payload_len as usize;
         let has_left = !home.takes(train.link, to)
-            && endpoint.copied_frames(req).is_some_and(|frames| {
-                links[usize::from(train.link)].send_now(to, frames, stride)
-            });
+            && endpoint
+                .copied_frames(req)
+                .is_some_and(|frames| links[usize::from(train.link)].send_now(to, frames, stride));
         if !has_left {
             burst_for(home, outboxes, train.link, to).gathered(
                 *to,
@@ -88,15 +88,17 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
         let mut head = [0; wire::LONE_HEAD_LEN_MAX];
         let lone = self.endpoint.post_lone(now, spec, &mut head)?;
-        self.begin_lone(&head[..lone.head_len]);
-        match spec.payload {
-            Payload::InPlace { buf, len } => {
-                self.memory.gather(buf.0, 0, len as usize, &mut self.scratch);
-            }
-            Payload::Copied(bytes) => self.scratch.extend_from_slice(bytes),
-        }
         self.counters.bytes_copied_out += len;
-        self.finish_lone(&lone);
+        if let Payload::InPlace { buf, len } = spec.payload {
+            self.begin_lone(&head[..lone.head_len]);
+            self.memory.gather(buf.0, 0, len as usize, &mut self.scratch);
+            self.finish_lone(&lone);
+        } else if let Some(frame) = self.endpoint.lone_frame(&lone) {
+            let Self { home, links, outboxes, .. } = self;
+            if !has_left(home, links, outboxes, &lone, frame) {
+                self.flush();
+            }
+        }
         Some(lone.req)
     }
 
@@ -132,14 +134,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// A lone frame is whole: it leaves.
     fn finish_lone(&mut self, lone: &Lone) {
-        let (to, link, frame) = (&lone.to.0, usize::from(lone.link), &self.scratch);
-        if self.home.takes(lone.link, to) {
-            self.home.burst.begin(*to);
-            self.home.burst.head(frame);
-            self.flush();
-        } else if !self.links[link].send_now(to, frame, frame.len()) {
-            self.outboxes[link].burst.begin(*to);
-            self.outboxes[link].burst.head(frame);
+        let Self { home, links, outboxes, scratch, .. } = self;
+        if !has_left(home, links, outboxes, lone, scratch) {
             self.flush();
         }
     }
@@ -330,6 +326,25 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
         sent
     }
+}
+
+/// A frame leaves now; false: it stands in a burst.
+fn has_left<L: Link<M>, M: UserMemory>(
+    home: &mut Home,
+    links: &mut [L],
+    outboxes: &mut [Outbox],
+    lone: &Lone,
+    frame: &[u8],
+) -> bool {
+    let to = &lone.to.0;
+    let is_own = home.takes(lone.link, to);
+    if !is_own && links[usize::from(lone.link)].send_now(to, frame, frame.len()) {
+        return true;
+    }
+    let burst = burst_for(home, outboxes, lone.link, to);
+    burst.begin(*to);
+    burst.head(frame);
+    false
 }
 
 /// Where a frame for this place goes: to ourselves, or to its link.

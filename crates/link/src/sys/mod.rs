@@ -2,12 +2,15 @@
 //!
 //! ```text
 //!   name.rs         socket addresses as the kernel has them
-//!   socket.rs       one UDP socket: options, errors, what it may hold
+//!   socket.rs       one UDP or TCP socket: options, errors, what it may hold
+//!   poll.rs         many descriptors behind one
 //!   interfaces.rs   which interface has an address, and its MTU
 //!   region.rs       memory that exists once it is touched
 //!   fork.rs         which process this is, and memory that its children do not have
 //!   outbox.rs       frames of a burst ──▶ one system call
 //!   inbox.rs        one system call ──▶ datagrams, in our memory or scattered into the application's
+//!   stream_out.rs   frames of a burst ──▶ one system call ──▶ records of a stream
+//!   stream_in.rs    one system call ──▶ bytes of a stream, in our memory or scattered into the application's
 //!   packet.rs       one packet socket: options, its filter, interfaces
 //!   packet_out.rs   frames of a burst behind Ethernet headers ──▶ one system call
 //!   packet_ring.rs  frames that arrive in memory shared with the kernel
@@ -41,10 +44,13 @@ pub(crate) mod packet;
 pub(crate) mod packet_out;
 pub(crate) mod packet_queue;
 pub(crate) mod packet_ring;
+pub(crate) mod poll;
 pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod signals;
 pub(crate) mod socket;
+pub(crate) mod stream_in;
+pub(crate) mod stream_out;
 pub(crate) mod ticks;
 #[cfg(test)]
 pub(crate) mod trap;

@@ -431,6 +431,7 @@ pub(crate) fn land(
     id: u64,
     range: Range<u64>,
 ) -> bool {
+    memory.note_written();
     let Some(lent) = memory.get(id).filter(|lent| lent.is_writable()) else { return false };
     let mut at = at;
     lent.for_each(range.start, range.end - range.start, |part| {
@@ -503,6 +504,7 @@ pub(crate) fn read_from(
     let (mut local, mut remote) = (Parts::new(), Parts::new());
     local.push(seen.as_mut_ptr().cast(), seen.len());
     if let Some((id, range)) = &places.user {
+        memory.note_written();
         let lent = memory.get(*id).filter(|lent| lent.is_writable());
         let is_inside = lent.is_some_and(|lent| {
             let len = range.end - range.start;

@@ -1,4 +1,4 @@
-//! One UDP socket.
+//! One UDP or TCP socket.
 
 use std::io;
 use std::mem;
@@ -16,12 +16,13 @@ const MEMINFO_RMEM_ALLOC: usize = 0;
 const IPV6_MTU: libc::c_int = 24;
 const IP_UNICAST_IF: libc::c_int = 50;
 const IPV6_UNICAST_IF: libc::c_int = 76;
+const SO_BINDTOIFINDEX: libc::c_int = 62;
 /// What the network quotes of a datagram at most: a message of its own must fit the least MTU of IPv6.
 const QUOTE_LEN_MAX: usize = 1280;
 /// Linux doubles what it is asked for, and doubling must not overflow an int.
 const BUFFER_LEN_MAX: usize = 1 << 29;
 
-/// A UDP socket that never waits and is not inherited.
+/// A UDP or TCP socket that never waits and is not inherited.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
@@ -46,9 +47,19 @@ pub(crate) struct Trouble {
 }
 
 impl Socket {
+    /// A UDP socket.
     pub(crate) fn open(is_v6: bool) -> io::Result<Self> {
+        Self::open_kind(is_v6, libc::SOCK_DGRAM)
+    }
+
+    /// A TCP socket.
+    pub(crate) fn open_stream(is_v6: bool) -> io::Result<Self> {
+        Self::open_kind(is_v6, libc::SOCK_STREAM)
+    }
+
+    fn open_kind(is_v6: bool, kind: libc::c_int) -> io::Result<Self> {
         let domain = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
-        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: creates a descriptor, touches no memory.
         let fd = answer(unsafe { libc::socket(domain, kind, 0) })?;
         // SAFETY: the descriptor is new and nobody else's.
@@ -87,7 +98,7 @@ impl Socket {
         answer(unsafe { libc::bind(self.as_raw_fd(), name.ptr(), name.len()) }).map(drop)
     }
 
-    /// Sends no packet: it only looks for a way.
+    /// On a UDP socket this sends no packet: it only looks for a way. On a TCP socket it begins to connect.
     pub(crate) fn connect(&self, addr: SocketAddr) -> io::Result<()> {
         let name = Name::new(addr, self.is_v6);
         // SAFETY: pointer and length are those of `name`, which outlives the call.
@@ -324,8 +335,60 @@ impl Socket {
     /// Sends bytes to where it is connected.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let (at, len) = (bytes.as_ptr().cast(), bytes.len());
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the kernel reads `bytes`, which outlive the call.
-        answer_len(unsafe { libc::send(self.as_raw_fd(), at, len, libc::MSG_DONTWAIT) })
+        answer_len(unsafe { libc::send(self.as_raw_fd(), at, len, flags) })
+    }
+
+    /// What is there for it, into `bytes`. 0: the other side sends no more.
+    pub(crate) fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        let (at, len) = (bytes.as_mut_ptr().cast(), bytes.len());
+        // SAFETY: the kernel writes at most `len` bytes to `bytes`, which outlive the call.
+        answer_len(unsafe { libc::recv(self.as_raw_fd(), at, len, libc::MSG_DONTWAIT) })
+    }
+}
+
+/// TCP only.
+impl Socket {
+    /// Takes streams from now on; so many may wait to be accepted.
+    pub(crate) fn listen(&self, waiting_count_max: u16) -> io::Result<()> {
+        // SAFETY: changes our own descriptor, touches no memory.
+        answer(unsafe { libc::listen(self.as_raw_fd(), waiting_count_max.into()) }).map(drop)
+    }
+
+    /// The next stream that waits, and where it comes from.
+    pub(crate) fn accept(&self) -> io::Result<(Self, Option<SocketAddr>)> {
+        let mut name = Name::ROOM;
+        let mut len = name.len();
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let (raw, at) = (self.as_raw_fd(), name.ptr_mut());
+        // SAFETY: pointer and length are those of the room in `name`, which outlives the call.
+        let fd = answer(unsafe { libc::accept4(raw, at, &raw mut len, flags) })?;
+        // SAFETY: the descriptor is new and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+        name.set_len(len);
+        Ok((Self { fd, is_v6: self.is_v6 }, name.to_addr()))
+    }
+
+    /// A port can be listened on though streams of an earlier listener are still dying on it.
+    pub(crate) fn set_reuse(&self) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)
+    }
+
+    /// What is written leaves at once: who writes has put together what belongs together.
+    pub(crate) fn set_no_delay(&self) -> io::Result<()> {
+        self.set_option(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
+    }
+
+    /// The stream breaks if what was sent is not acknowledged for so long.
+    pub(crate) fn set_patience(&self, milliseconds: u16) -> io::Result<()> {
+        let name = libc::TCP_USER_TIMEOUT;
+        self.set_option(libc::IPPROTO_TCP, name, milliseconds.into())
+    }
+
+    /// Uses this interface and no other. `leave_by` does nothing for streams.
+    pub(crate) fn keep_to(&self, interface: u32) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, SO_BINDTOIFINDEX, interface as libc::c_int)
     }
 }
 

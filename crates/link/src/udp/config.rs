@@ -108,18 +108,30 @@ pub enum UdpError {
 
 impl fmt::Display for UdpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.explain(f, "UDP", 'u')
+    }
+}
+
+impl UdpError {
+    /// Says what is wrong with a port of this protocol, which `ss` lists with this letter, and what to do.
+    pub(crate) fn explain(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        protocol: &str,
+        letter: char,
+    ) -> fmt::Result {
         match self {
             Self::PortInUse { bind } => write!(
                 f,
-                "UDP port {} of {} is in use by another socket; choose another port, or 0 for any \
-                 (`ss -ulpn sport = {}` shows whose it is)",
+                "{protocol} port {} of {} is in use by another socket; choose another port, or 0 \
+                 for any (`ss -{letter}lpn sport = {}` shows whose it is)",
                 bind.port(),
                 bind.ip(),
                 bind.port()
             ),
             Self::PortsInUse { ip, ports } => write!(
                 f,
-                "all UDP ports from {} to {} of {ip} are in use; widen the range",
+                "all {protocol} ports from {} to {} of {ip} are in use; widen the range",
                 ports.start(),
                 ports.end()
             ),
@@ -137,8 +149,8 @@ impl fmt::Display for UdpError {
             ),
             Self::NotPermitted { bind } => write!(
                 f,
-                "no permission for UDP port {} of {}; ports below 1024 need CAP_NET_BIND_SERVICE, \
-                 choose a higher one",
+                "no permission for {protocol} port {} of {}; ports below 1024 need \
+                 CAP_NET_BIND_SERVICE, choose a higher one",
                 bind.port(),
                 bind.ip()
             ),

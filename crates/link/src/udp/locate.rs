@@ -1,7 +1,7 @@
-//! Locators of UDP: an address and a port in 24 bytes.
+//! Locators of UDP, and of TCP: an address and a port in 24 bytes.
 //!
 //! ```text
-//!  0  mark 'U'   1  family 4 or 6   2  port, big-endian   4  address (IPv4: 4 bytes, then zeros)   20  zeros
+//!  0  mark 'U', or 'T'   1  family 4 or 6   2  port, big-endian   4  address (IPv4: 4 bytes, then zeros)   20  zeros
 //! ```
 //!
 //! The scope of a link-local IPv6 address is a number of one host's own: it is never told. Whoever sends to such an address
@@ -16,8 +16,18 @@ const MARK: u8 = b'U';
 
 /// The locator of an address.
 pub fn to_locator(addr: SocketAddr) -> Locator {
+    marked(MARK, addr)
+}
+
+/// The address a locator names; `None` if it is none of ours. Port 0 and the wildcard addresses are nowhere.
+pub fn from_locator(locator: &Locator) -> Option<SocketAddr> {
+    read_marked(MARK, locator)
+}
+
+/// The locator of an address at which links of this mark are.
+pub(crate) fn marked(mark: u8, addr: SocketAddr) -> Locator {
     let mut locator = [0; 24];
-    locator[0] = MARK;
+    locator[0] = mark;
     locator[2..4].copy_from_slice(&addr.port().to_be_bytes());
     match addr {
         SocketAddr::V4(addr) => {
@@ -32,10 +42,10 @@ pub fn to_locator(addr: SocketAddr) -> Locator {
     locator
 }
 
-/// The address a locator names; `None` if it is none of ours. Port 0 and the wildcard addresses are nowhere.
-pub fn from_locator(locator: &Locator) -> Option<SocketAddr> {
+/// The address in a locator of this mark.
+pub(crate) fn read_marked(mark: u8, locator: &Locator) -> Option<SocketAddr> {
     let port = u16::from_be_bytes([locator[2], locator[3]]);
-    if locator[0] != MARK || port == 0 {
+    if locator[0] != mark || port == 0 {
         return None;
     }
     let addr = match locator[1] {
@@ -54,9 +64,10 @@ pub fn from_locator(locator: &Locator) -> Option<SocketAddr> {
 
 /// The host alone, without the port.
 pub(crate) fn place_of(locator: &Locator) -> Option<Locator> {
-    let mut addr = from_locator(locator)?;
+    let mark = locator[0];
+    let mut addr = read_marked(mark, locator)?;
     addr.set_port(u16::MAX);
-    Some(to_locator(addr))
+    Some(marked(mark, addr))
 }
 
 /// The address with the scope it has here, where it needs one; `None` if that is not known.

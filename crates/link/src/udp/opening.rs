@@ -56,10 +56,7 @@ pub(super) fn open(config: &UdpConfig) -> Result<Opened, UdpError> {
     if let Some(interface) = config.interface {
         socket.leave_by(interface).map_err(doing("choosing the interface"))?;
     }
-    match &config.ports {
-        Some(ports) => bind_first_free(&socket, config.bind, ports)?,
-        None => bind(&socket, config.bind)?,
-    }
+    bind_first_free(config.bind, config.ports.as_ref(), |addr| bind(&socket, addr))?;
     prepare(socket, config)
 }
 
@@ -75,32 +72,34 @@ fn local_addr(socket: &Socket) -> Result<SocketAddr, UdpError> {
     socket.local_addr().map_err(doing("asking the socket for its address"))
 }
 
-fn doing(doing: &'static str) -> impl Fn(io::Error) -> UdpError {
+pub(crate) fn doing(doing: &'static str) -> impl Fn(io::Error) -> UdpError {
     move |error| UdpError::System { doing, error }
 }
 
-fn bind(socket: &Socket, bind: SocketAddr) -> Result<(), UdpError> {
+pub(crate) fn bind(socket: &Socket, bind: SocketAddr) -> Result<(), UdpError> {
     socket.bind(bind).map_err(|error| match error.raw_os_error() {
         Some(libc::EADDRINUSE) => UdpError::PortInUse { bind },
         Some(libc::EADDRNOTAVAIL | libc::EINVAL) => UdpError::NotOurs { ip: bind.ip() },
         Some(libc::EACCES | libc::EPERM) => UdpError::NotPermitted { bind },
         Some(libc::EAFNOSUPPORT) => UdpError::NoFamily { ip: bind.ip() },
-        _ => UdpError::System { doing: "binding the UDP socket", error },
+        _ => UdpError::System { doing: "binding the socket", error },
     })
 }
 
-fn bind_first_free(
-    socket: &Socket,
+/// What `bind` makes of the address with the first of these ports that is free; without any, with its own port.
+pub(crate) fn bind_first_free<T>(
     addr: SocketAddr,
-    ports: &RangeInclusive<u16>,
-) -> Result<(), UdpError> {
+    ports: Option<&RangeInclusive<u16>>,
+    bind: impl Fn(SocketAddr) -> Result<T, UdpError>,
+) -> Result<T, UdpError> {
+    let Some(ports) = ports else { return bind(addr) };
     if ports.is_empty() || *ports.start() == 0 {
         return Err(UdpError::NoPorts { ports: ports.clone() });
     }
     for port in ports.clone() {
         let mut addr = addr;
         addr.set_port(port);
-        match bind(socket, addr) {
+        match bind(addr) {
             Err(UdpError::PortInUse { .. }) => {}
             other => return other,
         }
@@ -179,7 +178,7 @@ pub(super) fn charge_of(len: usize, train_count: usize) -> Option<usize> {
 
 /// An address others can send to, for a socket bound to a wildcard: the source address of the default route; without one,
 /// that of any interface but the loopback.
-pub(super) fn usable_addr(bound: SocketAddr) -> SocketAddr {
+pub(crate) fn usable_addr(bound: SocketAddr) -> SocketAddr {
     if !bound.ip().is_unspecified() {
         return bound;
     }

@@ -163,7 +163,7 @@ fn a_receive_is_cancelled_beside_a_thread_that_waits() {
 }
 
 /// Runs a test of this program again with a variable of the environment set. True: that is the process we are in.
-fn is_run_with(test: &str, name: &str, value: &str) -> bool {
+pub(crate) fn is_run_with(test: &str, name: &str, value: &str) -> bool {
     if std::env::var(name).as_deref() == Ok(value) {
         return true;
     }

@@ -68,6 +68,47 @@ fn getinfo_answers_whoever_asks() {
     assert_eq!(refused, Some(-libc::ENODATA));
 }
 
+/// What is longer than what goes without announcement is announced, however its sender wants it completed.
+#[test]
+fn messages_longer_than_eager_ones_may_be_complete_with_their_post() {
+    let test = "messages_longer_than_eager_ones_may_be_complete_with_their_post";
+    if !closing::is_run_with(test, "PACKHORSE_EAGER", "4K") {
+        return;
+    }
+    let loaded = Loaded::new();
+    let at_once = |hints: &mut Hints| {
+        like_mpi(hints);
+        hints.tx.op_flags |= flag::INJECT_COMPLETE;
+    };
+    let (a, b) = (loaded.node(&at_once), loaded.node(&like_mpi));
+    let (to_b, to_a) = (a.insert(&b.name).unwrap(), b.insert(&a.name).unwrap());
+    for len in [4 << 10, (4 << 10) + 1, 16 << 10] {
+        let bytes: &[u8] = (0..len).map(|at| (at / 7) as u8).collect::<Vec<_>>().leak();
+        let bufs = [1, 2].map(|context| b.trecv(len, to_a, TAG, context));
+        a.tsend(bytes, None, to_b, 7, 3);
+        let table = a.tagged();
+        // SAFETY: an open endpoint with its own table, and bytes that live on.
+        let status = unsafe { (table.inject)(a.ep, bytes.as_ptr().cast(), len, to_b, 7) };
+        assert_eq!(status, 0, "{len} bytes injected");
+        for buf in bufs {
+            let received = loop {
+                if let Some(Read::Done(entry)) = a.read() {
+                    assert_eq!(entry.op_context as usize, 3, "only the send is told of");
+                }
+                match b.read() {
+                    Some(Read::Done(entry)) => break entry,
+                    Some(failed) => panic!("{failed:?}"),
+                    None => {}
+                }
+            };
+            assert_eq!(received.len, len);
+            assert_eq!(bytes_at(buf, len), bytes);
+        }
+    }
+    a.close();
+    b.close();
+}
+
 #[test]
 fn a_tagged_message_arrives_with_its_data() {
     let (a, b, to_b, to_a) = pair();

@@ -1,0 +1,188 @@
+//! Frames of a burst as records of a stream, given to the kernel in one call and without a copy.
+//!
+//! ```text
+//!   burst:   frame frame frame                 all to one place
+//!   parts:   length│head│payload│length│head│payload│ …      one sendmsg; the kernel takes all, or the first so many bytes
+//! ```
+
+use std::mem;
+use std::os::fd::AsRawFd as _;
+
+use super::last_errno;
+use super::socket::Socket;
+use crate::burst::{Burst, Frame, Piece};
+use crate::mem::Table;
+
+/// Parts of one call: UIO_MAXIOV.
+const PART_COUNT_MAX: usize = 1024;
+/// Frames of one call: each has at least two parts.
+const FRAME_COUNT_MAX: usize = PART_COUNT_MAX / 2;
+/// Bytes of one call, roughly: more than a socket takes at once is looked up for nothing.
+const CALL_LEN_MAX: usize = 1 << 20;
+const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// The length of a record, before its frame.
+pub(crate) const WORD_LEN: usize = 4;
+
+/// How one call went.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// Frames that are done with: those that went and those that cannot.
+    pub(crate) frame_count: usize,
+    /// Those among them that cannot: their memory is not there, or they are too long, or empty.
+    pub(crate) void_count: usize,
+    /// Bytes that the kernel took.
+    pub(crate) len: usize,
+    /// The next frame did not go, or not all of it: so many bytes of its record went.
+    pub(crate) cut: Option<usize>,
+    /// Whether there was a system call.
+    pub(crate) is_called: bool,
+    /// What the system said, if nothing went and more than that it would have to wait.
+    pub(crate) errno: Option<i32>,
+}
+
+/// Room for what one call gives to the kernel. Pointers in it are good only inside `send`.
+pub(crate) struct StreamOut {
+    parts: Vec<libc::iovec>,
+    /// Lengths of records. Never more than there is room for from the beginning: parts point to them.
+    words: Vec<[u8; WORD_LEN]>,
+    /// Where each frame of the call ends; as the one before if it is void.
+    ends: Vec<usize>,
+}
+
+impl std::fmt::Debug for StreamOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamOut").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the pointers that make it not `Send` by itself are used in the call that wrote them only.
+unsafe impl Send for StreamOut {}
+
+impl StreamOut {
+    pub(crate) fn new() -> Self {
+        Self {
+            parts: Vec::with_capacity(PART_COUNT_MAX),
+            words: Vec::with_capacity(FRAME_COUNT_MAX),
+            ends: Vec::with_capacity(FRAME_COUNT_MAX),
+        }
+    }
+
+    /// Sends frames from number `first` on that go to the same place, as far as one system call goes. There must be one.
+    pub(crate) fn send(
+        &mut self,
+        socket: &Socket,
+        burst: &Burst,
+        first: usize,
+        memory: &Table,
+        frame_len_max: usize,
+    ) -> Sent {
+        self.parts.clear();
+        self.words.clear();
+        self.ends.clear();
+        let to = burst.frame(first).to;
+        let (mut end, mut void_count) = (0, 0);
+        for frame in burst.frames(first) {
+            if frame.to != to || self.ends.len() == FRAME_COUNT_MAX || end > CALL_LEN_MAX {
+                break;
+            }
+            let part_before = self.parts.len();
+            let len = frame.len as usize;
+            let may_go = (1..=frame_len_max).contains(&len);
+            let is_whole = may_go && self.add_parts(burst, &frame, memory);
+            if !is_whole || self.parts.len() > PART_COUNT_MAX {
+                self.parts.truncate(part_before);
+            }
+            if is_whole && self.parts.len() == part_before {
+                // Too many pieces beside those before it, or by itself: then its owner copies it.
+                let rest = Sent { cut: Some(0), ..Sent::default() };
+                return if end == 0 { self.done(rest, void_count) } else { self.call(socket) };
+            }
+            void_count += usize::from(!is_whole);
+            end += if is_whole { WORD_LEN + len } else { 0 };
+            self.ends.push(end);
+        }
+        if end == 0 { self.done(Sent::default(), void_count) } else { self.call(socket) }
+    }
+
+    /// Nothing but void frames.
+    fn done(&self, sent: Sent, void_count: usize) -> Sent {
+        Sent { frame_count: self.ends.len(), void_count, ..sent }
+    }
+
+    /// False if some of the frame's memory is not there.
+    fn add_parts(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> bool {
+        self.words.push(frame.len.to_le_bytes());
+        let word = &self.words[self.words.len() - 1];
+        self.parts.push(libc::iovec { iov_base: word.as_ptr() as *mut _, iov_len: WORD_LEN });
+        for piece in burst.pieces(frame) {
+            let is_there = match *piece {
+                Piece::Head { .. } => {
+                    let bytes = burst.head_bytes(piece);
+                    let iov_base = bytes.as_ptr() as *mut _;
+                    self.parts.push(libc::iovec { iov_base, iov_len: bytes.len() });
+                    true
+                }
+                Piece::User { id, offset, len } => memory.get(id).is_some_and(|lent| {
+                    lent.for_each(offset, len.into(), |part| {
+                        let (iov_base, iov_len) = (part.ptr().cast(), part.len());
+                        self.parts.push(libc::iovec { iov_base, iov_len });
+                    })
+                }),
+            };
+            if !is_there {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// To be called by `send` alone, with parts of what it borrows.
+    fn call(&mut self, socket: &Socket) -> Sent {
+        // SAFETY: `msghdr` is plain data; all zeros are a valid value.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = self.parts.as_mut_ptr();
+        message.msg_iovlen = self.parts.len() as _;
+        // SAFETY: `message` names words of ours, which do not move any more, heads of the burst and memory of the table, both
+        // borrowed by the caller of `send` until this call is over; all of it is only read.
+        let len = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, FLAGS) };
+        let Ok(len) = usize::try_from(len) else {
+            let errno = last_errno();
+            let is_later = matches!(errno, libc::EAGAIN | libc::EINTR | libc::ENOBUFS);
+            let errno = if is_later { None } else { Some(errno) };
+            return Sent { errno, ..self.taken(0) };
+        };
+        self.taken(len)
+    }
+
+    /// The kernel took so many bytes.
+    fn taken(&self, len: usize) -> Sent {
+        let frame_count = self.ends.partition_point(|&end| end <= len);
+        let start = frame_count.checked_sub(1).map_or(0, |last| self.ends[last]);
+        let cut = (frame_count < self.ends.len()).then(|| len - start);
+        let is_void = |number: &usize| {
+            self.ends[*number] == number.checked_sub(1).map_or(0, |before| self.ends[before])
+        };
+        let void_count = (0..frame_count).filter(is_void).count();
+        Sent { frame_count, void_count, len, cut, is_called: true, errno: None }
+    }
+}
+
+/// Sends one record; how many bytes of it went. The error is the system's number for it.
+#[inline]
+pub(crate) fn send_record(socket: &Socket, frame: &[u8]) -> Result<usize, i32> {
+    let word = (frame.len() as u32).to_le_bytes();
+    let mut parts = [
+        libc::iovec { iov_base: word.as_ptr() as *mut _, iov_len: word.len() },
+        libc::iovec { iov_base: frame.as_ptr() as *mut _, iov_len: frame.len() },
+    ];
+    // SAFETY: `msghdr` is plain data; all zeros are a valid value.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len() as _;
+    // Past the C library's own function, as in `Inbox::receive_one`.
+    // SAFETY: `message` names `word` and `frame`, which outlive the call and are only read.
+    let len =
+        unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, FLAGS) };
+    usize::try_from(len).map_err(|_| last_errno())
+}
