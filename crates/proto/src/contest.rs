@@ -259,6 +259,24 @@ mod tests {
         (0..active.paths.len()).filter(|&index| !active.paths[index].is_aside).collect()
     }
 
+    #[test]
+    fn frames_of_the_card_stand_aside_beside_a_stream_over_it() {
+        let mut active = over(&[3, 3, 4]);
+        active.paths.iter_mut().for_each(|path| path.sends_trains = true);
+        active.weigh_paths();
+        assert_eq!(carriers(&active), [0, 2], "as long as frames are alike, the first");
+        active.paths[1].frame_len = 63_000;
+        active.weigh_paths();
+        assert_eq!(carriers(&active), [1, 2], "another card is another rail");
+        assert_eq!(active.path_of_longest(), Some(1));
+        active.paths[1].frame_len = 4 * 1472;
+        active.weigh_paths();
+        assert_eq!(carriers(&active), [1, 2], "rivals again: the one that has the turn keeps it");
+        active.paths[1].standing = Standing::Left;
+        active.weigh_paths();
+        assert_eq!(carriers(&active), [0, 2], "the stream is broken");
+    }
+
     /// Data flows for so long, by whoever carries it; each path at its rate. How much each carried.
     fn flow(active: &mut Active, rates: &[u64], ns: u64) -> Vec<u64> {
         let (mut carried, step_ns) = (vec![0; rates.len()], MS);

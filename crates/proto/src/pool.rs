@@ -415,6 +415,19 @@ mod tests {
     }
 
     #[test]
+    fn a_piece_becomes_longer_under_its_name_or_stays_as_it_is() {
+        let mut pool = BytePool::new(1024);
+        let (piece, other) = (pool.try_reserve(100).unwrap(), reserve(&mut pool, 200, 1).unwrap());
+        assert!(pool.try_resize(piece, 128), "its class has room");
+        assert_eq!((pool.bytes(piece).len(), pool.used_len()), (128, 128 + 256));
+        assert!(pool.try_resize(piece, 129));
+        assert_eq!((pool.bytes(piece).len(), pool.used_len()), (129, 256 + 256));
+        assert!(!pool.try_resize(piece, 600), "beyond the budget");
+        assert_eq!((pool.bytes(piece).len(), pool.used_len()), (129, 256 + 256));
+        assert_eq!(pool.bytes(other), pattern(200, 1), "nobody else noticed");
+    }
+
+    #[test]
     fn classes_are_powers_of_two() {
         for (len, cost) in [(0, 0), (1, 64), (64, 64), (65, 128), (MIB - 1, MIB), (MIB, MIB)] {
             assert_eq!(BytePool::cost_of(len), Some(cost as u64), "length {len}");

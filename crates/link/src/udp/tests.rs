@@ -69,6 +69,28 @@ fn send_all(link: &mut Udp, burst: &Burst, memory: &mut Table) {
 }
 
 #[test]
+fn frames_behind_each_other_leave_at_once_as_one_train_or_not_at_all() {
+    let (mut a, mut b) = (open(), open());
+    let (to, bytes) = (b.locator(), pattern(3 * 1000 + 77, 5));
+    let can_train = a.about().train_count_max > 1;
+    assert_eq!(a.send_now(&to, &bytes, 1000), can_train);
+    if !can_train {
+        return; // the system knows no trains
+    }
+    let sent = ["calls_out", "frames_out", "trains_out"].map(|name| counter(&a, name));
+    assert_eq!(sent, [1, 4, 1]);
+    let got: Vec<Vec<u8>> = frames(&mut b, 4).into_iter().map(|frame| frame.1).collect();
+    assert_eq!(got, bytes.chunks(1000).map(<[u8]>::to_vec).collect::<Vec<_>>());
+    let too_many = pattern((a.about().train_count_max + 1) * 10, 6);
+    let too_long = pattern(a.about().train_len_max + 1, 7);
+    let before = counter(&a, "calls_out");
+    assert!(!a.send_now(&to, &too_many, 10) && !a.send_now(&to, &too_long, 1400));
+    a.set_trains(false);
+    assert!(!a.send_now(&to, &bytes, 1000), "trains are switched off");
+    assert_eq!(counter(&a, "calls_out"), before, "none of them was tried");
+}
+
+#[test]
 fn lone_frames_go_both_ways() {
     for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
         let (mut a, mut b, mut memory) = (open_at(ip), open_at(ip), Table::default());
