@@ -1,5 +1,6 @@
 //! After a fork the child has a copy of an endpoint that does nothing (DESIGN: Driving), and the parent's goes on.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use packhorse::{Builder, Endpoint, Error, Peer, Placement, Wanted};
@@ -10,6 +11,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TAG: u64 = 5;
 /// The flag of descriptors that a program does not inherit, as `/proc/self/fdinfo` has it.
 const CLOSE_ON_EXEC: u32 = 0o2_000_000;
+
+/// Held by a test as long as it runs. A fork takes all of a process with it: also what another test's thread has mapped
+/// and not yet said to be left behind, for which the system has no single call.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Calls `look` in a forked process; what it returned there.
 fn in_child(look: impl FnOnce() -> i32) -> i32 {
@@ -63,6 +71,7 @@ fn is_inherited<T: std::fmt::Debug>(result: Result<T, Error>) -> bool {
 
 #[test]
 fn a_copy_in_a_child_does_nothing() {
+    let _alone = alone();
     for placement in [Placement::Thread, Placement::Inline] {
         let (a, b, peer) = pair(placement);
         let pending = b.recv(Wanted::tag(99), vec![0; 8]);
@@ -97,6 +106,7 @@ fn a_copy_in_a_child_does_nothing() {
 
 #[test]
 fn dropping_the_copy_in_a_child_sends_nothing() {
+    let _alone = alone();
     let (a, b, peer) = pair(Placement::Thread);
     let counters = |endpoint: &Endpoint| {
         let counters = endpoint.counters();
@@ -148,6 +158,7 @@ fn forking_process(address: packhorse::Address) -> libc::pid_t {
 
 #[test]
 fn a_child_that_lives_on_does_not_hide_the_death_of_its_parent() {
+    let _alone = alone();
     let survivor = Builder::plain().links("shm").open().unwrap();
     let parent = forking_process(survivor.address());
     survivor.recv(Wanted::tag(TAG), vec![0; 8]).wait().unwrap();
@@ -163,6 +174,7 @@ fn a_child_that_lives_on_does_not_hide_the_death_of_its_parent() {
 
 #[test]
 fn no_program_inherits_a_descriptor() {
+    let _alone = alone();
     let before = |fd: &str| fd.parse::<u32>().is_ok_and(|number| number <= 2);
     let (a, b, peer) = pair(Placement::Thread);
     exchange(&a, &b, peer);
