@@ -7,7 +7,7 @@
 //!
 //! Whatever reads memory, or writes to it at once, first has all that was noted copied: order is kept.
 //!
-//! It is off unless asked for: two processes on two cores have no third to copy on (MEASURED.md).
+//! It is off unless asked for: two processes on two cores have no third to copy on (docs/measured/offload.md).
 
 use packhorse_link::mem::{Copy, UserMemory};
 use packhorse_proto::Place;
