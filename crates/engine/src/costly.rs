@@ -1,4 +1,4 @@
-//! Links that cost a system call to ask, beside others: when they are asked, and in which order (DESIGN §7).
+//! Links that cost a system call to ask, beside others: when they are asked, and in which order (docs/design.md §7).
 //!
 //! A call that finds nothing keeps waiting who waits for another link. So each of these links is asked as often as it brings something:
 //! at once while it does, soon if it did of late, seldom if others are in use and it is not.

@@ -89,8 +89,8 @@ pub struct About {
     pub backlog_len_max: u64,
 }
 
-/// Memory in which payload is expected to arrive next (DESIGN §7 "Trains"). It names only bytes that are granted and
-/// not yet received: whatever lands there by mistake is moved out before anything else is done with it.
+/// Memory in which payload is expected to arrive next (docs/design.md §7, "Trains"). It names only bytes that are granted
+/// and not yet received: whatever lands there by mistake is moved out before anything else is done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
     /// Which memory.

@@ -236,7 +236,7 @@ pub(crate) fn fit(config: &mut Config, links: &[Box<dyn Link>], payload_check: O
     let is_checked = abouts().all(|about| about.is_checked);
     config.settings.payload_check = payload_check.unwrap_or(!is_checked);
     config.check_all = payload_check == Some(true);
-    // A quarter of what a socket holds is left for control and small messages (DESIGN §5).
+    // A quarter of what a socket holds is left for control and small messages (docs/design.md §5).
     // What never loses a frame has no backlog to overrun.
     let lossy = abouts().filter(|about| !about.is_reliable);
     let backlog = lossy.map(|about| about.backlog_len_max).min().unwrap_or(u64::MAX);

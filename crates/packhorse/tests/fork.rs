@@ -1,4 +1,4 @@
-//! After a fork the child has a copy of an endpoint that does nothing (DESIGN: Driving), and the parent's goes on.
+//! After a fork the child has a copy of an endpoint that does nothing (docs/design.md §8), and the parent's goes on.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

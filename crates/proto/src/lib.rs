@@ -6,9 +6,9 @@
 //!   time ───▶ └──────────┘ ──▶ next timeout    bytes go where Memory puts them
 //! ```
 //!
-//! Something else turns it: an application thread, a helper thread, a daemon, a simulator (DESIGN: "placement is a
-//! setting"). The protocol is described in PROTOCOL.md, whose sections the modules cite. User memory is never
-//! touched here: the machine names places ([`Place`]) and the driver's [`Memory`] puts bytes there.
+//! Something else turns it: an application thread, a helper thread, a daemon, a simulator (docs/design.md §2).
+//! The protocol is described in PROTOCOL.md, whose sections the modules cite. User memory is never touched here: the machine
+//! names places ([`Place`]) and the driver's [`Memory`] puts bytes there.
 //!
 //! Reading order: [`wire`] (what a frame looks like), `endpoint` (what an endpoint is made of), `input` (a frame
 //! arrives), `arrive`, `fill` (a message finds its receive), `large` (grants), `output` (a frame leaves), `train` and

@@ -1,6 +1,6 @@
 //! Peers: a small row for everybody, a larger record for those with something under way.
 //!
-//! PROTOCOL §3.2, DESIGN §5 "peers are rows, not connections". A row is what must survive idleness (who it is, its
+//! PROTOCOL §3.2, docs/design.md §5 ("Peers are rows, not connections"). A row is what must survive idleness (who it is, its
 //! ids, where its numbers stand); `Active` holds queues, paths and timers and is made when the peer has something to
 //! do and given back when it is idle for a while. An idle peer costs at most 512 bytes in all.
 

@@ -41,7 +41,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     }
 
     /// Asks the links in memory, and of the others one after the other until one has nothing: a turn that finds nothing
-    /// costs one system call at most, and none if one was made a moment ago (DESIGN §7).
+    /// costs one system call at most, and none if one was made a moment ago (docs/design.md §7).
     pub(super) fn receive_some(&mut self, now: Instant) -> usize {
         let mut work = 0;
         for link in 0..self.links.len() {

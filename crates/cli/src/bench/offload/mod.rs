@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The active side measures, but for `doublebuf`, where what arrived counts. Before anything is measured both sides time
-//! their work in turn, while the other sleeps. Definitions are those of DESIGN §10, repeated at each figure.
+//! their work in turn, while the other sleeps. Definitions are those of docs/design.md §10, repeated at each figure.
 
 pub mod availability;
 pub mod command;
