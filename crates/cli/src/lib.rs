@@ -2,6 +2,9 @@
 //!
 //! [`sim`] proves the protocol: whole endpoints on a simulated network, from a seed. [`mod@bench`] and [`compare`] measure
 //! Packhorse beside its rivals on a real one. [`mpi`] puts it under MPI libraries.
+//!
+//! Reading order: `main` (each command is a file or a folder), [`sim`] and its `scenario`, `world` and `oracle`; [`mod@bench`] and its
+//! `system`, the seam that Packhorse and its [`rival`]s fill alike.
 
 #![deny(unsafe_code)] // not `forbid`: `rival::sys` makes the raw calls
 

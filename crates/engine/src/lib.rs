@@ -9,6 +9,24 @@
 //! [`Core`] is one endpoint, its links and its memory: no threads, no clock, so that the simulator turns the same one in
 //! virtual time. [`Engine`] puts it behind a lock and adds requests that can be waited for. Whoever waits, drives; a helper
 //! thread drives when nobody does (placement `thread`), or nobody (placement `inline`).
+//!
+//! # Reading order
+//!
+//! ```text
+//!   core                     a turn; core/receive, core/send, core/oneself: its parts; core/look: turns that find nothing
+//!   costly, time             how seldom a link that costs a system call is asked, and the clock is read
+//!   pairs, known             which links are tried to a peer, and what the process has learned of ways between hosts
+//!   home, lent, copies       frames to oneself; memory as the rules see it; copies by a second thread
+//!   watch, counters          whether trains get through; what is counted
+//!   engine, requests         the lock, and requests that can be waited for
+//!   onesided, streams        the same for one-sided operations and for streams
+//!   commands                 posts that do not wait for whoever is in a turn
+//!   queue, entry, bell       completion queues, and a descriptor for event loops
+//!   waiting, doze, crowd     whoever waits, drives: it spins, then sleeps; at once where others want its core
+//!   looks, asking, sharing   calls that do not wait: which ask the links, which may sleep, which step aside
+//!   baton, helper, duties    who drives when nobody waits, and what the helper may do
+//!   slow                     a link for tests
+//! ```
 #![forbid(unsafe_code)]
 
 mod asking;

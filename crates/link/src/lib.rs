@@ -8,9 +8,13 @@
 //!
 //! A frame is bytes here; what they mean is the business of `packhorse-proto`, which this crate does not know. A [`Link`]
 //! sends and receives bursts of frames and says what it can do. There is [`udp`], which needs no rights; [`tcp`], for
-//! bulk; [`shm`], between
-//! processes of one host; [`packet`], raw Ethernet; [`xdp`], which has an Ethernet interface to itself; [`sim`], which
-//! lives in virtual time and misbehaves on demand; and links around a link ([`around`]): [`faults`] and [`capture`].
+//! bulk; [`shm`], between processes of one host; [`packet`], raw Ethernet; [`xdp`], which has an Ethernet interface to itself;
+//! [`sim`], which lives in virtual time and misbehaves on demand; and links around a link ([`around`]): [`faults`] and [`capture`].
+//!
+//! Reading order: [`Link`] below, [`burst`] (frames on their way out), [`mem`] (the application's memory, lent by name), [`udp`] as
+//! the plainest real link, then any other. Most have `config` (what is asked of the link), `opening` and `locate` (its
+//! locators) beside their own files. `sys` has what the system must do for links, and begins with a list of its files. [`ring`] is the
+//! one ring type, for shared memory and for completion queues; [`loan`] lends bytes to a future for the length of one poll.
 
 // Unsafe code lives in `mem`, `ring`, `umem` and `sys`; xtask's purity check holds it there.
 

@@ -47,6 +47,12 @@
 //!
 //! They name the peer and say what to do. A peer that does not answer is *silent*, which is no error; it is *gone* on
 //! evidence (unreachable, restarted, closed) or after a long time (see [`Builder::gone_after`]).
+//!
+//! # Reading the code
+//!
+//! `endpoint`, `request` and `buffer` are what most programs use, `builder` how an endpoint is set; `select` reads a choice of
+//! links, `links` opens them. The rest is one file for each thing an endpoint can do; [`raw`] is for who builds another
+//! interface on top. What happens below is in `packhorse-engine`.
 
 mod buffer;
 mod builder;

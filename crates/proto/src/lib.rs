@@ -10,11 +10,56 @@
 //! The protocol is described in PROTOCOL.md, whose sections the modules cite. User memory is never touched here: the machine
 //! names places ([`Place`]) and the driver's [`Memory`] puts bytes there.
 //!
-//! Reading order: [`wire`] (what a frame looks like), `endpoint` (what an endpoint is made of), `input` (a frame
-//! arrives), `arrive`, `fill` (a message finds its receive), `large` (grants), `output` (a frame leaves), `train` and
-//! `landing` (the same for data, many frames at once), `operate`, `serve`, `region`, `transfer`, `atomic` (one-sided
-//! operations), `contact` (how strangers become peers), `turns` (refusal, recall,
-//! query), `clock` (timers).
+//! # The driver's contract
+//!
+//! - Whoever drives an endpoint posts requests, hands in frames ([`Endpoint::on_frame`]), says that time has passed
+//!   ([`Endpoint::on_timeout`]), and asks for events ([`Endpoint::poll_event`]), frames ([`Endpoint::poll_transmit`]) and the
+//!   moment at which to call again ([`Endpoint::next_timeout`]).
+//! - A driver that can send many frames at once asks [`Endpoint::poll_train`] before `poll_transmit`: up to so many frames of
+//!   granted data, or fragments of one message, sealed, whose payload is one range of one buffer. [`Endpoint::set_train_checks`]
+//!   takes a function that computes the keyed checks of a train with the registers of the machine at hand.
+//! - Before it receives, a driver may ask [`Endpoint::predict`] where data will probably go, have the system scatter payload
+//!   there, and hand the heads to [`Endpoint::on_landed`], which says how many frames were what was predicted. The driver moves the
+//!   others out and hands them to [`Endpoint::on_fragments`], if several came together, and what that does not take to `on_frame`.
+//! - Only links know where locators lead. A driver asks [`Endpoint::poll_new_locators`] before it polls frames, asks its links
+//!   which of them may lead there, and answers with [`Endpoint::set_contact_links`] (first contact) or [`Endpoint::add_path`]
+//!   (further pairs). [`Endpoint::set_link`] says what a link is like: its longest frame, whether bodies are to be summed, whether
+//!   it ever loses a frame.
+//! - What the *network* can make an endpoint hold is bounded by [`Limits`]; what the *application* posts grows by its own doing. In
+//!   the steady state nothing is allocated (`tests/tests/allocations.rs` counts).
+//!
+//! # Reading order
+//!
+//! ```text
+//!   wire                                    what a frame looks like: the only folder that knows byte offsets
+//!   types, api, limits                      the nouns; what driver and endpoint say to each other; bounds and settings
+//!   endpoint, peer, path                    what an endpoint is made of: rows, active records, paths
+//!   slab, ring, pool, gaps                  what all of that is kept in
+//!   post                                    what the application asks for
+//!   input, arrive, arrival, fill            a frame arrives; a message finds its receive and fills it
+//!   matching                                how it finds it
+//!   overflow, abandon                       the odd ways of a message
+//!   large, grants, ahead                    rendezvous
+//!   output                                  a frame leaves
+//!   train, landing                          granted data, many frames at once
+//!   fragments, whole, framed                the same for messages of some frames
+//!   content, sent, ack, rtt, window         reliability
+//!   credit                                  what the peer would hold
+//!   pairs, choice, rate, contest            several ways to one peer
+//!   contact, siphash, strangers             how strangers become peers, and how they are forgotten
+//!   allowance, obstacle                     what may be sent to places that never answered; what the network says of a frame
+//!   turns, aside                            refusal, recall, query; frames that wait for the application
+//!   farewell, clock                         how associations end; how time passes
+//!   operate │ serve, region, atomic         one-sided operations, as who asks │ as who is asked
+//!   transfer                                their bulk, by the same grants
+//!   streams, streams_out                    messages piece by piece
+//!   quick, lone                             the common frames at little cost
+//!   sabotage, wraps                         for tests: deliberate faults; numbers across their wrap
+//! ```
+//!
+//! `quick` and `lone` come last because they do for the common frames what the others do for all. They skip questions, not
+//! rules: what may go, what is noted of a packet that leaves, and how a send ends stand once, in `credit`, `path` and `post`, and
+//! are inlined.
 #![no_std]
 #![forbid(unsafe_code)]
 
