@@ -12,7 +12,8 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::steps::{cargo, output, root};
 
-/// What `proto` may be built from. Each of these is itself `no_std` as it is used here: text of addresses, hash tables.
+/// What `proto` may be built from. Each of these is itself `no_std` as it is used here: text of addresses, hash tables. `foldhash` and
+/// `equivalent` are what hashbrown brings with features that are off today.
 const PROTO_MAY_USE: &[&str] =
     &["packhorse-proto", "base64", "hashbrown", "foldhash", "equivalent"];
 
@@ -42,7 +43,7 @@ const UNSAFE_MAY_LIVE_IN: &[&str] = &[
     "faces/fm/src/overflow.rs",
     "faces/fm/src/pmix.rs",
     // The C boundary of the libfabric provider: what the library and the application call, and the layouts they share with it. What is
-    // behind it (`port`, `ports`, `errors`) has none.
+    // behind it (`port`, `peers`, `remote`, `refusals`, and the tables of codes, flags and settings) has none, and is not listed.
     "faces/ofi/src/lib.rs",
     "faces/ofi/src/abi",
     "faces/ofi/src/object.rs",

@@ -6,7 +6,7 @@
 //! Reading order: `main` (each command is a file or a folder), [`sim`] and its `scenario`, `world` and `oracle`; [`mod@bench`] and its
 //! `system`, the seam that Packhorse and its [`rival`]s fill alike.
 
-#![deny(unsafe_code)] // not `forbid`: `rival::sys` makes the raw calls
+#![deny(unsafe_code)] // not `forbid`: `rival::sys` and `rival::xdp_sys` make the raw calls
 
 pub mod bench;
 pub mod compare;

@@ -16,7 +16,7 @@
 //! locators) beside their own files. `sys` has what the system must do for links, and begins with a list of its files. [`ring`] is the
 //! one ring type, for shared memory and for completion queues; [`loan`] lends bytes to a future for the length of one poll.
 
-// Unsafe code lives in `mem`, `ring`, `umem` and `sys`; xtask's purity check holds it there.
+// Unsafe code lives in `mem`, `ring`, `umem`, `loan` and `sys`; xtask's purity check holds it there.
 
 pub mod around;
 pub mod burst;

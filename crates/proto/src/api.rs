@@ -365,8 +365,8 @@ pub struct Piece {
 
 /// A frame to send: header and heads as bytes, bodies as pieces to gather. Made once by the driver and used again.
 ///
-/// With payload checks on, the `Check` record's sum is left for the driver, who reads the bytes anyway:
-/// `crate::wire::finish` puts it in and seals the frame.
+/// With payload checks on, the `Check` record's sum is left for the driver, who reads the bytes anyway ([`TxFrame::wants_crc`]):
+/// [`TxFrame::seal`] puts it in and seals the frame. A frame without one is sealed by the same call, if it was not as it was written.
 #[derive(Clone, Debug, Default)]
 pub struct TxFrame {
     /// Which local link.
@@ -379,7 +379,7 @@ pub struct TxFrame {
     pub body: Vec<Piece>,
     /// Sum of the bodies' lengths.
     pub body_len: usize,
-    /// The receiver's key, for `wire::finish`.
+    /// The receiver's key, for `seal`; `None` if the frame was sealed as it was written.
     pub(crate) secret: Option<crate::types::Secret>,
     /// The number of its packet; 0: it has none.
     pub(crate) packet: u64,

@@ -717,5 +717,6 @@ impl Endpoint {
     }
 }
 
-/// Tells a send's `ReqId` from a receive's. Serials use the rest of the upper half.
+/// Tells a send's `ReqId` from a receive's. The bit below it tells one-sided operations (`OPERATION_BIT`); serials use the other 30 bits
+/// of the upper half (`slab`).
 pub(crate) const SEND_BIT: u64 = 1 << 63;

@@ -9,7 +9,8 @@ use core::ops::{Index, IndexMut};
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Serials have 31 bits: the highest bit of a key is free for whoever hands keys out.
+/// Serials have 30 bits: the two highest bits of a key are free for whoever hands keys out, to tell sends and one-sided operations
+/// from receives (`post::SEND_BIT`, `operate::OPERATION_BIT`).
 const SERIAL_MASK: u32 = u32::MAX >> 2;
 
 #[derive(Debug)]
