@@ -2,10 +2,15 @@
 //!
 //! Who opens links on every card without being asked should not take a megabyte of memory for each. So there is a socket,
 //! and a locator that others can be told; what frames arrive in is made when the first peer on another host is known to
-//! speak raw Ethernet too. What such a peer has sent before is lost: it asks again.
+//! speak raw Ethernet too. What is sent to and fro before that is lost: both sides ask again.
+//!
+//! The kernel takes some 10 ms to make it: it waits until every core has come to rest once. So a thread does that; whoever
+//! drives this link is in the midst of a program's communication, and another link carries that meanwhile.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::config::{PacketConfig, PacketError};
@@ -14,12 +19,17 @@ use super::{Packet, from_locator, to_locator};
 use crate::around::Holds;
 use crate::mem::Table;
 use crate::sys::interfaces::macs;
+use crate::sys::signals::with_signals_blocked;
 use crate::{About, Around, Arrived, Burst, Landing, Link, Locator, Notice};
 
 /// A packet link that opens when it is needed.
 #[derive(Debug)]
 pub struct OnDemand<P = Packet> {
-    state: State<P>,
+    /// Large, and moved once.
+    open: Option<Box<P>>,
+    /// Stands in for it until it is open.
+    shut: Shut,
+    opening: Option<JoinHandle<Result<P, PacketError>>>,
     own_macs: OwnMacs,
     remark: Option<String>,
 }
@@ -43,15 +53,8 @@ impl OwnMacs {
 
 const MACS_AGE_MAX: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
-enum State<P> {
-    Shut(Box<Shut>),
-    /// Large, and moved once.
-    Open(Box<P>),
-}
-
 /// What is opened: a packet link; for tests, one that tells what it was asked.
-trait Opened: Link<Table> + Sized {
+trait Opened: Link<Table> + Send + Sized {
     fn open(prepared: Prepared) -> Result<Self, PacketError>;
 }
 
@@ -75,29 +78,43 @@ impl OnDemand {
             index: prepared.facts.index as u32,
             prepared: Some(prepared),
         };
-        Ok(Self { state: State::Shut(Box::new(shut)), own_macs: OwnMacs::default(), remark: None })
+        Ok(Self { open: None, shut, opening: None, own_macs: OwnMacs::default(), remark: None })
     }
 }
 
 impl<P> OnDemand<P> {
     /// Whether it has been needed.
     pub fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        self.open.is_some()
     }
 
+    /// Has a thread open it, unless that was begun before.
     #[cold]
-    fn open(&mut self)
+    fn begin_to_open(&mut self)
     where
-        P: Opened,
+        P: Opened + 'static,
     {
-        let State::Shut(shut) = &mut self.state else { return };
-        let Some(prepared) = shut.prepared.take() else { return };
-        match P::open(prepared) {
-            Ok(packet) => self.state = State::Open(Box::new(packet)),
-            Err(error) => {
-                self.remark = Some(format!("raw Ethernet is not used after all: {error}"));
-            }
+        let Some(prepared) = self.shut.prepared.take() else { return };
+        let thread = thread::Builder::new().name("packhorse".into());
+        match with_signals_blocked(|| thread.spawn(|| P::open(prepared))) {
+            Ok(opening) => self.opening = Some(opening),
+            Err(error) => self.give_up(&error),
         }
+    }
+
+    /// Takes it over once it is open.
+    #[cold]
+    fn look_if_open(&mut self) {
+        let Some(opening) = self.opening.take_if(|opening| opening.is_finished()) else { return };
+        match opening.join() {
+            Ok(Ok(packet)) => self.open = Some(Box::new(packet)),
+            Ok(Err(error)) => self.give_up(&error),
+            Err(_) => self.give_up(&"the thread that opened it panicked"),
+        }
+    }
+
+    fn give_up(&mut self, why: &dyn fmt::Display) {
+        self.remark = Some(format!("raw Ethernet is not used after all: {why}"));
     }
 }
 
@@ -106,30 +123,33 @@ impl<P: Opened + 'static> Holds for OnDemand<P> {
 
     #[inline]
     fn inside(&self) -> &Self::Inside {
-        match &self.state {
-            State::Open(packet) => &**packet,
-            State::Shut(shut) => &**shut,
+        match &self.open {
+            Some(packet) => &**packet,
+            None => &self.shut,
         }
     }
 
     #[inline]
     fn inside_mut(&mut self) -> &mut Self::Inside {
-        match &mut self.state {
-            State::Open(packet) => &mut **packet,
-            State::Shut(shut) => &mut **shut,
+        match &mut self.open {
+            Some(packet) => &mut **packet,
+            None => &mut self.shut,
         }
     }
 }
 
 impl<P: Opened + 'static> Around<Table> for OnDemand<P> {
-    /// Opens it for the first peer on another host. By raw Ethernet a host does not reach itself, whatever its cards.
+    /// Has it opened for the first peer on another host. By raw Ethernet a host does not reach itself, whatever its cards.
     fn may_reach_around(&mut self, to: &Locator) -> bool {
         let Some(place) = from_locator(to) else { return false };
         if self.own_macs.contain(place.mac) {
             return false;
         }
-        self.open();
-        self.inside_mut().may_reach(to)
+        self.begin_to_open();
+        match &mut self.open {
+            Some(packet) => packet.may_reach(to),
+            None => self.opening.is_some(),
+        }
     }
 
     #[inline]
@@ -139,17 +159,17 @@ impl<P: Opened + 'static> Around<Table> for OnDemand<P> {
         first: usize,
         memory: &mut Table,
     ) -> io::Result<usize> {
-        match &mut self.state {
-            State::Open(packet) => packet.send(burst, first, memory),
-            State::Shut(shut) => shut.send(burst, first, memory),
+        match &mut self.open {
+            Some(packet) => packet.send(burst, first, memory),
+            None => self.shut.send(burst, first, memory),
         }
     }
 
     #[inline]
     fn send_now_around(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
-        match &mut self.state {
-            State::Open(packet) => packet.send_now(to, frames, stride),
-            State::Shut(shut) => shut.send_now(to, frames, stride),
+        match &mut self.open {
+            Some(packet) => packet.send_now(to, frames, stride),
+            None => self.shut.send_now(to, frames, stride),
         }
     }
 
@@ -159,10 +179,11 @@ impl<P: Opened + 'static> Around<Table> for OnDemand<P> {
         landing: Option<&Landing>,
         memory: &mut Table,
     ) -> io::Result<usize> {
-        match &mut self.state {
-            State::Open(packet) => packet.receive(landing, memory),
-            State::Shut(shut) => shut.receive(landing, memory),
+        if let Some(packet) = &mut self.open {
+            return packet.receive(landing, memory);
         }
+        self.look_if_open();
+        self.inside_mut().receive(landing, memory)
     }
 
     fn poll_own_remark(&mut self) -> Option<String> {
@@ -176,7 +197,7 @@ struct Shut {
     about: About,
     locator: Locator,
     index: u32,
-    /// `None`: it could not be opened when it was needed.
+    /// `None`: a thread has it, or it could not be opened when it was needed.
     prepared: Option<Prepared>,
 }
 
@@ -262,8 +283,14 @@ mod tests {
     #[test]
     fn once_open_every_method_reaches_the_packet_link() {
         let witness = Witness::default();
-        let state = State::Open(Box::new(witness.clone()));
-        let mut link = OnDemand { state, own_macs: OwnMacs::default(), remark: None };
+        let about = super::super::about(1488, false, 0);
+        let mut link = OnDemand {
+            open: Some(Box::new(witness.clone())),
+            shut: Shut { about, locator: [0; 24], index: 1, prepared: None },
+            opening: None,
+            own_macs: OwnMacs::default(),
+            remark: None,
+        };
         assert_eq!(not_reached(&witness, &mut link), [""; 0]);
     }
 }

@@ -9,7 +9,7 @@ use packhorse_link::{Burst, Link, Locator};
 
 use crate::{A_WHILE, PATIENCE};
 
-pub(crate) fn counter(link: &Packet, name: &str) -> u64 {
+pub(crate) fn counter(link: &impl Link<Table>, name: &str) -> u64 {
     let mut found = None;
     link.each_counter(&mut |known, value| {
         if known == name {
@@ -32,7 +32,7 @@ pub(crate) fn burst_of<'a>(to: Locator, frames: impl IntoIterator<Item = &'a [u8
     burst
 }
 
-pub(crate) fn send_all(link: &mut Packet, burst: &Burst, memory: &mut Table) {
+pub(crate) fn send_all(link: &mut impl Link<Table>, burst: &Burst, memory: &mut Table) {
     let (mut at, until) = (0, Instant::now() + PATIENCE);
     while at < burst.len() {
         assert!(Instant::now() < until, "{at} of {} frames sent", burst.len());
@@ -40,13 +40,13 @@ pub(crate) fn send_all(link: &mut Packet, burst: &Burst, memory: &mut Table) {
     }
 }
 
-pub(crate) fn send(link: &mut Packet, to: Locator, frame: &[u8]) {
+pub(crate) fn send(link: &mut impl Link<Table>, to: Locator, frame: &[u8]) {
     send_all(link, &burst_of(to, [frame]), &mut Table::default());
 }
 
 /// What arrives until there are so many or it was quiet for long enough, whole, with who sent it.
 pub(crate) fn frames_within(
-    link: &mut Packet,
+    link: &mut impl Link<Table>,
     count: usize,
     within: Duration,
 ) -> Vec<(Locator, Vec<u8>)> {
@@ -62,7 +62,7 @@ pub(crate) fn frames_within(
     found
 }
 
-pub(crate) fn frames(link: &mut Packet, count: usize) -> Vec<(Locator, Vec<u8>)> {
+pub(crate) fn frames(link: &mut impl Link<Table>, count: usize) -> Vec<(Locator, Vec<u8>)> {
     let found = frames_within(link, count, PATIENCE);
     assert_eq!(found.len(), count);
     found
@@ -85,7 +85,7 @@ pub(crate) fn exchange(a: &mut Packet, b: &mut Packet) {
 }
 
 /// Sends a frame until the other side has sent it back.
-pub(crate) fn echoed(link: &mut Packet, to: Locator, frame: &[u8]) {
+pub(crate) fn echoed(link: &mut impl Link<Table>, to: Locator, frame: &[u8]) {
     let (until, wanted) = (Instant::now() + PATIENCE, (to, frame.to_vec()));
     loop {
         assert!(Instant::now() < until, "{} bytes did not come back", frame.len());

@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use packhorse_link::mem::Table;
-use packhorse_link::packet::{self, Packet, PacketConfig, PacketError, wire};
+use packhorse_link::packet::{self, OnDemand, Packet, PacketConfig, PacketError, wire};
 use packhorse_link::{Burst, Cause, Landing, Link, Locator, Notice};
 
 use frames::*;
@@ -44,6 +44,7 @@ fn role() {
             ..PacketConfig::on(interface)
         }),
         ["echo", interface] => echo(interface),
+        ["demand", interface, peer] => open_on_demand(interface, from_hex(peer)),
         ["broker"] => broker(),
         ["user", peer] => user(peer),
         ["refused"] => refused(),
@@ -122,6 +123,36 @@ fn frames_of_all_sizes_go_both_ways() {
         assert_eq!(counter(&link, "long_in") > 0, mtu > 1500, "the others are in the ring");
         finished(far);
     }
+}
+
+/// Opens when somebody can be reached, and keeps its driver waiting for nothing.
+fn open_on_demand(interface: &str, peer: Locator) {
+    let mut link = OnDemand::prepare(&PacketConfig::on(interface)).unwrap();
+    let own = link.locator();
+    assert!(!link.may_reach(&own) && !link.may_reach(&[0; 24]));
+    link.receive(None, &mut Table::default()).unwrap();
+    assert!(!link.is_open(), "nobody needs it");
+    assert!(link.may_reach(&peer) && link.may_reach(&peer));
+    assert!(!link.is_open(), "that takes time, and is not waited for");
+    send(&mut link, peer, b"lost");
+    let until = Instant::now() + PATIENCE;
+    while !link.is_open() {
+        assert!(Instant::now() < until, "{:?}", link.poll_remark());
+        link.receive(None, &mut Table::default()).unwrap();
+    }
+    assert_eq!(link.locator(), own);
+    echoed(&mut link, peer, b"found");
+    echoed(&mut link, peer, b"stop");
+}
+
+#[test]
+#[ignore = "needs root and iproute2"]
+fn a_link_on_demand_opens_beside_what_its_driver_does() {
+    let hosts = Hosts::new(1500);
+    let mut far = hosts.start(1, "echo eth0", Stdio::null());
+    let to = locator_of(&mut far);
+    finished(hosts.start(0, &format!("demand eth0 {}", hex(&to)), Stdio::null()));
+    finished(far);
 }
 
 #[test]
