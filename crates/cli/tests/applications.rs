@@ -43,12 +43,15 @@ fn every_program_has_its_right_result_and_its_line() {
     };
     for end in ["-tcp", "-shm", "-packhorse-udp-thread", "-packhorse-udp-inline"] {
         let rows = of(end);
-        assert_eq!(rows.len(), KERNELS.len() + LOOP_ROWS, "{end}: {complaint}");
+        assert_eq!(rows.len(), 2 * KERNELS.len() + LOOP_ROWS, "{end}: {complaint}");
         assert!(rows.iter().all(|row| row.value > 0.0 && row.ranks == 2), "{rows:#?}");
         for kernel in KERNELS {
             assert!(rows.iter().any(|row| row.bench == kernel), "{kernel} of {end}");
+            let inside = rows.iter().find(|row| row.bench == format!("{kernel}/mpi"));
+            let whole = rows.iter().find(|row| row.bench == kernel);
+            assert!(inside.zip(whole).is_some_and(|(a, b)| a.value < b.value), "{rows:#?}");
             let is_line = |line: &&str| line.starts_with(kernel) && line.contains(end);
-            assert_eq!(said.lines().filter(is_line).count(), 1, "{kernel} of {end}: {said}");
+            assert_eq!(said.lines().filter(is_line).count(), 2, "{kernel} of {end}: {said}");
         }
     }
     assert!(said.contains("rmpp 32K") && said.contains("rmpp 1M"), "{said}");

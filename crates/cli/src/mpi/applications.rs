@@ -2,7 +2,7 @@
 //!
 //! Small benchmarks flatter: a program computes between its messages, on cores that a transport would like to have, too. So the inner loops
 //! of four programs are timed, as a user would run them (defaults, not bound to cores), over Packhorse with both placements and over
-//! the MPI's own transports, one after the other in each repetition. Beside them stands the loop of the RMPP paper (its Figure 9), which
+//! the MPI's own transports, one after the other in each repetition; and what of that was inside MPI. Beside them stands the loop of the RMPP paper (its Figure 9), which
 //! works until its message is there: bandwidth times the share of the processor left for the work, the best of some lengths of work.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +34,8 @@ const SOURCE: &str = concat!(
 /// The kernels, and the length that says how large each is (`applications/begin.c`).
 const KERNELS: [(&str, usize); 4] =
     [("cg", 56_000), ("mg", 16 << 10), ("ft", 512 << 10), ("is", 2 << 20)];
+/// What the rows end with that tell the time a kernel spent inside MPI.
+const INSIDE: &str = "/mpi";
 /// What the rows of RMPP's loop begin with; the ns of work between two looks follow.
 pub(super) const RMPP: &str = "rmpp/";
 const WORK_NS: [u64; 6] = [1_000, 3_000, 10_000, 30_000, 100_000, 300_000];
@@ -53,7 +55,7 @@ const PLACEMENT_MAX: f64 = 1.02;
 
 /// Whether a row is one of these.
 pub fn is_application(row: &MpiRow) -> bool {
-    row.bench.starts_with(RMPP) || KERNELS.iter().any(|&(name, _)| row.bench == name)
+    Subject::all().iter().any(|subject| subject.has(row))
 }
 
 /// Measures all; says which contender is at work.
@@ -120,6 +122,8 @@ fn contenders(
 enum Subject {
     /// A kernel, in ns an iteration.
     Kernel(&'static str),
+    /// The same, inside MPI: of the rank that spent least there, for the others also waited for it.
+    Inside(&'static str),
     /// RMPP's loop with messages of this length, in bytes a second: the best length of work.
     Loop(usize),
 }
@@ -127,12 +131,14 @@ enum Subject {
 impl Subject {
     fn all() -> Vec<Self> {
         let kernels = KERNELS.iter().map(|&(name, _)| Self::Kernel(name));
-        kernels.chain(LOOPS.iter().map(|&(bytes, _)| Self::Loop(bytes))).collect()
+        let inside = KERNELS.iter().map(|&(name, _)| Self::Inside(name));
+        kernels.chain(inside).chain(LOOPS.iter().map(|&(bytes, _)| Self::Loop(bytes))).collect()
     }
 
     fn name(self) -> String {
         match self {
             Self::Kernel(name) => name.to_owned(),
+            Self::Inside(name) => format!("{name} in MPI"),
             Self::Loop(bytes) => format!("rmpp {}", show_bytes(bytes)),
         }
     }
@@ -140,20 +146,21 @@ impl Subject {
     fn has(self, row: &MpiRow) -> bool {
         match self {
             Self::Kernel(name) => row.bench == name,
+            Self::Inside(name) => row.bench.strip_suffix(INSIDE) == Some(name),
             Self::Loop(bytes) => row.bench.starts_with(RMPP) && row.bytes == bytes,
         }
     }
 
     fn show(self, value: f64) -> String {
         match self {
-            Self::Kernel(_) => format!("{:.1}", value / 1e3),
+            Self::Kernel(_) | Self::Inside(_) => format!("{:.1}", value / 1e3),
             Self::Loop(_) => format!("{:.0}", value / 1e6),
         }
     }
 
     fn unit(self) -> &'static str {
         match self {
-            Self::Kernel(_) => "µs",
+            Self::Kernel(_) | Self::Inside(_) => "µs",
             Self::Loop(_) => "MB/s",
         }
     }
@@ -254,7 +261,7 @@ impl Runner<'_> {
 }
 
 const HEADING: &str = "
-kernels: time of an iteration, less is better; rmpp: bandwidth × availability at the best length of work, more is better
+kernels: time of an iteration, and what of it one rank was inside MPI (the one that waited least), less is better; rmpp: bandwidth × availability at the best length of work, more is better
 subject    ranks  system                            median (min..max)                 ÷ the MPI's own (min..max)  thread ÷ inline
 ";
 
@@ -289,7 +296,7 @@ fn line(rows: &[MpiRow], subject: Subject, runner: Runner<'_>) -> Option<String>
     let [median, min, max] = [spread.median, spread.min, spread.max].map(|v| subject.show(v));
     let peak = match subject {
         Subject::Loop(bytes) => runner.peak_ns(rows, bytes),
-        Subject::Kernel(_) => None,
+        Subject::Kernel(_) | Subject::Inside(_) => None,
     };
     let peak = peak.map_or(String::new(), |ns| format!(" at {}", show_ns(ns as f64)));
     let value = format!("{median} {} ({min}..{max}){peak}", subject.unit());
@@ -410,11 +417,14 @@ mod tests {
                 rows.push(row(work, 32 << 10, "openmpi4-tcp", rep, 200e6 / slow));
             }
         }
+        rows.push(row("cg/mpi", 8, "openmpi4-packhorse-thread", 0, 3e5));
+        rows.push(row("cg/mpi", 8, "openmpi4-tcp", 0, 2e5));
         rows[0].link = Some("udp (98 %), packet (2 %)".into());
         rows.push(row("pingpong", 8, "openmpi4-tcp", 0, 1.0));
         let text = tables(&rows);
         assert!(text.contains("3000.0 µs (2000.0..4000.0)"), "{text}");
         assert!(text.contains("mean 1.00 × openmpi4-tcp (promised 0.97), above 1.00: cg 2.00\n"));
+        assert!(text.contains("cg in MPI ") && text.contains("1.50 (1.50..1.50)"), "{text}");
         assert!(text.contains("thread ÷ inline above 1.02: cg 2.00\n"), "{text}");
         assert!(text.contains("rmpp 32K 1.50 × openmpi4-tcp (promised 1.2)\n"), "{text}");
         assert!(text.contains("225 MB/s (150..300) at 10.00 µs"), "{text}");
