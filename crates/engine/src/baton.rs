@@ -32,7 +32,7 @@
 //!
 //! **Ticks** are for programs that come back within microseconds, until one day they do not. Where the helper shares a core
 //! with the thread that drives, a look costs that thread some microseconds: one every 50 µs took a third of a stream's
-//! bandwidth, and one every 250 µs 2 % of a core. So ticks are long, and grow while each finds somebody at work. They are longest beside a thread that has asked in
+//! bandwidth, and one every 250 µs 2 % of a core. So ticks are long, and grow while each finds somebody at work, until one finds that nobody is. They are longest beside a thread that has asked in
 //! vain for long and dozes between its questions.
 //!
 //! **Orderings.** All are `SeqCst` where each side writes its own word and then reads the other's: with less both could miss
@@ -188,8 +188,16 @@ impl Baton {
     /// A thread made a turn, one of many it makes.
     pub(crate) fn on_turn(&self, now: Instant, is_pending: bool) -> Errand {
         match self.on_look(now) {
-            Errand::None => self.on_pending(is_pending),
+            Errand::None => self.on_left(is_pending),
             knock => knock, // the helper looks around on its own then
+        }
+    }
+
+    /// A thread wants the helper near: not on the links, and looking around.
+    pub(crate) fn on_call(&self, now: Instant) -> Errand {
+        match self.on_look(now) {
+            Errand::None => self.on_pending(true),
+            knock => knock,
         }
     }
 
@@ -207,7 +215,7 @@ impl Baton {
             self.left_long.store(true, Ordering::Relaxed);
         }
         if !self.habits[usize::from(is_long)].computes.load(Ordering::Relaxed) {
-            return self.on_pending(true);
+            return self.on_left(true);
         }
         let fuse = self.fuse.load(Ordering::Relaxed);
         if fuse == OUT || (is_long && fuse == SHORT) {
@@ -234,7 +242,17 @@ impl Baton {
         }
     }
 
-    /// A thread leaves after a turn; or a future waits. Costs a load, if it was said since the last look.
+    /// A thread leaves after a turn or a post. A program that was back at once each time will be so again: the helper is not called near,
+    /// where each look costs a core some microseconds, and finds out at its next look from afar if it is not.
+    #[inline]
+    fn on_left(&self, is_pending: bool) -> Errand {
+        match self.habits[1].computes.load(Ordering::Relaxed) {
+            true => self.on_pending(is_pending),
+            false => Errand::None,
+        }
+    }
+
+    /// Somebody waits who does not drive. Costs a load, if it was said since the last look.
     #[inline]
     pub(crate) fn on_pending(&self, is_pending: bool) -> Errand {
         // A stale `true` is one the helper's swap is about to find: it looks around after that.
@@ -320,7 +338,7 @@ impl Baton {
 pub(crate) struct Notes {
     /// Near without a reason since so long.
     quiet: Duration,
-    /// Ticks in a row that found somebody at work.
+    /// Ticks that found somebody at work since one found something to do.
     busy_count: u32,
     away_tick: Duration,
     /// Which fuse burns, if one does, seen first when, and how often it was lit anew.
@@ -365,10 +383,16 @@ impl Baton {
             return self.look_at_fuse(fuse, now, driven_at, notes);
         }
         let driven_ago_ns = now - driven_at;
-        if driven_ago_ns < GRACE_NS || (driven_ago_ns < IDLE_GRACE_NS && !is_pending()) {
+        if driven_ago_ns < GRACE_NS {
             return self.stand_aside(notes);
         }
-        notes.busy_count = 0;
+        if is_pending() {
+            notes.busy_count = 0;
+        } else if driven_ago_ns < IDLE_GRACE_NS {
+            return self.stand_aside(notes);
+        } else {
+            self.left_long.store(false, Ordering::Relaxed); // it was waited for
+        }
         Look::Drive(driven_at)
     }
 
@@ -426,9 +450,8 @@ impl Baton {
             self.go(NEAR);
             return Look::Aside(tick);
         }
-        let pause = notes.away_tick.max(AWAY_TICK_MIN);
+        let pause = notes.away_tick.max(if is_patient { PATIENT_TICK } else { AWAY_TICK_MIN });
         notes.away_tick = (pause * 2).min(AWAY_TICK_MAX);
-        notes.busy_count = 0;
         self.go(AWAY);
         between();
         // Armed between the swap above and this store: whoever did saw no reason to wake us.

@@ -617,7 +617,7 @@ impl Engine {
     fn is_call_heard(&self, now: Instant, burst_count: u32) -> bool {
         let is_driving = self.helper.baton.is_driving();
         if is_driving || burst_count == LONG_BURST {
-            self.run_errand(self.helper.baton.on_turn(now, true));
+            self.run_errand(self.helper.baton.on_call(now));
         }
         is_driving
     }

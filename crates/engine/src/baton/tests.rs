@@ -6,6 +6,7 @@ use super::*;
 mod alone {
     use super::*;
 
+    const SECOND: u64 = 1_000_000_000;
     const NOW: Instant = Instant(1 << 40);
     const LATER: Instant = Instant(NOW.0 + GRACE_NS);
 
@@ -147,7 +148,7 @@ mod alone {
     fn ticks_grow_beside_a_program_at_work_and_end_when_it_has_waited_long() {
         let (baton, mut notes) = beside_one_that_waits();
         let mut look = || {
-            let _ = baton.on_turn(NOW, true);
+            let _ = baton.on_call(NOW);
             baton.look(NOW, &mut notes, || true)
         };
         for _ in 0..SHORT_TICK_COUNT {
@@ -187,8 +188,51 @@ mod alone {
         assert_eq!(longest, AWAY_TICK_MAX);
         assert_eq!(baton.on_pending(true), Errand::Unpark);
         assert_eq!(baton.on_pending(true), Errand::None, "said once");
-        assert_eq!(baton.look(NOW, &mut notes, || true), Look::Aside(NEAR_TICK_MIN));
+        let near = Look::Aside(NEAR_TICK_MAX); // all looks so far found somebody at work
+        assert_eq!(baton.look(NOW, &mut notes, || true), near);
         assert!(baton.is_near());
+    }
+
+    /// Ranks that exchange long messages and wait for them: every look takes time from one of them.
+    #[test]
+    fn beside_a_program_that_is_back_at_once_each_time_the_helper_looks_from_afar_only() {
+        let (baton, mut notes) = beside_one_that_waits();
+        let (mut now, mut look_count) = (NOW, 0);
+        for _ in 0..100 {
+            assert_eq!(baton.on_post(true), Errand::None);
+            let until = now + AWAY_TICK_MAX.as_nanos() as u64;
+            while now < until {
+                assert_eq!(baton.on_turn(now, true), Errand::None);
+                let Look::Aside(pause) = baton.look(now, &mut notes, || true) else {
+                    panic!("somebody drives")
+                };
+                (now, look_count) = (now + pause.as_nanos() as u64, look_count + 1);
+            }
+        }
+        assert!(look_count < 120, "{look_count} looks in 100 times the longest pause");
+        // One day it is not back: that is found out at the next look, and remembered.
+        assert_eq!(baton.look(now + GRACE_NS, &mut notes, || true), Look::Drive(now_of(&baton)));
+        assert!(baton.begin_driving(now));
+        assert_eq!(baton.on_turn(now + ABSENCE_NS_MIN, false), Errand::Knock);
+        assert_eq!(baton.on_post(true), Errand::Unpark);
+    }
+
+    /// When somebody drove last.
+    fn now_of(baton: &Baton) -> Instant {
+        Instant(baton.driven_at_ns.load(Ordering::Relaxed))
+    }
+
+    /// With nothing left behind a long computation says nothing of those who leave long messages.
+    #[test]
+    fn who_computes_with_nothing_pending_is_not_taken_for_one_who_leaves_long_messages() {
+        let (baton, mut notes) = beside_one_that_waits();
+        assert_eq!(baton.on_post(true), Errand::None);
+        let _ = baton.on_turn(NOW, false); // it waited for it
+        let later = NOW + IDLE_GRACE_NS;
+        assert_eq!(baton.look(later, &mut notes, || false), Look::Drive(NOW));
+        assert!(baton.begin_driving(later));
+        assert_eq!(baton.on_turn(later + SECOND, false), Errand::Knock);
+        assert_eq!(baton.on_post(true), Errand::None, "no fuse is lit for it");
     }
 
     #[test]
