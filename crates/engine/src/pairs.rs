@@ -146,7 +146,7 @@ impl Pairs {
                 PathState::Unproven { asked_count } if asked_count >= ASKED_COUNT_MIN => {
                     known::unheard(host, card, &path.locator.0);
                 }
-                PathState::Unproven { .. } | PathState::Left => {}
+                PathState::Unproven { .. } | PathState::Dormant | PathState::Left => {}
             }
         }
     }

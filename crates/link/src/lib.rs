@@ -87,6 +87,8 @@ pub struct About {
     pub is_reliable: bool,
     /// Damaged frames are dropped by the link's own check.
     pub is_checked: bool,
+    /// Frames go as one stream that must be opened first, and that a break empties as a whole.
+    pub is_stream: bool,
     /// Payload can land in its place before its frame is read.
     pub can_land: bool,
     /// Bytes of full-size frames that wait in the link until they are received, before it loses any.

@@ -57,6 +57,9 @@ const NOTICE_COUNT_MAX: usize = 64;
 const EVENT_COUNT_MAX: usize = 4;
 /// While one stream is read without asking, what else there is is asked for every so many calls.
 const ASK_EVERY: u64 = 4;
+/// While there is no stream to read from, it is asked every so many calls whether somebody opens one: beside a link that carries
+/// everything a question would cost more than it could bring.
+const LISTEN_EVERY: u64 = 64;
 /// A stream that brought nothing in so many calls is not read without asking.
 const SILENT_COUNT_MAX: u64 = 64;
 /// A read of more bytes than this is bulk data: what lands next is expected on the same stream.
@@ -124,6 +127,7 @@ impl Tcp {
             train_count_max: TRAIN_COUNT_MAX,
             is_reliable: false, // a stream that breaks loses what is in it
             is_checked: true,
+            is_stream: true,
             can_land: true,
             backlog_len_max: WAITING_LEN_MAX as u64,
         };
@@ -155,6 +159,10 @@ impl Tcp {
     fn receive_some(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
         self.now += 1;
         self.intake.begin(landing);
+        let has_streams = self.incoming.count() > 0 || self.outgoing.is_waiting();
+        if !has_streams && !self.now.is_multiple_of(LISTEN_EVERY) {
+            return Ok(0);
+        }
         let hot = self.hot.filter(|_| self.silent_count < SILENT_COUNT_MAX);
         let outcome = hot.map(|slot| self.read(slot, memory));
         let is_due = self.now.is_multiple_of(ASK_EVERY) || self.outgoing.is_waiting();

@@ -41,6 +41,8 @@ pub enum State {
     Aside,
     /// Works, and is used when others fail: both its ends have another path, or a link that never loses leads there.
     Spare,
+    /// A stream, not opened yet: it will be when there are long messages, or when nothing else answers.
+    Dormant,
     /// Asked so often whether it leads to the peer, and not answered.
     Unproven {
         /// How often.
@@ -66,6 +68,7 @@ impl fmt::Display for State {
                 f.write_str("ready: over the same card others are quicker, or carry more")
             }
             Self::Spare => f.write_str("spare: what it joins is joined by others already"),
+            Self::Dormant => f.write_str("not open yet: for long messages, or if others fail"),
             Self::Unproven { asked_count } => {
                 write!(
                     f,
@@ -129,6 +132,7 @@ impl Path {
             PathState::Proven { is_spare: true, .. } => State::Spare,
             PathState::Proven { is_aside: true, .. } => State::Aside,
             PathState::Proven { .. } => State::Rail,
+            PathState::Dormant => State::Dormant,
             PathState::Unproven { asked_count } => State::Unproven { asked_count },
             PathState::Left => State::Silent,
         };

@@ -409,6 +409,9 @@ pub struct LinkTraits {
     pub payload_check: bool,
     /// It never loses, doubles, reorders or damages a frame.
     pub is_reliable: bool,
+    /// Its frames go as one stream, which must be opened first: beside links that need no such thing it carries only what was
+    /// announced, and is opened when there is some (PROTOCOL §16.6).
+    pub is_stream: bool,
     /// Bytes of a train it takes in one go, where that is more than the driver's own bound.
     pub train_len_max: u32,
 }
@@ -452,6 +455,8 @@ pub enum PathError {
 /// Where a path of ours stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
+    /// A stream that nothing needed yet: it is opened when something does.
+    Dormant,
     /// Asked to prove itself this often, and not answered yet.
     Unproven {
         /// Challenges sent.

@@ -50,6 +50,17 @@ pub(crate) struct Trials {
     next_at: Instant,
 }
 
+/// The message whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// In one frame; or there is none.
+    Short,
+    /// In several, all of which leave unasked.
+    Fragments,
+    /// Announced first.
+    Announcement,
+}
+
 impl Active {
     /// Something that elicits an acknowledgement is waiting.
     #[inline]
@@ -73,11 +84,28 @@ impl Active {
             let has_end = before.iter().any(|path| serves(path) && path.locator == this.locator);
             this.is_spare = has_link && has_end || has_reliable && !this.is_reliable;
         }
+        self.weigh_streams();
         self.weigh_cards();
         if self.trials.left_count > 0 {
             (self.main, self.trials.left_count) = (self.trials.home, 0); // what was compared is no more
         }
         self.choose_main();
+    }
+
+    /// Beside a path that sends trains and is open without ado, a stream is for bulk only.
+    fn weigh_streams(&mut self) {
+        let is_other = |path: &Path| path.sends_trains && !path.is_stream;
+        let has_other = self.in_use().any(|(_, path)| is_other(path));
+        self.paths.iter_mut().for_each(|path| path.is_for_bulk = has_other && path.is_stream);
+    }
+
+    /// There is something for streams, or no other path answers: those that were never needed are opened. True if there are any.
+    pub(crate) fn wake_streams(&mut self) -> bool {
+        let mut is_any = false;
+        for path in self.paths.iter_mut().filter(|path| path.is_dormant()) {
+            (path.challenge_at, is_any) = (Instant(0), true);
+        }
+        is_any
     }
 
     /// One of several paths was acknowledged something, so its round trip is known anew: which is the quickest now? True: the
@@ -107,7 +135,8 @@ impl Active {
         let main = usize::from(self.main);
         let near_ns = self.paths[main].rtt.usual_ns() * 2 + NEAR_NS;
         let is_idle = |path: &Path| {
-            path.is_usable() && !path.is_spare && !path.probe_now && path.flight.is_empty()
+            let is_used = path.is_usable() && !path.is_spare && !path.is_for_bulk;
+            is_used && !path.probe_now && path.flight.is_empty()
         };
         let is_near = |path: &Path| path.rtt.has_sample() && path.rtt.usual_ns() < near_ns;
         let count = self.paths.len();
@@ -144,14 +173,17 @@ impl Active {
 
     /// The quickest path, unless the main one is nearly as quick: whoever changes for nothing changes back.
     pub(crate) fn choose_main(&mut self) {
-        let Some((best, best_ns)) =
-            self.in_use().map(|(index, path)| (index, path.rtt.usual_ns())).min_by_key(|it| it.1)
+        let Some((best, best_ns)) = self
+            .for_messages()
+            .map(|(index, path)| (index, path.rtt.usual_ns()))
+            .min_by_key(|it| it.1)
         else {
             return;
         };
         let main = &self.paths[usize::from(self.main)];
         let main_ns = main.rtt.usual_ns();
-        if !main.is_usable() || main.is_spare || best_ns * 10 < main_ns * 9 {
+        let is_out = !main.is_usable() || main.is_spare || main.is_for_bulk;
+        if is_out || best_ns * 10 < main_ns * 9 {
             self.main = best as u8;
         }
     }
@@ -161,25 +193,25 @@ impl Active {
         self.paths.iter().enumerate().filter(|(_, path)| path.is_usable() && !path.is_spare)
     }
 
-    /// Of these, the one with the longest frames.
-    pub(crate) fn path_of_longest(&self) -> Option<u8> {
-        longest_frames(self.in_use()).map(|(index, _)| index as u8)
+    /// Of these, the ones that messages take which were not announced.
+    fn for_messages(&self) -> impl Iterator<Item = (usize, &Path)> {
+        self.in_use().filter(|(_, path)| !path.is_for_bulk)
     }
 
-    /// Of these, the ones that data takes.
+    /// Of these, the one with the longest frames.
+    pub(crate) fn path_of_longest(&self) -> Option<u8> {
+        longest_frames(self.for_messages()).map(|(index, _)| index as u8)
+    }
+
+    /// Of those in use, the ones that data takes.
     fn for_data(&self) -> impl Iterator<Item = (usize, &Path)> {
         self.in_use().filter(|(_, path)| !path.is_aside)
     }
 
     /// The path for the next frame: one with a probe due, or a longer frame to try; for control the main one, window or not;
     /// an acknowledgement that is due goes back the way its packet came; messages take the quickest with window, but those of
-    /// several frames (`is_long`) one that sends trains, if there is any. `unsent_len` is what may leave of these, or of the data that is granted.
-    pub(crate) fn choose_path(
-        &self,
-        now: Instant,
-        unsent_len: u64,
-        is_long: bool,
-    ) -> Option<usize> {
+    /// several frames one that sends trains, if there is any. `unsent_len` is what may leave of these, or of the data that is granted.
+    pub(crate) fn choose_path(&self, now: Instant, unsent_len: u64, next: Next) -> Option<usize> {
         if self.paths.len() == 1 {
             return Some(0);
         }
@@ -197,30 +229,43 @@ impl Active {
         }
         // Nothing would tell us that another way is dead.
         if let Some(path) = self.paths.iter().find(|path| path.ack_at_once) {
-            let back = self.paths.get(usize::from(path.back)).filter(|back| back.is_usable());
+            let back = self.paths.get(usize::from(path.back));
+            let back = back.filter(|back| back.is_usable() && !back.is_for_bulk);
             return Some(if back.is_some() { usize::from(path.back) } else { main });
         }
         if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
             return self.choose_for_data(unsent_len).map(|(index, _)| index);
         }
-        // What is quickest for small messages may not send trains, or stand aside for data: what follows an announcement by another
-        // link would overtake it.
-        let has_trains = |path: &Path| path.sends_trains && path.has_window();
-        if is_long && (!has_trains(&self.paths[main]) || self.paths[main].is_aside) {
-            let by_train = self.in_use().filter(|(_, path)| has_trains(path));
-            let by_train = longest_frames(by_train).map(|it| it.0);
-            let for_data = || self.choose_for_data(unsent_len).map(|it| it.0);
-            let is_aside = self.paths[main].is_aside;
-            if let Some(index) = by_train.or_else(|| if is_aside { for_data() } else { None }) {
-                return Some(index);
-            }
+        if let Some(index) = self.choose_for_long(unsent_len, next) {
+            return Some(index);
         }
         if self.paths[main].has_window() {
             return Some(main);
         }
-        let open = self.in_use().filter(|(_, path)| path.has_window());
+        let open = self.for_messages().filter(|(_, path)| path.has_window());
         let quickest = open.min_by_key(|(_, path)| path.rtt.usual_ns());
         Some(quickest.map_or(main, |(index, _)| index))
+    }
+
+    /// The path for a message of several frames, if that is another than the main one.
+    fn choose_for_long(&self, unsent_len: u64, next: Next) -> Option<usize> {
+        let main = &self.paths[usize::from(self.main)];
+        let has_trains = |path: &Path| path.sends_trains && path.has_window();
+        match next {
+            Next::Short => None,
+            Next::Fragments if has_trains(main) => None,
+            Next::Fragments => {
+                let by_train = self.for_messages().filter(|(_, path)| has_trains(path));
+                longest_frames(by_train).map(|it| it.0)
+            }
+            Next::Announcement if has_trains(main) && !main.is_aside => None,
+            // What follows an announcement by another link would overtake it.
+            Next::Announcement => {
+                let by_train = self.for_data().filter(|(_, path)| has_trains(path));
+                let for_data = || self.choose_for_data(unsent_len).filter(|_| main.is_aside);
+                longest_frames(by_train).map(|it| it.0).or_else(|| for_data().map(|it| it.0))
+            }
+        }
     }
 
     /// The path for granted data, and how many bytes it should take at most; `None`: better to wait than to go by one that

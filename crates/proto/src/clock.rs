@@ -307,7 +307,12 @@ impl Endpoint {
         if path.probe_count > 1 && silent_ns >= COLLAPSE_NS {
             path.window.on_probe_timeout_repeated();
         }
-        if path.probe_count >= LEAVE_PROBE_COUNT && others && path.is_usable() {
+        let is_silent_for_long = path.probe_count >= LEAVE_PROBE_COUNT;
+        if is_silent_for_long && self.actives[active].wake_streams() {
+            self.make_ready(row);
+        }
+        let path = &mut self.actives[active].paths[index];
+        if is_silent_for_long && others && path.is_usable() {
             let is_silent = path.probe_count == LEAVE_PROBE_COUNT
                 || self.rows[row].heard_at <= path.others_asked_at;
             match is_silent {

@@ -26,9 +26,6 @@ const TURN_LEN_MAX: u64 = 256 << 20;
 const PAUSE_NS: u64 = SECOND;
 const PAUSE_NS_MAX: u64 = 64 * SECOND;
 
-/// Frames so many times as long as another's are no frames of that card: the kernel cuts a stream.
-const STREAM_FACTOR: u16 = 4;
-
 /// What a path carries while it is its turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
@@ -203,15 +200,12 @@ impl Active {
         self.paths.iter().filter(over).filter(|path| self.competes(path))
     }
 
-    /// Whether data may take this path: not if its link sends frame by frame and another over the same card sends trains, or if another's
-    /// frames are so much longer that it carries them as a stream.
+    /// Whether data may take this path: not if its link sends frame by frame and another over the same card sends trains, or if another
+    /// carries a stream.
     fn competes(&self, path: &Path) -> bool {
-        let is_stream = |other: &Path| other.frame_len / STREAM_FACTOR > path.frame_len;
         let is_better = |other: &Path| {
-            in_use(other)
-                && other.card == path.card
-                && other.sends_trains
-                && (!path.sends_trains || is_stream(other))
+            let is_wider = !path.sends_trains || (other.is_stream && !path.is_stream);
+            in_use(other) && other.card == path.card && other.sends_trains && is_wider
         };
         path.card == 0 || !self.paths.iter().any(is_better)
     }
@@ -241,6 +235,7 @@ mod tests {
             frame_len_max: 1472,
             payload_check: false,
             is_reliable: false,
+            is_stream: false,
             train_len_max: 0,
         };
         let mut active = Active::new(0);
@@ -265,13 +260,9 @@ mod tests {
         active.paths.iter_mut().for_each(|path| path.sends_trains = true);
         active.weigh_paths();
         assert_eq!(carriers(&active), [0, 2], "as long as frames are alike, the first");
-        active.paths[1].frame_len = 63_000;
+        active.paths[1].is_stream = true;
         active.weigh_paths();
         assert_eq!(carriers(&active), [1, 2], "another card is another rail");
-        assert_eq!(active.path_of_longest(), Some(1));
-        active.paths[1].frame_len = 4 * 1472;
-        active.weigh_paths();
-        assert_eq!(carriers(&active), [1, 2], "rivals again: the one that has the turn keeps it");
         active.paths[1].standing = Standing::Left;
         active.weigh_paths();
         assert_eq!(carriers(&active), [0, 2], "the stream is broken");

@@ -172,6 +172,7 @@ impl Endpoint {
             frame_len_max: settings.frame_len_max,
             payload_check: settings.payload_check,
             is_reliable: false,
+            is_stream: false,
             train_len_max: 0,
         };
         let _ = now;

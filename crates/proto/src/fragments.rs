@@ -15,6 +15,7 @@
 
 use crate::ack::expand;
 use crate::arrival::{Stage, number_key};
+use crate::choice::Next;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::fill::GAP_COUNT_MAX;
@@ -190,7 +191,7 @@ impl Active {
         if !self.are_paths_calm_but_for_acks(now) {
             return None;
         }
-        let index = self.choose_path(now, unsent_len, true)?;
+        let index = self.choose_path(now, unsent_len, Next::Fragments)?;
         let path = &self.paths[index];
         // Frames of links that lose nothing are long: few are needed, and each says what it is.
         let may_go = path.has_window() && !path.payload_check && !path.is_reliable;

@@ -391,6 +391,7 @@ impl Endpoint {
             let row = send.row;
             let active = &mut self.actives[self.rows[row].active];
             active.granted.push_back((slot, serial));
+            active.wake_streams();
             self.may_train = true;
             self.make_ready(row);
         }

@@ -7,6 +7,7 @@
 
 use crate::ack::PAIR_COUNT_MAX;
 use crate::api::{Piece, Source, TxFrame};
+use crate::choice::Next;
 use crate::contact::{Reply, ReplyRecord};
 use crate::content::Content;
 use crate::endpoint::{Endpoint, RESULT_BIT};
@@ -207,8 +208,8 @@ impl Endpoint {
     /// A numbered frame: whatever is waiting and fits.
     fn write_packet(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let active = self.rows[row].active;
-        let (unsent_len, is_long) = self.unsent_len(row);
-        let Some(index) = self.actives[active].choose_path(now, unsent_len, is_long) else {
+        let (unsent_len, next) = self.unsent_len(row);
+        let Some(index) = self.actives[active].choose_path(now, unsent_len, next) else {
             return false;
         };
         let path = &self.actives[active].paths[index];
@@ -657,24 +658,26 @@ impl Endpoint {
         true
     }
 
-    /// What may leave of the message whose turn it is, if that is in several frames, and whether it leaves unasked. Asked only where there are
-    /// several paths.
-    fn unsent_len(&self, row: u32) -> (u64, bool) {
+    /// The message whose turn it is, and what may leave of it if that is in several frames. Asked only where there are several paths.
+    fn unsent_len(&self, row: u32) -> (u64, Next) {
         let active = &self.actives[self.rows[row].active];
         if active.paths.len() == 1 {
-            return (0, false);
+            return (0, Next::Short);
         }
         if let Some(send) = self.outgoing.get(active.unsent).filter(|_| active.resend.is_empty()) {
             let frame_len = active.paths[usize::from(active.main)].frame_len;
-            let is_long = send.total >= u64::from(frame_len);
-            return if is_long { (send.total, true) } else { (0, false) };
+            return match send.total >= u64::from(frame_len) {
+                true if send.is_large => (send.total, Next::Announcement),
+                true => (send.total, Next::Fragments),
+                false => (0, Next::Short),
+            };
         }
         match active.granted.front() {
             Some(&(slot, serial)) if self.outgoing.holds(slot, serial) => {
                 let parts = self.parts.get(self.outgoing[slot].parts);
-                (parts.map_or(0, |parts| parts.unsent.missing_len()), false)
+                (parts.map_or(0, |parts| parts.unsent.missing_len()), Next::Short)
             }
-            _ => (0, false),
+            _ => (0, Next::Short),
         }
     }
 

@@ -300,6 +300,7 @@ impl Active {
     fn infos(&self) -> impl Iterator<Item = PathInfo> {
         let state_of = |number: usize, path: &Path| match path.standing {
             Standing::Absent => None,
+            Standing::Unproven if path.is_dormant() => Some(PathState::Dormant),
             Standing::Unproven => Some(PathState::Unproven { asked_count: path.challenge_count }),
             Standing::Left => Some(PathState::Left),
             Standing::Proven => {

@@ -134,6 +134,10 @@ pub(crate) struct Path {
     pub(crate) is_reliable: bool,
     /// Its link sends many frames in one go.
     pub(crate) sends_trains: bool,
+    /// Its link sends a stream, which must be opened first.
+    pub(crate) is_stream: bool,
+    /// It is a stream beside a path that is none: only announced messages take it (PROTOCOL §16.6).
+    pub(crate) is_for_bulk: bool,
     /// Both its ends have another path (PROTOCOL §10.2).
     pub(crate) is_spare: bool,
     /// The card it leaves by, as the driver counts them; 0: not known.
@@ -165,6 +169,11 @@ const LEFT_HOPE_COUNT: u32 = 64;
 
 /// So many messages in a frame count as one more frame to be acknowledged.
 const MESSAGES_PER_FRAME: u32 = 4;
+
+/// When a path is asked first to prove itself. To ask by a stream is to open it: that waits until there is something for it.
+fn first_challenge_at(traits: &LinkTraits) -> Instant {
+    if traits.is_stream { Instant::NEVER } else { Instant(0) }
+}
 
 impl PathRest {
     /// The packet number of which the wire showed the low half (PROTOCOL §5.1).
@@ -212,13 +221,15 @@ impl Path {
         let rtt_ns = if rest.rtt_ns == 0 { initial_rtt_ns } else { u64::from(rest.rtt_ns) };
         let frame_len_max = rest.frame_len_max;
         let short = rest.frame_len < frame_len_max;
+        let mut rtt = Rtt::new(rtt_ns);
+        rtt.set_stream(traits.is_stream);
         Self {
             link: rest.link,
             standing: rest.standing,
             locator: rest.locator,
             flight: Flight::new(rest.next_packet),
             received: Received::new(rest.received_floor),
-            rtt: Rtt::new(rtt_ns),
+            rtt,
             window: Window::of_link(rest.frame_len, traits.is_reliable),
             ack_pending_count: 0,
             ack_at_once: false,
@@ -229,7 +240,7 @@ impl Path {
             others_asked_at: Instant(0),
             progress_at: Instant(0),
             probe_now: false,
-            challenge_at: Instant(0),
+            challenge_at: first_challenge_at(traits),
             challenge_count: 0,
             challenge_nonce: 0,
             challenge_sent_at: Instant(0),
@@ -243,6 +254,8 @@ impl Path {
             payload_check: traits.payload_check,
             is_reliable: traits.is_reliable,
             sends_trains: traits.train_len_max > 0,
+            is_stream: traits.is_stream,
+            is_for_bulk: false,
             is_spare: false,
             card: rest.card,
             is_aside: true,
@@ -294,11 +307,11 @@ impl Path {
     /// A place that had only the peer's path gets one of ours, still to be proven.
     pub(crate) fn become_path(&mut self, link: u8, locator: Locator, traits: &LinkTraits) {
         debug_assert!(!self.is_usable() && self.flight.is_empty());
-        (self.challenge_at, self.challenge_count, self.candidate) = (Instant(0), 0, None);
+        self.challenge_at = first_challenge_at(traits);
+        (self.challenge_count, self.candidate) = (0, None);
         (self.link, self.locator, self.standing) = (link, locator, Standing::Unproven);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
-        (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
-        self.sends_trains = traits.train_len_max > 0;
+        self.take_traits(traits);
         self.window = Window::of_link(self.frame_len, self.is_reliable);
         (self.card, self.is_aside, self.turn) = (0, true, Turn::new(0));
     }
@@ -307,8 +320,7 @@ impl Path {
     pub(crate) fn set_link(&mut self, link: u8, traits: &LinkTraits) {
         self.link = link;
         self.source_link = link;
-        (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
-        self.sends_trains = traits.train_len_max > 0;
+        self.take_traits(traits);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
         self.window = Window::of_link(self.frame_len, self.is_reliable);
     }
@@ -318,9 +330,19 @@ impl Path {
         if self.is_reliable != traits.is_reliable {
             self.window = Window::of_link(self.frame_len, traits.is_reliable);
         }
-        (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
-        self.sends_trains = traits.train_len_max > 0;
+        self.take_traits(traits);
         self.limit_frame_len(traits.frame_len_max);
+    }
+
+    fn take_traits(&mut self, traits: &LinkTraits) {
+        (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
+        (self.sends_trains, self.is_stream) = (traits.train_len_max > 0, traits.is_stream);
+        self.rtt.set_stream(traits.is_stream);
+    }
+
+    /// A stream that was never needed.
+    pub(crate) fn is_dormant(&self) -> bool {
+        self.standing == Standing::Unproven && self.challenge_at == Instant::NEVER
     }
 
     /// It answered the latest challenge.
@@ -398,7 +420,7 @@ impl Path {
     /// Waits for an answer that may well come.
     pub(crate) fn is_hopeful(&self) -> bool {
         match self.standing {
-            Standing::Unproven => self.challenge_count < UNPROVEN_HOPE_COUNT,
+            Standing::Unproven => self.challenge_count < UNPROVEN_HOPE_COUNT && !self.is_dormant(),
             Standing::Left => self.challenge_count < LEFT_HOPE_COUNT,
             Standing::Absent | Standing::Proven => false,
         }
@@ -682,6 +704,7 @@ mod tests {
         frame_len_max: 1472,
         payload_check: false,
         is_reliable: false,
+        is_stream: false,
         train_len_max: 0,
     };
 

@@ -12,6 +12,8 @@ const GRANULARITY_NS: u64 = 10_000;
 
 /// A probe waits at least this much longer than a round trip: that long a receiver may be busy with a train or two.
 const PROBE_SLACK_NS: u64 = 100_000;
+/// The same by a stream, in which nothing is lost but by a break, which is rare: who does not answer is busy (PROTOCOL §16.6).
+const STREAM_PROBE_SLACK_NS: u64 = 20_000_000;
 
 /// How much more than twice the minimum a round trip may take before its path counts as filling up. Without it,
 /// round trips of a few microseconds would double at every train of frames, burst of interrupts or change of process. At
@@ -33,6 +35,8 @@ pub(crate) struct Rtt {
     latest_ns: u32,
     /// What a trip takes when nothing unusual happens: falls at once, rises by a sixteenth per sample at most.
     usual_ns: u32,
+    /// A probe waits at least this much longer than a round trip.
+    probe_slack_ns: u32,
     has_sample: bool,
 }
 
@@ -50,15 +54,23 @@ impl Rtt {
             variation_ns: initial_ns / 2,
             latest_ns: initial_ns,
             usual_ns: initial_ns,
+            probe_slack_ns: PROBE_SLACK_NS as u32,
             has_sample: false,
         }
+    }
+
+    /// Whether the path is a stream.
+    pub(crate) fn set_stream(&mut self, is_stream: bool) {
+        let slack_ns = if is_stream { STREAM_PROBE_SLACK_NS } else { PROBE_SLACK_NS };
+        self.probe_slack_ns = slack_ns as u32;
     }
 
     /// The largest packet newly acknowledged took `rtt_ns`, of which the peer says it waited `ack_delay_ns`.
     pub(crate) fn on_sample(&mut self, now: Instant, rtt_ns: u64, ack_delay_ns: u64) {
         self.latest_ns = short(rtt_ns);
         if !self.has_sample {
-            *self = Self { has_sample: true, bucket_at: now, ..Self::new(rtt_ns) };
+            let probe_slack_ns = self.probe_slack_ns;
+            *self = Self { has_sample: true, bucket_at: now, probe_slack_ns, ..Self::new(rtt_ns) };
             return;
         }
         self.age_min(now);
@@ -120,7 +132,7 @@ impl Rtt {
 
     /// After this time without an acknowledgement the path is probed (PROTOCOL §6.4), before any doubling.
     pub(crate) fn probe_ns(&self, peer_ack_delay_ns: u64) -> u64 {
-        let slack_ns = (4 * self.variation_ns()).max(PROBE_SLACK_NS);
+        let slack_ns = (4 * self.variation_ns()).max(self.probe_slack_ns.into());
         (self.smoothed_ns() + slack_ns).saturating_add(peer_ack_delay_ns)
     }
 
@@ -195,6 +207,10 @@ mod tests {
         let rtt = steady(2_000, 200);
         assert!(rtt.variation_ns() < 10, "settled");
         assert_eq!(rtt.probe_ns(5_000), rtt.smoothed_ns() + PROBE_SLACK_NS + 5_000);
+        let mut stream = Rtt::new(MS);
+        stream.set_stream(true);
+        stream.on_sample(Instant(0), 1_000, 0);
+        assert_eq!(stream.probe_ns(0), 1_000 + STREAM_PROBE_SLACK_NS);
         assert_eq!(rtt.loss_delay_ns(), GRANULARITY_NS);
         let mut rtt = steady(80 * MS, 1);
         assert_eq!(rtt.loss_delay_ns(), 90 * MS);

@@ -13,7 +13,7 @@ use crate::scenarios::{LONE, MASKS, STREAMS, Stream};
 /// Instructions an 8-byte message should cost at each side. A target: missing it is told, not failed.
 const LONE_TARGET: f64 = 500.0;
 /// What it did cost when last measured, and a twentieth: more is a step back, and fails.
-const SENDER_MAX: f64 = 915.0;
+const SENDER_MAX: f64 = 918.0;
 const RECEIVER_MAX: f64 = 790.0;
 /// What matching among 10 000 may cost, as a multiple of matching among 10.
 const GROWTH_MAX: f64 = 1.2;

@@ -97,6 +97,7 @@ impl SimPort {
             train_count_max: 0,
             is_reliable: false,
             is_checked: false,
+            is_stream: false,
             can_land: lands,
             backlog_len_max: u64::MAX,
         };

@@ -247,7 +247,6 @@ impl Incoming {
     }
 
     /// Streams there are, strangers with them.
-    #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.stranger_count + self.greeted_count
     }

@@ -7,6 +7,7 @@
 //! A namespace is entered by a process, so each end is this test program again, told its role in the environment. Needs root
 //! and iproute2; `cargo xtask test` says where that is missing.
 
+mod blocked;
 mod computing;
 mod crowded;
 mod hosts;

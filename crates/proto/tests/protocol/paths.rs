@@ -525,6 +525,7 @@ fn reliable_link_takes_everything() {
             frame_len_max: 1472,
             payload_check: false,
             is_reliable: true,
+            is_stream: false,
             train_len_max: 0,
         };
         net.ep(node).set_link(1, traits);
@@ -551,6 +552,7 @@ fn messages_of_several_frames_take_a_link_that_sends_trains() {
             frame_len_max: 1472,
             payload_check: false,
             is_reliable: false,
+            is_stream: false,
             train_len_max: 65_000,
         };
         net.ep(node).set_link(1, traits);
@@ -570,6 +572,72 @@ fn messages_of_several_frames_take_a_link_that_sends_trains() {
         assert_eq!(on_link(&net, 0, kind), 0, "{kind:?}");
         assert!(on_link(&net, 1, kind) > 0, "{kind:?}");
     }
+}
+
+/// Two nodes with a link of trains and one that is a stream, over one card.
+fn beside_a_stream() -> Net {
+    let plan = Plan { more_links: 1, ..Plan::default() };
+    let mut net = Net::of(&[plan.clone(), plan]);
+    net.card = 7;
+    for (node, link) in [(A, 0), (A, 1), (B, 0), (B, 1)] {
+        let traits = LinkTraits {
+            frame_len_max: if link == 1 { 63_000 } else { 1472 },
+            payload_check: false,
+            is_reliable: false,
+            is_stream: link == 1,
+            train_len_max: 65_000,
+        };
+        net.ep(node).set_link(link, traits);
+    }
+    net
+}
+
+/// §16.6: it is opened when there is bulk, and carries nothing else; nor does what answers it.
+#[test]
+fn a_stream_is_opened_for_bulk_and_carries_nothing_else() {
+    let mut net = beside_a_stream();
+    net.join(A, B);
+    for (tag, len) in (0..).zip([8, 3_000, 16_000]) {
+        let recv = net.recv(B, tagged(tag), len);
+        net.send(A, B, tag, len);
+        net.run_for(10 * MS);
+        net.assert_got(B, recv, tag, len);
+    }
+    net.run_for(SECOND);
+    assert!(net.log.iter().all(|sight| sight.link == 0), "nobody needs the stream");
+    let state = infos(&mut net, A, B)[1].state;
+    assert_eq!(state, PathState::Dormant);
+    for tag in 10..14 {
+        let recv = net.recv(B, tagged(tag), 1 << 20);
+        net.send(A, B, tag, 1 << 20);
+        net.run_for(100 * MS);
+        net.assert_got(B, recv, tag, 1 << 20);
+    }
+    assert!(matches!(infos(&mut net, A, B)[1].state, PathState::Proven { is_main: false, .. }));
+    net.log.clear();
+    for (tag, len) in (20..).zip([8, 3_000, 16_000, 1 << 20]) {
+        let recv = net.recv(B, tagged(tag), len);
+        net.send(A, B, tag, len);
+        net.run_for(10 * MS);
+        net.assert_got(B, recv, tag, len);
+    }
+    let by_stream = |kind| on_link(&net, 1, kind);
+    assert_eq!([Kind::Eager, Kind::Fragment, Kind::Ack].map(by_stream), [0; 3]);
+    assert_eq!((on_link(&net, 0, Kind::Data), on_link(&net, 0, Kind::Rts)), (0, 0));
+    assert!(by_stream(Kind::Data) > 0 && by_stream(Kind::Rts) == 1);
+}
+
+/// §16.6: where datagrams stop passing, what nobody needed is needed.
+#[test]
+fn a_stream_that_was_never_needed_is_opened_when_nothing_else_answers() {
+    let mut net = beside_a_stream();
+    net.join(A, B);
+    net.run_for(SECOND);
+    net.drop_where(|sight| sight.link == 0);
+    let recv = net.recv(B, tagged(1), 100);
+    net.send(A, B, 1, 100);
+    net.run_for(10 * SECOND);
+    net.assert_got(B, recv, 1, 100);
 }
 
 #[test]
