@@ -419,6 +419,7 @@ fn traits_of(about: &About, payload_check: bool) -> LinkTraits {
         frame_len_max: about.frame_len_max.min(usize::from(u16::MAX)) as u16,
         payload_check,
         is_reliable: about.is_reliable,
+        is_private: about.is_private,
         is_stream: about.is_stream,
         train_len_max: u32::try_from(about.train_len_max).unwrap_or(u32::MAX),
     }

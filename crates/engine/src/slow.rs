@@ -86,6 +86,7 @@ impl Slow {
             train_count_max: 0,
             is_reliable: false,
             is_checked: true,
+            is_private: false,
             is_stream: false,
             can_land: false,
             backlog_len_max: 1 << 20,

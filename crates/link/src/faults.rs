@@ -119,7 +119,12 @@ impl<L> Faulty<L> {
     where
         L: Link<M>,
     {
-        let about = About { is_reliable: false, is_checked: false, ..inner.about().clone() };
+        let about = About {
+            is_reliable: false,
+            is_checked: false,
+            is_private: false,
+            ..inner.about().clone()
+        };
         Self {
             inner,
             about,

@@ -89,6 +89,8 @@ pub struct About {
     pub is_checked: bool,
     /// Frames go as one stream that must be opened first, and that a break empties as a whole.
     pub is_stream: bool,
+    /// Nobody but its two ends can write to it, and [`Arrived::from`] is truly the end that wrote.
+    pub is_private: bool,
     /// Payload can land in its place before its frame is read.
     pub can_land: bool,
     /// Bytes of full-size frames that wait in the link until they are received, before it loses any.

@@ -151,6 +151,7 @@ fn about(frame_len_max: usize, can_land: bool, backlog_len_max: u64) -> About {
         train_count_max: 0,
         is_reliable: false,
         is_checked: true,
+        is_private: false,
         is_stream: false,
         can_land,
         backlog_len_max,

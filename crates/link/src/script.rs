@@ -28,6 +28,7 @@ impl Default for Script {
             train_count_max: 0,
             is_reliable: true,
             is_checked: true,
+            is_private: false,
             is_stream: false,
             can_land: true,
             backlog_len_max: 1 << 20,

@@ -167,6 +167,7 @@ impl Shm {
             train_count_max: TRAIN_COUNT_MAX,
             is_reliable: true,
             is_checked: true,
+            is_private: true,
             is_stream: false,
             can_land: true,
             backlog_len_max: BACKLOG_LEN,

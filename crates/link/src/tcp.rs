@@ -127,6 +127,7 @@ impl Tcp {
             train_count_max: TRAIN_COUNT_MAX,
             is_reliable: false, // a stream that breaks loses what is in it
             is_checked: true,
+            is_private: false,
             is_stream: true,
             can_land: true,
             backlog_len_max: WAITING_LEN_MAX as u64,

@@ -206,6 +206,7 @@ impl Udp {
             train_count_max: 0,
             is_reliable: false,
             is_checked: true,
+            is_private: false,
             is_stream: false,
             can_land: true,
             backlog_len_max: backlog.single,

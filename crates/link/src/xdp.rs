@@ -178,6 +178,7 @@ fn about(plan: &Plan, way: Way) -> About {
         train_count_max: 0,
         is_reliable: false,
         is_checked: true, // by Ethernet
+        is_private: false,
         is_stream: false,
         can_land: false,
         backlog_len_max: (waiting_count * frame_len_max) as u64,

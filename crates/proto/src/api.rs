@@ -409,6 +409,8 @@ pub struct LinkTraits {
     pub payload_check: bool,
     /// It never loses, doubles, reorders or damages a frame.
     pub is_reliable: bool,
+    /// Nobody but its two ends can write to it, and it says truly which end wrote a frame.
+    pub is_private: bool,
     /// Its frames go as one stream, which must be opened first: beside links that need no such thing it carries only what was
     /// announced, and is opened when there is some (PROTOCOL §16.6).
     pub is_stream: bool,

@@ -47,8 +47,8 @@ impl Endpoint {
         if self.closed || self.closing.is_some() {
             return false;
         }
-        let base = self.base_of(bytes);
-        let Ok(view) = FrameView::open_high(self.secret, base, bytes) else { return false };
+        let Some(view) = self.open_aside(link, bytes) else { return false };
+        self.has_high |= view.header.packet & 1 << 31 != 0; // as for a pass in `input`
         let Some(row) = self.row_of_aside(&view).filter(|_| view.validate().is_ok()) else {
             return false;
         };
@@ -92,7 +92,7 @@ impl Endpoint {
 
     /// A frame that was put aside is worked on now. In the order in which they came; when all are, `end_aside`.
     pub fn on_aside(&mut self, now: Instant, link: u8, bytes: &[u8], memory: &mut impl Memory) {
-        let Some(view) = self.open_aside(bytes) else { return };
+        let Some(view) = self.open_aside(link, bytes) else { return };
         if !self.orphans.is_empty() {
             self.deliver_orphans(now, memory);
         }
@@ -117,9 +117,14 @@ impl Endpoint {
         }
     }
 
-    fn open_aside<'a>(&self, bytes: &'a [u8]) -> Option<FrameView<'a>> {
+    fn open_aside<'a>(&self, link: u8, bytes: &'a [u8]) -> Option<FrameView<'a>> {
         let base = self.base_of(bytes);
-        FrameView::open_high(self.secret, base, bytes).ok().filter(|_| !self.closed)
+        let passed = match self.is_private(link) {
+            true => FrameView::open_passed(self.pass, base, bytes),
+            false => None,
+        };
+        let view = passed.or_else(|| FrameView::open_high(self.secret, base, bytes).ok());
+        view.filter(|_| !self.closed)
     }
 
     /// A frame that was put aside is not accepted: it counts as not received.

@@ -14,8 +14,8 @@ use crate::sabotage::Sabotage;
 use crate::siphash::siphash13_words;
 use crate::types::{Address, Instant, Locator, Secret};
 use crate::wire::{
-    FLAG_ADDRESS, FLAG_HELPER, FORM_STRANGER, FrameView, HelloRepr, HelloView, Record, WelcomeRepr,
-    WelcomeView,
+    FLAG_ADDRESS, FLAG_HELPER, FLAG_PASS, FORM_STRANGER, FrameView, HelloRepr, HelloView, Record,
+    WelcomeRepr, WelcomeView,
 };
 
 /// Answers waiting to be sent; more are dropped, the asker will ask again.
@@ -91,9 +91,15 @@ impl Endpoint {
         ((2 * self.settings.initial_rtt_ns) << count.min(16)).min(HELLO_NS_MAX)
     }
 
+    /// What Hello and Welcome say of this endpoint.
+    fn own_flags(&self) -> u8 {
+        let helper = if self.settings.has_helper { FLAG_HELPER } else { 0 };
+        helper | if self.private_links != 0 { FLAG_PASS } else { 0 }
+    }
+
     pub(crate) fn hello_repr(&self, id: u64, nonce: u64) -> HelloRepr<'_> {
         HelloRepr {
-            flags: if self.settings.has_helper { FLAG_HELPER } else { 0 },
+            flags: self.own_flags(),
             versions: self.versions_byte(),
             frame_len_max: self.settings.frame_len_max,
             incarnation: self.incarnation,
@@ -107,8 +113,7 @@ impl Endpoint {
     pub(crate) fn welcome_repr(&self, row: u32, nonce: u64) -> WelcomeRepr<'_> {
         let with_address = self.rows[row].by_public_key;
         WelcomeRepr {
-            flags: if self.settings.has_helper { FLAG_HELPER } else { 0 }
-                | if with_address { FLAG_ADDRESS } else { 0 },
+            flags: self.own_flags() | if with_address { FLAG_ADDRESS } else { 0 },
             versions: self.versions_byte(),
             frame_len_max: self.settings.frame_len_max,
             id: self.rows[row].local_id,
@@ -393,6 +398,7 @@ impl Endpoint {
         this.incarnation = known.incarnation;
         this.remote_id = known.id;
         this.has_helper = known.flags & FLAG_HELPER != 0;
+        this.takes_pass = known.flags & FLAG_PASS != 0;
         this.frame_len_max = frame_len;
         this.heard_at = now;
         let active = self.activate(row);

@@ -235,6 +235,7 @@ mod tests {
             frame_len_max: 1472,
             payload_check: false,
             is_reliable: false,
+            is_private: false,
             is_stream: false,
             train_len_max: 0,
         };

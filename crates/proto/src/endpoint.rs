@@ -35,7 +35,7 @@ use crate::slab::{NONE, Slab};
 use crate::streams::Streams;
 use crate::turns::Queries;
 use crate::types::{Address, Identity, Instant, Locator, PeerId, Secret};
-use crate::wire;
+use crate::wire::{self, pass_of};
 
 /// Tells a slot of `Endpoint::results` from one of `Endpoint::copied` where a frame names its pieces.
 pub(crate) const RESULT_BIT: u32 = 1 << 31;
@@ -52,6 +52,9 @@ pub struct Endpoint {
     pub(crate) locators: Vec<Locator>,
     /// What is known of each local link.
     pub(crate) links: Box<[LinkTraits]>,
+    /// Those that only their two ends can write to, and what those ends may say there instead of a check (PROTOCOL §14.6).
+    pub(crate) private_links: u64,
+    pub(crate) pass: u64,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
     /// Key of this life: cookies, nonces and ids are drawn from it.
@@ -172,6 +175,7 @@ impl Endpoint {
             frame_len_max: settings.frame_len_max,
             payload_check: settings.payload_check,
             is_reliable: false,
+            is_private: false,
             is_stream: false,
             train_len_max: 0,
         };
@@ -182,6 +186,8 @@ impl Endpoint {
             incarnation: third | 1,
             locators: opening.locators,
             links: alloc::vec![traits; links].into_boxed_slice(),
+            private_links: 0,
+            pass: pass_of(&opening.secret),
             key,
             draw_count: 0,
             forgotten_counts: Vec::new(),

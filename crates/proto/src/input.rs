@@ -19,8 +19,8 @@ use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
 use crate::wire::{
-    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameView, LONE, LONE_IMMEDIATE, Lane, LoneView, Record,
-    base_of, numbered_header,
+    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameView, LONE, LONE_IMMEDIATE, Lane, LoneView, Proof,
+    Record, base_of, numbered_header,
 };
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
@@ -67,13 +67,31 @@ impl Endpoint {
             return self.on_less_usual_frame(now, Origin { link, from }, bytes, memory);
         };
         let base = self.base_of(bytes);
-        if !lone.is_keyed(&self.secret, base) {
+        if !self.is_proven(&lone, link, base) {
             self.on_unkeyed(now, Origin { link, from }, bytes, memory);
         } else if !self.may_be_quick()
             || !self.on_quick(now, link, &from, lone.message(base), memory)
         {
             self.on_any_frame(now, Origin { link, from }, lone.view(base), memory);
         }
+    }
+
+    /// Only the two ends of this link can write to it.
+    #[inline(always)]
+    pub(crate) fn is_private(&self, link: u8) -> bool {
+        self.private_links >> (link & 63) & 1 != 0
+    }
+
+    /// Whether a frame of the commonest shape is from one who has our address: by our pass, where only the two ends of a
+    /// link can write to it, or by its check.
+    #[inline(always)]
+    fn is_proven<const N: usize>(&mut self, lone: &LoneView<'_, N>, link: u8, base: u64) -> bool {
+        if !self.is_private(link) || !lone.is_proven(Proof::Pass(self.pass), base) {
+            return lone.is_proven(Proof::Keyed(&self.secret), base);
+        }
+        // A pass fits any packet number, so it will not show that the low half began anew: that is expected from here on.
+        self.has_high |= lone.is_in_upper_half();
+        true
     }
 
     /// The same with an immediate; or another.
@@ -92,7 +110,7 @@ impl Endpoint {
             return self.on_other_frame(now, origin, bytes, memory);
         };
         let (link, from, base) = (origin.link, &origin.from, self.base_of(bytes));
-        if !lone.is_keyed(&self.secret, base) {
+        if !self.is_proven(&lone, link, base) {
             self.on_unkeyed(now, origin, bytes, memory);
         } else if !self.may_be_quick()
             || !self.on_quick(now, link, from, lone.message(base), memory)
@@ -112,7 +130,7 @@ impl Endpoint {
         memory: &mut impl Memory,
     ) {
         let base = self.base_of(bytes);
-        if !acked.is_keyed(&self.secret, base) {
+        if !self.is_proven(acked, origin.link, base) {
             self.on_unkeyed(now, origin, bytes, memory);
         } else if !self.may_be_quick() || !self.on_quick_answer(now, &origin, (acked, base), memory)
         {

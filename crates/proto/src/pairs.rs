@@ -13,6 +13,7 @@ use crate::limits::FRAME_LEN_FLOOR;
 use crate::path::{Candidate, NO_PATH, Path, Standing};
 use crate::peer::{Active, Phase};
 use crate::types::{Instant, Locator, PeerId};
+use crate::wire::pass_of;
 
 /// Paths to one peer, and of one.
 pub const PATH_COUNT_MAX: usize = 8;
@@ -28,6 +29,9 @@ impl Endpoint {
             traits.frame_len_max.clamp(FRAME_LEN_FLOOR, self.settings.frame_len_max);
         if let Some(own) = self.links.get_mut(usize::from(link)) {
             *own = LinkTraits { frame_len_max, ..traits };
+            let bit = 1 << (link & 63);
+            self.private_links &= !bit;
+            self.private_links |= if traits.is_private { bit } else { 0 };
         }
     }
 
@@ -198,7 +202,11 @@ impl Endpoint {
 
     /// Standing, place or length of a path changed.
     pub(crate) fn refit(&mut self, row: u32) {
-        let Some(active) = self.actives.get_mut(self.rows[row].active) else { return };
+        let this = &self.rows[row];
+        let Some(active) = self.actives.get_mut(this.active) else { return };
+        for path in active.paths.iter_mut().filter(|path| path.is_private) {
+            path.pass = if this.takes_pass { pass_of(&this.secret) } else { 0 };
+        }
         active.weigh_paths();
         let longest = active.paths.iter().filter(|path| path.is_usable() && !path.is_spare);
         active.frame_len = longest.map(|path| path.frame_len_max).max().unwrap_or(0);

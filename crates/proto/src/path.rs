@@ -132,6 +132,10 @@ pub(crate) struct Path {
     pub(crate) payload_check: bool,
     /// The link never loses a frame.
     pub(crate) is_reliable: bool,
+    /// Only its two ends can write to its link.
+    pub(crate) is_private: bool,
+    /// What the peer takes there instead of a check (PROTOCOL §14.6); 0: nothing, as by all links that are not private.
+    pub(crate) pass: u64,
     /// Its link sends many frames in one go.
     pub(crate) sends_trains: bool,
     /// Its link sends a stream, which must be opened first.
@@ -253,6 +257,8 @@ impl Path {
             data_len_in: 0,
             payload_check: traits.payload_check,
             is_reliable: traits.is_reliable,
+            is_private: traits.is_private,
+            pass: 0,
             sends_trains: traits.train_len_max > 0,
             is_stream: traits.is_stream,
             is_for_bulk: false,
@@ -336,6 +342,8 @@ impl Path {
 
     fn take_traits(&mut self, traits: &LinkTraits) {
         (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
+        self.is_private = traits.is_private;
+        self.pass = if self.is_private { self.pass } else { 0 };
         (self.sends_trains, self.is_stream) = (traits.train_len_max > 0, traits.is_stream);
         self.rtt.set_stream(traits.is_stream);
     }
@@ -704,6 +712,7 @@ mod tests {
         frame_len_max: 1472,
         payload_check: false,
         is_reliable: false,
+        is_private: false,
         is_stream: false,
         train_len_max: 0,
     };

@@ -23,6 +23,7 @@ use crate::serve::Side;
 use crate::slab::NONE;
 use crate::strangers::{Idlers, Seat};
 use crate::types::{Identity, Instant, Locator, PeerId, Secret};
+use crate::wire::Proof;
 
 /// Bits of an association id that name the row (PROTOCOL §3.2).
 pub(crate) const ROW_BITS: u32 = PeerId::ROW_BITS;
@@ -117,6 +118,8 @@ pub(crate) struct Row {
     /// The application named it; else it introduced itself.
     pub(crate) is_named: bool,
     pub(crate) has_helper: bool,
+    /// It takes its pass instead of a check (PROTOCOL §14.6).
+    pub(crate) takes_pass: bool,
     pub(crate) is_ready: bool,
     /// While it is ready: the row whose turn is next, or NONE.
     next_ready: u32,
@@ -488,6 +491,15 @@ impl core::ops::IndexMut<u32> for Rows {
 }
 
 impl Row {
+    /// What shows this peer that a frame by this path is from one who has its address.
+    #[inline(always)]
+    pub(crate) fn proof(&self, path: &Path) -> Proof<'_> {
+        match path.pass {
+            0 => Proof::Keyed(&self.secret),
+            pass => Proof::Pass(pass),
+        }
+    }
+
     /// What is kept of a path while the row rests.
     pub(crate) fn resting_path(&self, index: usize) -> Option<&PathRest> {
         self.rest.iter().chain(self.more_rest.iter().flatten()).nth(index)
@@ -533,6 +545,7 @@ impl Row {
             in_use: false,
             is_named: false,
             has_helper: true,
+            takes_pass: false,
             is_ready: false,
             next_ready: NONE,
             by_public_key: false,

@@ -93,7 +93,7 @@ impl Endpoint {
         start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
-        wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.secret);
+        wire::write_lone_eager(&mut tx.head, header, send.eager(), this.proof(path));
         if len > 0 {
             tx.body.push(Piece { source: send.source(0), len });
         }
@@ -130,7 +130,7 @@ impl Endpoint {
         start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
-        wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.secret);
+        wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), this.proof(path));
         if len > 0 {
             tx.body.push(Piece { source: send.source(0), len });
         }

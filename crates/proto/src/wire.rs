@@ -50,6 +50,7 @@ pub use train::{
 };
 pub use usual::{
     ACKED, ACKED_IMMEDIATE, EagerWords, LONE, LONE_IMMEDIATE, LoneMessage, LoneView, PlainView,
+    Proof, pass_of,
 };
 pub use write::{
     Writer, seal, seal_high, wants_crc, write_acked_eager, write_lone_at, write_lone_eager,

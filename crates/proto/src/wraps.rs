@@ -137,7 +137,10 @@ fn recv(sides: &mut [Side; 2], now: u64, buf: u64) {
 
 /// Two endpoints that know each other, all their counters just below the edge.
 fn at_the_edge(limits: Limits) -> ([Side; 2], PeerId, u64) {
-    let mut sides = [open(1, Limits::default()), open(2, limits)];
+    brought_to_the_edge([open(1, Limits::default()), open(2, limits)])
+}
+
+fn brought_to_the_edge(mut sides: [Side; 2]) -> ([Side; 2], PeerId, u64) {
     let address = sides[1].ep.address();
     let peer = sides[0].ep.add_peer(&address).expect("room");
     let mut now = 0;
@@ -180,6 +183,36 @@ fn messages_of_every_class_cross_the_wrap_of_packets_and_messages() {
     assert_eq!(sides[1].ep.rows[0].message_in, EDGE + lens.len() as u64);
     assert!(sides[0].ep.counters.packets_lost > 0, "the network was not kind");
     assert_eq!(sides[0].ep.outgoing.len(), 0);
+}
+
+/// PROTOCOL §14.6: a pass fits any number, so nothing but the number itself says that its low half began anew.
+#[test]
+fn messages_with_a_pass_cross_the_wrap() {
+    let plan = |n| {
+        let mut side = open(n, Limits::default());
+        let traits = LinkTraits {
+            is_reliable: true,
+            is_private: true,
+            payload_check: false,
+            ..side.ep.links[0]
+        };
+        side.ep.set_link(0, traits);
+        side
+    };
+    let (mut sides, peer, mut now) = brought_to_the_edge([plan(1), plan(2)]);
+    assert!(!sides[1].ep.has_high);
+    for n in 1..12 {
+        send(&mut sides, now, peer, 8);
+        recv(&mut sides, now, n);
+        run(&mut sides, &mut now, usize::MAX);
+        assert_eq!(sides[0].ram.0[n as usize], sides[1].ram.0[n as usize], "message {n}");
+    }
+    assert_eq!(sides[1].ep.rows[0].message_in, EDGE + 11);
+    for Side { ep, .. } in &sides {
+        let counters = &ep.counters;
+        assert_eq!((counters.packets_lost, counters.packets_duplicate), (0, 0));
+        assert_eq!(counters.frames_unkeyed, 0);
+    }
 }
 
 /// Carries frames as `run` does, but data as trains that land where they were predicted. How many packets landed in a

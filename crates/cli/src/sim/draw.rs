@@ -4,7 +4,7 @@
 //! as they were. The weights aim at what `run` counts: each kind of trouble in a good part of the runs, and lean runs,
 //! because a thousand different ones find more than one long one.
 
-use packhorse_link::sim::{Burst, Conditions, Line, Rng};
+use packhorse_link::sim::{Burst, Conditions, Line, Rng, SURE_NETWORK};
 use packhorse_proto::{GrantPolicy, Limits, MS, SECOND, Settings};
 
 use super::onesided;
@@ -145,6 +145,7 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
     let are_open = rng.chance(8 * PERCENT);
     let ports_max = *rng.pick(&[1, 1, 1, 2, 2, 3]);
     let is_motley = rng.fork("motley").chance(60 * PERCENT);
+    let have_memory = rng.fork("memory").chance(40 * PERCENT);
     (0..count)
         .map(|name| {
             let mut rng = root.fork("node").fork_n(u64::from(name));
@@ -157,7 +158,7 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
             let ports = if rng.chance(80 * PERCENT) { ports_max } else { rng.range(1..=ports_max) };
             let ports = ports as u8;
             let (port_specs, port_lines) = match is_motley && ports > 1 {
-                true => draw_ports(&mut rng.fork("ports"), ports, &mut settings),
+                true => draw_ports(&mut rng.fork("ports"), ports, have_memory, &mut settings),
                 false => (Vec::new(), Vec::new()),
             };
             let frame_len_max = u64::from(settings.frame_len_max);
@@ -169,9 +170,15 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
 }
 
 /// Links of different kinds in one endpoint: who reaches whom, how long frames may be, how fast they go.
-fn draw_ports(rng: &mut Rng, count: u8, settings: &mut Settings) -> (Vec<PortSpec>, Vec<Line>) {
+fn draw_ports(
+    rng: &mut Rng,
+    count: u8,
+    have_memory: bool,
+    settings: &mut Settings,
+) -> (Vec<PortSpec>, Vec<Line>) {
+    let shares_memory = have_memory && rng.fork("memory").chance(85 * PERCENT);
     let knows_networks = rng.chance(70 * PERCENT);
-    let specs: Vec<PortSpec> = (0..count)
+    let mut specs: Vec<PortSpec> = (0..count)
         .map(|port| PortSpec {
             network: if port == 0 { 0 } else { rng.below(3) as u8 },
             frame_len_max: *rng.pick(&[1200, 1400, 1472, 1472, 4096, 8972, 16 << 10]),
@@ -179,6 +186,10 @@ fn draw_ports(rng: &mut Rng, count: u8, settings: &mut Settings) -> (Vec<PortSpe
             is_reliable: false,
         })
         .collect();
+    // Most nodes are on one host then, and share memory beside what else they have.
+    if let Some(last) = specs.last_mut().filter(|_| shares_memory) {
+        (last.network, last.is_reliable) = (SURE_NETWORK, true);
+    }
     settings.frame_len_max =
         specs.iter().map(|port| port.frame_len_max).max().unwrap_or(settings.frame_len_max);
     let lines = if rng.chance(50 * PERCENT) {

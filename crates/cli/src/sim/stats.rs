@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use super::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 24] = [
+pub const THINGS: [&str; 25] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -33,6 +33,7 @@ pub const THINGS: [&str; 24] = [
     "fragments taken together",
     "one-sided operation",
     "operation denied",
+    "shared memory beside networks",
 ];
 
 /// What must occur in at least 5 % of runs: the first of `THINGS`.
@@ -93,6 +94,7 @@ impl Stats {
         self.meet("damaged frame", counters.corrupted_count > 0);
         self.meet("truncated frame", counters.truncated_count > 0);
         self.meet("partition", counters.lost(Reason::Partition) > 0);
+        self.meet("shared memory beside networks", counters.sure_count > 0);
     }
 
     /// What the scenario asked for and the player counted.

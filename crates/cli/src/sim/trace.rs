@@ -16,6 +16,7 @@ use packhorse_link::pcapng;
 use packhorse_link::sim::{Event, Port, What};
 use packhorse_proto::wire::{
     Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, FrameView, MessageHead, Record, RequestHead,
+    pass_of,
 };
 use packhorse_proto::{Instant, Secret};
 
@@ -201,8 +202,9 @@ pub fn time(ns: u64) -> String {
 
 /// A frame in words.
 pub fn describe_frame(secret: Secret, bytes: &[u8]) -> String {
-    let frame = FrameView::open(secret, bytes).or_else(|_| FrameView::open(Secret::PUBLIC, bytes));
-    let Ok(frame) = frame else { return format!("unreadable, {} bytes", bytes.len()) };
+    let keyed = FrameView::open(secret, bytes).or_else(|_| FrameView::open(Secret::PUBLIC, bytes));
+    let frame = keyed.ok().or_else(|| FrameView::open_passed(pass_of(&secret), 0, bytes));
+    let Some(frame) = frame else { return format!("unreadable, {} bytes", bytes.len()) };
     let mut text = format!("packet {}", frame.header.packet);
     if frame.header.path > 0 {
         write!(text, " on path {}", frame.header.path).expect("strings take all");

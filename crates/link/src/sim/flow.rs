@@ -44,6 +44,9 @@ impl SimNet {
         frame.to_generation = generation(to).expect("decoded above");
         (frame.is_copy, frame.wants_copy, frame.late_ns) = (false, false, 0);
         self.in_flight_count += 1;
+        if self.ports[from_index].network == SURE_NETWORK {
+            return self.pass_surely(now_ns, slot);
+        }
         self.apply(info, verdict, slot);
         self.leave(now_ns, slot, from_index);
     }
@@ -110,6 +113,13 @@ impl SimNet {
                 self.trace.note(info, What::Corrupted(1), &frame.bytes);
             }
         }
+    }
+
+    /// Through memory that both ends share.
+    fn pass_surely(&mut self, now_ns: u64, slot: Slot) {
+        self.trace.counters.sure_count += 1;
+        let lands_ns = self.pair_of(slot).lands_surely_at(now_ns);
+        self.frames.schedule(lands_ns, slot, Step::Arrive);
     }
 
     /// Through the sender's own line, then over a trunk or straight into the air.
@@ -206,11 +216,13 @@ impl SimNet {
         let to_generation = self.frames.get(slot).to_generation;
         let pair = self.pair_of(slot);
         let (to_port, is_cut) = (pair.to, pair.ruling.is_cut);
-        if step == Step::Arrive && is_cut {
+        let is_sure = self.port_ref(to_port).network == SURE_NETWORK;
+        if step == Step::Arrive && is_cut && !is_sure {
             self.lose(at_ns, slot, Reason::Partition);
             return false;
         }
-        if step == Step::Arrive && self.port_ref(to_port).generation != to_generation {
+        let has_moved = self.port_ref(to_port).generation != to_generation;
+        if step == Step::Arrive && has_moved && !is_sure {
             self.lose(at_ns, slot, Reason::Moved);
             return false;
         }
@@ -218,8 +230,8 @@ impl SimNet {
         match &mut self.nodes[to_port.node as usize].state {
             NodeState::Alive => return true,
             NodeState::Paused { held, held_len, held_len_max } => {
-                if *held_len + len <= *held_len_max {
-                    *held_len += len;
+                if is_sure || *held_len + len <= *held_len_max {
+                    *held_len += if is_sure { 0 } else { len };
                     held.push_back(slot);
                 } else {
                     self.lose(at_ns, slot, Reason::Queue);

@@ -128,6 +128,10 @@ struct PortState {
 
 const NO_PAIR: u32 = u32::MAX;
 
+/// The network of ports that share memory: nothing between them is lost, doubled, damaged, overtaken or told of wrongly, whatever the
+/// rules say of other networks, unless its receiver dies.
+pub const SURE_NETWORK: u8 = u8::MAX;
+
 /// The simulated network.
 pub struct SimNet {
     seed: Rng,

@@ -97,6 +97,7 @@ impl SimPort {
             train_count_max: 0,
             is_reliable: false,
             is_checked: false,
+            is_private: false,
             is_stream: false,
             can_land: lands,
             backlog_len_max: u64::MAX,
@@ -122,7 +123,7 @@ impl SimPort {
     /// Says that it never loses a frame: for networks that do not.
     #[must_use]
     pub fn reliable(mut self) -> Self {
-        self.about.is_reliable = true;
+        (self.about.is_reliable, self.about.is_private) = (true, true);
         self
     }
 

@@ -104,6 +104,28 @@ fn rough_run(seed: u64) -> (u64, Vec<(u64, Vec<u8>)>, Counters) {
     (net.trace_hash(), delivered, *net.counters())
 }
 
+/// Memory that two share is no network: the same weather, a cut and a pause lose nothing there.
+#[test]
+fn nothing_is_lost_through_shared_memory() {
+    let (mut net, a, b) = pair(7, ROUGH);
+    assert_ne!(send_many(&mut net, a, b, 1_000, 100).len(), 1_000, "the weather is rough");
+    net.set_network(a, SURE_NETWORK);
+    net.set_network(b, SURE_NETWORK);
+    net.partition(&[Who::Any], &[Who::Any], Way::Both);
+    let locator = net.locator(b);
+    let first = net.counters().sent_count;
+    net.pause(b.node_id(), 100);
+    let now_ns = net.now_ns;
+    for n in 0..1_000 {
+        net.send(now_ns + n as u64 * 100, a, &locator, &numbered(n));
+    }
+    assert!(drain(&mut net).is_empty());
+    net.resume(net.now_ns, b.node_id());
+    let got = drain(&mut net);
+    assert_eq!(numbers(&got), (first..first + 1_000).collect::<Vec<_>>());
+    assert!(got.iter().zip(0..).all(|(delivery, n)| delivery.bytes == numbered(n)));
+}
+
 #[test]
 fn one_seed_is_one_run() {
     let first = rough_run(42);

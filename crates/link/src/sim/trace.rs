@@ -157,6 +157,8 @@ pub struct Counters {
     pub corrupted_count: u64,
     /// Frames cut short.
     pub truncated_count: u64,
+    /// Frames that went through shared memory.
+    pub sure_count: u64,
     /// Frames held back by `reorder_ppm` or an intercept.
     pub held_back_count: u64,
     /// Frames delivered after one of the same pair that was sent later; copies do not count.

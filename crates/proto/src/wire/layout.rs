@@ -60,6 +60,8 @@ impl Lane {
 pub const FLAG_HELPER: u8 = 0x01;
 /// Welcome: the address of the endpoint follows the locators (PROTOCOL §3.9).
 pub const FLAG_ADDRESS: u8 = 0x02;
+/// Hello and Welcome: frames by a link that only the two of us can write to may carry the pass (PROTOCOL §14.6).
+pub const FLAG_PASS: u8 = 0x04;
 
 /// Found: no message matches.
 pub const FOUND_NONE: u8 = 0x01;

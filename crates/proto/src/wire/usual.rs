@@ -150,6 +150,31 @@ impl<'a> PlainView<'a> {
     }
 }
 
+/// What shows that a frame of the commonest shape is from one who may send to its receiver.
+#[derive(Clone, Copy, Debug)]
+pub enum Proof<'a> {
+    /// A check over header and heads, keyed with the receiver's secret (PROTOCOL §1.2).
+    Keyed(&'a Secret),
+    /// The receiver's pass, by a link that only the two can write to (PROTOCOL §14.6).
+    Pass(u64),
+}
+
+impl Proof<'_> {
+    /// What stands first in a frame with these words behind it.
+    #[inline(always)]
+    pub(super) fn of<const N: usize>(self, words: &[Word; N], tail: u64) -> u64 {
+        match self {
+            Self::Keyed(secret) => siphash13_fixed_then(secret, words, tail),
+            Self::Pass(pass) => pass,
+        }
+    }
+}
+
+/// A secret's pass: whoever knows the one can tell the other, but not the other way round.
+pub fn pass_of(secret: &Secret) -> u64 {
+    siphash13_fixed_then(secret, &[*b"the pass"], 0).max(1) // 0 is none
+}
+
 /// A frame that has the shape of the commonest ones, for those who know us: one small message, perhaps with an immediate,
 /// perhaps behind an Ack without holes, and nothing else. `N` is how many words its header and heads have, and tells
 /// which of the four it is. Its check is yet to be verified. Read in a straight line, because it is most of what arrives.
@@ -190,23 +215,29 @@ impl<'a, const N: usize> LoneView<'a, N> {
         has_shape.then_some(Self { words, body })
     }
 
-    /// Verifies the keyed check (PROTOCOL §1.2) of a packet whose number is `base` but for its low half.
+    /// Verifies the check (PROTOCOL §1.2, §14.6) of a packet whose number is `base` but for its low half.
     #[inline(always)]
-    pub fn is_keyed(&self, secret: &Secret, base: u64) -> bool {
+    pub fn is_proven(&self, proof: Proof<'_>, base: u64) -> bool {
         // By its shape the body is no longer than 16 bits say.
         let tail = check_tail((N * WORD_LEN + self.body.len()) as u64, base);
         let words = &self.words[1..];
         // Spelled out, for `N - 1` cannot be said of an array's length.
         let check = match N {
-            LONE => words.first_chunk::<{ LONE - 1 }>().map(|words| sum(secret, words, tail)),
-            LONE_IMMEDIATE => words.first_chunk::<LONE>().map(|words| sum(secret, words, tail)),
-            ACKED => words.first_chunk::<{ ACKED - 1 }>().map(|words| sum(secret, words, tail)),
-            _ => words.first_chunk::<ACKED>().map(|words| sum(secret, words, tail)),
+            LONE => words.first_chunk::<{ LONE - 1 }>().map(|words| proof.of(words, tail)),
+            LONE_IMMEDIATE => words.first_chunk::<LONE>().map(|words| proof.of(words, tail)),
+            ACKED => words.first_chunk::<{ ACKED - 1 }>().map(|words| proof.of(words, tail)),
+            _ => words.first_chunk::<ACKED>().map(|words| proof.of(words, tail)),
         };
         check == Some(number(&self.words[0]))
     }
 
-    /// The Ack, where there is one. To be used after `is_keyed` only.
+    /// Whether the low half of the packet number, which is what the wire has of it, will begin anew before long.
+    #[inline(always)]
+    pub fn is_in_upper_half(&self) -> bool {
+        number(&self.words[2]) & 1 << 31 != 0
+    }
+
+    /// The Ack, where there is one. To be used after `is_proven` only.
     #[inline(always)]
     pub fn ack(&self) -> Option<AckRepr> {
         let [ack, lens, credit] = Self::HAS_ACK.then(|| [3, 4, 5].map(|at| &self.words[at]))?;
@@ -214,7 +245,7 @@ impl<'a, const N: usize> LoneView<'a, N> {
         Some(view.repr)
     }
 
-    /// The message, if `is_keyed` with this base.
+    /// The message, if `is_proven` with this base.
     #[inline(always)]
     pub fn message(&self, base: u64) -> LoneMessage<'a> {
         let mut head = EagerWords::read(&self.words[Self::AT], &self.words[Self::AT + 1]);
@@ -229,16 +260,25 @@ impl<'a, const N: usize> LoneView<'a, N> {
         Header::read(number(&self.words[1]), number(&self.words[2]), base)
     }
 
-    /// The frame among others, if `is_keyed` with this base.
+    /// The frame among others, if `is_proven` with this base.
     #[inline(always)]
     pub fn view(&self, base: u64) -> FrameView<'a> {
         FrameView { header: self.header(base), heads: &self.words[3..], body: self.body }
     }
 }
 
-#[inline(always)]
-fn sum<const N: usize>(secret: &Secret, words: &[Word; N], tail: u64) -> u64 {
-    siphash13_fixed_then(secret, words, tail)
+impl<'a> FrameView<'a> {
+    /// A frame of one of the commonest shapes that carries this pass (PROTOCOL §14.6).
+    pub fn open_passed(pass: u64, base: u64, bytes: &'a [u8]) -> Option<Self> {
+        fn by<const N: usize>(pass: u64, base: u64, bytes: &[u8]) -> Option<FrameView<'_>> {
+            let lone = LoneView::<N>::read(bytes)?;
+            lone.is_proven(Proof::Pass(pass), base).then(|| lone.view(base))
+        }
+        by::<LONE>(pass, base, bytes)
+            .or_else(|| by::<ACKED>(pass, base, bytes))
+            .or_else(|| by::<LONE_IMMEDIATE>(pass, base, bytes))
+            .or_else(|| by::<ACKED_IMMEDIATE>(pass, base, bytes))
+    }
 }
 
 /// The first words of a frame and what follows them.

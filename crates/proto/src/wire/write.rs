@@ -9,7 +9,8 @@ use super::layout::{
     ack_head_len, base_of, check_tail, eager_head_len, kind, number, pair, unpair,
 };
 use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead, Record, TOTAL_MAX};
-use crate::siphash::{mask, siphash13_fixed_then, siphash13_words_then};
+use super::usual::Proof;
+use crate::siphash::{mask, siphash13_words_then};
 use crate::types::{Locator, Secret, Space, Tag};
 
 /// Room made in a buffer at a time: most frames need no more for their heads.
@@ -25,9 +26,9 @@ pub struct Writer<'a> {
 /// Writes and seals a frame with one Eager without immediate: the same as `Writer::begin`, `Writer::eager` and `seal`,
 /// in one piece.
 #[inline(always)]
-pub fn write_lone_eager(out: &mut Vec<u8>, header: Header, eager: EagerRepr, secret: &Secret) {
+pub fn write_lone_eager(out: &mut Vec<u8>, header: Header, eager: EagerRepr, proof: Proof<'_>) {
     put_all(out, lone_words(header, eager));
-    seal_all::<4>(out, LONE_EAGER_LEN + usize::from(eager.len), header.packet, secret);
+    seal_all::<4>(out, LONE_EAGER_LEN + usize::from(eager.len), header.packet, proof);
 }
 
 #[inline(always)]
@@ -45,10 +46,10 @@ pub fn write_acked_eager(
     header: Header,
     ack: &AckRepr,
     eager: EagerRepr,
-    secret: &Secret,
+    proof: Proof<'_>,
 ) {
     put_all(out, acked_words(header, ack, eager));
-    seal_all::<7>(out, ACKED_EAGER_LEN + usize::from(eager.len), header.packet, secret);
+    seal_all::<7>(out, ACKED_EAGER_LEN + usize::from(eager.len), header.packet, proof);
 }
 
 #[inline(always)]
@@ -70,7 +71,7 @@ pub fn write_lone_at(
     header: Header,
     ack: Option<&AckRepr>,
     (eager, immediate): (EagerRepr, Option<u64>),
-    secret: &Secret,
+    proof: Proof<'_>,
 ) -> usize {
     let heads_len = |ack_len| ack_len + eager_head_len(immediate.is_some());
     let [_, to, last] = header.words();
@@ -82,11 +83,11 @@ pub fn write_lone_at(
         return match immediate {
             None => {
                 store_all(out, [0, to, last, first, tag]);
-                seal_all::<4>(out, LONE_EAGER_LEN + len, header.packet, secret)
+                seal_all::<4>(out, LONE_EAGER_LEN + len, header.packet, proof)
             }
             Some(immediate) => {
                 store_all(out, [0, to, last, with_immediate, tag, immediate]);
-                seal_all::<5>(out, LONE_EAGER_LEN + WORD_LEN + len, header.packet, secret)
+                seal_all::<5>(out, LONE_EAGER_LEN + WORD_LEN + len, header.packet, proof)
             }
         };
     };
@@ -95,11 +96,11 @@ pub fn write_lone_at(
     match immediate {
         None => {
             store_all(out, [0, to, last, one, two, three, first, tag]);
-            seal_all::<7>(out, ACKED_EAGER_LEN + len, header.packet, secret)
+            seal_all::<7>(out, ACKED_EAGER_LEN + len, header.packet, proof)
         }
         Some(immediate) => {
             store_all(out, [0, to, last, one, two, three, with_immediate, tag, immediate]);
-            seal_all::<8>(out, LONE_HEAD_LEN_MAX + len, header.packet, secret)
+            seal_all::<8>(out, LONE_HEAD_LEN_MAX + len, header.packet, proof)
         }
     }
 }
@@ -133,14 +134,14 @@ fn seal_all<const N: usize>(
     out: &mut [u8],
     frame_len: usize,
     packet: u64,
-    secret: &Secret,
+    proof: Proof<'_>,
 ) -> usize {
     let (places, _) = out.as_chunks_mut::<WORD_LEN>();
     if let Some((check, rest)) = places.split_first_mut()
         && let Some(words) = rest.first_chunk::<N>()
     {
         let tail = check_tail(frame_len as u64, base_of(packet));
-        *check = siphash13_fixed_then(secret, words, tail).to_le_bytes();
+        *check = proof.of(words, tail).to_le_bytes();
     }
     (N + 1) * WORD_LEN
 }

@@ -332,6 +332,7 @@ fn careful_over(is_reliable: bool) -> Net {
         frame_len_max: 1472,
         payload_check: false,
         is_reliable,
+        is_private: false,
         is_stream: false,
         train_len_max: 0,
     };

@@ -56,6 +56,7 @@ fn where_nothing_is_lost_one_grant_asks_for_all() {
                 frame_len_max: 1472,
                 payload_check: false,
                 is_reliable: true,
+                is_private: false,
                 is_stream: false,
                 train_len_max: 0,
             };

@@ -525,6 +525,7 @@ fn reliable_link_takes_everything() {
             frame_len_max: 1472,
             payload_check: false,
             is_reliable: true,
+            is_private: false,
             is_stream: false,
             train_len_max: 0,
         };
@@ -542,6 +543,77 @@ fn reliable_link_takes_everything() {
     assert!(net.log.iter().all(|sight| sight.link == 1), "slower, but it never loses");
 }
 
+/// Two nodes that can write to each other by a link of their own, beside a common one. `private`: who knows that of it.
+fn beside_a_private_link(private: &[usize]) -> Net {
+    let plan = Plan { more_links: 1, ..Plan::default() };
+    let mut net = Net::of(&[plan.clone(), plan]);
+    for node in [A, B] {
+        let traits = LinkTraits {
+            frame_len_max: 1472,
+            payload_check: false,
+            is_reliable: true,
+            is_private: private.contains(&node),
+            is_stream: false,
+            train_len_max: 0,
+        };
+        net.ep(node).set_link(1, traits);
+    }
+    net.join(A, B);
+    net.run_for(100 * MS);
+    net.log.clear();
+    net
+}
+
+/// Two small messages from A to B; the frames that they went in.
+fn two_small_ones(net: &mut Net) -> Vec<(u8, Locator, Vec<u8>)> {
+    for tag in [1, 2] {
+        let recv = net.recv(B, tagged(tag), 8);
+        net.send(A, B, tag, 8);
+        net.run_for(10 * MS);
+        net.assert_got(B, recv, tag, 8);
+    }
+    let sent = net.log.iter().filter(|sight| sight.from == A && sight.bytes.len() >= 48);
+    sent.map(|sight| (sight.link, sight.source, sight.bytes.clone())).collect()
+}
+
+/// §14.6.
+#[test]
+fn by_a_private_link_messages_carry_the_pass_and_by_no_other() {
+    let mut net = beside_a_private_link(&[A, B]);
+    let frames = two_small_ones(&mut net);
+    let [(1, source, first), (1, _, second)] = &frames[..] else { panic!("{frames:?}") };
+    assert_eq!(first[..8], second[..8], "two frames, one pass");
+    // The next one, made of what was seen: by the other link it is nobody's.
+    let mut next = second.clone();
+    next[16] += 1;
+    next[28] += 1;
+    let unkeyed_before = net.ep(B).counters().frames_unkeyed;
+    let recv = net.recv(B, tagged(2), 8);
+    net.inject(B, *source, &next);
+    assert_eq!(net.ep(B).counters().frames_unkeyed, unkeyed_before + 1);
+    // With a wrong pass it is nobody's by that link either; with the right one it is A's.
+    let Node { ep, ram, .. } = &mut net.nodes[B];
+    next[0] ^= 1;
+    ep.on_frame(net.now, 1, *source, &next, ram);
+    assert_eq!(ep.counters().frames_unkeyed, unkeyed_before + 2);
+    next[0] ^= 1;
+    ep.on_frame(net.now, 1, *source, &next, ram);
+    assert_eq!(ep.counters().frames_unkeyed, unkeyed_before + 2);
+    net.run_for(MS);
+    net.assert_got(B, recv, 2, 8);
+}
+
+/// §14.6: who has a link around its link that may damage frames takes no pass, and gets none.
+#[test]
+fn whoever_takes_no_pass_gets_none() {
+    for private in [&[A][..], &[B], &[]] {
+        let mut net = beside_a_private_link(private);
+        let frames = two_small_ones(&mut net);
+        let [(1, _, first), (1, _, second)] = &frames[..] else { panic!("{frames:?}") };
+        assert_ne!(first[..8], second[..8], "private for {private:?}: each has its own check");
+    }
+}
+
 /// §10.2, §10.5: by raw Ethernet, say, a small message is quicker, and by UDP a train is.
 #[test]
 fn messages_of_several_frames_take_a_link_that_sends_trains() {
@@ -552,6 +624,7 @@ fn messages_of_several_frames_take_a_link_that_sends_trains() {
             frame_len_max: 1472,
             payload_check: false,
             is_reliable: false,
+            is_private: false,
             is_stream: false,
             train_len_max: 65_000,
         };
@@ -584,6 +657,7 @@ fn beside_a_stream() -> Net {
             frame_len_max: if link == 1 { 63_000 } else { 1472 },
             payload_check: false,
             is_reliable: false,
+            is_private: false,
             is_stream: link == 1,
             train_len_max: 65_000,
         };

@@ -1,6 +1,6 @@
 //! A frame as it left, and what it says.
 
-use packhorse_proto::wire::{Class, FrameView, Record};
+use packhorse_proto::wire::{Class, FrameView, Record, pass_of};
 use packhorse_proto::{Instant, Locator, Secret};
 
 /// What kind of record a frame holds.
@@ -86,9 +86,14 @@ pub(crate) struct Sight {
     pub(crate) key: Secret,
 }
 
+/// A frame whose check is right under this key, or that has its pass (PROTOCOL §14.6).
+pub(crate) fn opened(key: Secret, bytes: &[u8]) -> Option<FrameView<'_>> {
+    FrameView::open(key, bytes).ok().or_else(|| FrameView::open_passed(pass_of(&key), 0, bytes))
+}
+
 impl Sight {
     pub(crate) fn view(&self) -> FrameView<'_> {
-        FrameView::open(self.key, &self.bytes).expect("sealed by an endpoint of ours")
+        opened(self.key, &self.bytes).expect("sealed by an endpoint of ours")
     }
 
     pub(crate) fn kinds(&self) -> Vec<Kind> {

@@ -1,8 +1,9 @@
 //! The way of a frame: logged, then lost, doubled, delayed, held or altered by a rule; and frames that nobody sent.
 
-use packhorse_proto::wire::{self, FrameView, Header, Writer};
+use packhorse_proto::wire::{self, Header, Writer};
 use packhorse_proto::{Locator, Secret, TxFrame};
 
+use super::sight::opened;
 use super::{Kind, Net, Node, Sight, US};
 
 /// What is done to a frame's bytes on the way.
@@ -170,7 +171,7 @@ impl Net {
         let route = self.routes.get(&tx.to).copied();
         let source = self.nodes[from].locators[usize::from(tx.link)];
         let key = route.map_or(Secret::PUBLIC, |(to, _)| self.nodes[to].ep.address().secret);
-        let key = if FrameView::open(key, &bytes).is_ok() { key } else { Secret::PUBLIC };
+        let key = if opened(key, &bytes).is_some() { key } else { Secret::PUBLIC };
         let (to, link) = (route.map(|(to, _)| to), tx.link);
         let sight = Sight {
             at: self.now,
@@ -182,7 +183,7 @@ impl Net {
             bytes: bytes.clone(),
             key,
         };
-        if FrameView::open(key, &bytes).is_err() {
+        if opened(key, &bytes).is_none() {
             return; // to a locator nobody has any more
         }
         if let (Some(to), header) = (to, sight.view().header)
