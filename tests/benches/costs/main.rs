@@ -11,10 +11,12 @@
 //! the gathering of payload is, and each side is counted by itself.
 //!
 //! - `scenarios.rs`: what is counted, `trains.rs`: data as trains; `sides.rs`: the calls that count
+//! - `hop.rs`: whole endpoints on one host, from the post to the entry in a queue
 //! - `callgrind.rs`: runs and reads the counter; `owners.rs`: which guarantee an instruction belongs to
 //! - `table.rs`: the report, and what must hold
 
 mod callgrind;
+mod hop;
 mod owners;
 mod scenarios;
 mod sides;

@@ -11,6 +11,7 @@ use packhorse_proto::{
 };
 use packhorse_tests::node::{Buffers, Node, Pair, Wire, recv_spec};
 
+use crate::hop;
 use crate::sides::{at_frame, at_matcher, at_receiver, at_sender};
 use crate::trains;
 
@@ -96,6 +97,7 @@ pub(crate) fn run(name: &str, count: usize) -> Result<()> {
     let words: Vec<&str> = name.split('-').collect();
     match words[..] {
         ["frame"] => run_frames(count),
+        ["hop"] => hop::run(count)?,
         ["match", list, mask, entries] => {
             let (tagged, any) = MASKS
                 .iter()

@@ -1,0 +1,88 @@
+//! A whole hop between two endpoints of one host: from the post of a message to the entry that tells its receiver of it.
+//!
+//! Both endpoints are in this process, without helpers, over shared memory, and speak as a face does: receives and sends posted to
+//! completion queues, looks that drive. Messages of 8 bytes go there and back, so each frame but the first has an acknowledgement on board.
+//! They live by the real clock, which runs fifty times as fast for a program under callgrind, so more timers go off than in life, and the
+//! count differs a little from run to run.
+
+use std::hint::black_box;
+
+use anyhow::{Context as _, Result};
+use packhorse::raw::{
+    self, Completions, Criteria, Entry, Kind, List, Memory, Notify, PeerId, Recv, Send, Space, Tag,
+    Use,
+};
+use packhorse::{Builder, Endpoint, Placement};
+
+/// What a hop is made of, as the functions below are named.
+pub(crate) const STEPS: [(&str, &str); 3] = [
+    ("hop_posts_receive", "the receive is posted"),
+    ("hop_sends", "the send is posted, its frame leaves"),
+    ("hop_looks", "the look that finds the message"),
+];
+
+/// One end.
+struct End {
+    endpoint: Endpoint,
+    queue: Completions,
+    peer: PeerId,
+    /// What it receives into, while nobody else has it.
+    memory: Option<Memory>,
+}
+
+const TAG: Tag = Tag(7);
+const SPACE: Space = Space(0);
+
+/// So many messages, there and back by turns.
+pub(crate) fn run(count: usize) -> Result<()> {
+    let open = || Builder::plain().links("shm").placement(Placement::Inline).open();
+    let (a, b) = (open()?, open()?);
+    let mut ends = [end(&a, &b)?, end(&b, &a)?];
+    for number in 0..count {
+        let (from, to) = (number % 2, (number + 1) % 2);
+        hop_posts_receive(&mut ends[to]);
+        hop_sends(&ends[from]);
+        // First contact takes a few turns of both; from then on one look finds it.
+        let entry = loop {
+            match hop_looks(&mut ends[to]) {
+                Some(entry) => break entry,
+                None => raw::engine(&ends[from].endpoint).turn(),
+            };
+        };
+        anyhow::ensure!(entry.kind == Kind::Received, "{entry:?}");
+        // Memory that is the caller's, as a face has it, is not given back: not counted.
+        ends[to].memory = raw::engine(&ends[to].endpoint).take_memory(entry.request);
+    }
+    Ok(())
+}
+
+fn end(own: &Endpoint, other: &Endpoint) -> Result<End> {
+    let peer = raw::peer_id(own.peer(&other.address()).context("a peer")?);
+    let queue = Completions::new(raw::engine(own), 64);
+    Ok(End { endpoint: own.clone(), queue, peer, memory: Some(vec![0; 8].into()) })
+}
+
+#[inline(never)]
+fn hop_posts_receive(end: &mut End) {
+    black_box(1_u8);
+    let criteria = Criteria { source: Some(end.peer), space: SPACE, tag: TAG, ignore: 0 };
+    let recv = Recv { criteria, list: List::Priority, uses: Use::Once, header_only: false };
+    let notify = Notify { queue: end.queue.id(), context: 1, only_errors: false };
+    let memory = end.memory.take().expect("what was received was taken");
+    let posted = raw::engine(&end.endpoint).recv_queued(notify, recv, memory);
+    posted.map_err(|refused| refused.error).expect("a receive");
+}
+
+#[inline(never)]
+fn hop_sends(end: &End) {
+    black_box(2_u8);
+    let send =
+        Send { peer: end.peer, space: SPACE, tag: TAG, immediate: None, until_matched: false };
+    raw::engine(&end.endpoint).send_copied(send, &[3; 8]).expect("a send");
+}
+
+#[inline(never)]
+fn hop_looks(end: &mut End) -> Option<Entry> {
+    black_box(3_u8);
+    end.queue.poll_or_doze()
+}
