@@ -49,7 +49,7 @@ enum From {
     Template(&'static str),
 }
 
-const ITEMS: [Item; 13] = [
+const ITEMS: [Item; 14] = [
     Item { place: "bin/packhorse", from: From::Built("packhorse") },
     // libfabric loads what ends in `fi.so`; cargo cannot write the hyphen that is the custom.
     Item { place: "lib/libfabric/libpackhorse-fi.so", from: From::Built("libpackhorse_fi.so") },
@@ -73,6 +73,7 @@ const ITEMS: [Item; 13] = [
     Item { place: "share/doc/packhorse/LICENSE-MIT", from: From::File("LICENSE-MIT") },
     Item { place: "share/doc/packhorse/LICENSE-APACHE", from: From::File("LICENSE-APACHE") },
     Item { place: "share/doc/packhorse/README.md", from: From::File("README.md") },
+    Item { place: "share/doc/packhorse/CHANGELOG.md", from: From::File("CHANGELOG.md") },
 ];
 
 /// Installs or removes.

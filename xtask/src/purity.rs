@@ -19,7 +19,6 @@ const PROTO_MAY_USE: &[&str] =
 
 /// Where `unsafe` may stand: files, or folders with all they hold.
 const UNSAFE_MAY_LIVE_IN: &[&str] = &[
-    "crates/link/src/sys.rs",
     "crates/link/src/sys",
     "crates/link/src/ring.rs",
     "crates/link/src/ring",

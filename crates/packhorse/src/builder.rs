@@ -81,7 +81,7 @@ impl Builder {
             "off, auto, or the length (128K) of a burst from which on a second thread helps to copy what arrives in whole frames",
         ),
         ("PACKHORSE_BIND", "the local IP address"),
-        ("PACKHORSE_PORTS", "LO-HI: the UDP port is taken from this range"),
+        ("PACKHORSE_PORTS", "LO-HI: UDP and TCP ports are taken from this range"),
         ("PACKHORSE_PATHS", "source ports used side by side, 1 to 4"),
         ("PACKHORSE_TRAINS", "on or off: segmentation and receive offload of UDP"),
         (
@@ -114,6 +114,7 @@ impl Builder {
             "time (30s; bare: seconds) for which closing waits at most until what was sent is accepted",
         ),
         ("PACKHORSE_CAPTURE", "pcapng file that every frame is written to"),
+        ("PACKHORSE_LOG", "on or off: remarks of an endpoint go to standard error when it closes"),
         (
             "PACKHORSE_FAULTS",
             "for tests: loss=10000,reorder=20000,duplicate=…,corrupt=…,seed=… frames of a million go wrong on their way out",
