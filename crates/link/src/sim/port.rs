@@ -120,7 +120,7 @@ impl SimPort {
         Self { is_naive: true, ..self }
     }
 
-    /// Says that it never loses a frame: for networks that do not.
+    /// Says that it never loses a frame and that nobody else can write to it: for networks of which that is true.
     #[must_use]
     pub fn reliable(mut self) -> Self {
         (self.about.is_reliable, self.about.is_private) = (true, true);

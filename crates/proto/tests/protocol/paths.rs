@@ -4,6 +4,16 @@ use packhorse_proto::*;
 
 use crate::net::*;
 
+/// A link as links are.
+const PLAIN: LinkTraits = LinkTraits {
+    frame_len_max: 1472,
+    payload_check: false,
+    is_reliable: false,
+    is_private: false,
+    is_stream: false,
+    train_len_max: 0,
+};
+
 /// Two nodes with this many links each, all paths proven.
 fn rails(count: usize) -> Net {
     let plan = Plan { more_links: count - 1, ..Plan::default() };
@@ -521,14 +531,7 @@ fn reliable_link_takes_everything() {
         Plan { more_links: 1, ..Plan::default() },
     ]);
     for node in [A, B] {
-        let traits = LinkTraits {
-            frame_len_max: 1472,
-            payload_check: false,
-            is_reliable: true,
-            is_private: false,
-            is_stream: false,
-            train_len_max: 0,
-        };
+        let traits = LinkTraits { is_reliable: true, ..PLAIN };
         net.ep(node).set_link(1, traits);
     }
     net.delay_ns[1] = 2 * DELAY_NS;
@@ -548,14 +551,7 @@ fn beside_a_private_link(private: &[usize]) -> Net {
     let plan = Plan { more_links: 1, ..Plan::default() };
     let mut net = Net::of(&[plan.clone(), plan]);
     for node in [A, B] {
-        let traits = LinkTraits {
-            frame_len_max: 1472,
-            payload_check: false,
-            is_reliable: true,
-            is_private: private.contains(&node),
-            is_stream: false,
-            train_len_max: 0,
-        };
+        let traits = LinkTraits { is_reliable: true, is_private: private.contains(&node), ..PLAIN };
         net.ep(node).set_link(1, traits);
     }
     net.join(A, B);
@@ -620,14 +616,7 @@ fn messages_of_several_frames_take_a_link_that_sends_trains() {
     let plan = Plan { more_links: 1, ..Plan::default() };
     let mut net = Net::of(&[plan.clone(), plan]);
     for node in [A, B] {
-        let traits = LinkTraits {
-            frame_len_max: 1472,
-            payload_check: false,
-            is_reliable: false,
-            is_private: false,
-            is_stream: false,
-            train_len_max: 65_000,
-        };
+        let traits = LinkTraits { train_len_max: 65_000, ..PLAIN };
         net.ep(node).set_link(1, traits);
     }
     net.delay_ns[1] = 2 * DELAY_NS;
@@ -655,11 +644,9 @@ fn beside_a_stream() -> Net {
     for (node, link) in [(A, 0), (A, 1), (B, 0), (B, 1)] {
         let traits = LinkTraits {
             frame_len_max: if link == 1 { 63_000 } else { 1472 },
-            payload_check: false,
-            is_reliable: false,
-            is_private: false,
             is_stream: link == 1,
             train_len_max: 65_000,
+            ..PLAIN
         };
         net.ep(node).set_link(link, traits);
     }
