@@ -13,8 +13,11 @@
 //!                       outside is short: hardly longer than the shortest that was ever sampled, in a wait of a few microseconds
 //!                       if the program ever made one; who tests takes longer than who waits
 //!                       and looks and what lies between them, as sampled, make up the whole window: nothing else was done, now and then
-//!   calm windows of half a second, and few others between them ──▶ one doze of 1 ms, then a window must show again that it was right
+//!   calm windows of half a second, and few others between them ──▶ one doze of 1.25 ms, then a window must show again that it was right
 //! ```
+//!
+//! Where it can be said from which call a look comes ([`Call`]), that is asked before every doze: a call that only tests never sleeps, however
+//! short its work, and one that waits may, though the time around its looks is longer than the shortest.
 //!
 //! Whatever breaks the calm costs twenty times its own length: a program that computes for a twentieth of its time, in pieces that can be
 //! seen, never dozes. Where others want the core a look steps aside (`sched_yield`) instead of sleeping, and `crowd` learns from that; but not
@@ -23,7 +26,9 @@
 //! looks, as the MPI's own transports do, and `sharing` finds out which is the quicker here. Then each step needs a sample of its own, taken
 //! since the step before, that may be a wait's, and others have a tenth of a second at most before something is found.
 //!
-//! Pure: times are told. Reading the clock costs as much as a look at a link in memory, so that is done in every fourth look, and twice for
+//! Time in which others had the core was not spent working: the thread's own processor time tells, which is read once a window.
+//!
+//! Pure: times are told ([`Clocks`]). Reading the clock costs as much as a look at a link in memory, so that is done in every fourth look, and twice for
 //! each sample.
 
 use packhorse_proto::Instant;
@@ -42,8 +47,8 @@ const FIRST_SAMPLED: u32 = 8;
 const _: () = assert!(
     LOOKS_PER_SAMPLE.is_multiple_of(LOOKS_PER_TIME) && FIRST_SAMPLED.is_multiple_of(LOOKS_PER_TIME)
 );
-/// A window lasts so long at least, and has so many samples. One stands between two dozes, so that a wrong guess leaves a program a quarter of its
-/// core: it becomes slower by a factor of four, and no more.
+/// A window lasts so long at least, and has so many samples. One stands between two dozes, so that a wrong guess leaves a program a fifth of its
+/// core: it becomes slower by a factor of five, and no more.
 const WINDOW_NS: u64 = 320_000;
 const SAMPLE_COUNT_MIN: u64 = 8;
 /// The loop of an MPI library around its look takes 50 to 250 ns, with one reading of the clock.
@@ -54,8 +59,13 @@ const SHORTEST_PERCENT: u64 = 112;
 const AVERAGE_PERCENT: u64 = 130;
 /// So much of a window, in percent, may be neither look nor what was sampled between looks: interrupts.
 const UNSEEN_PERCENT: u64 = 10;
-/// Calm for so long, it waits; or for as long as a wait is to spin, if that is longer.
+/// An interrupt is over after so long. Who says nothing may have worked instead; for who says that it waits the length of the window tells.
+const INTERRUPT_NS_MAX: u64 = 80_000;
+/// Calm for so long, it waits; or for as long as a wait is to spin, if that is longer. Who says that it waits is believed sooner.
 const CALM_NS: u64 = 500_000_000;
+const CALM_WAITS_NS: u64 = 100_000_000;
+/// A call that does not wait is asked again after one in so many parts of that.
+const ASKED_AGAIN: u64 = 16;
 /// What is not calm counts so many times.
 const UNREST_FACTOR: u64 = 20;
 /// Who was away so many times as long keeps the core: a wrong guess costs a third of what is due to it beside one other, and nothing beside two.
@@ -70,13 +80,31 @@ const ALONE_NS_MAX: u64 = 2_500;
 /// So many times in a row back at once, and nobody wants the core any more. Once or twice says little: who stepped aside before others did may
 /// be the next again.
 const SOON_COUNT: u32 = 4;
-/// On a shared core caches are cold, and cores that share their parts slow each other down: a sample may be a wait's that is longer by so many
-/// percent at most than the shortest ever.
+/// On a shared core caches are cold, and cores that share their parts slow each other down: a sample may be a wait's, and a window that of who says
+/// that it waits, that is longer by so many percent at most than the shortest ever.
 const SHARED_PERCENT: u64 = 300;
 /// Others have the core for so long at most before something is found.
 const SHARED_NS_MAX: u64 = 100_000_000;
 /// One doze.
-pub(crate) const DOZE_NS: u64 = 1_000_000;
+pub(crate) const DOZE_NS: u64 = 1_250_000;
+
+/// The clocks of a thread that looks.
+pub(crate) trait Clocks {
+    fn now(&self) -> Instant;
+    /// What the thread has had of a core so far. It costs more to read than the time.
+    fn own_ns(&self) -> u64;
+}
+
+/// From which kind of call looks come, as far as can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// One that returns when what it waits for is there.
+    Waits,
+    /// One that returns at once.
+    Tests,
+    /// Nobody can say.
+    Unknown,
+}
 
 /// What somebody who looked in vain is to do before the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +140,9 @@ pub(crate) struct Asking {
     may_share: bool,
     /// Looks since something happened, or since it stepped aside to share its core.
     look_count: u32,
+    /// Looks since then that did not ask the links, and all looks since the clock was read.
+    unasked_count: u32,
+    gap_count: u64,
     /// When the last look ended, if that was read to sample what follows.
     left_at: Option<Instant>,
     /// None until something is sampled.
@@ -120,9 +151,9 @@ pub(crate) struct Asking {
     outside_ns_min: u64,
     /// What was sampled last is what a waiting program takes.
     seems_to_wait: bool,
-    calm_ns: u64,
-    /// It dozes after so much of it.
-    calm_ns_min: u64,
+    /// So much calm there was, as who says that it waits must have, and as who says nothing must.
+    calm: Calm,
+    strict_calm: Calm,
     /// What the engine had posted and ended when a doze was considered last.
     stir: Stir,
 }
@@ -134,28 +165,37 @@ pub(crate) type Stir = [u64; 4];
 #[derive(Clone, Copy, Debug)]
 struct Window {
     began_at: Instant,
+    /// What the thread had had of a core then, if that was read: the first window of a wait does without, since waits are mostly short.
+    own_ns_before: Option<u64>,
     look_count: u64,
+    /// The same, and those that did not ask.
+    gap_count: u64,
     inside: Samples,
     outside: Samples,
-    /// The core was given to others for so long.
-    aside_ns: u64,
 }
 
 impl Window {
-    fn new(began_at: Instant) -> Self {
+    fn new(began_at: Instant, own_ns_before: Option<u64>) -> Self {
         let (inside, outside) = (Samples::default(), Samples::default());
-        Self { began_at, look_count: 0, inside, outside, aside_ns: 0 }
+        Self { began_at, own_ns_before, look_count: 0, gap_count: 0, inside, outside }
     }
 
     fn is_whole(&self, now: Instant) -> bool {
         now - self.began_at >= WINDOW_NS && self.outside.count >= SAMPLE_COUNT_MIN
     }
 
-    /// Whether looks and what lies between them, as sampled, are all there was.
-    fn is_all_seen(&self, len_ns: u64) -> bool {
-        let seen_ns = self.look_count * (self.inside.mean_ns() + self.outside.mean_ns());
-        let own_ns = len_ns.saturating_sub(self.aside_ns);
-        own_ns * (100 - UNSEEN_PERCENT) / 100 <= seen_ns
+    /// What the thread had of a core since it began, as far as can be told.
+    fn own_ns(&self, now: Instant, own_ns: u64) -> u64 {
+        let len_ns = now - self.began_at;
+        self.own_ns_before.map_or(len_ns, |before| own_ns.saturating_sub(before).min(len_ns))
+    }
+
+    /// What of `own_ns` was neither looks nor what lies between them, as sampled; nothing, if that is little.
+    fn unseen_ns(&self, own_ns: u64) -> u64 {
+        let inside_ns = self.look_count * self.inside.mean_ns();
+        let seen_ns = inside_ns + self.gap_count * self.outside.mean_ns();
+        let unseen_ns = own_ns.saturating_sub(seen_ns);
+        if unseen_ns * 100 <= own_ns * UNSEEN_PERCENT { 0 } else { unseen_ns }
     }
 }
 
@@ -192,6 +232,42 @@ fn is_within(ns: u64, shortest_ns: u64, percent: u64) -> bool {
     ns.saturating_mul(100) <= shortest_ns * percent
 }
 
+/// From one reading of the clock to the next.
+struct Away {
+    ns: u64,
+    /// It is no longer in a wait whose looks all ask.
+    ns_max: u64,
+    /// Looks meanwhile, whether they asked or not.
+    gap_count: u64,
+}
+
+/// Time in which nothing but waiting went on.
+#[derive(Debug)]
+struct Calm {
+    ns: u64,
+    /// So much is enough.
+    enough_ns: u64,
+}
+
+impl Calm {
+    fn new(enough_ns: u64) -> Self {
+        Self { ns: 0, enough_ns }
+    }
+
+    fn grow(&mut self, ns: u64) {
+        self.ns = (self.ns + ns).min(self.enough_ns);
+    }
+
+    /// Something else was done for so long, or may have been.
+    fn shrink(&mut self, ns: u64) {
+        self.ns = self.ns.saturating_sub(ns.saturating_mul(UNREST_FACTOR));
+    }
+
+    fn is_enough(&self) -> bool {
+        self.ns == self.enough_ns
+    }
+}
+
 impl Asking {
     /// `spin_ns`: so long a wait spins before it sleeps. `origin_ns`: what the system's clock said when the engine's was 0.
     pub(crate) fn new(spin_ns: u64, origin_ns: u64) -> Self {
@@ -208,25 +284,38 @@ impl Asking {
             soon_count: 0,
             may_share: false,
             look_count: 0,
+            unasked_count: 0,
+            gap_count: 0,
             left_at: None,
             window: None,
             outside_ns_min: OUTSIDE_NS_MAX,
             seems_to_wait: true,
-            calm_ns: 0,
-            calm_ns_min: spin_ns.max(CALM_NS),
+            calm: Calm::new(spin_ns.max(CALM_WAITS_NS)),
+            strict_calm: Calm::new(spin_ns.max(CALM_NS)),
             stir: Stir::default(),
         }
     }
 
+    /// A look did not ask the links (`looks`).
+    #[inline]
+    pub(crate) fn on_unasked(&mut self) {
+        self.unasked_count += 1;
+    }
+
     /// A look begins: the time for it, and whether that is an earlier look's.
     #[inline]
-    pub(crate) fn begin(&mut self, clock: impl FnOnce() -> Instant) -> (Instant, bool) {
+    pub(crate) fn begin(&mut self, clocks: &impl Clocks) -> (Instant, bool) {
         let is_due = self.look_count.is_multiple_of(LOOKS_PER_TIME) || self.left_at.is_some();
         self.look_count = self.look_count.wrapping_add(1);
+        let gap_count = 1 + u64::from(std::mem::take(&mut self.unasked_count));
+        self.gap_count += gap_count;
+        if let Some(window) = &mut self.window {
+            window.gap_count += gap_count;
+        }
         if !is_due {
             return (self.asked_at, true);
         }
-        let now = clock();
+        let now = clocks.now();
         let mut away_ns_max = ASKS_OFTEN_NS;
         if let Some(left_at) = self.left_at.take() {
             away_ns_max /= u64::from(LOOKS_PER_TIME); // since the look before
@@ -234,23 +323,54 @@ impl Asking {
             self.outside_ns_min = self.outside_ns_min.min(outside_ns);
             self.seems_to_wait = is_within(outside_ns, self.outside_ns_min, AVERAGE_PERCENT);
             self.may_share = is_within(outside_ns, self.outside_ns_min, SHARED_PERCENT);
-            if let Some(window) = &mut self.window {
-                window.outside.add(outside_ns);
+            let of_each_ns = outside_ns / gap_count;
+            if let Some(window) = &mut self.window
+                && of_each_ns <= away_ns_max
+            {
+                window.outside.add(of_each_ns); // of what is longer the window's length tells
             }
         }
         let away_ns = now - self.asked_at;
         self.asked_at = now;
-        // Who came back from something else has not been waiting.
+        let gap_count = std::mem::take(&mut self.gap_count);
         if away_ns > away_ns_max {
-            self.on_unrest(away_ns);
-            (self.quiet_since, self.waits_since) = (None, None);
+            self.on_away(Away { ns: away_ns, ns_max: away_ns_max, gap_count }, now, clocks);
         }
         (now, false)
     }
 
+    /// It was away for long: others had the core, or an interrupt came, or it looked without asking, or it did something else, and has not
+    /// been waiting.
+    #[cold]
+    fn on_away(&mut self, away: Away, now: Instant, clocks: &impl Clocks) {
+        if away.ns <= away.gap_count * (ASKS_OFTEN_NS / u64::from(LOOKS_PER_TIME)) {
+            self.strict_calm.shrink(away.ns);
+            (self.quiet_since, self.waits_since) = (None, None);
+            return; // it has looked often: the window's samples tell
+        }
+        let mut lost_ns = 0;
+        if let Some(window) = &mut self.window
+            && let Some(before) = window.own_ns_before
+        {
+            if away.ns <= INTERRUPT_NS_MAX {
+                self.strict_calm.shrink(away.ns);
+                return; // the window's length tells
+            }
+            let own_ns = clocks.own_ns();
+            lost_ns = (now - window.began_at).saturating_sub(own_ns.saturating_sub(before));
+            *window = Window::new(now, Some(own_ns));
+        }
+        if away.ns > lost_ns + away.ns_max {
+            self.lose_calm(away.ns - lost_ns);
+            (self.quiet_since, self.waits_since) = (None, None);
+            let is_calm = self.calm.ns > 0;
+            self.window = is_calm.then(|| Window::new(now, Some(clocks.own_ns())));
+        }
+    }
+
     /// The look found nothing. `now` is what `begin` said.
     #[inline]
-    pub(crate) fn on_nothing(&mut self, now: Instant, clock: impl FnOnce() -> Instant) -> Advice {
+    pub(crate) fn on_nothing(&mut self, now: Instant, clocks: &impl Clocks) -> Advice {
         let quiet_ns = now - *self.quiet_since.get_or_insert(now);
         if self.waits_since.is_none() {
             (self.waits_since, self.way, self.aside_ns) = (Some(now), self.sharing.choose(now), 0);
@@ -261,7 +381,7 @@ impl Asking {
         // `begin` has counted this look.
         let first = if self.shares() { FIRST_SHARED } else { FIRST_SAMPLED };
         if self.look_count % LOOKS_PER_SAMPLE == first + 1 {
-            return self.sample(clock());
+            return self.sample(clocks);
         }
         if self.is_step_due(quiet_ns, now - self.stepped_at) {
             Advice::StepAside
@@ -290,36 +410,47 @@ impl Asking {
     }
 
     /// A look to be sampled ends now.
-    fn sample(&mut self, now: Instant) -> Advice {
-        let began_at = self.asked_at;
-        let window = self.window.get_or_insert_with(|| Window::new(began_at));
+    fn sample(&mut self, clocks: &impl Clocks) -> Advice {
+        let (now, began_at) = (clocks.now(), self.asked_at);
+        let window = self.window.get_or_insert_with(|| Window::new(began_at, None));
         if window.is_whole(now) {
-            let window = *window;
-            self.window = Some(Window::new(now));
-            return self.judge(&window, now);
+            let (window, own_ns) = (*window, clocks.own_ns());
+            self.window = Some(Window::new(now, Some(own_ns)));
+            return self.judge(&window, window.own_ns(now, own_ns));
         }
         window.inside.add(now - began_at);
         self.left_at = Some(now);
         Advice::GoOn
     }
 
-    /// A window has ended.
-    fn judge(&mut self, window: &Window, now: Instant) -> Advice {
-        let (len_ns, outside) = (now - window.began_at, &window.outside);
-        let is_usual = is_within(outside.shortest_ns, self.outside_ns_min, SHORTEST_PERCENT)
-            && is_within(outside.mean_ns(), self.outside_ns_min, AVERAGE_PERCENT);
-        if !is_usual || !window.is_all_seen(len_ns) {
-            self.on_unrest(len_ns);
+    /// A window has ended, of which so much was the thread's own.
+    fn judge(&mut self, window: &Window, own_ns: u64) -> Advice {
+        let (shortest_ns, mean_ns) = (window.outside.shortest_ns, window.outside.mean_ns());
+        let is_usual = is_within(shortest_ns, self.outside_ns_min, SHORTEST_PERCENT)
+            && is_within(mean_ns, self.outside_ns_min, AVERAGE_PERCENT);
+        let may_wait = is_within(mean_ns, self.outside_ns_min, SHARED_PERCENT);
+        let unrest_ns = if may_wait { window.unseen_ns(own_ns) } else { own_ns };
+        if unrest_ns > 0 {
+            self.lose_calm(unrest_ns);
             return Advice::GoOn;
         }
-        self.calm_ns = (self.calm_ns + len_ns).min(self.calm_ns_min);
-        if self.calm_ns == self.calm_ns_min { Advice::Doze } else { Advice::GoOn }
+        self.calm.grow(own_ns);
+        if is_usual {
+            self.strict_calm.grow(own_ns);
+        } else {
+            self.strict_calm.shrink(own_ns);
+        }
+        if self.calm.is_enough() { Advice::Doze } else { Advice::GoOn }
     }
 
     /// It did something else for so long, or may have.
-    fn on_unrest(&mut self, ns: u64) {
-        self.calm_ns = self.calm_ns.saturating_sub(ns.saturating_mul(UNREST_FACTOR));
-        (self.window, self.left_at) = (None, None);
+    fn lose_calm(&mut self, ns: u64) {
+        self.calm.shrink(ns);
+        self.strict_calm.shrink(ns);
+    }
+
+    fn end_calm(&mut self) {
+        (self.calm.ns, self.strict_calm.ns) = (0, 0);
     }
 
     /// The look did something of which the application is not told: the answer to a peer's sign of life, a timer.
@@ -332,7 +463,7 @@ impl Asking {
     #[inline]
     pub(crate) fn on_something(&mut self) {
         self.on_work();
-        self.calm_ns = 0;
+        self.end_calm();
         if let Some(since) = self.waits_since.take() {
             self.sharing.on_waited(self.way, self.asked_at - since);
         }
@@ -354,30 +485,37 @@ impl Asking {
         if self.shares() {
             self.look_count = 0; // the next sample is near
         }
-        if let Some(window) = &mut self.window {
-            window.aside_ns += away_ns;
-        }
     }
 
-    /// It is about to doze. False: something was posted or has ended since it last was, by whatever thread, and it must not.
-    pub(crate) fn may_doze(&mut self, stir: Stir) -> bool {
+    /// It is about to doze. False: it must not, since something was posted or has ended since it last was, by whatever thread, or since
+    /// the call is none that waits. Then that is asked again after some calm.
+    pub(crate) fn may_doze(&mut self, stir: Stir, call: Call) -> bool {
         let is_still = stir == std::mem::replace(&mut self.stir, stir);
+        let is_wait = match call {
+            Call::Waits => true,
+            Call::Tests => false,
+            Call::Unknown => self.strict_calm.is_enough(),
+        };
         if !is_still {
-            self.calm_ns = 0;
+            self.end_calm();
+        } else if !is_wait {
+            self.calm.ns -= self.calm.ns / ASKED_AGAIN;
         }
-        is_still
+        is_still && is_wait
     }
 
     /// It dozed, and asks on: the time it slept was not spent elsewhere.
-    pub(crate) fn on_woken(&mut self, now: Instant) {
+    pub(crate) fn on_woken(&mut self, clocks: &impl Clocks) {
+        let now = clocks.now();
         (self.asked_at, self.look_count, self.left_at) = (now, 0, None);
-        self.window = Some(Window::new(now));
+        self.window = Some(Window::new(now, Some(clocks.own_ns())));
     }
 
     /// For tests: one that has waited for long.
     #[cfg(test)]
     pub(crate) fn be_calm(&mut self) {
-        self.calm_ns = self.calm_ns_min;
+        self.calm.ns = self.calm.enough_ns;
+        self.strict_calm.ns = self.strict_calm.enough_ns;
     }
 }
 

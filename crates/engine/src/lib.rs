@@ -59,6 +59,7 @@ mod time;
 mod waiting;
 mod watch;
 
+pub use asking::Call;
 pub use copies::CopyOffload;
 pub use core::{Core, OpenError};
 pub use counters::Counters;

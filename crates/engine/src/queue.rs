@@ -31,7 +31,7 @@ use packhorse_link::mem::Memory;
 use packhorse_link::ring::{self, Consumer, Producer, Share};
 use packhorse_proto::{Claim, Failure, Instant, OperationKind, PeerId, Space, Tag};
 
-use crate::asking::Asking;
+use crate::asking::{Asking, Call};
 use crate::commands::Post;
 use crate::core::Answer;
 use crate::engine::{Engine, Inner, Recv, Refused, Send};
@@ -391,6 +391,8 @@ pub struct Completions {
     handed: Vec<Entry>,
     handed_read: usize,
     pub(crate) asking: Asking,
+    /// Where a look comes from.
+    call: fn() -> Call,
 }
 
 impl std::fmt::Debug for Completions {
@@ -415,7 +417,21 @@ impl Completions {
         drop(inner);
         let asking = Asking::new(engine.spin_ns, engine.origin_ns);
         let (engine, id) = (Arc::clone(engine), QueueId(number));
-        Self { engine, id, ring, handed: Vec::new(), handed_read: 0, asking }
+        Self {
+            engine,
+            id,
+            ring,
+            handed: Vec::new(),
+            handed_read: 0,
+            asking,
+            call: || Call::Unknown,
+        }
+    }
+
+    /// Before a look sleeps, or is passed over, `call` is asked where it comes from. Without this nobody can say, and only the time between
+    /// looks tells.
+    pub fn tell_calls(&mut self, call: fn() -> Call) {
+        self.call = call;
     }
 
     /// Its name, to post to.
@@ -533,13 +549,22 @@ impl Completions {
             self.asking.on_something();
             return true;
         }
-        let Some(look) = self.engine.looks.begin() else { return false };
-        let (now, is_late) = self.asking.begin(|| self.engine.now());
+        let look = match self.engine.looks.begin() {
+            Some(look) => look,
+            // Whatever it does between its looks, it does that to wait: mpich steps aside each time.
+            None if (self.call)() == Call::Waits => self.engine.looks.begin_in_wait(),
+            None => {
+                self.asking.on_unasked();
+                return false;
+            }
+        };
+        let (now, is_late) = self.asking.begin(&*self.engine);
         let mut work = self.turn_if_free(now, is_late);
         self.engine.looks.end(look, work > 0);
         if self.has_nothing() && work == 0 {
             let ring = &self.ring;
-            work = self.engine.after_vain_look(&mut self.asking, now, || !ring.is_empty());
+            let (asking, call) = (&mut self.asking, self.call);
+            work = self.engine.after_vain_look(asking, now, call, || !ring.is_empty());
             if work == 0 && self.has_nothing() {
                 return false;
             }

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use packhorse_link::loan;
 use packhorse_proto::Instant;
+use rustix::time::{ClockId, clock_gettime};
 
-use crate::asking::{ASKS_OFTEN_NS, Advice, Asking, DOZE_NS, LOOKS_PER_TIME, Stir};
+use crate::asking::{ASKS_OFTEN_NS, Advice, Asking, Call, Clocks, DOZE_NS, LOOKS_PER_TIME, Stir};
 use crate::crowd::Crowd;
 use crate::duties::Offload;
 use crate::engine::{Engine, Inner, Placement, broken};
@@ -50,23 +51,37 @@ impl Spin {
     }
 }
 
+impl Clocks for Engine {
+    #[inline]
+    fn now(&self) -> Instant {
+        Self::now(self) // its own, not this one
+    }
+
+    fn own_ns(&self) -> u64 {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+    }
+}
+
 /// Who asks in a loop of its own: what `asking` advises is done here.
 impl Engine {
-    /// A look found nothing: steps aside or dozes, if that is right. `is_ready`: there is something after all. Returns how much was done.
+    /// A look found nothing: steps aside or dozes, if that is right. `call`: where the look comes from. `is_ready`: there is something after
+    /// all. Returns how much was done.
     #[inline]
     pub(crate) fn after_vain_look(
         &self,
         asking: &mut Asking,
         now: Instant,
+        call: fn() -> Call,
         is_ready: impl Fn() -> bool,
     ) -> usize {
-        match asking.on_nothing(now, || self.now()) {
+        match asking.on_nothing(now, self) {
             Advice::GoOn => 0,
             Advice::StepAside => {
                 self.step_aside(asking);
                 0
             }
-            Advice::Doze => self.doze_unless(asking, is_ready),
+            Advice::Doze => self.doze_unless(asking, call(), is_ready),
         }
     }
 
@@ -83,9 +98,9 @@ impl Engine {
     /// Looks, and sleeps on the links for a moment unless there is something to do or `is_ready`. If nothing came meanwhile it does not
     /// look again: it will be asked again. Returns how much was done.
     #[cold]
-    fn doze_unless(&self, asking: &mut Asking, is_ready: impl Fn() -> bool) -> usize {
+    fn doze_unless(&self, asking: &mut Asking, call: Call, is_ready: impl Fn() -> bool) -> usize {
         let mut inner = self.lock();
-        if !asking.may_doze(stir_of(&inner)) {
+        if !asking.may_doze(stir_of(&inner), call) {
             self.release(inner);
             return 0;
         }
@@ -106,7 +121,7 @@ impl Engine {
         }
         self.stop_waiting(inner, now, false); // and comes back: nobody need wake the helper
         self.helper.baton.be_patient(false);
-        asking.on_woken(self.now());
+        asking.on_woken(self);
         work
     }
 }

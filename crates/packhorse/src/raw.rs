@@ -25,7 +25,7 @@
 use std::sync::Arc;
 
 pub use packhorse_engine::{
-    Atomic, Completions, Engine, Entry, Exposure, Kind, Notify, Put, QueueId, Recv, Refused,
+    Atomic, Call, Completions, Engine, Entry, Exposure, Kind, Notify, Put, QueueId, Recv, Refused,
     RequestId, Send, Trouble, Unexposed, Written,
 };
 pub use packhorse_link::mem::Memory;

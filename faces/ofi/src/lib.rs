@@ -18,6 +18,7 @@
 pub mod abi;
 mod atomic;
 mod av;
+mod caller;
 mod cntr;
 mod common;
 mod cq;

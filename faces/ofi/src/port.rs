@@ -20,6 +20,7 @@ use packhorse::raw::{
 use packhorse::{Address, Endpoint, Error, raw};
 
 use crate::abi::{ADDR_UNSPEC, code, flag};
+use crate::caller;
 use crate::cntr::Cntr;
 use crate::cq::{Cq, Done, Reader, Trouble};
 use crate::errors;
@@ -172,7 +173,8 @@ impl Port {
         bindings: Bindings,
     ) -> Result<Arc<Self>, Error> {
         let endpoint = Endpoint::open()?;
-        let completions = Completions::new(raw::engine(&endpoint), RING_LEN);
+        let mut completions = Completions::new(raw::engine(&endpoint), RING_LEN);
+        completions.tell_calls(caller::call);
         let notify = Notify { queue: completions.id(), context: 0, only_errors: false };
         raw::engine(&endpoint).tell_lost(Notify { context: LOST, ..notify });
         let port = Arc::new(Self {

@@ -35,6 +35,7 @@ pub(crate) fn run_all() -> Result<()> {
     stage.children().context("children of a rank")?;
     stage.interrupted().context("mpirun interrupted")?;
     stage.killed().context("a rank killed")?;
+    stage.sleeping().context("a rank that tests, then waits")?;
     println!("      {}", stage.stopped(STOPS[0]).context("a rank stopped for a while")?);
     println!("      {}", stage.cycles(CYCLE_COUNTS[0]).context("started again and again")?);
     Ok(())
@@ -152,6 +153,13 @@ impl Stage {
         let span_s = span.as_secs();
         ensure!(status.success(), "after a stop of {span_s} s the run ended with {status}");
         Ok(format!("a rank stopped for {span_s} s: the run ends well"))
+    }
+
+    fn sleeping(&self) -> Result<()> {
+        let said = output(self.over_packhorse("sleep 1.5")?)?;
+        let line = said.lines().find(|line| line.starts_with("slept "));
+        println!("      {}", line.with_context(|| format!("nobody slept: {said}"))?);
+        Ok(())
     }
 
     fn waiting(&self) -> Result<String> {

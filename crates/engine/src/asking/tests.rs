@@ -11,9 +11,9 @@ const WAITING_NS: u64 = 60;
 const TESTING_NS: u64 = 20;
 
 /// Somebody who asks, and the clock.
-#[derive(Default)]
 struct Program {
     asking: Asking,
+    call: Call,
     now: Instant,
     stir: Stir,
     doze_count: u64,
@@ -21,27 +21,71 @@ struct Program {
     step_count: u64,
     /// Others have the core for so long each time.
     crowd_ns: u64,
+    /// For so long others had it in all.
+    lost_ns: u64,
     first_doze_at: Option<Instant>,
 }
 
+/// A thread's clocks at a moment.
+struct At {
+    now: Instant,
+    own_ns: u64,
+}
+
+impl Clocks for At {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn own_ns(&self) -> u64 {
+        self.own_ns
+    }
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self {
+            asking: Asking::default(),
+            call: Call::Unknown,
+            now: Instant(0),
+            stir: Stir::default(),
+            doze_count: 0,
+            slept_ns: 0,
+            step_count: 0,
+            crowd_ns: 0,
+            lost_ns: 0,
+            first_doze_at: None,
+        }
+    }
+}
+
 impl Program {
+    fn clocks(&self) -> At {
+        At { now: self.now, own_ns: self.now.0 - self.lost_ns }
+    }
+
+    /// Others have its core for so long.
+    fn lose(&mut self, ns: u64) {
+        (self.now, self.lost_ns) = (self.now + ns, self.lost_ns + ns);
+    }
+
     fn look(&mut self) {
-        let at = self.now;
-        let (time, _) = self.asking.begin(|| at);
+        let (time, _) = self.asking.begin(&self.clocks());
         self.now = self.now + LOOK_NS;
         let now = self.now;
-        match self.asking.on_nothing(time, || now) {
+        match self.asking.on_nothing(time, &self.clocks()) {
             Advice::GoOn => {}
             Advice::StepAside => {
                 self.step_count += 1;
-                self.now = self.now + 400 + self.crowd_ns;
+                self.now = self.now + 400;
+                self.lose(self.crowd_ns);
                 self.asking.on_back(now, self.now);
             }
-            Advice::Doze if self.asking.may_doze(self.stir) => {
+            Advice::Doze if self.asking.may_doze(self.stir, self.call) => {
                 self.first_doze_at.get_or_insert(now);
                 (self.doze_count, self.slept_ns) = (self.doze_count + 1, self.slept_ns + DOZE_NS);
-                self.now = self.now + DOZE_NS;
-                self.asking.on_woken(self.now);
+                self.lose(DOZE_NS);
+                self.asking.on_woken(&self.clocks());
             }
             Advice::Doze => {}
         }
@@ -94,6 +138,61 @@ fn who_works_between_its_looks_never_dozes() {
         let mut program = Program::that_waited();
         program.run(5_000 * MS, |_| WAITING_NS + TESTING_NS + work_ns);
         assert_eq!(program.doze_count, 0, "{work_ns} ns of work");
+    }
+}
+
+#[test]
+fn a_call_that_tests_never_dozes() {
+    let mut program = Program { call: Call::Tests, ..Program::that_waited() };
+    program.run(5_000 * MS, |_| WAITING_NS); // as short as any wait
+    assert_eq!(program.doze_count, 0);
+}
+
+/// Every few windows a loop is half as quick, since another one uses the other half of its core.
+#[test]
+fn a_call_that_waits_dozes_though_its_loop_is_not_always_as_quick() {
+    for (call, dozes) in [(Call::Waits, true), (Call::Unknown, false)] {
+        let mut program = Program { call, ..Program::that_waited() };
+        program.run(10_000 * MS, |number| WAITING_NS + WAITING_NS * (number / 2_000 % 2));
+        assert_eq!(program.slept_ns > 6_000 * MS, dozes, "{call:?}: {} ms", program.slept_ns / MS);
+    }
+}
+
+/// As they come on a virtual machine: of 15 µs nearly in every window, of 60 now and then.
+#[test]
+fn long_interrupts_do_not_keep_a_call_that_waits_awake() {
+    let mut program = Program { call: Call::Waits, ..Program::that_waited() };
+    program.run(10_000 * MS, |number| match number {
+        _ if number % 30_000 == 0 => 60_000,
+        _ if number % 1_000 == 0 => 15_000,
+        _ => WAITING_NS,
+    });
+    assert!(program.slept_ns > 6_000 * MS, "{} ms", program.slept_ns / MS);
+}
+
+/// On a busy core others have it for as long as the program itself.
+#[test]
+fn time_that_others_took_was_not_spent_working() {
+    for call in [Call::Waits, Call::Unknown] {
+        let mut program = Program { call, ..Program::that_waited() };
+        for _ in 0..2_000 {
+            program.run(3 * MS, |_| WAITING_NS);
+            program.lose(3 * MS);
+        }
+        assert!(program.slept_ns > 2_000 * MS, "{call:?}: {} ms", program.slept_ns / MS);
+    }
+}
+
+/// It waits for what other links bring, or does something between its waits: no calm, whatever it calls.
+#[test]
+fn a_call_that_waits_does_not_doze_beside_work() {
+    for (every, work_ns) in [(1, 150), (4, 2_000), (200, 25_000), (10_000, 1_000_000)] {
+        let mut program = Program { call: Call::Waits, ..Program::that_waited() };
+        program.run(5_000 * MS, |number| match number % every {
+            0 => WAITING_NS + work_ns,
+            _ => WAITING_NS,
+        });
+        assert_eq!(program.doze_count, 0, "{work_ns} ns of work in one of {every} looks");
     }
 }
 
@@ -211,18 +310,32 @@ fn who_waits_and_shares_its_core_has_it_for_a_few_looks_at_a_time() {
     }
 }
 
+/// A clock that counts who reads it.
+struct Counted<'a> {
+    now: Instant,
+    reads: &'a std::cell::Cell<u32>,
+}
+
+impl Clocks for Counted<'_> {
+    fn now(&self) -> Instant {
+        self.reads.set(self.reads.get() + 1);
+        self.now
+    }
+
+    fn own_ns(&self) -> u64 {
+        self.reads.set(self.reads.get() + 1);
+        self.now.0
+    }
+}
+
 #[test]
 fn the_clock_is_read_in_a_fourth_of_the_looks_and_twice_for_a_sample() {
     let (mut asking, mut now, reads) = (Asking::new(0, 0), Instant(0), std::cell::Cell::new(0));
     for number in 0..1_000 {
-        let clock = |now| {
-            reads.set(reads.get() + 1);
-            now
-        };
-        let (time, is_late) = asking.begin(|| clock(now));
+        let (time, is_late) = asking.begin(&Counted { now, reads: &reads });
         assert_eq!(is_late, time != now);
         now = now + LOOK_NS;
-        if asking.on_nothing(time, || clock(now)) == Advice::StepAside {
+        if asking.on_nothing(time, &Counted { now, reads: &reads }) == Advice::StepAside {
             asking.on_back(now, now);
         }
         now = now + WAITING_NS;
