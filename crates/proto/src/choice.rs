@@ -210,7 +210,8 @@ impl Active {
 
     /// The path for the next frame: one with a probe due, or a longer frame to try; for control the main one, window or not;
     /// an acknowledgement that is due goes back the way its packet came; messages take the quickest with window, but those of
-    /// several frames one that sends trains, if there is any. `unsent_len` is what may leave of these, or of the data that is granted.
+    /// several frames one that sends trains, if there is any. They wait for its window rather than go by another link over the same card: that
+    /// leads to the same wire, and what overtakes others is held until its turn. `unsent_len` is what may leave of these, or of the data that is granted.
     pub(crate) fn choose_path(&self, now: Instant, unsent_len: u64, next: Next) -> Option<usize> {
         if self.paths.len() == 1 {
             return Some(0);
@@ -243,7 +244,8 @@ impl Active {
             return Some(main);
         }
         let open = self.for_messages().filter(|(_, path)| path.has_window());
-        let quickest = open.min_by_key(|(_, path)| path.rtt.usual_ns());
+        let elsewhere = open.filter(|(_, path)| !self.paths[main].shares_card(path));
+        let quickest = elsewhere.min_by_key(|(_, path)| path.rtt.usual_ns());
         Some(quickest.map_or(main, |(index, _)| index))
     }
 
@@ -253,10 +255,12 @@ impl Active {
         let has_trains = |path: &Path| path.sends_trains && path.has_window();
         match next {
             Next::Short => None,
-            Next::Fragments if has_trains(main) => None,
+            Next::Fragments if main.sends_trains => None,
             Next::Fragments => {
-                let by_train = self.for_messages().filter(|(_, path)| has_trains(path));
-                longest_frames(by_train).map(|it| it.0)
+                let by_train = || self.for_messages().filter(|(_, path)| path.sends_trains);
+                let open = by_train().filter(|(_, path)| path.has_window());
+                let beside = || by_train().filter(|(_, path)| main.shares_card(path));
+                longest_frames(open).or_else(|| longest_frames(beside())).map(|it| it.0)
             }
             Next::Announcement if has_trains(main) && !main.is_aside => None,
             // What follows an announcement by another link would overtake it.

@@ -294,6 +294,11 @@ impl Path {
         }
     }
 
+    /// Whether another one is known to leave by the same card.
+    pub(crate) fn shares_card(&self, other: &Self) -> bool {
+        self.card != 0 && self.card == other.card
+    }
+
     /// Which card it leaves by, and what it carried there for others.
     pub(crate) fn set_card(&mut self, way: &Way) {
         self.card = way.card;

@@ -636,6 +636,36 @@ fn messages_of_several_frames_take_a_link_that_sends_trains() {
     }
 }
 
+/// §10.2: behind one wire there is nothing to gain by another link, and what overtakes is held until its turn.
+#[test]
+fn messages_wait_for_their_link_rather_than_take_another_over_the_same_card() {
+    const COUNT: u64 = 400;
+    for (len, own_link) in [(4_000, 1), (1_000, 0)] {
+        let plan = Plan { more_links: 1, ..Plan::default() };
+        let mut net = Net::of(&[plan.clone(), plan]);
+        net.card = 7;
+        for node in [A, B] {
+            let traits = LinkTraits { train_len_max: 65_000, ..PLAIN };
+            net.ep(node).set_link(1, traits);
+        }
+        net.delay_ns[1] = 2 * DELAY_NS;
+        net.join(A, B);
+        net.run_for(100 * MS);
+        net.log.clear();
+        let receives: Vec<_> = (0..COUNT).map(|tag| net.recv(B, tagged(tag), len)).collect();
+        (0..COUNT).for_each(|tag| {
+            net.send(A, B, tag, len);
+        });
+        net.run_for(SECOND);
+        for (tag, recv) in (0..).zip(receives) {
+            net.assert_got(B, recv, tag, len);
+        }
+        let kind = if len > 1_500 { Kind::Fragment } else { Kind::Eager };
+        assert_eq!(on_link(&net, 1 - own_link, kind), 0, "{len} bytes by the other link");
+        assert_eq!(net.count(B, "messages_early"), 0, "{len} bytes");
+    }
+}
+
 /// Two nodes with a link of trains and one that is a stream, over one card.
 fn beside_a_stream() -> Net {
     let plan = Plan { more_links: 1, ..Plan::default() };
