@@ -17,8 +17,8 @@ use std::io;
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{About, Copier, Link, wide};
 use packhorse_proto::{
-    Endpoint, Instant, Limits, LinkTraits, MS, Opening, PeerId, Settings, SettingsError, TxFrame,
-    TxTrain, wire,
+    Criteria, Endpoint, Envelope, Instant, Limits, LinkTraits, MS, Opening, PeerId, Settings,
+    SettingsError, TxFrame, TxTrain, wire,
 };
 
 use crate::costly::{self, Costly};
@@ -175,6 +175,13 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     pub fn endpoint(&mut self) -> &mut Endpoint {
         self.end_quiet();
         &mut self.endpoint
+    }
+
+    /// A message that no receive took yet. It stays where it is, and a turn has no more to do than before: who probes between two pieces of
+    /// work would make each look a whole turn otherwise (`look`).
+    #[inline]
+    pub(crate) fn probe(&mut self, criteria: &Criteria) -> Option<Envelope> {
+        self.endpoint.probe(criteria)
     }
 
     /// The rules, to look at.

@@ -720,12 +720,15 @@ impl Engine {
 
     /// Asks for a message no receive took yet; the links are asked before it says that there is none (`looks`).
     pub fn probe(&self, criteria: &Criteria) -> Option<Envelope> {
-        self.poll_once(|inner| inner.core.endpoint().probe(criteria))
+        self.poll_once(|inner| inner.core.probe(criteria))
     }
 
     /// Takes such a message out of matching: only who holds the claim gets it.
     pub fn claim(&self, criteria: &Criteria) -> Option<(Claim, Envelope)> {
-        self.poll_once(|inner| inner.core.endpoint().claim(self.now(), criteria))
+        self.poll_once(|inner| {
+            inner.core.probe(criteria)?;
+            inner.core.endpoint().claim(self.now(), criteria)
+        })
     }
 
     /// Throws a claimed message away.

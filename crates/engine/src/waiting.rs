@@ -14,6 +14,7 @@ use packhorse_proto::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::asking::{ASKS_OFTEN_NS, Advice, Asking, Call, Clocks, DOZE_NS, LOOKS_PER_TIME, Stir};
+use crate::core::Answer;
 use crate::crowd::Crowd;
 use crate::duties::Offload;
 use crate::engine::{Engine, Inner, Placement, broken};
@@ -199,7 +200,13 @@ impl Engine {
         now: Instant,
         mut ready: impl FnMut(&mut Inner) -> Option<R>,
     ) -> Option<R> {
-        let work = inner.turn(now);
+        let answer = inner.core.ask(now);
+        if matches!(answer, Answer::Nothing) {
+            self.leave_unchanged(inner, now);
+            self.looks.end(look, false);
+            return None;
+        }
+        let work = inner.turn_after(&answer, now, false);
         let result = ready(&mut inner);
         self.leave(inner, now);
         self.looks.end(look, work > 0);

@@ -132,7 +132,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 mod tests {
     use std::sync::Arc;
 
-    use packhorse_proto::MS;
+    use packhorse_proto::{Criteria, MS, Space, Tag};
 
     use super::*;
     use crate::engine::{Config, Engine, Placement};
@@ -152,6 +152,9 @@ mod tests {
         let turns = inner.core.counters().turns;
         assert_eq!(inner.look(now), 0);
         assert_eq!(inner.core.counters().turns, turns + 1, "a look counts as a turn");
+        let criteria = Criteria { space: Space(0), tag: Tag(1), ignore: 0, source: None };
+        assert!(inner.core.probe(&criteria).is_none());
+        assert!(is_answered(inner.core.ask(now)), "who probes in vain touches nothing");
         inner.core.endpoint();
         assert!(!is_answered(inner.core.ask(now)), "somebody touched the rules");
         inner.turn(now);
