@@ -93,15 +93,28 @@ thread_local! {
 /// The call of MPI that the caller of this was called from.
 #[inline(never)] // its own place on the stack is the depth
 pub(crate) fn call() -> Call {
-    if !cfg!(target_arch = "x86_64") {
-        return Call::Unknown;
-    }
-    let here = 0_u8;
-    let depth = (&raw const here).addr();
+    let Some(depth) = depth() else { return Call::Unknown };
     SITES.with(|sites| {
         let site = sites.known.iter().map(Cell::get).find(|site| site.is_at(depth));
         site.map_or_else(|| sites.learn(depth), |site| site.kind)
     })
+}
+
+/// Where the stack of the caller ends. (The address of something on it would not do: sanitizers put that elsewhere.)
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn depth() -> Option<usize> {
+    let depth;
+    // SAFETY: reads a register.
+    unsafe {
+        std::arch::asm!("mov {}, rsp", out(reg) depth, options(nomem, nostack, preserves_flags))
+    };
+    Some(depth)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn depth() -> Option<usize> {
+    None
 }
 
 impl Sites {

