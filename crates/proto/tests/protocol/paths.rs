@@ -610,11 +610,11 @@ fn whoever_takes_no_pass_gets_none() {
     }
 }
 
-/// §10.2, §10.5: by raw Ethernet, say, a small message is quicker, and by UDP a train is.
-#[test]
-fn messages_of_several_frames_take_a_link_that_sends_trains() {
+/// Two nodes that have met, with a quick link and a slower one that sends trains, over this card.
+fn beside_trains(card: u16) -> Net {
     let plan = Plan { more_links: 1, ..Plan::default() };
     let mut net = Net::of(&[plan.clone(), plan]);
+    net.card = card;
     for node in [A, B] {
         let traits = LinkTraits { train_len_max: 65_000, ..PLAIN };
         net.ep(node).set_link(1, traits);
@@ -623,6 +623,13 @@ fn messages_of_several_frames_take_a_link_that_sends_trains() {
     net.join(A, B);
     net.run_for(100 * MS);
     net.log.clear();
+    net
+}
+
+/// §10.2, §10.5: by raw Ethernet, say, a small message is quicker, and by UDP a train is.
+#[test]
+fn messages_of_several_frames_take_a_link_that_sends_trains() {
+    let mut net = beside_trains(0);
     for (tag, len) in (0..).zip([8, 16_000, 8, 60_000, 3_000]) {
         let recv = net.recv(B, tagged(tag), len);
         net.send(A, B, tag, len);
@@ -641,17 +648,7 @@ fn messages_of_several_frames_take_a_link_that_sends_trains() {
 fn messages_wait_for_their_link_rather_than_take_another_over_the_same_card() {
     const COUNT: u64 = 400;
     for (len, own_link) in [(4_000, 1), (1_000, 0)] {
-        let plan = Plan { more_links: 1, ..Plan::default() };
-        let mut net = Net::of(&[plan.clone(), plan]);
-        net.card = 7;
-        for node in [A, B] {
-            let traits = LinkTraits { train_len_max: 65_000, ..PLAIN };
-            net.ep(node).set_link(1, traits);
-        }
-        net.delay_ns[1] = 2 * DELAY_NS;
-        net.join(A, B);
-        net.run_for(100 * MS);
-        net.log.clear();
+        let mut net = beside_trains(7);
         let receives: Vec<_> = (0..COUNT).map(|tag| net.recv(B, tagged(tag), len)).collect();
         (0..COUNT).for_each(|tag| {
             net.send(A, B, tag, len);
