@@ -24,7 +24,7 @@ use packhorse::raw::Call;
 const FRAME_COUNT_MAX: usize = 32;
 /// Calls that are known of a thread; a program waits and tests in few places, as deep on its stack as each other.
 const SITE_COUNT: usize = 8;
-/// When as many are known, or no MPI was found at that depth, one in so many looks is worth a walk.
+/// After as many walks, or where no MPI was found last, one in so many looks from elsewhere is worth another.
 const LOOKS_PER_WALK: u32 = 256;
 /// Goes on to the caller's caller, or stops. (The values that the unwinding interface, part of the platform's C++ ABI, gives them.)
 const GO_ON: c_int = 0;
@@ -72,9 +72,10 @@ impl Site {
 /// What one thread knows.
 struct Sites {
     known: [Cell<Site>; SITE_COUNT],
-    /// Where the next is noted, and looks that came from elsewhere.
+    /// Where the next is noted, looks that came from elsewhere, and walks.
     next: Cell<usize>,
     missed: Cell<u32>,
+    walk_count: Cell<usize>,
     /// Where no MPI was found last.
     unknown_depth: Cell<usize>,
 }
@@ -85,6 +86,7 @@ thread_local! {
             known: [const { Cell::new(Site::NONE) }; SITE_COUNT],
             next: Cell::new(0),
             missed: Cell::new(0),
+            walk_count: Cell::new(0),
             unknown_depth: Cell::new(0),
         }
     };
@@ -121,10 +123,12 @@ impl Sites {
     fn learn(&self, depth: usize) -> Call {
         let (next, missed) = (self.next.get(), self.missed.get().wrapping_add(1));
         self.missed.set(missed);
-        let is_new = next < SITE_COUNT && self.unknown_depth.get() != depth;
+        // Walks that found nothing count, too: a program without an MPI would walk at every look else.
+        let is_new = self.walk_count.get() < SITE_COUNT && self.unknown_depth.get() != depth;
         if !is_new && !missed.is_multiple_of(LOOKS_PER_WALK) {
             return Call::Unknown;
         }
+        self.walk_count.set(self.walk_count.get() + 1);
         let Some(site) = Walk::begin(depth).site() else {
             self.unknown_depth.set(depth);
             return Call::Unknown;
@@ -258,6 +262,27 @@ mod tests {
         let at = libc::getpid as *const () as usize;
         assert!(symbol_at(at + 1).is_some_and(|name| name.to_bytes().ends_with(b"getpid")));
         assert_eq!(symbol_at(1), None);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn who_is_called_by_no_mpi_from_here_and_there_walks_seldom() {
+        let walk_count = || SITES.with(|sites| sites.walk_count.get());
+        let look_count = 8 * LOOKS_PER_WALK as usize;
+        let before = walk_count();
+        for _ in 0..look_count / 2 {
+            assert_eq!((call(), deeper()), (Call::Unknown, Call::Unknown));
+        }
+        let walks = walk_count() - before;
+        assert!(walks <= SITE_COUNT + look_count / LOOKS_PER_WALK as usize, "{walks}");
+    }
+
+    /// The same from another depth.
+    #[inline(never)]
+    fn deeper() -> Call {
+        let call = call();
+        std::hint::black_box([0_u64; 16]);
+        call
     }
 
     /// Functions that have an MPI's names, and call what they are given.
