@@ -241,6 +241,7 @@ pub(crate) fn fit(config: &mut Config, links: &[Box<dyn Link>], payload_check: O
     let lossy = abouts().filter(|about| !about.is_reliable);
     let backlog = lossy.map(|about| about.backlog_len_max).min().unwrap_or(u64::MAX);
     config.limits.grant_len_max = (backlog / 4 * 3).max(u64::from(config.settings.frame_len_max));
+    config.limits.unasked_len_max = config.limits.grant_len_max;
     fit_grants(&mut config.settings, config.limits.grant_len_max);
 }
 

@@ -73,6 +73,12 @@ impl Active {
         self.paths.iter().any(|path| path.is_usable() && path.is_reliable)
     }
 
+    /// A message of this length, which is not short, is announced and not just sent: a copy would cost more than a question, or the
+    /// peer has no room for it (PROTOCOL §7.9).
+    pub(crate) fn must_ask(&self, len: u64) -> bool {
+        self.has_reliable() || !self.credit.has_room_for(len)
+    }
+
     /// A path was proven, left, moved or measured: which are spare, which is the main one.
     pub(crate) fn weigh_paths(&mut self) {
         let has_reliable = self.has_reliable();

@@ -15,6 +15,7 @@ use crate::arrival::{Arrival, Progress, Receive};
 use crate::aside::Aside;
 use crate::contact::Reply;
 use crate::content::Content;
+use crate::credit::Credit;
 use crate::farewell::{Closing, Forgotten};
 use crate::grants::Budgets;
 use crate::input::Origin;
@@ -466,6 +467,7 @@ impl Endpoint {
         let this = &mut self.rows[row];
         let mut active = self.spare.pop().unwrap_or_else(|| Box::new(Active::new(row)));
         active.row = row;
+        active.credit = Credit::from_rest(this.credit);
         let rtt_ns = self.settings.initial_rtt_ns;
         let more = this.more_rest.take();
         for rest in this.rest.take().iter().chain(more.iter().flatten()) {
@@ -488,6 +490,7 @@ impl Endpoint {
         let this = &mut self.rows[row];
         let mut active = self.actives.remove(this.active);
         this.active = NONE;
+        this.credit = active.credit.rest();
         this.rest = active.paths.first().map(Path::rest);
         if active.paths.len() > 1 {
             let more: Vec<PathRest> = active.paths[1..].iter().map(Path::rest).collect();

@@ -10,6 +10,7 @@ use crate::api::{Event, Failure, GoneReason, Unaccepted};
 use crate::arrival::Stage;
 use crate::contact::{Reply, ReplyRecord, failure_of};
 use crate::content::Content;
+use crate::credit::CreditRest;
 use crate::endpoint::Endpoint;
 use crate::peer::{Farewell, NO_MESSAGE, Phase, Row};
 use crate::post::SendStage;
@@ -271,6 +272,7 @@ impl Endpoint {
         }
         this.refused_from = NO_MESSAGE;
         this.held_from = NO_MESSAGE;
+        this.credit = CreditRest::INITIAL;
         this.rest = None;
         this.more_rest = None;
         let active = core::mem::replace(&mut this.active, NONE);

@@ -23,7 +23,7 @@ use crate::input::Answer;
 use crate::limits::FRAME_LEN_FLOOR;
 use crate::peer::{Active, Phase, row_of_id};
 use crate::post::SendStage;
-use crate::quick::{ack_repr, note_ack_sent};
+use crate::quick::{plain_ack, note_ack_sent};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::train::{RUN_COUNT_MAX, TxTrain};
@@ -122,8 +122,7 @@ impl Endpoint {
         if last_len + wire::ack_head_len(0) as u64 > u64::from(plan.payload_len) {
             return (!path.ack_at_once).then_some(plan);
         }
-        let head = path.received.ack_without_holes(now);
-        let ack = ack_repr(index as u8, head, self.credit_for_peers())?;
+        let ack = plain_ack(now, index as u8, path, self.credit_for_peers())?;
         Some(Plan { ack: Some(ack), ..plan })
     }
 

@@ -23,6 +23,9 @@ pub struct Limits {
     pub copied_len_max: u64,
     /// Granted bytes not yet arrived, all senders together (PROTOCOL §8.3).
     pub grant_len_max: u64,
+    /// Bytes of messages that may be on their way here unasked by links that lose frames, all senders together: what those links hold for
+    /// somebody who computes. Each sender is told its share (PROTOCOL §5.5).
+    pub unasked_len_max: u64,
     /// Requests of one-sided operations that are held, under way or whose answers are not acknowledged, all peers together.
     pub request_count_max: u32,
     /// Bytes of such answers.
@@ -39,6 +42,7 @@ impl Default for Limits {
             peer_count_max: 1 << 20,
             copied_len_max: 16 << 20,
             grant_len_max: 160 << 10,
+            unasked_len_max: u64::MAX,
             request_count_max: 1 << 16,
             result_len_max: 4 << 20,
             stream_len_max: 256 << 10,
@@ -196,7 +200,7 @@ impl Limits {
     /// Checks what the rest of the code relies on: progress must be possible within the limits.
     pub fn check(&self, settings: &Settings) -> Result<(), SettingsError> {
         let frame = u64::from(settings.frame_len_max);
-        let rules: [(&'static str, bool, &'static str); 7] = [
+        let rules: [(&'static str, bool, &'static str); 8] = [
             (
                 "held_len_max",
                 self.held_len_max >= u64::from(settings.eager_len_max).max(frame),
@@ -205,6 +209,7 @@ impl Limits {
             ("envelope_count_max", self.envelope_count_max >= 4, "at least 4"),
             ("peer_count_max", (1..1 << 23).contains(&self.peer_count_max), "1 to 8388607"),
             ("grant_len_max", self.grant_len_max >= frame, "at least a frame"),
+            ("unasked_len_max", self.unasked_len_max >= frame, "at least a frame"),
             ("request_count_max", self.request_count_max >= 1, "at least 1"),
             (
                 "result_len_max",

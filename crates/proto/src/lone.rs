@@ -13,7 +13,7 @@ use crate::endpoint::Endpoint;
 use crate::path::Path;
 use crate::peer::{Active, Phase};
 use crate::post::{Bytes, Outgoing, SEND_BIT, SendStage};
-use crate::quick::{ack_repr, note_ack_sent};
+use crate::quick::{note_ack_sent, plain_ack};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::turns::eager_cost;
@@ -126,7 +126,7 @@ impl Endpoint {
         }
         let active = &*self.actives[this.active];
         let is_sure = len <= u64::from(self.settings.eager_sure_len_max);
-        if !is_sure && (this.ahead.is_pausing() || active.has_reliable()) {
+        if !is_sure && (this.ahead.is_pausing() || active.must_ask(len)) {
             return None;
         }
         let index = active.clear_path(now, len)?;
@@ -138,10 +138,7 @@ impl Endpoint {
         let ack = match path.ack_pending_count {
             0 => None,
             _ if self.saboteur.makes(Sabotage::AckOneTooHigh) => return None,
-            _ => {
-                let head = path.received.ack_without_holes(now);
-                Some(ack_repr(index, head, self.credit_for_peers())?)
-            }
+            _ => Some(plain_ack(now, index, path, self.credit_for_peers())?),
         };
         let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
         let head_len = head_len + 8 * usize::from(spec.immediate.is_some());

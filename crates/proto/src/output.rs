@@ -10,6 +10,7 @@ use crate::api::{Piece, Source, TxFrame};
 use crate::choice::Next;
 use crate::contact::{Reply, ReplyRecord};
 use crate::content::Content;
+use crate::credit::Share;
 use crate::endpoint::{Endpoint, RESULT_BIT};
 use crate::gaps::GapSet;
 use crate::limits::{FRAME_LEN_FLOOR, MS};
@@ -337,7 +338,7 @@ impl Endpoint {
 
     /// Acknowledgements that are due, and with them those that are merely pending.
     fn write_acks(&mut self, now: Instant, row: u32, frame: &mut Frame<'_>) -> Option<Content> {
-        let credit_len = self.credit_for_peers();
+        let share = self.credit_for_peers();
         let sabotaged = self.saboteur.makes(Sabotage::AckOneTooHigh);
         let active = &mut self.actives[self.rows[row].active];
         let has_more = active.has_content();
@@ -355,7 +356,7 @@ impl Endpoint {
                 largest: (ack.largest as u32).wrapping_add(u32::from(sabotaged)),
                 first_len: ack.first_len + u32::from(sabotaged),
                 delay_ns: ack.delay_ns,
-                credit_len,
+                credit_len: share.by(path.is_reliable),
             };
             frame.writer.ack(&repr, &pairs[..ack.pair_count]);
             self.counters.acks_out += 1;
@@ -381,9 +382,13 @@ impl Endpoint {
 
     /// What we would hold for one more active peer (PROTOCOL §5.5).
     #[inline]
-    pub(crate) fn credit_for_peers(&self) -> u32 {
+    pub(crate) fn credit_for_peers(&self) -> Share {
         let envelopes = self.limits.envelope_count_max - self.envelope_count;
-        credit_len(&self.held, envelopes, self.actives.len())
+        Share {
+            held_len: self.held.free_len().min(u64::from(envelopes) * 64),
+            unasked_len: self.limits.unasked_len_max,
+            peer_count: self.actives.len(),
+        }
     }
 
     /// Notices, oldest first. They need no window (PROTOCOL §10.1).
@@ -606,6 +611,10 @@ impl Endpoint {
                 return false;
             }
             if send.parts == NONE {
+                // What begins goes whole, as a train. Only where the peer has less room for all of us goes as much as it has.
+                if !active.credit.allows(eager_cost(send.total as u32)) {
+                    return false;
+                }
                 let unsent = GapSet::whole(send.total);
                 let unacked = unsent.clone();
                 let parts = self.parts.insert(Parts { unacked, unsent, ..Parts::default() });
@@ -620,7 +629,10 @@ impl Endpoint {
         }
         let mut is_new = false;
         if head.class == Class::Rts {
-            let most = if active.paths[index].is_reliable { 0 } else { self.settings.ahead_len };
+            let most = match self.settings.ahead_len {
+                len if active.paths[index].is_reliable || !active.credit.has_room_for(len.into()) => 0,
+                len => len,
+            };
             is_new = self.rows[row].ahead.announce(send, most, &mut self.ahead_sum);
             head.ahead = send.announced.ahead_to().div_ceil(wire::AHEAD_UNIT) as u16;
         }
@@ -759,19 +771,6 @@ pub(crate) fn start_sealed(tx: &mut TxFrame, link: u8, to: &Locator) {
     tx.secret = None;
     tx.body.clear();
     tx.is_sealed = true;
-}
-
-/// A fair part of what is free: bytes, and envelopes as if each came with a few.
-#[inline]
-pub(crate) fn credit_len(
-    held: &crate::pool::BytePool,
-    envelope_count: u32,
-    peer_count: u32,
-) -> u32 {
-    let free = held.free_len().min(u64::from(envelope_count) * 64);
-    // A division costs as much as all the rest, and most have one peer.
-    let part = if peer_count <= 1 { free } else { free / u64::from(peer_count) };
-    part.min(u64::from(u32::MAX)) as u32
 }
 
 #[inline]

@@ -16,7 +16,7 @@ use crate::allowance::Allowance;
 use crate::choice::Trials;
 use crate::content::Content;
 use crate::contest::Contest;
-use crate::credit::Credit;
+use crate::credit::{Credit, CreditRest};
 use crate::obstacle::Refusals;
 use crate::path::{Path, PathRest};
 use crate::serve::Side;
@@ -112,6 +112,7 @@ pub(crate) struct Row {
     pub(crate) turn_sent: u16,
     pub(crate) turn_heard: u16,
     pub(crate) frame_len_max: u16,
+    pub(crate) credit: CreditRest,
     pub(crate) version: u8,
     pub(crate) phase: Phase,
     pub(crate) in_use: bool,
@@ -236,7 +237,7 @@ impl Active {
             granted: VecDeque::new(),
             is_checked: None,
             control: VecDeque::new(),
-            credit: Credit::INITIAL,
+            credit: Credit::from_rest(CreditRest::INITIAL),
             cancel_count: 0,
             contact: Contact::default(),
             welcome: false,
@@ -540,6 +541,7 @@ impl Row {
             turn_sent: 0,
             turn_heard: 0,
             frame_len_max: 0,
+            credit: CreditRest::INITIAL,
             version: 0,
             phase: Phase::Idle,
             in_use: false,

@@ -369,15 +369,15 @@ impl Endpoint {
     #[inline(always)]
     fn must_ask(&mut self, row: u32, total: u64) -> bool {
         total > u64::from(self.settings.eager_len_max)
-            || total > u64::from(self.settings.eager_sure_len_max) && self.must_ask_now(row)
+            || total > u64::from(self.settings.eager_sure_len_max) && self.must_ask_now(row, total)
     }
 
     /// The same for what may go unasked, but not whatever happens.
     #[inline(never)]
-    fn must_ask_now(&mut self, row: u32) -> bool {
+    fn must_ask_now(&mut self, row: u32, total: u64) -> bool {
         let this = &mut self.rows[row];
-        let is_reliable = self.actives.get(this.active).is_some_and(|active| active.has_reliable());
-        is_reliable || this.ahead.asks_first()
+        let active = self.actives.get(this.active);
+        active.is_some_and(|active| active.must_ask(total)) || this.ahead.asks_first()
     }
 
     /// Posts bytes that lie in the resend pool already, to a peer that is there: chunks of streams are filled in place.

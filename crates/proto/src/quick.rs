@@ -13,7 +13,7 @@ use crate::ack::{AckHead, expand};
 use crate::api::{Counters, Envelope, Event, Piece, TxFrame};
 use crate::arrival::{Receive, Verdict};
 use crate::content::Content;
-use crate::credit::Credit;
+use crate::credit::{Credit, Share};
 use crate::endpoint::Endpoint;
 use crate::input::Origin;
 use crate::matching::Matcher;
@@ -112,7 +112,7 @@ impl Endpoint {
     /// The same for one simple message with an acknowledgement that is pending. The row is plain.
     #[inline(never)]
     fn write_answer(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
-        let credit_len = self.credit_for_peers();
+        let share = self.credit_for_peers();
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("plain");
         let path = &mut active.paths[usize::from(index)];
@@ -124,7 +124,7 @@ impl Endpoint {
         if frame_len > usize::from(path.frame_len) || self.saboteur.makes(Sabotage::AckOneTooHigh) {
             return false;
         }
-        let Some(ack) = ack_repr(index, path.received.ack_without_holes(now), credit_len) else {
+        let Some(ack) = plain_ack(now, index, path, share) else {
             return false;
         };
         start_sealed(tx, path.link, &path.locator);
@@ -151,14 +151,14 @@ impl Endpoint {
     /// plain.
     #[inline(never)]
     fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
-        let credit_len = self.credit_for_peers();
+        let share = self.credit_for_peers();
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("plain");
         let path = &mut active.paths[usize::from(index)];
         let is_checked = path.payload_check;
         let ack = match path.ack_pending_count {
             0 => None,
-            _ => ack_repr(index, path.received.ack_without_holes(now), credit_len),
+            _ => plain_ack(now, index, path, share),
         };
         let has_ack = ack.is_some();
         if has_ack != (path.ack_pending_count > 0)
@@ -206,7 +206,7 @@ impl Endpoint {
     /// A frame that is nothing but an acknowledgement without holes (`Endpoint::write_acks`).
     #[inline(never)]
     pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let credit_len = self.credit_for_peers();
+        let share = self.credit_for_peers();
         let this = &mut self.rows[row];
         let Some(active) = self.actives.get_mut(this.active) else { return false };
         let active = &mut **active;
@@ -220,7 +220,7 @@ impl Endpoint {
         {
             return false;
         }
-        let Some(ack) = ack_repr(index, path.received.ack_without_holes(now), credit_len) else {
+        let Some(ack) = plain_ack(now, index, path, share) else {
             return false;
         };
         let packet = path.flight.next_packet();
@@ -272,11 +272,12 @@ pub(crate) fn note_ack_sent(
     counters.acks_out += 1;
 }
 
-/// An Ack of a path.
+/// An Ack of the path of this number, if it has no holes to tell of.
 #[inline(always)]
-pub(crate) fn ack_repr(path: u8, head: Option<AckHead>, credit_len: u32) -> Option<AckRepr> {
-    let AckHead { largest, first_len, delay_ns, .. } = head?;
-    Some(AckRepr { path, largest: largest as u32, first_len, delay_ns, credit_len })
+pub(crate) fn plain_ack(now: Instant, index: u8, path: &Path, share: Share) -> Option<AckRepr> {
+    let AckHead { largest, first_len, delay_ns, .. } = path.received.ack_without_holes(now)?;
+    let credit_len = share.by(path.is_reliable);
+    Some(AckRepr { path: index, largest: largest as u32, first_len, delay_ns, credit_len })
 }
 
 /// As many whole messages as may go and fit, of which there is one at least; the length of their payload.

@@ -164,6 +164,7 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
             let frame_len_max = u64::from(settings.frame_len_max);
             limits.held_len_max = limits.held_len_max.max(frame_len_max);
             limits.grant_len_max = limits.grant_len_max.max(frame_len_max);
+            limits.unasked_len_max = limits.unasked_len_max.max(frame_len_max);
             NodePlan { name, ports, port_specs, port_lines, limits, settings }
         })
         .collect()
@@ -242,6 +243,11 @@ fn draw_limits(rng: &mut Rng, settings: &Settings) -> Limits {
     }
     if rng.chance(30 * PERCENT) {
         limits.grant_len_max = u64::from(settings.frame_len_max) * rng.range(1..=20);
+    }
+    // From a copy: what else is drawn of a seed stays as it was.
+    let mut rng = rng.fork("unasked");
+    if rng.chance(30 * PERCENT) {
+        limits.unasked_len_max = u64::from(settings.frame_len_max) * rng.range(1..=60);
     }
     limits
 }

@@ -387,6 +387,71 @@ fn what_must_ask_first_is_not_copied() {
     net.settle();
 }
 
+/// One that takes `room` bytes unasked from all senders together, and so many senders, whose numbers begin behind it.
+fn crowd(sender_count: usize, room: u64) -> (Net, Vec<usize>) {
+    let plan = Plan::with(|settings, limits| {
+        settings.eager_sure_len_max = 4 << 10;
+        limits.unasked_len_max = room;
+    });
+    let mut net = Net::of(&vec![plan; sender_count + 1]);
+    net.train_count_max = TRAIN;
+    let senders: Vec<usize> = (1..=sender_count).collect();
+    for &sender in &senders {
+        net.join(sender, A);
+    }
+    net.log.clear();
+    (net, senders)
+}
+
+/// What each of these nodes announced so far.
+fn announced(net: &Net, senders: &[usize]) -> Vec<usize> {
+    senders.iter().map(|&sender| net.sights(sender, Kind::Rts).len()).collect()
+}
+
+#[test]
+fn beyond_what_the_peers_links_hold_messages_ask() {
+    let (mut net, senders) = crowd(1, 40_000);
+    let recvs: Vec<_> = (1..=6).map(|tag| net.recv(A, tagged(tag), LEN)).collect();
+    net.send(senders[0], A, 1, LEN);
+    net.settle(); // from here on the sender knows
+    let frames = |net: &Net| net.sights(senders[0], Kind::Fragment).len();
+    let before = frames(&net);
+    for tag in 2..=4 {
+        net.send(senders[0], A, tag, LEN);
+    }
+    net.pump();
+    assert_eq!(frames(&net) - before, 2 * 12, "two of three fit into 40 000 bytes, whole");
+    net.send(senders[0], A, 5, LEN);
+    net.settle();
+    assert_eq!(announced(&net, &senders), [1], "one that is posted while those are on their way");
+    net.send(senders[0], A, 6, LEN);
+    net.settle();
+    assert_eq!(announced(&net, &senders), [1], "there is room again");
+    for (recv, tag) in recvs.into_iter().zip(1..) {
+        net.assert_got(A, recv, tag, LEN);
+    }
+}
+
+#[test]
+fn many_senders_share_what_the_peers_links_hold() {
+    let (mut net, senders) = crowd(8, 100_000);
+    let mut recvs = vec![];
+    for round in 0..2 {
+        for &sender in &senders {
+            let tag = (10 * round + sender) as u64;
+            recvs.push((net.recv(A, tagged(tag), LEN), tag));
+            net.send(sender, A, tag, LEN);
+        }
+        net.run_for(if round == 0 { 200_000 } else { 0 }); // all are active still, and know it
+    }
+    net.settle();
+    let asked = announced(&net, &senders);
+    assert!(asked.iter().sum::<usize>() >= 7, "12 500 bytes each: {asked:?}");
+    for (recv, tag) in recvs {
+        net.assert_got(A, recv, tag, LEN);
+    }
+}
+
 #[test]
 fn where_nothing_is_lost_longer_messages_ask_first() {
     let mut net = careful_over(true);
