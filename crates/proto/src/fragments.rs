@@ -23,7 +23,7 @@ use crate::input::Answer;
 use crate::limits::FRAME_LEN_FLOOR;
 use crate::peer::{Active, Phase, row_of_id};
 use crate::post::SendStage;
-use crate::quick::{plain_ack, note_ack_sent};
+use crate::quick::{note_ack_sent, plain_ack};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::train::{RUN_COUNT_MAX, TxTrain};

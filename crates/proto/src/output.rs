@@ -630,7 +630,11 @@ impl Endpoint {
         let mut is_new = false;
         if head.class == Class::Rts {
             let most = match self.settings.ahead_len {
-                len if active.paths[index].is_reliable || !active.credit.has_room_for(len.into()) => 0,
+                len if active.paths[index].is_reliable
+                    || !active.credit.has_room_for(len.into()) =>
+                {
+                    0
+                }
                 len => len,
             };
             is_new = self.rows[row].ahead.announce(send, most, &mut self.ahead_sum);
