@@ -129,16 +129,19 @@ fn settings(script: &mut Script<'_>) -> Settings {
 
 fn limits(script: &mut Script<'_>, settings: &Settings) -> Limits {
     let least = u64::from(settings.eager_len_max).max(u64::from(settings.frame_len_max));
-    Limits {
+    let mut limits = Limits {
         held_len_max: least + script.pick(&[0, 10_000, 1 << 20]),
         envelope_count_max: script.pick(&[4, 9, 1_000]),
         peer_count_max: script.pick(&[2, 4, 64]),
         copied_len_max: script.pick(&[0, 100, 1 << 20]),
         grant_len_max: u64::from(settings.frame_len_max) * script.pick(&[1, 3, 100]),
+        unasked_len_max: u64::MAX,
         request_count_max: script.pick(&[1, 5, 1_000]),
         result_len_max: script.pick(&[1 << 10, 1 << 20]),
         stream_len_max: script.pick(&[2_000, 16 << 10, 1 << 20]),
-    }
+    };
+    limits.unasked_len_max = limits.grant_len_max; // as links have it; and no script changes its meaning
+    limits
 }
 
 impl Party {
