@@ -36,6 +36,11 @@ impl Credit {
         self.in_flight == 0 || self.in_flight + cost <= self.len
     }
 
+    /// What the peer would hold if nothing were on its way.
+    pub(crate) fn len(self) -> u64 {
+        self.len
+    }
+
     /// Whether the peer would hold so many bytes beside all that is on its way.
     pub(crate) fn has_room_for(self, len: u64) -> bool {
         self.in_flight + len <= self.len

@@ -185,6 +185,10 @@ impl PathRest {
         Received::new(self.received_floor).expand(low)
     }
 
+    pub(crate) fn frame_len(&self) -> u16 {
+        self.frame_len
+    }
+
     pub(crate) fn new(link: u8, locator: Locator, standing: Standing, frame_len: u16) -> Self {
         Self {
             link,

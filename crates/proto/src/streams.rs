@@ -1,7 +1,7 @@
 //! Streams: messages that arrive piece by piece (Fast Messages 2.x), at their receiver.
 //!
-//! PROTOCOL §12. A stream travels as *chunks*: eager messages of the space [`Space::STREAMS`](crate::types::Space::STREAMS), each at most a frame, so order,
-//! repair and budgets are those of any message. What is added here: which stream a chunk belongs to, the credit of each sender,
+//! PROTOCOL §12. A stream travels as *chunks*: eager messages of the space [`Space::STREAMS`](crate::types::Space::STREAMS), each a frame or
+//! a train of frames, so order, repair and budgets are those of any message. What is added here: which stream a chunk belongs to, the credit of each sender,
 //! and lending.
 //!
 //! ```text
@@ -30,6 +30,8 @@ use crate::wire::{Class, DONE_CANCELLED, MessageHead};
 
 /// What a chunk costs its sender beside its bytes: also empty ones are bounded.
 pub(crate) const CHUNK_COST: u64 = 64;
+/// The most that is shown of a stream at once, and that whoever reads no more than so many bytes may read beyond them.
+pub(crate) const PACKET_LEN: usize = 16 << 10;
 /// What a sender may send before it was told anything.
 pub(crate) const CREDIT_AT_FIRST: u64 = 64 << 10;
 
@@ -84,7 +86,7 @@ pub enum StreamBreak {
 pub enum StreamFront<'a> {
     /// These bytes; more may be behind them.
     Bytes {
-        /// What is left of the first chunk.
+        /// What is left of the first packet: a chunk, or as much of a longer one as a packet has.
         bytes: &'a [u8],
         /// None of it was consumed yet.
         is_fresh: bool,
@@ -327,35 +329,68 @@ impl Endpoint {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
-        let tag = ChunkTag::decode(head.tag);
-        let known = self.streams.find(row, tag.number);
         if head.class == Class::Rts {
             self.notify_done(row, head.message, DONE_CANCELLED); // no honest sender announces a chunk
-        } else if let Some(slot) = known.filter(|_| !tag.is_begin) {
-            if !self.take_chunk(now, slot, tag, head, body, memory) {
-                self.refuse(now, row, number, held_len(head));
-                return Verdict::Refused;
-            }
-        } else if known.is_none() && tag.is_begin {
-            if !self.has_room_for(head.total as usize) {
-                self.refuse(now, row, number, held_len(head));
-                return Verdict::Refused;
-            }
-            let is_over = head.class == Class::Eager && finish_of(tag).is_some();
-            let slot = self.begin_inbound(now, row, tag, is_over);
-            self.hold_chunk(now, slot, tag, head, body, 0);
-            self.streams.make_ready(slot);
-        } else {
-            // Of a stream that is over, or never was: nobody will read it, so its sender has its credit back.
-            self.give_credit(row, chunk_cost(head.total));
+        } else if !self.take_chunk(now, row, head, core::iter::once(body), memory) {
+            self.refuse(now, row, number, held_len(head));
+            return Verdict::Refused;
         }
+        self.after_chunk(now, row, memory);
+        Verdict::Accepted
+    }
+
+    /// A chunk that came as a train, whole, in its turn. There is room for it.
+    pub(crate) fn on_whole_chunk<'a>(
+        &mut self,
+        now: Instant,
+        row: u32,
+        head: &MessageHead,
+        bodies: impl Iterator<Item = &'a [u8]> + Clone,
+        memory: &mut impl Memory,
+    ) {
+        let head = MessageHead { class: Class::Eager, ..*head };
+        let is_taken = self.take_chunk(now, row, &head, bodies, memory);
+        debug_assert!(is_taken, "there is room");
+        self.after_chunk(now, row, memory);
+    }
+
+    fn after_chunk(&mut self, now: Instant, row: u32, memory: &mut impl Memory) {
         self.count_turn(row);
         if self.rows[row].arrival_count > 0 {
             self.follow_turn(now, row, memory);
         }
         // One that was refused ahead of its turn may have it now. What was lent has freed no room, so nobody else would notice.
         self.recall_rows(now);
-        Verdict::Accepted
+    }
+
+    /// A chunk begins a stream, goes on with one, or is nobody's. Its payload may lie in several pieces if all of it is here. False: there
+    /// is no room.
+    fn take_chunk<'a>(
+        &mut self,
+        now: Instant,
+        row: u32,
+        head: &MessageHead,
+        bodies: impl Iterator<Item = &'a [u8]> + Clone,
+        memory: &mut impl Memory,
+    ) -> bool {
+        let tag = ChunkTag::decode(head.tag);
+        let known = self.streams.find(row, tag.number);
+        if let Some(slot) = known.filter(|_| !tag.is_begin) {
+            return self.take_further_chunk(now, slot, tag, head, bodies, memory);
+        }
+        if known.is_none() && tag.is_begin {
+            if !self.has_room_for(head.total as usize) {
+                return false;
+            }
+            let is_over = head.class == Class::Eager && finish_of(tag).is_some();
+            let slot = self.begin_inbound(now, row, tag, is_over);
+            self.hold_chunk(now, slot, tag, head, (bodies, 0));
+            self.streams.make_ready(slot);
+        } else {
+            // Of a stream that is over, or never was: nobody will read it, so its sender has its credit back.
+            self.give_credit(row, chunk_cost(head.total));
+        }
+        true
     }
 
     fn begin_inbound(&mut self, now: Instant, row: u32, tag: ChunkTag, is_over: bool) -> u32 {
@@ -367,18 +402,18 @@ impl Endpoint {
     }
 
     /// A further chunk of a stream: lent, held or dropped. False: there is no room.
-    fn take_chunk(
+    fn take_further_chunk<'a>(
         &mut self,
         now: Instant,
         slot: u32,
         tag: ChunkTag,
         head: &MessageHead,
-        body: &[u8],
+        bodies: impl Iterator<Item = &'a [u8]> + Clone,
         memory: &mut impl Memory,
     ) -> bool {
-        let row = self.streams.inbound[slot].row;
-        if self.streams.inbound[slot].is_closed {
-            self.give_credit(row, chunk_cost(head.total));
+        let this = &self.streams.inbound[slot];
+        if this.is_closed {
+            self.give_credit(this.row, chunk_cost(head.total));
             if let Some(finish) = finish_of(tag) {
                 self.streams.finish(slot, finish);
             }
@@ -388,46 +423,60 @@ impl Endpoint {
         if !self.has_room_for(head.total as usize) {
             return false;
         }
-        let this = &self.streams.inbound[slot];
         let may_lend = this.is_waiting && this.first == NONE && head.class == Class::Eager;
-        let mut taken_len = 0;
-        if may_lend && !body.is_empty() {
-            let stream = StreamId(self.streams.inbound.key(slot));
-            let lending: Lending = memory.lend(stream, body);
-            taken_len = lending.taken_len.min(body.len());
-            self.streams.inbound[slot].is_waiting = lending.is_waiting;
-            self.counters.stream_bytes_lent += taken_len as u64;
-        }
+        let mut taken_len = if may_lend { self.lend_chunk(slot, bodies.clone(), memory) } else { 0 };
         if self.saboteur.makes(Sabotage::LentBytesHeldToo) {
             taken_len = 0;
         }
-        self.hold_chunk(now, slot, tag, head, body, taken_len);
+        self.hold_chunk(now, slot, tag, head, (bodies, taken_len));
         true
     }
 
+    /// Shows the pieces of a chunk to who waits for them, until he has enough; how many bytes he took.
+    fn lend_chunk<'a>(
+        &mut self,
+        slot: u32,
+        bodies: impl Iterator<Item = &'a [u8]>,
+        memory: &mut impl Memory,
+    ) -> usize {
+        let stream = StreamId(self.streams.inbound.key(slot));
+        let mut taken_len = 0;
+        for body in bodies.filter(|body| !body.is_empty()) {
+            let lending: Lending = memory.lend(stream, body);
+            let len = lending.taken_len.min(body.len());
+            taken_len += len;
+            self.streams.inbound[slot].is_waiting = lending.is_waiting;
+            if len < body.len() || !lending.is_waiting {
+                break;
+            }
+        }
+        self.counters.stream_bytes_lent += taken_len as u64;
+        taken_len
+    }
+
     /// Holds what is left of a chunk behind `taken_len`, and notes how the stream goes on. There is room.
-    fn hold_chunk(
+    fn hold_chunk<'a>(
         &mut self,
         now: Instant,
         slot: u32,
         tag: ChunkTag,
         head: &MessageHead,
-        body: &[u8],
-        taken_len: usize,
+        (mut bodies, taken_len): (impl Iterator<Item = &'a [u8]>, usize),
     ) {
         let row = self.streams.inbound[slot].row;
         let cost = chunk_cost(head.total);
         if head.class == Class::Fragment {
+            let body = bodies.next().unwrap_or_default();
             let arrival = self.hold(now, row, head, body, Stage::Streamed).expect("there is room");
             if self.arrivals[arrival].progress != NONE {
                 self.map(arrival);
             }
             self.push_arrival(slot, arrival, cost);
-        } else if taken_len < body.len() {
-            let rest = &body[taken_len..];
-            let hold = self.held.try_reserve(rest.len()).expect("there is room");
-            self.held.bytes_mut(hold).copy_from_slice(rest);
-            self.counters.stream_bytes_held += rest.len() as u64;
+        } else if (taken_len as u64) < head.total {
+            let held_len = head.total as usize - taken_len;
+            let hold = self.held.try_reserve(held_len).expect("there is room");
+            copy_behind(taken_len, bodies, self.held.bytes_mut(hold));
+            self.counters.stream_bytes_held += held_len as u64;
             self.charge_chunk();
             let (arrival, arrival_serial, from, cost) = (NONE, 0, 0, cost as u32);
             let chunk = Chunk { hold, arrival, arrival_serial, from, cost, next: NONE };
@@ -485,7 +534,7 @@ impl Endpoint {
         }
     }
 
-    fn has_room_for(&self, len: usize) -> bool {
+    pub(crate) fn has_room_for(&self, len: usize) -> bool {
         self.has_envelope()
             && crate::pool::BytePool::cost_of(len).is_some_and(|cost| cost <= self.held.free_len())
     }
@@ -565,8 +614,10 @@ impl Endpoint {
             if chunk.arrival != NONE {
                 return StreamFront::Empty; // fragments of it are missing
             }
-            let bytes = &self.held.bytes(chunk.hold)[chunk.from as usize..];
-            return StreamFront::Bytes { bytes, is_fresh: chunk.from == 0 };
+            let (from, bytes) = (chunk.from as usize, self.held.bytes(chunk.hold));
+            let packet_end = (from / PACKET_LEN + 1) * PACKET_LEN;
+            let bytes = &bytes[from..packet_end.min(bytes.len())];
+            return StreamFront::Bytes { bytes, is_fresh: from.is_multiple_of(PACKET_LEN) };
         }
         match this.finish {
             Finish::Open => StreamFront::Empty,
@@ -709,6 +760,17 @@ impl Endpoint {
     /// Streams that arrive and are not closed, chunks that are held.
     pub fn stream_counts(&self) -> (u32, u32) {
         (self.streams.inbound.len(), self.streams.chunks.len())
+    }
+}
+
+/// Copies pieces that lie apart to one place, without so many bytes of the first.
+fn copy_behind<'a>(mut skip_len: usize, pieces: impl Iterator<Item = &'a [u8]>, mut to: &mut [u8]) {
+    for piece in pieces {
+        let (skipped, piece) = piece.split_at(skip_len.min(piece.len()));
+        skip_len -= skipped.len();
+        let (here, behind) = to.split_at_mut(piece.len());
+        here.copy_from_slice(piece);
+        to = behind;
     }
 }
 

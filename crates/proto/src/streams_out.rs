@@ -1,25 +1,26 @@
 //! Streams at their sender: pieces fill chunks, chunks leave as they are full.
 //!
-//! PROTOCOL §12.2, §12.3. A piece is copied once, into the resend pool, behind the piece before it. A full chunk leaves when
-//! something follows it and the peer has credit to give; the last one leaves with the end, which never has to wait: it is
+//! PROTOCOL §12.2, §12.3. A piece is copied once, into the resend pool, behind the piece before it. A full chunk, and one that has a
+//! packet's length already, leaves when something follows it and the peer has credit to give; the last one leaves with the end, which never has to wait: it is
 //! posted by itself when credit comes.
 
 use alloc::vec::Vec;
 
 use crate::api::{Payload, SendSpec};
+use crate::credit::Credit;
 use crate::endpoint::Endpoint;
 use crate::limits::FRAME_LEN_FLOOR;
 use crate::lone::Lone;
-use crate::peer::Phase;
+use crate::peer::{Phase, Row};
 use crate::post::Bytes;
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
-use crate::streams::{ChunkTag, chunk_cost};
+use crate::streams::{ChunkTag, PACKET_LEN, chunk_cost};
 use crate::types::{BufId, Instant, OutStreamId, PeerId, ReqId, Space};
 use crate::wire;
 
-/// The longest chunk, however long frames are: several fit the credit.
-const CHUNK_LEN_MAX: usize = 16 << 10;
+/// The longest chunk by a link that sends trains: it fills one. Several fit the credit, but for what may be sent at first.
+const TRAIN_CHUNK_LEN: usize = 60 << 10;
 /// Room an introduction may take of a frame until the peer has joined.
 const INTRODUCTION_LEN: usize = 320;
 
@@ -58,6 +59,13 @@ pub(crate) struct Outbound {
     pool: u32,
     filled_len: u32,
     room_len: u32,
+}
+
+/// The path that messages take, as far as it matters here.
+struct MessagesWay {
+    frame_len: u16,
+    sends_trains: bool,
+    credit: Credit,
 }
 
 impl Endpoint {
@@ -173,6 +181,11 @@ impl Endpoint {
         let row = self.streams.outbound[slot].row;
         if self.streams.peer(row).waiting.front().is_some() {
             return Ok(0); // those that have ended and wait for credit go first: they must not become ever more
+        }
+        // What is long enough for its reader does not wait until a train is full.
+        let is_packet = self.streams.outbound[slot].filled_len as usize >= PACKET_LEN;
+        if is_packet && !piece.is_empty() && !self.post_chunk(now, slot, Ending::Open) {
+            return Ok(0);
         }
         let mut taken_len = 0;
         while taken_len < piece.len() {
@@ -326,19 +339,36 @@ impl Endpoint {
         true
     }
 
-    /// What fills a frame to this peer.
+    /// What fills a frame to this peer, or a train of them: as long as the peer's sockets hold it.
     fn chunk_len(&self, row: u32) -> usize {
         let this = &self.rows[row];
-        let path = self.actives.get(this.active).and_then(|active| {
-            active.paths.get(usize::from(active.main)).or_else(|| active.paths.first())
-        });
-        let frame_len = match path {
-            Some(path) if this.phase == Phase::Joined => usize::from(path.frame_len),
-            _ => usize::from(FRAME_LEN_FLOOR) - INTRODUCTION_LEN,
-        };
         let heads_len = wire::LONE_EAGER_LEN + wire::CHECK_HEAD_LEN;
-        let eager_len_max = self.settings.eager_len_max as usize;
-        (frame_len - heads_len).min(eager_len_max).clamp(1, CHUNK_LEN_MAX)
+        let len = match self.messages_way(this) {
+            None => usize::from(FRAME_LEN_FLOOR) - INTRODUCTION_LEN - heads_len,
+            Some(way) => {
+                let one_frame = (usize::from(way.frame_len) - heads_len).min(PACKET_LEN);
+                let train = TRAIN_CHUNK_LEN.min(way.credit.len() as usize);
+                if way.sends_trains { one_frame.max(train) } else { one_frame }
+            }
+        };
+        len.clamp(1, self.settings.eager_len_max.max(1) as usize)
+    }
+
+    /// How messages go to a peer that has joined, be it at rest.
+    fn messages_way(&self, this: &Row) -> Option<MessagesWay> {
+        if this.phase != Phase::Joined {
+            return None;
+        }
+        let Some(active) = self.actives.get(this.active) else {
+            let rest = this.rest.as_ref()?;
+            let sends_trains = self.links.get(usize::from(rest.link))?.train_len_max > 0;
+            let credit = Credit::from_rest(this.credit);
+            return Some(MessagesWay { frame_len: rest.frame_len(), sends_trains, credit });
+        };
+        let main = active.paths.get(usize::from(active.main));
+        let path = main.or_else(|| active.paths.first())?;
+        let (frame_len, sends_trains) = (path.frame_len, path.sends_trains);
+        Some(MessagesWay { frame_len, sends_trains, credit: active.credit })
     }
 
     /// The last chunk of a stream leaves, and the stream is forgotten. False: not now.

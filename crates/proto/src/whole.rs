@@ -19,6 +19,8 @@ enum Taker {
     Receive(u32),
     /// Whoever posts one: it lies in its arrival.
     Later,
+    /// A stream, of which it is a chunk.
+    Stream,
 }
 
 impl Endpoint {
@@ -45,13 +47,16 @@ impl Endpoint {
         if let Some(ack) = train.ack {
             self.on_ack(now, row, &AckView::from(ack));
         }
-        self.counters.messages_in += 1;
         match taker {
-            Taker::Receive(token) => self.place_whole(row, token, &bodies, memory),
+            Taker::Receive(token) => {
+                self.counters.messages_in += 1;
+                self.place_whole(row, token, &bodies, memory);
+            }
             Taker::Later => {
                 self.counters.messages_unexpected += 1;
-                self.rows[row].message_in += 1;
+                self.count_turn(row);
             }
+            Taker::Stream => self.on_whole_chunk(now, row, &train.head, bodies.iter(), memory),
         }
         self.note_fragments(now, row, &train.header, count as u64);
         count
@@ -78,11 +83,9 @@ impl Endpoint {
             && train.count as u64 <= TrainRepr::count_to_wrap(header.packet)
             && path.source_link == link
             && path.source == *from;
-        // Who waits for the match is told of it, and streams are put together: there is more to these.
-        let is_plain = !head.wants_match && head.space != Space::STREAMS;
         let may_be = is_row
             && is_next
-            && is_plain
+            && !head.wants_match // who waits for it is told: there is more to that
             && self.may_be_quick()
             && !self.saboteur.makes(Sabotage::TruncatedCopy);
         may_be.then_some(train)
@@ -98,6 +101,9 @@ impl Endpoint {
         };
         match takers.receive_for(&self.rows[row], head.message, (head.space, head.tag)) {
             Ok(token) => Some(Taker::Receive(token)),
+            Err(Miss::Unexpected) if head.space == Space::STREAMS => {
+                self.has_room_for(head.total as usize).then_some(Taker::Stream)
+            }
             Err(Miss::Unexpected) if self.has_envelope() => {
                 let slot = self.hold_whole(row, head, bodies.iter(), Stage::Unexpected)?;
                 self.list_unexpected(slot);
@@ -147,7 +153,7 @@ struct Bodies<'a> {
 }
 
 impl<'a> Bodies<'a> {
-    fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
+    fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone {
         let (train, mut left) = (self.train, self.train.count);
         self.frames.chunks(self.stride).map(move |frame| {
             left -= 1;
