@@ -4,7 +4,7 @@
 //! as they were. The weights aim at what `run` counts: each kind of trouble in a good part of the runs, and lean runs,
 //! because a thousand different ones find more than one long one.
 
-use packhorse_link::sim::{Burst, Conditions, Line, Rng, SURE_NETWORK};
+use packhorse_link::sim::{Burst, Conditions, Line, Rng, STREAM_NETWORK, SURE_NETWORK};
 use packhorse_proto::{GrantPolicy, Limits, MS, SECOND, Settings};
 
 use super::onesided;
@@ -185,11 +185,17 @@ fn draw_ports(
             frame_len_max: *rng.pick(&[1200, 1400, 1472, 1472, 4096, 8972, 16 << 10]),
             knows_networks,
             is_reliable: false,
+            is_stream: false,
         })
         .collect();
     // Most nodes are on one host then, and share memory beside what else they have.
     if let Some(last) = specs.last_mut().filter(|_| shares_memory) {
         (last.network, last.is_reliable) = (SURE_NETWORK, true);
+    }
+    // Or most can open streams to each other.
+    let has_streams = !have_memory && rng.fork("streams").chance(70 * PERCENT);
+    if let Some(last) = specs.last_mut().filter(|_| has_streams) {
+        (last.network, last.is_stream) = (STREAM_NETWORK, true);
     }
     settings.frame_len_max =
         specs.iter().map(|port| port.frame_len_max).max().unwrap_or(settings.frame_len_max);

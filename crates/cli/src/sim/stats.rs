@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use super::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 25] = [
+pub const THINGS: [&str; 27] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -34,6 +34,8 @@ pub const THINGS: [&str; 25] = [
     "one-sided operation",
     "operation denied",
     "shared memory beside networks",
+    "streams beside networks",
+    "stream broken",
 ];
 
 /// What must occur in at least 5 % of runs: the first of `THINGS`.
@@ -95,6 +97,8 @@ impl Stats {
         self.meet("truncated frame", counters.truncated_count > 0);
         self.meet("partition", counters.lost(Reason::Partition) > 0);
         self.meet("shared memory beside networks", counters.sure_count > 0);
+        self.meet("streams beside networks", counters.streamed_count > 0);
+        self.meet("stream broken", counters.lost(Reason::Broken) > 0);
     }
 
     /// What the scenario asked for and the player counted.

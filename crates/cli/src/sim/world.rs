@@ -50,11 +50,19 @@ pub struct PortSpec {
     pub knows_networks: bool,
     /// It says that it never loses a frame.
     pub is_reliable: bool,
+    /// It says that its frames go by streams.
+    pub is_stream: bool,
 }
 
 impl Default for PortSpec {
     fn default() -> Self {
-        Self { network: 0, frame_len_max: u16::MAX, knows_networks: true, is_reliable: false }
+        Self {
+            network: 0,
+            frame_len_max: u16::MAX,
+            knows_networks: true,
+            is_reliable: false,
+            is_stream: false,
+        }
     }
 }
 
@@ -220,7 +228,12 @@ impl World {
             let len_max = usize::from(own.frame_len_max);
             let link = SimPort::new(at, len_max, spec.trains.lands, &seed);
             let link = if own.knows_networks { link } else { link.naive() };
-            Port::Sim(if own.is_reliable { link.reliable() } else { link })
+            let link = if own.is_reliable { link.reliable() } else { link };
+            let link = if own.is_stream { link.streaming() } else { link };
+            Port::Sim(match spec.trains.count_max {
+                0 | 1 => link,
+                count_max => link.with_trains(count_max, spec.trains.len_max),
+            })
         });
         ports.collect()
     }

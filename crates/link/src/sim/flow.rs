@@ -47,6 +47,9 @@ impl SimNet {
         if self.ports[from_index].network == SURE_NETWORK {
             return self.pass_surely(now_ns, slot);
         }
+        if self.ports[from_index].network == STREAM_NETWORK {
+            return self.pass_in_stream(now_ns, slot);
+        }
         self.apply(info, verdict, slot);
         self.leave(now_ns, slot, from_index);
     }
@@ -120,6 +123,17 @@ impl SimNet {
         self.trace.counters.sure_count += 1;
         let lands_ns = self.pair_of(slot).lands_surely_at(now_ns);
         self.frames.schedule(lands_ns, slot, Step::Arrive);
+    }
+
+    /// By a stream from the one end to the other.
+    fn pass_in_stream(&mut self, now_ns: u64, slot: Slot) {
+        self.trace.counters.streamed_count += 1;
+        let order = self.frames.get(slot).order;
+        let pair = self.pair_of(slot);
+        match pair.lands_in_stream_at(order, now_ns).filter(|_| !pair.ruling.is_cut) {
+            Some(lands_ns) => self.frames.schedule(lands_ns, slot, Step::Arrive),
+            None => self.lose(now_ns, slot, Reason::Broken),
+        }
     }
 
     /// Through the sender's own line, then over a trunk or straight into the air.
@@ -213,9 +227,14 @@ impl SimNet {
 impl SimNet {
     /// Whether the frame may be handed over; otherwise it was lost, or put aside.
     fn arrive(&mut self, at_ns: u64, slot: Slot, step: Step) -> bool {
-        let to_generation = self.frames.get(slot).to_generation;
+        let (to_generation, order) =
+            (self.frames.get(slot).to_generation, self.frames.get(slot).order);
         let pair = self.pair_of(slot);
         let (to_port, is_cut) = (pair.to, pair.ruling.is_cut);
+        if pair.is_broken_behind(order) {
+            self.lose(at_ns, slot, Reason::Broken);
+            return false;
+        }
         let is_sure = self.port_ref(to_port).network == SURE_NETWORK;
         if step == Step::Arrive && is_cut && !is_sure {
             self.lose(at_ns, slot, Reason::Partition);

@@ -132,6 +132,10 @@ const NO_PAIR: u32 = u32::MAX;
 /// rules say of other networks, unless its receiver dies.
 pub const SURE_NETWORK: u8 = u8::MAX;
 
+/// The network of ports that are joined by streams, one for each pair and direction: frames arrive in order and undamaged, or not at all. A
+/// stream stalls now and then, and now and then it breaks: what is in it is lost, and what is sent until it is open again.
+pub const STREAM_NETWORK: u8 = u8::MAX - 1;
+
 /// The simulated network.
 pub struct SimNet {
     seed: Rng,

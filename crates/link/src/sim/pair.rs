@@ -22,10 +22,16 @@ struct Dice {
     duplicate: Rng,
     corrupt: Rng,
     truncate: Rng,
+    stream: Rng,
 }
 
 /// How long a frame takes through shared memory.
 const SURE_NS: u64 = 200;
+/// How often a stream breaks and stalls, for each frame; how long each may last.
+const BREAK_PPM: u32 = 10_000;
+const REOPEN_NS_MAX: u64 = 60_000_000;
+const STALL_PPM: u32 = 5_000;
+const STALL_NS_MAX: u64 = 5_000_000;
 
 /// Frames from one port to another.
 #[derive(Debug)]
@@ -42,6 +48,9 @@ pub(super) struct Pair {
     latest_ns: u64,
     /// One more than the highest place delivered.
     delivered_end: u64,
+    /// Of a stream: when it is open again after its last break, and one more than the last place in what broke.
+    opens_ns: u64,
+    broken_end: u64,
 }
 
 /// One copy of one frame of a pair: the number its dice are thrown with.
@@ -79,6 +88,7 @@ impl Pair {
             duplicate: rng.fork("duplicate"),
             corrupt: rng.fork("corrupt"),
             truncate: rng.fork("truncate"),
+            stream: rng.fork("stream"),
         };
         Self {
             from,
@@ -89,6 +99,8 @@ impl Pair {
             is_bad: false,
             latest_ns: 0,
             delivered_end: 0,
+            opens_ns: 0,
+            broken_end: 0,
         }
     }
 
@@ -196,6 +208,28 @@ impl Pair {
     pub(super) fn lands_surely_at(&mut self, now_ns: u64) -> u64 {
         self.latest_ns = self.latest_ns.max(now_ns.saturating_add(SURE_NS));
         self.latest_ns
+    }
+
+    /// When a frame by a stream arrives; `None` if the stream breaks at it, or is not open.
+    pub(super) fn lands_in_stream_at(&mut self, order: u64, now_ns: u64) -> Option<u64> {
+        let mut rng = Throw::new(order, false).rng(&self.dice.stream);
+        if now_ns < self.opens_ns {
+            return None;
+        }
+        if rng.chance(BREAK_PPM) {
+            self.opens_ns = now_ns.saturating_add(rng.range(1..=REOPEN_NS_MAX));
+            self.broken_end = order + 1;
+            return None;
+        }
+        let stall_ns = if rng.chance(STALL_PPM) { rng.range(0..=STALL_NS_MAX) } else { 0 };
+        let flight_ns = self.ruling.conditions.delay_ns.saturating_add(stall_ns);
+        self.latest_ns = self.latest_ns.max(now_ns.saturating_add(flight_ns));
+        Some(self.latest_ns)
+    }
+
+    /// Whether the stream broke since this frame was put into it.
+    pub(super) fn is_broken_behind(&self, order: u64) -> bool {
+        order < self.broken_end
     }
 
     /// A frame is handed over: did a later one come before it?

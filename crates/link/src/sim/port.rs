@@ -127,6 +127,20 @@ impl SimPort {
         self
     }
 
+    /// Says that its frames go by streams, which must be opened and may break: for networks of which that is true.
+    #[must_use]
+    pub fn streaming(mut self) -> Self {
+        self.about.is_stream = true;
+        self
+    }
+
+    /// Says that it sends trains so long.
+    #[must_use]
+    pub fn with_trains(mut self, count_max: usize, len_max: usize) -> Self {
+        (self.about.train_count_max, self.about.train_len_max) = (count_max, len_max);
+        self
+    }
+
     /// A frame arrived. Its buffer is taken; the delivery keeps another.
     pub fn deliver(&mut self, delivery: &mut Delivery) {
         let spare = Delivery { bytes: self.spare.pop().unwrap_or_default(), ..Delivery::default() };

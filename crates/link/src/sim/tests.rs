@@ -126,6 +126,31 @@ fn nothing_is_lost_through_shared_memory() {
     assert!(got.iter().zip(0..).all(|(delivery, n)| delivery.bytes == numbered(n)));
 }
 
+/// What a stream brings is in order and undamaged in the same weather; what a break takes is all that was in it, and all until it is open.
+#[test]
+fn streams_keep_the_order_and_break_as_a_whole() {
+    let (mut net, a, b) = pair(7, ROUGH);
+    net.set_network(a, STREAM_NETWORK);
+    net.set_network(b, STREAM_NETWORK);
+    let locator = net.locator(b);
+    let (mut got, mut delivery) = (vec![], Delivery::default());
+    for n in 0..100_000 {
+        let now_ns = n as u64 * 10_000;
+        while net.receive(now_ns, &mut delivery) {
+            got.push(std::mem::take(&mut delivery));
+        }
+        net.send(now_ns, a, &locator, &numbered(n));
+    }
+    got.extend(drain(&mut net));
+    let order = numbers(&got);
+    assert!(order.is_sorted() && got.iter().all(|it| it.bytes == numbered(it.number as usize)));
+    let gaps: Vec<u64> =
+        order.windows(2).map(|pair| pair[1] - pair[0] - 1).filter(|&gap| gap > 0).collect();
+    let lost = net.counters().lost(Reason::Broken);
+    assert!(gaps.len() > 10 && gaps.iter().sum::<u64>() <= lost, "{gaps:?} of {lost}");
+    assert_eq!(got.len() as u64 + lost, 100_000, "for no other reason");
+}
+
 #[test]
 fn one_seed_is_one_run() {
     let first = rough_run(42);

@@ -85,11 +85,13 @@ pub enum Reason {
     Nowhere,
     /// An intercept said so.
     Intercepted,
+    /// Its stream broke, or was not open again.
+    Broken,
 }
 
 impl Reason {
     /// All there are, in the order of declaration.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Random,
         Self::Burst,
         Self::Queue,
@@ -99,6 +101,7 @@ impl Reason {
         Self::Moved,
         Self::Nowhere,
         Self::Intercepted,
+        Self::Broken,
     ];
 
     /// In two words.
@@ -113,6 +116,7 @@ impl Reason {
             Self::Moved => "old address",
             Self::Nowhere => "no address",
             Self::Intercepted => "intercepted",
+            Self::Broken => "broken stream",
         }
     }
 }
@@ -159,6 +163,8 @@ pub struct Counters {
     pub truncated_count: u64,
     /// Frames that went through shared memory.
     pub sure_count: u64,
+    /// Frames by streams.
+    pub streamed_count: u64,
     /// Frames held back by `reorder_ppm` or an intercept.
     pub held_back_count: u64,
     /// Frames delivered after one of the same pair that was sent later; copies do not count.
