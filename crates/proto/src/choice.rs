@@ -204,6 +204,11 @@ impl Active {
         self.in_use().filter(|(_, path)| !path.is_for_bulk)
     }
 
+    /// Whether a message of several frames goes as a train. Frames of links that lose nothing are long: few are needed.
+    pub(crate) fn has_trains_for_messages(&self) -> bool {
+        self.for_messages().any(|(_, path)| path.sends_trains && !path.is_reliable)
+    }
+
     /// Of these, the one with the longest frames.
     pub(crate) fn path_of_longest(&self) -> Option<u8> {
         longest_frames(self.for_messages()).map(|(index, _)| index as u8)

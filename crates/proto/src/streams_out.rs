@@ -361,14 +361,15 @@ impl Endpoint {
         }
         let Some(active) = self.actives.get(this.active) else {
             let rest = this.rest.as_ref()?;
-            let sends_trains = self.links.get(usize::from(rest.link))?.train_len_max > 0;
+            let link = self.links.get(usize::from(rest.link))?;
+            let sends_trains = link.train_len_max > 0 && !link.is_reliable;
             let credit = Credit::from_rest(this.credit);
             return Some(MessagesWay { frame_len: rest.frame_len(), sends_trains, credit });
         };
         let main = active.paths.get(usize::from(active.main));
         let path = main.or_else(|| active.paths.first())?;
-        let (frame_len, sends_trains) = (path.frame_len, path.sends_trains);
-        Some(MessagesWay { frame_len, sends_trains, credit: active.credit })
+        let sends_trains = active.has_trains_for_messages();
+        Some(MessagesWay { frame_len: path.frame_len, sends_trains, credit: active.credit })
     }
 
     /// The last chunk of a stream leaves, and the stream is forgotten. False: not now.
