@@ -125,7 +125,7 @@ fn role() {
     let words: Vec<&str> = role.split_whitespace().collect();
     let mut builder = Builder::plain().settings(|settings| settings.gone_after_ns = SILENCE_NS);
     builder = builder.links(words[1]);
-    if words[1] == "udp" {
+    if ["udp", "tcp"].contains(&words[1]) {
         builder = builder.bind([127, 0, 0, 1]);
     }
     let endpoint = builder.open().unwrap();
@@ -238,6 +238,11 @@ fn kill_9_over_shm_leaves_nothing() {
 #[test]
 fn kill_9_over_udp_leaves_nothing() {
     kill_many("udp", [None, None], |_| {});
+}
+
+#[test]
+fn kill_9_over_tcp_leaves_nothing() {
+    kill_many("tcp", [None, None], |_| {});
 }
 
 /// Two network namespaces joined by a cable; gone when dropped.

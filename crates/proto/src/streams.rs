@@ -424,7 +424,8 @@ impl Endpoint {
             return false;
         }
         let may_lend = this.is_waiting && this.first == NONE && head.class == Class::Eager;
-        let mut taken_len = if may_lend { self.lend_chunk(slot, bodies.clone(), memory) } else { 0 };
+        let mut taken_len =
+            if may_lend { self.lend_chunk(slot, bodies.clone(), memory) } else { 0 };
         if self.saboteur.makes(Sabotage::LentBytesHeldToo) {
             taken_len = 0;
         }

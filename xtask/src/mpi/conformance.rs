@@ -270,6 +270,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut failed_count = 0;
     for part in &chosen {
         println!("{}", part.name());
+        hosts.let_udp_pass(part.links != "tcp")?;
         let here = part.run(&hosts);
         let line = if here.is_passed { here.in_short() } else { part.settle(&hosts, &here) };
         let line = line + &here.remark;

@@ -11,6 +11,8 @@ use crate::steps::{command, output, root, run};
 pub(super) const INTERFACE: &str = "v0";
 const ADDRESSES: [&str; 2] = ["10.96.0.1", "10.96.0.2"];
 
+/// A rule of routing by which no datagram leaves.
+const NO_UDP: &str = "ipproto udp prohibit";
 /// The kernel says once a second whether a wire is up.
 const CARRIER_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -48,6 +50,21 @@ impl Hosts {
         }
         hosts.names.iter().try_for_each(|name| await_carrier(name))?;
         Ok(hosts)
+    }
+
+    /// Lets UDP pass between the two, or refuses it: what is said to go by TCP alone must.
+    pub(super) fn let_udp_pass(&self, may_pass: bool) -> Result<()> {
+        for name in &self.names {
+            let ip = |words: &str| command("ip", words.split_whitespace());
+            let is_blocked = output(ip(&format!("-n {name} rule show")))?.contains(NO_UDP);
+            let change = match (may_pass, is_blocked) {
+                (true, true) => "del",
+                (false, false) => "add",
+                _ => continue,
+            };
+            run(ip(&format!("-n {name} rule {change} pref 100 {NO_UDP}")))?;
+        }
+        Ok(())
     }
 
     /// Lets what follows run on the first host, under a name of its own.

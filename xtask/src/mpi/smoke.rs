@@ -61,6 +61,7 @@ pub(crate) fn one_host() -> Result<()> {
 pub(crate) fn two_hosts() -> Result<()> {
     let hosts = Hosts::new()?;
     for kind in ["udp", "tcp", "packet"] {
+        hosts.let_udp_pass(kind != "tcp")?;
         let way = Way::Packhorse { links: kind, kind, faults: None };
         let launch = Launch { way, hosts: Some(&hosts), ..over_memory(&SYSTEM, 2) };
         shown(&format!("two hosts over {kind}"), &launch)?;

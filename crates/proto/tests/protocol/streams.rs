@@ -348,7 +348,11 @@ fn pieces_do_not_wait_until_a_train_is_full() {
         net.ep(A).write_stream(now, id, piece).unwrap();
         net.settle();
     }
-    assert_eq!(read(&mut net, B, stream, usize::MAX), bytes[..20_000], "a packet and what was over");
+    assert_eq!(
+        read(&mut net, B, stream, usize::MAX),
+        bytes[..20_000],
+        "a packet and what was over"
+    );
     let now = net.now;
     net.ep(A).end_stream(now, id).unwrap();
     net.settle();
