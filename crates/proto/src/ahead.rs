@@ -10,8 +10,8 @@
 use crate::ack::expand;
 use crate::arrival::{Verdict, lane_key};
 use crate::endpoint::Endpoint;
+use crate::outgoing::{Outgoing, Parts};
 use crate::peer::NO_MESSAGE;
-use crate::post::{Outgoing, Parts};
 use crate::slab::NONE;
 use crate::types::Instant;
 use crate::wire::{AHEAD_UNIT, Lane, MessageHead};

@@ -11,7 +11,7 @@
 
 use crate::endpoint::Endpoint;
 use crate::lone::Lone;
-use crate::post::Bytes;
+use crate::outgoing::Bytes;
 use crate::train::TxTrain;
 use crate::types::ReqId;
 use crate::wire::LONE_HEAD_LEN_MAX;

@@ -35,15 +35,15 @@
 //!   types, api, limits                      the nouns; what driver and endpoint say to each other; bounds and settings
 //!   endpoint, peer, path                    what an endpoint is made of: rows, active records, paths
 //!   slab, ring, pool, gaps                  what all of that is kept in
-//!   post                                    what the application asks for
+//!   post, outgoing                          what the application asks for; a send that is not over
 //!   input, arrive, arrival, fill            a frame arrives; a message finds its receive and fills it
 //!   matching                                how it finds it
 //!   overflow, abandon                       the odd ways of a message
 //!   large, grants, ahead                    rendezvous
-//!   output                                  a frame leaves
+//!   output, messages_out                    a frame leaves; what of messages goes into it
 //!   train, landing                          granted data, many frames at once
 //!   fragments, whole, framed                the same for messages of some frames
-//!   content, sent, ack, rtt, window         reliability
+//!   content, sent, ack, acked, rtt, window  reliability
 //!   credit                                  what the peer would hold
 //!   pairs, choice, rate, contest            several ways to one peer
 //!   contact, siphash, strangers             how strangers become peers, and how they are forgotten
@@ -53,13 +53,13 @@
 //!   operate │ serve, region, atomic         one-sided operations, as who asks │ as who is asked
 //!   transfer                                their bulk, by the same grants
 //!   streams, streams_out                    messages piece by piece
-//!   quick, lone                             the common frames at little cost
+//!   quick, quick_out, lone                  the common frames at little cost
 //!   sabotage, wraps                         for tests: deliberate faults; numbers across their wrap
 //! ```
 //!
 //! `quick` and `lone` come last because they do for the common frames what the others do for all. They skip questions, not
-//! rules: what may go, what is noted of a packet that leaves, and how a send ends stand once, in `credit`, `path` and `post`, and
-//! are inlined.
+//! rules: what may go, what is noted of a packet that leaves, and how a send ends stand once, in `credit`, `path` and
+//! `outgoing`, and are inlined.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -69,6 +69,7 @@ extern crate std;
 
 mod abandon;
 mod ack;
+mod acked;
 mod ahead;
 mod allowance;
 mod api;
@@ -95,8 +96,10 @@ mod large;
 mod limits;
 mod lone;
 pub mod matching;
+mod messages_out;
 mod obstacle;
 mod operate;
+mod outgoing;
 mod output;
 mod overflow;
 mod pairs;
@@ -105,6 +108,7 @@ mod peer;
 mod pool;
 mod post;
 mod quick;
+mod quick_out;
 mod rate;
 mod region;
 mod ring;

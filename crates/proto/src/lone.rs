@@ -10,10 +10,10 @@
 use crate::api::{Payload, SendSpec};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
+use crate::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage};
 use crate::path::Path;
 use crate::peer::{Active, Phase};
-use crate::post::{Bytes, Outgoing, SEND_BIT, SendStage};
-use crate::quick::{note_ack_sent, plain_ack};
+use crate::quick_out::{note_ack_sent, plain_ack};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::turns::eager_cost;

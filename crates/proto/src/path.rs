@@ -633,24 +633,6 @@ impl Path {
         self.flight.oldest_sent_at().max(self.progress_at) + self.probe_ns(ack_delay_ns)
     }
 
-    /// Packets were lost: is it only the long ones? True if the path fell back (PROTOCOL §6.6).
-    pub(crate) fn on_frames_lost(&mut self, frame_len_max: u16, now: Instant) -> bool {
-        if frame_len_max <= FRAME_LEN_FLOOR || self.frame_len <= FRAME_LEN_FLOOR {
-            return false;
-        }
-        self.full_lost_count = self.full_lost_count.saturating_add(1);
-        self.lost_len_min = self.lost_len_min.min(frame_len_max);
-        if self.full_lost_count < BLACK_HOLE_COUNT {
-            return false;
-        }
-        self.full_lost_count = 0;
-        self.lost_len_min = u16::MAX;
-        self.frame_len = FRAME_LEN_FLOOR;
-        self.frame_probe_ns = FRAME_PROBE_NS;
-        self.frame_probe_at = now + self.frame_probe_ns;
-        true
-    }
-
     /// Packets were acknowledged, by an Ack that waited so long at the peer: what that tells of the path.
     #[inline]
     pub(crate) fn on_acked(
@@ -668,117 +650,8 @@ impl Path {
         self.window.on_acked(now, acked.bytes, in_flight_before, &self.rtt);
         self.on_frames_acked(acked.frame_len_max);
     }
-
-    pub(crate) fn on_frames_acked(&mut self, frame_len_max: u16) {
-        // Shorter ones prove nothing: the hole may begin anywhere above them.
-        if frame_len_max >= self.lost_len_min {
-            self.full_lost_count = 0;
-            self.lost_len_min = u16::MAX;
-        }
-    }
-
-    /// The length a padded probe should have now, if one is due.
-    pub(crate) fn frame_probe_due(&self, now: Instant) -> Option<u16> {
-        if now < self.frame_probe_at || self.frame_len >= self.frame_len_max {
-            return None;
-        }
-        // First the whole way: most black holes heal. Then half the way.
-        let halfway = self.frame_len + (self.frame_len_max - self.frame_len).div_ceil(2);
-        let whole_failed = self.frame_probe_len == self.frame_len_max;
-        Some(if whole_failed { halfway } else { self.frame_len_max })
-    }
-
-    /// A probe is due, or longer frames are to be tried some day.
-    #[inline(always)]
-    pub(crate) fn wants_ping(&self) -> bool {
-        self.probe_now || self.frame_probe_at != Instant::NEVER
-    }
-
-    pub(crate) fn frame_probe_at(&self) -> Instant {
-        self.frame_probe_at
-    }
-
-    pub(crate) fn on_frame_probe_sent(&mut self, now: Instant, frame_len: u16) {
-        self.frame_probe_len = frame_len;
-        self.frame_probe_at = now + self.frame_probe_ns;
-        self.frame_probe_ns = (2 * self.frame_probe_ns).min(FRAME_PROBE_NS_MAX);
-    }
-
-    pub(crate) fn on_frame_probe_acked(&mut self, now: Instant, frame_len: u16) {
-        self.frame_len = self.frame_len.max(frame_len.min(self.frame_len_max));
-        self.frame_probe_ns = FRAME_PROBE_NS;
-        self.frame_probe_len = 0;
-        self.frame_probe_at =
-            if self.frame_len < self.frame_len_max { now + FRAME_PROBE_NS } else { Instant::NEVER };
-    }
 }
 
+mod frame_len;
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TRAITS: LinkTraits = LinkTraits {
-        frame_len_max: 1472,
-        payload_check: false,
-        is_reliable: false,
-        is_private: false,
-        is_stream: false,
-        train_len_max: 0,
-    };
-
-    fn fresh() -> Path {
-        Path::new(0, Locator::default(), Standing::Proven, &TRAITS, MS)
-    }
-
-    #[test]
-    fn three_full_losses_without_an_arrival_shorten_the_frame_and_probes_lengthen_it() {
-        let mut path = fresh();
-        assert!(!path.on_frames_lost(1472, Instant(0)));
-        assert!(!path.on_frames_lost(1472, Instant(0)));
-        path.on_frames_acked(1300);
-        assert!(path.on_frames_lost(1472, Instant(0)), "an arrival of 1300 bytes is no comfort");
-        let mut path = fresh();
-        path.on_frames_lost(1472, Instant(0));
-        path.on_frames_lost(1472, Instant(0));
-        path.on_frames_acked(1472);
-        assert!(!path.on_frames_lost(1472, Instant(0)), "one arrived in between");
-        assert!(!path.on_frames_lost(1472, Instant(0)));
-        assert!(!path.on_frames_lost(900, Instant(0)), "short frames prove nothing");
-        assert!(path.on_frames_lost(1472, Instant(0)));
-        assert_eq!(path.frame_len, FRAME_LEN_FLOOR);
-        assert_eq!(path.frame_probe_due(Instant(1)), None);
-        let due = path.frame_probe_at();
-        assert_eq!(path.frame_probe_due(due), Some(1472));
-        path.on_frame_probe_sent(due, 1472);
-        assert_eq!(
-            path.frame_probe_due(path.frame_probe_at()),
-            Some(1336),
-            "the whole way failed: half of it"
-        );
-        path.on_frame_probe_acked(due, 1336);
-        assert_eq!((path.frame_len, path.frame_probe_at()), (1336, due + FRAME_PROBE_NS));
-        path.on_frame_probe_acked(due, 1472);
-        assert_eq!((path.frame_len, path.frame_probe_at()), (1472, Instant::NEVER));
-    }
-
-    #[test]
-    fn rest_keeps_the_numbers() {
-        let mut busy = fresh();
-        busy.flight.add(Content::Ping);
-        assert_eq!(busy.flight.on_sent(Instant(5), 40), 1);
-        busy.received.record(9, Instant(5));
-        let again = Path::from_rest(&busy.rest(), &TRAITS, MS);
-        assert_eq!(again.flight.next_packet(), 2, "numbers are never reused");
-        assert!(!again.received.is_new(9) && again.received.is_new(10));
-    }
-
-    #[test]
-    fn probes_back_off_to_a_second() {
-        let mut path = fresh();
-        let first = path.probe_ns(0);
-        path.probe_count = 1;
-        assert_eq!(path.probe_ns(0), 2 * first);
-        path.probe_count = 40;
-        assert_eq!(path.probe_ns(0), PROBE_NS_MAX);
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use core::ops::{Index, IndexMut};
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Serials have 30 bits: the two highest bits of a key are free for whoever hands keys out, to tell sends and one-sided operations
-/// from receives (`post::SEND_BIT`, `operate::OPERATION_BIT`).
+/// from receives (`outgoing::SEND_BIT`, `operate::OPERATION_BIT`).
 const SERIAL_MASK: u32 = u32::MAX >> 2;
 
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
 use crate::large::GRANT_PIECE_COUNT_MAX;
 use crate::operate::Form;
-use crate::post::{Bytes, Outgoing, Parts, SendStage};
+use crate::outgoing::{Bytes, Outgoing, Parts, SendStage};
 use crate::region::{Denial, RegionId};
 use crate::slab::NONE;
 use crate::types::{Instant, Place, Space, Tag};

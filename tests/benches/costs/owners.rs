@@ -74,12 +74,14 @@ const RULES: &[(&str, &str, Guarantee)] = &[
     ("output.rs", "credit", Guarantee::Credit),
     ("fill.rs", "place", Guarantee::Frame),
     ("matching.rs", "", Guarantee::Matching),
-    ("matching/index.rs", "", Guarantee::Matching),
+    ("matching/", "", Guarantee::Matching),
     ("sent.rs", "", Guarantee::Reliability),
+    ("sent/", "", Guarantee::Reliability),
     ("ack.rs", "", Guarantee::Reliability),
     ("rtt.rs", "", Guarantee::Reliability),
     ("window.rs", "", Guarantee::Reliability),
     ("path.rs", "", Guarantee::Reliability),
+    ("path/", "", Guarantee::Reliability),
     ("content.rs", "", Guarantee::Reliability),
     ("clock.rs", "", Guarantee::Reliability),
     ("input.rs", "ack", Guarantee::Reliability),
@@ -93,7 +95,10 @@ const RULES: &[(&str, &str, Guarantee)] = &[
     ("arrival.rs", "", Guarantee::Order),
 ];
 
-/// What a line of `quick.rs` speaks of; the first word that stands in it counts.
+/// Files whose functions serve all guarantees at once: there the line decides.
+const BY_LINE: [&str; 3] = ["quick.rs", "quick_out.rs", "acked.rs"];
+
+/// What a line of such a file speaks of; the first word that stands in it counts.
 const WORDS: &[(&str, Guarantee)] = &[
     ("matcher", Guarantee::Matching),
     ("message_in", Guarantee::Order),
@@ -131,10 +136,10 @@ pub(crate) struct Bill {
     pub(crate) functions: BTreeMap<(String, String), u64>,
 }
 
-/// Reads the debug information of this program, and the lines of `quick.rs`.
+/// Reads the debug information of this program, and the lines of the files of `BY_LINE`.
 pub(crate) struct Owners {
     debug: Context<Section>,
-    quick: Vec<Guarantee>,
+    lines: HashMap<&'static str, Vec<Guarantee>>,
     known: HashMap<u64, Option<Place>>,
 }
 
@@ -151,9 +156,10 @@ impl Owners {
     pub(crate) fn load() -> Result<Self> {
         let program = std::env::current_exe()?;
         let debug = read_debug(&program)?;
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/proto/src/quick.rs");
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
-        Ok(Self { debug, quick: speaks_of(&text), known: HashMap::new() })
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/proto/src");
+        let lines = |file| Ok((file, speaks_of(&std::fs::read_to_string(folder.join(file))?)));
+        let lines = BY_LINE.into_iter().map(lines).collect::<Result<_>>()?;
+        Ok(Self { debug, lines, known: HashMap::new() })
     }
 
     /// Splits the bill of one run.
@@ -181,9 +187,9 @@ impl Owners {
         let Place { file, function, line } = place;
         let is_of = |home: &str| file == home || home.ends_with('/') && file.starts_with(home);
         let fits = |rule: &&(&str, &str, Guarantee)| is_of(rule.0) && function.contains(rule.1);
-        let guarantee = match &**file {
-            "sides.rs" => Guarantee::Harness,
-            "quick.rs" => self.quick.get(line - 1).copied().unwrap_or(Guarantee::Requests),
+        let guarantee = match (&**file, self.lines.get(&**file)) {
+            ("sides.rs", _) => Guarantee::Harness,
+            (_, Some(lines)) => lines.get(line - 1).copied().unwrap_or(Guarantee::Requests),
             _ => RULES.iter().find(fits).map_or(Guarantee::Requests, |rule| rule.2),
         };
         *bill.parts.entry(guarantee).or_default() += count;

@@ -6,6 +6,7 @@ use core::ops::Range;
 
 use proptest::prelude::*;
 
+use super::held::{IDLE_AFTER, INDEX_COUNT_MAX, WALK_COUNT_MAX};
 use super::*;
 
 /// Bits that envelopes and masks of the model differ in: the ends of a tag, and what MPI libraries ignore.

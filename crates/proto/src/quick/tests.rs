@@ -5,10 +5,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::api::{Counters, List, Opening, Payload, RecvSpec, SendSpec, Use};
+use crate::api::{Counters, List, Opening, Payload, RecvSpec, SendSpec, TxFrame, Use};
 use crate::limits::Limits;
 use crate::limits::Settings;
 use crate::types::{BufId, Criteria, Identity, Secret, Space, Tag};
+use crate::wire;
 
 const BUFFER_LEN: usize = 8 << 10;
 

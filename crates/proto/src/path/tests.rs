@@ -1,0 +1,66 @@
+use super::*;
+
+const TRAITS: LinkTraits = LinkTraits {
+    frame_len_max: 1472,
+    payload_check: false,
+    is_reliable: false,
+    is_private: false,
+    is_stream: false,
+    train_len_max: 0,
+};
+
+fn fresh() -> Path {
+    Path::new(0, Locator::default(), Standing::Proven, &TRAITS, MS)
+}
+
+#[test]
+fn three_full_losses_without_an_arrival_shorten_the_frame_and_probes_lengthen_it() {
+    let mut path = fresh();
+    assert!(!path.on_frames_lost(1472, Instant(0)));
+    assert!(!path.on_frames_lost(1472, Instant(0)));
+    path.on_frames_acked(1300);
+    assert!(path.on_frames_lost(1472, Instant(0)), "an arrival of 1300 bytes is no comfort");
+    let mut path = fresh();
+    path.on_frames_lost(1472, Instant(0));
+    path.on_frames_lost(1472, Instant(0));
+    path.on_frames_acked(1472);
+    assert!(!path.on_frames_lost(1472, Instant(0)), "one arrived in between");
+    assert!(!path.on_frames_lost(1472, Instant(0)));
+    assert!(!path.on_frames_lost(900, Instant(0)), "short frames prove nothing");
+    assert!(path.on_frames_lost(1472, Instant(0)));
+    assert_eq!(path.frame_len, FRAME_LEN_FLOOR);
+    assert_eq!(path.frame_probe_due(Instant(1)), None);
+    let due = path.frame_probe_at();
+    assert_eq!(path.frame_probe_due(due), Some(1472));
+    path.on_frame_probe_sent(due, 1472);
+    assert_eq!(
+        path.frame_probe_due(path.frame_probe_at()),
+        Some(1336),
+        "the whole way failed: half of it"
+    );
+    path.on_frame_probe_acked(due, 1336);
+    assert_eq!((path.frame_len, path.frame_probe_at()), (1336, due + FRAME_PROBE_NS));
+    path.on_frame_probe_acked(due, 1472);
+    assert_eq!((path.frame_len, path.frame_probe_at()), (1472, Instant::NEVER));
+}
+
+#[test]
+fn rest_keeps_the_numbers() {
+    let mut busy = fresh();
+    busy.flight.add(Content::Ping);
+    assert_eq!(busy.flight.on_sent(Instant(5), 40), 1);
+    busy.received.record(9, Instant(5));
+    let again = Path::from_rest(&busy.rest(), &TRAITS, MS);
+    assert_eq!(again.flight.next_packet(), 2, "numbers are never reused");
+    assert!(!again.received.is_new(9) && again.received.is_new(10));
+}
+
+#[test]
+fn probes_back_off_to_a_second() {
+    let mut path = fresh();
+    let first = path.probe_ns(0);
+    path.probe_count = 1;
+    assert_eq!(path.probe_ns(0), 2 * first);
+    path.probe_count = 40;
+    assert_eq!(path.probe_ns(0), PROBE_NS_MAX);
+}
