@@ -24,6 +24,7 @@ const UNSAFE_MAY_LIVE_IN: &[&str] = &[
     "crates/link/src/ring",
     "crates/link/src/umem.rs",
     "crates/link/src/mem.rs",
+    "crates/link/src/mem",
     "crates/link/src/loan.rs",
     // Walks up the stack of the MPI that called, and looks again at what it found there.
     "faces/ofi/src/caller.rs",

@@ -18,10 +18,11 @@
 //!   pairs, known             which links are tried to a peer, and what the process has learned of ways between hosts
 //!   home, lent, copies       frames to oneself; memory as the rules see it; copies by a second thread
 //!   watch, counters          whether trains get through; what is counted
-//!   engine, requests         the lock, and requests that can be waited for
+//!   engine, requests         the lock, and requests that can be waited for; engine/opening, engine/posts, engine/turns,
+//!                            engine/peers, engine/closing: what is done under the lock
 //!   onesided, streams        the same for one-sided operations and for streams
 //!   commands                 posts that do not wait for whoever is in a turn
-//!   queue, entry, bell       completion queues, and a descriptor for event loops
+//!   queue, entry, bell       completion queues (queue/completions: their reader), and a descriptor for event loops
 //!   waiting, doze, crowd     whoever waits, drives: it spins, then sleeps; at once where others want its core
 //!   looks, asking, sharing   calls that do not wait: which ask the links, which may sleep, which step aside
 //!   baton, helper, duties    who drives when nobody waits, and what the helper may do

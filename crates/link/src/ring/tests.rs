@@ -359,6 +359,8 @@ fn threads_wake_each_other() {
 /// All orders of two threads, and all values that their loads may see: `RUSTFLAGS="--cfg loom"`.
 #[cfg(loom)]
 mod all_orders {
+    use std::ptr;
+
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
