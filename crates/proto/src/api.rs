@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::limits::Settings;
 use crate::region::{Denial, RegionId};
 use crate::types::{BufId, Criteria, Identity, Locator, PeerId, ReqId, Space, Tag};
 
@@ -416,6 +417,20 @@ pub struct LinkTraits {
     pub is_stream: bool,
     /// Bytes of a train it takes in one go, where that is more than the driver's own bound.
     pub train_len_max: u32,
+}
+
+impl LinkTraits {
+    /// Of a link of which nothing was said yet.
+    pub(crate) fn unknown(settings: &Settings) -> Self {
+        Self {
+            frame_len_max: settings.frame_len_max,
+            payload_check: settings.payload_check,
+            is_reliable: false,
+            is_private: false,
+            is_stream: false,
+            train_len_max: 0,
+        }
+    }
 }
 
 /// Where a peer can be reached, as the endpoint has just learned. Whoever drives it says which of its links may lead there:

@@ -170,18 +170,16 @@ impl Endpoint {
         if !(1..=wire::LOCATOR_COUNT_MAX).contains(&links) {
             return Err(SettingsError { name: "locators", must: "one to eight" });
         }
+        let _ = now;
+        Ok(Self::new(opening, limits, settings))
+    }
+
+    fn new(opening: Opening, limits: Limits, settings: Settings) -> Self {
+        let links = opening.locators.len();
         let [first, second, third, fourth] = opening.entropy;
         let key = Secret([first, second]);
-        let traits = LinkTraits {
-            frame_len_max: settings.frame_len_max,
-            payload_check: settings.payload_check,
-            is_reliable: false,
-            is_private: false,
-            is_stream: false,
-            train_len_max: 0,
-        };
-        let _ = now;
-        Ok(Self {
+        let traits = LinkTraits::unknown(&settings);
+        Self {
             secret: opening.secret,
             identity: opening.identity,
             incarnation: third | 1,
@@ -249,7 +247,7 @@ impl Endpoint {
             is_thorough: false,
             settings,
             limits,
-        })
+        }
     }
 
     /// The address peers need to reach this endpoint.

@@ -48,18 +48,17 @@ impl Endpoint {
         }
     }
 
-    /// One record of a message: all of it if it fits, a fragment, or an announcement. False if there is no room.
+    /// The record of a message that this frame has room for, and how many bytes of it go there at most. `None`: there is none.
     #[inline]
-    pub(crate) fn write_message(
+    fn fit_record(
         &mut self,
         row: u32,
         index: usize,
         slot: u32,
-        frame: &mut Frame<'_>,
-    ) -> bool {
-        let serial = self.outgoing.serial(slot);
+        frame: &Frame<'_>,
+    ) -> Option<(MessageHead, u64)> {
         let send = &self.outgoing[slot];
-        let active = &mut self.actives[self.rows[row].active];
+        let active = &self.actives[self.rows[row].active];
         let has_immediate = send.immediate.is_some();
         let mut head = MessageHead {
             class: Class::Eager,
@@ -75,42 +74,53 @@ impl Endpoint {
         };
         let room = frame.room();
         let whole = send.fits_whole(room);
-        let (offset, len) = if whole {
-            (0, send.total)
+        let len = if whole {
+            send.total
         } else if send.is_large {
             head.class = Class::Rts;
-            let Some(room) = room.checked_sub(wire::rts_head_len(has_immediate)) else {
-                return false;
-            };
+            let room = room.checked_sub(wire::rts_head_len(has_immediate))?;
             if room < PIECE_LEN_MIN && !frame.is_fresh() {
-                return false;
+                return None;
             }
             // Where nothing is lost a grant comes soon, and what it asks for is not copied on its way (PROTOCOL §8.1).
             let len = if active.paths[index].is_reliable { 0 } else { room as u64 };
-            (0, len.min(send.total))
+            len.min(send.total)
         } else {
             head.class = Class::Fragment;
-            let Some(room) = room.checked_sub(wire::fragment_head_len(has_immediate)) else {
-                return false;
-            };
+            let room = room.checked_sub(wire::fragment_head_len(has_immediate))?;
             // A message that would fit a frame of its own is not cut to fill this one.
             let fits_alone =
                 send.total as usize + wire::eager_head_len(has_immediate) <= frame.fresh_room();
             if room < PIECE_LEN_MIN || (send.parts == NONE && fits_alone) {
-                return false;
+                return None;
             }
             if send.parts == NONE {
-                // What begins goes whole, as a train. Only where the peer has less room for all of us goes as much as it has.
+                // What is begun goes whole, as a train; where nothing else is on its way, as much as the peer has room for.
                 if !active.credit.allows(eager_cost(send.total as u32)) {
-                    return false;
+                    return None;
                 }
                 let unsent = GapSet::whole(send.total);
                 let unacked = unsent.clone();
                 let parts = self.parts.insert(Parts { unacked, unsent, ..Parts::default() });
                 self.outgoing[slot].parts = parts;
             }
-            (u64::MAX, room as u64)
+            room as u64
         };
+        Some((head, len))
+    }
+
+    /// One record of a message: all of it if it fits, a fragment, or an announcement. False if there is no room.
+    #[inline]
+    pub(crate) fn write_message(
+        &mut self,
+        row: u32,
+        index: usize,
+        slot: u32,
+        frame: &mut Frame<'_>,
+    ) -> bool {
+        let Some((mut head, len)) = self.fit_record(row, index, slot, frame) else { return false };
+        let serial = self.outgoing.serial(slot);
+        let active = &mut self.actives[self.rows[row].active];
         let send = &mut self.outgoing[slot];
         let cost = eager_cost(len as u32);
         if !active.credit.allows(cost) {
@@ -138,7 +148,7 @@ impl Endpoint {
                 .expect("a waiting message has unsent bytes");
             (start, end - start)
         } else {
-            (offset, len)
+            (0, len)
         };
         if head.class != Class::Fragment || self.parts[send.parts].unsent.is_empty() {
             send.stage = SendStage::Sent;
