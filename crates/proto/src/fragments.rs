@@ -110,12 +110,18 @@ impl Endpoint {
         if is_whole { self.with_ack(now, active, plan) } else { None }
     }
 
-    /// All of a message leaves: what is to be acknowledged rides on it. `None` if that cannot be, and must not wait.
+    /// All of a message leaves: what is to be acknowledged rides on it, of one path; others wait for their time. `None` if that cannot be,
+    /// and must not wait.
     fn with_ack(&self, now: Instant, active: &Active, plan: Plan) -> Option<Plan> {
-        let mut owing =
-            active.paths.iter().enumerate().filter(|(_, path)| path.ack_pending_count > 0);
-        let Some((index, path)) = owing.next() else { return Some(plan) };
-        if owing.next().is_some() || self.saboteur.makes(Sabotage::AckOneTooHigh) {
+        let owing =
+            || active.paths.iter().enumerate().filter(|(_, path)| path.ack_pending_count > 0);
+        let mut urgent = owing().filter(|(_, path)| path.ack_at_once);
+        let (first, second) = (urgent.next(), urgent.next());
+        let own = || owing().find(|&(index, _)| index == plan.path);
+        let Some((index, path)) = first.or_else(own).or_else(|| owing().next()) else {
+            return Some(plan);
+        };
+        if second.is_some() || self.saboteur.makes(Sabotage::AckOneTooHigh) {
             return None;
         }
         let last_len = plan.len - (plan.count - 1) * u64::from(plan.payload_len);

@@ -104,6 +104,34 @@ fn beside_trains(card: u16) -> Net {
     net
 }
 
+/// §5.4: one of them rides on it, the other has time.
+#[test]
+fn an_answer_leaves_as_one_train_though_two_paths_wait_to_be_acknowledged() {
+    const LEN: usize = 16_000;
+    let mut net = beside_trains(0);
+    net.train_count_max = 44;
+    for tag in 0..4 {
+        for (from, to) in [(A, B), (B, A)] {
+            let recvs = [8, LEN].map(|len| net.recv(to, tagged(tag), len));
+            net.send(from, to, tag, 8);
+            net.send(from, to, tag, LEN);
+            net.run_until(|net| recvs.iter().all(|&recv| net.got(to, recv).is_some()));
+        }
+    }
+    net.run_for(MS); // all is acknowledged
+    let recvs = [LEN, 8].map(|len| net.recv(B, tagged(9), len));
+    net.send(A, B, 9, LEN);
+    net.run_for(DELAY_NS);
+    net.send(A, B, 9, 8); // it arrives when the train does
+    net.run_until(|net| recvs.iter().all(|&recv| net.got(B, recv).is_some()));
+    let before = net.count(A, "frames_together");
+    let back = net.recv(A, tagged(10), LEN);
+    net.send(B, A, 10, LEN);
+    net.run_until(|net| net.got(A, back).is_some());
+    net.assert_got(A, back, 10, LEN);
+    assert_eq!(net.count(A, "frames_together") - before, 12, "all of its frames, in one go");
+}
+
 /// §10.2, §10.5: by raw Ethernet, say, a small message is quicker, and by UDP a train is.
 #[test]
 fn messages_of_several_frames_take_a_link_that_sends_trains() {
