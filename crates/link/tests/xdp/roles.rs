@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use packhorse_link::mem::Table;
-use packhorse_link::xdp::{BusyPoll, Mode, Require, Xdp, XdpConfig, XdpParts};
+use packhorse_link::xdp::{BusyPoll, Mode, Require, Xdp, XdpConfig, XdpError, XdpParts};
 use packhorse_link::{Burst, Link, Locator, handover};
 
 use super::raw::{self, PacketSocket};
@@ -24,7 +24,7 @@ const STREAM_LEN: usize = 3_000_000;
 pub(crate) fn play(role: &str) {
     let words: Vec<&str> = role.split_whitespace().collect();
     match words[..] {
-        ["echo", ref options @ ..] => echo(Xdp::open(&config(options)).unwrap(), options),
+        ["echo", ref options @ ..] => echo(open(&config(options)), options),
         ["exchange", to, ref options @ ..] => exchange(to, options),
         ["refused", ref options @ ..] => {
             // A test program has lines of its own, not always ended.
@@ -45,6 +45,19 @@ pub(crate) fn play(role: &str) {
         ["sleeper"] => sleeper(),
         ["down", to, host] => down(to, host),
         _ => panic!("no role {role:?}"),
+    }
+}
+
+/// What a user may pin is counted for all his processes: those of another test may have it for a moment.
+fn open(config: &XdpConfig) -> Xdp {
+    let began = Instant::now();
+    loop {
+        match Xdp::open(config) {
+            Err(XdpError::Pinned { .. }) if began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            opened => return opened.unwrap(),
+        }
     }
 }
 
