@@ -341,7 +341,7 @@ impl Endpoint {
         Verdict::Accepted
     }
 
-    /// A chunk that came as a train, whole, in its turn. There is room for it.
+    /// A chunk that came as a train, whole, in its turn. False: there is no room for it after all, and it counts as not arrived.
     pub(crate) fn on_whole_chunk<'a>(
         &mut self,
         now: Instant,
@@ -349,11 +349,13 @@ impl Endpoint {
         head: &MessageHead,
         bodies: impl Iterator<Item = &'a [u8]> + Clone,
         memory: &mut impl Memory,
-    ) {
+    ) -> bool {
         let head = MessageHead { class: Class::Eager, ..*head };
         let is_taken = self.take_chunk(now, row, &head, bodies, memory);
-        debug_assert!(is_taken, "there is room");
-        self.after_chunk(now, row, memory);
+        if is_taken {
+            self.after_chunk(now, row, memory);
+        }
+        is_taken
     }
 
     fn after_chunk(&mut self, now: Instant, row: u32, memory: &mut impl Memory) {

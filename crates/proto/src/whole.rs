@@ -56,7 +56,11 @@ impl Endpoint {
                 self.counters.messages_unexpected += 1;
                 self.count_turn(row);
             }
-            Taker::Stream => self.on_whole_chunk(now, row, &train.head, bodies.iter(), memory),
+            Taker::Stream => {
+                if !self.on_whole_chunk(now, row, &train.head, bodies.iter(), memory) {
+                    return count; // not noted, so not acknowledged: it will come again
+                }
+            }
         }
         self.note_fragments(now, row, &train.header, count as u64);
         count
