@@ -224,6 +224,7 @@ fn in_use(path: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::api::LinkTraits;
+    use crate::limits::Settings;
     use crate::path::Standing;
     use crate::types::Locator;
     use alloc::vec;
@@ -231,14 +232,7 @@ mod tests {
 
     /// Paths by links 0, 1, … over these cards.
     fn over(cards: &[u16]) -> Active {
-        let traits = LinkTraits {
-            frame_len_max: 1472,
-            payload_check: false,
-            is_reliable: false,
-            is_private: false,
-            is_stream: false,
-            train_len_max: 0,
-        };
+        let traits = LinkTraits::unknown(&Settings::default());
         let mut active = Active::new(0);
         for (link, &card) in cards.iter().enumerate() {
             let mut to = Locator::default();

@@ -1,16 +1,11 @@
 use super::*;
 
-const TRAITS: LinkTraits = LinkTraits {
-    frame_len_max: 1472,
-    payload_check: false,
-    is_reliable: false,
-    is_private: false,
-    is_stream: false,
-    train_len_max: 0,
-};
+fn traits() -> LinkTraits {
+    LinkTraits::unknown(&Settings::default())
+}
 
 fn fresh() -> Path {
-    Path::new(0, Locator::default(), Standing::Proven, &TRAITS, MS)
+    Path::new(0, Locator::default(), Standing::Proven, &traits(), MS)
 }
 
 #[test]
@@ -50,7 +45,7 @@ fn rest_keeps_the_numbers() {
     busy.flight.add(Content::Ping);
     assert_eq!(busy.flight.on_sent(Instant(5), 40), 1);
     busy.received.record(9, Instant(5));
-    let again = Path::from_rest(&busy.rest(), &TRAITS, MS);
+    let again = Path::from_rest(&busy.rest(), &traits(), MS);
     assert_eq!(again.flight.next_packet(), 2, "numbers are never reused");
     assert!(!again.received.is_new(9) && again.received.is_new(10));
 }

@@ -328,14 +328,7 @@ fn careful() -> Net {
 fn careful_over(is_reliable: bool) -> Net {
     let mut net = Net::pair(|settings, _| settings.eager_sure_len_max = 4 << 10);
     net.train_count_max = TRAIN;
-    let traits = LinkTraits {
-        frame_len_max: 1472,
-        payload_check: false,
-        is_reliable,
-        is_private: false,
-        is_stream: false,
-        train_len_max: 0,
-    };
+    let traits = LinkTraits { is_reliable, ..PLAIN };
     for node in [A, B] {
         net.ep(node).set_link(0, traits);
     }

@@ -172,6 +172,16 @@ fn secret_of(node: usize) -> Secret {
     Secret([0x5EC2 + node as u64, 77])
 }
 
+/// A link as links are.
+pub(crate) const PLAIN: LinkTraits = LinkTraits {
+    frame_len_max: 1472,
+    payload_check: false,
+    is_reliable: false,
+    is_private: false,
+    is_stream: false,
+    train_len_max: 0,
+};
+
 pub(crate) fn identity_of(node: usize) -> Identity {
     Identity { host: 100 + node as u64, endpoint: 3 }
 }

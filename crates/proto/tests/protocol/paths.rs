@@ -6,16 +6,6 @@ use packhorse_proto::*;
 
 use crate::net::*;
 
-/// A link as links are.
-const PLAIN: LinkTraits = LinkTraits {
-    frame_len_max: 1472,
-    payload_check: false,
-    is_reliable: false,
-    is_private: false,
-    is_stream: false,
-    train_len_max: 0,
-};
-
 /// Two nodes with this many links each, all paths proven.
 fn rails(count: usize) -> Net {
     let plan = Plan { more_links: count - 1, ..Plan::default() };

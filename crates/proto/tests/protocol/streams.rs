@@ -246,14 +246,7 @@ fn reader_that_waits_is_lent_the_frame() {
 fn with_trains() -> Net {
     let mut net = Net::pair(|settings, _| settings.eager_len_max = 64 << 10);
     net.train_count_max = 44;
-    let traits = LinkTraits {
-        frame_len_max: 1472,
-        payload_check: false,
-        is_reliable: false,
-        is_private: false,
-        is_stream: false,
-        train_len_max: 65_000,
-    };
+    let traits = LinkTraits { train_len_max: 65_000, ..PLAIN };
     for node in [A, B] {
         net.ep(node).set_link(0, traits);
     }
