@@ -11,7 +11,7 @@ use packhorse_link::shm::{Shm, ShmConfig};
 use packhorse_link::tcp::{Tcp, TcpConfig};
 use packhorse_link::udp::{Udp, UdpConfig, Use};
 use packhorse_link::xdp::{self, Xdp, XdpConfig};
-use packhorse_link::{Interface, Link, Locator};
+use packhorse_link::{About, Interface, Link, Locator};
 use packhorse_proto::Settings;
 
 use crate::builder::Builder;
@@ -237,12 +237,20 @@ pub(crate) fn fit(config: &mut Config, links: &[Box<dyn Link>], payload_check: O
     config.settings.payload_check = payload_check.unwrap_or(!is_checked);
     config.check_all = payload_check == Some(true);
     // A quarter of what a socket holds is left for control and small messages (docs/design.md §5).
-    // What never loses a frame has no backlog to overrun.
-    let lossy = abouts().filter(|about| !about.is_reliable);
-    let backlog = lossy.map(|about| about.backlog_len_max).min().unwrap_or(u64::MAX);
+    let backlog = backlog_len_of_data(&abouts().collect::<Vec<_>>());
     config.limits.grant_len_max = (backlog / 4 * 3).max(u64::from(config.settings.frame_len_max));
     config.limits.unasked_len_max = config.limits.grant_len_max;
     fit_grants(&mut config.settings, config.limits.grant_len_max);
+}
+
+/// How much data may be on its way to us at once: what the smallest backlog holds of the links that data comes by. A link that never
+/// loses a frame has no backlog to overrun. Beside links that send trains the others carry no data (PROTOCOL §10.4): the ring of
+/// `packet`, which is a tenth of a socket's buffer, must not bound what comes through the socket.
+fn backlog_len_of_data(abouts: &[&About]) -> u64 {
+    let lossy = || abouts.iter().filter(|about| !about.is_reliable);
+    let with_trains =
+        lossy().filter(|about| about.train_len_max > 0).map(|about| about.backlog_len_max).min();
+    with_trains.or_else(|| lossy().map(|about| about.backlog_len_max).min()).unwrap_or(u64::MAX)
 }
 
 /// Grants of some trains, or of what the links can hold: in bytes, for frames may differ in length from path to path; in
@@ -262,5 +270,38 @@ fn fit_grants(settings: &mut Settings, open_len_max: u64) {
     }
     if settings.grant_ahead == FIT {
         settings.grant_ahead = settings.grant_packets.saturating_mul(GRANTS_AHEAD as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about(kind: &'static str, train_len_max: usize, backlog_len_max: u64) -> About {
+        About {
+            kind,
+            frame_len_max: 1472,
+            train_len_max,
+            train_count_max: train_len_max / 1472,
+            is_reliable: kind == "shm",
+            is_checked: true,
+            is_stream: kind == "tcp",
+            is_private: kind == "shm",
+            can_land: true,
+            backlog_len_max,
+        }
+    }
+
+    #[test]
+    fn links_that_data_comes_by_decide_how_much_of_it_may_be_on_its_way() {
+        let udp = about("udp", 65_000, 8 << 20);
+        let packet = about("packet", 0, 700 << 10);
+        let slow_packet = about("packet", 0, 100 << 10);
+        let shm = about("shm", 0, 64 << 20);
+        let tcp = about("tcp", 1 << 20, 4 << 20);
+        assert_eq!(backlog_len_of_data(&[&udp, &shm, &packet]), 8 << 20, "the ring decided");
+        assert_eq!(backlog_len_of_data(&[&udp, &tcp]), 4 << 20, "the smaller decides");
+        assert_eq!(backlog_len_of_data(&[&packet, &slow_packet]), 100 << 10);
+        assert_eq!(backlog_len_of_data(&[&shm]), u64::MAX, "nothing is lost");
     }
 }
