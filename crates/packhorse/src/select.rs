@@ -230,18 +230,20 @@ impl LinkChoice {
     }
 
     fn resolve_part(&self, part: &Part, interfaces: &[Interface]) -> Vec<Wish> {
-        // What `auto` is: a socket that uses all routes, whose locator goes into the address; shared memory; and raw Ethernet
-        // on the likeliest cards, where that is permitted.
+        // What `auto` is: a socket that uses all routes, whose locator goes into the address; streams for bulk; shared memory; and
+        // raw Ethernet on the likeliest cards, where that is permitted.
         let Some(kind) = part.kind else {
             let mut wishes = self.resolve_kind(part, Kind::Udp, interfaces);
+            wishes.extend(self.resolve_kind(part, Kind::Shm, interfaces).into_iter().map(optional));
+            let room = LINK_COUNT_MAX.saturating_sub(wishes.len());
+            let tcp = self.resolve_kind(part, Kind::Tcp, interfaces).into_iter().map(optional);
+            wishes.extend(tcp.take(room));
             let mut cards: Vec<&Interface> =
                 interfaces.iter().filter(|interface| interface.card_rank.is_some()).collect();
             cards.sort_by_key(|interface| interface.card_rank); // stable: otherwise in the system's order
             let packet = cards.iter().filter_map(|card| self.on(part, Kind::Packet, card));
             let packet =
                 packet.map(|on| Wish { kind: Kind::Packet, on: Some(on), is_optional: true });
-            let shm = self.resolve_kind(part, Kind::Shm, interfaces);
-            wishes.extend(shm.into_iter().map(|wish| Wish { is_optional: true, ..wish }));
             let room = LINK_COUNT_MAX.saturating_sub(wishes.len()).min(AUTO_CARD_COUNT_MAX);
             wishes.extend(packet.take(room));
             return wishes;
@@ -288,6 +290,11 @@ impl LinkChoice {
         let is_about = move |part: &&Part| part.kind.is_none_or(|excluded| excluded == kind);
         self.parts.iter().filter(|part| part.is_excluded).filter(is_about)
     }
+}
+
+/// A wish for what may be refused.
+fn optional(wish: Wish) -> Wish {
+    Wish { is_optional: true, ..wish }
 }
 
 /// IPv4 first; link-local addresses last, for they mean something on one wire only.
@@ -410,9 +417,10 @@ mod tests {
         for (text, meaning) in [
             (
                 "auto",
-                "udp shm packet@eth1=10.0.1.5 packet@eth3 packet@wan=2001:db8:1::5 packet@docker0=172.17.0.1",
+                "udp shm tcp packet@eth1=10.0.1.5 packet@eth3 packet@wan=2001:db8:1::5 packet@docker0=172.17.0.1",
             ),
-            ("auto,!shm,!packet", "udp"),
+            ("auto,!shm,!packet", "udp tcp"),
+            ("auto,!shm,!packet,!tcp", "udp"),
             ("udp", "udp"),
             ("udp,shm", "udp shm"),
             ("udp, udp ,udp", "udp"),
@@ -429,7 +437,7 @@ mod tests {
             ("udp:127.0.0.0/8", "udp@lo=127.0.0.1"),
             (
                 "!docker*",
-                "udp@eth0=10.0.0.5 udp@eth1=10.0.1.5 udp@wan=2001:db8:1::5 shm packet@eth1=10.0.1.5 packet@eth3 packet@wan=2001:db8:1::5",
+                "udp@eth0=10.0.0.5 udp@eth1=10.0.1.5 udp@wan=2001:db8:1::5 shm tcp@eth0=10.0.0.5 tcp@eth1=10.0.1.5 tcp@wan=2001:db8:1::5 packet@eth1=10.0.1.5",
             ),
             ("udp:e*,!udp:10.0.1.0/24", "udp@eth0=10.0.0.5"),
             ("udp:eth0,!10.0.0.0/8", "udp@eth0=2001:db8::5"),
@@ -438,7 +446,7 @@ mod tests {
             ("xdp:eth1", "xdp@eth1=10.0.1.5"),
             (
                 "auto,packet:eth0,!packet:*n,!packet:docker0,!packet:eth3",
-                "udp shm packet@eth1=10.0.1.5 packet@eth0=10.0.0.5",
+                "udp shm tcp packet@eth1=10.0.1.5 packet@eth0=10.0.0.5",
             ),
         ] {
             assert_eq!(resolved(text).as_deref(), Ok(meaning), "{text}");

@@ -20,6 +20,9 @@ use crate::types::Instant;
 
 /// A path that is in nobody's way may take so many frames beyond its share.
 const FRAMES_BEYOND: u64 = 8;
+/// Messages that go unasked and are as long as this take a stream, where there is one: by Open MPI between two hosts exchanges of
+/// 32 KB took 0.85 of the time that they took by trains, of 64 KB 0.70; shorter ones gained nothing.
+pub(crate) const STREAMED_LEN_MIN: u64 = 32 << 10;
 /// Round trips of paths in use that carry nothing are asked for at most so often: in time, and in acknowledgements of what is
 /// carried elsewhere. So it costs a hundredth of the frames at most, and nothing while nobody sends.
 const REFRESH_NS: u64 = 5 * MS;
@@ -239,6 +242,10 @@ impl Active {
         if !self.control.is_empty() {
             return Some(main);
         }
+        // What is to be acknowledged goes with a message for a stream, which will be acknowledged itself.
+        if let (Next::Fragments, Some(index)) = (next, self.choose_stream(unsent_len)) {
+            return Some(index);
+        }
         // Nothing would tell us that another way is dead.
         if let Some(path) = self.paths.iter().find(|path| path.ack_at_once) {
             let back = self.paths.get(usize::from(path.back));
@@ -266,12 +273,8 @@ impl Active {
         let has_trains = |path: &Path| path.sends_trains && path.has_window();
         match next {
             Next::Short => None,
-            Next::Fragments if main.sends_trains => None,
             Next::Fragments => {
-                let by_train = || self.for_messages().filter(|(_, path)| path.sends_trains);
-                let open = by_train().filter(|(_, path)| path.has_window());
-                let beside = || by_train().filter(|(_, path)| main.shares_card(path));
-                longest_frames(open).or_else(|| longest_frames(beside())).map(|it| it.0)
+                self.choose_stream(unsent_len).or_else(|| self.choose_for_fragments())
             }
             Next::Announcement if has_trains(main) && !main.is_aside => None,
             // What follows an announcement by another link would overtake it.
@@ -281,6 +284,25 @@ impl Active {
                 longest_frames(by_train).map(|it| it.0).or_else(|| for_data().map(|it| it.0))
             }
         }
+    }
+
+    /// The stream for a message of this length that goes unasked, if there is one and the length is worth it (PROTOCOL §16.6).
+    fn choose_stream(&self, len: u64) -> Option<usize> {
+        let is_open = |path: &Path| path.is_for_bulk && path.has_window();
+        let mut streams = self.for_data().filter(|(_, path)| is_open(path));
+        if len < STREAMED_LEN_MIN { None } else { streams.next().map(|(index, _)| index) }
+    }
+
+    /// The path for a train of fragments, if that is another than the main one.
+    fn choose_for_fragments(&self) -> Option<usize> {
+        let main = &self.paths[usize::from(self.main)];
+        if main.sends_trains {
+            return None;
+        }
+        let by_train = || self.for_messages().filter(|(_, path)| path.sends_trains);
+        let open = by_train().filter(|(_, path)| path.has_window());
+        let beside = || by_train().filter(|(_, path)| main.shares_card(path));
+        longest_frames(open).or_else(|| longest_frames(beside())).map(|it| it.0)
     }
 
     /// The path for granted data, and how many bytes it should take at most; `None`: better to wait than to go by one that

@@ -77,7 +77,7 @@ impl Endpoint {
             Some(parts) => parts.unsent.first_gap()?,
             None => (0, send.total),
         };
-        let index = active.path_of_fragments(now, end - start)?;
+        let index = active.path_of_fragments(now, send.total)?;
         let path = &active.paths[index];
         let head_len = wire::HEADER_LEN + wire::fragment_head_len(send.immediate.is_some());
         let frame_len = u64::from(path.frame_len);
@@ -113,22 +113,16 @@ impl Endpoint {
     /// All of a message leaves: what is to be acknowledged rides on it, of one path; others wait for their time. `None` if that cannot be,
     /// and must not wait.
     fn with_ack(&self, now: Instant, active: &Active, plan: Plan) -> Option<Plan> {
-        let owing =
-            || active.paths.iter().enumerate().filter(|(_, path)| path.ack_pending_count > 0);
-        let mut urgent = owing().filter(|(_, path)| path.ack_at_once);
-        let (first, second) = (urgent.next(), urgent.next());
-        let own = || owing().find(|&(index, _)| index == plan.path);
-        let Some((index, path)) = first.or_else(own).or_else(|| owing().next()) else {
-            return Some(plan);
-        };
-        if second.is_some() || self.saboteur.makes(Sabotage::AckOneTooHigh) {
+        let Some(index) = active.ack_to_ride(plan.path as u8)? else { return Some(plan) };
+        if self.saboteur.makes(Sabotage::AckOneTooHigh) {
             return None;
         }
+        let path = &active.paths[usize::from(index)];
         let last_len = plan.len - (plan.count - 1) * u64::from(plan.payload_len);
         if last_len + wire::ack_head_len(0) as u64 > u64::from(plan.payload_len) {
             return (!path.ack_at_once).then_some(plan);
         }
-        let ack = plain_ack(now, index as u8, path, self.credit_for_peers())?;
+        let ack = plain_ack(now, index, path, self.credit_for_peers())?;
         Some(Plan { ack: Some(ack), ..plan })
     }
 

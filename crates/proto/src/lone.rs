@@ -135,10 +135,13 @@ impl Endpoint {
         if path.payload_check || !active.credit.allows(cost) {
             return None;
         }
-        let ack = match path.ack_pending_count {
-            0 => None,
-            _ if self.saboteur.makes(Sabotage::AckOneTooHigh) => return None,
-            _ => Some(plain_ack(now, index, path, self.credit_for_peers())?),
+        let ack = match active.ack_to_ride(index)? {
+            None => None,
+            Some(_) if self.saboteur.makes(Sabotage::AckOneTooHigh) => return None,
+            Some(of) => {
+                let acked = &active.paths[usize::from(of)];
+                Some(plain_ack(now, of, acked, self.credit_for_peers())?)
+            }
         };
         let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
         let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
@@ -181,8 +184,9 @@ impl Endpoint {
         let content = Content::Message { slot, serial, offset: 0, len };
         let frame_len = (leave.head_len + len as usize) as u16;
         let look_at = path.on_sent_one(now, content, frame_len, &self.settings);
-        if leave.ack.is_some() {
-            note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+        if let Some(ack) = &leave.ack {
+            let acked = &mut active.paths[usize::from(ack.path)];
+            note_ack_sent(acked, row, &mut self.ack_timers, &mut self.counters);
         }
         self.counters.messages_out += 1;
         let timer_at = self.rows[row].timer_at;
@@ -193,15 +197,35 @@ impl Endpoint {
 }
 
 impl Active {
+    /// Which path's acknowledgement a message by this path takes with it: one that is due, else that of its own path, else any that is
+    /// pending; the others wait for their time. `None`: two are due, and only one can ride (PROTOCOL §10.5).
+    #[inline(always)]
+    pub(crate) fn ack_to_ride(&self, index: u8) -> Option<Option<u8>> {
+        let is_owing = self.paths[usize::from(index)].ack_pending_count > 0;
+        if self.paths.len() == 1 {
+            Some(is_owing.then_some(index))
+        } else {
+            self.ack_of_many(index)
+        }
+    }
+
+    #[inline(never)]
+    fn ack_of_many(&self, index: u8) -> Option<Option<u8>> {
+        let owing = || (0_u8..).zip(&self.paths).filter(|(_, path)| path.ack_pending_count > 0);
+        let mut due = owing().filter(|(_, path)| path.ack_at_once).map(|it| it.0);
+        let (first, second) = (due.next(), due.next());
+        let own = || owing().find(|&(of, _)| of == index).or_else(|| owing().next()).map(|it| it.0);
+        second.is_none().then(|| first.or_else(own))
+    }
+
     /// The main path, or for a message that is longer than its frames that of the longest.
     fn clear_path_of_many(&self, now: Instant, len: u64) -> Option<u8> {
-        let main = self.undisturbed_path(now)?;
-        let room = usize::from(self.paths[usize::from(main)].frame_len) - LONE_HEAD_LEN_MAX;
-        match len as usize <= room {
-            true => Some(main),
-            false if self.are_paths_calm_but_for_acks(now) => self.path_of_longest(),
-            false => None,
+        if !self.are_paths_calm_but_for_acks(now) {
+            return None;
         }
+        let main = self.main;
+        let room = usize::from(self.paths[usize::from(main)].frame_len) - LONE_HEAD_LEN_MAX;
+        if len as usize <= room { Some(main) } else { self.path_of_longest() }
     }
 
     /// The path for a small message, if nothing at all waits before it.

@@ -6,6 +6,7 @@
 
 use crate::api::{Claim, Envelope, Event, Failure, Payload, PostError, RecvSpec, SendSpec, Use};
 use crate::arrival::{Receive, Stage, number_key};
+use crate::choice::STREAMED_LEN_MIN;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::fragments::FRAGMENTED_LEN_MIN;
@@ -98,6 +99,10 @@ impl Endpoint {
         };
         // A driver asks for trains again: the fragments of this one may be some.
         self.may_train |= total >= FRAGMENTED_LEN_MIN;
+        // The next one of its kind may take a stream.
+        if total >= STREAMED_LEN_MIN {
+            self.actives[self.rows[row].active].wake_streams();
+        }
         Ok((self.enqueue(spec, bytes, total, must_ask), room))
     }
 

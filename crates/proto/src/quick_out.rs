@@ -34,8 +34,10 @@ impl Endpoint {
     #[inline(never)]
     fn write_quick_main(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let active = &self.actives[self.rows[row].active];
-        let Some(main) = active.undisturbed_path(now) else { return false };
-        self.write_lone(now, row, Some(main), tx)
+        active.are_paths_calm_but_for_acks(now) && {
+            let main = active.main;
+            self.write_lone(now, row, Some(main), tx)
+        }
     }
 
     /// On this path, or if there is only one on that.
@@ -52,13 +54,16 @@ impl Endpoint {
         if this.phase != Phase::Joined || !active.is_plain(usize::from(index)) {
             return false;
         }
+        let riding = active.ack_to_ride(index);
         let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
         let (serial, send) = self.outgoing.get_with_serial(slot);
         if send.next != NONE || send.immediate.is_some() || path.payload_check {
             return self.write_plain(now, row, index, tx);
         }
-        if path.ack_pending_count > 0 {
-            return self.write_answer(now, row, index, tx);
+        match riding {
+            None => return false,
+            Some(Some(of)) => return self.write_answer(now, row, (index, of), tx),
+            Some(None) => {}
         }
         let Some(cost) = may_go(send, this, active.credit) else { return false };
         let len = send.total as u32;
@@ -85,12 +90,21 @@ impl Endpoint {
         true
     }
 
-    /// The same for one simple message with an acknowledgement that is pending. The row is plain.
+    /// The same for one simple message with an acknowledgement that is pending, `of` this path. The row is plain.
     #[inline(never)]
-    fn write_answer(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
+    fn write_answer(
+        &mut self,
+        now: Instant,
+        row: u32,
+        (index, of): (u8, u8),
+        tx: &mut TxFrame,
+    ) -> bool {
         let share = self.credit_for_peers();
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("plain");
+        let Some(ack) = plain_ack(now, of, &active.paths[usize::from(of)], share) else {
+            return false;
+        };
         let path = &mut active.paths[usize::from(index)];
         let slot = active.unsent;
         let (serial, send) = self.outgoing.get_with_serial(slot);
@@ -100,9 +114,6 @@ impl Endpoint {
         if frame_len > usize::from(path.frame_len) || self.saboteur.makes(Sabotage::AckOneTooHigh) {
             return false;
         }
-        let Some(ack) = plain_ack(now, index, path, share) else {
-            return false;
-        };
         start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
@@ -117,7 +128,8 @@ impl Endpoint {
         let is_spent = active.granted.is_empty();
         let content = Content::Message { slot, serial, offset: 0, len };
         let look_at = path.on_sent_one(now, content, frame_len as u16, &self.settings);
-        note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+        let acked = &mut active.paths[usize::from(of)];
+        note_ack_sent(acked, row, &mut self.ack_timers, &mut self.counters);
         let timer_at = this.timer_at;
         self.after_packet((row, timer_at), look_at, is_spent);
         true
@@ -130,18 +142,14 @@ impl Endpoint {
         let share = self.credit_for_peers();
         let this = &mut self.rows[row];
         let active = &mut **self.actives.get_mut(this.active).expect("plain");
-        let path = &mut active.paths[usize::from(index)];
-        let is_checked = path.payload_check;
-        let ack = match path.ack_pending_count {
-            0 => None,
-            _ => plain_ack(now, index, path, share),
-        };
+        let Some(riding) = active.ack_to_ride(index) else { return false };
+        let ack = riding.and_then(|of| plain_ack(now, of, &active.paths[usize::from(of)], share));
         let has_ack = ack.is_some();
-        if has_ack != (path.ack_pending_count > 0)
-            || has_ack && self.saboteur.makes(Sabotage::AckOneTooHigh)
-        {
+        if has_ack != riding.is_some() || has_ack && self.saboteur.makes(Sabotage::AckOneTooHigh) {
             return false;
         }
+        let path = &mut active.paths[usize::from(index)];
+        let is_checked = path.payload_check;
         // Whether anything can go is asked before anything is changed.
         let send = &self.outgoing[active.unsent];
         if may_go(send, this, active.credit).is_none() {
@@ -171,8 +179,9 @@ impl Endpoint {
         let is_spent = active.unsent == NONE && active.granted.is_empty();
         let path = &mut active.paths[usize::from(index)];
         let look_at = path.on_sent(now, (tx.head.len() + tx.body_len) as u16, &self.settings);
-        if has_ack {
-            note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+        if let Some(of) = riding {
+            let acked = &mut active.paths[usize::from(of)];
+            note_ack_sent(acked, row, &mut self.ack_timers, &mut self.counters);
         }
         let timer_at = this.timer_at;
         self.after_packet((row, timer_at), look_at, is_spent);
@@ -317,7 +326,7 @@ impl Active {
 
     /// The main path, if no other wants anything.
     #[inline(never)]
-    pub(crate) fn undisturbed_path(&self, now: Instant) -> Option<u8> {
+    fn undisturbed_path(&self, now: Instant) -> Option<u8> {
         let main = usize::from(self.main);
         let is_calm = |path: &Path| {
             !path.ack_at_once

@@ -104,21 +104,26 @@ fn beside_trains(card: u16) -> Net {
     net
 }
 
+/// Short messages and long ones, there and back: the first packets of a path, which are acknowledged at once, are behind it.
+fn use_both_ways(net: &mut Net, len: usize) {
+    for tag in 0..4 {
+        for (from, to) in [(A, B), (B, A)] {
+            let recvs = [8, len].map(|len| net.recv(to, tagged(tag), len));
+            net.send(from, to, tag, 8);
+            net.send(from, to, tag, len);
+            net.run_until(|net| recvs.iter().all(|&recv| net.got(to, recv).is_some()));
+        }
+    }
+    net.run_for(MS); // all is acknowledged
+}
+
 /// §5.4: one of them rides on it, the other has time.
 #[test]
 fn an_answer_leaves_as_one_train_though_two_paths_wait_to_be_acknowledged() {
     const LEN: usize = 16_000;
     let mut net = beside_trains(0);
     net.train_count_max = 44;
-    for tag in 0..4 {
-        for (from, to) in [(A, B), (B, A)] {
-            let recvs = [8, LEN].map(|len| net.recv(to, tagged(tag), len));
-            net.send(from, to, tag, 8);
-            net.send(from, to, tag, LEN);
-            net.run_until(|net| recvs.iter().all(|&recv| net.got(to, recv).is_some()));
-        }
-    }
-    net.run_for(MS); // all is acknowledged
+    use_both_ways(&mut net, LEN);
     let recvs = [LEN, 8].map(|len| net.recv(B, tagged(9), len));
     net.send(A, B, 9, LEN);
     net.run_for(DELAY_NS);
@@ -171,7 +176,10 @@ fn messages_wait_for_their_link_rather_than_take_another_over_the_same_card() {
 
 /// Two nodes with a link of trains and one that is a stream, over one card.
 fn beside_a_stream() -> Net {
-    let plan = Plan { more_links: 1, ..Plan::default() };
+    beside_a_stream_as(Plan { more_links: 1, ..Plan::default() })
+}
+
+fn beside_a_stream_as(plan: Plan) -> Net {
     let mut net = Net::of(&[plan.clone(), plan]);
     net.card = 7;
     for (node, link) in [(A, 0), (A, 1), (B, 0), (B, 1)] {
@@ -219,6 +227,58 @@ fn a_stream_is_opened_for_bulk_and_carries_nothing_else() {
     assert_eq!([Kind::Eager, Kind::Fragment, Kind::Ack].map(by_stream), [0; 3]);
     assert_eq!((on_link(&net, 0, Kind::Data), on_link(&net, 0, Kind::Rts)), (0, 0));
     assert!(by_stream(Kind::Data) > 0 && by_stream(Kind::Rts) == 1);
+}
+
+/// §16.6: 32 KB and more go by a stream though nobody asks for them, and take along what is to be acknowledged.
+#[test]
+fn long_messages_that_go_unasked_take_a_stream() {
+    let plan = Plan::with(|settings, _| settings.eager_len_max = 65_536);
+    let mut net = beside_a_stream_as(Plan { more_links: 1, ..plan });
+    net.join(A, B);
+    let mut tag = 0;
+    let mut round = |net: &mut Net, len| {
+        for (from, to) in [(A, B), (B, A)] {
+            tag += 1;
+            let recv = net.recv(to, tagged(tag), len);
+            net.send(from, to, tag, len);
+            net.run_until(|net| net.got(to, recv).is_some());
+            net.assert_got(to, recv, tag, len);
+        }
+    };
+    round(&mut net, 40_000);
+    net.run_for(SECOND);
+    net.log.clear();
+    for len in [40_000, 64_000, 31_000, 40_000] {
+        round(&mut net, len);
+    }
+    net.run_for(SECOND);
+    let len_by = |link| -> usize {
+        let sights = net.log.iter().filter(|sight| sight.link == link);
+        sights.map(|sight| sight.bytes.len()).sum()
+    };
+    assert!((62_000..66_000).contains(&len_by(0)), "31 000 bytes each way: {}", len_by(0));
+    assert!((288_000..304_000).contains(&len_by(1)), "all that was longer: {}", len_by(1));
+    let alone = net.log.iter().filter(|sight| sight.bytes.len() < 100).count();
+    assert_eq!(alone, 1, "of the last message only, which nothing followed");
+}
+
+/// §10.5: the message is acknowledged itself, so it does not matter by which way the acknowledgement goes.
+#[test]
+fn a_small_message_takes_along_what_another_path_waits_to_acknowledge() {
+    let mut net = beside_trains(0);
+    net.train_count_max = 44;
+    use_both_ways(&mut net, 16_000);
+    let recv = net.recv(B, tagged(1), 16_000);
+    net.send(A, B, 1, 16_000); // by the link that sends trains
+    net.run_until(|net| net.got(B, recv).is_some());
+    net.log.clear();
+    let back = net.recv(A, tagged(2), 8);
+    net.send(B, A, 2, 8); // by the other
+    net.run_until(|net| net.got(A, back).is_some());
+    net.run_for(10 * MS);
+    let sent = net.log.iter().filter(|sight| sight.from == B);
+    let sent: Vec<_> = sent.map(|sight| (sight.link, sight.bytes.len())).collect();
+    assert_eq!(sent, [(0, 72)], "message and acknowledgement in one frame");
 }
 
 /// §16.6: where datagrams stop passing, what nobody needed is needed.
