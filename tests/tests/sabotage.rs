@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use packhorse_cli::sim::run::{Conduct, Plan, quiet_panics, run_batch};
 use packhorse_proto::Sabotage;
+use packhorse_sim::run::{Conduct, Plan, quiet_panics, run_batch};
 
 /// Runs within which every fault must show.
 const RUN_COUNT_MAX: u64 = 10_000;

@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use packhorse_cli::sim::run::{Conduct, Plan, run_batch, run_seed};
+use packhorse_sim::run::{Conduct, Plan, run_batch, run_seed};
 
 /// Always the same, so that a mutant meets the same scenarios as the code it was made from.
 const FIRST_SEED: u64 = 7_000_000;

@@ -33,9 +33,10 @@ pub(crate) fn add_slow_to(steps: &mut Steps) {
         run_command(cargo("clippy --quiet --workspace --all-targets -- -D warnings"))
     });
     steps.take("lints with the deliberate faults compiled in", || {
-        // Faults stand in the protocol, what looks for them in the tests: nothing else is different with them.
-        let packages = "--package packhorse-proto --package packhorse-tests";
-        let faults = "packhorse-proto/sabotage,packhorse-tests/sabotage";
+        // Faults stand in the protocol, what looks for them in simulator and tests: nothing else is different with them.
+        let packages =
+            "--package packhorse-proto --package packhorse-sim --package packhorse-tests";
+        let faults = "packhorse-proto/sabotage,packhorse-sim/sabotage,packhorse-tests/sabotage";
         run_command(cargo(&format!(
             "clippy --quiet {packages} --all-targets --features {faults} -- -D warnings"
         )))

@@ -95,10 +95,11 @@ pub(crate) const GUARDED: [Guarded; 8] = [
 ];
 
 /// Programs with threads, sockets, processes or clocks in their tests. A test that waits for anything belongs into one of these.
-const WAITING: [&str; 7] = [
+const WAITING: [&str; 8] = [
     "packhorse/",
     "packhorse-engine/",
     "packhorse-link/",
+    "packhorse-sim/",
     "packhorse-cli/",
     "packhorse-fi/",
     "packhorse-fm/",

@@ -172,7 +172,7 @@ fn that_wait<'a>(steps: &mut Steps, args: &Args, packhorse: &'a Path) -> Vec<Bes
 /// Instructions are counted in programs that are optimised as users have them. What the counted ones do not use, but belongs to the same package,
 /// is built soon instead.
 fn count_instructions() -> Result<()> {
-    const UNUSED: &str = "packhorse-cli packhorse packhorse-engine packhorse-link clap_builder clap_complete plotters serde_json indicatif";
+    const UNUSED: &str = "packhorse-sim packhorse packhorse-engine packhorse-link";
     let mut bench = cargo("bench --quiet --package packhorse-tests --bench costs");
     for package in UNUSED.split_whitespace() {
         for setting in ["opt-level=0", "codegen-units=16", "debug=0"] {

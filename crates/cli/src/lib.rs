@@ -1,10 +1,10 @@
-//! The `packhorse` program, as a library for its tests, fuzz targets and benches.
+//! The `packhorse` program, as a library for its tests.
 //!
-//! [`sim`] proves the protocol: whole endpoints on a simulated network, from a seed. [`mod@bench`] and [`compare`] measure
-//! Packhorse beside its rivals on a real one. [`mpi`] puts it under MPI libraries.
+//! [`mod@bench`] and [`compare`] measure Packhorse beside its rivals. [`mpi`] puts it under MPI libraries. `packhorse sim` is only a
+//! command line here; the simulator is a crate of its own, `packhorse-sim`.
 //!
-//! Reading order: `main` (each command is a file or a folder), [`sim`] and its `scenario`, `world` and `oracle`; [`mod@bench`] and its
-//! `system`, the seam that Packhorse and its [`rival`]s fill alike.
+//! Reading order: `main` (each command is a file or a folder); [`mod@bench`] and its `system`, the seam that Packhorse and its
+//! [`rival`]s fill alike.
 
 #![deny(unsafe_code)] // not `forbid`: `rival::sys` and `rival::xdp_sys` make the raw calls
 
@@ -19,5 +19,4 @@ pub mod peers;
 pub mod report;
 pub mod rival;
 pub mod serve;
-pub mod sim;
 pub mod soak;

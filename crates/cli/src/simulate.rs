@@ -14,15 +14,15 @@ use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use packhorse_cli::sim::over::Over;
-use packhorse_cli::sim::run::{
+use packhorse_sim::over::Over;
+use packhorse_sim::run::{
     Conduct, Failed, Plan, play, play_over, play_streams, quiet_panics, run_batch, run_seed,
 };
-use packhorse_cli::sim::scenario::Scenario;
-use packhorse_cli::sim::shrink::shrink;
-use packhorse_cli::sim::stats::Totals;
-use packhorse_cli::sim::trace::Tracer;
-use packhorse_cli::sim::{draw, story};
+use packhorse_sim::scenario::Scenario;
+use packhorse_sim::shrink::shrink;
+use packhorse_sim::stats::Totals;
+use packhorse_sim::trace::Tracer;
+use packhorse_sim::{draw, story};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,7 +91,7 @@ pub(crate) struct Args {
 impl Args {
     #[cfg(feature = "sabotage")]
     fn conduct(&self) -> Result<Conduct> {
-        use packhorse_proto::Sabotage;
+        use packhorse_sim::run::Sabotage;
         let plain = Conduct::default().with_halves(self.halves);
         let Some(name) = &self.sabotage else { return Ok(plain) };
         let known = |fault: &&Sabotage| format!("{fault:?}").eq_ignore_ascii_case(name);

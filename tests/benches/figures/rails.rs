@@ -1,8 +1,8 @@
 //! Several ways to one peer: equal rails, unequal ones, one that is pulled.
 
-use packhorse_cli::sim::world::{PortSpec, Spec, World};
 use packhorse_link::sim::{Conditions, Line, NodeId, Way, Who};
 use packhorse_proto::{MS, SECOND, Tag};
+use packhorse_sim::world::{PortSpec, Spec, World};
 
 use crate::stage::Stage;
 use crate::{Bound, Figure};

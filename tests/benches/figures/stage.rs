@@ -1,10 +1,10 @@
 //! The network the figures are taken on: a switch, a line of 10 Gb/s to each node, 10 µs one way.
 
-use packhorse_cli::sim::world::{Spec, World};
 use packhorse_link::sim::{Conditions, Line, NodeId, WIRE_OVERHEAD_LEN, Who};
 use packhorse_proto::{
     Criteria, Event, Instant, Limits, List, RecvSpec, Settings, Space, Tag, Use,
 };
+use packhorse_sim::world::{Spec, World};
 
 /// Bits per second of every line.
 pub(crate) const RATE_GBPS: u64 = 10;

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use packhorse::{Builder, Endpoint, Faults, Peer, Placement, Receiving, Sending, Wanted};
-use packhorse_link::sim::Rng;
+use packhorse_sim::{Rng, pattern};
 
 use super::Word;
 use crate::rival::sys;
-use crate::sim::pattern;
 
 /// Messages under way to each peer, and receives posted for each.
 const DEPTH: usize = 16;

@@ -5,10 +5,10 @@ use packhorse_proto::{
     AtomicOp, AtomicSpec, BufId, Datatype, GetSpec, Payload, PostError, PutSpec, Remote, ReqId,
 };
 
-use super::super::onesided::{Deed, Operate};
-use super::super::oracle::Operation;
-use super::super::pattern;
 use super::Player;
+use crate::onesided::{Deed, Operate};
+use crate::oracle::Operation;
+use crate::pattern;
 
 impl Player<'_> {
     pub(super) fn operate(&mut self, node: u8, operate: &Operate) {

@@ -15,9 +15,9 @@
 use packhorse_link::sim::{NodeId, Rng};
 use packhorse_proto::{Access, Denial, Permitted, RegionSpec};
 
-use super::draw::{Frame, PERCENT};
-use super::scenario::{Action, Scenario, Step};
-use super::world::World;
+use crate::draw::{Frame, PERCENT};
+use crate::scenario::{Action, Scenario, Step};
+use crate::world::World;
 
 /// Keys of the regions.
 pub const PUTS: u64 = 1;
@@ -114,7 +114,7 @@ impl Deed {
 }
 
 /// The one-sided operations of a scenario; labels from `next_label` on.
-pub(super) fn draw(root: &Rng, frame: &Frame, mut next_label: u32, steps: &mut Vec<Step>) {
+pub(crate) fn draw(root: &Rng, frame: &Frame, mut next_label: u32, steps: &mut Vec<Step>) {
     let mut rng = root.fork("onesided");
     if !rng.chance(30 * PERCENT) {
         return;
@@ -181,7 +181,7 @@ fn draw_deed(rng: &mut Rng, frame: &Frame, salt: u64, (node, to): (u8, u8)) -> D
 }
 
 /// Exposes what a node of this scenario exposes in each of its lives, if anybody operates at all.
-pub(super) fn expose(scenario: &Scenario, world: &mut World, node: NodeId) {
+pub(crate) fn expose(scenario: &Scenario, world: &mut World, node: NodeId) {
     let operations = || {
         scenario.steps.iter().filter_map(|step| match &step.action {
             Action::Operate(operate) => Some(operate),

@@ -6,10 +6,10 @@
 
 use packhorse_link::sim::{Conditions, Line};
 
-use super::pattern::NAME_LEN;
-use super::player::Outcome;
-use super::run::{Conduct, play};
-use super::scenario::{Action, NodePlan, Scenario};
+use crate::pattern::NAME_LEN;
+use crate::player::Outcome;
+use crate::run::{Conduct, play};
+use crate::scenario::{Action, NodePlan, Scenario};
 
 /// Tries at most; a shrunk scenario is a help, not a proof.
 const TRY_COUNT_MAX: u32 = 3000;
@@ -187,8 +187,8 @@ fn without_node(scenario: &Scenario, gone: u8) -> Scenario {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::draw;
     use super::*;
+    use crate::draw::draw;
 
     #[test]
     fn a_node_left_out_is_mentioned_nowhere() {

@@ -12,8 +12,8 @@
 
 use std::collections::HashMap;
 
-use super::super::scenario::NAME_MASK;
 use super::{Message, Oracle, Receive, Taken};
+use crate::scenario::NAME_MASK;
 
 /// Where a receive stands: overflow list behind priority, then by post; within an entry for many, by offset.
 type Place = (bool, u64, u64);
@@ -119,8 +119,8 @@ fn check_free_receives(oracle: &Oracle, wrong: &mut Vec<String>) {
 mod tests {
     use packhorse_proto::{BufId, ReqId};
 
-    use super::super::super::scenario::{How, Wanted};
     use super::*;
+    use crate::scenario::{How, Wanted};
 
     /// Books of one stream, node 0 to node 1, filled by hand.
     fn books() -> Oracle {

@@ -7,27 +7,27 @@
 use packhorse_link::sim::NodeId;
 use packhorse_proto::{BufId, Failure, PeerId, ReqId};
 
-use super::super::onesided::{CELL_LEN, COUNTER, Deed, LIBRARY, LIBRARY_ID, LIBRARY_LEN};
-use super::super::world::World;
 use super::Oracle;
+use crate::onesided::{CELL_LEN, COUNTER, Deed, LIBRARY, LIBRARY_ID, LIBRARY_LEN};
+use crate::world::World;
 
 /// An operation, as it was posted and as it ended.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Operation {
-    pub(in super::super) label: u32,
-    pub(in super::super) from: u8,
-    pub(in super::super) from_life: u32,
-    pub(in super::super) to: u8,
-    pub(in super::super) to_life: u32,
-    pub(in super::super) deed: Deed,
-    pub(in super::super) buf: Option<BufId>,
-    pub(in super::super) req: ReqId,
-    pub(in super::super) cancelled: bool,
-    pub(in super::super) result: Option<Result<(), Failure>>,
+pub(crate) struct Operation {
+    pub(crate) label: u32,
+    pub(crate) from: u8,
+    pub(crate) from_life: u32,
+    pub(crate) to: u8,
+    pub(crate) to_life: u32,
+    pub(crate) deed: Deed,
+    pub(crate) buf: Option<BufId>,
+    pub(crate) req: ReqId,
+    pub(crate) cancelled: bool,
+    pub(crate) result: Option<Result<(), Failure>>,
     /// What an addition fetched.
-    pub(in super::super) fetched: Option<u64>,
+    pub(crate) fetched: Option<u64>,
     /// In which life the target was told of its immediate.
-    pub(in super::super) told_in: Option<u32>,
+    pub(crate) told_in: Option<u32>,
 }
 
 /// What a peer says that it put.
@@ -42,7 +42,7 @@ pub(crate) struct Told {
 
 impl Oracle {
     /// An operation was posted.
-    pub(in super::super) fn on_operate(&mut self, operation: Operation) {
+    pub(crate) fn on_operate(&mut self, operation: Operation) {
         self.tick();
         self.operation_order.push(operation.label);
         let index = operation.label as usize;
@@ -201,12 +201,7 @@ impl Oracle {
     }
 
     /// All is quiet: what do the regions hold? `regions` are a node's, by key.
-    pub(in super::super) fn check_regions(
-        &mut self,
-        world: &mut World,
-        node: u8,
-        regions: &[BufId],
-    ) {
+    pub(crate) fn check_regions(&mut self, world: &mut World, node: u8, regions: &[BufId]) {
         let life = self.standings[usize::from(node)].life;
         let all: Vec<Operation> = self.operations.iter().flatten().cloned().collect();
         let mine: Vec<&Operation> = all.iter().filter(|it| it.to == node).collect();

@@ -6,9 +6,9 @@
 
 use packhorse_link::sim::Rng;
 
-use super::draw::{Frame, PERCENT};
-use super::pattern::NAME_LEN;
-use super::scenario::{Action, How, NAME_MASK, Recv, Send, Step, Then, Wanted};
+use crate::draw::{Frame, PERCENT};
+use crate::pattern::NAME_LEN;
+use crate::scenario::{Action, How, NAME_MASK, Recv, Send, Step, Then, Wanted};
 
 /// Bits an MPI library would use for its tag; the rest below `NAME_SHIFT` are context and rank.
 const TAG_MASK: u64 = 0xF_FFFF;
@@ -56,7 +56,7 @@ struct Drawer<'a> {
 }
 
 /// The traffic of a scenario.
-pub(super) fn draw(root: &Rng, frame: &Frame) -> Vec<Step> {
+pub(crate) fn draw(root: &Rng, frame: &Frame) -> Vec<Step> {
     let mut rng = root.fork("traffic");
     let habits = draw_habits(&mut rng, frame);
     let mut drawer = Drawer { rng, frame, habits, steps: Vec::new(), next_label: 0 };

@@ -7,26 +7,26 @@
 use packhorse_link::sim::{Burst, Conditions, Line, Rng, STREAM_NETWORK, SURE_NETWORK};
 use packhorse_proto::{GrantPolicy, Limits, MS, SECOND, Settings};
 
-use super::onesided;
-use super::scenario::{Action, Cut, NodePlan, Scenario, Step};
-use super::traffic;
-use super::world::PortSpec;
+use crate::onesided;
+use crate::scenario::{Action, Cut, NodePlan, Scenario, Step};
+use crate::traffic;
+use crate::world::PortSpec;
 
 /// Short for parts per million: percent.
-pub(super) const PERCENT: u32 = 10_000;
+pub(crate) const PERCENT: u32 = 10_000;
 const US: u64 = 1_000;
 
 /// What the other parts need to know of the network.
 #[derive(Clone, Debug)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     /// Nodes.
-    pub(super) node_count: u8,
+    pub(crate) node_count: u8,
     /// Steps happen before this.
-    pub(super) horizon_ns: u64,
+    pub(crate) horizon_ns: u64,
     /// Messages are numbered by their tags.
-    pub(super) is_named_by_tag: bool,
+    pub(crate) is_named_by_tag: bool,
     /// Each node's knobs.
-    pub(super) settings: Vec<Settings>,
+    pub(crate) settings: Vec<Settings>,
 }
 
 /// The scenario of a seed.
@@ -359,7 +359,7 @@ fn heal_at_ns(scenario: &Scenario, horizon_ns: u64) -> u64 {
 
 fn draw_drain(rng: &mut Rng, scenario: &Scenario) -> Vec<u64> {
     let len_max = scenario.len_max();
-    let least = if scenario.is_named_by_tag { 0 } else { super::pattern::NAME_LEN };
+    let least = if scenario.is_named_by_tag { 0 } else { crate::pattern::NAME_LEN };
     (0..rng.range(1..=4))
         .map(|_| match rng.below(100) {
             0..70 => rng.range(least..=least + 2000),

@@ -14,13 +14,13 @@ use packhorse_link::mem::{Table, UserMemory as _};
 use packhorse_link::sim::SimPort;
 use packhorse_link::{About, Around, Arrived, Burst, Landed, Landing, Link, Locator, Notice};
 
-use super::memory::AppMemory;
+use crate::memory::AppMemory;
 
 /// What was lent for sending stays so long: a link may read it after the call, until the peer has it.
 const LENT_LEN_MAX: usize = 64 << 20;
 
 /// A link of the system.
-pub(super) struct Real {
+pub(crate) struct Real {
     inner: Box<dyn Link>,
     table: Table,
     burst: Burst,
@@ -35,7 +35,7 @@ pub(super) struct Real {
 
 impl Real {
     /// Around a link.
-    pub(super) fn new(inner: Box<dyn Link>) -> Self {
+    pub(crate) fn new(inner: Box<dyn Link>) -> Self {
         Self {
             inner,
             table: Table::default(),
@@ -202,14 +202,14 @@ impl Link<AppMemory> for Real {
 }
 
 /// A port of a node.
-pub(super) enum Port {
+pub(crate) enum Port {
     Sim(SimPort),
     Real(Real),
 }
 
 impl Port {
     /// The simulated one, if it is.
-    pub(super) fn sim(&mut self) -> Option<&mut SimPort> {
+    pub(crate) fn sim(&mut self) -> Option<&mut SimPort> {
         match self {
             Self::Sim(port) => Some(port),
             Self::Real(_) => None,

@@ -10,7 +10,7 @@
 use packhorse_link::mem::UserMemory;
 use packhorse_proto::{BufId, Memory, Place};
 
-use super::pattern;
+use crate::pattern;
 
 /// Guard bytes before, between and after segments.
 const GUARD_LEN: usize = 16;

@@ -11,16 +11,16 @@ use std::thread;
 
 use packhorse_link::Link;
 #[cfg(feature = "sabotage")]
-use packhorse_proto::Sabotage;
+pub use packhorse_proto::Sabotage;
 
-use super::digest::Digest;
-use super::draw::draw;
-use super::player::{Outcome, Player};
-use super::scenario::Scenario;
-use super::stats::{Stats, Totals};
-use super::streams;
-use super::trace::Tracer;
-use super::world::World;
+use crate::digest::Digest;
+use crate::draw::draw;
+use crate::player::{Outcome, Player};
+use crate::scenario::Scenario;
+use crate::stats::{Stats, Totals};
+use crate::streams;
+use crate::trace::Tracer;
+use crate::world::World;
 
 /// Streams are played for seeds that are multiples of this.
 const STREAMS_EVERY: u64 = 4;
@@ -47,7 +47,7 @@ impl Conduct {
     }
 
     /// Every endpoint of a world behaves like this.
-    pub(super) fn impose(self, world: &mut World) {
+    pub(crate) fn impose(self, world: &mut World) {
         world.set_halves(self.has_halves);
         #[cfg(feature = "sabotage")]
         if let Some(fault) = self.sabotage {
@@ -216,8 +216,8 @@ pub fn run_batch(plan: Plan, conduct: Conduct, on_done: impl Fn() + Sync) -> Bat
 
 #[cfg(test)]
 mod tests {
-    use super::super::over::Over;
     use super::*;
+    use crate::over::Over;
 
     #[test]
     fn a_seed_replays_exactly() {

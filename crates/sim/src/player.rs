@@ -13,13 +13,13 @@ use packhorse_link::Link;
 use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Rng, Way, Who};
 use packhorse_proto::{Counters, Event, Instant, SECOND};
 
-use super::digest::Digest;
-use super::onesided;
-use super::oracle::Oracle;
-use super::scenario::{Action, Cut, Scenario};
-use super::stats::Stats;
-use super::trace::Tracer;
-use super::world::{Spec, Trains, World};
+use crate::digest::Digest;
+use crate::onesided;
+use crate::oracle::Oracle;
+use crate::scenario::{Action, Cut, Scenario};
+use crate::stats::Stats;
+use crate::trace::Tracer;
+use crate::world::{Spec, Trains, World};
 
 mod ending;
 mod operate;
@@ -50,7 +50,7 @@ pub struct Outcome {
     pub digest: Digest,
 }
 
-pub(super) struct Player<'a> {
+pub(crate) struct Player<'a> {
     scenario: &'a Scenario,
     world: World,
     oracle: Oracle,
@@ -79,7 +79,7 @@ pub(super) struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    pub(super) fn new(scenario: &'a Scenario, tracer: Option<Rc<RefCell<Tracer>>>) -> Self {
+    pub(crate) fn new(scenario: &'a Scenario, tracer: Option<Rc<RefCell<Tracer>>>) -> Self {
         let mut world = World::new(scenario.seed);
         for plan in &scenario.nodes {
             world.add_node(Spec {
@@ -103,7 +103,7 @@ impl<'a> Player<'a> {
     }
 
     /// On real links, as many for each node as `open` gives, in real time.
-    pub(super) fn over(
+    pub(crate) fn over(
         scenario: &'a Scenario,
         mut open: impl FnMut(usize) -> io::Result<Vec<Box<dyn Link>>>,
     ) -> io::Result<Self> {
@@ -168,12 +168,12 @@ impl<'a> Player<'a> {
     }
 
     /// To tell endpoints to make mistakes.
-    pub(super) fn world_mut(&mut self) -> &mut World {
+    pub(crate) fn world_mut(&mut self) -> &mut World {
         &mut self.world
     }
 
     /// The whole run.
-    pub(super) fn play(mut self) -> Outcome {
+    pub(crate) fn play(mut self) -> Outcome {
         self.play_steps();
         self.heal();
         self.drain();

@@ -12,8 +12,8 @@ use packhorse_link::sim::{Conditions, Event as NetEvent, FrameInfo, Line, What, 
 use packhorse_proto::wire::{Class, FrameView, Record};
 use packhorse_proto::{Event, MS, SECOND, Secret, Tag};
 
-use super::trace::{describe_frame, time};
-use super::world::{Spec, World};
+use crate::trace::{describe_frame, time};
+use crate::world::{Spec, World};
 
 const LARGE_LEN: u64 = 1_000_000;
 const LOSS_PPM: u32 = 20_000;

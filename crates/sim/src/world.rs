@@ -7,10 +7,10 @@
 //!
 //! The world is the driver that PROTOCOL leaves open: it owns the clock, gathers frames from the application's memory,
 //! hands arrivals over before it lets timers fire, and collects events. Nothing in it is random but what the seed says,
-//! so tests, fuzz targets and benches use it as well as `packhorse sim`.
+//! so tests and benches use it as well as `packhorse sim`.
 //!
 //! ```
-//! use packhorse_cli::sim::world::{Spec, World};
+//! use packhorse_sim::world::{Spec, World};
 //! use packhorse_proto::{Event, SECOND, Tag};
 //!
 //! let mut world = World::new(7);
@@ -29,9 +29,9 @@ use packhorse_proto::{
     Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret, Settings,
 };
 
-use super::digest::Digest;
-use super::memory::AppMemory;
-use super::real::{Port, Real};
+use crate::digest::Digest;
+use crate::memory::AppMemory;
+use crate::real::{Port, Real};
 
 mod calls;
 mod trains;

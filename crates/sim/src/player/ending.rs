@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use packhorse_link::sim::{Conditions, Line, NodeId, Who};
 use packhorse_proto::{Event, MS, SECOND};
 
-use super::super::oracle::Oracle;
-use super::super::scenario::{Recv, Wanted};
 use super::Player;
+use crate::oracle::Oracle;
+use crate::scenario::{Recv, Wanted};
 
 /// After healing everything must end within this.
 const PATIENCE_NS: u64 = 200 * SECOND;

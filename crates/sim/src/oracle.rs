@@ -16,78 +16,78 @@
 use packhorse_link::sim::NodeId;
 use packhorse_proto::{BufId, Envelope, Failure, ReqId};
 
-use super::scenario::{How, NAME_MASK, NAME_SHIFT, Wanted};
-use super::world::World;
+use crate::scenario::{How, NAME_MASK, NAME_SHIFT, Wanted};
+use crate::world::World;
 
 mod events;
 mod operations;
 mod order;
 mod settle;
 
-pub(super) use operations::Operation;
+pub(crate) use operations::Operation;
 
 /// Violations kept; the first is the one that matters.
 const VIOLATION_COUNT_MAX: usize = 10;
 
 /// A send, as it was posted and as it ended.
 #[derive(Clone, Debug)]
-pub(super) struct Message {
-    pub(super) label: u32,
-    pub(super) from: u8,
-    pub(super) from_life: u32,
-    pub(super) to: u8,
-    pub(super) to_life: u32,
-    pub(super) space: u8,
+pub(crate) struct Message {
+    pub(crate) label: u32,
+    pub(crate) from: u8,
+    pub(crate) from_life: u32,
+    pub(crate) to: u8,
+    pub(crate) to_life: u32,
+    pub(crate) space: u8,
     /// As sent, number included.
-    pub(super) tag: u64,
-    pub(super) immediate: Option<u64>,
-    pub(super) len: u64,
-    pub(super) how: How,
-    pub(super) buf: Option<BufId>,
-    pub(super) req: ReqId,
-    pub(super) posted: u64,
-    pub(super) cancelled: bool,
-    pub(super) result: Option<Result<(), Failure>>,
-    pub(super) taken: Option<Taken>,
+    pub(crate) tag: u64,
+    pub(crate) immediate: Option<u64>,
+    pub(crate) len: u64,
+    pub(crate) how: How,
+    pub(crate) buf: Option<BufId>,
+    pub(crate) req: ReqId,
+    pub(crate) posted: u64,
+    pub(crate) cancelled: bool,
+    pub(crate) result: Option<Result<(), Failure>>,
+    pub(crate) taken: Option<Taken>,
 }
 
 /// How a message was received.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     /// By which receive or claim.
-    pub(super) receive: u32,
+    pub(crate) receive: u32,
     /// Where in its memory, as the event says: 0 too where it broke off in an overflow entry.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// In which life of the receiver.
-    pub(super) life: u32,
+    pub(crate) life: u32,
     /// Whole, not broken off by its sender.
-    pub(super) is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 impl Taken {
     /// Instead of an offset: taken by an entry for many from an overflow entry, so its memory does not show the order.
-    pub(super) const NO_OFFSET: u64 = u64::MAX;
+    pub(crate) const NO_OFFSET: u64 = u64::MAX;
 }
 
 /// A receive or claim.
 #[derive(Clone, Debug)]
-pub(super) struct Receive {
-    pub(super) label: u32,
-    pub(super) node: u8,
-    pub(super) life: u32,
-    pub(super) wanted: Wanted,
-    pub(super) cap: u64,
-    pub(super) is_overflow: bool,
-    pub(super) is_many: bool,
-    pub(super) is_header_only: bool,
+pub(crate) struct Receive {
+    pub(crate) label: u32,
+    pub(crate) node: u8,
+    pub(crate) life: u32,
+    pub(crate) wanted: Wanted,
+    pub(crate) cap: u64,
+    pub(crate) is_overflow: bool,
+    pub(crate) is_many: bool,
+    pub(crate) is_header_only: bool,
     /// Of a claimed message: served as it was made.
-    pub(super) is_claim: bool,
-    pub(super) buf: BufId,
-    pub(super) req: ReqId,
-    pub(super) posted: u64,
-    pub(super) cancelled: Option<u64>,
-    pub(super) ended: Option<u64>,
-    pub(super) took_count: u32,
+    pub(crate) is_claim: bool,
+    pub(crate) buf: BufId,
+    pub(crate) req: ReqId,
+    pub(crate) posted: u64,
+    pub(crate) cancelled: Option<u64>,
+    pub(crate) ended: Option<u64>,
+    pub(crate) took_count: u32,
 }
 
 /// What the oracle knows of a node.
@@ -106,19 +106,19 @@ struct Standing {
 
 /// The books.
 #[derive(Debug)]
-pub(super) struct Oracle {
+pub(crate) struct Oracle {
     /// Counts calls and events: the order of everything.
     clock: u64,
     is_named_by_tag: bool,
     /// Losing a peer needs a reason: there is none in this scenario.
     nobody_may_go: bool,
-    pub(super) messages: Vec<Option<Message>>,
-    pub(super) receives: Vec<Option<Receive>>,
+    pub(crate) messages: Vec<Option<Message>>,
+    pub(crate) receives: Vec<Option<Receive>>,
     operations: Vec<Option<Operation>>,
     /// Labels of operations in the order of their posts.
     operation_order: Vec<u32>,
     /// Labels of messages in the order of their posts.
-    pub(super) post_order: Vec<u32>,
+    pub(crate) post_order: Vec<u32>,
     standings: Vec<Standing>,
     /// Pairs whose association broke, by number of the lower node × count + the higher.
     broken: Vec<bool>,
@@ -130,16 +130,16 @@ pub(super) struct Oracle {
     /// Envelopes of messages that went with a cancelled receive, where they do not name the message.
     swallowed: Vec<(u8, Envelope)>,
     /// When everything had come to rest; `u64::MAX` before.
-    pub(super) quiet_since: u64,
+    pub(crate) quiet_since: u64,
     /// And nobody had lost anybody, nor had a reason to.
     ends_well: bool,
-    pub(super) whole_count: u64,
-    pub(super) failed_count: u64,
+    pub(crate) whole_count: u64,
+    pub(crate) failed_count: u64,
 }
 
 impl Oracle {
     /// Empty books.
-    pub(super) fn new(
+    pub(crate) fn new(
         node_count: usize,
         label_count: u32,
         is_named_by_tag: bool,
@@ -167,28 +167,28 @@ impl Oracle {
         }
     }
 
-    pub(super) fn tick(&mut self) -> u64 {
+    pub(crate) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
-    pub(super) fn violation(&mut self, what: String) {
+    pub(crate) fn violation(&mut self, what: String) {
         if self.violations.len() < VIOLATION_COUNT_MAX {
             self.violations.push(what);
         }
     }
 
     /// What was wrong so far.
-    pub(super) fn violations(&self) -> &[String] {
+    pub(crate) fn violations(&self) -> &[String] {
         &self.violations
     }
 
-    pub(super) fn into_violations(self) -> Vec<String> {
+    pub(crate) fn into_violations(self) -> Vec<String> {
         self.violations
     }
 
     /// A send was posted.
-    pub(super) fn on_send(&mut self, mut message: Message) {
+    pub(crate) fn on_send(&mut self, mut message: Message) {
         message.posted = self.tick();
         let label = message.label;
         self.post_order.push(label);
@@ -197,7 +197,7 @@ impl Oracle {
     }
 
     /// A receive was posted, or a claim made.
-    pub(super) fn on_post(&mut self, mut receive: Receive) {
+    pub(crate) fn on_post(&mut self, mut receive: Receive) {
         receive.posted = self.tick();
         let index = receive.label as usize;
         if self.receives.len() <= index {
@@ -207,7 +207,7 @@ impl Oracle {
     }
 
     /// A request that has ended, or never was, needs no cancel.
-    pub(super) fn is_open(&self, label: u32) -> Option<(u8, ReqId)> {
+    pub(crate) fn is_open(&self, label: u32) -> Option<(u8, ReqId)> {
         let index = label as usize;
         if let Some(message) = self.messages.get(index).and_then(Option::as_ref) {
             let alive = self.is_same_life(message.from, message.from_life);
@@ -223,7 +223,7 @@ impl Oracle {
 
     /// `cancel` was called and said whether the request was still there. All events until now were seen, so it is there
     /// if and only if it has not ended; and then its memory is the application's again.
-    pub(super) fn on_cancel(&mut self, world: &mut World, label: u32, was_there: bool) {
+    pub(crate) fn on_cancel(&mut self, world: &mut World, label: u32, was_there: bool) {
         let at = self.tick();
         let index = label as usize;
         let (node, buf, is_open) = if let Some(Some(message)) = self.messages.get_mut(index) {
@@ -249,7 +249,7 @@ impl Oracle {
     }
 
     /// A cancelled request must have ended by now.
-    pub(super) fn has_ended(&self, label: u32) -> bool {
+    pub(crate) fn has_ended(&self, label: u32) -> bool {
         let index = label as usize;
         let message = self.messages.get(index).and_then(Option::as_ref);
         let receive = self.receives.get(index).and_then(Option::as_ref);
@@ -260,55 +260,55 @@ impl Oracle {
     }
 
     /// A node died; requests of its life end without events.
-    pub(super) fn on_kill(&mut self, node: u8) {
+    pub(crate) fn on_kill(&mut self, node: u8) {
         let standing = &mut self.standings[usize::from(node)];
         (standing.is_leaving, standing.is_dead) = (true, true);
         self.tick();
     }
 
     /// A node lives again.
-    pub(super) fn on_revive(&mut self, node: u8) {
+    pub(crate) fn on_revive(&mut self, node: u8) {
         let standing = &mut self.standings[usize::from(node)];
         *standing = Standing { life: standing.life + 1, ..Standing::default() };
         self.tick();
     }
 
     /// A node forgets another: what it holds of its messages goes too.
-    pub(super) fn on_forget(&mut self, node: u8, other: u8) {
+    pub(crate) fn on_forget(&mut self, node: u8, other: u8) {
         let (at, pair) = (self.tick(), self.pair(node, other));
         self.broken[pair] = true;
         self.forgets.push((node, other, at));
     }
 
     /// A node begins to close.
-    pub(super) fn on_close(&mut self, node: u8) {
+    pub(crate) fn on_close(&mut self, node: u8) {
         self.standings[usize::from(node)].is_leaving = true;
         self.tick();
     }
 
     /// Whether a node takes posts: neither dead nor closing.
-    pub(super) fn is_working(&self, node: u8) -> bool {
+    pub(crate) fn is_working(&self, node: u8) -> bool {
         !self.standings[usize::from(node)].is_leaving
     }
 
     /// Whether a node has closed in its present life.
-    pub(super) fn is_closed(&self, node: u8) -> bool {
+    pub(crate) fn is_closed(&self, node: u8) -> bool {
         self.standings[usize::from(node)].closed.is_some()
     }
 
     /// Whether a node died and has not come back.
-    pub(super) fn is_dead(&self, node: u8) -> bool {
+    pub(crate) fn is_dead(&self, node: u8) -> bool {
         self.standings[usize::from(node)].is_dead
     }
 
     /// A claimed message was discarded.
-    pub(super) fn end_claim(&mut self, label: u32) {
+    pub(crate) fn end_claim(&mut self, label: u32) {
         let at = self.tick();
         self.receive_mut(label).ended = Some(at);
     }
 
     /// Whether a receive was posted, not claimed.
-    pub(super) fn is_posted(&self, label: u32) -> bool {
+    pub(crate) fn is_posted(&self, label: u32) -> bool {
         let receive = self.receives.get(label as usize).and_then(Option::as_ref);
         receive.is_some_and(|receive| !receive.is_claim)
     }
@@ -323,7 +323,7 @@ impl Oracle {
     }
 
     /// The tag a message with this label has.
-    pub(super) fn tag(is_named_by_tag: bool, label: u32, tag: u64) -> u64 {
+    pub(crate) fn tag(is_named_by_tag: bool, label: u32, tag: u64) -> u64 {
         if is_named_by_tag { tag & !NAME_MASK | u64::from(label) << NAME_SHIFT } else { tag }
     }
 }

@@ -2,8 +2,8 @@
 
 use packhorse_proto::Envelope;
 
-use super::super::scenario::How;
 use super::{Message, Oracle, Receive, Standing, order};
+use crate::scenario::How;
 
 impl Oracle {
     /// Whether everything that must happen to a message has happened. `strictly`: also where an exception might apply.

@@ -20,8 +20,8 @@ use packhorse_proto::wire::{
 };
 use packhorse_proto::{Instant, Secret};
 
-use super::scenario::Scenario;
-use super::world::World;
+use crate::scenario::Scenario;
+use crate::world::World;
 
 /// Writes down what happens.
 pub struct Tracer {
@@ -72,7 +72,7 @@ impl Tracer {
     }
 
     /// Learns who is who.
-    pub(super) fn meet(&mut self, world: &World, scenario: &Scenario) {
+    pub(crate) fn meet(&mut self, world: &World, scenario: &Scenario) {
         self.letters = scenario.nodes.iter().map(|node| node.letter()).collect();
         self.secrets = world.node_ids().map(|node| world.address(node).secret).collect();
     }

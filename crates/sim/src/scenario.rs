@@ -9,8 +9,8 @@ use std::fmt;
 use packhorse_link::sim::{Conditions, Line};
 use packhorse_proto::{Limits, Settings};
 
-use super::onesided::Operate;
-use super::world::PortSpec;
+use crate::onesided::Operate;
+use crate::world::PortSpec;
 
 /// Tag bits that number the message where `Scenario::is_named_by_tag`; every criteria ignores them then.
 pub const NAME_SHIFT: u32 = 40;

@@ -25,7 +25,7 @@ impl Digest {
     }
 
     /// A frame leaves an endpoint.
-    pub(super) fn note_frame(&mut self, at: Instant, from: Port, to: &Locator, bytes: &[u8]) {
+    pub(crate) fn note_frame(&mut self, at: Instant, from: Port, to: &Locator, bytes: &[u8]) {
         self.word(at.0);
         self.word(u64::from(from.node) << 8 | u64::from(from.port));
         self.bytes(to);
@@ -33,19 +33,19 @@ impl Digest {
     }
 
     /// An endpoint tells something.
-    pub(super) fn note_event(&mut self, at: Instant, node: u32, event: &Event) {
+    pub(crate) fn note_event(&mut self, at: Instant, node: u32, event: &Event) {
         self.word(at.0);
         self.word(u64::from(node));
         write!(self, "{event:?}").expect("a number takes all");
     }
 
     /// What another came to.
-    pub(super) fn note(&mut self, other: Self) {
+    pub(crate) fn note(&mut self, other: Self) {
         self.word(other.0);
     }
 
     /// Takes a run into a sum over many, in whatever order they end.
-    pub(super) fn add_run(&mut self, seed: u64, run: Self) {
+    pub(crate) fn add_run(&mut self, seed: u64, run: Self) {
         let mut both = Self(seed);
         both.word(run.0);
         both.word(seed);
@@ -53,7 +53,7 @@ impl Digest {
     }
 
     /// Two sums become one.
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.0 = self.0.wrapping_add(other.0);
     }
 
@@ -88,8 +88,8 @@ mod tests {
     use packhorse_link::sim::{Death, NodeId};
     use packhorse_proto::{MS, Tag};
 
-    use super::super::world::{Spec, World};
     use super::*;
+    use crate::world::{Spec, World};
 
     fn of_frames<const N: usize>(frames: [(u64, u8, &[u8]); N]) -> Digest {
         let mut digest = Digest::default();

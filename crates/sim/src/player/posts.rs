@@ -6,10 +6,10 @@ use packhorse_proto::{
     Tag, Use,
 };
 
-use super::super::oracle::{Message, Oracle, Receive};
-use super::super::pattern;
-use super::super::scenario::{How, Recv, Send, Then, Wanted};
 use super::Player;
+use crate::oracle::{Message, Oracle, Receive};
+use crate::pattern;
+use crate::scenario::{How, Recv, Send, Then, Wanted};
 
 impl Player<'_> {
     pub(super) fn send(&mut self, node: u8, send: &Send) {

@@ -3,10 +3,10 @@
 use packhorse_link::sim::NodeId;
 use packhorse_proto::{Envelope, Event, Failure, GoneReason, PeerId, ReqId};
 
-use super::super::scenario::{How, NAME_SHIFT};
-use super::super::world::World;
 use super::operations::Told;
 use super::{Oracle, Receive, Taken};
+use crate::scenario::{How, NAME_SHIFT};
+use crate::world::World;
 
 impl Oracle {
     /// An application saw an event.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use packhorse_link::sim::{Counters as NetCounters, Reason};
 use packhorse_proto::Counters;
 
-use super::scenario::{Action, Scenario};
+use crate::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
 pub const THINGS: [&str; 27] = [
@@ -73,7 +73,7 @@ impl Stats {
     }
 
     /// One endpoint's counters.
-    pub(super) fn note_endpoint(&mut self, counters: &Counters) {
+    pub(crate) fn note_endpoint(&mut self, counters: &Counters) {
         self.meet("retransmission", counters.contents_resent > 0);
         self.meet("duplicate", counters.packets_duplicate + counters.messages_duplicate > 0);
         self.meet("credit refusal", counters.refusals > 0);
@@ -91,7 +91,7 @@ impl Stats {
     }
 
     /// The network's counters.
-    pub(super) fn note_network(&mut self, counters: &NetCounters) {
+    pub(crate) fn note_network(&mut self, counters: &NetCounters) {
         self.meet("back-pressure", counters.lost(Reason::Queue) > 0 || self.pool_full_count > 0);
         self.meet("damaged frame", counters.corrupted_count > 0);
         self.meet("truncated frame", counters.truncated_count > 0);
@@ -102,7 +102,7 @@ impl Stats {
     }
 
     /// What the scenario asked for and the player counted.
-    pub(super) fn note_scenario(&mut self, scenario: &Scenario) {
+    pub(crate) fn note_scenario(&mut self, scenario: &Scenario) {
         self.meet("cancel", self.cancel_count > 0);
         self.meet("restart", self.restart_count > 0);
         self.meet("one-sided operation", self.operation_count > 0);

@@ -15,10 +15,10 @@ use packhorse_proto::{
     StreamId,
 };
 
-use super::digest::Digest;
-use super::draw::{PERCENT, draw};
-use super::run::Conduct;
-use super::world::{Spec, World};
+use crate::digest::Digest;
+use crate::draw::{PERCENT, draw};
+use crate::run::Conduct;
+use crate::world::{Spec, World};
 
 /// Bytes at the front of each stream: sender, life, number, length, whether it will be given up.
 const HEAD_LEN: usize = 14;

@@ -1,0 +1,53 @@
+//! The proof in simulation: whole endpoints on a network that loses, delays, doubles, reorders, damages and parts, in virtual time.
+//!
+//! ```text
+//!   seed ── draw ──> Scenario ── player ──> World (endpoints, network, memory) ── calls and events ──> Oracle
+//!                       │                                                                                │
+//!                       └──────────────────────── shrink <── violation ──────────────────────────────────┘
+//! ```
+//!
+//! A run is a function of its seed. The world turns the very [`Core`](packhorse_engine::Core) that applications turn, over the
+//! simulated network of `packhorse_link` or, in real time, over real links. `packhorse sim` is its command line; tests and benches use
+//! it without one.
+//!
+//! # Reading order
+//!
+//! ```text
+//!   scenario, draw        what applications and network do in a run, and how that follows from a seed
+//!   traffic, onesided     the parts of a drawing: messages, one-sided operations
+//!   world                 endpoints, network and clock; world/calls: what an application can do, world/turn: a moment
+//!   memory, pattern       the application's memory, and bytes that tell a receiver whose they are
+//!   player                a scenario played; player/posts, player/operate: its steps, player/ending: how it comes to rest
+//!   oracle                what may be seen, kept beside the endpoints; oracle/events, oracle/operations, oracle/order,
+//!                         oracle/settle: its rules
+//!   streams               the same for streams, with an oracle of their own
+//!   run, stats, digest    many runs on all cores: what they met, and one number for all they did
+//!   shrink                a scenario made smaller that still violates the same
+//!   real, over            the scenarios' traffic over real links
+//!   trace, story          one run shown; one that was made to be read
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod digest;
+mod draw;
+pub mod memory;
+pub mod onesided;
+mod oracle;
+pub mod over;
+pub mod pattern;
+mod player;
+mod real;
+pub mod run;
+pub mod scenario;
+pub mod shrink;
+pub mod stats;
+pub mod story;
+pub mod streams;
+pub mod trace;
+mod traffic;
+pub mod world;
+
+pub use draw::draw;
+pub use packhorse_link::sim::Rng;
+pub use player::Outcome;
