@@ -95,11 +95,12 @@ pub(crate) const GUARDED: [Guarded; 8] = [
 ];
 
 /// Programs with threads, sockets, processes or clocks in their tests. A test that waits for anything belongs into one of these.
-const WAITING: [&str; 8] = [
+const WAITING: [&str; 9] = [
     "packhorse/",
     "packhorse-engine/",
     "packhorse-link/",
     "packhorse-sim/",
+    "packhorse-bench/",
     "packhorse-cli/",
     "packhorse-fi/",
     "packhorse-fm/",

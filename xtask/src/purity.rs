@@ -37,8 +37,8 @@ const UNSAFE_MAY_LIVE_IN: &[&str] = &[
     // The same for long pieces of streams, within one call.
     "crates/packhorse/src/stream/lent.rs",
     // The rivals' raw socket calls, and the namespaces they run in: they may share no code with `link`.
-    "crates/cli/src/rival/sys.rs",
-    "crates/cli/src/rival/xdp_sys.rs",
+    "crates/bench/src/rival/sys.rs",
+    "crates/bench/src/rival/xdp_sys.rs",
     // The C boundary of Fast Messages, the stacks of its handlers, and libpmix opened at run time.
     "faces/fm/src/lib.rs",
     "faces/fm/src/thread.rs",

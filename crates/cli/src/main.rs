@@ -1,4 +1,6 @@
-//! The `packhorse` program: glue between the command line and the library.
+//! The `packhorse` program: the command line, and what its commands print.
+//!
+//! Each command is a file or a folder here, or in `packhorse-bench`, where the arguments of a measurement stand beside it.
 
 #![forbid(unsafe_code)]
 
@@ -7,9 +9,14 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use packhorse_cli::{bench, compare, machine, manual, mpi, paths, peers, report, serve, soak};
+use packhorse_bench::{command as bench, compare, mpi, peer, report, serve};
 
+mod info;
+mod manual;
+mod paths;
+mod peers;
 mod simulate;
+mod soak;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +45,7 @@ enum Command {
     Check(mpi::check::CheckArgs),
     Env(mpi::env::EnvArgs),
     Compare(compare::CompareArgs),
-    Bench(bench::command::BenchArgs),
+    Bench(bench::BenchArgs),
     Report(report::command::ReportArgs),
     Serve(serve::ServeArgs),
     /// Show what this machine has to measure with, and the settings.
@@ -63,7 +70,7 @@ enum Command {
         shell: clap_complete::Shell,
     },
     #[command(hide = true)]
-    Peer(bench::peer::PeerArgs),
+    Peer(peer::PeerArgs),
     #[command(hide = true)]
     SoakMember(soak::MemberArgs),
 }
@@ -75,11 +82,11 @@ fn main() -> ExitCode {
         Command::Check(args) => mpi::check::run(&args).map(|()| true),
         Command::Env(args) => mpi::env::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Sim(args) => simulate::run(&args),
-        Command::Bench(args) => bench::command::run(&args).map(|()| true),
+        Command::Bench(args) => bench::run(&args).map(|()| true),
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Report(args) => report::command::run(&args).map(|()| true),
         Command::Serve(args) => serve::run(&args).map(|()| true),
-        Command::Info => machine::info(&mut io::stdout().lock()).map(|()| true),
+        Command::Info => info::run(&mut io::stdout().lock()).map(|()| true),
         Command::Paths(args) => paths::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Peers(args) => {
             peers::run(&args, &mut io::stdout().lock(), &mut io::stderr().lock()).map(|()| true)
@@ -91,7 +98,7 @@ fn main() -> ExitCode {
         }
         Command::Soak(args) => soak::run(&args),
         Command::SoakMember(args) => soak::run_member(&args).map(|()| true),
-        Command::Peer(args) => bench::peer::run(&args).map(|()| true),
+        Command::Peer(args) => peer::run(&args).map(|()| true),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Command;
 
 /// One page for the program and all commands that are meant for people.
-pub fn write(program: Command, out: &mut impl Write) -> Result<()> {
+pub(crate) fn write(program: Command, out: &mut impl Write) -> Result<()> {
     let mut program = program.disable_help_subcommand(true);
     program.build(); // gives commands their full names
     clap_mangen::Man::new(program.clone()).render(out)?;

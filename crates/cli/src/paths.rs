@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[command(
     after_help = "Examples:\n  packhorse paths ph1:…                           with the address that `packhorse serve` printed\n  PACKHORSE_LINK='udp:eth*' packhorse paths ph1:…  by chosen interfaces"
 )]
-pub struct PathsArgs {
+pub(crate) struct PathsArgs {
     /// The peer's address.
     #[arg(value_name = "PEER")]
     peer: Address,
@@ -35,7 +35,7 @@ pub struct PathsArgs {
 }
 
 /// Asks and shows.
-pub fn run(args: &PathsArgs, out: &mut impl Write) -> Result<()> {
+pub(crate) fn run(args: &PathsArgs, out: &mut impl Write) -> Result<()> {
     let mut builder = Builder::new().linger(Duration::from_millis(300));
     if let Some(link) = &args.link {
         builder = builder.links(link);

@@ -17,7 +17,7 @@ use packhorse::{Host, LinkChoice, Search};
 #[command(
     after_help = "Examples:\n  packhorse peers                        on all cards\n  packhorse peers --link packet:eth1     on one\n  packhorse peers --json | jq '.[].name'"
 )]
-pub struct PeersArgs {
+pub(crate) struct PeersArgs {
     /// On which interfaces: packet:eth0, packet:eth*, … with commas between; all cards without it.
     #[arg(long)]
     link: Option<LinkChoice>,
@@ -30,7 +30,7 @@ pub struct PeersArgs {
 }
 
 /// Asks and shows. What goes on meanwhile goes to `progress`.
-pub fn run(args: &PeersArgs, out: &mut impl Write, progress: &mut impl Write) -> Result<()> {
+pub(crate) fn run(args: &PeersArgs, out: &mut impl Write, progress: &mut impl Write) -> Result<()> {
     let mut search = Search::open(args.link.as_ref())?;
     let interfaces: Vec<&str> = search.interfaces().collect();
     writeln!(progress, "asking on {} for {:?} …", interfaces.join(", "), args.seconds)?;

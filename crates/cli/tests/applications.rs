@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use packhorse_cli::bench::row::Findings;
-use packhorse_cli::mpi::row::MpiRow;
+use packhorse_bench::mpi::row::MpiRow;
+use packhorse_bench::row::Findings;
 
 const KERNELS: [&str; 4] = ["cg", "mg", "ft", "is"];
 /// Lengths of work, times lengths of messages.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use packhorse_cli::bench::row::Findings;
-use packhorse_cli::bench::system::Pattern;
+use packhorse_bench::row::Findings;
+use packhorse_bench::system::Pattern;
 
 /// What has not happened by then does not happen, on a machine with much to do either.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
-use packhorse_cli::bench::figures::Figure;
-use packhorse_cli::bench::row::{Findings, Row};
-use packhorse_cli::bench::system::Pattern;
+use packhorse_bench::figures::Figure;
+use packhorse_bench::row::{Findings, Row};
+use packhorse_bench::system::Pattern;
 
 /// One measurement at a time: each wants both cores.
 static MACHINE: Mutex<()> = Mutex::new(());

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use packhorse::{Address, Endpoint};
-use packhorse_cli::bench::row::Findings;
+use packhorse_bench::row::Findings;
 use packhorse_link::udp;
 
 /// As the parser of addresses does, only the other way round.

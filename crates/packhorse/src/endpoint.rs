@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use packhorse_engine::{Engine, Placement, Recv, Send};
+use packhorse_link::About;
 use packhorse_link::mem::Memory;
 use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Unaccepted, Use};
 
@@ -385,7 +386,7 @@ impl Endpoint {
     }
 
     /// What its links say of themselves.
-    pub fn about_links(&self) -> Vec<packhorse_link::About> {
+    pub fn about_links(&self) -> Vec<About> {
         self.shared.engine.about_links()
     }
 

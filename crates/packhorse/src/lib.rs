@@ -81,6 +81,7 @@ pub use links::kinds;
 pub use many::{Many, Piece};
 pub use onesided::{Peers, Region, Remote};
 pub use packhorse_engine::{CopyOffload, HelperCpus, Offload, Placement};
+pub use packhorse_link::About;
 pub use packhorse_link::faults::Faults;
 pub use packhorse_proto::{
     Access, Address, AddressError, AtomicOp, Datatype, Denial, Limits, Settings,

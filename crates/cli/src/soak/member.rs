@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use packhorse::{Builder, Endpoint, Faults, Peer, Placement, Receiving, Sending, Wanted};
+use packhorse_bench::process::die_with_parent;
 use packhorse_sim::{Rng, pattern};
 
 use super::Word;
-use crate::rival::sys;
 
 /// Messages under way to each peer, and receives posted for each.
 const DEPTH: usize = 16;
@@ -19,7 +19,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(200);
 
 /// Be one process of a soak. Not for people.
 #[derive(Debug, Args)]
-pub struct MemberArgs {
+pub(crate) struct MemberArgs {
     #[arg(long)]
     parent: u32,
     #[arg(long)]
@@ -96,8 +96,8 @@ struct Line {
 }
 
 /// Lives until all is exchanged.
-pub fn run(args: &MemberArgs) -> Result<()> {
-    sys::die_with_parent(args.parent).context("cannot tie this process to its parent")?;
+pub(crate) fn run(args: &MemberArgs) -> Result<()> {
+    die_with_parent(args.parent).context("cannot tie this process to its parent")?;
     let outcome = soak(args);
     if let Err(error) = &outcome {
         say(&Word::Fault(format!("{error:#}")))?;

@@ -22,7 +22,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use packhorse::quantity;
 use serde::{Deserialize, Serialize};
 
-pub use member::{MemberArgs, run as run_member};
+pub(crate) use member::{MemberArgs, run as run_member};
 
 /// Exchange messages of mixed sizes between processes and verify every byte.
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub use member::{MemberArgs, run as run_member};
   packhorse soak                                     a million messages between 4 processes
   packhorse soak --messages 10000000                 ten million
   packhorse soak --loss 10000 --duplicate 5000 --reorder 20000 --corrupt 2000 --messages 200000")]
-pub struct SoakArgs {
+pub(crate) struct SoakArgs {
     /// Messages in all.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     messages: u64,
@@ -97,7 +97,7 @@ impl Drop for Member {
 }
 
 /// True: all came, whole, once, in order.
-pub fn run(args: &SoakArgs) -> Result<bool> {
+pub(crate) fn run(args: &SoakArgs) -> Result<bool> {
     let (sender, words) = mpsc::channel();
     let mut members = Vec::new();
     for index in 0..args.processes {
