@@ -47,7 +47,7 @@ pub(crate) fn carried(host: u64, card: u16, to: &Locator, rate: u64) {
 
 /// Nobody answered. Datagrams may be stopped for one port and not for another: that says nothing.
 pub(crate) fn unheard(host: u64, card: u16, to: &Locator) {
-    if packhorse_link::packet::from_locator(to).is_some() {
+    if packhorse_link::ether::from_locator(to).is_some() {
         remember(host, card, to, Known::Unheard);
     }
 }
@@ -66,13 +66,13 @@ fn remember(host: u64, card: u16, to: &Locator, known: Known) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_link::packet::{self, wire::Place};
+    use packhorse_link::ether::{self, Station};
     use packhorse_link::udp;
 
     #[test]
     fn what_one_endpoint_learned_holds_for_others_of_its_host() {
         let host = 0x1234_5678; // nobody else's
-        let at = |endpoint| packet::to_locator(&Place { mac: [2, 9, 9, 9, 9, 1], endpoint });
+        let at = |endpoint| ether::to_locator(&Station { mac: [2, 9, 9, 9, 9, 1], endpoint });
         unheard(host, 3, &at(1));
         assert_eq!(about(host, 3, &at(2)), Some(Known::Unheard));
         assert_eq!((about(host, 4, &at(2)), about(host + 1, 3, &at(2))), (None, None));

@@ -3,7 +3,7 @@
 //! ```text
 //!   frame between UDP locators,  Ethernet │ IPv4 or IPv6 │ UDP │ frame      headers made up, addresses and ports true
 //!   or between TCP locators      the same: what a stream is cut into is the kernel's business
-//!   any other                    Ethernet, EtherType 0x88B5, 12 bytes (`packet::wire`) │ frame      addresses made up, if need be, from the locators
+//!   any other                    Ethernet, EtherType 0x88B5, 12 bytes (`ether`) │ frame      addresses made up, if need be, from the locators
 //! ```
 //!
 //! Wireshark reads both with our dissector (tools/wireshark/packhorse.lua). Frames whose payload landed in the
@@ -17,8 +17,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::around::Holds;
+use crate::ether::{self, Station};
 use crate::mem::UserMemory;
-use crate::packet::wire::{self, Place};
 use crate::pcapng::{LinkType, Writer, number_of};
 use crate::sim::Port;
 use crate::{Around, Arrived, Burst, Landing, Link, Locator, tcp, udp};
@@ -73,12 +73,12 @@ fn put_headers(out: &mut Vec<u8>, from: &Locator, to: &Locator, frame_len: usize
     let both = addr(from).zip(addr(to));
     let (Some((from, to)), Ok(udp_len)) = (both, udp_len) else {
         // As raw Ethernet; places that are none get addresses and numbers that are made up.
-        let place = |locator: &Locator| {
+        let station = |locator: &Locator| {
             let mac = mac_of(locator);
-            crate::packet::from_locator(locator).unwrap_or(Place { mac, endpoint: number_of(mac) })
+            ether::from_locator(locator).unwrap_or(Station { mac, endpoint: number_of(mac) })
         };
         out.truncate(start);
-        out.extend_from_slice(&wire::header(&place(to), &place(from), frame_len));
+        out.extend_from_slice(&ether::header(&station(to), &station(from), frame_len));
         return;
     };
     match (from.ip(), to.ip()) {

@@ -13,7 +13,7 @@
 //!
 //! Reading order: [`Link`] below, [`burst`] (frames on their way out), [`mem`] (the application's memory, lent by name), [`udp`] as
 //! the plainest real link, then any other. Most have `config` (what is asked of the link), `opening` and `locate` (its
-//! locators) beside their own files. `sys` has what the system must do for links, and begins with a list of its files. [`ring`] is the
+//! locators) beside their own files; [`ether`] has those of the two raw ones. `sys` has what the system must do for links, and begins with a list of its files. [`ring`] is the
 //! one ring type, for shared memory and for completion queues; [`loan`] lends bytes to a future for the length of one poll.
 
 // Unsafe code lives in `mem`, `ring`, `umem`, `loan` and `sys`; xtask's purity check holds it there.
@@ -21,6 +21,7 @@
 pub mod around;
 pub mod burst;
 pub mod capture;
+pub mod ether;
 pub mod faults;
 pub mod loan;
 pub mod mem;
@@ -56,7 +57,7 @@ pub type Locator = [u8; 24];
 /// A locator as a person is shown it.
 pub fn show(locator: &Locator) -> String {
     match locator[0] {
-        b'E' => packet::show(locator),
+        b'E' => ether::show(locator),
         b'S' => shm::show(locator),
         b'T' => tcp::show(locator),
         _ => udp::show(locator),
@@ -66,7 +67,7 @@ pub fn show(locator: &Locator) -> String {
 /// A locator without what tells endpoints of one host apart; `None` where links know no such thing.
 pub fn place_of(locator: &Locator) -> Option<Locator> {
     match locator[0] {
-        b'E' => packet::place_of(locator),
+        b'E' => ether::place_of(locator),
         b'T' | b'U' => udp::place_of(locator),
         _ => None,
     }

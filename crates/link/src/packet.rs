@@ -1,7 +1,7 @@
 //! Frames as raw Ethernet: between hosts of one segment, with the right to it (CAP_NET_RAW).
 //!
 //! ```text
-//!   Burst ─ sendmmsg behind a header (wire.rs) ─▶ … ─▶ filter in the kernel ─▶ ring, shared with us ─▶ Arrived
+//!   Burst ─ sendmmsg behind a header (`ether`) ─▶ … ─▶ filter in the kernel ─▶ ring, shared with us ─▶ Arrived
 //!                                                      (filter.rs)          └▶ queue: long frames, scattered to their place
 //! ```
 //!
@@ -16,21 +16,18 @@
 
 mod config;
 mod filter;
-mod locate;
 mod on_demand;
 mod opening;
 pub mod seek;
-pub mod wire;
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 pub use config::{PacketConfig, PacketError};
-pub(crate) use locate::place_of;
-pub use locate::{BROADCAST, from_locator, show, to_locator};
 pub use on_demand::OnDemand;
 
+use crate::ether::{self, EVERYBODY, HEADER_LEN, Parsed, Station, from_locator, to_locator};
 use crate::mem::Table;
 use crate::sys::packet::PacketSocket;
 use crate::sys::packet_out::PacketOut;
@@ -38,7 +35,6 @@ use crate::sys::packet_queue::{self, PacketQueue, QUEUED_COUNT_MAX};
 use crate::sys::packet_ring::{Filled, Ring};
 use crate::{About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice};
 use opening::Opened;
-use wire::{EVERYBODY, HEADER_LEN, Parsed, Place};
 
 /// Notices not fetched yet; a peer that is not there must not fill memory.
 const NOTICE_COUNT_MAX: usize = 64;
@@ -108,12 +104,12 @@ pub struct Packet {
     name: String,
     /// Number of the interface.
     index: u32,
-    own: Place,
+    own: Station,
     hears_all: bool,
     /// The name it answers seekers with.
     known_as: Option<String>,
     /// Answers to seekers, to be sent.
-    answers: Vec<(Place, Vec<u8>)>,
+    answers: Vec<(Station, Vec<u8>)>,
     locator: Locator,
     is_down: bool,
     buffer_lens: (usize, usize),
@@ -307,7 +303,7 @@ impl Packet {
             return false;
         };
         let (len, whole) = (HEADER_LEN + bytes.len(), &mut self.lone);
-        whole[..HEADER_LEN].copy_from_slice(&wire::header(&to, &self.own, bytes.len()));
+        whole[..HEADER_LEN].copy_from_slice(&ether::header(&to, &self.own, bytes.len()));
         whole[HEADER_LEN..len].copy_from_slice(bytes);
         self.counters.calls_out += 1;
         let is_sent = self.socket.send(&whole[..len]).is_ok();
@@ -319,7 +315,7 @@ impl Packet {
         let own = self.own;
         let header = |to: &Locator, len: usize| {
             let to = from_locator(to).filter(|_| len <= usize::from(u16::MAX))?;
-            Some(wire::header(&to, &own, len))
+            Some(ether::header(&to, &own, len))
         };
         let (mut at, mut retry_count) = (first, 0);
         while at < burst.len() {
@@ -375,7 +371,7 @@ impl Packet {
             }
             libc::EDESTADDRREQ => {
                 self.notice(Notice::Unreachable { to, cause: Cause::Void });
-                self.say(|| format!("{} is no place on Ethernet", show(&to)));
+                self.say(|| format!("{} is no place on Ethernet", ether::show(&to)));
                 Verdict::Lost
             }
             // May be told of a time that is over.
@@ -393,7 +389,7 @@ impl Packet {
             }
             errno => {
                 let error = io::Error::from_raw_os_error(errno);
-                self.say(|| format!("a frame to {} was not sent: {error}", show(&to)));
+                self.say(|| format!("a frame to {} was not sent: {error}", ether::show(&to)));
                 Verdict::Lost
             }
         })
@@ -446,8 +442,10 @@ impl Packet {
     #[inline]
     fn take(&mut self, filled: Filled, landing_used: &mut u64) {
         let here = self.ring.bytes(filled.slot, filled.at..filled.at + filled.here_len);
-        let parsed = wire::parse(here, filled.len).filter(|parsed| {
-            parsed.to == self.own.endpoint || self.hears_all && parsed.to == EVERYBODY
+        let parsed = ether::parse(here, filled.len).filter(|parsed| {
+            let is_for_us =
+                parsed.to == self.own.endpoint || self.hears_all && parsed.to == EVERYBODY;
+            is_for_us && parsed.is_all_of(filled.len)
         });
         self.counters.bad_frames += u64::from(parsed.is_none());
         if filled.is_queued {
@@ -474,7 +472,7 @@ impl Packet {
 
     /// Whether a frame that everybody got asks who is here; then an answer is prepared.
     #[cold]
-    fn answers_seeker(&mut self, filled: &Filled, from: &Place, len: usize) -> bool {
+    fn answers_seeker(&mut self, filled: &Filled, from: &Station, len: usize) -> bool {
         let start = filled.at + HEADER_LEN;
         let asked = self.ring.bytes(filled.slot, start..start + len);
         let Some(name) = &self.known_as else { return false };
@@ -489,7 +487,7 @@ impl Packet {
     #[cold]
     fn send_answers(&mut self) {
         for (to, answer) in std::mem::take(&mut self.answers) {
-            let mut whole = wire::header(&to, &self.own, answer.len()).to_vec();
+            let mut whole = ether::header(&to, &self.own, answer.len()).to_vec();
             whole.extend_from_slice(&answer);
             self.counters.calls_out += 1;
             self.counters.frames_out += u64::from(self.socket.send(&whole).is_ok());

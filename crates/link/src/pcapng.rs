@@ -10,7 +10,7 @@
 
 use std::io;
 
-use crate::packet::wire::{self, Place};
+use crate::ether::{self, Station};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
@@ -90,7 +90,7 @@ impl<W: io::Write> Writer<W> {
         self.end()
     }
 
-    /// A frame behind an Ethernet header made up for it, as raw links write it ([`wire`]); the endpoints' numbers are made
+    /// A frame behind an Ethernet header made up for it, as raw links write it ([`ether`]); the endpoints' numbers are made
     /// of the addresses.
     ///
     /// # Errors
@@ -103,8 +103,8 @@ impl<W: io::Write> Writer<W> {
         frame: &[u8],
         comment: &str,
     ) -> io::Result<()> {
-        let place = |mac: [u8; 6]| Place { mac, endpoint: number_of(mac) };
-        let header = wire::header(&place(to), &place(from), frame.len());
+        let station = |mac: [u8; 6]| Station { mac, endpoint: number_of(mac) };
+        let header = ether::header(&station(to), &station(from), frame.len());
         self.packet(at_ns, &[&header, frame], comment)
     }
 

@@ -126,7 +126,7 @@ fn methods() -> Vec<&'static str> {
 pub(crate) fn not_reached(witness: &Witness, link: &mut impl Link<Table>) -> Vec<&'static str> {
     witness.calls.lock().unwrap().clear();
     // A place on another host, of the kind that every link here knows.
-    let to = crate::packet::to_locator(&crate::packet::wire::Place { mac: [2; 6], endpoint: 1 });
+    let to = crate::ether::to_locator(&crate::ether::Station { mac: [2; 6], endpoint: 1 });
     let (mut burst, mut memory) = (Burst::default(), Table::default());
     burst.begin(to);
     burst.head(&[0; 64]);

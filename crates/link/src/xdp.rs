@@ -15,7 +15,6 @@
 
 mod binding;
 mod config;
-mod ether;
 mod handing;
 mod opening;
 mod owner;
@@ -27,17 +26,16 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 pub use config::{BusyPoll, Mode, Require, XdpConfig, XdpError, XdpState};
-pub use ether::show;
 pub use opening::XdpParts;
 pub use owner::{Owner, missing_capabilities};
 
 use crate::burst::Frame;
+use crate::ether::{self, HEADER_LEN, OVERHEAD_LEN, Station};
 use crate::mem::Table;
 use crate::sys::xdp::{Xsk, any_of};
 use crate::umem::{RX_LEN_MAX, Umem};
 use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
 use binding::{WHOLE_LEN_MAX, Way};
-use ether::{HEAD_LEN, HEADS_LEN, Station};
 use opening::Plan;
 use queue::{Arrival, Arrivals, Packet, Place, Put, Queue, Stop};
 
@@ -167,9 +165,9 @@ fn doing(doing: &'static str) -> impl Fn(io::Error) -> XdpError {
 fn about(plan: &Plan, way: Way) -> About {
     let is_whole = plan.is_scattered() && !way.is_scattered;
     let len_max = if is_whole { WHOLE_LEN_MAX } else { usize::from(u16::MAX) };
-    let frame_len_max = plan.mtu.saturating_sub(HEAD_LEN).min(len_max);
+    let frame_len_max = plan.mtu.saturating_sub(OVERHEAD_LEN).min(len_max);
     // The worst is that all arrives in one queue, one packet to a frame or to several.
-    let piece_count = (frame_len_max + HEADS_LEN).div_ceil(RX_LEN_MAX);
+    let piece_count = (frame_len_max + HEADER_LEN).div_ceil(RX_LEN_MAX);
     let waiting_count = plan.rx_frame_count as usize / piece_count;
     About {
         kind: "xdp",
@@ -190,7 +188,7 @@ impl Xdp {
     /// Puts a frame into the ring of the queue for its peer.
     #[inline]
     fn put(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> (usize, Put) {
-        let Some(to) = Station::from_locator(&frame.to) else { return (0, Put::Void) };
+        let Some(to) = ether::one_at(&frame.to) else { return (0, Put::Void) };
         let queue = self.queue_to(&to);
         let len = frame.len as usize;
         if len > self.about.frame_len_max {
@@ -198,21 +196,21 @@ impl Xdp {
             self.notice(notice);
             return (queue, Put::Void);
         }
-        let heads = &ether::heads(&to, &self.station, len);
-        let packet = Packet { heads, burst, frame };
+        let header = &ether::header(&to, &self.station, len);
+        let packet = Packet { header, burst, frame };
         (queue, self.queues[queue].put(packet, memory))
     }
 
     /// The lone frame is the one somebody waits for: nothing is set up for it. False if it must go the long way.
     #[inline]
     fn send_one(&mut self, to: &Locator, bytes: &[u8]) -> bool {
-        let Some(to) = Station::from_locator(to) else { return false };
+        let Some(to) = ether::one_at(to) else { return false };
         if bytes.len() > self.about.frame_len_max {
             return false;
         }
         let queue = self.queue_to(&to);
-        let heads = ether::heads(&to, &self.station, bytes.len());
-        let is_put = self.queues[queue].put_lone(&heads, bytes);
+        let header = ether::header(&to, &self.station, bytes.len());
+        let is_put = self.queues[queue].put_lone(&header, bytes);
         if is_put {
             self.counters.frames_out += 1;
             self.flush(queue);
@@ -225,7 +223,7 @@ impl Xdp {
     fn queue_to(&self, to: &Station) -> usize {
         match self.tx_queue_count {
             1 => 0,
-            count => to.number as usize % count,
+            count => to.endpoint as usize % count,
         }
     }
 
@@ -307,7 +305,7 @@ impl Xdp {
     /// Takes what is in the queues, as far as there is room for it.
     #[inline]
     fn take(&mut self) {
-        let (to, out) = (self.station.number, &mut self.arrivals);
+        let (to, out) = (self.station.endpoint, &mut self.arrivals);
         if let [queue] = &mut self.queues[..] {
             return queue.receive(to, 0, ARRIVAL_COUNT_MAX, out);
         }
@@ -343,12 +341,12 @@ impl Link<Table> for Xdp {
     }
 
     fn locator(&self) -> Locator {
-        self.station.locator()
+        ether::to_locator(&self.station)
     }
 
     /// Not ourselves: a card does not receive what it sends.
     fn may_reach(&mut self, to: &Locator) -> bool {
-        Station::from_locator(to).is_some_and(|to| to.mac != self.station.mac)
+        ether::one_at(to).is_some_and(|to| to.mac != self.station.mac)
     }
 
     fn frame_len_to(&mut self, _: &Locator) -> usize {
@@ -401,7 +399,7 @@ impl Link<Table> for Xdp {
             Place::Held { queue, index } => self.queues[queue as usize].bytes(index, len),
             Place::Joined { start } => &self.arrivals.joined[start as usize..][..len],
         };
-        Arrived { from: from.locator(), bytes, stride: len, landed: None }
+        Arrived { from: ether::to_locator(&from), bytes, stride: len, landed: None }
     }
 
     /// Its rings are in memory.

@@ -88,11 +88,11 @@ impl Search {
                     let host = Host {
                         name: found.name,
                         interface: self.seekers[number].interface().to_owned(),
-                        mac: found.place.mac,
+                        mac: found.station.mac,
                         endpoint_count: 1,
                         round_trip: found.after,
                     };
-                    self.take(host, found.place.endpoint, &mut on_host);
+                    self.take(host, found.station.endpoint, &mut on_host);
                 }
                 let seeker = &mut self.seekers[number];
                 self.remarks.extend(std::iter::from_fn(|| seeker.poll_remark()));

@@ -10,7 +10,7 @@ pub struct PacketConfig {
     pub interface: String,
     /// Number of this endpoint, which tells it from others on the same interface; at random if there is none.
     pub endpoint: Option<u32>,
-    /// Hear what is sent to everybody ([`super::BROADCAST`]), too.
+    /// Hear what is sent to everybody ([`BROADCAST`](crate::ether::BROADCAST)), too.
     pub broadcast: bool,
     /// Answer those who ask who is here ([`super::seek`]) with this name; implies `broadcast`.
     pub known_as: Option<String>,

@@ -10,7 +10,7 @@
 //! It is attached before the socket is bound, so nothing else is ever queued. Who is handed the socket finds in the program
 //! which endpoint it is for.
 
-use super::wire::{ETHERTYPE, EVERYBODY};
+use crate::ether::{self, ETHERTYPE, EVERYBODY};
 
 // Classic BPF: load half or whole word, compare, return.
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
@@ -20,8 +20,8 @@ const JUMP_IF_ABOVE: u16 = (libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 /// Where the kernel shows to whom a frame was sent: PACKET_HOST, PACKET_BROADCAST and above.
 const SENT_TO: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
-const ETHERTYPE_AT: u32 = 12;
-const ENDPOINT_AT: u32 = 14;
+const ETHERTYPE_AT: u32 = ether::ETHERTYPE_AT as u32;
+const ENDPOINT_AT: u32 = ether::TO_AT as u32;
 /// Where in the program the endpoint's number stands.
 const NUMBER_AT: usize = 5;
 const INSTRUCTION_COUNT: usize = 9;
@@ -63,7 +63,7 @@ pub(super) fn made_for(found: &[libc::sock_filter]) -> Option<(u32, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::wire::{Place, header};
+    use crate::ether::{Station, header};
 
     /// What the kernel does with such a program; how many bytes it would take.
     fn run(program: &[libc::sock_filter], frame: &[u8], sent_to: u8) -> u32 {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn frame(endpoint: u32) -> Vec<u8> {
-        let place = |endpoint| Place { mac: [2; 6], endpoint };
+        let place = |endpoint| Station { mac: [2; 6], endpoint };
         let mut bytes = header(&place(endpoint), &place(9), 8).to_vec();
         bytes.resize(60, 0);
         bytes

@@ -13,10 +13,11 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::Packet;
 use super::config::{PacketConfig, PacketError};
 use super::opening::{self, Prepared};
-use super::{Packet, from_locator, to_locator};
 use crate::around::Holds;
+use crate::ether::{from_locator, to_locator};
 use crate::mem::Table;
 use crate::sys::interfaces::macs;
 use crate::sys::signals::with_signals_blocked;

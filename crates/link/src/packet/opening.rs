@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use super::config::{PacketConfig, PacketError};
 use super::filter;
-use super::wire::{ETHERTYPE, EVERYBODY, HEADER_LEN, OVERHEAD_LEN, Place};
+use crate::ether::{ETHERTYPE, EVERYBODY, HEADER_LEN, OVERHEAD_LEN, Station};
 use crate::sys::packet::{self, Facts, Layout, PacketSocket};
 use crate::sys::packet_ring::Ring;
 
@@ -30,7 +30,7 @@ pub(super) struct Opened {
     pub(super) socket: PacketSocket,
     pub(super) name: String,
     pub(super) facts: Facts,
-    pub(super) own: Place,
+    pub(super) own: Station,
     pub(super) hears_all: bool,
     /// The name it answers seekers with.
     pub(super) known_as: Option<String>,
@@ -60,7 +60,7 @@ pub(super) fn open(config: &PacketConfig) -> Result<Opened, PacketError> {
 pub(super) struct Prepared {
     pub(super) socket: PacketSocket,
     pub(super) facts: Facts,
-    pub(super) own: Place,
+    pub(super) own: Station,
     config: PacketConfig,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn prepare(config: &PacketConfig) -> Result<Prepared, PacketError> {
     let endpoint = endpoint_of(config)?;
     attach(&socket, endpoint, config.hears_all())?;
     set_buffers(&socket, config)?;
-    let own = Place { mac: facts.mac, endpoint };
+    let own = Station { mac: facts.mac, endpoint };
     Ok(Prepared { socket, facts, own, config: config.clone() })
 }
 
@@ -245,7 +245,7 @@ fn finish(
 ) -> Result<Opened, PacketError> {
     let (receive_buffer_len, send_buffer_len) =
         socket.buffer_lens().map_err(doing("asking the socket for its buffers"))?;
-    let (own, is_all_in_ring) = (Place { mac: facts.mac, endpoint }, fits_ring(&facts));
+    let (own, is_all_in_ring) = (Station { mac: facts.mac, endpoint }, fits_ring(&facts));
     Ok(Opened {
         socket,
         name,

@@ -5,15 +5,15 @@
 //!   answer     0  "packhorse here 1"   16  nonce u64   24  length of the name u8   25  name
 //! ```
 //!
-//! Both are frames as `wire.rs` has them, the question to [`EVERYBODY`](super::wire::EVERYBODY). They are no frames of the
+//! Both are frames as `ether.rs` has them, the question to [`EVERYBODY`](crate::ether::EVERYBODY). They are no frames of the
 //! protocol: an address is a capability, and whoever asks into the dark gets none. The link answers by itself, whatever its
 //! endpoint does with other frames. PROTOCOL §3.14.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::wire::Place;
-use super::{BROADCAST, Packet, PacketConfig, PacketError, from_locator};
+use super::{Packet, PacketConfig, PacketError};
+use crate::ether::{BROADCAST, Station, from_locator};
 use crate::mem::Table;
 use crate::{Burst, Link as _};
 
@@ -65,7 +65,7 @@ pub struct Found {
     /// The name its host goes by.
     pub name: String,
     /// Its interface and its number there.
-    pub place: Place,
+    pub station: Station,
     /// How long the answer took.
     pub after: Duration,
 }
@@ -117,8 +117,8 @@ impl Seeker {
         let after = self.asked_at.elapsed();
         let found = (0..count).filter_map(|index| {
             let arrived = self.packet.arrived(index);
-            let place = from_locator(&arrived.from)?;
-            Some(Found { name: name_in(arrived.bytes, self.nonce)?, place, after })
+            let station = from_locator(&arrived.from)?;
+            Some(Found { name: name_in(arrived.bytes, self.nonce)?, station, after })
         });
         Ok(found.collect())
     }

@@ -41,7 +41,7 @@ pub(super) fn from_locator(locator: &Locator) -> Option<(u64, u64)> {
 
 /// The name of the socket of an endpoint whose address has this locator of raw Ethernet; `None` for other locators.
 pub(super) fn name_after(locator: &Locator) -> Option<u64> {
-    crate::packet::from_locator(locator)?;
+    crate::ether::from_locator(locator)?;
     Some(hash_of(locator.iter().copied()).max(1))
 }
 

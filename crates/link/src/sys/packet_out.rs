@@ -12,8 +12,8 @@ use super::packet::{PacketSocket, SEND_FLAGS};
 use super::{answer, answer_len};
 use crate::Locator;
 use crate::burst::{Burst, Frame, Piece};
+use crate::ether::{HEADER_LEN, Header};
 use crate::mem::{Memory, Table};
-use crate::packet::wire::{HEADER_LEN, Header};
 
 /// Messages in one call.
 const MESSAGE_COUNT_MAX: usize = 64;

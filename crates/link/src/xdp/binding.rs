@@ -7,15 +7,15 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::config::{Require, XdpError};
-use super::ether::HEADS_LEN;
 use super::opening::Plan;
+use crate::ether::HEADER_LEN;
 use crate::sys::xdp::{Binding, Xsk};
 use crate::umem::RX_LEN_MAX;
 
 /// A queue that is not free after so long is somebody else's.
 const BIND_WITHIN: Duration = Duration::from_secs(1);
 /// The longest frame of ours that arrives in one frame of the memory.
-pub(super) const WHOLE_LEN_MAX: usize = RX_LEN_MAX - HEADS_LEN;
+pub(super) const WHOLE_LEN_MAX: usize = RX_LEN_MAX - HEADER_LEN;
 
 /// What is asked of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

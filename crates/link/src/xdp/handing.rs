@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::config::{FRAME_COUNT_MAX, FRAME_COUNT_MIN, Require, XdpError};
-use super::ether::Station;
 use super::opening::{Plan, XdpParts};
+use crate::ether::{Station, is_somebody};
 use crate::sys::xdp::is_shared_memory;
 
 /// The first line; another version of it would be another format.
@@ -54,7 +54,7 @@ fn to_text(plan: &Plan) -> String {
     line("interface", &plan.interface);
     line("index", &plan.index.to_string());
     line("mac", &mac.join(":"));
-    line("number", &plan.station.number.to_string());
+    line("number", &plan.station.endpoint.to_string());
     line("mtu", &plan.mtu.to_string());
     line("native", &plan.is_native.to_string());
     line("busy-polled", &plan.is_busy_polled.to_string());
@@ -106,8 +106,8 @@ fn from_text(text: &str) -> Result<Plan, String> {
         .into_iter()
         .find(|&require| one("require") == Ok(name_of(require)))
         .ok_or("no requirement")?;
-    let station = Station { mac, number: number("number")? };
-    if Station::from_locator(&station.locator()) != Some(station) {
+    let station = Station { mac, endpoint: number("number")? };
+    if !is_somebody(&station) {
         return Err("nobody has this MAC address or number".to_string());
     }
     Ok(Plan {
@@ -134,7 +134,7 @@ pub(super) mod tests {
         Plan {
             interface: "eth0".into(),
             index: 3,
-            station: Station { mac: [2, 0, 0, 0xab, 0, 1], number: 77 },
+            station: Station { mac: [2, 0, 0, 0xab, 0, 1], endpoint: 77 },
             mtu: 9000,
             driver: Some("a driver".into()),
             is_native: true,

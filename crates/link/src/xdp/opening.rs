@@ -14,9 +14,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::config::{FRAME_COUNT_MAX, FRAME_COUNT_MIN, Mode, Require, XdpConfig, XdpError};
-use super::ether::{ETHERNET_LEN, Station};
 use super::owner::{Owner, PROGRAM_NAME, missing_capabilities};
 use super::program;
+use crate::ether::{ETHERNET_LEN, EVERYBODY, Station};
 use crate::sys::bpf::{self, Program, SocketMap};
 use crate::sys::netdev::{self, Netdev};
 use crate::sys::xdp::{Mapping, RingSizes, Xsk, shared_memory};
@@ -96,8 +96,9 @@ impl XdpParts {
         }
         let netdev = look_at(interface)?;
         wait_until_free(interface)?;
-        let number = config.number.filter(|&number| number != 0).unwrap_or_else(random_number);
-        let station = Station { mac: netdev.mac, number };
+        let is_one = |&endpoint: &u32| !matches!(endpoint, 0 | EVERYBODY);
+        let endpoint = config.number.filter(is_one).unwrap_or_else(random_number);
+        let station = Station { mac: netdev.mac, endpoint };
         let (rx_queue_count, tx_queue_count) = netdev.queue_counts(interface);
         let queue_count = rx_queue_count.min(QUEUE_COUNT_MAX);
         let mut plan = Plan {
@@ -160,7 +161,7 @@ fn random_number() -> u32 {
     use std::hash::{BuildHasher as _, RandomState};
     loop {
         let number = RandomState::new().hash_one(std::process::id()) as u32;
-        if number != 0 {
+        if !matches!(number, 0 | EVERYBODY) {
             return number;
         }
     }
@@ -244,7 +245,7 @@ fn attach(plan: &mut Plan, sockets: &[Xsk], config: &XdpConfig) -> Result<OwnedF
     for (queue, socket) in (0..).zip(sockets) {
         map.set(queue, socket.as_fd()).map_err(doing("filling the map of sockets", plan))?;
     }
-    let code = program::assemble(plan.station.number, map.number());
+    let code = program::assemble(plan.station.endpoint, map.number());
     let program = Program::load(PROGRAM_NAME, &code).map_err(doing("loading the program", plan))?;
     let reason = match config.mode {
         Mode::Generic => "generic mode was asked for".to_string(),

@@ -1,7 +1,7 @@
 //! The program that tells our packets from all others, written in eBPF instructions.
 //!
 //! ```text
-//!   if the packet is shorter than our heads,      pass
+//!   if the packet is shorter than our header,     pass
 //!   if its EtherType is not ours,                 pass      (tagged packets have another one here)
 //!   if it is for another endpoint,                pass      (`packet` on the same interface gets its own)
 //!   to the socket of the queue it came in; where there is none, pass
@@ -9,7 +9,7 @@
 //!
 //! It is assembled here, so that neither clang nor libbpf is needed, and one sees what runs in the kernel.
 
-use super::ether::{ETHER_TYPE, HEADS_LEN, TO_AT};
+use crate::ether::{ETHERTYPE, ETHERTYPE_AT, HEADER_LEN, TO_AT};
 use crate::sys::bpf::Instruction;
 
 /// `XDP_PASS`: the packet goes on as if there were no program.
@@ -118,11 +118,11 @@ pub(super) fn assemble(number: u32, sockets: i32) -> Vec<Instruction> {
     asm.load(Width::Four, R3, R1, DATA_END);
     // The verifier lets us read what was compared with the end.
     asm.copy(R4, R2);
-    asm.add_constant(R4, HEADS_LEN as i32);
+    asm.add_constant(R4, HEADER_LEN as i32);
     asm.pass_if_greater(R4, R3);
     // Numbers as this machine reads them from the bytes of the packet.
-    asm.load(Width::Two, R4, R2, 12);
-    asm.pass_if_not(R4, u16::from_ne_bytes(ETHER_TYPE.to_be_bytes()).into());
+    asm.load(Width::Two, R4, R2, ETHERTYPE_AT as i16);
+    asm.pass_if_not(R4, u16::from_ne_bytes(ETHERTYPE.to_be_bytes()).into());
     asm.load(Width::Four, R4, R2, TO_AT as i16);
     asm.pass_if_not(R4, u32::from_ne_bytes(number.to_le_bytes()));
     asm.load_map(R1, sockets);

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::ether::{self, HEADS_LEN, PACKET_LEN_MIN, Station};
 use crate::Burst;
 use crate::burst::{Frame, Piece};
+use crate::ether::{self, HEADER_LEN, Header, Parsed, Station};
 use crate::mem::Table;
 use crate::sys::xdp::Xsk;
 use crate::umem::{FRAME_LEN, FreeFrame, RxFrame, Umem};
@@ -13,13 +13,15 @@ use crate::umem::{FRAME_LEN, FreeFrame, RxFrame, Umem};
 const CALL_COUNT_MAX: usize = 64;
 /// Lone packets that may be done before their frames are taken back: few, so that the same ones stay in the cache.
 const LONE_COUNT: usize = 4;
+/// What Ethernet sends at least, without its checksum. Not every driver adds what is missing.
+const PACKET_LEN_MIN: usize = 60;
 /// Frames of one packet, more than Linux ever makes.
 const SCATTER_COUNT_MAX: usize = 32;
 
 /// A packet to send, not yet in one piece.
 #[derive(Clone, Copy)]
 pub(super) struct Packet<'a> {
-    pub(super) heads: &'a [u8; HEADS_LEN],
+    pub(super) header: &'a Header,
     pub(super) burst: &'a Burst,
     pub(super) frame: &'a Frame,
 }
@@ -144,8 +146,8 @@ impl Queue {
 
     /// Puts a packet of one piece into the ring, if it fits a frame and there is one.
     #[inline]
-    pub(super) fn put_lone(&mut self, heads: &[u8; HEADS_LEN], bytes: &[u8]) -> bool {
-        let len = HEADS_LEN + bytes.len();
+    pub(super) fn put_lone(&mut self, header: &Header, bytes: &[u8]) -> bool {
+        let len = HEADER_LEN + bytes.len();
         if len > FRAME_LEN {
             return false;
         }
@@ -154,8 +156,8 @@ impl Queue {
         }
         let Some(mut frame) = self.free.pop() else { return false };
         let room = self.umem.bytes_mut(&mut frame);
-        room[..HEADS_LEN].copy_from_slice(heads);
-        room[HEADS_LEN..len].copy_from_slice(bytes);
+        room[..HEADER_LEN].copy_from_slice(header);
+        room[HEADER_LEN..len].copy_from_slice(bytes);
         self.put_frame(frame, len) == Put::Done
     }
 
@@ -181,7 +183,7 @@ impl Queue {
     /// Copies a packet into frames and puts them into the ring.
     #[inline]
     pub(super) fn put(&mut self, packet: Packet<'_>, memory: &Table) -> Put {
-        let len = HEADS_LEN + packet.frame.len as usize;
+        let len = HEADER_LEN + packet.frame.len as usize;
         if len > FRAME_LEN {
             return self.put_scattered(packet, len, memory);
         }
@@ -283,8 +285,8 @@ impl Packet<'_> {
             at += len;
             (from < to).then(|| (skipped..skipped + (to - from), from - start..to - start))
         };
-        if let Some((part, place)) = next(HEADS_LEN) {
-            out[place].copy_from_slice(&self.heads[part]);
+        if let Some((part, place)) = next(HEADER_LEN) {
+            out[place].copy_from_slice(&self.header[part]);
         }
         for piece in self.burst.pieces(self.frame) {
             match *piece {
@@ -357,8 +359,8 @@ impl Queue {
                 continue;
             }
             let bytes = self.umem.bytes(&frame);
-            match ether::read(bytes, bytes.len(), to) {
-                Some((from, len)) => {
+            match read(bytes, bytes.len(), to) {
+                Some(Parsed { from, len, .. }) => {
                     let place = Place::Held { queue: number, index: self.held.len() as u32 };
                     out.list.push(Arrival { from, place, len: len as u32 });
                 }
@@ -378,9 +380,9 @@ impl Queue {
         }
         let packet_len = self.partial.iter().map(RxFrame::len).sum();
         let first = self.umem.bytes(&self.partial[0]);
-        match ether::read(first, packet_len, to).filter(|_| is_last) {
-            Some((from, len)) => {
-                let start = (out.joined.len() + HEADS_LEN) as u32;
+        match read(first, packet_len, to).filter(|_| is_last) {
+            Some(Parsed { from, len, .. }) => {
+                let start = (out.joined.len() + HEADER_LEN) as u32;
                 out.list.push(Arrival { from, place: Place::Joined { start }, len: len as u32 });
                 self.joined_count += 1;
                 for frame in &self.partial {
@@ -395,6 +397,13 @@ impl Queue {
     /// Our frame in a packet that came whole.
     #[inline]
     pub(super) fn bytes(&self, index: u32, len: usize) -> &[u8] {
-        &self.umem.bytes(&self.held[index as usize])[HEADS_LEN..HEADS_LEN + len]
+        &self.umem.bytes(&self.held[index as usize])[HEADER_LEN..HEADER_LEN + len]
     }
+}
+
+/// What the header of a packet says, if it is for the endpoint `to`. What stands behind the frame is not looked at, whatever
+/// the driver left there.
+#[inline]
+fn read(start: &[u8], packet_len: usize, to: u32) -> Option<Parsed> {
+    ether::parse(start, packet_len).filter(|parsed| parsed.to == to)
 }

@@ -18,8 +18,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use packhorse_link::mem::Table;
-use packhorse_link::packet::{self, OnDemand, Packet, PacketConfig, PacketError, wire};
-use packhorse_link::{Burst, Cause, Landing, Link, Locator, Notice};
+use packhorse_link::packet::{self, OnDemand, Packet, PacketConfig, PacketError};
+use packhorse_link::{Burst, Cause, Landing, Link, Locator, Notice, ether};
 
 use frames::*;
 use hosts::{Hosts, finished, give, ip, take};
@@ -109,7 +109,7 @@ fn frames_of_all_sizes_go_both_ways() {
         let mut link = hosts.open(0, "eth0", 77);
         let len_max = link.about().frame_len_max;
         assert_eq!((len_max, link.frame_len_to(&to)), (mtu - 12, mtu - 12));
-        assert_eq!(packet::from_locator(&link.locator()).unwrap().endpoint, 77);
+        assert_eq!(ether::from_locator(&link.locator()).unwrap().endpoint, 77);
         let around = |len: usize| len - 3..len + 4;
         let lens = (1..70).chain(around(400)).chain(around(1024)).chain(around(1460));
         for len in lens.chain((100..len_max).step_by(397)).chain(len_max - 3..=len_max) {
@@ -212,7 +212,7 @@ fn everybody_is_heard_by_who_asked_for_it() {
     let hears = PacketConfig { broadcast: true, ..PacketConfig::default() };
     let mut first = hosts.open_as(1, "eth0", 3, &hears);
     let mut second = hosts.open_as(1, "eth0", 4, &hears);
-    send(&mut a, packet::BROADCAST, b"anybody?");
+    send(&mut a, ether::BROADCAST, b"anybody?");
     for link in [&mut first, &mut second] {
         assert_eq!(frames(link, 1), [(a.locator(), b"anybody?".to_vec())]);
         send(link, a.locator(), b"me");
@@ -226,11 +226,11 @@ type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 /// A frame as anybody may put it on the wire.
 fn forged(to: &Locator, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let place = packet::from_locator(to).unwrap();
+    let place = ether::from_locator(to).unwrap();
     let mut bytes = [&place.mac[..], &[2, 0, 0, 0, 0, 9], &[0x88, 0xb5]].concat();
     bytes.extend_from_slice(&place.endpoint.to_le_bytes());
     bytes.extend_from_slice(&[5, 0, 0, 0, 100, 0, 0, 0]);
-    bytes.resize(wire::HEADER_LEN + 100, 1);
+    bytes.resize(ether::HEADER_LEN + 100, 1);
     change(&mut bytes);
     bytes
 }
@@ -267,7 +267,7 @@ fn foreign_and_broken_frames_are_not_received() {
     });
     let found = frames(&mut b, 2);
     assert_eq!((found[0].1[0], found[1].1[0], found[0].1.len()), (1, 2, 100));
-    assert_eq!(packet::show(&found[0].0), "02:00:00:00:00:09#00000005");
+    assert_eq!(ether::show(&found[0].0), "02:00:00:00:00:09#00000005");
     assert_eq!(frames_within(&mut b, 1, A_WHILE), []);
     assert_eq!(counter(&b, "bad_frames"), 4, "the others stayed in the kernel");
     exchange(&mut a, &mut b);
@@ -358,7 +358,7 @@ fn an_interface_that_is_made_anew_is_found_again() {
     send(&mut a, b.locator(), b"lost");
     hosts.join(1500);
     for link in [&mut a, &mut b] {
-        send(link, packet::BROADCAST, b"lost, but the interface is found"); // by who sends
+        send(link, ether::BROADCAST, b"lost, but the interface is found"); // by who sends
     }
     assert!(a.locator() != before.0 && b.locator() != before.1, "another address");
     exchange(&mut a, &mut b);

@@ -1,4 +1,4 @@
-//! What stands before a frame of ours on Ethernet.
+//! Raw Ethernet as `packet` and `xdp` speak it: what stands before a frame, and who it is from and for.
 //!
 //! ```text
 //!   0  to: MAC (6)   6  from: MAC (6)   12  EtherType 88 B5
@@ -6,14 +6,25 @@
 //! ```
 //!
 //! Numbers of ours are little-endian. The length is there because Ethernet pads what is short. Many endpoints may share an
-//! interface; the endpoint's number, drawn at random, tells them apart.
+//! interface; the endpoint's number, drawn at random, tells them apart. `locate.rs` has the locators that lead there.
+
+mod locate;
+
+pub use locate::{BROADCAST, from_locator, show, to_locator};
+pub(crate) use locate::{one_at, place_of};
 
 /// IEEE 802 local experimental EtherType 1.
 pub const ETHERTYPE: u16 = 0x88b5;
-/// Everything before the frame.
-pub const HEADER_LEN: usize = 26;
-/// What of it counts against the interface's MTU.
+/// Ethernet's own header.
+pub(crate) const ETHERNET_LEN: usize = 14;
+/// What stands behind it, and counts against the interface's MTU.
 pub const OVERHEAD_LEN: usize = 12;
+/// Everything before the frame.
+pub const HEADER_LEN: usize = ETHERNET_LEN + OVERHEAD_LEN;
+/// Where the EtherType stands.
+pub(crate) const ETHERTYPE_AT: usize = 12;
+/// Where the number of the endpoint that a frame is for stands.
+pub(crate) const TO_AT: usize = ETHERNET_LEN;
 /// The endpoint number that all who asked for it hear.
 pub const EVERYBODY: u32 = u32::MAX;
 /// Ethernet pads to 60 bytes, and a tag that was taken off may have counted before or not.
@@ -24,7 +35,7 @@ pub(crate) type Header = [u8; HEADER_LEN];
 
 /// Where a frame comes from or goes to: an interface and an endpoint on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Station {
     /// Address of the interface.
     pub mac: [u8; 6],
     /// Number of the endpoint.
@@ -33,7 +44,7 @@ pub struct Place {
 
 /// The header of a frame of this length, at most 65535.
 #[inline]
-pub(crate) fn header(to: &Place, from: &Place, len: usize) -> Header {
+pub(crate) fn header(to: &Station, from: &Station, len: usize) -> Header {
     let mut header = [0; HEADER_LEN];
     header[..6].copy_from_slice(&to.mac);
     header[6..12].copy_from_slice(&from.mac);
@@ -47,44 +58,50 @@ pub(crate) fn header(to: &Place, from: &Place, len: usize) -> Header {
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parsed {
-    pub(crate) from: Place,
+    pub(crate) from: Station,
     /// The endpoint it is for.
     pub(crate) to: u32,
     /// Of the frame, without padding.
     pub(crate) len: usize,
 }
 
+impl Parsed {
+    /// Whether the frame is all of what came, `whole_len` long, but for Ethernet's padding.
+    #[inline]
+    pub(crate) fn is_all_of(&self, whole_len: usize) -> bool {
+        whole_len == HEADER_LEN + self.len || whole_len <= PADDED_LEN_MAX
+    }
+}
+
 /// Reads the header at the beginning of `bytes`, which may be less than all of what came: that was `whole_len` long. `None`
-/// if it is none of ours, or its length is not that of what came.
+/// if it is none of ours, or speaks of more than came.
 #[inline]
 pub(crate) fn parse(bytes: &[u8], whole_len: usize) -> Option<Parsed> {
     let header: &Header = bytes.first_chunk()?;
     let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| header[at + n]));
     let len = usize::from(u16::from_le_bytes([header[22], header[23]]));
     let mac: [u8; 6] = [6, 7, 8, 9, 10, 11].map(|n| header[n]);
-    let from = Place { mac, endpoint: number(18) };
-    let is_exact = whole_len == HEADER_LEN + len;
-    let is_padded = whole_len > HEADER_LEN + len && whole_len <= PADDED_LEN_MAX;
-    let is_sound = header[12..14] == ETHERTYPE.to_be_bytes()
+    let from = Station { mac, endpoint: number(18) };
+    let is_sound = header[ETHERTYPE_AT..ETHERNET_LEN] == ETHERTYPE.to_be_bytes()
         && header[24..26] == [0, 0]
         && len > 0
-        && (is_exact || is_padded)
+        && HEADER_LEN + len <= whole_len
         && is_somebody(&from);
-    is_sound.then_some(Parsed { from, to: number(14), len })
+    is_sound.then_some(Parsed { from, to: number(TO_AT), len })
 }
 
 /// Whether one endpoint can be there: not none, not many.
-pub(crate) fn is_somebody(place: &Place) -> bool {
-    let is_group = place.mac[0] & 1 != 0;
-    !is_group && place.mac != [0; 6] && place.endpoint != 0 && place.endpoint != EVERYBODY
+pub(crate) fn is_somebody(station: &Station) -> bool {
+    let is_group = station.mac[0] & 1 != 0;
+    !is_group && station.mac != [0; 6] && station.endpoint != 0 && station.endpoint != EVERYBODY
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TO: Place = Place { mac: [2, 0, 0, 0, 0, 1], endpoint: 0x0403_0201 };
-    const FROM: Place = Place { mac: [2, 0, 0, 0, 0, 2], endpoint: 0x0807_0605 };
+    const TO: Station = Station { mac: [2, 0, 0, 0, 0, 1], endpoint: 0x0403_0201 };
+    const FROM: Station = Station { mac: [2, 0, 0, 0, 0, 2], endpoint: 0x0807_0605 };
 
     fn frame(len: usize, wire_len: usize) -> Vec<u8> {
         let mut bytes = header(&TO, &FROM, len).to_vec();
@@ -93,7 +110,7 @@ mod tests {
     }
 
     fn parsed(bytes: &[u8]) -> Option<Parsed> {
-        parse(bytes, bytes.len())
+        parse(bytes, bytes.len()).filter(|parsed| parsed.is_all_of(bytes.len()))
     }
 
     #[test]
@@ -114,6 +131,7 @@ mod tests {
         assert_eq!(parsed(&frame(8, 65)), None, "nothing pads so far");
         assert_eq!(parsed(&frame(8, 33)), None, "cut off");
         assert_eq!(parsed(&frame(100, 127)), None, "a byte more");
+        assert_eq!(parse(&frame(100, 127), 127).unwrap().len, 100, "for who does not mind");
         assert_eq!(parsed(&frame(0, 60)), None, "nothing in it");
         assert_eq!(parse(&frame(100, 40), 126).unwrap().len, 100, "the rest is elsewhere");
         for len in 0..HEADER_LEN {
