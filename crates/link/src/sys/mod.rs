@@ -1,6 +1,7 @@
 //! The system, behind functions that are safe to call.
 //!
 //! ```text
+//!   any_socket.rs   what sockets of every kind have in common: opening, options, buffers
 //!   name.rs         socket addresses as the kernel has them
 //!   socket.rs       one UDP or TCP socket: options, errors, what it may hold
 //!   poll.rs         many descriptors behind one
@@ -30,6 +31,7 @@
 //! Every pointer given to the kernel is made in the call that gives it, from something that call borrows. What the
 //! kernel writes is a number until it was compared with what it was given.
 
+mod any_socket;
 pub(crate) mod bpf;
 pub(crate) mod copier;
 pub mod fork;
@@ -75,3 +77,20 @@ fn last_errno() -> i32 {
     // SAFETY: the place is the thread's own.
     unsafe { *libc::__errno_location() }
 }
+
+/// Numbers, and structs and arrays of them: what the kernel may write into our memory.
+///
+/// # Safety
+/// Any bytes make a value.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: a number.
+unsafe impl Plain for i32 {}
+// SAFETY: a number.
+unsafe impl Plain for u32 {}
+// SAFETY: a number.
+unsafe impl Plain for u64 {}
+// SAFETY: numbers.
+unsafe impl<const N: usize> Plain for [u32; N] {}
+// SAFETY: numbers.
+unsafe impl Plain for libc::tpacket_stats {}

@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
-use super::{answer, answer_len};
+use super::{answer, answer_len, any_socket};
 
 /// Header of a netlink message, and of a link's description behind it.
 const NETLINK_HEAD_LEN: usize = 16;
@@ -247,11 +247,7 @@ pub(crate) fn driver_of(name: &str) -> Option<String> {
 /// # Safety
 /// `value` must be the struct that the kernel has for the command in its first field.
 unsafe fn ethtool<T>(name: &str, value: &mut T) -> io::Result<()> {
-    // SAFETY: creates a descriptor, touches no memory.
-    let fd =
-        answer(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the descriptor is new and nobody else's.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    let fd = any_socket::open(libc::AF_INET, libc::SOCK_DGRAM)?;
     // SAFETY: `ifreq` is plain data; all zeros are a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     if name.len() >= request.ifr_name.len() {

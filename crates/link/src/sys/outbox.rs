@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
 use std::ptr;
 
+use super::any_socket::SEND_FLAGS;
 use super::name::Name;
 use super::socket::Socket;
 use super::{answer, answer_len};
@@ -22,8 +23,6 @@ use crate::mem::{Memory, Table};
 const MESSAGE_COUNT_MAX: usize = 64;
 /// Parts of one message: UIO_MAXIOV.
 const PART_COUNT_MAX: usize = 1024;
-/// A full socket wakes its owner; nothing is to be raised for it.
-const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// Room for one UDP_SEGMENT control message, aligned as its header must be.
 #[derive(Clone, Copy, Debug)]
@@ -323,7 +322,7 @@ impl Outbox {
         let (fd, message) = (socket.as_raw_fd(), self.message(0));
         // SAFETY: `message` names parts, a name and a control message: parts are heads of the burst, memory of the table or
         // `bounce`, all borrowed by the caller of `send` until this call is over, and only read; the others stay where they are.
-        match answer_len(unsafe { libc::sendmsg(fd, &raw const message, FLAGS) }) {
+        match answer_len(unsafe { libc::sendmsg(fd, &raw const message, SEND_FLAGS) }) {
             Ok(_) => self.gone(1, true),
             Err(error) => refused(planned.frame_count, &error),
         }
@@ -347,7 +346,7 @@ impl Outbox {
         // SAFETY: each message names parts, a name and a control message: parts are heads of the burst, memory of the
         // table or `bounce`, all borrowed by the caller of `send` until this call is over, and only read; the others
         // are in vectors that do not move any more.
-        let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, count, FLAGS as _) };
+        let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, count, SEND_FLAGS as _) };
         match answer(result) {
             Ok(count) => self.gone(count, true),
             Err(error) => refused(self.planned[0].frame_count, &error),

@@ -3,17 +3,14 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
+use super::any_socket::{self, ON, SEND_FLAGS};
 use super::{answer, answer_len};
 
 // Not in the libc crate for every target.
 const PACKET_COPY_THRESH: libc::c_int = 7;
-/// Linux doubles what it is asked for, and doubling must not overflow an int.
-const BUFFER_LEN_MAX: usize = 1 << 29;
-/// A full socket wakes its owner; nothing is to be raised for it.
-pub(super) const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// A raw packet socket that never waits and is not inherited.
 #[derive(Debug)]
@@ -67,11 +64,8 @@ impl Layout {
 impl PacketSocket {
     /// Opens a socket that receives nothing before it is bound. Needs CAP_NET_RAW.
     pub(crate) fn open() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: creates a descriptor, touches no memory.
-        let fd = answer(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        // SAFETY: the descriptor is new and nobody else's.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd as RawFd) } })
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK;
+        Ok(Self { fd: any_socket::open(libc::AF_PACKET, kind)? })
     }
 
     /// A descriptor made by somebody else. `InvalidInput` if it is no raw packet socket.
@@ -82,13 +76,7 @@ impl PacketSocket {
         if domain != libc::AF_PACKET || kind != libc::SOCK_RAW {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let raw = socket.fd.as_raw_fd();
-        // SAFETY: changes flags of our own descriptor, touches no memory.
-        let flags = answer(unsafe { libc::fcntl(raw, libc::F_GETFL) })? as libc::c_int;
-        // SAFETY: as above.
-        answer(unsafe { libc::fcntl(raw, libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
-        // SAFETY: as above.
-        answer(unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+        any_socket::take_over(&socket)?;
         Ok(socket)
     }
 
@@ -119,22 +107,11 @@ impl PacketSocket {
     }
 
     fn option(&self, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
-        let mut value: libc::c_int = 0;
-        let mut len = size_of_val(&value) as libc::socklen_t;
-        let (fd, at) = (self.as_raw_fd(), (&raw mut value).cast());
-        // SAFETY: the kernel writes at most `len` bytes to `value`, both of which outlive the call.
-        answer(unsafe { libc::getsockopt(fd, level, name, at, &raw mut len) })?;
-        Ok(value)
-    }
-
-    fn set_raw<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-        let (at, len) = (ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
-        // SAFETY: the kernel reads `len` bytes of `value`, which outlives the call.
-        answer(unsafe { libc::setsockopt(self.as_raw_fd(), level, name, at, len) }).map(drop)
+        any_socket::option(self, level, name)
     }
 
     fn set_packet(&self, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        self.set_raw(libc::SOL_PACKET, name, &value)
+        any_socket::set_option(self, libc::SOL_PACKET, name, &value)
     }
 
     /// Only frames that this program accepts are queued. `EPERM` if another one is locked in.
@@ -142,7 +119,7 @@ impl PacketSocket {
         let len = program.len() as libc::c_ushort;
         // The kernel only reads it, whatever the pointer's type says.
         let whole = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-        self.set_raw(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &whole)
+        any_socket::set_option(self, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &whole)
     }
 
     /// The filter that is attached; empty if there is none.
@@ -158,7 +135,7 @@ impl PacketSocket {
 
     /// The filter stays for ever, whoever gets the descriptor.
     pub(crate) fn lock_filter(&self) -> io::Result<()> {
-        self.set_raw(libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &1)
+        any_socket::set_option(self, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &ON)
     }
 
     /// What this host sends is not to be received by it.
@@ -182,33 +159,18 @@ impl PacketSocket {
             tp_frame_size: layout.slot_len as libc::c_uint,
             tp_frame_nr: layout.slot_count() as libc::c_uint,
         };
-        self.set_raw(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+        any_socket::set_option(self, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
     }
 
     /// Asks for a receive buffer; the length the kernel keeps account of. Never less than there is: a privileged opener may
     /// have given more than we could.
     pub(crate) fn set_receive_buffer(&self, len: usize, may_force: bool) -> io::Result<usize> {
-        self.set_buffer(libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, len, may_force)
+        any_socket::set_receive_buffer(self, len, may_force)
     }
 
     /// The same for what is on its way out.
     pub(crate) fn set_send_buffer(&self, len: usize, may_force: bool) -> io::Result<usize> {
-        self.set_buffer(libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, len, may_force)
-    }
-
-    fn set_buffer(
-        &self,
-        plain: libc::c_int,
-        force: libc::c_int,
-        len: usize,
-        may_force: bool,
-    ) -> io::Result<usize> {
-        let wanted = len.min(BUFFER_LEN_MAX) as libc::c_int;
-        let is_forced = may_force && self.set_raw(libc::SOL_SOCKET, force, &wanted).is_ok();
-        if !is_forced {
-            self.set_raw(libc::SOL_SOCKET, plain, &wanted)?;
-        }
-        Ok(self.option(libc::SOL_SOCKET, plain)? as usize)
+        any_socket::set_send_buffer(self, len, may_force)
     }
 
     /// Receive and send buffer as the kernel keeps account of them.
@@ -224,15 +186,8 @@ impl PacketSocket {
 
     /// Frames that had no room since this was asked last.
     pub(crate) fn take_drops(&self) -> u64 {
-        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        let mut len = size_of_val(&stats) as libc::socklen_t;
-        let (fd, at) = (self.as_raw_fd(), (&raw mut stats).cast());
-        let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        // SAFETY: the kernel writes at most `len` bytes to `stats`, both of which outlive the call.
-        match answer(unsafe { libc::getsockopt(fd, level, name, at, &raw mut len) }) {
-            Ok(_) => u64::from(stats.tp_drops),
-            Err(_) => 0,
-        }
+        let stats = any_socket::option(self, libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        stats.map_or(0, |stats: libc::tpacket_stats| stats.tp_drops.into())
     }
 
     /// Sends one whole Ethernet frame on the interface it is bound to.

@@ -8,7 +8,8 @@
 use std::mem;
 use std::os::fd::AsRawFd as _;
 
-use super::packet::{PacketSocket, SEND_FLAGS};
+use super::any_socket::SEND_FLAGS;
+use super::packet::PacketSocket;
 use super::{answer, answer_len};
 use crate::Locator;
 use crate::burst::{Burst, Frame, Piece};

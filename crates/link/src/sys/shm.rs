@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 
+use super::any_socket::{self, ON, SEND_FLAGS};
 use super::fork::Unforked;
 use super::gift::{Closer, Gift};
 use super::region::Region;
@@ -112,11 +113,7 @@ pub(crate) struct Post {
 }
 
 fn new_socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers.
-    let fd = answer(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
-    // SAFETY: the kernel just made it, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+    any_socket::open(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK)
 }
 
 impl Post {
@@ -132,7 +129,8 @@ impl Post {
     /// Somebody else's socket; an error of kind `InvalidInput` if it is not of this kind.
     pub(crate) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
-        let kind = option(&fd, libc::SO_TYPE).map_err(|_| wrong())?;
+        let kind = any_socket::option(&fd, libc::SOL_SOCKET, libc::SO_TYPE);
+        let kind: libc::c_int = kind.map_err(|_| wrong())?;
         // SAFETY: plain data; all zeros are a valid value.
         let mut raw: libc::sockaddr_un = unsafe { mem::zeroed() };
         let mut len = size_of_val(&raw) as libc::socklen_t;
@@ -142,18 +140,12 @@ impl Post {
             .map_err(|_| wrong())?;
         let name = SocketName::from_raw(&raw, len).filter(|_| kind == libc::SOCK_DGRAM);
         let name = name.ok_or_else(wrong)?;
-        // SAFETY: no pointers.
-        let flags = answer(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
-        let flags = flags as libc::c_int | libc::O_NONBLOCK;
-        // SAFETY: no pointers.
-        answer(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) })?;
-        // SAFETY: no pointers.
-        answer(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) })?;
+        any_socket::take_over(&fd)?;
         Self::new(fd, name)
     }
 
     fn new(fd: OwnedFd, name: SocketName) -> io::Result<Self> {
-        set_option(&fd, libc::SO_PASSCRED, 1)?;
+        any_socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_PASSCRED, &ON)?;
         Ok(Self { fd, name, asker: new_socket()?, closer: Arc::default(), takes_gifts: true })
     }
 
@@ -163,7 +155,9 @@ impl Post {
         let takes_gifts = self.closer.unclosed_count() <= UNCLOSED_COUNT_MAX;
         if takes_gifts != self.takes_gifts {
             self.takes_gifts = takes_gifts;
-            let _ = set_option(&self.fd, SO_PASSRIGHTS, takes_gifts.into());
+            let takes_gifts = libc::c_int::from(takes_gifts);
+            let level = libc::SOL_SOCKET;
+            let _ = any_socket::set_option(&self.fd, level, SO_PASSRIGHTS, &takes_gifts);
         }
     }
 
@@ -210,9 +204,8 @@ impl Post {
                 ptr::write_unaligned(libc::CMSG_DATA(header).cast(), fd.as_raw_fd());
             }
         }
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: `message` names `raw`, `bytes` and `control` with their true lengths; all outlive the call.
-        answer_len(unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, flags) })
+        answer_len(unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const message, SEND_FLAGS) })
             .map(drop)
     }
 
@@ -268,21 +261,6 @@ impl AsFd for Post {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-fn set_option(fd: &OwnedFd, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    let (at, len) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
-    // SAFETY: the kernel reads `len` bytes of `value`.
-    answer(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, name, at, len) }).map(drop)
-}
-
-fn option(fd: &OwnedFd, name: libc::c_int) -> io::Result<libc::c_int> {
-    let mut value: libc::c_int = 0;
-    let mut len = size_of_val(&value) as libc::socklen_t;
-    let at = (&raw mut value).cast();
-    // SAFETY: the kernel writes at most `len` bytes to `value`.
-    answer(unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, name, at, &raw mut len) })?;
-    Ok(value)
 }
 
 /// The user this process is.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr;
 
+use super::any_socket::{self, SEND_FLAGS};
 use super::name::Name;
 use super::{answer, answer_len};
 
@@ -19,8 +20,6 @@ const IPV6_UNICAST_IF: libc::c_int = 76;
 const SO_BINDTOIFINDEX: libc::c_int = 62;
 /// What the network quotes of a datagram at most: a message of its own must fit the least MTU of IPv6.
 const QUOTE_LEN_MAX: usize = 1280;
-/// Linux doubles what it is asked for, and doubling must not overflow an int.
-const BUFFER_LEN_MAX: usize = 1 << 29;
 
 /// A UDP or TCP socket that never waits and is not inherited.
 #[derive(Debug)]
@@ -59,11 +58,7 @@ impl Socket {
 
     fn open_kind(is_v6: bool, kind: libc::c_int) -> io::Result<Self> {
         let domain = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
-        let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: creates a descriptor, touches no memory.
-        let fd = answer(unsafe { libc::socket(domain, kind, 0) })?;
-        // SAFETY: the descriptor is new and nobody else's.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+        let fd = any_socket::open(domain, kind | libc::SOCK_NONBLOCK)?;
         Ok(Self { fd, is_v6 })
     }
 
@@ -78,13 +73,7 @@ impl Socket {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         socket.is_v6 = domain == libc::AF_INET6;
-        let raw = socket.fd.as_raw_fd();
-        // SAFETY: changes flags of our own descriptor, touches no memory.
-        let flags = answer(unsafe { libc::fcntl(raw, libc::F_GETFL) })? as libc::c_int;
-        // SAFETY: as above.
-        answer(unsafe { libc::fcntl(raw, libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
-        // SAFETY: as above.
-        answer(unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+        any_socket::take_over(&socket)?;
         Ok(socket)
     }
 
@@ -116,12 +105,7 @@ impl Socket {
     }
 
     fn option(&self, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
-        let mut value: libc::c_int = 0;
-        let mut len = size_of_val(&value) as libc::socklen_t;
-        let (fd, at) = (self.as_raw_fd(), (&raw mut value).cast());
-        // SAFETY: the kernel writes at most `len` bytes to `value`, both of which outlive the call.
-        answer(unsafe { libc::getsockopt(fd, level, name, at, &raw mut len) })?;
-        Ok(value)
+        any_socket::option(self, level, name)
     }
 
     fn set_option(
@@ -130,9 +114,7 @@ impl Socket {
         name: libc::c_int,
         value: libc::c_int,
     ) -> io::Result<()> {
-        let (at, len) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
-        // SAFETY: the kernel reads `len` bytes of `value`, which outlives the call.
-        answer(unsafe { libc::setsockopt(self.as_raw_fd(), level, name, at, len) }).map(drop)
+        any_socket::set_option(self, level, name, &value)
     }
 
     /// On an IPv6 socket: whether IPv4 is spoken on it too.
@@ -146,7 +128,6 @@ impl Socket {
             || self.option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY).is_ok_and(|only| only == 0)
     }
 
-    /// Never fragments: what does not pass is reported.
     /// What is sent leaves by this interface, whatever others the routes know. Needs no rights, and unlike a socket that is
     /// bound to a device takes what arrives elsewhere.
     pub(crate) fn leave_by(&self, interface: u32) -> io::Result<()> {
@@ -158,6 +139,7 @@ impl Socket {
         }
     }
 
+    /// Never fragments: what does not pass is reported.
     pub(crate) fn forbid_fragments(&self) -> io::Result<()> {
         if self.is_v6 {
             let always = libc::IPV6_PMTUDISC_DO;
@@ -197,36 +179,17 @@ impl Socket {
 
     /// Asks for a receive buffer; the length the kernel keeps account of, which is about twice what was asked for.
     pub(crate) fn set_receive_buffer(&self, len: usize, may_force: bool) -> io::Result<usize> {
-        self.set_buffer(libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, len, may_force)
+        any_socket::set_receive_buffer(self, len, may_force)
     }
 
     /// The same for what is on its way out.
     pub(crate) fn set_send_buffer(&self, len: usize, may_force: bool) -> io::Result<usize> {
-        self.set_buffer(libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, len, may_force)
-    }
-
-    fn set_buffer(
-        &self,
-        plain: libc::c_int,
-        force: libc::c_int,
-        len: usize,
-        may_force: bool,
-    ) -> io::Result<usize> {
-        let wanted = len.min(BUFFER_LEN_MAX) as libc::c_int;
-        let is_forced = may_force && self.set_option(libc::SOL_SOCKET, force, wanted).is_ok();
-        if !is_forced {
-            self.set_option(libc::SOL_SOCKET, plain, wanted)?;
-        }
-        Ok(self.option(libc::SOL_SOCKET, plain)? as usize)
+        any_socket::set_send_buffer(self, len, may_force)
     }
 
     /// Bytes the kernel charges for what waits to be received.
     pub(crate) fn charged_len(&self) -> io::Result<usize> {
-        let mut info = [0_u32; MEMINFO_COUNT];
-        let mut len = size_of_val(&info) as libc::socklen_t;
-        let (fd, at) = (self.as_raw_fd(), info.as_mut_ptr().cast());
-        // SAFETY: the kernel writes at most `len` bytes to `info`, both of which outlive the call.
-        answer(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, SO_MEMINFO, at, &raw mut len) })?;
+        let info: [u32; MEMINFO_COUNT] = any_socket::option(self, libc::SOL_SOCKET, SO_MEMINFO)?;
         Ok(info[MEMINFO_RMEM_ALLOC] as usize)
     }
 
@@ -302,11 +265,11 @@ impl Socket {
     pub(crate) fn send_to(&self, bytes: &[u8], addr: SocketAddr) -> io::Result<usize> {
         let name = Name::new(addr, self.is_v6);
         let (fd, at, len) = (self.as_raw_fd(), bytes.as_ptr(), bytes.len());
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // Past the C library's own function, as in `Inbox::receive_one`.
         // SAFETY: the kernel reads `bytes` and `name`, which outlive the call.
-        let sent =
-            unsafe { libc::syscall(libc::SYS_sendto, fd, at, len, flags, name.ptr(), name.len()) };
+        let sent = unsafe {
+            libc::syscall(libc::SYS_sendto, fd, at, len, SEND_FLAGS, name.ptr(), name.len())
+        };
         answer_len(sent as libc::ssize_t)
     }
 
@@ -327,17 +290,15 @@ impl Socket {
         message.msg_iov = &raw mut part;
         message.msg_iovlen = 1;
         control.attach(&mut message);
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: `message` names `bytes`, which are only read, an address and `control`, with their true lengths; all outlive the call.
-        answer_len(unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, flags) })
+        answer_len(unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, SEND_FLAGS) })
     }
 
     /// Sends bytes to where it is connected.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let (at, len) = (bytes.as_ptr().cast(), bytes.len());
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the kernel reads `bytes`, which outlive the call.
-        answer_len(unsafe { libc::send(self.as_raw_fd(), at, len, flags) })
+        answer_len(unsafe { libc::send(self.as_raw_fd(), at, len, SEND_FLAGS) })
     }
 
     /// What is there for it, into `bytes`. 0: the other side sends no more.

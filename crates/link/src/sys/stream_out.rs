@@ -8,6 +8,7 @@
 use std::mem;
 use std::os::fd::AsRawFd as _;
 
+use super::any_socket::SEND_FLAGS;
 use super::last_errno;
 use super::socket::Socket;
 use crate::burst::{Burst, Frame, Piece};
@@ -19,7 +20,6 @@ const PART_COUNT_MAX: usize = 1024;
 const FRAME_COUNT_MAX: usize = PART_COUNT_MAX / 2;
 /// Bytes of one call, roughly: more than a socket takes at once is looked up for nothing.
 const CALL_LEN_MAX: usize = 1 << 20;
-const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// The length of a record, before its frame.
 pub(crate) const WORD_LEN: usize = 4;
@@ -145,7 +145,7 @@ impl StreamOut {
         message.msg_iovlen = self.parts.len() as _;
         // SAFETY: `message` names words of ours, which do not move any more, heads of the burst and memory of the table, both
         // borrowed by the caller of `send` until this call is over; all of it is only read.
-        let len = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, FLAGS) };
+        let len = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, SEND_FLAGS) };
         let Ok(len) = usize::try_from(len) else {
             let errno = last_errno();
             let is_later = matches!(errno, libc::EAGAIN | libc::EINTR | libc::ENOBUFS);
@@ -182,7 +182,8 @@ pub(crate) fn send_record(socket: &Socket, frame: &[u8]) -> Result<usize, i32> {
     message.msg_iovlen = parts.len() as _;
     // Past the C library's own function, as in `Inbox::receive_one`.
     // SAFETY: `message` names `word` and `frame`, which outlive the call and are only read.
-    let len =
-        unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, FLAGS) };
+    let len = unsafe {
+        libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, SEND_FLAGS)
+    };
     usize::try_from(len).map_err(|_| last_errno())
 }

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::ptr;
 
-use super::answer;
 use super::fork::Unforked;
+use super::{answer, any_socket};
 
 const PAGE_LEN: usize = 4096;
 /// `UFFDIO_API` and `UFFDIO_REGISTER` with their structs, which are numbers of eight bytes.
@@ -72,8 +72,5 @@ pub(crate) fn become_user(id: u32) -> io::Result<()> {
 /// Makes `close` wait so many seconds for what was not sent yet.
 pub(crate) fn linger(socket: &TcpStream, seconds: libc::c_int) -> io::Result<()> {
     let linger = libc::linger { l_onoff: 1, l_linger: seconds };
-    let (at, len) = ((&raw const linger).cast(), size_of_val(&linger) as libc::socklen_t);
-    let fd = socket.as_raw_fd();
-    // SAFETY: the kernel reads `len` bytes of `linger`.
-    answer(unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, at, len) }).map(drop)
+    any_socket::set_option(socket, libc::SOL_SOCKET, libc::SO_LINGER, &linger)
 }

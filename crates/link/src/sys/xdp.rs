@@ -14,7 +14,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::fork::Unforked;
-use super::{answer, answer_len};
+use super::{Plain, answer, answer_len, any_socket};
 
 /// The packet goes on in the next descriptor.
 pub(crate) const CONTINUED: u32 = libc::XDP_PKT_CONTD;
@@ -86,10 +86,8 @@ pub(crate) struct Descriptor {
     pub(crate) options: u32,
 }
 
-/// What a ring can be made of: plain data that any bytes make.
-pub(crate) trait Plain: Copy {}
-impl Plain for u64 {}
-impl Plain for Descriptor {}
+// SAFETY: numbers.
+unsafe impl Plain for Descriptor {}
 
 /// A ring shared with the kernel: entries and two counts that only grow. One side writes the one, the other the other.
 #[derive(Debug)]
@@ -290,6 +288,9 @@ struct AllOffsets {
     completion: Offsets,
 }
 
+// SAFETY: numbers.
+unsafe impl Plain for AllOffsets {}
+
 /// What the kernel counts.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -301,6 +302,9 @@ pub(crate) struct Statistics {
     pub(crate) fill_empty: u64,
     pub(crate) tx_empty: u64,
 }
+
+// SAFETY: numbers.
+unsafe impl Plain for Statistics {}
 
 /// How a socket is bound.
 #[derive(Clone, Copy, Debug)]
@@ -320,17 +324,13 @@ pub(crate) struct Xsk {
 
 impl Xsk {
     pub(crate) fn open() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: creates a descriptor, touches no memory.
-        let fd = answer(unsafe { libc::socket(libc::AF_XDP, kind, 0) })?;
-        // SAFETY: the descriptor is new and nobody else's.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd as RawFd) } })
+        Ok(Self { fd: any_socket::open(libc::AF_XDP, libc::SOCK_RAW)? })
     }
 
     /// A socket that somebody else opened; `InvalidInput` if it is of another family.
     pub(crate) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         let socket = Self { fd };
-        let domain: libc::c_int = socket.option(libc::SOL_SOCKET, libc::SO_DOMAIN)?;
+        let domain: libc::c_int = any_socket::option(&socket, libc::SOL_SOCKET, libc::SO_DOMAIN)?;
         if domain != libc::AF_XDP {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -361,19 +361,19 @@ impl Xsk {
             flags: 0,
             tx_metadata_len: 0,
         };
-        self.set_option(libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
+        any_socket::set_option(self, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
     }
 
     pub(crate) fn set_rings(&self, sizes: RingSizes) -> io::Result<()> {
-        self.set_option(libc::SOL_XDP, libc::XDP_UMEM_FILL_RING, &sizes.rx)?;
-        self.set_option(libc::SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, &sizes.tx)?;
-        self.set_option(libc::SOL_XDP, libc::XDP_RX_RING, &sizes.rx)?;
-        self.set_option(libc::SOL_XDP, libc::XDP_TX_RING, &sizes.tx)
+        any_socket::set_option(self, libc::SOL_XDP, libc::XDP_UMEM_FILL_RING, &sizes.rx)?;
+        any_socket::set_option(self, libc::SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, &sizes.tx)?;
+        any_socket::set_option(self, libc::SOL_XDP, libc::XDP_RX_RING, &sizes.rx)?;
+        any_socket::set_option(self, libc::SOL_XDP, libc::XDP_TX_RING, &sizes.tx)
     }
 
     /// Only before it is bound; `sizes` as given to `set_rings`.
     pub(crate) fn map_rings(&self, sizes: RingSizes) -> io::Result<Rings> {
-        let all: AllOffsets = self.option(libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
+        let all: AllOffsets = any_socket::option(self, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
         let fd = self.fd.as_fd();
         let (fill_at, completion_at) =
             (libc::XDP_UMEM_PGOFF_FILL_RING, libc::XDP_UMEM_PGOFF_COMPLETION_RING);
@@ -403,32 +403,30 @@ impl Xsk {
 
     /// The kernel may hold so many bytes of ours on their way out; less where we have no right to ask for more.
     pub(crate) fn set_send_buffer(&self, len: usize) -> io::Result<()> {
-        let len = len as libc::c_int;
-        self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &len)
-            .or_else(|_| self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, &len))
+        any_socket::set_send_buffer(self, len, true).map(drop)
     }
 
     /// One call sends so many packets; kernels before 6.17 send 32, whatever they are told.
     pub(crate) fn set_call_budget(&self, packet_count: u32) {
         const MAX_TX_SKB_BUDGET: libc::c_int = 9;
-        let _ = self.set_option(libc::SOL_XDP, MAX_TX_SKB_BUDGET, &packet_count);
+        let _ = any_socket::set_option(self, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &packet_count);
     }
 
     /// The driver is polled by our own calls, for so long and so many packets in each.
     pub(crate) fn set_busy_poll(&self, time_us: u32, packet_count: u32) -> io::Result<()> {
         let one: libc::c_int = 1;
-        self.set_option(libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, &one)?;
-        self.set_option(libc::SOL_SOCKET, libc::SO_BUSY_POLL, &time_us)?;
-        self.set_option(libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, &packet_count)
+        any_socket::set_option(self, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, &one)?;
+        any_socket::set_option(self, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &time_us)?;
+        any_socket::set_option(self, libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, &packet_count)
     }
 
     pub(crate) fn is_zerocopy(&self) -> io::Result<bool> {
-        let options: u32 = self.option(libc::SOL_XDP, libc::XDP_OPTIONS)?;
+        let options: u32 = any_socket::option(self, libc::SOL_XDP, libc::XDP_OPTIONS)?;
         Ok(options & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 
     pub(crate) fn statistics(&self) -> io::Result<Statistics> {
-        self.option(libc::SOL_XDP, libc::XDP_STATISTICS)
+        any_socket::option(self, libc::SOL_XDP, libc::XDP_STATISTICS)
     }
 
     /// Has the kernel send what is in the transmit ring.
@@ -450,21 +448,6 @@ impl Xsk {
             libc::recvfrom(fd, none, 0, libc::MSG_DONTWAIT, ptr::null_mut(), ptr::null_mut())
         };
         answer_len(result).map(drop)
-    }
-
-    fn option<T: Copy + Default>(&self, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
-        let mut value = T::default();
-        let mut len = size_of::<T>() as libc::socklen_t;
-        let (fd, at) = (self.fd.as_raw_fd(), (&raw mut value).cast());
-        // SAFETY: the kernel writes at most `len` bytes to `value`; it is called with plain numbers and structs of them.
-        answer(unsafe { libc::getsockopt(fd, level, name, at, &raw mut len) })?;
-        Ok(value)
-    }
-
-    fn set_option<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-        let (at, len) = (ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
-        // SAFETY: the kernel reads `len` bytes of `value`, which outlives the call.
-        answer(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, name, at, len) }).map(drop)
     }
 }
 
