@@ -8,6 +8,7 @@
 //!   interfaces.rs   which interface has an address, and its MTU
 //!   region.rs       memory that exists once it is touched
 //!   fork.rs         which process this is, and memory that its children do not have
+//!   parts.rs        frames of a burst as parts of messages: bytes of its own, and the application's memory
 //!   outbox.rs       frames of a burst ──▶ one system call
 //!   inbox.rs        one system call ──▶ datagrams, in our memory or scattered into the application's
 //!   stream_out.rs   frames of a burst ──▶ one system call ──▶ records of a stream
@@ -46,6 +47,7 @@ pub(crate) mod packet;
 pub(crate) mod packet_out;
 pub(crate) mod packet_queue;
 pub(crate) mod packet_ring;
+mod parts;
 pub(crate) mod poll;
 pub(crate) mod region;
 pub(crate) mod shm;

@@ -7,22 +7,20 @@
 //! ```
 
 use std::io;
-use std::mem;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
-use std::ptr;
 
 use super::any_socket::SEND_FLAGS;
 use super::name::Name;
+use super::parts::{PART_COUNT_MAX, Parts};
 use super::socket::Socket;
 use super::{answer, answer_len};
-use crate::burst::{Burst, Frame, Piece, Train};
-use crate::mem::{Memory, Table};
+use crate::burst::{Burst, Train};
+use crate::mem::Table;
 
 /// Messages in one call.
 const MESSAGE_COUNT_MAX: usize = 64;
-/// Parts of one message: UIO_MAXIOV.
-const PART_COUNT_MAX: usize = 1024;
 
 /// Room for one UDP_SEGMENT control message, aligned as its header must be.
 #[derive(Clone, Copy, Debug)]
@@ -89,10 +87,9 @@ pub(crate) struct Refused {
 }
 
 /// One message being made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Planned {
-    part_start: usize,
-    part_end: usize,
+    parts: Range<usize>,
     /// Frames of the burst it takes, with those that have no bytes.
     frame_count: usize,
     void_count: usize,
@@ -102,13 +99,11 @@ struct Planned {
 
 /// Room for what one call gives to the kernel. Pointers in it are good only inside `send`.
 pub(crate) struct Outbox {
-    parts: Vec<libc::iovec>,
+    parts: Parts,
     messages: Vec<libc::mmsghdr>,
     planned: Vec<Planned>,
     names: Vec<Name>,
     controls: Vec<Control>,
-    /// A frame of more parts than the kernel takes, in one.
-    bounce: Vec<u8>,
 }
 
 impl std::fmt::Debug for Outbox {
@@ -123,12 +118,11 @@ unsafe impl Send for Outbox {}
 impl Outbox {
     pub(crate) fn new() -> Self {
         Self {
-            parts: Vec::with_capacity(PART_COUNT_MAX),
+            parts: Parts::with_capacity(PART_COUNT_MAX),
             messages: Vec::with_capacity(MESSAGE_COUNT_MAX),
             planned: Vec::with_capacity(MESSAGE_COUNT_MAX),
             names: Vec::with_capacity(MESSAGE_COUNT_MAX),
             controls: Vec::with_capacity(MESSAGE_COUNT_MAX),
-            bounce: Vec::new(),
         }
     }
 
@@ -153,11 +147,11 @@ impl Outbox {
                 .and_then(|(_, heads, train)| self.plan_train(heads, &train, memory, rules))
                 .unwrap_or_else(|| self.plan(burst, at, memory, rules));
             at += planned.frame_count;
-            self.planned.push(planned);
             self.names.push(Name::new(addr, socket.is_v6()));
             self.controls.push(Control::segment(planned.segment_len));
-            if !self.bounce.is_empty() {
-                break; // the one bounced frame must stay where it is
+            self.planned.push(planned);
+            if self.parts.has_copied() {
+                break; // the one copied frame must stay where it is
             }
         }
         match self.planned.len() {
@@ -177,7 +171,6 @@ impl Outbox {
         self.planned.clear();
         self.names.clear();
         self.controls.clear();
-        self.bounce.clear();
     }
 
     /// Puts as much of a train as may leave at once into parts. `None` if its memory is not one piece, or not there.
@@ -191,10 +184,8 @@ impl Outbox {
         let count_max = rules.count_max.min(rules.len_max / train.frame_len());
         let count = count_max.min(train.count as usize).clamp(1, PART_COUNT_MAX / 2);
         let (payload_len, all_len) = (train.payload_len as usize, train.payload_of(count) as usize);
-        let part_start = self.parts.len();
+        let part_start = self.parts.count();
         let segment_len = if count > 1 { train.frame_len() as u16 } else { 0 };
-        let planned =
-            Planned { part_start, part_end: 0, frame_count: count, void_count: 0, segment_len };
         let head_len = train.head_len as usize;
         let heads = &heads[..count * head_len];
         let payload = memory.get(train.id)?.one_part(train.offset, all_len)?;
@@ -203,17 +194,17 @@ impl Outbox {
         let mut at = 0;
         for head in heads {
             let len = payload_len.min(all_len - at);
-            self.parts.push(libc::iovec { iov_base: head.as_ptr() as *mut _, iov_len: head.len() });
-            let iov_base = payload.ptr().wrapping_add(at).cast();
-            self.parts.push(libc::iovec { iov_base, iov_len: len });
+            self.parts.add(head);
+            self.parts.add_at(payload.ptr().wrapping_add(at), len);
             at += len;
         }
-        Some(Planned { part_end: self.parts.len(), ..planned })
+        let parts = part_start..self.parts.count();
+        Some(Planned { parts, frame_count: count, void_count: 0, segment_len })
     }
 
     /// Puts frame `number`, and those behind it that fit in a train with it, into parts.
     fn plan(&mut self, burst: &Burst, number: usize, memory: &Table, rules: Rules) -> Planned {
-        let part_start = self.parts.len();
+        let part_start = self.parts.count();
         let first = &burst.frame(number);
         let (mut frame_count, mut void_count, mut sent_len, mut last) = (0, 0, 0, None);
         for frame in burst.frames(number) {
@@ -228,15 +219,11 @@ impl Outbox {
             if !fits {
                 break;
             }
-            let part_before = self.parts.len();
-            let len_before = self.parts.last().map_or(0, |part| part.iov_len);
-            let is_whole = self.add_parts(burst, frame, memory, part_start, &mut last);
-            let is_too_split = self.parts.len() - part_start > PART_COUNT_MAX;
+            let before = self.parts.mark();
+            let is_whole = self.parts.add_frame(burst, frame, memory, part_start, &mut last);
+            let is_too_split = self.parts.count() - part_start > PART_COUNT_MAX;
             if is_too_split || !is_whole {
-                self.parts.truncate(part_before);
-                if let Some(part) = self.parts.last_mut() {
-                    part.iov_len = len_before; // it may have been lengthened
-                }
+                self.parts.back_to(before);
             }
             if is_too_split && frame_count > 0 {
                 break;
@@ -245,7 +232,7 @@ impl Outbox {
             match (is_whole, is_too_split) {
                 (false, _) => void_count += 1,
                 (true, true) => {
-                    self.bounce_frame(burst, frame, memory);
+                    self.parts.add_copied(burst, frame, memory);
                     break;
                 }
                 (true, false) => sent_len += len,
@@ -256,81 +243,27 @@ impl Outbox {
         }
         let is_train = frame_count - void_count > 1;
         let segment_len = if is_train { first.len as u16 } else { 0 };
-        Planned { part_start, part_end: self.parts.len(), frame_count, void_count, segment_len }
-    }
-
-    /// False if some of the frame's memory is not there. The message's parts begin at `part_start`. `last` is the memory of the frame
-    /// before: mostly the same.
-    #[inline]
-    fn add_parts<'a>(
-        &mut self,
-        burst: &Burst,
-        frame: &Frame,
-        memory: &'a Table,
-        part_start: usize,
-        last: &mut Option<(u64, &'a Memory)>,
-    ) -> bool {
-        for piece in burst.pieces(frame) {
-            match *piece {
-                Piece::Head { .. } => {
-                    let bytes = burst.head_bytes(piece);
-                    let iov_base: *mut libc::c_void = bytes.as_ptr() as *mut _;
-                    // Frames of a gathered train stand behind each other: to the kernel they are one piece.
-                    match self.parts[part_start..].last_mut() {
-                        Some(part) if part.iov_base.wrapping_byte_add(part.iov_len) == iov_base => {
-                            part.iov_len += bytes.len();
-                        }
-                        _ => self.parts.push(libc::iovec { iov_base, iov_len: bytes.len() }),
-                    }
-                }
-                Piece::User { id, offset, len } => {
-                    let known = last.filter(|known| known.0 == id).map(|known| known.1);
-                    let Some(found) = known.or_else(|| memory.get(id)) else { return false };
-                    *last = Some((id, found));
-                    let parts = &mut self.parts;
-                    let is_whole = found.for_each(offset, u64::from(len), |part| {
-                        let (iov_base, iov_len) = (part.ptr().cast(), part.len());
-                        parts.push(libc::iovec { iov_base, iov_len });
-                    });
-                    if !is_whole {
-                        return false;
-                    }
-                }
-            }
-        }
-        true
-    }
-
-    fn bounce_frame(&mut self, burst: &Burst, frame: &Frame, memory: &Table) {
-        for piece in burst.pieces(frame) {
-            match *piece {
-                Piece::Head { .. } => self.bounce.extend_from_slice(burst.head_bytes(piece)),
-                Piece::User { id, offset, len } => {
-                    memory.copy_out(id, offset, len as usize, &mut self.bounce);
-                }
-            }
-        }
-        let (iov_base, iov_len) = (self.bounce.as_ptr() as *mut _, self.bounce.len());
-        self.parts.push(libc::iovec { iov_base, iov_len });
+        let parts = part_start..self.parts.count();
+        Planned { parts, frame_count, void_count, segment_len }
     }
 
     fn send_one(&mut self, socket: &Socket) -> Sent {
-        let planned = self.planned[0];
-        if planned.frame_count == planned.void_count {
+        let Planned { frame_count, void_count, .. } = self.planned[0];
+        if frame_count == void_count {
             return self.gone(1, false);
         }
         let (fd, message) = (socket.as_raw_fd(), self.message(0));
         // SAFETY: `message` names parts, a name and a control message: parts are heads of the burst, memory of the table or
-        // `bounce`, all borrowed by the caller of `send` until this call is over, and only read; the others stay where they are.
+        // a copy, all kept by the caller of `send` or here until this call is over, and only read; the others stay where they are.
         match answer_len(unsafe { libc::sendmsg(fd, &raw const message, SEND_FLAGS) }) {
             Ok(_) => self.gone(1, true),
-            Err(error) => refused(planned.frame_count, &error),
+            Err(error) => refused(frame_count, &error),
         }
     }
 
     fn send_many(&mut self, socket: &Socket) -> Sent {
         for index in 0..self.planned.len() {
-            let planned = self.planned[index];
+            let planned = &self.planned[index];
             if planned.frame_count == planned.void_count {
                 // An empty message would be an empty datagram. What stands before it goes now.
                 return if index == 0 { self.gone(1, false) } else { self.call_many(socket) };
@@ -344,7 +277,7 @@ impl Outbox {
     fn call_many(&mut self, socket: &Socket) -> Sent {
         let (at, count) = (self.messages.as_mut_ptr(), self.messages.len() as libc::c_uint);
         // SAFETY: each message names parts, a name and a control message: parts are heads of the burst, memory of the
-        // table or `bounce`, all borrowed by the caller of `send` until this call is over, and only read; the others
+        // table or a copy, all kept by the caller of `send` or here until this call is over, and only read; the others
         // are in vectors that do not move any more.
         let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, count, SEND_FLAGS as _) };
         match answer(result) {
@@ -355,17 +288,11 @@ impl Outbox {
 
     /// A message with pointers to its parts, which must not move any more.
     fn message(&mut self, index: usize) -> libc::msghdr {
-        let planned = self.planned[index];
-        // SAFETY: `msghdr` is plain data; all zeros are a valid value.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        let planned = &self.planned[index];
+        let mut message = self.parts.message(planned.parts.clone());
         let name = &mut self.names[index];
         message.msg_namelen = name.len();
         message.msg_name = name.ptr_mut().cast();
-        message.msg_iov = match self.parts.get_mut(planned.part_start..planned.part_end) {
-            Some(parts) => parts.as_mut_ptr(),
-            None => ptr::null_mut(),
-        };
-        message.msg_iovlen = (planned.part_end - planned.part_start) as _;
         if planned.segment_len > 0 {
             self.controls[index].attach(&mut message);
         }

@@ -5,21 +5,20 @@
 //!   messages:  [header][head][payload] │ [header][head] │ …      one sendmmsg, each on the interface that is bound
 //! ```
 
-use std::mem;
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 
 use super::any_socket::SEND_FLAGS;
 use super::packet::PacketSocket;
+use super::parts::{Last, PART_COUNT_MAX, Parts};
 use super::{answer, answer_len};
 use crate::Locator;
-use crate::burst::{Burst, Frame, Piece};
-use crate::ether::{HEADER_LEN, Header};
-use crate::mem::{Memory, Table};
+use crate::burst::{Burst, Frame};
+use crate::ether::Header;
+use crate::mem::Table;
 
 /// Messages in one call.
 const MESSAGE_COUNT_MAX: usize = 64;
-/// Parts of one message: UIO_MAXIOV, less one for the header.
-const PART_COUNT_MAX: usize = 1023;
 
 /// How one call went.
 #[derive(Debug, Default)]
@@ -34,21 +33,13 @@ pub(crate) struct Sent {
     pub(crate) errno: Option<i32>,
 }
 
-/// One message being made.
-#[derive(Clone, Copy, Debug)]
-struct Planned {
-    part_start: usize,
-    part_end: usize,
-}
-
 /// Room for what one call gives to the kernel. Pointers in it are good only inside `send`.
 pub(crate) struct PacketOut {
     headers: Vec<Header>,
-    parts: Vec<libc::iovec>,
-    planned: Vec<Planned>,
+    parts: Parts,
+    /// The parts of each message.
+    planned: Vec<Range<usize>>,
     messages: Vec<libc::mmsghdr>,
-    /// A frame of more parts than the kernel takes, in one.
-    bounce: Vec<u8>,
 }
 
 impl std::fmt::Debug for PacketOut {
@@ -65,10 +56,9 @@ impl PacketOut {
         Self {
             // Never grown: parts point into it.
             headers: Vec::with_capacity(MESSAGE_COUNT_MAX),
-            parts: Vec::with_capacity(4 * MESSAGE_COUNT_MAX),
+            parts: Parts::with_capacity(4 * MESSAGE_COUNT_MAX),
             planned: Vec::with_capacity(MESSAGE_COUNT_MAX),
             messages: Vec::with_capacity(MESSAGE_COUNT_MAX),
-            bounce: Vec::new(),
         }
     }
 
@@ -86,11 +76,10 @@ impl PacketOut {
         self.parts.clear();
         self.planned.clear();
         self.messages.clear();
-        self.bounce.clear();
         let (mut last, mut sent) = (None, Sent::default());
         for frame in burst.frames(first) {
-            if self.planned.len() == MESSAGE_COUNT_MAX || !self.bounce.is_empty() {
-                break; // the one bounced frame must stay where it is
+            if self.planned.len() == MESSAGE_COUNT_MAX || self.parts.has_copied() {
+                break; // the one copied frame must stay where it is
             }
             let Some(header) = header(&frame.to, frame.len as usize) else {
                 sent.errno = self.planned.is_empty().then_some(libc::EDESTADDRREQ);
@@ -118,87 +107,31 @@ impl PacketOut {
         frame: &Frame,
         header: Header,
         memory: &'a Table,
-        last: &mut Option<(u64, &'a Memory)>,
+        last: &mut Last<'a>,
     ) -> bool {
-        let part_start = self.parts.len();
+        let before = self.parts.mark();
+        let part_start = self.parts.count();
         debug_assert!(self.headers.len() < self.headers.capacity());
         self.headers.push(header);
-        let at = self.headers.last().map_or(std::ptr::null(), |header| header.as_ptr());
-        self.parts.push(libc::iovec { iov_base: at as *mut _, iov_len: HEADER_LEN });
-        if !self.add_parts(burst, frame, memory, last) {
+        self.parts.add(&self.headers[self.headers.len() - 1]);
+        let behind_header = self.parts.mark();
+        if !self.parts.add_frame(burst, frame, memory, part_start + 1, last) {
             self.headers.pop();
-            self.parts.truncate(part_start);
+            self.parts.back_to(before);
             return false;
         }
-        if self.parts.len() - part_start > PART_COUNT_MAX {
-            self.parts.truncate(part_start + 1);
-            self.bounce_frame(burst, frame, memory);
+        if self.parts.count() - part_start > PART_COUNT_MAX {
+            self.parts.back_to(behind_header);
+            self.parts.add_copied(burst, frame, memory);
         }
-        self.planned.push(Planned { part_start, part_end: self.parts.len() });
+        self.planned.push(part_start..self.parts.count());
         true
-    }
-
-    /// False if some of the frame's memory is not there. `last` is the memory of the frame before: mostly the same.
-    #[inline]
-    fn add_parts<'a>(
-        &mut self,
-        burst: &Burst,
-        frame: &Frame,
-        memory: &'a Table,
-        last: &mut Option<(u64, &'a Memory)>,
-    ) -> bool {
-        for piece in burst.pieces(frame) {
-            match *piece {
-                Piece::Head { .. } => {
-                    let bytes = burst.head_bytes(piece);
-                    let iov_base = bytes.as_ptr() as *mut _;
-                    self.parts.push(libc::iovec { iov_base, iov_len: bytes.len() });
-                }
-                Piece::User { id, offset, len } => {
-                    let known = last.filter(|known| known.0 == id).map(|known| known.1);
-                    let Some(found) = known.or_else(|| memory.get(id)) else { return false };
-                    *last = Some((id, found));
-                    let parts = &mut self.parts;
-                    let is_whole = found.for_each(offset, u64::from(len), |part| {
-                        let (iov_base, iov_len) = (part.ptr().cast(), part.len());
-                        parts.push(libc::iovec { iov_base, iov_len });
-                    });
-                    if !is_whole {
-                        return false;
-                    }
-                }
-            }
-        }
-        true
-    }
-
-    fn bounce_frame(&mut self, burst: &Burst, frame: &Frame, memory: &Table) {
-        for piece in burst.pieces(frame) {
-            match *piece {
-                Piece::Head { .. } => self.bounce.extend_from_slice(burst.head_bytes(piece)),
-                Piece::User { id, offset, len } => {
-                    memory.copy_out(id, offset, len as usize, &mut self.bounce);
-                }
-            }
-        }
-        let (iov_base, iov_len) = (self.bounce.as_ptr() as *mut _, self.bounce.len());
-        self.parts.push(libc::iovec { iov_base, iov_len });
-    }
-
-    /// A message with pointers to its parts, which must not move any more.
-    fn message(&mut self, index: usize) -> libc::msghdr {
-        let Planned { part_start, part_end } = self.planned[index];
-        // SAFETY: `msghdr` is plain data; all zeros are a valid value.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_iov = self.parts[part_start..part_end].as_mut_ptr();
-        message.msg_iovlen = (part_end - part_start) as _;
-        message
     }
 
     fn send_one(&mut self, socket: &PacketSocket) -> Sent {
-        let (fd, message) = (socket.as_raw_fd(), self.message(0));
-        // SAFETY: `message` names parts: a header of ours, heads of the burst, memory of the table or `bounce`, all borrowed
-        // by the caller of `send` until this call is over, and only read.
+        let (fd, message) = (socket.as_raw_fd(), self.parts.message(self.planned[0].clone()));
+        // SAFETY: `message` names parts: a header of ours, heads of the burst, memory of the table or a copy, all kept by the caller
+        // of `send` or here until this call is over, and only read.
         match answer_len(unsafe { libc::sendmsg(fd, &raw const message, SEND_FLAGS) }) {
             Ok(_) => Sent { frame_count: 1, is_called: true, ..Sent::default() },
             Err(error) => refused(&error),
@@ -206,8 +139,8 @@ impl PacketOut {
     }
 
     fn send_many(&mut self, socket: &PacketSocket) -> Sent {
-        for index in 0..self.planned.len() {
-            let message = self.message(index);
+        for parts in &self.planned {
+            let message = self.parts.message(parts.clone());
             self.messages.push(libc::mmsghdr { msg_hdr: message, msg_len: 0 });
         }
         let (at, count) = (self.messages.as_mut_ptr(), self.messages.len() as libc::c_uint);

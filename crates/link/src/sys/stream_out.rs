@@ -10,12 +10,11 @@ use std::os::fd::AsRawFd as _;
 
 use super::any_socket::SEND_FLAGS;
 use super::last_errno;
+use super::parts::{PART_COUNT_MAX, Parts};
 use super::socket::Socket;
-use crate::burst::{Burst, Frame, Piece};
+use crate::burst::{Burst, Frame};
 use crate::mem::Table;
 
-/// Parts of one call: UIO_MAXIOV.
-const PART_COUNT_MAX: usize = 1024;
 /// Frames of one call: each has at least two parts.
 const FRAME_COUNT_MAX: usize = PART_COUNT_MAX / 2;
 /// Bytes of one call, roughly: more than a socket takes at once is looked up for nothing.
@@ -42,27 +41,19 @@ pub(crate) struct Sent {
 }
 
 /// Room for what one call gives to the kernel. Pointers in it are good only inside `send`.
+#[derive(Debug)]
 pub(crate) struct StreamOut {
-    parts: Vec<libc::iovec>,
+    parts: Parts,
     /// Lengths of records. Never more than there is room for from the beginning: parts point to them.
     words: Vec<[u8; WORD_LEN]>,
     /// Where each frame of the call ends; as the one before if it is void.
     ends: Vec<usize>,
 }
 
-impl std::fmt::Debug for StreamOut {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamOut").finish_non_exhaustive()
-    }
-}
-
-// SAFETY: the pointers that make it not `Send` by itself are used in the call that wrote them only.
-unsafe impl Send for StreamOut {}
-
 impl StreamOut {
     pub(crate) fn new() -> Self {
         Self {
-            parts: Vec::with_capacity(PART_COUNT_MAX),
+            parts: Parts::with_capacity(PART_COUNT_MAX),
             words: Vec::with_capacity(FRAME_COUNT_MAX),
             ends: Vec::with_capacity(FRAME_COUNT_MAX),
         }
@@ -86,14 +77,15 @@ impl StreamOut {
             if frame.to != to || self.ends.len() == FRAME_COUNT_MAX || end > CALL_LEN_MAX {
                 break;
             }
-            let part_before = self.parts.len();
+            let before = self.parts.mark();
             let len = frame.len as usize;
             let may_go = (1..=frame_len_max).contains(&len);
             let is_whole = may_go && self.add_parts(burst, &frame, memory);
-            if !is_whole || self.parts.len() > PART_COUNT_MAX {
-                self.parts.truncate(part_before);
+            let is_too_split = self.parts.count() > PART_COUNT_MAX;
+            if !is_whole || is_too_split {
+                self.parts.back_to(before);
             }
-            if is_whole && self.parts.len() == part_before {
+            if is_whole && is_too_split {
                 // Too many pieces beside those before it, or by itself: then its owner copies it.
                 let rest = Sent { cut: Some(0), ..Sent::default() };
                 return if end == 0 { self.done(rest, void_count) } else { self.call(socket) };
@@ -113,36 +105,13 @@ impl StreamOut {
     /// False if some of the frame's memory is not there.
     fn add_parts(&mut self, burst: &Burst, frame: &Frame, memory: &Table) -> bool {
         self.words.push(frame.len.to_le_bytes());
-        let word = &self.words[self.words.len() - 1];
-        self.parts.push(libc::iovec { iov_base: word.as_ptr() as *mut _, iov_len: WORD_LEN });
-        for piece in burst.pieces(frame) {
-            let is_there = match *piece {
-                Piece::Head { .. } => {
-                    let bytes = burst.head_bytes(piece);
-                    let iov_base = bytes.as_ptr() as *mut _;
-                    self.parts.push(libc::iovec { iov_base, iov_len: bytes.len() });
-                    true
-                }
-                Piece::User { id, offset, len } => memory.get(id).is_some_and(|lent| {
-                    lent.for_each(offset, len.into(), |part| {
-                        let (iov_base, iov_len) = (part.ptr().cast(), part.len());
-                        self.parts.push(libc::iovec { iov_base, iov_len });
-                    })
-                }),
-            };
-            if !is_there {
-                return false;
-            }
-        }
-        true
+        self.parts.add(&self.words[self.words.len() - 1]);
+        self.parts.add_frame(burst, frame, memory, self.parts.count(), &mut None)
     }
 
     /// To be called by `send` alone, with parts of what it borrows.
     fn call(&mut self, socket: &Socket) -> Sent {
-        // SAFETY: `msghdr` is plain data; all zeros are a valid value.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_iov = self.parts.as_mut_ptr();
-        message.msg_iovlen = self.parts.len() as _;
+        let message = self.parts.message(0..self.parts.count());
         // SAFETY: `message` names words of ours, which do not move any more, heads of the burst and memory of the table, both
         // borrowed by the caller of `send` until this call is over; all of it is only read.
         let len = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, SEND_FLAGS) };
