@@ -191,16 +191,6 @@ impl<L> Captured<L> {
         self.sink.take().map_or(Ok(()), |mut sink| sink.writer.flush())
     }
 
-    /// The link inside.
-    pub fn inner(&self) -> &L {
-        &self.inner
-    }
-
-    /// The link inside, to be changed.
-    pub fn inner_mut(&mut self) -> &mut L {
-        &mut self.inner
-    }
-
     /// Writes the frame in `bytes`.
     fn write(&mut self, from: &Locator, to: &Locator) {
         let Some(sink) = &mut self.sink else { return };
@@ -424,7 +414,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(link.send(&burst, 0, &mut memory).unwrap(), 100);
         }
-        assert_eq!(link.inner().sent.len(), 1000);
+        assert_eq!(link.inside().sent.len(), 1000);
         let remark = Link::<Table>::poll_remark(&mut link).unwrap();
         assert!(remark.contains("capture ended after"), "{remark}");
         assert_eq!(Link::<Table>::poll_remark(&mut link), None);

@@ -143,16 +143,6 @@ impl<L> Faulty<L> {
         self.faults = faults;
     }
 
-    /// The link inside.
-    pub fn inner(&self) -> &L {
-        &self.inner
-    }
-
-    /// The link inside, to be changed.
-    pub fn inner_mut(&mut self) -> &mut L {
-        &mut self.inner
-    }
-
     /// Sends what the inner link did not take before; whether all is gone.
     fn flush<M: UserMemory>(&mut self, memory: &mut M) -> io::Result<bool>
     where
