@@ -1,7 +1,7 @@
 //! `cargo xtask`: everything that is done to the code rather than by it.
 //!
 //! ```text
-//! check     formatting, lints, docs, and that `proto` is pure     check.rs, purity.rs
+//! check     formatting, lints, docs, pure `proto`, arrows         check.rs, purity.rs, arrows.rs
 //! test      all of it, one step after the other                   test.rs, sanitize.rs, mpi/
 //! flaky     which tests fail by chance, and how often             flaky.rs, programs.rs
 //! conformance  every MPI there is, over Packhorse                 mpi/conformance.rs
@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arrows;
 mod beside;
 mod check;
 mod claims;
@@ -49,7 +50,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Formatting, lints and docs with warnings as errors; purity of the protocol crate; homes of `unsafe`
+    /// Formatting, lints and docs with warnings as errors; purity of the protocol crate; arrows between rooms; homes of `unsafe`
     Check,
     /// Run the tests of every room and every face, in ten minutes; with --complete all there are
     Test(test::Args),
