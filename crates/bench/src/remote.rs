@@ -110,7 +110,7 @@ pub fn check_line(line: &str) -> Result<()> {
 /// Where an address says its endpoint is.
 pub fn place_of(address: &Address) -> Result<SocketAddr> {
     udp::from_locator(&address.locator.0).with_context(|| {
-        format!("the address names no UDP port ({})", udp::show(&address.locator.0))
+        format!("the address names no UDP port ({})", packhorse_link::show(&address.locator.0))
     })
 }
 
@@ -289,7 +289,7 @@ fn fell_silent(server: SocketAddr) -> String {
 /// What an exchanged line says about ports, for people: addresses without the secret that is in ours.
 fn show_line(line: &str) -> String {
     match line.parse::<Address>() {
-        Ok(address) => udp::show(&address.locator.0),
+        Ok(address) => packhorse_link::show(&address.locator.0),
         Err(_) => line.to_owned(),
     }
 }

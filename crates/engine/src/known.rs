@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use packhorse_link::kinds::is_silence_shared;
 use packhorse_link::{Locator, place_of};
 
 /// So long it is believed.
@@ -47,7 +48,7 @@ pub(crate) fn carried(host: u64, card: u16, to: &Locator, rate: u64) {
 
 /// Nobody answered. Datagrams may be stopped for one port and not for another: that says nothing.
 pub(crate) fn unheard(host: u64, card: u16, to: &Locator) {
-    if packhorse_link::ether::from_locator(to).is_some() {
+    if is_silence_shared(to) {
         remember(host, card, to, Known::Unheard);
     }
 }

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use packhorse_link::Link;
 use packhorse_link::mem::UserMemory;
+use packhorse_link::{Link, are_alike};
 use packhorse_proto::{Endpoint, Instant, Locator, NewLocators, PathError, PathState, PeerId, Way};
 
 use crate::known::{self, Known};
@@ -92,7 +92,7 @@ impl Pairs {
         for (locator, reach) in locators.iter().zip(&reach) {
             for (link, _) in reach.iter().enumerate().filter(|(_, may_reach)| !**may_reach) {
                 // That raw Ethernet does not lead to a port of UDP surprises nobody.
-                if links[link].locator()[0] == locator.0[0] {
+                if are_alike(&links[link].locator(), &locator.0) {
                     self.reject(peer, link as u8, locator, Reject::NoWay);
                 }
             }

@@ -18,10 +18,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::around::Holds;
 use crate::ether::{self, Station};
+use crate::kinds::{self, Look};
 use crate::mem::UserMemory;
 use crate::pcapng::{LinkType, Writer, number_of};
 use crate::sim::Port;
-use crate::{Around, Arrived, Burst, Landing, Link, Locator, tcp, udp};
+use crate::{Around, Arrived, Burst, Landing, Link, Locator};
 
 /// Bytes that wait to be written.
 const BUFFER_LEN: usize = 1 << 18;
@@ -64,23 +65,33 @@ impl Sink {
 
 /// The headers a frame has, or might have, on the wire.
 fn put_headers(out: &mut Vec<u8>, from: &Locator, to: &Locator, frame_len: usize) {
-    let start = out.len();
-    out.extend_from_slice(&mac_of(to));
-    out.extend_from_slice(&mac_of(from));
-    let udp_len = u16::try_from(frame_len + 8);
-    let addr =
-        |locator: &Locator| udp::from_locator(locator).or_else(|| tcp::from_locator(locator));
-    let both = addr(from).zip(addr(to));
-    let (Some((from, to)), Ok(udp_len)) = (both, udp_len) else {
-        // As raw Ethernet; places that are none get addresses and numbers that are made up.
-        let station = |locator: &Locator| {
-            let mac = mac_of(locator);
-            ether::from_locator(locator).unwrap_or(Station { mac, endpoint: number_of(mac) })
-        };
-        out.truncate(start);
-        out.extend_from_slice(&ether::header(&station(to), &station(from), frame_len));
+    let addr = |locator: &Locator| match kinds::look_of(locator) {
+        Some(Look::Port(addr)) => Some(addr),
+        _ => None,
+    };
+    let udp_len = u16::try_from(frame_len + 8).ok();
+    let Some(((source, target), udp_len)) = addr(from).zip(addr(to)).zip(udp_len) else {
+        out.extend_from_slice(&ether::header(&station_of(to), &station_of(from), frame_len));
         return;
     };
+    out.extend_from_slice(&mac_of(to));
+    out.extend_from_slice(&mac_of(from));
+    put_ip(out, source, target, udp_len);
+    put_udp(out, source, target, udp_len);
+}
+
+/// As raw Ethernet: places that are none get addresses and numbers that are made up.
+fn station_of(locator: &Locator) -> Station {
+    match kinds::look_of(locator) {
+        Some(Look::Station(station)) => station,
+        _ => {
+            let mac = mac_of(locator);
+            Station { mac, endpoint: number_of(mac) }
+        }
+    }
+}
+
+fn put_ip(out: &mut Vec<u8>, from: SocketAddr, to: SocketAddr, udp_len: u16) {
     match (from.ip(), to.ip()) {
         (IpAddr::V4(source), IpAddr::V4(target)) if udp_len <= u16::MAX - 20 => {
             out.extend_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
@@ -107,7 +118,6 @@ fn put_headers(out: &mut Vec<u8>, from: &Locator, to: &Locator, frame_len: usize
             out.extend_from_slice(&octets(target));
         }
     }
-    put_udp(out, from, to, udp_len);
 }
 
 /// Checksum 0: not computed.
@@ -346,7 +356,7 @@ mod tests {
     }
 
     fn addr(text: &str) -> Locator {
-        udp::to_locator(text.parse().unwrap())
+        crate::udp::to_locator(text.parse().unwrap())
     }
 
     #[test]

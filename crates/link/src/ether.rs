@@ -10,8 +10,8 @@
 
 mod locate;
 
-pub use locate::{BROADCAST, from_locator, show, to_locator};
-pub(crate) use locate::{one_at, place_of};
+pub use locate::{BROADCAST, from_locator, to_locator};
+pub(crate) use locate::{LOCATORS, one_at};
 
 /// IEEE 802 local experimental EtherType 1.
 pub const ETHERTYPE: u16 = 0x88b5;

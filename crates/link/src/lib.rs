@@ -11,6 +11,8 @@
 //! bulk; [`shm`], between processes of one host; [`packet`], raw Ethernet; [`xdp`], which has an Ethernet interface to itself;
 //! [`sim`], which lives in virtual time and misbehaves on demand; and links around a link ([`around`]): [`faults`] and [`capture`].
 //!
+//! [`kinds`] is the table of those that can be chosen: how each is opened, and how its locators are read.
+//!
 //! Reading order: [`Link`] below, [`burst`] (frames on their way out), [`mem`] (the application's memory, lent by name), [`udp`] as
 //! the plainest real link, then any other. Most have `config` (what is asked of the link), `opening` and `locate` (its
 //! locators) beside their own files; [`ether`] has those of the two raw ones. `sys` has what the system must do for links, and begins with a list of its files. [`ring`] is the
@@ -23,6 +25,7 @@ pub mod burst;
 pub mod capture;
 pub mod ether;
 pub mod faults;
+pub mod kinds;
 pub mod loan;
 pub mod mem;
 pub mod packet;
@@ -45,6 +48,7 @@ use std::os::fd::BorrowedFd;
 
 pub use around::Around;
 pub use burst::Burst;
+pub use kinds::{Kind, LinkError, are_alike, place_of, show};
 pub use sys::copier::Copier;
 pub use sys::interfaces::{Interface, interfaces};
 pub use sys::signals::with_signals_blocked;
@@ -53,25 +57,6 @@ pub use sys::{fork, handover, wide};
 
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.
 pub type Locator = [u8; 24];
-
-/// A locator as a person is shown it.
-pub fn show(locator: &Locator) -> String {
-    match locator[0] {
-        b'E' => ether::show(locator),
-        b'S' => shm::show(locator),
-        b'T' => tcp::show(locator),
-        _ => udp::show(locator),
-    }
-}
-
-/// A locator without what tells endpoints of one host apart; `None` where links know no such thing.
-pub fn place_of(locator: &Locator) -> Option<Locator> {
-    match locator[0] {
-        b'E' => ether::place_of(locator),
-        b'T' | b'U' => udp::place_of(locator),
-        _ => None,
-    }
-}
 
 /// What a link is and can do.
 #[derive(Clone, Debug, PartialEq, Eq)]

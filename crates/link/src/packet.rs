@@ -16,6 +16,7 @@
 
 mod config;
 mod filter;
+mod kind;
 mod on_demand;
 mod opening;
 pub mod seek;
@@ -25,6 +26,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 pub use config::{PacketConfig, PacketError};
+pub use kind::KIND;
 pub use on_demand::OnDemand;
 
 use crate::ether::{self, EVERYBODY, HEADER_LEN, Parsed, Station, from_locator, to_locator};
@@ -33,7 +35,7 @@ use crate::sys::packet::PacketSocket;
 use crate::sys::packet_out::PacketOut;
 use crate::sys::packet_queue::{self, PacketQueue, QUEUED_COUNT_MAX};
 use crate::sys::packet_ring::{Filled, Ring};
-use crate::{About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice, show};
 use opening::Opened;
 
 /// Notices not fetched yet; a peer that is not there must not fill memory.
@@ -371,7 +373,7 @@ impl Packet {
             }
             libc::EDESTADDRREQ => {
                 self.notice(Notice::Unreachable { to, cause: Cause::Void });
-                self.say(|| format!("{} is no place on Ethernet", ether::show(&to)));
+                self.say(|| format!("{} is no place on Ethernet", show(&to)));
                 Verdict::Lost
             }
             // May be told of a time that is over.
@@ -389,7 +391,7 @@ impl Packet {
             }
             errno => {
                 let error = io::Error::from_raw_os_error(errno);
-                self.say(|| format!("a frame to {} was not sent: {error}", ether::show(&to)));
+                self.say(|| format!("a frame to {} was not sent: {error}", show(&to)));
                 Verdict::Lost
             }
         })

@@ -26,6 +26,7 @@
 mod config;
 mod inputs;
 mod intake;
+mod kind;
 mod letters;
 mod locate;
 mod outputs;
@@ -41,12 +42,12 @@ use std::sync::atomic::{Ordering, fence};
 
 pub use crate::sys::shm::forbid_reading;
 pub use config::{ShmConfig, ShmError, Use};
-pub use locate::show;
+pub use kind::KIND;
 
 use crate::mem::Table;
 use crate::sys::region::Region;
 use crate::sys::shm::{Post, random};
-use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, show};
 use inputs::Input;
 use intake::Intake;
 use letters::{TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TRAIN_RECORD_LEN_MAX};

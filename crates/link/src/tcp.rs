@@ -23,6 +23,7 @@ mod config;
 mod greeting;
 mod incoming;
 mod key;
+mod kind;
 mod locate;
 mod opening;
 mod outgoing;
@@ -35,7 +36,8 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 pub use config::{TcpConfig, TcpError};
-pub use locate::{from_locator, show, to_locator};
+pub use kind::KIND;
+pub use locate::{from_locator, to_locator};
 
 use crate::mem::Table;
 use crate::sys::poll::{Event, Poll};

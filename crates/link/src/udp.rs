@@ -14,6 +14,7 @@
 //! receive, and exists once it is touched.
 
 mod config;
+mod kind;
 mod landing;
 pub(crate) mod locate;
 pub(crate) mod opening;
@@ -26,14 +27,14 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 pub use config::{UdpConfig, UdpError, Use};
-pub(crate) use locate::place_of;
-pub use locate::{from_locator, show, to_locator};
+pub use kind::KIND;
+pub use locate::{from_locator, to_locator};
 
 use crate::mem::Table;
 use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
 use crate::sys::outbox::{Outbox, Refused, Rules};
 use crate::sys::socket::Socket;
-use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, show};
 use landing::Arrival;
 use opening::{Opened, TRAIN_LEN_MAX};
 use reach::Reach;

@@ -16,6 +16,7 @@
 mod binding;
 mod config;
 mod handing;
+mod kind;
 mod opening;
 mod owner;
 mod program;
@@ -26,6 +27,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 pub use config::{BusyPoll, Mode, Require, XdpConfig, XdpError, XdpState};
+pub use kind::KIND;
 pub use opening::XdpParts;
 pub use owner::{Owner, missing_capabilities};
 

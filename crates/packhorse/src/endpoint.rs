@@ -15,7 +15,6 @@ use crate::buffer::Buffer;
 use crate::builder::Builder;
 use crate::error::{Blame, Error};
 use crate::left;
-use crate::links;
 use crate::many::Many;
 use crate::paths::{Path, tried_text};
 use crate::request::{Receiving, Sending};
@@ -49,7 +48,7 @@ impl Shared {
             (Some(name), _) => name.clone(),
             (None, Some(identity)) => {
                 let locator = self.engine.first_locator_of(peer).unwrap_or_default();
-                format!("peer {:016x} at {}", identity.endpoint, links::locator_text(&locator.0))
+                format!("peer {:016x} at {}", identity.endpoint, packhorse_link::show(&locator.0))
             }
             (None, None) => format!("peer number {}", peer.0),
         }
@@ -195,7 +194,7 @@ impl Endpoint {
         self.shared.check_process()?;
         let id = self.shared.engine.add_peer(address)?;
         let (there, here) = (address.locator.0, self.address().locator.0);
-        let (there, here) = (links::locator_text(&there), links::locator_text(&here));
+        let (there, here) = (packhorse_link::show(&there), packhorse_link::show(&here));
         let name = format!("the peer at {there} (from {here})");
         self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).insert(id, name);
         Ok(Peer { id })

@@ -1,27 +1,19 @@
 //! Opening links, and fitting the protocol's settings to them.
 
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::IpAddr;
 
 use packhorse_engine::Config;
 use packhorse_link::capture::Captured;
 use packhorse_link::faults::{Faults, Faulty};
+use packhorse_link::kinds::{KINDS, Options};
 use packhorse_link::mem::Table;
-use packhorse_link::packet::{OnDemand, Packet, PacketConfig, PacketError};
-use packhorse_link::shm::{Shm, ShmConfig};
-use packhorse_link::tcp::{Tcp, TcpConfig};
-use packhorse_link::udp::{Udp, UdpConfig, Use};
-use packhorse_link::xdp::{self, Xdp, XdpConfig};
-use packhorse_link::{About, Interface, Link, Locator};
+use packhorse_link::udp::Use;
+use packhorse_link::{About, Interface, Kind, Link, Locator};
 use packhorse_proto::Settings;
 
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::select::{Kind, KindInfo, On, Wish};
-
-/// Where something is, as people write it.
-pub(crate) fn locator_text(locator: &Locator) -> String {
-    packhorse_link::show(locator)
-}
+use crate::select::{KindInfo, Wish};
 
 /// Grants nobody asked for in numbers: [`fit`] sizes them for the links.
 const FIT: u32 = u32::MAX;
@@ -56,14 +48,15 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// Opens what the builder asks for: one link for each that was chosen, and of one UDP socket as many as there shall be paths.
+/// Opens what the builder asks for: one link for each that was chosen, and of the only one that makes flows (a UDP
+/// socket) as many as there shall be paths.
 pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
     let interfaces = packhorse_link::interfaces();
     let mut wishes = builder.link.resolve(&interfaces).map_err(Error::Setting)?;
     wishes.retain(|wish| is_where_bound(builder.bind, wish, &interfaces));
-    let udp: Vec<usize> =
-        (0..wishes.len()).filter(|&index| wishes[index].kind == Kind::Udp).collect();
-    if let [only] = udp[..] {
+    let flows: Vec<usize> =
+        (0..wishes.len()).filter(|&index| wishes[index].kind.makes_flows).collect();
+    if let [only] = flows[..] {
         let more = vec![wishes[only].clone(); usize::from(builder.path_count).saturating_sub(1)];
         wishes.splice(only..only, more);
     }
@@ -81,127 +74,35 @@ pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
 
 /// Who binds an endpoint to an address does not want to be reached by other cards, unless he names them.
 fn is_where_bound(bind: IpAddr, wish: &Wish, interfaces: &[Interface]) -> bool {
-    let Some(on) = wish.on.as_ref().filter(|_| wish.kind == Kind::Packet && wish.is_optional)
-    else {
-        return true;
-    };
+    let Some(on) = wish.on.as_ref().filter(|_| wish.is_optional) else { return true };
     let has_it = |interface: &Interface| interface.addrs.iter().any(|&(ip, _)| ip == bind);
     bind.is_unspecified() || interfaces.iter().any(|it| it.index == on.index && has_it(it))
 }
 
 /// All kinds of links: whether they can be used here, and what it takes if not.
 pub fn kinds() -> Vec<KindInfo> {
-    let info = |kind: Kind| {
-        let (missing, remedy) = match kind {
-            Kind::Udp => (Udp::open(&UdpConfig::default()).err().map(|e| e.to_string()), None),
-            Kind::Tcp => (Tcp::open(&TcpConfig::default()).err().map(|e| e.to_string()), None),
-            Kind::Shm => (Shm::open(&ShmConfig::default()).err().map(|e| e.to_string()), None),
-            Kind::Packet => packet_missing(),
-            Kind::Xdp => xdp_missing(),
-        };
-        KindInfo { name: kind.name(), missing, remedy }
+    let info = |kind: &&Kind| {
+        let missing = (kind.probe)().err();
+        let remedy = missing.as_ref().and_then(|missing| missing.remedy.clone());
+        KindInfo { name: kind.name, missing: missing.map(|missing| missing.what), remedy }
     };
-    Kind::ALL.into_iter().map(info).collect()
+    KINDS.iter().map(info).collect()
 }
 
-/// The command that gives this program the right, if the right is all that is missing.
-fn setcap(capabilities: &str) -> Option<String> {
-    let program = std::env::current_exe().ok()?;
-    Some(format!("sudo setcap {capabilities}+ep {}", program.display()))
-}
-
-fn packet_missing() -> (Option<String>, Option<String>) {
-    let is_card = |interface: &Interface| interface.is_up && !interface.is_loopback;
-    let Some(card) = packhorse_link::interfaces().into_iter().find(is_card) else {
-        return (Some("there is no Ethernet interface that is up".into()), None);
-    };
-    match Packet::open(&PacketConfig::on(&card.name)) {
-        Ok(_) => (None, None),
-        Err(PacketError::NoRight { .. }) => {
-            (Some("needs CAP_NET_RAW".into()), setcap("cap_net_raw"))
-        }
-        Err(error) => (Some(error.to_string()), None),
-    }
-}
-
-/// Nothing is attached to find out: only rights are looked at.
-fn xdp_missing() -> (Option<String>, Option<String>) {
-    let missing = xdp::missing_capabilities();
-    if missing.is_empty() {
-        return (None, None);
-    }
-    let all = missing.join(", ");
-    (Some(format!("needs {all}")), setcap(&missing.join(",").to_lowercase()))
-}
-
-/// The one place where kinds of links are opened.
-fn open_kind(
-    builder: &Builder,
-    wish: &Wish,
-    first: Option<Locator>,
-) -> Result<Box<dyn Link>, Error> {
-    let on = wish.on.as_ref();
-    let name = on.map_or("", |on| on.name.as_str());
-    let refused = |error: &dyn std::fmt::Display| Error::Link(error.to_string());
-    Ok(match wish.kind {
-        Kind::Udp => return open_udp(builder, on),
-        Kind::Tcp => {
-            let (bind, interface) = bind_of(builder, on);
-            let ports = (*builder.ports.end() > 0).then(|| builder.ports.clone());
-            let config = TcpConfig { bind, interface, ports, ..TcpConfig::default() };
-            Box::new(Tcp::open(&config).map_err(|error| refused(&error))?)
-        }
-        Kind::Shm => {
-            let cma = if builder.shm_cma { Use::Auto } else { Use::Off };
-            let config = ShmConfig { cma, named_after: first, ..ShmConfig::default() };
-            Box::new(Shm::open(&config).map_err(|error| refused(&error))?)
-        }
-        Kind::Packet => {
-            let buffers_unprivileged = builder.small_socket_buffers;
-            let known_as = if builder.discoverable == Some(false) { None } else { host_name() };
-            let config = PacketConfig { buffers_unprivileged, known_as, ..PacketConfig::on(name) };
-            match wish.is_optional && builder.discoverable != Some(true) {
-                true => Box::new(OnDemand::prepare(&config).map_err(|error| refused(&error))?),
-                false => Box::new(Packet::open(&config).map_err(|error| refused(&error))?),
-            }
-        }
-        Kind::Xdp => Box::new(Xdp::open(&XdpConfig::on(name)).map_err(|error| refused(&error))?),
-    })
-}
-
-/// The name this host goes by.
-fn host_name() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
-}
-
-fn open_udp(builder: &Builder, on: Option<&On>) -> Result<Box<dyn Link>, Error> {
-    let trains = if builder.trains { Use::Auto } else { Use::Off };
-    let (bind, interface) = bind_of(builder, on);
-    let config = UdpConfig {
-        bind,
-        interface,
+/// What the builder asks of a link. `address`: the locator of the first one, which the endpoint's address has.
+fn options(builder: &Builder, wish: &Wish, address: Option<Locator>) -> Options {
+    let use_of = |is_on: bool| if is_on { Use::Auto } else { Use::Off };
+    Options {
+        on: wish.on.clone(),
+        bind: builder.bind,
         ports: (*builder.ports.end() > 0).then(|| builder.ports.clone()),
-        gso: trains,
-        gro: trains,
+        trains: use_of(builder.trains),
+        cma: use_of(builder.shm_cma),
         buffers_unprivileged: builder.small_socket_buffers,
-        ..UdpConfig::default()
-    };
-    let udp = Udp::open(&config).map_err(|error| Error::Link(error.to_string()))?;
-    Ok(Box::new(udp))
-}
-
-/// The address a socket is bound to, and the interface its frames leave by.
-fn bind_of(builder: &Builder, on: Option<&On>) -> (SocketAddr, Option<u32>) {
-    let bind = match on.and_then(|on| Some((on.ip?, on.index))) {
-        Some((IpAddr::V6(ip), index)) if ip.is_unicast_link_local() => {
-            SocketAddr::V6(SocketAddrV6::new(ip, 0, 0, index))
-        }
-        Some((ip, _)) => SocketAddr::new(ip, 0),
-        None => SocketAddr::new(builder.bind, 0),
-    };
-    // What goes to the host itself does not leave by a card.
-    (bind, on.filter(|_| !bind.ip().is_loopback()).map(|on| on.index))
+        is_discoverable: builder.discoverable != Some(false),
+        is_on_demand: wish.is_optional && builder.discoverable != Some(true),
+        address,
+    }
 }
 
 fn open_one(
@@ -210,7 +111,8 @@ fn open_one(
     number: u8,
     first: Option<Locator>,
 ) -> Result<Box<dyn Link>, Error> {
-    let mut link = open_kind(builder, wish, first)?;
+    let opened = (wish.kind.open)(&options(builder, wish, first));
+    let mut link = opened.map_err(|error| Error::Link(error.to_string()))?;
     if let Some(faults) = &builder.faults {
         let faults = Faults { seed: faults.seed.wrapping_add(u64::from(number)), ..*faults };
         link = Box::new(Faulty::new::<Table>(link, faults));

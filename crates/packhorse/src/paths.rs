@@ -4,10 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use packhorse_engine::{Asked, Fate, Reject};
-use packhorse_link::{About, Locator};
+use packhorse_link::{About, Locator, are_alike, show};
 use packhorse_proto::{PathInfo, PathState};
-
-use crate::links::locator_text;
 
 /// A pair of a link of ours and a place of the peer's: a path, or one that is not tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,21 +104,21 @@ impl fmt::Display for Path {
 /// A link as people are shown it.
 fn link_text(links: &[(About, Locator)], number: u8) -> String {
     match links.get(usize::from(number)) {
-        Some((about, locator)) => format!("{} {}", about.kind, locator_text(locator)),
+        Some((about, locator)) => format!("{} {}", about.kind, show(locator)),
         None => format!("link {number}"),
     }
 }
 
 /// First contact by one link, for an error; `None` where nobody would expect it to lead there.
 pub(crate) fn tried_text(asked: &Asked, links: &[(About, Locator)]) -> Option<String> {
-    let own = links.get(usize::from(asked.link)).map(|(_, locator)| locator[0]);
+    let own = links.get(usize::from(asked.link)).map(|(_, locator)| locator);
     let what = match asked.fate {
-        Fate::NoWay if own != Some(asked.locator.0[0]) => return None,
+        Fate::NoWay if !own.is_some_and(|own| are_alike(own, &asked.locator.0)) => return None,
         Fate::NoWay => "knows no way there",
         Fate::Unanswered => "no answer",
         Fate::Unreachable => "the network says nobody is there",
     };
-    let (link, to) = (link_text(links, asked.link), locator_text(&asked.locator.0));
+    let (link, to) = (link_text(links, asked.link), show(&asked.locator.0));
     Some(format!("{link} to {to}: {what}"))
 }
 
@@ -139,7 +137,7 @@ impl Path {
         let is_proven = matches!(info.state, PathState::Proven { .. });
         Self {
             link: link_text(links, info.link),
-            to: locator_text(&info.locator.0),
+            to: show(&info.locator.0),
             state,
             round_trip: info.rtt_ns.map(Duration::from_nanos),
             rate: info.rate,
@@ -157,7 +155,7 @@ impl Path {
             Reject::Unheard => State::Unheard,
         };
         let link = link_text(links, rejected.link);
-        let to = locator_text(&rejected.locator.0);
+        let to = show(&rejected.locator.0);
         Self { link, to, state, round_trip: None, rate: None, frame_len: None }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use packhorse_link::packet::seek::Seeker;
+use packhorse_link::packet::{self, seek::Seeker};
 
 use crate::error::Error;
-use crate::select::{Kind, LinkChoice};
+use crate::select::LinkChoice;
 
 /// Questions go out so often: frames get lost, and who is asked may be busy.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -48,7 +48,7 @@ impl Search {
         let names: Vec<String> = match choice {
             Some(choice) => {
                 let wishes = choice.resolve(&interfaces).map_err(Error::Setting)?;
-                let wishes = wishes.into_iter().filter(|wish| wish.kind == Kind::Packet);
+                let wishes = wishes.into_iter().filter(|wish| *wish.kind == packet::KIND);
                 wishes.filter_map(|wish| wish.on).map(|on| on.name).collect()
             }
             None => {

@@ -3,7 +3,7 @@
 //! ```text
 //!   selection := part { "," part }
 //!   part      := [ "!" ] ( kind [ ":" place ] | place )       without a kind only to exclude
-//!   kind      := auto | udp | tcp | packet | xdp | shm
+//!   kind      := auto | a name in the table of kinds (`packhorse_link::kinds`)
 //!   place     := name, with * and ?  |  address  |  address / prefix length
 //! ```
 //!
@@ -15,36 +15,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use packhorse_link::Interface;
+use packhorse_link::kinds::{self, Ground, KINDS, On};
+use packhorse_link::{Interface, Kind};
 
 /// Links of an endpoint at most.
 const LINK_COUNT_MAX: usize = 8;
 /// Cards on which `auto` uses raw Ethernet at most: each costs a descriptor, and every pair with one of the peer's is asked.
 const AUTO_CARD_COUNT_MAX: usize = 4;
-
-/// A kind of link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Udp,
-    Tcp,
-    Packet,
-    Xdp,
-    Shm,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Packet, Self::Xdp, Self::Shm];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Packet => "packet",
-            Self::Xdp => "xdp",
-            Self::Shm => "shm",
-        }
-    }
-}
 
 /// Where a kind of link is wanted, or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +81,7 @@ impl fmt::Display for Place {
 struct Part {
     is_excluded: bool,
     /// `None`: auto; to exclude: any.
-    kind: Option<Kind>,
+    kind: Option<&'static Kind>,
     place: Place,
     text: String,
 }
@@ -120,15 +97,16 @@ impl Part {
         let (kind, place) = match (kind_of(word), place) {
             (Some(None), Some(_)) => return Err(format!("`{text}`: auto chooses by itself")),
             (Some(None), None) if is_excluded => return Err(format!("`{text}` leaves nothing")),
-            (Some(Some(Kind::Shm)), Some(_)) => {
-                return Err(format!("`{text}`: shm is on no interface"));
+            (Some(Some(kind)), Some(_)) if kind.ground == Ground::Host => {
+                return Err(format!("`{text}`: {word} is on no interface"));
             }
             (Some(kind), Some(place)) => (kind, Place::parse(place)?),
             (Some(kind), None) => (kind, Place::Anywhere),
             (None, _) if is_excluded => (None, Place::parse(rest)?),
             (None, _) => {
                 return Err(format!(
-                    "there is no kind of link `{word}`; there are: {KINDS}; an interface is chosen by udp:{word}"
+                    "there is no kind of link `{word}`; there are: {}; an interface is chosen by udp:{word}",
+                    kind_names()
                 ));
             }
         };
@@ -136,14 +114,14 @@ impl Part {
     }
 }
 
-const KINDS: &str = "auto, udp, tcp, packet, xdp, shm";
+/// All that can be chosen, for people.
+fn kind_names() -> String {
+    KINDS.iter().fold("auto".to_owned(), |names, kind| names + ", " + kind.name)
+}
 
 /// `Some(None)`: auto.
-fn kind_of(word: &str) -> Option<Option<Kind>> {
-    match word {
-        "auto" => Some(None),
-        word => Kind::ALL.into_iter().find(|kind| kind.name() == word).map(Some),
-    }
+fn kind_of(word: &str) -> Option<Option<&'static Kind>> {
+    if word == "auto" { Some(None) } else { kinds::by_name(word).map(Some) }
 }
 
 /// Which links an endpoint uses: `auto`, a kind, a kind on some interfaces (`udp:eth0`, `udp:10.0.0.0/8`, `packet:eth*`), several
@@ -183,19 +161,11 @@ impl fmt::Display for LinkChoice {
 /// A link to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
-    pub(crate) kind: Kind,
+    pub(crate) kind: &'static Kind,
     /// On which interface, where that was chosen.
     pub(crate) on: Option<On>,
     /// Nobody asked for it by name: without it the endpoint opens all the same.
     pub(crate) is_optional: bool,
-}
-
-/// An interface, and the address it was chosen by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct On {
-    pub(crate) name: String,
-    pub(crate) index: u32,
-    pub(crate) ip: Option<IpAddr>,
 }
 
 impl LinkChoice {
@@ -230,43 +200,66 @@ impl LinkChoice {
     }
 
     fn resolve_part(&self, part: &Part, interfaces: &[Interface]) -> Vec<Wish> {
-        // What `auto` is: a socket that uses all routes, whose locator goes into the address; streams for bulk; shared memory; and
-        // raw Ethernet on the likeliest cards, where that is permitted.
-        let Some(kind) = part.kind else {
-            let mut wishes = self.resolve_kind(part, Kind::Udp, interfaces);
-            wishes.extend(self.resolve_kind(part, Kind::Shm, interfaces).into_iter().map(optional));
-            let room = LINK_COUNT_MAX.saturating_sub(wishes.len());
-            let tcp = self.resolve_kind(part, Kind::Tcp, interfaces).into_iter().map(optional);
-            wishes.extend(tcp.take(room));
-            let mut cards: Vec<&Interface> =
-                interfaces.iter().filter(|interface| interface.card_rank.is_some()).collect();
-            cards.sort_by_key(|interface| interface.card_rank); // stable: otherwise in the system's order
-            let packet = cards.iter().filter_map(|card| self.on(part, Kind::Packet, card));
-            let packet =
-                packet.map(|on| Wish { kind: Kind::Packet, on: Some(on), is_optional: true });
-            let room = LINK_COUNT_MAX.saturating_sub(wishes.len()).min(AUTO_CARD_COUNT_MAX);
-            wishes.extend(packet.take(room));
-            return wishes;
-        };
-        self.resolve_kind(part, kind, interfaces)
+        match part.kind {
+            Some(kind) => self.resolve_kind(part, kind, interfaces.iter()),
+            None => self.resolve_auto(part, interfaces),
+        }
     }
 
-    fn resolve_kind(&self, part: &Part, kind: Kind, interfaces: &[Interface]) -> Vec<Wish> {
-        let wish = |on| Wish { kind, on, is_optional: false };
-        if kind == Kind::Shm {
-            let is_out = self.excludes(kind).any(|excluded| excluded.place == Place::Anywhere);
-            return if is_out { Vec::new() } else { vec![wish(None)] };
+    /// What `auto` is: the kinds that have a rank in it, as far as there is room. Today a socket that uses all routes, whose locator
+    /// goes into the address; shared memory; streams for bulk; and raw Ethernet on the likeliest cards, where that is permitted.
+    fn resolve_auto(&self, part: &Part, interfaces: &[Interface]) -> Vec<Wish> {
+        let mut cards: Vec<&Interface> =
+            interfaces.iter().filter(|interface| interface.card_rank.is_some()).collect();
+        cards.sort_by_key(|interface| interface.card_rank); // stable: otherwise in the system's order
+        let ranked = KINDS.iter().filter_map(|kind| Some((kind.auto?, *kind)));
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_by_key(|(auto, _)| auto.rank);
+        let mut wishes: Vec<Wish> = Vec::new();
+        for (auto, kind) in ranked {
+            let is_optional = auto.is_optional;
+            let room = LINK_COUNT_MAX.saturating_sub(wishes.len());
+            let (found, room) = match kind.ground {
+                Ground::Card => {
+                    let found = self.resolve_kind(part, kind, cards.iter().copied());
+                    (found, room.min(AUTO_CARD_COUNT_MAX))
+                }
+                Ground::Address | Ground::Host => {
+                    let room = if is_optional { room } else { usize::MAX };
+                    (self.resolve_kind(part, kind, interfaces.iter()), room)
+                }
+            };
+            wishes.extend(found.into_iter().take(room).map(|wish| Wish { is_optional, ..wish }));
         }
-        let has_limits = part.place != Place::Anywhere || self.excludes(kind).next().is_some();
-        if matches!(kind, Kind::Udp | Kind::Tcp) && !has_limits {
+        wishes
+    }
+
+    fn resolve_kind<'a>(
+        &self,
+        part: &Part,
+        kind: &'static Kind,
+        interfaces: impl Iterator<Item = &'a Interface>,
+    ) -> Vec<Wish> {
+        let wish = |on| Wish { kind, on, is_optional: false };
+        let is_everywhere = match kind.ground {
+            Ground::Host => {
+                let is_out = self.excludes(kind).any(|excluded| excluded.place == Place::Anywhere);
+                return if is_out { Vec::new() } else { vec![wish(None)] };
+            }
+            Ground::Address => {
+                part.place == Place::Anywhere && self.excludes(kind).next().is_none()
+            }
+            Ground::Card => false,
+        };
+        if is_everywhere {
             return vec![wish(None)];
         }
-        let on = interfaces.iter().filter_map(|interface| self.on(part, kind, interface));
+        let on = interfaces.filter_map(|interface| self.on(part, kind, interface));
         on.map(|on| wish(Some(on))).collect()
     }
 
     /// The interface with the first of its addresses that is meant, IPv4 before IPv6.
-    fn on(&self, part: &Part, kind: Kind, interface: &Interface) -> Option<On> {
+    fn on(&self, part: &Part, kind: &Kind, interface: &Interface) -> Option<On> {
         if !interface.is_up || interface.is_loopback && !part.place.means_loopback() {
             return None;
         }
@@ -277,24 +270,19 @@ impl LinkChoice {
         let mut ips: Vec<IpAddr> = interface.addrs.iter().map(|&(ip, _)| ip).collect();
         ips.sort_by_key(rank_of); // stable: otherwise in the system's order
         let ip = ips.into_iter().find(|&ip| is_meant(Some(ip)));
-        let is_chosen = match kind {
-            Kind::Udp | Kind::Tcp => ip.is_some(),
+        let is_chosen = match kind.ground {
+            Ground::Address => ip.is_some(),
             // Ethernet needs no address, but may be chosen by one.
-            Kind::Packet | Kind::Xdp => ip.is_some() || is_meant(None),
-            Kind::Shm => false,
+            Ground::Card => ip.is_some() || is_meant(None),
+            Ground::Host => false,
         };
         is_chosen.then(|| On { name: interface.name.clone(), index: interface.index, ip })
     }
 
-    fn excludes(&self, kind: Kind) -> impl Iterator<Item = &Part> {
+    fn excludes<'a>(&'a self, kind: &'a Kind) -> impl Iterator<Item = &'a Part> {
         let is_about = move |part: &&Part| part.kind.is_none_or(|excluded| excluded == kind);
         self.parts.iter().filter(|part| part.is_excluded).filter(is_about)
     }
-}
-
-/// A wish for what may be refused.
-fn optional(wish: Wish) -> Wish {
-    Wish { is_optional: true, ..wish }
 }
 
 /// IPv4 first; link-local addresses last, for they mean something on one wire only.
@@ -327,7 +315,7 @@ pub(crate) fn what_there_is(interfaces: &[Interface]) -> String {
         format!("{}{addrs}{down}", interface.name)
     };
     let interfaces: Vec<String> = interfaces.iter().map(show).collect();
-    format!("interfaces: {}; kinds: {KINDS}", interfaces.join(", "))
+    format!("interfaces: {}; kinds: {}", interfaces.join(", "), kind_names())
 }
 
 /// `*` stands for any letters, `?` for one.
@@ -405,9 +393,9 @@ mod tests {
     fn resolved(text: &str) -> Result<String, String> {
         let wishes = text.parse::<LinkChoice>()?.resolve(&host())?;
         let show = |wish: &Wish| match &wish.on {
-            None => wish.kind.name().to_owned(),
-            Some(On { name, ip: None, .. }) => format!("{}@{name}", wish.kind.name()),
-            Some(On { name, ip: Some(ip), .. }) => format!("{}@{name}={ip}", wish.kind.name()),
+            None => wish.kind.name.to_owned(),
+            Some(On { name, ip: None, .. }) => format!("{}@{name}", wish.kind.name),
+            Some(On { name, ip: Some(ip), .. }) => format!("{}@{name}={ip}", wish.kind.name),
         };
         Ok(wishes.iter().map(show).collect::<Vec<_>>().join(" "))
     }

@@ -8,11 +8,22 @@
 
 use super::{EVERYBODY, Station, is_somebody};
 use crate::Locator;
+use crate::kinds::{Locators, Look};
 
 /// The first byte of each of our locators.
 const MARK: u8 = b'E';
 const MAC_AT: usize = 4;
 const ENDPOINT_AT: usize = 12;
+
+/// How they are read. A card hears no frame of its own host, whose endpoints find each other in memory instead.
+pub(crate) static LOCATORS: Locators = Locators {
+    mark: MARK,
+    show: |locator| from_locator(locator).map(|station| show(&station)),
+    place_of,
+    look_of: |locator| from_locator(locator).map(Look::Station),
+    is_silence_shared: true,
+    leads_home: false,
+};
 
 /// The locator of everybody on the segment who asked to hear what is sent to all.
 pub const BROADCAST: Locator = to_locator(&Station { mac: [0xff; 6], endpoint: EVERYBODY });
@@ -55,30 +66,21 @@ pub(crate) fn one_at(locator: &Locator) -> Option<Station> {
 }
 
 /// The interface alone, without the endpoint on it.
-pub(crate) fn place_of(locator: &Locator) -> Option<Locator> {
+fn place_of(locator: &Locator) -> Option<Locator> {
     let station = from_locator(locator)?;
     Some(to_locator(&Station { endpoint: EVERYBODY, ..station }))
 }
 
-/// What a person is shown: `02:00:00:00:00:01#1a2b3c4d`, or the bytes of a locator that is none of ours.
-pub fn show(locator: &Locator) -> String {
-    match from_locator(locator) {
-        Some(station) => format!("{}#{:08x}", show_mac(&station.mac), station.endpoint),
-        None => {
-            let hex: String = locator.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("locator {hex}")
-        }
-    }
-}
-
-fn show_mac(mac: &[u8; 6]) -> String {
-    let pairs: Vec<String> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
-    pairs.join(":")
+/// What a person is shown: `02:00:00:00:00:01#1a2b3c4d`.
+fn show(station: &Station) -> String {
+    let mac: Vec<String> = station.mac.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}#{:08x}", mac.join(":"), station.endpoint)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show;
 
     #[test]
     fn stations_come_back_and_are_shown() {
@@ -103,6 +105,7 @@ mod tests {
         assert_eq!(from_locator(&to_locator(&Station { mac: [2; 6], endpoint: 0 })), None);
         assert!(show(&[0xab; 24]).starts_with("locator abab"));
     }
+
     #[test]
     fn many_are_not_one() {
         let one = Station { mac: [2, 0, 0, 0, 0, 1], endpoint: 7 };

@@ -224,7 +224,7 @@ impl Shm {
             Some(Trouble::Unreadable(error)) => {
                 self.inputs[index].set_source(None);
                 self.say(|| {
-                    let show = locate::show(&from);
+                    let show = crate::show(&from);
                     format!(
                         "memory of {show} cannot be read ({error}): payload goes through its ring"
                     )
@@ -261,7 +261,7 @@ impl Shm {
         let mapping = match Mapping::of_stranger(memory_gift, offer.ring_len) {
             Ok(mapping) => mapping,
             Err(error) => {
-                let show = locate::show(&locate::to_locator(self.host, name));
+                let show = crate::show(&locate::to_locator(self.host, name));
                 self.say(|| format!("memory offered by {show} is refused: {error}"));
                 return None;
             }

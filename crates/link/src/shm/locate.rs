@@ -14,10 +14,22 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
 use crate::Locator;
+use crate::kinds::{self, Locators};
 use crate::sys::shm::SocketName;
 
 /// The first byte of each of our locators.
 const MARK: u8 = b'S';
+
+/// How they are read. Frames through memory are on no wire, and there is nothing to learn of a way that is in one host.
+pub(super) static LOCATORS: Locators = Locators {
+    mark: MARK,
+    show: |locator| from_locator(locator).map(|(host, name)| show(host, name)),
+    place_of: |_| None,
+    look_of: |_| None,
+    is_silence_shared: false,
+    leads_home: true,
+};
+
 /// What the names of our sockets begin with.
 const STEM: &[u8] = b"packhorse-shm-";
 
@@ -39,21 +51,15 @@ pub(super) fn from_locator(locator: &Locator) -> Option<(u64, u64)> {
     Some((word(8)?, word(16)?)).filter(|&(_, name)| name != 0)
 }
 
-/// The name of the socket of an endpoint whose address has this locator of raw Ethernet; `None` for other locators.
+/// The name of the socket of an endpoint whose address has this locator, if that is one by which a host does not reach itself;
+/// `None` for other locators.
 pub(super) fn name_after(locator: &Locator) -> Option<u64> {
-    crate::ether::from_locator(locator)?;
-    Some(hash_of(locator.iter().copied()).max(1))
+    kinds::is_foreign_only(locator).then(|| hash_of(locator.iter().copied()).max(1))
 }
 
 /// What a person is shown.
-pub fn show(locator: &Locator) -> String {
-    match from_locator(locator) {
-        Some((host, name)) => format!("shm {name:016x} on host {host:016x}"),
-        None => {
-            let hex: String = locator.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("locator {hex}")
-        }
-    }
+fn show(host: u64, name: u64) -> String {
+    format!("shm {name:016x} on host {host:016x}")
 }
 
 /// The socket of that name.
@@ -95,6 +101,7 @@ fn hash_of(bytes: impl Iterator<Item = u8>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show;
 
     #[test]
     fn names_come_back_and_others_are_nowhere() {

@@ -3,10 +3,22 @@
 use std::net::SocketAddr;
 
 use crate::Locator;
-use crate::udp::locate::{marked, read_marked};
+use crate::kinds::{Locators, Look};
+use crate::udp::locate::{marked, place_of, read_marked};
 
 /// The first byte of each of our locators.
 const MARK: u8 = b'T';
+
+/// How they are read.
+pub(super) static LOCATORS: Locators = Locators {
+    mark: MARK,
+    show: |locator| from_locator(locator).map(|addr| format!("tcp {addr}")),
+    place_of,
+    // What a stream is cut into is the kernel's business: captures show each frame as a datagram.
+    look_of: |locator| from_locator(locator).map(Look::Port),
+    is_silence_shared: false,
+    leads_home: true,
+};
 
 /// The locator of an address.
 pub fn to_locator(addr: SocketAddr) -> Locator {
@@ -16,14 +28,6 @@ pub fn to_locator(addr: SocketAddr) -> Locator {
 /// The address a locator names; `None` if it is none of ours. Port 0 and the wildcard addresses are nowhere.
 pub fn from_locator(locator: &Locator) -> Option<SocketAddr> {
     read_marked(MARK, locator)
-}
-
-/// What a person is shown: `tcp 10.0.0.1:7000`, or the bytes of a locator that is none of ours.
-pub fn show(locator: &Locator) -> String {
-    match from_locator(locator) {
-        Some(addr) => format!("tcp {addr}"),
-        None => crate::udp::show(locator),
-    }
 }
 
 #[cfg(test)]

@@ -10,9 +10,20 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use crate::Locator;
+use crate::kinds::{Locators, Look};
 
 /// The first byte of each of our locators.
 const MARK: u8 = b'U';
+
+/// How they are read.
+pub(super) static LOCATORS: Locators = Locators {
+    mark: MARK,
+    show: |locator| from_locator(locator).map(|addr| addr.to_string()),
+    place_of,
+    look_of: |locator| from_locator(locator).map(Look::Port),
+    is_silence_shared: false,
+    leads_home: true,
+};
 
 /// The locator of an address.
 pub fn to_locator(addr: SocketAddr) -> Locator {
@@ -80,20 +91,10 @@ pub(super) fn with_scope(addr: SocketAddr, scope: u32) -> Option<SocketAddr> {
     }
 }
 
-/// What a person is shown: `10.0.0.1:7000`, `[fe80::1]:7000`, or the bytes of a locator that is none of ours.
-pub fn show(locator: &Locator) -> String {
-    match from_locator(locator) {
-        Some(addr) => addr.to_string(),
-        None => {
-            let hex: String = locator.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("locator {hex}")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show;
 
     #[test]
     fn addresses_come_back_and_are_shown() {

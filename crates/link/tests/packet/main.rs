@@ -267,7 +267,7 @@ fn foreign_and_broken_frames_are_not_received() {
     });
     let found = frames(&mut b, 2);
     assert_eq!((found[0].1[0], found[1].1[0], found[0].1.len()), (1, 2, 100));
-    assert_eq!(ether::show(&found[0].0), "02:00:00:00:00:09#00000005");
+    assert_eq!(packhorse_link::show(&found[0].0), "02:00:00:00:00:09#00000005");
     assert_eq!(frames_within(&mut b, 1, A_WHILE), []);
     assert_eq!(counter(&b, "bad_frames"), 4, "the others stayed in the kernel");
     exchange(&mut a, &mut b);

@@ -1,0 +1,27 @@
+//! What the table of kinds says of TCP.
+
+use super::locate::LOCATORS;
+use super::{Tcp, TcpConfig};
+use crate::Link;
+use crate::kinds::{Auto, Ground, Kind, LinkError, Missing, Options};
+
+/// TCP: `auto` has it for what is long.
+pub static KIND: Kind = Kind {
+    name: "tcp",
+    locators: &LOCATORS,
+    ground: Ground::Address,
+    auto: Some(Auto { rank: 2, is_optional: true }),
+    makes_flows: false,
+    open,
+    probe,
+};
+
+fn open(options: &Options) -> Result<Box<dyn Link>, LinkError> {
+    let (bind, interface) = options.socket();
+    let ports = options.ports.clone();
+    Ok(Box::new(Tcp::open(&TcpConfig { bind, interface, ports, ..TcpConfig::default() })?))
+}
+
+fn probe() -> Result<(), Missing> {
+    Tcp::open(&TcpConfig::default()).map(drop).map_err(Missing::because)
+}
