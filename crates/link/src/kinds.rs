@@ -20,7 +20,7 @@ pub use error::LinkError;
 pub use options::{On, Options};
 
 use crate::ether::Station;
-use crate::{Link, Locator, packet, shm, tcp, udp, xdp};
+use crate::{Link, Locator, packet, shm, sim, tcp, udp, xdp};
 
 /// All kinds that can be chosen, in the order in which people are told of them.
 pub static KINDS: [&Kind; 5] = [&udp::KIND, &tcp::KIND, &packet::KIND, &xdp::KIND, &shm::KIND];
@@ -134,9 +134,14 @@ pub fn by_name(name: &str) -> Option<&'static Kind> {
     KINDS.into_iter().find(|kind| kind.name == name)
 }
 
+/// All locators there are: those of kinds that can be chosen, and the simulator's.
+fn all_locators() -> impl Iterator<Item = &'static Locators> {
+    KINDS.iter().map(|kind| kind.locators).chain([&sim::LOCATORS])
+}
+
 /// How a locator is read; `None` if its mark is none of ours.
 fn locators_of(locator: &Locator) -> Option<&'static Locators> {
-    KINDS.iter().map(|kind| kind.locators).find(|locators| locators.mark == locator[0])
+    all_locators().find(|locators| locators.mark == locator[0])
 }
 
 /// A locator as a person is shown it: its bytes, if it is none of ours.
@@ -184,12 +189,12 @@ mod tests {
             assert_eq!(by_name(kind.name), Some(*kind));
             for other in &KINDS[..at] {
                 assert_ne!(kind, other);
-                let is_shared = std::ptr::eq(kind.locators, other.locators);
-                assert!(
-                    is_shared || kind.locators.mark != other.locators.mark,
-                    "{kind:?} {other:?}"
-                );
             }
+        }
+        for (one, other) in all_locators().flat_map(|one| all_locators().map(move |two| (one, two)))
+        {
+            let are_same = std::ptr::eq(one, other);
+            assert_eq!(one.mark == other.mark, are_same, "mark {}", char::from(one.mark));
         }
         assert_eq!(by_name("token-ring"), None);
     }
@@ -204,7 +209,7 @@ mod tests {
 
     #[test]
     fn bytes_with_nothing_but_a_mark_are_nowhere() {
-        let marks = KINDS.iter().map(|kind| kind.locators.mark);
+        let marks = all_locators().map(|locators| locators.mark);
         for mark in marks.chain([0, 0xab]) {
             let mut locator = [0xab; 24];
             locator[0] = mark;

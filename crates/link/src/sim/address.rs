@@ -5,11 +5,29 @@
 //! the next one, and what is sent to the former no longer arrives. It shows the *network* the port is on, as the subnet
 //! does in an IP address.
 
-/// An address as the protocol sees it: opaque bytes.
-pub type Locator = [u8; 24];
+use crate::Locator;
+use crate::kinds::{Locators, Look};
+use crate::packet::wire::Place;
+use crate::pcapng::number_of;
 
 /// The first byte of each of our locators, so that a mangled one is likely to be noticed.
-const MARK: u8 = b'S';
+const MARK: u8 = b'V';
+
+/// How they are read. In a capture a port is an endpoint on Ethernet.
+pub(crate) static LOCATORS: Locators = Locators {
+    mark: MARK,
+    show: |locator| {
+        let Port { node, port } = Port::from_locator(locator)?;
+        Some(format!("port {port} of node {node}"))
+    },
+    place_of: |_| None,
+    look_of: |locator| {
+        let mac = Port::from_locator(locator)?.to_mac();
+        Some(Look::Station(Place { mac, endpoint: number_of(mac) }))
+    },
+    is_silence_shared: false,
+    leads_home: true,
+};
 
 /// A host on the simulated network; numbered from 0 as they are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,6 +126,7 @@ mod tests {
     #[test]
     fn foreign_bytes_are_no_locator() {
         assert_eq!(Port::from_locator(&[0; 24]), None);
+        assert_eq!(crate::show(&NodeId(3).port(1).to_locator()), "port 1 of node 3");
         for at in [0, 3, 12, 23] {
             let mut locator = NodeId(1).port(1).to_locator();
             locator[at] ^= 0x10;

@@ -39,13 +39,15 @@ mod wire;
 
 use std::collections::VecDeque;
 
-pub use address::{Locator, NodeId, Port, generation, network};
+pub(crate) use address::LOCATORS;
+pub use address::{NodeId, Port, generation, network};
 pub use conditions::{Burst, Conditions, CutId, Way, Who};
 pub use port::SimPort;
 pub use rng::Rng;
 pub use trace::{Counters, Event, FrameInfo, Observer, Reason, Verdict, What};
 pub use wire::{Line, QueueStats, TrunkId, WIRE_OVERHEAD_LEN};
 
+use crate::Locator;
 use conditions::Rules;
 use frames::{Frame, Frames, Slot, Step};
 use pair::{Pair, Throw};

@@ -8,7 +8,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::{Delivery, Locator, Rng, network};
+use super::{Delivery, Rng, network};
+use crate::Locator;
 use crate::mem::UserMemory;
 use crate::{About, Arrived, Burst, Landed, Landing, Link, Notice};
 
