@@ -17,8 +17,8 @@ use std::io;
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{About, Copier, Link, wide};
 use packhorse_proto::{
-    Criteria, Endpoint, Envelope, Instant, Limits, LinkTraits, MS, Opening, PeerId, Settings,
-    SettingsError, TxFrame, TxTrain, wire,
+    Criteria, Endpoint, Envelope, Instant, Limits, LinkTraits, MS, Opening, PeerId, Reliability,
+    Settings, SettingsError, TxFrame, TxTrain, wire,
 };
 
 use crate::costly::{self, Costly};
@@ -425,9 +425,13 @@ fn traits_of(about: &About, payload_check: bool) -> LinkTraits {
     LinkTraits {
         frame_len_max: about.frame_len_max.min(usize::from(u16::MAX)) as u16,
         payload_check,
-        is_reliable: about.is_reliable,
+        reliability: match about.reliability {
+            packhorse_link::Reliability::Lossy => Reliability::Lossy,
+            packhorse_link::Reliability::Ordered { may_break } => {
+                Reliability::Ordered { may_break }
+            }
+        },
         is_private: about.is_private,
-        is_stream: about.is_stream,
         train_len_max: u32::try_from(about.train_len_max).unwrap_or(u32::MAX),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use packhorse_link::mem::Table;
-use packhorse_link::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use packhorse_link::{About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability};
 
 /// The way in, shared by the link and the test.
 #[derive(Debug, Default)]
@@ -84,10 +84,9 @@ impl Slow {
             frame_len_max: 1500,
             train_len_max: 0,
             train_count_max: 0,
-            is_reliable: false,
+            reliability: Reliability::Lossy,
             is_checked: true,
             is_private: false,
-            is_stream: false,
             can_land: false,
             backlog_len_max: 1 << 20,
         };

@@ -14,7 +14,7 @@ use std::str::FromStr;
 use crate::around::Holds;
 use crate::mem::UserMemory;
 use crate::sim::rng::Rng;
-use crate::{About, Around, Burst, Landing, Link, Locator};
+use crate::{About, Around, Burst, Landing, Link, Locator, Reliability};
 
 /// Bits flipped in one frame at most.
 const FLIP_COUNT_MAX: u64 = 8;
@@ -120,7 +120,11 @@ impl<L> Faulty<L> {
         L: Link<M>,
     {
         let about = About {
-            is_reliable: false,
+            reliability: match inner.about().reliability {
+                // A stream must be opened as before, and what is lost here is to its receiver what a break would have lost.
+                it @ (Reliability::Lossy | Reliability::Ordered { may_break: true }) => it,
+                Reliability::Ordered { may_break: false } => Reliability::Lossy,
+            },
             is_checked: false,
             is_private: false,
             ..inner.about().clone()
@@ -374,9 +378,10 @@ mod tests {
     #[test]
     fn what_it_says_of_itself() {
         let inner = Script::default();
-        assert!(Link::<Table>::about(&inner).is_reliable);
+        assert!(Link::<Table>::about(&inner).reliability.never_loses());
         let link = Faulty::new::<Table>(inner, Faults::default());
         let about = Link::<Table>::about(&link);
-        assert!(!about.is_reliable && !about.is_checked && about.can_land);
+        assert_eq!(about.reliability, Reliability::Lossy);
+        assert!(!about.is_checked && about.can_land);
     }
 }

@@ -58,6 +58,26 @@ pub use sys::{fork, handover, wide};
 /// Where frames can be sent. Only the link that made it knows what the bytes mean; zeros name nothing.
 pub type Locator = [u8; 24];
 
+/// What may become of frames between a link and the one that they are sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reliability {
+    /// Each may be lost, doubled, overtaken or damaged.
+    Lossy,
+    /// They arrive once, whole and in order.
+    Ordered {
+        /// They go as one stream, which must be opened first, and a break of which loses all that is in it.
+        may_break: bool,
+    },
+}
+
+impl Reliability {
+    /// No frame is ever lost, while both ends live.
+    #[inline]
+    pub fn never_loses(self) -> bool {
+        self == Self::Ordered { may_break: false }
+    }
+}
+
 /// What a link is and can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
@@ -69,12 +89,10 @@ pub struct About {
     pub train_len_max: usize,
     /// The same, in frames.
     pub train_count_max: usize,
-    /// Never loses, doubles, reorders or damages a frame.
-    pub is_reliable: bool,
+    /// What may become of frames.
+    pub reliability: Reliability,
     /// Damaged frames are dropped by the link's own check.
     pub is_checked: bool,
-    /// Frames go as one stream that must be opened first, and that a break empties as a whole.
-    pub is_stream: bool,
     /// Nobody but its two ends can write to it, and [`Arrived::from`] is truly the end that wrote.
     pub is_private: bool,
     /// Payload can land in its place before its frame is read.

@@ -35,7 +35,9 @@ use crate::sys::packet::PacketSocket;
 use crate::sys::packet_out::PacketOut;
 use crate::sys::packet_queue::{self, PacketQueue, QUEUED_COUNT_MAX};
 use crate::sys::packet_ring::{Filled, Ring};
-use crate::{About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice, show};
+use crate::{
+    About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice, Reliability, show,
+};
 use opening::Opened;
 
 /// Notices not fetched yet; a peer that is not there must not fill memory.
@@ -147,10 +149,9 @@ fn about(frame_len_max: usize, can_land: bool, backlog_len_max: u64) -> About {
         frame_len_max,
         train_len_max: 0,
         train_count_max: 0,
-        is_reliable: false,
+        reliability: Reliability::Lossy,
         is_checked: true,
         is_private: false,
-        is_stream: false,
         can_land,
         backlog_len_max,
     }

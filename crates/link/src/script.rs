@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::mem::UserMemory;
-use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Reliability};
 
 /// What arrives: from where, bytes, stride, what landed.
 pub(crate) type Arriving = (Locator, Vec<u8>, usize, Option<Landed>);
@@ -26,10 +26,9 @@ impl Default for Script {
             frame_len_max: 1500,
             train_len_max: 0,
             train_count_max: 0,
-            is_reliable: true,
+            reliability: Reliability::Ordered { may_break: false },
             is_checked: true,
             is_private: false,
-            is_stream: false,
             can_land: true,
             backlog_len_max: 1 << 20,
         };

@@ -47,7 +47,7 @@ pub use kind::KIND;
 use crate::mem::Table;
 use crate::sys::region::Region;
 use crate::sys::shm::{Post, random};
-use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, show};
+use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, show};
 use inputs::Input;
 use intake::Intake;
 use letters::{TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TRAIN_RECORD_LEN_MAX};
@@ -166,10 +166,9 @@ impl Shm {
             frame_len_max: config.frame_len_max(),
             train_len_max: TRAIN_LEN_MAX,
             train_count_max: TRAIN_COUNT_MAX,
-            is_reliable: true,
+            reliability: Reliability::Ordered { may_break: false },
             is_checked: true,
             is_private: true,
-            is_stream: false,
             can_land: true,
             backlog_len_max: BACKLOG_LEN,
         };

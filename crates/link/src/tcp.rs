@@ -43,7 +43,7 @@ use crate::mem::Table;
 use crate::sys::poll::{Event, Poll};
 use crate::udp::opening::{doing, usable_addr};
 use crate::udp::reach::Reach;
-use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability};
 use incoming::Incoming;
 use key::Key;
 use outgoing::{Outgoing, WAITING_LEN_MAX};
@@ -127,10 +127,9 @@ impl Tcp {
             frame_len_max: FRAME_LEN_MAX,
             train_len_max: TRAIN_COUNT_MAX * FRAME_LEN_MAX,
             train_count_max: TRAIN_COUNT_MAX,
-            is_reliable: false, // a stream that breaks loses what is in it
+            reliability: Reliability::Ordered { may_break: true },
             is_checked: true,
             is_private: false,
-            is_stream: true,
             can_land: true,
             backlog_len_max: WAITING_LEN_MAX as u64,
         };

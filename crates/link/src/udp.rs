@@ -34,7 +34,7 @@ use crate::mem::Table;
 use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
 use crate::sys::outbox::{Outbox, Refused, Rules};
 use crate::sys::socket::Socket;
-use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, show};
+use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, show};
 use landing::Arrival;
 use opening::{Opened, TRAIN_LEN_MAX};
 use reach::Reach;
@@ -205,10 +205,9 @@ impl Udp {
             frame_len_max: opened.frame_len_max,
             train_len_max: 0,
             train_count_max: 0,
-            is_reliable: false,
+            reliability: Reliability::Lossy,
             is_checked: true,
             is_private: false,
-            is_stream: false,
             can_land: true,
             backlog_len_max: backlog.single,
         };

@@ -36,7 +36,7 @@ use crate::ether::{self, HEADER_LEN, OVERHEAD_LEN, Station};
 use crate::mem::Table;
 use crate::sys::xdp::{Xsk, any_of};
 use crate::umem::{RX_LEN_MAX, Umem};
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability};
 use binding::{WHOLE_LEN_MAX, Way};
 use opening::Plan;
 use queue::{Arrival, Arrivals, Packet, Place, Put, Queue, Stop};
@@ -176,10 +176,9 @@ fn about(plan: &Plan, way: Way) -> About {
         frame_len_max,
         train_len_max: 0,
         train_count_max: 0,
-        is_reliable: false,
+        reliability: Reliability::Lossy,
         is_checked: true, // by Ethernet
         is_private: false,
-        is_stream: false,
         can_land: false,
         backlog_len_max: (waiting_count * frame_len_max) as u64,
     }

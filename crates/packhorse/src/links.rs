@@ -149,7 +149,7 @@ pub(crate) fn fit(config: &mut Config, links: &[Box<dyn Link>], payload_check: O
 /// loses a frame has no backlog to overrun. Beside links that send trains the others carry no data (PROTOCOL §10.4): the ring of
 /// `packet`, which is a tenth of a socket's buffer, must not bound what comes through the socket.
 fn backlog_len_of_data(abouts: &[&About]) -> u64 {
-    let lossy = || abouts.iter().filter(|about| !about.is_reliable);
+    let lossy = || abouts.iter().filter(|about| !about.reliability.never_loses());
     let with_trains =
         lossy().filter(|about| about.train_len_max > 0).map(|about| about.backlog_len_max).min();
     with_trains.or_else(|| lossy().map(|about| about.backlog_len_max).min()).unwrap_or(u64::MAX)
@@ -177,6 +177,8 @@ fn fit_grants(settings: &mut Settings, open_len_max: u64) {
 
 #[cfg(test)]
 mod tests {
+    use packhorse_link::Reliability;
+
     use super::*;
 
     fn about(kind: &'static str, train_len_max: usize, backlog_len_max: u64) -> About {
@@ -185,9 +187,12 @@ mod tests {
             frame_len_max: 1472,
             train_len_max,
             train_count_max: train_len_max / 1472,
-            is_reliable: kind == "shm",
+            reliability: match kind {
+                "shm" => Reliability::Ordered { may_break: false },
+                "tcp" => Reliability::Ordered { may_break: true },
+                _ => Reliability::Lossy,
+            },
             is_checked: true,
-            is_stream: kind == "tcp",
             is_private: kind == "shm",
             can_land: true,
             backlog_len_max,

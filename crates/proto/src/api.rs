@@ -401,6 +401,31 @@ pub struct Opening {
     pub locators: Vec<Locator>,
 }
 
+/// What may become of frames on their way by a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reliability {
+    /// Each may be lost, doubled, overtaken or damaged.
+    Lossy,
+    /// They arrive once, whole and in order.
+    Ordered {
+        /// They go as one stream, which must be opened first, and a break of which loses all that is in it: beside links that
+        /// need no such thing it carries only what was announced, and is opened when there is some (PROTOCOL §16.6).
+        may_break: bool,
+    },
+}
+
+impl Reliability {
+    /// No frame is ever lost.
+    pub(crate) fn never_loses(self) -> bool {
+        self == Self::Ordered { may_break: false }
+    }
+
+    /// A stream.
+    pub(crate) fn is_stream(self) -> bool {
+        self == Self::Ordered { may_break: true }
+    }
+}
+
 /// What an endpoint must know of a local link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkTraits {
@@ -408,13 +433,10 @@ pub struct LinkTraits {
     pub frame_len_max: u16,
     /// Sum the bodies of what leaves by it: it has no check of its own.
     pub payload_check: bool,
-    /// It never loses, doubles, reorders or damages a frame.
-    pub is_reliable: bool,
+    /// What may become of frames.
+    pub reliability: Reliability,
     /// Nobody but its two ends can write to it, and it says truly which end wrote a frame.
     pub is_private: bool,
-    /// Its frames go as one stream, which must be opened first: beside links that need no such thing it carries only what was
-    /// announced, and is opened when there is some (PROTOCOL §16.6).
-    pub is_stream: bool,
     /// Bytes of a train it takes in one go, where that is more than the driver's own bound.
     pub train_len_max: u32,
 }
@@ -425,9 +447,8 @@ impl LinkTraits {
         Self {
             frame_len_max: settings.frame_len_max,
             payload_check: settings.payload_check,
-            is_reliable: false,
+            reliability: Reliability::Lossy,
             is_private: false,
-            is_stream: false,
             train_len_max: 0,
         }
     }

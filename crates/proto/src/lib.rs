@@ -134,7 +134,7 @@ mod wraps;
 pub use api::{
     Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
     Obstacle, Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece,
-    PostError, RecvSpec, SendSpec, Source, TxFrame, Unaccepted, Use, Way,
+    PostError, RecvSpec, Reliability, SendSpec, Source, TxFrame, Unaccepted, Use, Way,
 };
 pub use atomic::{AtomicOp, Datatype};
 pub use endpoint::Endpoint;

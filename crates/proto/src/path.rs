@@ -176,7 +176,7 @@ const MESSAGES_PER_FRAME: u32 = 4;
 
 /// When a path is asked first to prove itself. To ask by a stream is to open it: that waits until there is something for it.
 fn first_challenge_at(traits: &LinkTraits) -> Instant {
-    if traits.is_stream { Instant::NEVER } else { Instant(0) }
+    if traits.reliability.is_stream() { Instant::NEVER } else { Instant(0) }
 }
 
 impl PathRest {
@@ -230,7 +230,7 @@ impl Path {
         let frame_len_max = rest.frame_len_max;
         let short = rest.frame_len < frame_len_max;
         let mut rtt = Rtt::new(rtt_ns);
-        rtt.set_stream(traits.is_stream);
+        rtt.set_stream(traits.reliability.is_stream());
         Self {
             link: rest.link,
             standing: rest.standing,
@@ -238,7 +238,7 @@ impl Path {
             flight: Flight::new(rest.next_packet),
             received: Received::new(rest.received_floor),
             rtt,
-            window: Window::of_link(rest.frame_len, traits.is_reliable),
+            window: Window::of_link(rest.frame_len, traits.reliability.never_loses()),
             ack_pending_count: 0,
             ack_at_once: false,
             ack_waited: false,
@@ -260,11 +260,11 @@ impl Path {
             is_checked_in: None,
             data_len_in: 0,
             payload_check: traits.payload_check,
-            is_reliable: traits.is_reliable,
+            is_reliable: traits.reliability.never_loses(),
             is_private: traits.is_private,
             pass: 0,
             sends_trains: traits.train_len_max > 0,
-            is_stream: traits.is_stream,
+            is_stream: traits.reliability.is_stream(),
             is_for_bulk: false,
             is_spare: false,
             card: rest.card,
@@ -342,19 +342,21 @@ impl Path {
 
     /// It turns out to leave by another link.
     pub(crate) fn set_traits(&mut self, traits: &LinkTraits) {
-        if self.is_reliable != traits.is_reliable {
-            self.window = Window::of_link(self.frame_len, traits.is_reliable);
+        if self.is_reliable != traits.reliability.never_loses() {
+            self.window = Window::of_link(self.frame_len, traits.reliability.never_loses());
         }
         self.take_traits(traits);
         self.limit_frame_len(traits.frame_len_max);
     }
 
     fn take_traits(&mut self, traits: &LinkTraits) {
-        (self.payload_check, self.is_reliable) = (traits.payload_check, traits.is_reliable);
+        (self.payload_check, self.is_reliable) =
+            (traits.payload_check, traits.reliability.never_loses());
         self.is_private = traits.is_private;
         self.pass = if self.is_private { self.pass } else { 0 };
-        (self.sends_trains, self.is_stream) = (traits.train_len_max > 0, traits.is_stream);
-        self.rtt.set_stream(traits.is_stream);
+        (self.sends_trains, self.is_stream) =
+            (traits.train_len_max > 0, traits.reliability.is_stream());
+        self.rtt.set_stream(traits.reliability.is_stream());
     }
 
     /// A stream that was never needed.

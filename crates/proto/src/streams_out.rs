@@ -362,7 +362,7 @@ impl Endpoint {
         let Some(active) = self.actives.get(this.active) else {
             let rest = this.rest.as_ref()?;
             let link = self.links.get(usize::from(rest.link))?;
-            let sends_trains = link.train_len_max > 0 && !link.is_reliable;
+            let sends_trains = link.train_len_max > 0 && !link.reliability.never_loses();
             let credit = Credit::from_rest(this.credit);
             return Some(MessagesWay { frame_len: rest.frame_len(), sends_trains, credit });
         };

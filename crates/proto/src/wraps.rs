@@ -191,7 +191,7 @@ fn messages_with_a_pass_cross_the_wrap() {
     let plan = |n| {
         let mut side = open(n, Limits::default());
         let traits = LinkTraits {
-            is_reliable: true,
+            reliability: Reliability::Ordered { may_break: false },
             is_private: true,
             payload_check: false,
             ..side.ep.links[0]

@@ -219,7 +219,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         // Payload that is copied between its heads is one piece to the kernel, which is quicker than many. Links that copy frames by
         // themselves, or have their receiver read them, want to know where it is, if all heads are alike.
         let is_alike = train.heads.len() == train.count * train.head_len;
-        let is_gathered = train.is_unasked && !about.is_reliable && about.train_count_max > 1;
+        let is_gathered =
+            train.is_unasked && !about.reliability.never_loses() && about.train_count_max > 1;
         match train.source {
             Source::User { buf: BufId(id), offset } if is_gathered || !is_alike => {
                 self.counters.bytes_copied_out += train.len() as u64;

@@ -6,8 +6,8 @@
 //! does in an IP address.
 
 use crate::Locator;
+use crate::ether::Station;
 use crate::kinds::{Locators, Look};
-use crate::packet::wire::Place;
 use crate::pcapng::number_of;
 
 /// The first byte of each of our locators, so that a mangled one is likely to be noticed.
@@ -23,7 +23,7 @@ pub(crate) static LOCATORS: Locators = Locators {
     place_of: |_| None,
     look_of: |locator| {
         let mac = Port::from_locator(locator)?.to_mac();
-        Some(Look::Station(Place { mac, endpoint: number_of(mac) }))
+        Some(Look::Station(Station { mac, endpoint: number_of(mac) }))
     },
     is_silence_shared: false,
     leads_home: true,

@@ -9,9 +9,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::{Delivery, Rng, network};
-use crate::Locator;
 use crate::mem::UserMemory;
-use crate::{About, Arrived, Burst, Landed, Landing, Link, Notice};
+use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Reliability};
 
 /// So many landings in a million are not where they were expected.
 const ASTRAY_PPM: u32 = 60_000;
@@ -96,10 +95,9 @@ impl SimPort {
             frame_len_max,
             train_len_max: 0,
             train_count_max: 0,
-            is_reliable: false,
+            reliability: Reliability::Lossy,
             is_checked: false,
             is_private: false,
-            is_stream: false,
             can_land: lands,
             backlog_len_max: u64::MAX,
         };
@@ -124,14 +122,15 @@ impl SimPort {
     /// Says that it never loses a frame and that nobody else can write to it: for networks of which that is true.
     #[must_use]
     pub fn reliable(mut self) -> Self {
-        (self.about.is_reliable, self.about.is_private) = (true, true);
+        self.about.reliability = Reliability::Ordered { may_break: false };
+        self.about.is_private = true;
         self
     }
 
     /// Says that its frames go by streams, which must be opened and may break: for networks of which that is true.
     #[must_use]
     pub fn streaming(mut self) -> Self {
-        self.about.is_stream = true;
+        self.about.reliability = Reliability::Ordered { may_break: true };
         self
     }
 

@@ -322,13 +322,13 @@ fn messages_behind_each_other_do_not_run_into_each_other() {
 
 /// Messages of up to 4 KB go unasked whatever happens, those of up to 32 KB where that pays.
 fn careful() -> Net {
-    careful_over(false)
+    careful_over(Reliability::Lossy)
 }
 
-fn careful_over(is_reliable: bool) -> Net {
+fn careful_over(reliability: Reliability) -> Net {
     let mut net = Net::pair(|settings, _| settings.eager_sure_len_max = 4 << 10);
     net.train_count_max = TRAIN;
-    let traits = LinkTraits { is_reliable, ..PLAIN };
+    let traits = LinkTraits { reliability, ..PLAIN };
     for node in [A, B] {
         net.ep(node).set_link(0, traits);
     }
@@ -447,6 +447,6 @@ fn many_senders_share_what_the_peers_links_hold() {
 
 #[test]
 fn where_nothing_is_lost_longer_messages_ask_first() {
-    let mut net = careful_over(true);
+    let mut net = careful_over(Reliability::Ordered { may_break: false });
     assert!(!asks(&mut net, 1, 4 << 10) && asks(&mut net, 2, LEN));
 }

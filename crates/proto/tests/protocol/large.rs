@@ -55,9 +55,8 @@ fn where_nothing_is_lost_one_grant_asks_for_all() {
             let traits = LinkTraits {
                 frame_len_max: 1472,
                 payload_check: false,
-                is_reliable: true,
+                reliability: Reliability::Ordered { may_break: false },
                 is_private: false,
-                is_stream: false,
                 train_len_max: 0,
             };
             net.ep(node).set_link(0, traits);

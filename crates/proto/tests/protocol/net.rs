@@ -176,9 +176,8 @@ fn secret_of(node: usize) -> Secret {
 pub(crate) const PLAIN: LinkTraits = LinkTraits {
     frame_len_max: 1472,
     payload_check: false,
-    is_reliable: false,
+    reliability: Reliability::Lossy,
     is_private: false,
-    is_stream: false,
     train_len_max: 0,
 };
 

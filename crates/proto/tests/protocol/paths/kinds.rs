@@ -2,6 +2,9 @@
 
 use super::*;
 
+const SURE: Reliability = Reliability::Ordered { may_break: false };
+const STREAM: Reliability = Reliability::Ordered { may_break: true };
+
 #[test]
 fn reliable_link_takes_everything() {
     let mut net = Net::of(&[
@@ -9,7 +12,7 @@ fn reliable_link_takes_everything() {
         Plan { more_links: 1, ..Plan::default() },
     ]);
     for node in [A, B] {
-        let traits = LinkTraits { is_reliable: true, ..PLAIN };
+        let traits = LinkTraits { reliability: SURE, ..PLAIN };
         net.ep(node).set_link(1, traits);
     }
     net.delay_ns[1] = 2 * DELAY_NS;
@@ -29,7 +32,7 @@ fn beside_a_private_link(private: &[usize]) -> Net {
     let plan = Plan { more_links: 1, ..Plan::default() };
     let mut net = Net::of(&[plan.clone(), plan]);
     for node in [A, B] {
-        let traits = LinkTraits { is_reliable: true, is_private: private.contains(&node), ..PLAIN };
+        let traits = LinkTraits { reliability: SURE, is_private: private.contains(&node), ..PLAIN };
         net.ep(node).set_link(1, traits);
     }
     net.join(A, B);
@@ -185,7 +188,7 @@ fn beside_a_stream_as(plan: Plan) -> Net {
     for (node, link) in [(A, 0), (A, 1), (B, 0), (B, 1)] {
         let traits = LinkTraits {
             frame_len_max: if link == 1 { 63_000 } else { 1472 },
-            is_stream: link == 1,
+            reliability: if link == 1 { STREAM } else { PLAIN.reliability },
             train_len_max: 65_000,
             ..PLAIN
         };
