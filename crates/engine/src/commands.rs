@@ -37,12 +37,13 @@ use std::sync::{
 };
 
 use packhorse_link::mem::Memory;
-use packhorse_proto::{BufId, Instant, Payload, RecvSpec, ReqId, Use};
+use packhorse_proto::{Instant, Payload, RecvSpec, ReqId, Use};
 
 use crate::engine::{Engine, Inner, Recv, Refused, Send};
 use crate::entry::{Kind, Trouble};
 use crate::queue::{Notify, blank};
 use crate::requests::{Outcome, RequestId, Requests, UNASKED_LEN};
+use crate::translate::buf_of;
 
 /// A post.
 #[derive(Debug)]
@@ -256,7 +257,7 @@ impl Inner {
         self.has_posted_long |= len > UNASKED_LEN;
         let id = self.core.memory().insert(memory);
         let request = self.requests.next_id();
-        let spec = send.spec(Payload::InPlace { buf: BufId(id), len }, request);
+        let spec = send.spec(Payload::InPlace { buf: buf_of(id), len }, request);
         let posted = match may_wait {
             true => self.core.endpoint().post_send(now, spec),
             false => self.core.post_send(now, spec),
@@ -286,7 +287,7 @@ impl Inner {
         let request = self.requests.next_id();
         let spec = RecvSpec {
             criteria: recv.criteria,
-            buf: BufId(id),
+            buf: buf_of(id),
             len,
             list: recv.list,
             uses: recv.uses,

@@ -12,6 +12,8 @@
 use packhorse_link::mem::{Copy, UserMemory};
 use packhorse_proto::Place;
 
+use crate::translate::memory_of;
+
 /// Whether a second thread copies payload of large messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CopyOffload {
@@ -63,7 +65,7 @@ impl<'f> Later<'f> {
         else {
             return false;
         };
-        self.copies.push(Copy { id: to.buf.0, offset: to.offset, bytes: part });
+        self.copies.push(Copy { id: memory_of(to.buf), offset: to.offset, bytes: part });
         true
     }
 
@@ -77,9 +79,9 @@ impl<'f> Later<'f> {
 #[cfg(test)]
 mod tests {
     use packhorse_link::mem::Table;
-    use packhorse_proto::BufId;
 
     use super::*;
+    use crate::translate::buf_of;
 
     #[test]
     fn only_what_stays_is_noted_and_all_of_it_is_copied() {
@@ -87,7 +89,7 @@ mod tests {
         let elsewhere = frame.clone();
         let mut table = Table::default();
         let id = table.insert(vec![0; 9000].into());
-        let to = Place { buf: BufId(id), offset: 0 };
+        let to = Place { buf: buf_of(id), offset: 0 };
         let mut later = Later { frame: &frame, copies: Vec::new() };
         assert!(!later.note(to, &frame[..NOTED_LEN_MIN - 1]), "short");
         assert!(!later.note(to, &elsewhere[..4000]), "gone after the call");

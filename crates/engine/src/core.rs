@@ -15,10 +15,10 @@ use std::fmt;
 use std::io;
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{About, Copier, Link, wide};
+use packhorse_link::{Copier, Link, wide};
 use packhorse_proto::{
-    Criteria, Endpoint, Envelope, Instant, Limits, LinkTraits, MS, Opening, PeerId, Reliability,
-    Settings, SettingsError, TxFrame, TxTrain, wire,
+    Criteria, Endpoint, Envelope, Instant, Limits, MS, Opening, PeerId, Settings, SettingsError,
+    TxFrame, TxTrain, wire,
 };
 
 use crate::costly::{self, Costly};
@@ -29,6 +29,7 @@ use crate::lent::Lent;
 use crate::pairs::{Asked, Pairs, Rejected};
 use crate::streams::{Lender, Loans};
 use crate::time::TurnTime;
+use crate::translate::traits_of;
 use crate::watch::{Advice, TrainWatch};
 pub(crate) use look::Answer;
 use send::Outbox;
@@ -418,20 +419,5 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Whether there is something to do though nothing arrived.
     pub fn is_due(&self, now: Instant) -> bool {
         self.has_output() || self.next_timeout() <= now
-    }
-}
-
-fn traits_of(about: &About, payload_check: bool) -> LinkTraits {
-    LinkTraits {
-        frame_len_max: about.frame_len_max.min(usize::from(u16::MAX)) as u16,
-        payload_check,
-        reliability: match about.reliability {
-            packhorse_link::Reliability::Lossy => Reliability::Lossy,
-            packhorse_link::Reliability::Ordered { may_break } => {
-                Reliability::Ordered { may_break }
-            }
-        },
-        is_private: about.is_private,
-        train_len_max: u32::try_from(about.train_len_max).unwrap_or(u32::MAX),
     }
 }

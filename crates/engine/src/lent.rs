@@ -7,6 +7,7 @@ use packhorse_proto::{Lending, Memory, Place, StreamId};
 
 use crate::copies::Later;
 use crate::streams::Loans;
+use crate::translate::memory_of;
 
 /// The application's memory as the protocol wants it, counting what is copied.
 pub struct Lent<'a, M> {
@@ -27,7 +28,7 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
             }
             later.settle(self.memory);
         }
-        self.memory.place(to.buf.0, to.offset, bytes);
+        self.memory.place(memory_of(to.buf), to.offset, bytes);
     }
 
     fn update(
@@ -40,7 +41,7 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
         if let Some(later) = &mut self.later {
             later.settle(self.memory);
         }
-        self.memory.update(at.buf.0, at.offset, len, width, change);
+        self.memory.update(memory_of(at.buf), at.offset, len, width, change);
     }
 
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {

@@ -57,6 +57,7 @@ mod sharing;
 mod slow;
 mod streams;
 mod time;
+mod translate;
 mod waiting;
 mod watch;
 

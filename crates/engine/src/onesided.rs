@@ -6,15 +6,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use packhorse_link::mem::Memory;
+use packhorse_link::mem::{Memory, MemoryId};
 use packhorse_proto::{
-    Access, AtomicOp, AtomicSpec, BufId, Datatype, ExposeError, GetSpec, Instant, Payload, PeerId,
+    Access, AtomicOp, AtomicSpec, Datatype, ExposeError, GetSpec, Instant, Payload, PeerId,
     Permitted, PostError, PutSpec, RegionId, RegionSpec, Remote, ReqId,
 };
 
 use crate::engine::{Engine, Inner, Refused};
 use crate::queue::Notify;
 use crate::requests::{RequestId, UNASKED_LEN};
+use crate::translate::buf_of;
 
 /// How memory is exposed.
 #[derive(Clone, Debug)]
@@ -83,7 +84,7 @@ const WRITTEN_COUNT_MAX: usize = 1 << 16;
 /// An exposed region, as the engine knows it.
 #[derive(Debug)]
 struct Region {
-    memory_id: u64,
+    memory_id: MemoryId,
     notify: Option<Notify>,
     written: VecDeque<Written>,
 }
@@ -151,7 +152,7 @@ impl Engine {
         let access = Access { write: access.write && memory.is_writable(), ..access };
         let len = memory.len();
         let memory_id = inner.core.memory().insert(memory);
-        let spec = RegionSpec { key, buf: BufId(memory_id), len, access, permitted, user: 0 };
+        let spec = RegionSpec { key, buf: buf_of(memory_id), len, access, permitted, user: 0 };
         match inner.core.endpoint().expose(spec) {
             Ok(region) => {
                 let this = Region { memory_id, notify, written: VecDeque::new() };
@@ -223,7 +224,7 @@ impl Engine {
         inner.has_posted_long |= len > UNASKED_LEN;
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
-        let payload = Payload::InPlace { buf: BufId(id), len };
+        let payload = Payload::InPlace { buf: buf_of(id), len };
         let spec = PutSpec { to: put.to, payload, immediate: put.immediate, user };
         let posted = inner.core.endpoint().put(now, spec);
         self.posted(inner, posted, (Some(id), len), notify, (now, may_wait, false))
@@ -260,7 +261,7 @@ impl Engine {
         inner.has_posted_long |= len > UNASKED_LEN;
         let id = inner.core.memory().insert(memory);
         let user = inner.requests.next_id().0;
-        let posted = inner.core.endpoint().get(now, GetSpec { from, buf: BufId(id), len, user });
+        let posted = inner.core.endpoint().get(now, GetSpec { from, buf: buf_of(id), len, user });
         self.posted(inner, posted, (Some(id), len), notify, (now, may_wait, true))
     }
 
@@ -279,7 +280,7 @@ impl Engine {
         let (now, may_wait) = self.send_time(&mut inner, at.peer);
         let is_receive = result.is_some();
         let id = result.map(|memory| inner.core.memory().insert(memory));
-        let (result, user) = (id.map(BufId), inner.requests.next_id().0);
+        let (result, user) = (id.map(buf_of), inner.requests.next_id().0);
         let spec = AtomicSpec { at, op, datatype, len, operand, compare, result, user };
         let posted = inner.core.endpoint().atomic(now, spec);
         self.posted(inner, posted, (id, len.into()), notify, (now, may_wait, is_receive))
@@ -290,7 +291,7 @@ impl Engine {
         &self,
         mut inner: std::sync::MutexGuard<'_, Inner>,
         posted: Result<ReqId, PostError>,
-        (memory_id, len): (Option<u64>, u64),
+        (memory_id, len): (Option<MemoryId>, u64),
         notify: Option<Notify>,
         (now, may_wait, is_receive): (Instant, bool, bool),
     ) -> Result<RequestId, Refused> {

@@ -27,7 +27,7 @@ mod completions;
 
 use std::collections::VecDeque;
 
-use packhorse_link::mem::Memory;
+use packhorse_link::mem::{Memory, MemoryId};
 use packhorse_link::ring::{Producer, Share};
 use packhorse_proto::{Claim, Failure, Instant, OperationKind, PeerId, Space, Tag};
 
@@ -340,7 +340,7 @@ impl Inner {
         &mut self,
         id: RequestId,
         notify: &Notify,
-        memory_id: Option<u64>,
+        memory_id: Option<MemoryId>,
         is_success: bool,
     ) -> (bool, u64) {
         let memory = memory_id.and_then(|memory| self.core.memory().remove(memory));

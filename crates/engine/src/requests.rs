@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
-use packhorse_link::mem::Memory;
+use packhorse_link::mem::{Memory, MemoryId};
 use packhorse_proto::{Envelope, Failure, Instant, OperationKind, PeerId, PostError, ReqId};
 
 use crate::queue::Notify;
@@ -114,7 +114,7 @@ pub(crate) struct Slot {
     is_detached: bool,
     pub(crate) req: ReqId,
     /// Name of its memory, if it has any and has not ended.
-    pub(crate) memory_id: Option<u64>,
+    pub(crate) memory_id: Option<MemoryId>,
     /// What it adds to `Requests::load`.
     weight: u64,
     /// How it ended, once it has.
@@ -213,7 +213,7 @@ impl Requests {
 
     /// Enters a request of so many bytes under the name `next_id` gave.
     #[inline]
-    pub(crate) fn put(&mut self, req: ReqId, memory_id: Option<u64>, len: u64) -> &mut Slot {
+    pub(crate) fn put(&mut self, req: ReqId, memory_id: Option<MemoryId>, len: u64) -> &mut Slot {
         self.pending_count += 1;
         let weight = weight_of(len);
         self.load += weight;
@@ -342,7 +342,7 @@ impl Requests {
         id: RequestId,
         outcome: Outcome,
         at: Instant,
-        release: impl FnOnce(u64) -> Option<Memory>,
+        release: impl FnOnce(MemoryId) -> Option<Memory>,
     ) -> Option<Waker> {
         let slot = self.slot(id, Stage::Pending)?;
         slot.memory = slot.memory_id.take().and_then(release);

@@ -11,12 +11,13 @@ use std::time::Duration;
 use packhorse_link::loan;
 use packhorse_link::mem::Memory;
 use packhorse_proto::{
-    BufId, Instant, Lending, OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId,
+    Instant, Lending, OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId,
     StreamInfo,
 };
 
 use crate::engine::{Engine, Inner};
 use crate::requests::{Outcome, RequestId};
+use crate::translate::buf_of;
 
 /// Who is lent bytes of streams straight from a frame. Called under the engine's lock: it must not call the engine.
 pub trait Lender: Any + Send {
@@ -163,7 +164,7 @@ impl Inner {
         let len = memory.len() as u32;
         let id = self.core.memory().insert(memory);
         let request = self.requests.next_id();
-        let chunk = (BufId(id), len);
+        let chunk = (buf_of(id), len);
         let posted = self.core.endpoint().write_stream_in_place(now, stream, chunk, request.0);
         match posted {
             Ok(Some(req)) => {

@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Instant;
 
-use packhorse_link::mem::Table;
+use packhorse_link::mem::{MemoryId, Table};
 use packhorse_link::udp::{Udp, UdpConfig, Use};
 use packhorse_link::{Burst, Landing, Link};
 
@@ -40,7 +40,7 @@ fn run(frame_len: usize) -> Result<(), Box<dyn std::error::Error>> {
     show("ping-pong of one 48-byte frame, there and back", ping_pong(&mut a, &mut b)?, None);
     show("empty poll", empty_poll(&mut a, None)?, None);
     let landing = Landing {
-        id: 0,
+        id: MemoryId(0),
         offset: 0,
         len: MESSAGE_LEN as u64,
         head_len: HEAD_LEN,

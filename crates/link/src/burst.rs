@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-use crate::{Locator, mem::UserMemory};
+use crate::Locator;
+use crate::mem::{MemoryId, UserMemory};
 
 /// A piece of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub enum Piece {
     /// In the application's memory.
     User {
         /// Which.
-        id: u64,
+        id: MemoryId,
         /// From where.
         offset: u64,
         /// How many bytes.
@@ -74,7 +75,7 @@ pub struct Train {
     /// Payload of the last, not more.
     pub last_len: u32,
     /// The memory.
-    pub id: u64,
+    pub id: MemoryId,
     /// Where in it the payload starts.
     pub offset: u64,
 }
@@ -194,7 +195,7 @@ impl Burst {
     }
 
     /// Adds bytes of the application's memory to the frame begun last, by copying them now.
-    pub fn copied(&mut self, memory: &mut impl UserMemory, id: u64, offset: u64, len: usize) {
+    pub fn copied(&mut self, memory: &mut impl UserMemory, id: MemoryId, offset: u64, len: usize) {
         let at = self.heads.len() as u32;
         memory.gather(id, offset, len, &mut self.heads);
         self.add_head(at, len as u32);
@@ -208,7 +209,7 @@ impl Burst {
     }
 
     /// Adds bytes of the application's memory to the frame begun last, by name.
-    pub fn user(&mut self, id: u64, offset: u64, len: u32) {
+    pub fn user(&mut self, id: MemoryId, offset: u64, len: u32) {
         self.pieces.push(Piece::User { id, offset, len });
         self.grow(len);
     }

@@ -106,7 +106,7 @@ pub struct About {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
     /// Which memory.
-    pub id: u64,
+    pub id: mem::MemoryId,
     /// From where.
     pub offset: u64,
     /// How many bytes.

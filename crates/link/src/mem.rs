@@ -17,13 +17,31 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::sys::copier::{Copier, Piece};
 
+/// The name of memory that was lent, as the owner of the memory gives it: of a [`Table`], a slot and its serial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MemoryId(pub u64);
+
+impl MemoryId {
+    fn new(index: u32, serial: u32) -> Self {
+        Self(u64::from(serial) << 32 | u64::from(index))
+    }
+
+    fn index(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    fn serial(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
 /// The driver's memory, as links see it.
 pub trait UserMemory {
     /// Appends `len` bytes from `offset` of memory `id` to `out`.
-    fn gather(&mut self, id: u64, offset: u64, len: usize, out: &mut Vec<u8>);
+    fn gather(&mut self, id: MemoryId, offset: u64, len: usize, out: &mut Vec<u8>);
 
     /// Puts `bytes` at `offset` of memory `id`.
-    fn place(&mut self, id: u64, offset: u64, bytes: &[u8]);
+    fn place(&mut self, id: MemoryId, offset: u64, bytes: &[u8]);
 
     /// Puts all of these in their places, one after the other or, where that makes no difference, together with the copier.
     fn place_all(&mut self, copies: &[Copy<'_>], copier: &mut Copier) {
@@ -35,7 +53,7 @@ pub trait UserMemory {
     /// makes of them if it says so.
     fn update(
         &mut self,
-        id: u64,
+        id: MemoryId,
         offset: u64,
         len: usize,
         _width: usize,
@@ -53,7 +71,7 @@ pub trait UserMemory {
 #[derive(Clone, Copy, Debug)]
 pub struct Copy<'a> {
     /// Into which memory.
-    pub id: u64,
+    pub id: MemoryId,
     /// From where on.
     pub offset: u64,
     /// What.
@@ -394,7 +412,7 @@ impl Default for Table {
 
 impl Table {
     /// Takes memory; its name from now on.
-    pub fn insert(&mut self, memory: Memory) -> u64 {
+    pub fn insert(&mut self, memory: Memory) -> MemoryId {
         self.count += 1;
         if let Some((slot, serial)) = self.slots.get_mut(self.vacant as usize) {
             let index = self.vacant;
@@ -402,24 +420,24 @@ impl Table {
                 self.vacant = next;
             }
             *slot = Slot::Taken(memory);
-            return id(index, *serial);
+            return MemoryId::new(index, *serial);
         }
         let index = u32::try_from(self.slots.len()).expect("four thousand million buffers");
         self.slots.push((Slot::Taken(memory), 0));
-        id(index, 0)
+        MemoryId::new(index, 0)
     }
 
     /// Gives memory back. Its name is void.
-    pub fn remove(&mut self, id: u64) -> Option<Memory> {
-        let (slot, serial) = self.slots.get_mut(id as u32 as usize)?;
-        if *serial != (id >> 32) as u32 || matches!(slot, Slot::Vacant(_)) {
+    pub fn remove(&mut self, id: MemoryId) -> Option<Memory> {
+        let (slot, serial) = self.slots.get_mut(id.index())?;
+        if *serial != id.serial() || matches!(slot, Slot::Vacant(_)) {
             return None;
         }
         *serial = serial.wrapping_add(1);
         self.count -= 1;
         self.stamp.removed_count += 1;
         let last = std::mem::replace(slot, Slot::Vacant(self.vacant));
-        self.vacant = id as u32;
+        self.vacant = id.index() as u32;
         match last {
             Slot::Taken(memory) => Some(memory),
             Slot::Vacant(_) => None,
@@ -427,9 +445,9 @@ impl Table {
     }
 
     /// What is lent under this name.
-    pub fn get(&self, id: u64) -> Option<&Memory> {
-        match self.slots.get(id as u32 as usize)? {
-            (Slot::Taken(memory), serial) if *serial == (id >> 32) as u32 => Some(memory),
+    pub fn get(&self, id: MemoryId) -> Option<&Memory> {
+        match self.slots.get(id.index())? {
+            (Slot::Taken(memory), serial) if *serial == id.serial() => Some(memory),
             _ => None,
         }
     }
@@ -445,7 +463,7 @@ impl Table {
     }
 
     /// Copies `bytes` in; false if the name or the range is void, or the memory is not to be written.
-    pub fn copy_in(&mut self, id: u64, offset: u64, bytes: &[u8]) -> bool {
+    pub fn copy_in(&mut self, id: MemoryId, offset: u64, bytes: &[u8]) -> bool {
         self.note_written();
         let Some(memory) = self.get(id).filter(|memory| memory.is_writable()) else { return false };
         let mut rest = bytes;
@@ -459,7 +477,7 @@ impl Table {
     }
 
     /// Appends `len` bytes to `out`; false, with nothing appended, if the name or the range is void.
-    pub fn copy_out(&self, id: u64, offset: u64, len: usize, out: &mut Vec<u8>) -> bool {
+    pub fn copy_out(&self, id: MemoryId, offset: u64, len: usize, out: &mut Vec<u8>) -> bool {
         let Some(memory) = self.get(id) else { return false };
         memory.for_each(offset, len as u64, |part| {
             // SAFETY: `part` is inside memory this table holds, readable as long as it does; `out` is the caller's own.
@@ -486,7 +504,7 @@ impl Table {
     }
 
     /// Copies bytes to fill `out`; false, with `out` as it was, if the name or the range is void.
-    pub(crate) fn copy_to(&self, id: u64, offset: u64, out: &mut [u8]) -> bool {
+    pub(crate) fn copy_to(&self, id: MemoryId, offset: u64, out: &mut [u8]) -> bool {
         let Some(memory) = self.get(id) else { return false };
         let (len, mut rest) = (out.len() as u64, out);
         memory.for_each(offset, len, |part| {
@@ -499,17 +517,17 @@ impl Table {
 }
 
 impl UserMemory for Table {
-    fn gather(&mut self, id: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
+    fn gather(&mut self, id: MemoryId, offset: u64, len: usize, out: &mut Vec<u8>) {
         let is_whole = self.copy_out(id, offset, len, out);
-        debug_assert!(is_whole, "{len} bytes at {offset} of memory {id:#x} are not there");
+        debug_assert!(is_whole, "{len} bytes at {offset} of {id:?} are not there");
         if !is_whole {
             out.resize(out.len() + len, 0);
         }
     }
 
-    fn place(&mut self, id: u64, offset: u64, bytes: &[u8]) {
+    fn place(&mut self, id: MemoryId, offset: u64, bytes: &[u8]) {
         let is_whole = self.copy_in(id, offset, bytes);
-        debug_assert!(is_whole, "{} bytes at {offset} of {id:#x} have no place", bytes.len());
+        debug_assert!(is_whole, "{} bytes at {offset} of {id:?} have no place", bytes.len());
     }
 
     fn place_all(&mut self, copies: &[Copy<'_>], copier: &mut Copier) {
@@ -529,7 +547,7 @@ impl UserMemory for Table {
                     rest = later;
                 })
             });
-            debug_assert!(is_whole, "{} bytes at {offset} of {id:#x} have no place", bytes.len());
+            debug_assert!(is_whole, "{} bytes at {offset} of {id:?} have no place", bytes.len());
         }
         // SAFETY: `from` is borrowed by the caller until this returns. `to` is inside memory this table holds (checked by
         // `for_each`) and may write; we borrow the table alone, so nobody takes it back meanwhile, and who lent it touches it
@@ -539,7 +557,7 @@ impl UserMemory for Table {
 
     fn update(
         &mut self,
-        id: u64,
+        id: MemoryId,
         offset: u64,
         len: usize,
         width: usize,
@@ -559,7 +577,7 @@ impl UserMemory for Table {
         let whole = memory.and_then(|memory| memory.one_part(offset, len));
         let Some(elements) = whole.and_then(|part| Elements::new(part, width)) else {
             let is_there = self.copy_to(id, offset, bytes);
-            debug_assert!(is_there, "{len} bytes at {offset} of memory {id:#x} are not there");
+            debug_assert!(is_there, "{len} bytes at {offset} of {id:?} are not there");
             if is_there && change(bytes) {
                 self.place(id, offset, bytes);
             }
@@ -632,10 +650,6 @@ impl Elements {
             }
         }
     }
-}
-
-fn id(index: u32, serial: u32) -> u64 {
-    u64::from(serial) << 32 | u64::from(index)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! Payload to send is mostly not stored at all: a `Pattern` buffer makes its bytes when they are gathered, so that
 //! a message of gigabytes costs nothing.
 
-use packhorse_link::mem::UserMemory;
+use packhorse_link::mem::{MemoryId, UserMemory};
 use packhorse_proto::{BufId, Memory, Place};
 
 use crate::pattern;
@@ -339,7 +339,7 @@ impl Memory for AppMemory {
         width: usize,
         change: &mut dyn FnMut(&mut [u8]) -> bool,
     ) {
-        UserMemory::update(self, at.buf.0, at.offset, len, width, change);
+        UserMemory::update(self, MemoryId(at.buf.0), at.offset, len, width, change);
     }
 
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
@@ -348,12 +348,12 @@ impl Memory for AppMemory {
 }
 
 impl UserMemory for AppMemory {
-    fn gather(&mut self, id: u64, offset: u64, len: usize, out: &mut Vec<u8>) {
-        Self::gather(self, BufId(id), offset, len, out);
+    fn gather(&mut self, id: MemoryId, offset: u64, len: usize, out: &mut Vec<u8>) {
+        Self::gather(self, BufId(id.0), offset, len, out);
     }
 
-    fn place(&mut self, id: u64, offset: u64, bytes: &[u8]) {
-        Memory::place(self, Place { buf: BufId(id), offset }, bytes);
+    fn place(&mut self, id: MemoryId, offset: u64, bytes: &[u8]) {
+        Memory::place(self, Place { buf: BufId(id.0), offset }, bytes);
     }
 }
 

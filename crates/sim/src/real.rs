@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 
 use packhorse_link::around::Holds;
 use packhorse_link::burst::{Piece, Train};
-use packhorse_link::mem::{Table, UserMemory as _};
+use packhorse_link::mem::{MemoryId, Table, UserMemory as _};
 use packhorse_link::sim::SimPort;
 use packhorse_link::{About, Around, Arrived, Burst, Landed, Landing, Link, Locator, Notice};
 
@@ -25,10 +25,10 @@ pub(crate) struct Real {
     table: Table,
     burst: Burst,
     /// Names and lengths of what was lent, oldest first.
-    lent: VecDeque<(u64, usize)>,
+    lent: VecDeque<(MemoryId, usize)>,
     lent_len: usize,
     /// Where payload lands.
-    scratch: Option<(u64, u64)>,
+    scratch: Option<(MemoryId, u64)>,
     /// What was expected in the last call.
     landing: Option<Landing>,
 }
@@ -47,9 +47,9 @@ impl Real {
         }
     }
 
-    fn lend(&mut self, memory: &mut AppMemory, id: u64, offset: u64, len: usize) -> u64 {
+    fn lend(&mut self, memory: &mut AppMemory, id: MemoryId, offset: u64, len: usize) -> MemoryId {
         let mut bytes = Vec::with_capacity(len);
-        memory.gather(packhorse_proto::BufId(id), offset, len, &mut bytes);
+        memory.gather(packhorse_proto::BufId(id.0), offset, len, &mut bytes);
         let id = self.table.insert(bytes.into());
         self.lent.push_back((id, len));
         self.lent_len += len;

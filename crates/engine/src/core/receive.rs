@@ -5,13 +5,14 @@
 //! complete a message, and nobody may be told of one in whose buffer something lies wrong.
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{Cause, Landing, Link, Notice};
-use packhorse_proto::{Endpoint, Instant, Locator, Obstacle, wire};
+use packhorse_link::{Link, Notice};
+use packhorse_proto::{Endpoint, Instant, Locator, wire};
 
 use super::Core;
 use crate::copies::Later;
 use crate::duties::Offload;
 use crate::lent::{Lent, lent};
+use crate::translate::{landing_of, obstacle_of};
 
 /// Lone frames received in one turn while granted data is expected.
 const LONE_COUNT_MAX: usize = 8;
@@ -91,13 +92,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     fn receive_once(&mut self, now: Instant, index: usize) -> (usize, bool) {
         let expected = self.expected(index);
         let link = &mut self.links[index];
-        let landing = expected.as_ref().map(|expected| Landing {
-            id: expected.buf.0,
-            offset: expected.offset,
-            len: expected.len,
-            head_len: expected.head_len,
-            payload_len: expected.payload_len as usize,
-        });
+        let landing = expected.as_ref().map(landing_of);
         let count = match link.receive(landing.as_ref(), &mut self.memory) {
             Ok(count) => count,
             Err(_) => {
@@ -273,14 +268,5 @@ fn on_notice(endpoint: &mut Endpoint, now: Instant, link: u8, notice: Notice) {
         Notice::TooLong { to, frame_len_max } => {
             endpoint.on_too_long(link, &Locator(to), frame_len_max);
         }
-    }
-}
-
-fn obstacle_of(cause: &Cause) -> Obstacle<'_> {
-    match cause {
-        Cause::Void => Obstacle::Void,
-        Cause::Here => Obstacle::Here,
-        Cause::Way(quote) => Obstacle::Way(quote),
-        Cause::Refused(quote) => Obstacle::Refused(quote),
     }
 }

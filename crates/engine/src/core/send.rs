@@ -5,14 +5,13 @@
 //! the rules hold what waits, not the links.
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{Burst, Link, Locator, burst};
-use packhorse_proto::{
-    BufId, Instant, Lone, Payload, PeerId, PostError, ReqId, SendSpec, Source, wire,
-};
+use packhorse_link::{Burst, Link, Locator};
+use packhorse_proto::{Instant, Lone, Payload, PeerId, PostError, ReqId, SendSpec, Source, wire};
 
 use super::Core;
 use crate::home::Home;
 use crate::pairs::way_by;
+use crate::translate::{memory_of, train_of};
 
 /// Payload up to this is copied next to its head: a further piece for the system call costs more.
 const COPY_LEN_MAX: u32 = 256;
@@ -91,7 +90,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.counters.bytes_copied_out += len;
         if let Payload::InPlace { buf, len } = spec.payload {
             self.begin_lone(&head[..lone.head_len]);
-            self.memory.gather(buf.0, 0, len as usize, &mut self.scratch);
+            self.memory.gather(memory_of(buf), 0, len as usize, &mut self.scratch);
             self.finish_lone(&lone);
         } else if let Some(frame) = self.endpoint.lone_frame(&lone) {
             let Self { home, links, outboxes, .. } = self;
@@ -222,23 +221,20 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let is_gathered =
             train.is_unasked && !about.reliability.never_loses() && about.train_count_max > 1;
         match train.source {
-            Source::User { buf: BufId(id), offset } if is_gathered || !is_alike => {
+            Source::User { buf, offset } if is_gathered || !is_alike => {
                 self.counters.bytes_copied_out += train.len() as u64;
                 let memory = &mut self.memory;
                 burst.gathered(train.to.0, train.frames(), |payload, out| {
-                    memory.gather(id, offset + payload.start as u64, payload.len(), out);
+                    memory.gather(
+                        memory_of(buf),
+                        offset + payload.start as u64,
+                        payload.len(),
+                        out,
+                    );
                 });
             }
-            Source::User { buf: BufId(id), offset } => {
-                let same = burst::Train {
-                    count: train.count as u32,
-                    head_len: train.head_len as u32,
-                    payload_len: train.payload_len,
-                    last_len: train.last_len,
-                    id,
-                    offset,
-                };
-                burst.train(train.to.0, &train.heads, same);
+            Source::User { buf, offset } => {
+                burst.train(train.to.0, &train.heads, train_of(train, buf, offset));
             }
             Source::Pool { slot, offset } => {
                 let payload = &self.endpoint.pooled(slot)[offset as usize..];
@@ -261,9 +257,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             for piece in &tx.body {
                 let len = piece.len as usize;
                 match piece.source {
-                    Source::User { buf: BufId(id), offset } => {
+                    Source::User { buf, offset } => {
                         self.counters.bytes_copied_out += len as u64;
-                        self.memory.gather(id, offset, len, &mut self.scratch);
+                        self.memory.gather(memory_of(buf), offset, len, &mut self.scratch);
                     }
                     Source::Pool { slot, offset } => {
                         let start = offset as usize;
@@ -282,11 +278,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         burst.head(&tx.head);
         for piece in &tx.body {
             match piece.source {
-                Source::User { buf: BufId(id), offset } if piece.len <= COPY_LEN_MAX => {
+                Source::User { buf, offset } if piece.len <= COPY_LEN_MAX => {
                     self.counters.bytes_copied_out += u64::from(piece.len);
-                    burst.copied(&mut self.memory, id, offset, piece.len as usize);
+                    burst.copied(&mut self.memory, memory_of(buf), offset, piece.len as usize);
                 }
-                Source::User { buf: BufId(id), offset } => burst.user(id, offset, piece.len),
+                Source::User { buf, offset } => burst.user(memory_of(buf), offset, piece.len),
                 Source::Pool { slot, offset } => {
                     let start = offset as usize;
                     let bytes = &self.endpoint.pooled(slot)[start..start + piece.len as usize];

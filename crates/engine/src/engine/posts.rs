@@ -4,15 +4,14 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use packhorse_link::mem::Memory;
-use packhorse_proto::{
-    BufId, Claim, Criteria, Envelope, Instant, Payload, PeerId, PostError, SendSpec,
-};
+use packhorse_proto::{Claim, Criteria, Envelope, Instant, Payload, PeerId, PostError, SendSpec};
 
 use super::{Engine, Inner, Recv, Refused, Send};
 use crate::baton::Errand;
 use crate::commands::Post;
 use crate::queue::Notify;
 use crate::requests::{RequestId, UNASKED_LEN};
+use crate::translate::buf_of;
 
 /// Sends that follow each other so closely are a burst.
 const BURST_NS: u64 = 10_000;
@@ -191,7 +190,7 @@ impl Engine {
         let id = inner.core.memory().insert(memory);
         let request = inner.requests.next_id();
         let posted = inner.core.with(|endpoint, memory| {
-            endpoint.recv_claimed(now, claim, BufId(id), len, request.0, memory)
+            endpoint.recv_claimed(now, claim, buf_of(id), len, request.0, memory)
         });
         match posted {
             Ok(req) => {

@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 
 use super::letters::{RANGE_COUNT_MAX, TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TrainRecord};
-use crate::mem::Table;
+use crate::mem::{MemoryId, Table};
 use crate::ring::Record;
 use crate::sys::region::Region;
 use crate::sys::shm::{Mapping, Places, Source, land, read_from};
@@ -52,7 +52,7 @@ pub(super) struct Intake {
     /// Bytes of the landing that are filled.
     landed_len: u64,
     /// Memory that data was expected in, and who sent something else: the next is not tried.
-    misfits: [(u64, Locator); MISFIT_COUNT_MAX],
+    misfits: [(MemoryId, Locator); MISFIT_COUNT_MAX],
     misfit_next: usize,
     pub(super) landed_bytes: u64,
     pub(super) lifted_bytes: u64,
@@ -67,7 +67,7 @@ impl Intake {
             arrivals: Vec::with_capacity(ARRIVAL_COUNT_MAX),
             landing: None,
             landed_len: 0,
-            misfits: [(0, [0; 24]); MISFIT_COUNT_MAX],
+            misfits: [(MemoryId(0), [0; 24]); MISFIT_COUNT_MAX],
             misfit_next: 0,
             landed_bytes: 0,
             lifted_bytes: 0,

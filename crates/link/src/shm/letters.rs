@@ -147,6 +147,7 @@ pub(super) fn is_tellable(train: &Train) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mem::MemoryId;
 
     #[test]
     fn offers_come_back_and_others_are_refused() {
@@ -174,8 +175,14 @@ mod tests {
 
     #[test]
     fn a_train_must_add_up() {
-        let train =
-            Train { count: 3, head_len: 40, payload_len: 1000, last_len: 10, id: 0, offset: 0 };
+        let train = Train {
+            count: 3,
+            head_len: 40,
+            payload_len: 1000,
+            last_len: 10,
+            id: MemoryId(0),
+            offset: 0,
+        };
         let good = record(&train, &[(1 << 40, 2000), (1 << 41, 10)], 120);
         assert_eq!(good.len(), train_record_len(&train, 2));
         let seen = TrainRecord::from_bytes(&good).expect("a good one");

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::burst::Train;
+use crate::mem::MemoryId;
 use crate::sys::shm::is_readable;
 
 const HEAD_LEN: usize = 40;
@@ -179,7 +180,7 @@ impl Stream {
         &self.heads[number * HEAD_LEN..][..HEAD_LEN]
     }
 
-    fn landing(&self, id: u64, len: usize) -> Landing {
+    fn landing(&self, id: MemoryId, len: usize) -> Landing {
         let payload_len = Self::PAYLOAD_LEN;
         Landing { id, offset: 100, len: len as u64, head_len: HEAD_LEN, payload_len }
     }
@@ -330,7 +331,7 @@ fn a_landing_that_was_given_back_is_no_landing() {
         introduce(&mut a, &mut b);
         let mut stream = Stream::new(b.locator(), 34_000, false);
         send_all(&mut a, &stream.burst, &mut stream.sender);
-        let landing = stream.landing(12345, 34_000);
+        let landing = stream.landing(MemoryId(12345), 34_000);
         let mut memory = Table::default();
         let mut seen = 0;
         for index in 0..b.receive(Some(&landing), &mut memory).unwrap() {

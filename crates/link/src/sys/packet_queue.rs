@@ -19,7 +19,7 @@ use std::ptr;
 use super::answer;
 use super::packet::PacketSocket;
 use super::region::Region;
-use crate::mem::{Memory, Table};
+use crate::mem::{Memory, MemoryId, Table};
 
 /// Frames of one call.
 pub(crate) const QUEUED_COUNT_MAX: usize = 32;
@@ -34,7 +34,7 @@ const PART_COUNT_MAX: usize = 1022;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Which memory, and from where.
-    pub(crate) id: u64,
+    pub(crate) id: MemoryId,
     pub(crate) offset: u64,
     pub(crate) len: usize,
     /// Bytes before it, headers included.

@@ -11,7 +11,7 @@ use std::mem;
 use std::ops::Range;
 
 use crate::burst::{Burst, Frame, Piece};
-use crate::mem::{Memory, Table};
+use crate::mem::{Memory, MemoryId, Table};
 
 /// Parts of one message: UIO_MAXIOV.
 pub(super) const PART_COUNT_MAX: usize = 1024;
@@ -41,7 +41,7 @@ pub(super) struct Mark {
 }
 
 /// The memory of the frame before, under its name: mostly that of the next one, too.
-pub(super) type Last<'a> = Option<(u64, &'a Memory)>;
+pub(super) type Last<'a> = Option<(MemoryId, &'a Memory)>;
 
 impl Parts {
     pub(super) fn with_capacity(count: usize) -> Self {

@@ -20,7 +20,7 @@ use super::gift::{Closer, Gift};
 use super::region::Region;
 use super::socket::each_control;
 use super::{answer, answer_len};
-use crate::mem::Table;
+use crate::mem::{MemoryId, Table};
 use crate::ring::{Block, Consumer, Record, Slot};
 
 /// Memory behind a descriptor cannot shrink under who has mapped it, and nobody can change that.
@@ -387,7 +387,7 @@ impl Mapping {
 pub(crate) fn put_user<S>(
     slot: &mut Slot<'_, S>,
     memory: &Table,
-    id: u64,
+    id: MemoryId,
     offset: u64,
     len: u32,
 ) -> bool
@@ -406,7 +406,7 @@ pub(crate) fn land(
     record: &Record<'_, Mapping>,
     at: usize,
     memory: &mut Table,
-    id: u64,
+    id: MemoryId,
     range: Range<u64>,
 ) -> bool {
     memory.note_written();
@@ -424,7 +424,7 @@ pub(crate) fn land(
 #[derive(Debug, Default)]
 pub(crate) struct Places<'a> {
     /// The application's memory: which, and the range in it.
-    pub(crate) user: Option<(u64, Range<u64>)>,
+    pub(crate) user: Option<(MemoryId, Range<u64>)>,
     /// Ranges of our own; they must not overlap.
     pub(crate) own: &'a [Range<usize>],
 }

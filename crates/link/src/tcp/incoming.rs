@@ -11,7 +11,7 @@ use super::Counters;
 use super::greeting::{self, GREETING_LEN};
 use super::key::Key;
 use crate::Locator;
-use crate::mem::Written;
+use crate::mem::{MemoryId, Written};
 use crate::sys::poll::{self, Poll};
 use crate::sys::socket::Socket;
 
@@ -28,7 +28,7 @@ const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Where the payload of a record begun lies beside the copy in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
-    pub(super) id: u64,
+    pub(super) id: MemoryId,
     pub(super) offset: u64,
     /// It lies there as long as nobody wrote.
     pub(super) written: Written,

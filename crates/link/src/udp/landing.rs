@@ -216,6 +216,7 @@ pub(super) fn lift(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mem::MemoryId;
     use crate::sys::name::Name;
 
     fn fit(
@@ -224,7 +225,8 @@ mod tests {
         count: usize,
         last_len: usize,
     ) -> (usize, usize) {
-        let landing = Landing { id: 0, offset: 0, len: 1 << 20, head_len: 40, payload_len: 1000 };
+        let landing =
+            Landing { id: MemoryId(0), offset: 0, len: 1 << 20, head_len: 40, payload_len: 1000 };
         let datagram = Datagram { from: Name::ROOM, len, segment_len, dropped: None };
         let mut expected = Expected::default();
         (expected.count, expected.last_len) = (count, last_len);

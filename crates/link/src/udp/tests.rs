@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::capture::Captured;
 use crate::faults::{Faults, Faulty};
+use crate::mem::MemoryId;
 
 const HEAD_LEN: usize = 40;
 /// Long enough for a loaded machine.
@@ -333,7 +334,7 @@ fn memory_given_back_before_the_send_makes_a_lost_frame() {
     for n in 0..3 {
         burst.begin(b.locator());
         burst.head(&[n; 4]);
-        burst.user(if n == 1 { id + (1 << 32) } else { id }, 0, 100);
+        burst.user(if n == 1 { MemoryId(id.0 + (1 << 32)) } else { id }, 0, 100);
     }
     send_all(&mut a, &burst, &mut memory);
     let found = frames(&mut b, 2);

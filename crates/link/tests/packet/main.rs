@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use packhorse_link::mem::Table;
+use packhorse_link::mem::{MemoryId, Table};
 use packhorse_link::packet::{self, OnDemand, Packet, PacketConfig, PacketError};
 use packhorse_link::{Burst, Cause, Landing, Link, Locator, Notice, ether};
 
@@ -376,7 +376,7 @@ fn what_was_opened_while_down_works_once_it_is_up() {
 }
 
 /// Frames of a message, from `at` on, each behind a head that names its place.
-fn stream_burst(to: Locator, id: u64, at: usize, len: usize, payload_len: usize) -> Burst {
+fn stream_burst(to: Locator, id: MemoryId, at: usize, len: usize, payload_len: usize) -> Burst {
     let mut burst = Burst::default();
     for at in (at..at + len).step_by(payload_len) {
         burst.begin(to);
@@ -540,7 +540,7 @@ fn memory_given_back_before_the_send_makes_a_lost_frame() {
     for n in 0..3 {
         burst.begin(b.locator());
         burst.head(&[n; 4]);
-        burst.user(if n == 1 { id + (1 << 32) } else { id }, 0, 1400); // more pieces than a call takes
+        burst.user(if n == 1 { MemoryId(id.0 + (1 << 32)) } else { id }, 0, 1400); // more pieces than a call takes
     }
     burst.begin([7; 24]);
     burst.head(b"nowhere");

@@ -1,6 +1,7 @@
 //! Payload that lands, where it should and where it should not.
 
 use super::*;
+use crate::mem::MemoryId;
 use crate::sim::Rng;
 
 const HEAD_LEN: usize = 40;
@@ -285,7 +286,7 @@ fn a_record_begun_is_whole_though_its_place_is_given_back_or_written_to() {
 }
 
 /// What the model test draws: a landing that is right, or nearly, or not at all.
-fn random_landing(rng: &mut Rng, right: Landing, ids: &[u64]) -> Option<Landing> {
+fn random_landing(rng: &mut Rng, right: Landing, ids: &[MemoryId]) -> Option<Landing> {
     let mut landing = right;
     match rng.below(20) {
         0 | 1 => return None,
@@ -302,7 +303,7 @@ fn random_landing(rng: &mut Rng, right: Landing, ids: &[u64]) -> Option<Landing>
 
 /// Memory that others may write to and take away.
 struct Lent {
-    ids: Vec<u64>,
+    ids: Vec<MemoryId>,
     before: Vec<Option<Vec<u8>>>,
 }
 
@@ -315,7 +316,7 @@ impl Lent {
     }
 
     fn remember(&mut self, memory: &Table) {
-        let show = |&id: &u64| memory.get(id).map(|lent| lent.copied());
+        let show = |&id: &MemoryId| memory.get(id).map(|lent| lent.copied());
         self.before = self.ids.iter().map(show).collect();
     }
 

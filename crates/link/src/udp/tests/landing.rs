@@ -4,7 +4,7 @@ use super::*;
 use crate::Landed;
 
 /// Sends frames that carry `data` in payloads of `payload_len`, each behind a head that names its place.
-fn stream_burst(to: Locator, id: u64, len: usize, payload_len: usize) -> Burst {
+fn stream_burst(to: Locator, id: MemoryId, len: usize, payload_len: usize) -> Burst {
     let mut burst = Burst::default();
     for at in (0..len).step_by(payload_len) {
         burst.begin(to);
@@ -19,7 +19,7 @@ fn stream_burst(to: Locator, id: u64, len: usize, payload_len: usize) -> Burst {
 /// What a receiver like the engine does: checks heads, lifts what is wrong, then reads.
 struct Receiver {
     memory: Table,
-    id: u64,
+    id: MemoryId,
     payload_len: usize,
     len: usize,
     /// Next byte in order.
@@ -171,7 +171,7 @@ fn a_right_landing_is_left_where_it_is() {
     assert!(bytes[..5000].iter().chain(&bytes[8500..]).all(|byte| *byte == 0));
 }
 
-fn add_frame(burst: &mut Burst, to: Locator, at: usize, id: u64, from: usize, len: usize) {
+fn add_frame(burst: &mut Burst, to: Locator, at: usize, id: MemoryId, from: usize, len: usize) {
     burst.begin(to);
     let mut head = [0xee; HEAD_LEN];
     head[..8].copy_from_slice(&(at as u64).to_le_bytes());
@@ -274,7 +274,7 @@ fn a_landing_in_memory_that_is_not_there_is_none() {
     for (id, head_len, payload_len) in [
         (short, 40, 1000),
         (read_only, 40, 1000),
-        (77, 40, 1000),
+        (MemoryId(77), 40, 1000),
         (short, 0, 10),
         (short, 10, 0),
         (short, 40, 70_000),
