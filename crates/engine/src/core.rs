@@ -68,7 +68,15 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Settings(error) => error.source(),
+            Self::NoLink => None,
+            Self::System { error, .. } => Some(error),
+        }
+    }
+}
 
 /// The checks of a train.
 struct Checks<'a> {

@@ -2,18 +2,33 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use packhorse_proto::{Denial, ExposeError, Failure, GoneReason, PeerError, PostError};
+use packhorse_link::LinkError;
+use packhorse_proto::{
+    Denial, ExposeError, Failure, GoneReason, PeerError, PostError, SettingsError,
+};
 
-/// Why something did not work. Errors about a peer name it.
+/// Why something did not work. Errors about a peer name it. Exhaustive on purpose: a new way to fail must stop the table of
+/// codes of each face from compiling.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Error {
-    /// A link could not be opened; the text says which and what to do.
-    Link(String),
+    /// A link could not be opened; its error says which and what to do. In a box, for it is longer than all others.
+    Link(Box<LinkError>),
+    /// An endpoint needs at least one link.
+    NoLink,
+    /// Frames cannot be written down there.
+    Capture {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// A setting makes no sense.
     Setting(String),
+    /// A setting or limit of the protocol is out of its range.
+    OutOfRange(SettingsError),
     /// The system refused something.
     System {
         /// What was tried.
@@ -108,7 +123,13 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Link(text) | Self::Setting(text) => f.write_str(text),
+            Self::Link(error) => error.fmt(f),
+            Self::NoLink => f.write_str("an endpoint needs at least one link"),
+            Self::Capture { file, error } => {
+                write!(f, "cannot capture to {}: {error}", file.display())
+            }
+            Self::Setting(text) => f.write_str(text),
+            Self::OutOfRange(error) => error.fmt(f),
             Self::System { what, error } => write!(f, "{what} failed: {error}"),
             Self::TooManyPeers { count_max } => write!(
                 f,
@@ -167,12 +188,21 @@ impl fmt::Display for Error {
     }
 }
 
+/// What is told by the words of another error has that one's source: nothing is said twice.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::System { error, .. } => Some(error),
+            Self::Link(error) => error.source(),
+            Self::OutOfRange(error) => error.source(),
+            Self::System { error, .. } | Self::Capture { error, .. } => Some(error),
             _ => None,
         }
+    }
+}
+
+impl From<LinkError> for Error {
+    fn from(error: LinkError) -> Self {
+        Self::Link(Box::new(error))
     }
 }
 
@@ -284,8 +314,8 @@ impl From<packhorse_engine::OpenError> for Error {
     fn from(error: packhorse_engine::OpenError) -> Self {
         use packhorse_engine::OpenError;
         match error {
-            OpenError::Settings(error) => Self::Setting(error.to_string()),
-            OpenError::NoLink => Self::Link("an endpoint needs at least one link".into()),
+            OpenError::Settings(error) => Self::OutOfRange(error),
+            OpenError::NoLink => Self::NoLink,
             OpenError::System { what, error } => Self::System { what, error },
         }
     }
@@ -311,7 +341,11 @@ impl<B> fmt::Display for Failed<B> {
     }
 }
 
-impl<B> std::error::Error for Failed<B> {}
+impl<B> std::error::Error for Failed<B> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
 
 impl<B> From<Failed<B>> for Error {
     fn from(failed: Failed<B>) -> Self {

@@ -81,10 +81,15 @@ pub use links::kinds;
 pub use many::{Many, Piece};
 pub use onesided::{Peers, Region, Remote};
 pub use packhorse_engine::{CopyOffload, HelperCpus, Offload, Placement};
-pub use packhorse_link::About;
 pub use packhorse_link::faults::Faults;
+pub use packhorse_link::packet::PacketError;
+pub use packhorse_link::shm::ShmError;
+pub use packhorse_link::tcp::TcpError;
+pub use packhorse_link::udp::UdpError;
+pub use packhorse_link::xdp::XdpError;
+pub use packhorse_link::{About, LinkError};
 pub use packhorse_proto::{
-    Access, Address, AddressError, AtomicOp, Datatype, Denial, Limits, Settings,
+    Access, Address, AddressError, AtomicOp, Datatype, Denial, Limits, Settings, SettingsError,
 };
 pub use paths::{Path, State as PathState};
 pub use request::{Getting, Putting, Received, Receiving, Sending};

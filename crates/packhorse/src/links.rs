@@ -111,8 +111,7 @@ fn open_one(
     number: u8,
     first: Option<Locator>,
 ) -> Result<Box<dyn Link>, Error> {
-    let opened = (wish.kind.open)(&options(builder, wish, first));
-    let mut link = opened.map_err(|error| Error::Link(error.to_string()))?;
+    let mut link = (wish.kind.open)(&options(builder, wish, first))?;
     if let Some(faults) = &builder.faults {
         let faults = Faults { seed: faults.seed.wrapping_add(u64::from(number)), ..*faults };
         link = Box::new(Faulty::new::<Table>(link, faults));
@@ -123,8 +122,7 @@ fn open_one(
             number => file.with_extension(format!("{number}.pcapng")),
         };
         let captured = Captured::create(link, &file);
-        let why = |error| Error::Link(format!("cannot capture to {}: {error}", file.display()));
-        link = Box::new(captured.map_err(why)?);
+        link = Box::new(captured.map_err(|error| Error::Capture { file, error })?);
     }
     Ok(link)
 }

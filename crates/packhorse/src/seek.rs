@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use packhorse_link::LinkError;
 use packhorse_link::packet::{self, seek::Seeker};
 
 use crate::error::Error;
@@ -61,8 +62,8 @@ impl Search {
             let there = crate::select::what_there_is(&interfaces);
             return Err(Error::Setting(format!("{why}: name one as packet:NAME; {there}")));
         }
-        let open = |name: &String| Seeker::open(name).map_err(|e| Error::Link(e.to_string()));
-        let seekers = names.iter().map(open).collect::<Result<_, _>>()?;
+        let seekers = names.iter().map(|name| Seeker::open(name)).collect::<Result<_, _>>();
+        let seekers = seekers.map_err(LinkError::Packet)?;
         Ok(Self { seekers, found: Vec::new(), remarks: Vec::new() })
     }
 

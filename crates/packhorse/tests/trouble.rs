@@ -1,11 +1,15 @@
 //! What can go wrong between two processes: each a clear error in bounded time, or no error at all.
 
-use std::io::{BufRead, BufReader};
+use std::error::Error as _;
+use std::io::{self, BufRead, BufReader};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use packhorse::{Address, Builder, Endpoint, Error, Placement, Wanted};
+use packhorse::{
+    Address, Builder, Endpoint, Error, LinkError, Placement, SettingsError, UdpError, Wanted,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What has not happened by then does not happen, on a machine with much to do either.
@@ -251,7 +255,7 @@ fn closing_ends_every_request_in_the_time_given() {
 #[test]
 fn a_blocked_port_is_an_error_that_names_both_ends() {
     // A socket that nobody reads stands for a firewall: frames vanish without a word.
-    let hole = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let hole = UdpSocket::bind("127.0.0.1:0").unwrap();
     let there = hole.local_addr().unwrap();
     let mut address = {
         let model = Builder::plain().bind([127, 0, 0, 1]).open().unwrap();
@@ -272,7 +276,7 @@ fn a_blocked_port_is_an_error_that_names_both_ends() {
 #[test]
 fn who_never_answers_is_named_with_all_that_was_tried() {
     let address = Builder::plain().bind([127, 0, 0, 1]).open().unwrap().address();
-    let _mute = std::net::UdpSocket::bind(("127.0.0.1", port_of(&address))).unwrap();
+    let _mute = UdpSocket::bind(("127.0.0.1", port_of(&address))).unwrap();
     let builder = Builder::plain().bind([127, 0, 0, 1]).linger(Duration::from_millis(200));
     let endpoint = builder.contact_after(Duration::from_millis(800)).open().unwrap();
     let peer = endpoint.peer(&address).unwrap();
@@ -298,4 +302,26 @@ fn one_without_a_helper_may_answer_late() {
     let got = computing.recv(Wanted::tag(1), vec![0; 10]).wait().unwrap();
     assert_eq!(got.buffer, [3; 10]);
     going.wait().unwrap();
+}
+
+/// Whoever opens an endpoint can tell reasons apart without reading words.
+#[test]
+fn what_cannot_be_opened_says_why_by_type() {
+    let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let builder = Builder::plain().links("udp").bind(Ipv4Addr::LOCALHOST);
+    let error = builder.clone().ports(port..=port).open().unwrap_err();
+    let Error::Link(link) = &error else { panic!("{error}") };
+    assert!(matches!(**link, LinkError::Udp(UdpError::PortsInUse { .. })), "{error}");
+    assert_eq!(error.to_string(), link.to_string());
+    assert!(error.source().is_none(), "all that is known is said");
+
+    let error = builder.clone().capture("/nowhere/at/all.pcapng").open().unwrap_err();
+    assert!(error.to_string().starts_with("cannot capture to /nowhere/at/all.pcapng: "), "{error}");
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    assert_eq!(source.map(io::Error::kind), Some(io::ErrorKind::NotFound));
+
+    let error = builder.settings(|settings| settings.ack_every = 0).open().unwrap_err();
+    let Error::OutOfRange(SettingsError { name, .. }) = error else { panic!("{error}") };
+    assert_eq!(name, "ack_every");
 }

@@ -12,6 +12,7 @@
 //! process with their message: they cannot cross into C.
 
 mod dropped;
+mod errors;
 mod hosts;
 mod launch;
 mod meeting;
@@ -23,11 +24,11 @@ mod settings;
 mod thread;
 mod whole;
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::slice;
 use std::sync::Arc;
 
-use node::{ERROR_ARGUMENT, ERROR_NOT_READY, Node, with_node};
+use node::{Node, with_node};
 use packhorse::stream::Message;
 use thread::{Handler, Inbound};
 
@@ -76,7 +77,7 @@ pub extern "C" fn FM_node_count() -> c_uint {
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_set_handler(number: c_uint, handler: Option<Handler>) -> c_int {
     let (Ok(number), Some(handler)) = (u16::try_from(number), handler) else {
-        return ERROR_ARGUMENT;
+        return errors::ARGUMENT;
     };
     on_node(|node| {
         node.register(number, move |sender, stream| thread::run(handler, sender, stream));
@@ -88,7 +89,7 @@ pub extern "C" fn FM_set_handler(number: c_uint, handler: Option<Handler>) -> c_
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_set_handler_1(number: c_uint, handler: Option<WholeHandler>) -> c_int {
     let (Ok(number), Some(handler)) = (u16::try_from(number), handler) else {
-        return ERROR_ARGUMENT;
+        return errors::ARGUMENT;
     };
     on_node(|node| {
         let room = Arc::clone(&node.room);
@@ -110,7 +111,7 @@ pub extern "C" fn FM_set_handler_1(number: c_uint, handler: Option<WholeHandler>
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn FM_set_handlers(table: *const Option<Handler>, count: c_uint) -> c_int {
     if table.is_null() {
-        return ERROR_ARGUMENT;
+        return errors::ARGUMENT;
     }
     // SAFETY: as this function demands.
     let table = unsafe { slice::from_raw_parts(table, count as usize) };
@@ -150,11 +151,11 @@ pub unsafe extern "C" fn FM_send_piece(
 ) -> c_int {
     // SAFETY: as this function demands; null is looked after.
     let Some(FmStream(Side::Out(message))) = (unsafe { stream.as_mut() }) else {
-        return ERROR_ARGUMENT;
+        return errors::ARGUMENT;
     };
     // SAFETY: as above; an empty piece may be null.
     let piece = unsafe { bytes(piece, size) };
-    thread::on_main_stack(|| node::code_of(message.send(piece)))
+    thread::on_main_stack(|| errors::code_of(message.send(piece)))
 }
 
 /// Ends a message.
@@ -165,13 +166,13 @@ pub unsafe extern "C" fn FM_send_piece(
 pub unsafe extern "C" fn FM_end_message(stream: *mut FmStream) -> c_int {
     // SAFETY: as this function demands; null, and a stream that is received, are looked after.
     if !matches!(unsafe { stream.as_ref() }, Some(FmStream(Side::Out(_)))) {
-        return ERROR_ARGUMENT;
+        return errors::ARGUMENT;
     }
     // SAFETY: it came from `Box::into_raw` in `FM_begin_message`, and is given back once.
     let stream = unsafe { Box::from_raw(stream) };
     match stream.0 {
-        Side::Out(message) => thread::on_main_stack(|| node::code_of(message.end())),
-        Side::In(_) => ERROR_ARGUMENT,
+        Side::Out(message) => thread::on_main_stack(|| errors::code_of(message.end())),
+        Side::In(_) => errors::ARGUMENT,
     }
 }
 
@@ -188,7 +189,7 @@ pub unsafe extern "C" fn FM_receive(
     // SAFETY: as this function demands; null is looked after.
     match unsafe { stream.as_ref() } {
         Some(FmStream(Side::In(inbound))) => inbound.receive(buffer.cast(), size) as c_long,
-        _ => c_long::from(ERROR_ARGUMENT),
+        _ => c_long::from(errors::ARGUMENT),
     }
 }
 
@@ -196,13 +197,13 @@ pub unsafe extern "C" fn FM_receive(
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_extract(size: usize) -> c_long {
     if thread::is_extracting() {
-        return c_long::from(node::ERROR_IN_HANDLER);
+        return c_long::from(errors::IN_HANDLER);
     }
     let extracted = with_node(|node| match thread::extracting(|| node.streams.extract(size)) {
         Ok(extracted) => extracted.bytes as c_long,
-        Err(error) => c_long::from(node::code_of(Err(error))),
+        Err(error) => c_long::from(errors::code_of(Err(error))),
     });
-    extracted.unwrap_or_else(|| c_long::from(ERROR_NOT_READY))
+    extracted.unwrap_or_else(|| c_long::from(errors::NOT_READY))
 }
 
 /// Runs handlers with all that has arrived.
@@ -224,7 +225,7 @@ pub unsafe extern "C" fn FM_send(
 ) -> c_int {
     let stream = FM_begin_message(node, size, handler);
     if stream.is_null() {
-        return if with_node(|_| ()).is_some() { ERROR_ARGUMENT } else { ERROR_NOT_READY };
+        return if with_node(|_| ()).is_some() { errors::ARGUMENT } else { errors::NOT_READY };
     }
     // SAFETY: it was begun just now, and the buffer is as this function demands.
     let sent = unsafe { FM_send_piece(stream, buffer, size) };
@@ -257,22 +258,11 @@ pub extern "C" fn FM_dropped(why: c_int) -> c_ulong {
 /// What an error means.
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_error_text(error: c_int) -> *const c_char {
-    let text: &CStr = match error {
-        0.. => c"no error",
-        ERROR_NOT_READY => c"FM_initialize was not called, or failed",
-        ERROR_ARGUMENT => c"no such node, handler or stream",
-        node::ERROR_IN_HANDLER => {
-            c"FM_extract or FM_initialize was called inside a handler; return, or receive"
-        }
-        node::ERROR_GONE => c"the node at the other end is gone",
-        node::ERROR_LAUNCH => c"the nodes could not find each other",
-        _ => c"unknown error",
-    };
-    text.as_ptr()
+    errors::text_of(error).as_ptr()
 }
 
 fn on_node(call: impl FnOnce(&Node) -> c_int) -> c_int {
-    with_node(call).unwrap_or(ERROR_NOT_READY)
+    with_node(call).unwrap_or(errors::NOT_READY)
 }
 
 /// # Safety

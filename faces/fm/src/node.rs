@@ -1,4 +1,4 @@
-//! This node: its endpoint, the others, and what C is told when something goes wrong.
+//! This node: its endpoint, and the others.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint};
@@ -12,13 +12,7 @@ use packhorse::{Address, Endpoint, Error, Peer};
 use crate::dropped::{self, Why};
 use crate::settings::Settings;
 use crate::whole::Room;
-use crate::{launch, thread};
-
-pub(crate) const ERROR_NOT_READY: c_int = -1;
-pub(crate) const ERROR_ARGUMENT: c_int = -2;
-pub(crate) const ERROR_IN_HANDLER: c_int = -3;
-pub(crate) const ERROR_GONE: c_int = -4;
-pub(crate) const ERROR_LAUNCH: c_int = -5;
+use crate::{errors, launch, thread};
 
 /// So long `FM_finalize` waits for what was sent.
 const CLOSE_LONGEST: Duration = Duration::from_secs(30);
@@ -100,7 +94,7 @@ pub(crate) fn with_node<R>(f: impl FnOnce(&Node) -> R) -> Option<R> {
 pub(crate) fn initialize() -> c_int {
     // The node is open, and one that is being closed waits for this very handler.
     if thread::is_extracting() {
-        return ERROR_IN_HANDLER;
+        return errors::IN_HANDLER;
     }
     let mut node = NODE.write().unwrap_or_else(PoisonError::into_inner);
     if node.is_some() {
@@ -113,7 +107,7 @@ pub(crate) fn initialize() -> c_int {
         }
         Err(why) => {
             eprintln!("packhorse-fm: {why}");
-            ERROR_LAUNCH
+            errors::LAUNCH
         }
     }
 }
@@ -141,16 +135,6 @@ pub(crate) fn finalize() {
     drop(streams);
     endpoint.close(CLOSE_LONGEST);
     drop(job);
-}
-
-pub(crate) fn code_of(result: Result<(), Error>) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(Error::InHandler) => ERROR_IN_HANDLER,
-        Err(Error::Closed) => ERROR_NOT_READY,
-        Err(Error::UnknownPeer) => ERROR_ARGUMENT,
-        Err(_) => ERROR_GONE,
-    }
 }
 
 #[cfg(test)]

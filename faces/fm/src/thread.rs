@@ -15,7 +15,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use packhorse::stream::Stream;
 
 use crate::FmStream;
-use crate::node::ERROR_GONE;
+use crate::errors;
 use crate::overflow;
 
 /// A handler as C has it.
@@ -59,7 +59,7 @@ impl Inbound {
     pub(crate) fn receive(&self, buffer: *mut u8, len: usize) -> isize {
         let running = RUNNING.get();
         if running != self.yielder {
-            return crate::node::ERROR_ARGUMENT as isize; // not inside its handler
+            return errors::ARGUMENT as isize; // not inside its handler
         }
         // SAFETY: it is the handler that runs now, so its yielder lives on the stack we are on.
         let yielder = unsafe { &*self.yielder };
@@ -176,5 +176,5 @@ async fn receive(stream: &mut Stream, want: Want) -> isize {
         let buffer = unsafe { slice::from_raw_parts_mut(want.buffer, want.len) };
         stream.receive(buffer).await
     };
-    received.map_or(ERROR_GONE as isize, |len| len as isize)
+    received.map_or(errors::GONE as isize, |len| len as isize)
 }

@@ -1,17 +1,18 @@
-//! The tables from our errors to libfabric's codes. Exhaustive where they can be: a new way to fail must get a code.
+//! The tables from our errors to libfabric's codes. Exhaustive: a new way to fail must get a code.
 
 use std::ffi::{CStr, c_int};
 
 use packhorse::Error;
-use packhorse::raw::{Denial, Failure, GoneReason, PostError, Trouble};
+use packhorse::raw::{Denial, ExposeError, Failure, GoneReason, PostError, Trouble};
 
 use crate::abi::code;
 
 /// The code of an error, positive; functions return it negated.
 pub(crate) fn code_of(error: &Error) -> c_int {
     match error {
-        Error::Link(_) => libc::ENODEV,
-        Error::Setting(_) | Error::UnknownPeer => libc::EINVAL,
+        Error::Link(_) | Error::NoLink | Error::Capture { .. } => libc::ENODEV,
+        Error::Setting(_) | Error::OutOfRange(_) | Error::UnknownPeer => libc::EINVAL,
+        Error::ReservedSpace => libc::EINVAL,
         Error::System { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),
         Error::TooManyPeers { .. } => libc::ENOMEM,
         Error::Closed => code::EOPBADSTATE,
@@ -28,8 +29,16 @@ pub(crate) fn code_of(error: &Error) -> c_int {
         Error::BadAtomic => libc::EOPNOTSUPP,
         Error::KeyInUse => code::ENOKEY,
         Error::NoSuchRange => libc::EINVAL,
-        // `Error` is open to new kinds; outside its crate a last arm is needed.
-        _ => libc::EIO,
+        // No code fits: the endpoint is the parent's, or a stream's, of which this face has none.
+        Error::Inherited | Error::BrokenOff { .. } | Error::InHandler => libc::EIO,
+    }
+}
+
+/// The code of memory that was not exposed, positive.
+pub(crate) fn exposure_code(error: ExposeError) -> c_int {
+    match error {
+        ExposeError::KeyInUse => code::ENOKEY,
+        ExposeError::Closing => code::EOPBADSTATE,
     }
 }
 

@@ -3,14 +3,14 @@
 use std::ffi::c_int;
 
 use packhorse::raw::{
-    Access, Atomic, AtomicOp, Datatype, Entry, ExposeError, Exposure, Memory, Notify, Permitted,
-    Put, Remote, atomic_len_max,
+    Access, Atomic, AtomicOp, Datatype, Entry, Exposure, Memory, Notify, Permitted, Put, Remote,
+    atomic_len_max,
 };
 
-use crate::abi::{code, flag};
+use crate::abi::flag;
 use crate::cq::{Done, Reader};
 use crate::port::{Op, Port, lock, status};
-use crate::setting;
+use crate::{errors, setting};
 
 /// A place in a peer's registered memory, in libfabric's words.
 #[derive(Clone, Copy, Debug)]
@@ -140,10 +140,7 @@ impl Port {
                 lock(&self.regions).insert(key, region);
                 Ok(())
             }
-            Err(refused) => Err(match refused.error {
-                ExposeError::KeyInUse => code::ENOKEY,
-                ExposeError::Closing => code::EOPBADSTATE,
-            }),
+            Err(refused) => Err(errors::exposure_code(refused.error)),
         }
     }
 

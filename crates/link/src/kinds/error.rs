@@ -79,3 +79,23 @@ impl From<ShmError> for LinkError {
         Self::Shm(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_the_kind_and_the_source_is_behind_them() {
+        let in_use = UdpError::PortInUse { bind: "10.0.0.1:7".parse().unwrap() };
+        let words = in_use.to_string();
+        let error = LinkError::from(TcpError::from(in_use));
+        assert_eq!(error.to_string(), words.replace("UDP", "TCP").replace("-ulpn", "-tlpn"));
+        assert!(error.source().is_none());
+        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = LinkError::from(ShmError::System { doing: "opening", error: refused });
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        assert_eq!(source.map(io::Error::kind), Some(io::ErrorKind::PermissionDenied));
+    }
+}
