@@ -145,7 +145,7 @@ pub fn open_fd(config: &PacketConfig) -> Result<OwnedFd, PacketError> {
 /// What a link on such an interface is and can do.
 fn about(frame_len_max: usize, can_land: bool, backlog_len_max: u64) -> About {
     About {
-        kind: "packet",
+        kind: KIND.name,
         frame_len_max,
         train_len_max: 0,
         train_count_max: 0,

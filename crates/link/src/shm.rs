@@ -162,7 +162,7 @@ impl Shm {
         let host = locate::host().map_err(doing("asking which host this is (/proc)"))?;
         let room = Region::new(intake::ROOM_LEN).map_err(doing("getting memory for frames"))?;
         let about = About {
-            kind: "shm",
+            kind: KIND.name,
             frame_len_max: config.frame_len_max(),
             train_len_max: TRAIN_LEN_MAX,
             train_count_max: TRAIN_COUNT_MAX,

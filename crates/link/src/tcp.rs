@@ -123,7 +123,7 @@ impl Tcp {
         let incoming = Incoming::new(listener, config.incoming_count_max, &poll)
             .map_err(doing("waiting for streams"))?;
         let about = About {
-            kind: "tcp",
+            kind: KIND.name,
             frame_len_max: FRAME_LEN_MAX,
             train_len_max: TRAIN_COUNT_MAX * FRAME_LEN_MAX,
             train_count_max: TRAIN_COUNT_MAX,

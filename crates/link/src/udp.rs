@@ -201,7 +201,7 @@ impl Udp {
             .map_err(|error| UdpError::System { doing: "getting memory for frames", error })?;
         let backlog = Backlog::measure(&opened);
         let about = About {
-            kind: "udp",
+            kind: KIND.name,
             frame_len_max: opened.frame_len_max,
             train_len_max: 0,
             train_count_max: 0,

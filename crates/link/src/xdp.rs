@@ -172,7 +172,7 @@ fn about(plan: &Plan, way: Way) -> About {
     let piece_count = (frame_len_max + HEADER_LEN).div_ceil(RX_LEN_MAX);
     let waiting_count = plan.rx_frame_count as usize / piece_count;
     About {
-        kind: "xdp",
+        kind: KIND.name,
         frame_len_max,
         train_len_max: 0,
         train_count_max: 0,
