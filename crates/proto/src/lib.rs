@@ -47,6 +47,7 @@
 //!   credit                                  what the peer would hold
 //!   pairs, choice, rate, contest            several ways to one peer
 //!   contact, siphash, strangers             how strangers become peers, and how they are forgotten
+//!   lookup                                  how an endpoint is found by host and number: apart from all else
 //!   allowance, obstacle                     what may be sent to places that never answered; what the network says of a frame
 //!   turns, aside                            refusal, recall, query; frames that wait for the application
 //!   farewell, clock                         how associations end; how time passes
@@ -95,6 +96,7 @@ mod landing;
 mod large;
 mod limits;
 mod lone;
+pub mod lookup;
 pub mod matching;
 mod messages_out;
 mod obstacle;

@@ -17,11 +17,13 @@
 //! `FrameView::records` cuts in the same way and decodes. Nothing is allocated and nothing panics, whatever the bytes are.
 //!
 //! `layout` has the offsets and lengths, `record`, `request` and `contact` what records say, `read` and `write` the general way from
-//! bytes to records and back, `usual` the straight way for the commonest frames, `train` the one for large messages, `fragments` the one for messages of some frames.
+//! bytes to records and back, `usual` the straight way for the commonest frames, `train` the one for large messages, `fragments` the one for messages of some frames; `lookup` has
+//! the two frames that never come to an endpoint.
 
 mod contact;
 mod fragments;
 mod layout;
+mod lookup;
 mod quote;
 mod read;
 mod record;
@@ -37,6 +39,7 @@ pub use fragments::{
     FragmentsRepr, agreeing_fragments, lone_fragment, whole_message, write_fragments,
 };
 pub use layout::*;
+pub use lookup::{FindRepr, FindView, GREETING_LEN, LOOKUP_LEN, LookupFrame, NamedRepr, NamedView};
 pub use quote::QuoteView;
 pub use read::{Audience, FrameError, FrameView, Records, audience, numbered_header};
 pub use record::{

@@ -100,6 +100,9 @@ pub(crate) mod kind {
     pub(crate) const VERSIONS: u8 = 0x36;
     pub(crate) const PATH_CHALLENGE: u8 = 0x37;
     pub(crate) const PATH_RESPONSE: u8 = 0x38;
+    /// Of look-ups, which have no shape here: to an endpoint they are malformed.
+    pub(crate) const FIND: u8 = 0x39;
+    pub(crate) const NAMED: u8 = 0x3A;
     pub(crate) const PUT: u8 = 0x40;
     pub(crate) const PUT_PART: u8 = 0x42;
     pub(crate) const PUT_ASK: u8 = 0x44;

@@ -12,6 +12,7 @@ mod fragments;
 mod hostile;
 mod identity;
 mod large;
+mod lookup;
 mod messages;
 mod net;
 mod obstacles;
