@@ -69,9 +69,12 @@ impl Remote {
 /// Which peers may use a region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Peers {
-    /// Every peer: whoever has this endpoint's address.
+    /// Every peer: whoever has this endpoint's address. At an endpoint that is found by its number ([`Builder::named`](crate::Builder::named))
+    /// anybody may have that, so there it means those this endpoint was told of, as [`Named`](Self::Named) does.
     #[default]
     Any,
+    /// Every peer, also those that found this endpoint by its number.
+    Everybody,
     /// Those this endpoint was told of ([`Endpoint::peer`]), before or after: who comes under the name of one of them must show
     /// the secret in its address, too. Whoever holds that address can.
     Named,
@@ -181,6 +184,7 @@ impl Endpoint {
         }
         let permitted = match peers {
             Peers::Any => Permitted::Any,
+            Peers::Everybody => Permitted::Everybody,
             Peers::Named => Permitted::Named,
             Peers::Only(peers) => Permitted::Only(peers.iter().map(|peer| peer.id).collect()),
         };

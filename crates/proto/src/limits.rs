@@ -104,6 +104,8 @@ pub struct Settings {
     pub linger_ns: u64,
     /// Accept first contact from peers that know no secret.
     pub open_to_strangers: bool,
+    /// Its address is told to whoever asks for its number (PROTOCOL §3.16).
+    pub is_found: bool,
     /// Oldest and newest version spoken.
     pub versions: (u8, u8),
     /// Round trip assumed before the first measurement.
@@ -135,6 +137,7 @@ impl Default for Settings {
             gone_after_inline_ns: 4 * 3600 * SECOND,
             linger_ns: 30 * SECOND,
             open_to_strangers: false,
+            is_found: false,
             versions: (1, 1),
             initial_rtt_ns: MS,
             frame_len_max: 1472,
@@ -166,6 +169,11 @@ impl Settings {
     /// Puts up to this length go in parts, in order with what is before and behind them; longer ones ask first (PROTOCOL §11.4).
     pub fn put_parts_len_max(&self) -> u32 {
         self.eager_len_max.min(self.eager_sure_len_max)
+    }
+
+    /// Whether having the address says nothing of its holder (PROTOCOL §3.20).
+    pub(crate) fn is_address_given(&self) -> bool {
+        self.is_found || self.open_to_strangers
     }
 
     /// Checks what the rest of the code relies on.

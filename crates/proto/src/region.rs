@@ -43,12 +43,15 @@ impl Access {
 /// Who may use a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permitted {
-    /// Every peer: who has the endpoint's address.
+    /// Every peer: who has the endpoint's address. Where that is given to whoever asks (`Settings::is_found`,
+    /// `Settings::open_to_strangers`) only those that the application has named (PROTOCOL §3.20).
     Any,
     /// Peers that the application has named (`Endpoint::add_peer`), now or later; known by their secret (PROTOCOL §3.2).
     Named,
     /// These.
     Only(Vec<PeerId>),
+    /// Every peer, also where the endpoint's address is given to whoever asks.
+    Everybody,
 }
 
 /// Memory to expose.
@@ -201,8 +204,9 @@ impl Endpoint {
         let slot = *self.regions.by_key.get(&key).ok_or(Denial::NoKey)?;
         let spec = &self.regions.regions[slot];
         let is_permitted = match &spec.permitted {
-            Permitted::Any => true,
+            Permitted::Any => self.rows[row].is_named || !self.settings.is_address_given(),
             Permitted::Named => self.rows[row].is_named,
+            Permitted::Everybody => true,
             Permitted::Only(peers) => peers.contains(&self.rows[row].peer),
         };
         if self.saboteur.makes(Sabotage::PermissionNotAsked) {

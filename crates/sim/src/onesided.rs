@@ -197,10 +197,10 @@ pub(crate) fn expose(scenario: &Scenario, world: &mut World, node: NodeId) {
     let puts_len = ends.max().unwrap_or(0);
     let cells_len = CELL_LEN * scenario.nodes.len() as u64;
     let regions = [
-        (PUTS, puts_len, Access::ALL, Permitted::Any),
-        (CELLS, cells_len, Access::ALL, Permitted::Any),
-        (COUNTER, 8, Access::ALL, Permitted::Any),
-        (LIBRARY, LIBRARY_LEN, Access::READ, Permitted::Any),
+        (PUTS, puts_len, Access::ALL, Permitted::Everybody),
+        (CELLS, cells_len, Access::ALL, Permitted::Everybody),
+        (COUNTER, 8, Access::ALL, Permitted::Everybody),
+        (LIBRARY, LIBRARY_LEN, Access::READ, Permitted::Everybody),
         (CLOSED, 200_000, Access::ALL, Permitted::Only(Vec::new())),
     ];
     for (key, len, access, permitted) in regions {

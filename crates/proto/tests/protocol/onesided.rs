@@ -610,3 +610,28 @@ fn forged_requests_and_answers_do_no_harm() {
         denied.flat_map(|sight| sight.view().records().map(|(r, _)| r).collect::<Vec<_>>());
     assert_eq!(denied.filter(is_reply).count(), 7, "each is answered");
 }
+
+/// PROTOCOL §3.20: at an endpoint whose address is given to whoever asks, having it opens no memory.
+#[test]
+fn who_found_an_endpoint_may_not_use_its_memory_unless_everybody_may() {
+    for given in [0, 1, 2] {
+        let plan = Plan::with(move |settings, _| {
+            settings.is_found = given == 1;
+            settings.open_to_strangers = given == 2;
+        });
+        let mut net = Net::of(&[Plan::default(), plan]);
+        net.expose_as(B, 1, 8, Access::ALL, Permitted::Any);
+        net.expose_as(B, 2, 8, Access::ALL, Permitted::Everybody);
+        let put = |net: &mut Net, key| {
+            let put = net.put((A, B), key, 0, (5, 8), None);
+            net.settle();
+            net.operated(A, put.req)
+        };
+        let denied = Some(Err(Failure::Denied(Denial::NoKey)));
+        let expected = if given == 0 { Some(Ok(())) } else { denied };
+        assert_eq!(put(&mut net, 1), expected, "given {given}");
+        assert_eq!(put(&mut net, 2), Some(Ok(())), "everybody, {given}");
+        net.peer(B, A);
+        assert_eq!(put(&mut net, 1), Some(Ok(())), "B named it, {given}");
+    }
+}
