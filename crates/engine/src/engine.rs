@@ -12,6 +12,8 @@ mod peers;
 mod posts;
 mod turns;
 
+pub(crate) use opening::draw;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
@@ -319,7 +321,7 @@ impl Engine {
 
 /// The system's monotonic clock. Read at every turn: plainer than `std::time::Instant`, which checks each subtraction.
 #[inline]
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

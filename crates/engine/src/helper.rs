@@ -107,7 +107,7 @@ impl Helper {
 
 /// If the helper panics the process ends, with the panic's own message before this one: else the application would wait for what
 /// nobody does any more, and peers would take it for one that computes.
-struct EndsProcess;
+pub(crate) struct EndsProcess;
 
 impl Drop for EndsProcess {
     fn drop(&mut self) {

@@ -26,6 +26,7 @@
 //!   waiting, doze, crowd     whoever waits, drives: it spins, then sleeps; at once where others want its core
 //!   looks, asking, sharing   calls that do not wait: which ask the links, which may sleep, which step aside
 //!   baton, helper, duties    who drives when nobody waits, and what the helper may do
+//!   door, seeking            found by host and number: a thread that answers, and sockets to ask by; apart from all else
 //!   slow                     a link for tests
 //! ```
 #![forbid(unsafe_code)]
@@ -39,6 +40,7 @@ mod core;
 mod costly;
 mod counters;
 mod crowd;
+pub mod door;
 mod doze;
 mod duties;
 mod engine;
@@ -52,6 +54,7 @@ mod onesided;
 mod pairs;
 mod queue;
 mod requests;
+pub mod seeking;
 mod sharing;
 #[cfg(test)]
 mod slow;

@@ -15,14 +15,16 @@
 //!
 //! Reading order: [`Link`] below, [`burst`] (frames on their way out), [`mem`] (the application's memory, lent by name), [`udp`] as
 //! the plainest real link, then any other. Most have `config` (what is asked of the link), `opening` and `locate` (its
-//! locators) beside their own files; [`ether`] has those of the two raw ones. `sys` has what the system must do for links, and begins with a list of its files. [`ring`] is the
-//! one ring type, for shared memory and for completion queues; [`loan`] lends bytes to a future for the length of one poll.
+//! locators) beside their own files; [`ether`] has those of the two raw ones. `sys` has what the system must do for links, and
+//! begins with a list of its files. [`ring`] is the one ring type, for shared memory and for completion queues; [`loan`] lends bytes to
+//! a future for the length of one poll. [`door`] is no link: it is the socket by which an endpoint is found.
 
 // Unsafe code lives in `mem`, `ring`, `umem`, `loan` and `sys`; xtask's purity check holds it there.
 
 pub mod around;
 pub mod burst;
 pub mod capture;
+pub mod door;
 pub mod ether;
 pub mod faults;
 pub mod kinds;

@@ -110,22 +110,24 @@ impl Engine {
 
 /// Everything that is drawn once per life of an endpoint.
 fn draw_opening(identity: Option<Identity>, links: &[Box<dyn Link>]) -> io::Result<Opening> {
-    let mut bytes = [0_u8; 7 * 8];
+    let [secret, more, endpoint, entropy @ ..] = draw::<7>()?;
+    Ok(Opening {
+        secret: Secret([secret, more]),
+        identity: identity.unwrap_or(Identity { host: host_identity(), endpoint }),
+        entropy,
+        locators: links.iter().map(|link| packhorse_proto::Locator(link.locator())).collect(),
+    })
+}
+
+/// Words that nobody can guess.
+pub(crate) fn draw<const N: usize>() -> io::Result<[u64; N]> {
+    let mut words = [[0; 8]; N];
+    let bytes = words.as_flattened_mut();
     let mut filled = 0;
     while filled < bytes.len() {
         filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
     }
-    let word = |index: usize| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[index * 8..index * 8 + 8]);
-        u64::from_ne_bytes(word)
-    };
-    Ok(Opening {
-        secret: Secret([word(0), word(1)]),
-        identity: identity.unwrap_or(Identity { host: host_identity(), endpoint: word(2) }),
-        entropy: [word(3), word(4), word(5), word(6)],
-        locators: links.iter().map(|link| packhorse_proto::Locator(link.locator())).collect(),
-    })
+    Ok(words.map(u64::from_ne_bytes))
 }
 
 /// The same for all endpoints of one boot of one host.

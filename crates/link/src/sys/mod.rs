@@ -4,6 +4,7 @@
 //!   any_socket.rs   what sockets of every kind have in common: opening, options, buffers
 //!   name.rs         socket addresses as the kernel has them
 //!   socket.rs       one UDP or TCP socket: options, errors, what it may hold
+//!   visit.rs        datagrams with the address of ours that they were sent to
 //!   poll.rs         many descriptors behind one
 //!   interfaces.rs   which interface has an address, and its MTU
 //!   region.rs       memory that exists once it is touched
@@ -58,6 +59,7 @@ pub(crate) mod stream_out;
 pub(crate) mod ticks;
 #[cfg(test)]
 pub(crate) mod trap;
+pub(crate) mod visit;
 pub mod wide;
 pub(crate) mod xdp;
 

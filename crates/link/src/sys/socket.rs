@@ -156,6 +156,14 @@ impl Socket {
         self.set_option(libc::IPPROTO_IP, libc::IP_RECVERR, 1)
     }
 
+    /// Datagrams say which address of ours they were sent to (`next_visit`).
+    pub(crate) fn tell_local(&self) -> io::Result<()> {
+        match self.is_v6 {
+            true => self.set_option(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
+            false => self.set_option(libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
+        }
+    }
+
     /// Datagrams say how many were dropped before them, if any were.
     pub(crate) fn count_overflow(&self) -> io::Result<()> {
         self.set_option(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
