@@ -3,16 +3,20 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use packhorse_engine::{Config, CopyOffload, Engine, HelperCpus, Offload, Placement};
 use packhorse_link::faults::Faults;
+use packhorse_proto::lookup::{Greeting, Number, Reception};
 use packhorse_proto::{Limits, Settings};
 
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::links;
+use crate::named::Naming;
 use crate::quantity::{self, Unit};
+use crate::secret::SharedSecret;
 use crate::select::LinkChoice;
 
 /// Settings of an endpoint. What is not said here is as the environment says (`PACKHORSE_*`, see [`Builder::ENVIRONMENT`]), or by default.
@@ -32,6 +36,7 @@ pub struct Builder {
     counters: Option<PathBuf>,
     log: bool,
     config: Config,
+    naming: Naming,
     linger: Duration,
     /// A variable of the environment that made no sense.
     complaint: Option<String>,
@@ -54,6 +59,7 @@ impl Default for Builder {
             counters: None,
             log: false,
             config: Config { settings: links::settings(), ..Config::default() },
+            naming: Naming::default(),
             linger: Duration::from_secs(30),
             complaint: None,
         }
@@ -104,6 +110,10 @@ impl Builder {
         (
             "PACKHORSE_DISCOVER",
             "on or off: answer `packhorse peers` with the host's name, where there is raw Ethernet",
+        ),
+        (
+            "PACKHORSE_SECRET_FILE",
+            "file with 32 hexadecimal digits that its owner alone can read: endpoints with a number are found by who has the same",
         ),
         (
             "PACKHORSE_CONTACT_S",
@@ -220,6 +230,10 @@ impl Builder {
             "PACKHORSE_DISCOVER" => {
                 let switch = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
                 self.discoverable = Some(switch);
+            }
+            "PACKHORSE_SECRET_FILE" => {
+                let secret = SharedSecret::from_file(value);
+                self.naming.secret = Some(secret.map_err(|error| format!("{name}: {error}"))?);
             }
             "PACKHORSE_CONTACT_S" => settings.contact_after_ns = time_ns(Unit::Seconds)?,
             "PACKHORSE_LINGER_S" => {
@@ -406,6 +420,45 @@ impl Builder {
         self
     }
 
+    /// To be found by this number at this host ([`Endpoint::find`]), beside being reached by its address. The number is a UDP port: from
+    /// 1024 on that which is written the same, below that 61440 + number. Who has the port has the number, of the address that the
+    /// endpoint is bound to or of all of the host's; [`Builder::open`] says who has it if it is in use. It is free again when the
+    /// endpoint or its process ends, however it ends; a forked child that lives on has it, too.
+    ///
+    /// Whoever asks gets the address, unless there is a [`secret`](Self::secret). So memory that is exposed to
+    /// [`Peers::Any`](crate::Peers::Any) is not exposed to them.
+    #[must_use]
+    pub fn named(mut self, number: impl Into<Number>) -> Self {
+        self.naming.number = Some(number.into());
+        self
+    }
+
+    /// Only who has the same secret finds this endpoint by its number, and it finds others by this one. It protects the
+    /// address and nothing else: what is sent is as readable as ever.
+    #[must_use]
+    pub fn secret(mut self, secret: SharedSecret) -> Self {
+        self.naming.secret = Some(secret);
+        self
+    }
+
+    /// What those are told who find this endpoint by its number: its version, say.
+    #[must_use]
+    pub fn greeting(self, greeting: Greeting) -> Self {
+        self.greeter(move |_| Reception::Welcome(greeting))
+    }
+
+    /// Asks the application about each who asks for this endpoint's number and has the secret, if there is one: it sees the 32 bytes that
+    /// the asker's application sent and says 32 of its own, with the address or instead of it. Nothing is known of the asker but
+    /// these bytes, and the same one may ask again. Called by a thread of its own; if it panics the process ends.
+    #[must_use]
+    pub fn greeter(
+        mut self,
+        greeter: impl Fn(&Greeting) -> Reception + Send + Sync + 'static,
+    ) -> Self {
+        self.naming.greeter = Some(Arc::new(greeter));
+        self
+    }
+
     /// Writes every frame to a pcapng file.
     #[must_use]
     pub fn capture(mut self, file: impl Into<PathBuf>) -> Self {
@@ -418,9 +471,17 @@ impl Builder {
         if let Some(complaint) = self.complaint.take() {
             return Err(Error::Setting(complaint));
         }
+        let taken = self.naming.take(self.bind)?;
         let links = links::open(&self)?;
         links::fit(&mut self.config, &links, self.payload_check);
-        Ok(Endpoint::new(Engine::open(self.config, links)?, self.linger, self.counters, self.log))
+        self.config.settings.is_found |= taken.is_some();
+        let (versions, cpus) = (self.config.settings.versions, self.config.helper_cpus.clone());
+        let is_everywhere = links::is_everywhere(&self);
+        let engine = Engine::open(self.config, links)?;
+        let address = *engine.address();
+        let open = |taken| self.naming.open(taken, address, is_everywhere, versions, cpus);
+        let naming = (taken.map(open).transpose()?, self.naming.secret);
+        Ok(Endpoint::new(engine, naming, self.linger, self.counters, self.log))
     }
 }
 

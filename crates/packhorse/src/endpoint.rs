@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use packhorse_engine::door::Door;
 use packhorse_engine::{Engine, Placement, Recv, Send};
 use packhorse_link::About;
 use packhorse_link::mem::Memory;
+use packhorse_proto::lookup::DoorCounters;
 use packhorse_proto::{Address, Claim, List, PeerId, PostError, Space, Tag, Unaccepted, Use};
 
 use crate::buffer::Buffer;
@@ -18,6 +20,7 @@ use crate::left;
 use crate::many::Many;
 use crate::paths::{Path, tried_text};
 use crate::request::{Receiving, Sending};
+use crate::secret::SharedSecret;
 use crate::stream::{self, Streams};
 use crate::wanted::{Envelope, Wanted};
 
@@ -39,6 +42,10 @@ pub(crate) struct Shared {
     /// Where peers were first found, for errors.
     names: Mutex<HashMap<PeerId, String>>,
     streams: OnceLock<Arc<stream::Common>>,
+    /// Where it is found by its number.
+    pub(crate) door: Option<Door>,
+    /// What it looks for others with.
+    pub(crate) secret: Option<SharedSecret>,
 }
 
 impl Shared {
@@ -51,6 +58,14 @@ impl Shared {
                 format!("peer {:016x} at {}", identity.endpoint, packhorse_link::show(&locator.0))
             }
             (None, None) => format!("peer number {}", peer.0),
+        }
+    }
+
+    /// Errors call this peer so, too.
+    pub(crate) fn name_more(&self, peer: PeerId, more: &str) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = names.get_mut(&peer) {
+            *name = format!("{more}, {name}");
         }
     }
 
@@ -71,6 +86,19 @@ impl Shared {
     fn counters(&self) -> Vec<(String, u64)> {
         let mut counters = Vec::new();
         self.engine.each_counter(|name, value| counters.push((name.to_owned(), value)));
+        if let Some(door) = &self.door {
+            let DoorCounters { questions, answers, refusals, wrong_keys, malformed, dropped } =
+                door.counters();
+            let named = [
+                ("door_questions", questions),
+                ("door_answers", answers),
+                ("door_refusals", refusals),
+                ("door_wrong_keys", wrong_keys),
+                ("door_malformed", malformed),
+                ("door_dropped", dropped),
+            ];
+            counters.extend(named.map(|(name, value)| (name.to_owned(), value)));
+        }
         counters
     }
 }
@@ -94,6 +122,8 @@ impl Owner {
         }
         self.closed.get_or_init(|| {
             let (engine, longest) = (&self.shared.engine, longest.min(self.linger));
+            let door = self.shared.door.iter();
+            door.clone().for_each(Door::close);
             if let Some(streams) = self.shared.streams.get() {
                 engine.drain_streams(longest);
                 streams.clear();
@@ -103,6 +133,7 @@ impl Owner {
             let unaccepted = engine.unaccepted();
             self.report(); // before the links go: they count, too
             engine.stop();
+            door.for_each(Door::end);
             unaccepted
         })
     }
@@ -174,11 +205,13 @@ impl Endpoint {
 
     pub(crate) fn new(
         engine: Arc<Engine>,
+        (door, secret): (Option<Door>, Option<SharedSecret>),
         linger: Duration,
         counters: Option<PathBuf>,
         log: bool,
     ) -> Self {
-        let shared = Arc::new(Shared { engine, names: Mutex::default(), streams: OnceLock::new() });
+        let (names, streams) = (Mutex::default(), OnceLock::new());
+        let shared = Arc::new(Shared { engine, names, streams, door, secret });
         let closed = OnceLock::new();
         let owner = Arc::new(Owner { shared: Arc::clone(&shared), linger, closed, counters, log });
         Self { shared, owner }

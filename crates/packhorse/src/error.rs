@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use packhorse_link::LinkError;
+use packhorse_link::door::DoorError;
+use packhorse_proto::lookup::Greeting;
 use packhorse_proto::{
     Denial, ExposeError, Failure, GoneReason, PeerError, PostError, SettingsError,
 };
@@ -35,6 +37,13 @@ pub enum Error {
         what: &'static str,
         /// Its answer.
         error: io::Error,
+    },
+    /// A number could not be taken, though nobody else has it.
+    Number {
+        /// Which.
+        number: u16,
+        /// What was tried, and what the system said.
+        error: DoorError,
     },
     /// The endpoint knows as many peers as it may.
     TooManyPeers {
@@ -118,6 +127,58 @@ pub enum Error {
         /// After so long.
         after: Duration,
     },
+    /// Somebody else has the number that this endpoint was to be found by.
+    NumberInUse {
+        /// The number.
+        number: u16,
+        /// Its UDP port.
+        port: u16,
+        /// Who, if the system tells.
+        owner: Option<String>,
+    },
+    /// No endpoint was found by its number.
+    NotFound {
+        /// Where it was looked for.
+        host: String,
+        /// The number.
+        number: u16,
+        /// Which of the two was wrong, or the secret.
+        why: NotFound,
+    },
+}
+
+/// Why an endpoint was not found by its number.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NotFound {
+    /// The host's name stands for no address.
+    UnknownHost {
+        /// What the resolver says.
+        error: io::Error,
+    },
+    /// Nothing came from the host.
+    Silent {
+        /// For so long.
+        after: Duration,
+        /// It was asked at this UDP port.
+        port: u16,
+        /// What the system says, if questions could not leave.
+        error: Option<io::Error>,
+    },
+    /// The host is there, and nobody there has the number.
+    NoSuchNumber,
+    /// The endpoint there wants another secret, or none.
+    WrongSecret {
+        /// One was given here.
+        is_given: bool,
+    },
+    /// The application there does not let this one in, or is ending.
+    Closed {
+        /// What it says to that.
+        greeting: Greeting,
+    },
+    /// No version of the protocol is spoken on both sides.
+    Version,
 }
 
 impl fmt::Display for Error {
@@ -131,6 +192,7 @@ impl fmt::Display for Error {
             Self::Setting(text) => f.write_str(text),
             Self::OutOfRange(error) => error.fmt(f),
             Self::System { what, error } => write!(f, "{what} failed: {error}"),
+            Self::Number { number, error } => write!(f, "the number {number}: {error}"),
             Self::TooManyPeers { count_max } => write!(
                 f,
                 "this endpoint knows {count_max} peers and may know no more; raise Limits::peer_count_max or forget some"
@@ -184,6 +246,11 @@ impl fmt::Display for Error {
                 "extract was called inside a stream handler; return, or await: the extraction that runs it goes on by itself",
             ),
             Self::TimedOut { after } => write!(f, "not within {after:?}"),
+            Self::NumberInUse { number, port, owner } => {
+                let by = owner.as_ref().map(|owner| format!(" by {owner}")).unwrap_or_default();
+                write!(f, "the number {number} (UDP port {port}) is in use{by}; end that, or choose another number")
+            }
+            Self::NotFound { host, number, why } => write!(f, "number {number} at {host}: {why}"),
         }
     }
 }
@@ -193,8 +260,11 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Link(error) => error.source(),
+            Self::Number { error, .. } => Some(error),
             Self::OutOfRange(error) => error.source(),
-            Self::System { error, .. } | Self::Capture { error, .. } => Some(error),
+            Self::System { error, .. }
+            | Self::Capture { error, .. }
+            | Self::NotFound { why: NotFound::UnknownHost { error }, .. } => Some(error),
             _ => None,
         }
     }
@@ -203,6 +273,38 @@ impl std::error::Error for Error {
 impl From<LinkError> for Error {
     fn from(error: LinkError) -> Self {
         Self::Link(Box::new(error))
+    }
+}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownHost { error } => write!(f, "no such host ({error}); is its name right?"),
+            Self::Silent { error: Some(error), .. } => {
+                write!(f, "the host cannot be asked ({error}); is it the right one, and is there a way to it?")
+            }
+            Self::Silent { after, port, error: None } => write!(
+                f,
+                "the host did not answer within {after:?}; is it the right one, is it up, and does a firewall let UDP port {port} in there?"
+            ),
+            Self::NoSuchNumber => {
+                f.write_str("the host is there, but nobody there has that number; is the server running, and is that its number?")
+            }
+            Self::WrongSecret { is_given: true } => f.write_str(
+                "somebody has that number there, and not the secret that was given here (PACKHORSE_SECRET_FILE): both sides need the same, or none",
+            ),
+            Self::WrongSecret { is_given: false } => f.write_str(
+                "somebody has that number there, and tells it only to who has a secret: PACKHORSE_SECRET_FILE names a file with the same one",
+            ),
+            Self::Closed { greeting } => {
+                f.write_str("the application there lets nobody in, or not this one")?;
+                let said = String::from_utf8_lossy(greeting);
+                let said = said.trim_end_matches('\0');
+                let is_text = !said.is_empty() && said.chars().all(|c| !c.is_control() && c != '\u{FFFD}');
+                if is_text { write!(f, ": it says {said:?}") } else { Ok(()) }
+            }
+            Self::Version => f.write_str("it speaks no version of the protocol that this program speaks"),
+        }
     }
 }
 

@@ -39,6 +39,11 @@
 //!
 //! Of many requests one learns the ends best in one place: a completion [`queue`].
 //!
+//! # Found by name
+//!
+//! An address is a capability, handed over by whoever starts both sides. A server is found by its host and a number instead, where its
+//! owner asks for that: [`Builder::named`], [`Endpoint::find`].
+//!
 //! # Memory of others
 //!
 //! An endpoint can expose memory ([`Endpoint::expose`]) that peers read, write and compute with by themselves: see [`onesided`].
@@ -58,16 +63,20 @@ mod buffer;
 mod builder;
 mod endpoint;
 mod error;
+mod find;
 mod left;
 mod links;
 mod many;
+mod named;
 pub mod onesided;
+mod owner;
 mod paths;
 pub mod quantity;
 pub mod queue;
 pub mod raw;
 mod request;
 mod scope;
+mod secret;
 mod seek;
 mod select;
 pub mod stream;
@@ -76,7 +85,8 @@ mod wanted;
 pub use buffer::Buffer;
 pub use builder::Builder;
 pub use endpoint::{Claimed, Endpoint, Peer, SendOptions};
-pub use error::{Error, Failed};
+pub use error::{Error, Failed, NotFound};
+pub use find::{Answer, Find, Found, LookUp};
 pub use links::kinds;
 pub use many::{Many, Piece};
 pub use onesided::{Peers, Region, Remote};
@@ -88,12 +98,14 @@ pub use packhorse_link::tcp::TcpError;
 pub use packhorse_link::udp::UdpError;
 pub use packhorse_link::xdp::XdpError;
 pub use packhorse_link::{About, LinkError};
+pub use packhorse_proto::lookup::{GREETING_LEN, Greeting, Number, Reception};
 pub use packhorse_proto::{
     Access, Address, AddressError, AtomicOp, Datatype, Denial, Limits, Settings, SettingsError,
 };
 pub use paths::{Path, State as PathState};
 pub use request::{Getting, Putting, Received, Receiving, Sending};
 pub use scope::{Scope, ScopedReceiving, ScopedSending};
+pub use secret::SharedSecret;
 pub use seek::{Host, Search};
 pub use select::{KindInfo, LinkChoice};
 pub use wanted::{Envelope, Wanted};

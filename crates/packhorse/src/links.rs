@@ -72,6 +72,16 @@ pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
     Ok(links)
 }
 
+/// Whether the link whose locator is in the address listens at all addresses of this host.
+pub(crate) fn is_everywhere(builder: &Builder) -> bool {
+    let wishes = builder.link.resolve(&packhorse_link::interfaces()).unwrap_or_default();
+    let is_unbound = |wish: &Wish| {
+        let (bind, _) = options(builder, wish, None).socket();
+        *wish.kind == packhorse_link::udp::KIND && bind.ip().is_unspecified()
+    };
+    wishes.first().is_some_and(is_unbound)
+}
+
 /// Who binds an endpoint to an address does not want to be reached by other cards, unless he names them.
 fn is_where_bound(bind: IpAddr, wish: &Wish, interfaces: &[Interface]) -> bool {
     let Some(on) = wish.on.as_ref().filter(|_| wish.is_optional) else { return true };

@@ -29,6 +29,9 @@ pub(crate) fn code_of(result: Result<(), Error>) -> c_int {
         | Error::Setting(_)
         | Error::OutOfRange(_)
         | Error::System { .. }
+        | Error::Number { .. }
+        | Error::NumberInUse { .. }
+        | Error::NotFound { .. }
         | Error::TooManyPeers { .. }
         | Error::Inherited
         | Error::Denied { .. }

@@ -63,7 +63,7 @@ impl Options {
     }
 
     /// The address a socket is bound to, and the interface its frames leave by.
-    pub(crate) fn socket(&self) -> (SocketAddr, Option<u32>) {
+    pub fn socket(&self) -> (SocketAddr, Option<u32>) {
         let bind = match self.on.as_ref().and_then(|on| Some((on.ip?, on.index))) {
             Some((IpAddr::V6(ip), index)) if ip.is_unicast_link_local() => {
                 SocketAddr::V6(SocketAddrV6::new(ip, 0, 0, index))

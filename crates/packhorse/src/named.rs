@@ -1,0 +1,120 @@
+//! Endpoints that are found by host and number: how one gets its number.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use packhorse_engine::HelperCpus;
+use packhorse_engine::door::{Door, DoorConfig};
+use packhorse_link::door::{DoorError, DoorSocket, Visit};
+use packhorse_link::udp;
+use packhorse_proto::Address;
+use packhorse_proto::lookup::{Greeting, Number, Reception};
+
+use crate::error::Error;
+use crate::owner::owner_of;
+use crate::secret::SharedSecret;
+
+/// What a builder was told of its endpoint's number.
+#[derive(Clone, Default)]
+pub(crate) struct Naming {
+    pub(crate) number: Option<Number>,
+    pub(crate) secret: Option<SharedSecret>,
+    pub(crate) greeter: Option<Arc<Greeter>>,
+}
+
+/// The application's word to who asks.
+pub(crate) type Greeter = dyn Fn(&Greeting) -> Reception + Send + Sync;
+
+impl fmt::Debug for Naming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Naming");
+        shown.field("number", &self.number).field("secret", &self.secret).finish_non_exhaustive()
+    }
+}
+
+/// A number that was taken, and nobody is answered yet.
+pub(crate) struct Taken {
+    number: Number,
+    socket: DoorSocket,
+}
+
+impl Naming {
+    /// Takes the number, if one is wanted: before anything else is opened, for it may be somebody else's.
+    pub(crate) fn take(&self, bind: IpAddr) -> Result<Option<Taken>, Error> {
+        let Some(number) = self.number else { return Ok(None) };
+        let (port, number_text) = (number.port(), number.get());
+        match DoorSocket::open(bind, port) {
+            Ok(socket) => Ok(Some(Taken { number, socket })),
+            Err(DoorError::InUse { .. }) => {
+                Err(Error::NumberInUse { number: number_text, port, owner: owner_of(port) })
+            }
+            Err(error) => Err(Error::Number { number: number_text, error }),
+        }
+    }
+
+    /// Answers those who ask.
+    pub(crate) fn open(
+        &self,
+        taken: Taken,
+        address: Address,
+        is_everywhere: bool,
+        versions: (u8, u8),
+        cpus: HelperCpus,
+    ) -> Result<Door, Error> {
+        let Taken { number, socket } = taken;
+        let secret = self.secret.map(SharedSecret::key);
+        let config = DoorConfig { number, secret, versions, cpus };
+        let receive: Box<packhorse_engine::door::Receive> = match &self.greeter {
+            Some(greeter) => {
+                let greeter = Arc::clone(greeter);
+                Box::new(move |greeting| greeter(greeting))
+            }
+            None => Box::new(|_| Reception::Welcome(Greeting::default())),
+        };
+        let tell = move |visit: &Visit| told(address, visit, is_everywhere);
+        let door = Door::open(socket, config, receive, Box::new(tell));
+        door.map_err(|error| Error::System {
+            what: "answering those who ask for the number",
+            error,
+        })
+    }
+}
+
+/// The address as it is told to who asked there: an endpoint that listens at all addresses of its host is surely reached by the
+/// one that was asked, and perhaps not by the one of the default route. On this host all do.
+fn told(address: Address, visit: &Visit, is_everywhere: bool) -> Address {
+    let mut told = address;
+    let Some(asked) = visit.to.filter(|ip| is_everywhere && !ip.is_loopback()) else { return told };
+    if let Some(mut place) = udp::from_locator(&address.locator.0)
+        && place.is_ipv4() == asked.is_ipv4()
+    {
+        place.set_ip(asked);
+        told.locator.0 = udp::to_locator(place);
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_proto::{Identity, Locator, Secret};
+
+    #[test]
+    fn who_asks_one_address_of_several_is_told_that_one() {
+        let at = |place: &str| Address {
+            secret: Secret([1, 2]),
+            identity: Identity { host: 3, endpoint: 4 },
+            locator: Locator(udp::to_locator(place.parse().unwrap())),
+            has_helper: true,
+        };
+        let from = "10.0.1.7:999".parse().unwrap();
+        let visit = |to: &str| Visit { len: 0, from, to: to.parse().ok() };
+        let address = at("10.0.0.1:500");
+        assert_eq!(told(address, &visit("10.0.1.1"), true), at("10.0.1.1:500"));
+        assert_eq!(told(address, &visit("10.0.1.1"), false), address, "it is bound to one");
+        assert_eq!(told(address, &visit("127.0.0.1"), true), address, "on this host");
+        assert_eq!(told(address, &visit("fd00::1"), true), address, "another family");
+        assert_eq!(told(address, &visit("nowhere"), true), address);
+    }
+}
