@@ -4,6 +4,7 @@
 //! node.rs     an endpoint, its memory and its wire; two of them joined by queues that allocate nothing once warm
 //! script.rs   bytes read as decisions
 //! frames.rs   body of the fuzz target `frame`: the parser and arbitrary bytes
+//! doors.rs    body of the fuzz target `lookup`: a door, an asker, and whatever comes to them
 //! hostile.rs  body of the fuzz target `endpoint`: whole endpoints, random commands, a network that lies
 //! ledger.rs   the memory of a distrustful application: whose is it now, and may it be touched?
 //! ```
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod doors;
 pub mod frames;
 pub mod hostile;
 pub mod ledger;

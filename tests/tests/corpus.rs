@@ -34,6 +34,11 @@ fn scripts_of_the_corpus_pass() {
     replay("endpoint", packhorse_tests::hostile::endpoints);
 }
 
+#[test]
+fn look_ups_of_the_corpus_pass() {
+    replay("lookup", packhorse_tests::doors::look_ups);
+}
+
 /// For the person who looks into a finding: `PACKHORSE_SCRIPT=FILE cargo test -p packhorse-tests --test corpus told --
 /// --nocapture` tells what an input of `endpoint` does.
 #[test]
