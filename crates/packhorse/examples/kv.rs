@@ -1,0 +1,128 @@
+//! A server of keys and values that is found by host and number, and clients that come and go.
+//!
+//! The server knows nobody before: whoever finds it may ask. Greetings say which version of the talk each side speaks, before the
+//! first message. `crowd` is many clients, each with an endpoint and a short life of its own, some at once.
+//!
+//! ```text
+//! cargo run --release -p packhorse --example kv -- serve 7
+//! cargo run --release -p packhorse --example kv -- put localhost 7 colour chestnut
+//! cargo run --release -p packhorse --example kv -- get localhost 7 colour
+//! cargo run --release -p packhorse --example kv -- crowd localhost 7 10000
+//! ```
+//!
+//! With `PACKHORSE_SECRET_FILE` on both sides only those who have that file find the server.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use packhorse::{Endpoint, Greeting, Peer, Reception, Wanted};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const ASK: u64 = 1;
+const ANSWER: u64 = 2;
+const LEN_MAX: usize = 4096;
+/// Values kept at most: clients come from anywhere.
+const VALUE_COUNT_MAX: usize = 10_000;
+/// Clients of a crowd that are there at the same time.
+const AT_ONCE: usize = 8;
+const USAGE: &str =
+    "serve NUMBER | put HOST NUMBER KEY VALUE | get HOST NUMBER KEY | crowd HOST NUMBER COUNT";
+
+/// What both sides say when they meet.
+fn version() -> Greeting {
+    let mut greeting = Greeting::default();
+    greeting[..4].copy_from_slice(b"kv 1");
+    greeting
+}
+
+/// One answer, to whoever asks next. A question is a key, or `KEY=VALUE`; the answer is the value, or nothing.
+fn answer_next(server: &Endpoint, values: &mut HashMap<String, String>) -> Result<()> {
+    let question = match server.recv(Wanted::tag(ASK), vec![0; LEN_MAX]).wait() {
+        Ok(question) => question,
+        Err(failed) if matches!(failed.error, packhorse::Error::Truncated { .. }) => return Ok(()),
+        Err(failed) => return Err(failed.error.into()),
+    };
+    let text = String::from_utf8_lossy(&question.buffer).into_owned();
+    let answer = match text.split_once('=') {
+        Some((key, value)) => {
+            if values.len() < VALUE_COUNT_MAX || values.contains_key(key) {
+                values.insert(key.to_owned(), value.to_owned());
+            }
+            value.to_owned()
+        }
+        None => values.get(&text).cloned().unwrap_or_default(),
+    };
+    // A client that is gone by now wants no answer; a send that is dropped goes on by itself.
+    drop(server.send(question.envelope.source, ANSWER, answer.into_bytes()));
+    Ok(())
+}
+
+fn serve(number: u16) -> Result<()> {
+    let receive = |asker: &Greeting| match *asker == version() {
+        true => Reception::Welcome(version()),
+        false => Reception::Refuse(version()),
+    };
+    let server = Endpoint::builder().named(number).greeter(receive).open()?;
+    println!("serving number {number}; ctrl-C ends it");
+    let mut values = HashMap::new();
+    loop {
+        answer_next(&server, &mut values)?;
+    }
+}
+
+fn ask(client: &Endpoint, server: Peer, question: &str) -> Result<String> {
+    let answer = client.recv(Wanted::tag(ANSWER).from(server), vec![0; LEN_MAX]);
+    client.send(server, ASK, question.as_bytes().to_vec()).wait()?;
+    Ok(String::from_utf8(answer.wait()?.buffer)?)
+}
+
+/// The whole life of a client.
+fn visit(host: &str, number: u16, questions: &[&str]) -> Result<Vec<String>> {
+    let client = Endpoint::open()?;
+    let server = client.find(host, number).greeting(version()).wait()?.peer;
+    questions.iter().map(|question| ask(&client, server, question)).collect()
+}
+
+fn crowd(host: &str, number: u16, count: usize) -> Result<Duration> {
+    let (next, start) = (AtomicUsize::new(0), Instant::now());
+    std::thread::scope(|scope| {
+        let clients = || -> Result<()> {
+            loop {
+                let client = next.fetch_add(1, Ordering::Relaxed);
+                if client >= count {
+                    return Ok(());
+                }
+                let (key, value) = (format!("client {}", client % 1000), format!("was {client}"));
+                let answers = visit(host, number, &[&format!("{key}={value}"), &key])?;
+                assert!(answers[0] == value && answers[1].starts_with("was "), "{answers:?}");
+            }
+        };
+        let all: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(clients)).collect();
+        all.into_iter().try_for_each(|one| one.join().expect("no client panics"))
+    })?;
+    Ok(start.elapsed())
+}
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["serve", number] => serve(number.parse()?)?,
+        ["put", host, number, key, value] => {
+            visit(host, number.parse()?, &[&format!("{key}={value}")])?;
+        }
+        ["get", host, number, key] => {
+            println!("{}", visit(host, number.parse()?, &[key])?[0]);
+        }
+        ["crowd", host, number, count] => {
+            let count: usize = count.parse()?;
+            let time = crowd(host, number.parse()?, count)?;
+            let rate = count as f64 / time.as_secs_f64();
+            println!("{count} clients, {AT_ONCE} at once: {time:.1?}, {rate:.0} a second");
+        }
+        _ => return Err(USAGE.into()),
+    }
+    Ok(())
+}
