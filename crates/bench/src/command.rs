@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, value_parser};
 use packhorse::quantity::{self, Unit};
-use packhorse::{Address, AddressError, Endpoint};
+use packhorse::{Address, Endpoint};
 
 use crate::cpu::busy_share;
 use crate::layers::LayersArgs;
@@ -127,8 +127,8 @@ pub struct Setup {
     /// Messages that may be on their way at once, in `rate`.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u16).range(1..))]
     pub window: u16,
-    /// Against `packhorse serve` on another machine: the address that it printed.
-    #[arg(long, value_name = "ADDR", conflicts_with = "two_hosts", value_parser = parse_address)]
+    /// Against `packhorse serve` on another machine: the address that it printed, or HOST:NUMBER if it has a --name.
+    #[arg(long, value_name = "PEER", conflicts_with = "two_hosts", value_parser = parse_address)]
     pub peer: Option<Address>,
     /// Between two network namespaces joined by a wire (veth), instead of over loopback.
     #[arg(long)]
@@ -181,7 +181,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 fn parse_address(text: &str) -> Result<Address, String> {
-    let address: Address = text.trim().parse().map_err(|error: AddressError| error.to_string())?;
+    let address = packhorse::address_of(text).map_err(|error| error.to_string())?;
     remote::place_of(&address).map_err(|error| error.to_string())?;
     Ok(address)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use packhorse::{Builder, Endpoint, Error, Peer, Placement, Sending, Wanted};
+use packhorse::{Builder, Endpoint, Error, Greeting, Number, Peer, Placement, Sending, Wanted};
 
 use crate::hosts::Stand;
 use crate::machine::{InterfaceFacts, address_for_others};
@@ -27,15 +27,20 @@ Examples:
   packhorse serve                          on any free port
   packhorse serve --ports 7000-7009        where a firewall lets only some ports in (open them for UDP and TCP)
   packhorse serve --bind 192.168.1.5       on one network of several
+  packhorse serve --name 42                found by this host's name and 42, by whoever asks, or with PACKHORSE_SECRET_FILE
+                                           by who has the same secret
 
-Then, on another machine, with the address that it printed:
+Then, on another machine, with the address that it printed, or by its number:
   packhorse bench pingpong --peer ph1:…
-  packhorse compare --quick --peer ph1:…";
+  packhorse compare --quick --peer ph1:…
+  packhorse compare --quick --peer node7:42";
 
 /// The talk, the two sockets of the bare link, and one to spare.
 const PORT_COUNT_MIN: usize = 4;
 /// A client that asks for nothing for so long makes room for others.
 const IDLE_MAX: Duration = Duration::from_secs(120);
+/// What those are told who find it by its number.
+const GREETING: Greeting = *b"packhorse serve\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Closing waits no longer for a client that may be gone.
 const LINGER: Duration = Duration::from_millis(500);
 
@@ -52,6 +57,9 @@ pub struct ServeArgs {
     /// Take all ports from this range, such as 7000-7009.
     #[arg(long, value_name = "LO-HI", value_parser = parse_ports)]
     ports: Option<RangeInclusive<u16>>,
+    /// Be found by this number, 0 to 65535, at this host: UDP port 61440 + N for those below 1024, port N for others.
+    #[arg(long, value_name = "N")]
+    name: Option<u16>,
     /// Who moves Packhorse's messages on this side (see `packhorse bench pingpong --help`); as the client says without it.
     #[arg(long, value_name = "WHO", value_parser = ["inline", "thread"])]
     placement: Option<String>,
@@ -105,6 +113,9 @@ fn open(args: &ServeArgs) -> Result<Endpoint> {
         if let Some(ports) = &args.ports {
             builder = builder.ports(ports.clone());
         }
+        if let Some(number) = args.name {
+            builder = builder.named(number).greeting(GREETING);
+        }
         builder.open()
     };
     let endpoint = open(args.bind)?;
@@ -137,7 +148,16 @@ fn announce(
         out,
         "on the other machine: packhorse compare --quick --peer ADDRESS   (the line above)"
     )?;
-    writeln!(out, "whoever has the address may measure; ctrl-C ends it")?;
+    if let Some(number) = endpoint.number() {
+        let port = Number::new(number).port();
+        writeln!(out, "or --peer HOST:{number}: it is found by that number (UDP port {port})")?;
+    }
+    let who = match (endpoint.number(), std::env::var_os("PACKHORSE_SECRET_FILE")) {
+        (None, _) => "whoever has the address may measure",
+        (Some(_), None) => "whoever asks for the number may measure",
+        (Some(_), Some(_)) => "whoever has the address or the secret may measure",
+    };
+    writeln!(out, "{who}; ctrl-C ends it")?;
     out.flush().map_err(Into::into)
 }
 

@@ -11,6 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use packhorse_bench::{command as bench, compare, mpi, peer, report, serve};
 
+mod find;
 mod info;
 mod manual;
 mod paths;
@@ -58,6 +59,7 @@ enum Command {
     Info,
     Paths(paths::PathsArgs),
     Peers(peers::PeersArgs),
+    Find(find::FindArgs),
     Sim(simulate::Args),
     Soak(soak::SoakArgs),
     /// Write the manual page to standard output.
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args).map(|()| true),
         Command::Info => info::run(&mut io::stdout().lock()).map(|()| true),
         Command::Paths(args) => paths::run(&args, &mut io::stdout().lock()).map(|()| true),
+        Command::Find(args) => find::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Peers(args) => {
             peers::run(&args, &mut io::stdout().lock(), &mut io::stderr().lock()).map(|()| true)
         }

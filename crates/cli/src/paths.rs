@@ -23,8 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
     after_help = "Examples:\n  packhorse paths ph1:…                           with the address that `packhorse serve` printed\n  PACKHORSE_LINK='udp:eth*' packhorse paths ph1:…  by chosen interfaces"
 )]
 pub(crate) struct PathsArgs {
-    /// The peer's address.
-    #[arg(value_name = "PEER")]
+    /// The peer: its address, or HOST:NUMBER if it is found by a number.
+    #[arg(value_name = "PEER", value_parser = |text: &str| packhorse::address_of(text).map_err(|error| error.to_string()))]
     peer: Address,
     /// Which links: auto, udp, udp:eth0, udp:10.0.0.0/8, … with commas between; !docker* leaves out.
     #[arg(long)]

@@ -262,3 +262,73 @@ fn paths_to_a_server_are_shown_with_reasons() {
     fails(&["paths", &server.address, "--link", "udp:nosuch0"], &["matches nothing", "lo 127."]);
     fails(&["paths", "nonsense"], &["nonsense"]);
 }
+
+/// What a command that ends well says.
+fn says(command: &mut Command) -> String {
+    let output = command.output().expect("the program starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn server_with_a_number_is_found_and_measured_against() {
+    let server = Server::start(&["--name", "871"]);
+    server.wait_for("or --peer HOST:871: it is found by that number (UDP port 62311)");
+    server.wait_for("whoever asks for the number may measure");
+    let text = says(&mut command(&["find", "localhost", "871"]));
+    for words in [
+        "number 871 at localhost (UDP port 62311) answered from 127.0.0.1 after",
+        "it says \"packhorse serve\"",
+    ] {
+        assert!(text.contains(words), "{words:?}: {text}");
+    }
+    assert!(!text.contains("ph1:"), "the address is a secret: {text}");
+    assert_eq!(
+        says(&mut command(&["find", "127.0.0.1", "871", "--address"])).trim(),
+        server.address
+    );
+    let args = ["bench", "pingpong", "--peer", "127.0.0.1:871", "--systems", "packhorse"];
+    let short = ["--bytes", "1000", "--seconds", "0.05", "--reps", "1"];
+    says(&mut command(&[&args[..], &short].concat()));
+    server.wait_for("1 measurement, done");
+    assert!(says(&mut command(&["paths", "127.0.0.1:871", "--link", "udp"])).contains("in use"));
+    let words = ["number 871 (UDP port 62311) is in use by user", "packhorse", "choose another"];
+    fails(&["serve", "--bind", "127.0.0.1", "--name", "871"], &words);
+}
+
+#[test]
+fn what_is_not_found_is_told_with_the_reason() {
+    let path = std::env::temp_dir().join(format!("packhorse-serve-secret-{}", std::process::id()));
+    let file = path.to_str().expect("text");
+    let make = "umask 077; od -An -tx1 -N16 /dev/urandom | tr -d ' \\n' > \"$1\"";
+    let made = Command::new("sh").args(["-c", make, "sh", file]).status().expect("a shell");
+    assert!(made.success());
+    let serve = ["serve", "--bind", "127.0.0.1", "--name", "872"];
+    let mut child = command(&serve).env("PACKHORSE_SECRET_FILE", file).spawn().expect("it starts");
+    let log = lines(child.stdout.take().expect("a pipe"));
+    let mut server = Server { child, address: String::new(), log };
+    server.address = server.wait_for("ph1:");
+    server.wait_for("whoever has the address or the secret may measure");
+    fails(
+        &["find", "127.0.0.1", "872"],
+        &["872", "only to who has a secret", "PACKHORSE_SECRET_FILE"],
+    );
+    let found =
+        says(&mut command(&["find", "127.0.0.1", "872", "--secret-file", file, "--address"]));
+    assert_eq!(found.trim(), server.address);
+    let by_environment =
+        says(command(&["find", "127.0.0.1", "872"]).env("PACKHORSE_SECRET_FILE", file));
+    assert!(by_environment.contains("answered from 127.0.0.1"), "{by_environment}");
+    fails(
+        &["find", "127.0.0.1", "873"],
+        &["number 873 at 127.0.0.1", "nobody there has that number"],
+    );
+    fails(&["find", "no..host", "7"], &["number 7 at no..host", "no such host"]);
+    fails(&["bench", "rate", "--peer", "127.0.0.1:873"], &["nobody there has that number"]);
+    fails(&["find", "127.0.0.1", "65536"], &["65536"]);
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .expect("ours");
+    fails(&["find", "127.0.0.1", "872", "--secret-file", file], &["chmod 600", "mode 644"]);
+    std::fs::remove_file(&path).expect("it was made");
+}

@@ -441,6 +441,14 @@ impl Builder {
         self
     }
 
+    /// The secret chosen so far.
+    pub(crate) fn secret_chosen(&self) -> Result<Option<SharedSecret>, Error> {
+        match &self.complaint {
+            Some(complaint) => Err(Error::Setting(complaint.clone())),
+            None => Ok(self.naming.secret),
+        }
+    }
+
     /// What those are told who find this endpoint by its number: its version, say.
     #[must_use]
     pub fn greeting(self, greeting: Greeting) -> Self {

@@ -7,7 +7,7 @@
 //! let server = Endpoint::builder().bind([127, 0, 0, 1]).named(number).open()?;
 //! let client = Endpoint::local()?;
 //! let found = client.find("localhost", number).wait()?;
-//! client.send(found.peer, 1, b"hello".to_vec());
+//! client.send(found.peer, 1, b"hello".to_vec()).wait()?;
 //! assert_eq!(server.recv(Wanted::tag(1), vec![0; 10]).wait()?.buffer, b"hello");
 //! # Ok(())
 //! # }
@@ -25,6 +25,7 @@ use packhorse_engine::seeking::{Miss, Sighting, Wish, seek};
 use packhorse_proto::Address;
 use packhorse_proto::lookup::{Finding, Greeting, Number, Refusal};
 
+use crate::builder::Builder;
 use crate::endpoint::{Endpoint, Peer};
 use crate::error::{Error, NotFound};
 use crate::secret::SharedSecret;
@@ -75,6 +76,14 @@ impl LookUp {
     pub fn new(host: &str, number: impl Into<Number>) -> Self {
         let (host, number) = (host.to_owned(), number.into());
         Self { host, number, secret: None, greeting: Greeting::default(), longest: PATIENCE }
+    }
+
+    /// The same, with the secret that the environment names (`PACKHORSE_SECRET_FILE`).
+    ///
+    /// # Errors
+    /// Settings of the environment that make no sense.
+    pub fn from_environment(host: &str, number: impl Into<Number>) -> Result<Self, Error> {
+        Ok(Self::new(host, number).secret(Builder::new().secret_chosen()?))
     }
 
     /// With the secret that is asked for there.
@@ -167,6 +176,27 @@ impl LookUp {
     fn error(&self, why: NotFound) -> Error {
         Error::NotFound { host: self.host.clone(), number: self.number.get(), why }
     }
+}
+
+/// An address, from what a person writes: the address itself (`ph1:…`), or `HOST:NUMBER`, which is looked up now, with the secret that the
+/// environment names (`PACKHORSE_SECRET_FILE`).
+///
+/// # Errors
+/// The text is neither, or nothing is found there.
+pub fn address_of(text: &str) -> Result<Address, Error> {
+    let text = text.trim();
+    match place_of(text) {
+        Some((host, number)) => Ok(LookUp::from_environment(host, number)?.wait()?.address),
+        None => text.parse().map_err(|error| {
+            Error::Setting(format!("{text:?}: {error}; or HOST:NUMBER, as node7:42"))
+        }),
+    }
+}
+
+/// Host and number of `HOST:NUMBER`. An address has base64 behind its colon, of 86 digits.
+fn place_of(text: &str) -> Option<(&str, u16)> {
+    let (host, number) = text.rsplit_once(':')?;
+    Some((host, number.parse().ok()?)).filter(|(host, _)| !host.is_empty())
 }
 
 /// A look-up under way: to be waited for, or awaited. Dropped, it ends.
@@ -293,5 +323,22 @@ impl Endpoint {
     /// The number it is found by, if it was opened with one ([`Builder::named`](crate::Builder::named)).
     pub fn number(&self) -> Option<u16> {
         self.shared.door.as_ref().map(|door| door.number().get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_from_addresses() {
+        assert_eq!(place_of("node7:42"), Some(("node7", 42)));
+        assert_eq!(place_of("10.0.0.1:65535"), Some(("10.0.0.1", 65535)));
+        assert_eq!(place_of("[fd00::1]:7"), Some(("[fd00::1]", 7)));
+        for text in ["ph1:AAAA", ":7", "node7", "node7:65536", "node7:-1", ""] {
+            assert_eq!(place_of(text), None, "{text}");
+        }
+        let error = address_of("nonsense").unwrap_err().to_string();
+        assert!(error.contains("ph1:") && error.contains("HOST:NUMBER"), "{error}");
     }
 }

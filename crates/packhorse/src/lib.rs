@@ -86,7 +86,7 @@ pub use buffer::Buffer;
 pub use builder::Builder;
 pub use endpoint::{Claimed, Endpoint, Peer, SendOptions};
 pub use error::{Error, Failed, NotFound};
-pub use find::{Answer, Find, Found, LookUp};
+pub use find::{Answer, Find, Found, LookUp, address_of};
 pub use links::kinds;
 pub use many::{Many, Piece};
 pub use onesided::{Peers, Region, Remote};
@@ -97,7 +97,7 @@ pub use packhorse_link::shm::ShmError;
 pub use packhorse_link::tcp::TcpError;
 pub use packhorse_link::udp::UdpError;
 pub use packhorse_link::xdp::XdpError;
-pub use packhorse_link::{About, LinkError};
+pub use packhorse_link::{About, LinkError, show as show_locator};
 pub use packhorse_proto::lookup::{GREETING_LEN, Greeting, Number, Reception};
 pub use packhorse_proto::{
     Access, Address, AddressError, AtomicOp, Datatype, Denial, Limits, Settings, SettingsError,
