@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: hostile bytes for the parser and for whole endpoints.
+//! `cargo xtask fuzz`: hostile bytes for the parser, for whole endpoints and for look-ups.
 //!
 //! The bodies of the targets are functions of `packhorse-tests`, so that the corpus is also replayed by an ordinary
 //! test on stable. Only the search for new inputs needs nightly and cargo-fuzz.
