@@ -17,10 +17,11 @@ local ADDRESS_LEN = 64
 
 local STATUS = { [0] = "ok", [1] = "matched", [2] = "cancelled" }
 local REPLY = { [0] = "done", [1] = "no such key", [2] = "range", [3] = "access", [4] = "no such operation", [5] = "withdrawn" }
+local CODE = { [0] = "found", [1] = "no such number", [2] = "wrong key", [3] = "closed", [4] = "no common version" }
 local LANE = { [0] = "message", [1] = "put", [2] = "get" }
 
 -- A record: its name, the fields of its head behind the kind byte as {name, length in bytes[, value strings]} in order (no
--- name: padding), whether a body follows (its length is the u16 at byte 2), what else belongs to the head.
+-- name: padding), whether a body follows (its length is the u16 at byte 2), what else belongs to the head (`more`, or so many bytes: `rest`).
 local RECORDS = {
     [0x01] = { "Check", { { nil, 3 }, { "crc", 4 } } },
     [0x02] = { "Ack", { { "path", 1 }, { "range_count", 1 }, { nil, 1 }, { "largest", 4 }, { "first_len", 4 },
@@ -49,6 +50,9 @@ local RECORDS = {
     [0x36] = { "Versions", { { "min", 1 }, { "max", 1 }, { nil, 5 }, { "nonce", 8 } } },
     [0x37] = { "PathChallenge", { { "path", 1 }, { nil, 6 }, { "nonce", 8 } } },
     [0x38] = { "PathResponse", { { "path", 1 }, { nil, 6 }, { "nonce", 8 } } },
+    [0x39] = { "Find", { { "versions", 1 }, { "number", 2 }, { nil, 4 }, { "nonce", 8 }, { "nonce_more", 8 } }, rest = 104 },
+    [0x3A] = { "Named", { { "code", 1, CODE }, { "number", 2 }, { "versions", 1 }, { nil, 3 }, { "nonce", 8 },
+        { "nonce_more", 8 }, { "salt", 8 } }, rest = 96 },
     [0x46] = { "Get", { { nil, 3 }, { "number", 4 }, { "key", 8 }, { "target", 8 }, { "total", 8 } } },
     [0x47] = { "Atomic", { { "op", 1 }, { "len", 2 }, { "number", 4 }, { "key", 8 }, { "target", 8 }, { "datatype", 1 },
         { "fetch", 1 }, { nil, 2 }, { "total", 4 } }, body = true },
@@ -113,7 +117,7 @@ local all_fields = {}
 for _, field in pairs(header) do all_fields[#all_fields + 1] = field end
 for _, field in pairs(shared) do all_fields[#all_fields + 1] = field end
 local HEXADECIMAL = { crc = true, flags = true, versions = true, bits = true, ignore = true, immediate = true,
-    incarnation = true, id = true, nonce = true, cookie = true }
+    incarnation = true, id = true, nonce = true, nonce_more = true, salt = true, cookie = true }
 local MAKERS = { [1] = ProtoField.uint8, [2] = ProtoField.uint16, [4] = ProtoField.uint32, [8] = ProtoField.uint64 }
 for _, record in pairs(RECORDS) do
     for _, field in ipairs(record[2]) do
@@ -139,6 +143,7 @@ local function head_len(tvb, at, heads_end)
     if not record then return nil end
     local len = 1
     for _, field in ipairs(record[2]) do len = len + field[2] end
+    len = len + (record.rest or 0)
     if record.more == "hello" then len = len + ADDRESS_LEN end
     if at + len > heads_end then return nil end
     if record.more == "ranges" then len = len + 8 * tvb(at + 2, 1):uint() end

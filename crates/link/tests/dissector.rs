@@ -11,8 +11,8 @@ use packhorse_link::pcapng::{LinkType, Writer as Capture};
 use packhorse_link::udp::{Udp, UdpConfig};
 use packhorse_link::{Burst, Link};
 use packhorse_proto::wire::{
-    AckRepr, Action, Class, FoundRepr, Header, HelloRepr, Lane, MessageHead, RequestHead,
-    WelcomeRepr, Writer, seal,
+    AckRepr, Action, Class, FindRepr, FoundRepr, Header, HelloRepr, Lane, LookupFrame, MessageHead,
+    NamedRepr, RequestHead, WelcomeRepr, Writer, seal,
 };
 use packhorse_proto::{Address, Identity, Locator, Secret, Space, Tag};
 
@@ -260,8 +260,47 @@ fn contact() -> Case {
     )
 }
 
+/// Look-ups have no packet number; a reader does not mind one, and cases are told apart by it.
+fn look_ups() -> Vec<Case> {
+    let (number, nonce, greeting) = (7, [0xf1, 0xf2], [9; 32]);
+    let find = FindRepr { versions: 0x12, number, nonce, greeting }.write(SECRET);
+    let (code, versions, salt, address) = (2, 0x11, 0xf3, None);
+    let named = NamedRepr { code, number, versions, nonce, salt, address, greeting }.write(SECRET);
+    let case = |packet: u8, mut frame: LookupFrame, found: &[(&'static str, &str)]| {
+        frame[16] = packet;
+        let mut all = vec![("packhorse.packet", packet.to_string())];
+        all.extend(found.iter().map(|&(name, value)| (name, value.to_string())));
+        Case { bytes: frame.to_vec(), found: all }
+    };
+    vec![
+        case(
+            200,
+            find,
+            &[
+                ("packhorse.record", "Find"),
+                ("packhorse.find.versions", "0x12"),
+                ("packhorse.find.number", "7"),
+                ("packhorse.find.nonce", "0x00000000000000f1"),
+                ("packhorse.find.nonce_more", "0x00000000000000f2"),
+            ],
+        ),
+        case(
+            201,
+            named,
+            &[
+                ("packhorse.record", "Named"),
+                ("packhorse.named.code", "2"),
+                ("packhorse.named.number", "7"),
+                ("packhorse.named.versions", "0x11"),
+                ("packhorse.named.salt", "0x00000000000000f3"),
+            ],
+        ),
+    ]
+}
+
 fn cases() -> Vec<Case> {
     let mut cases = messages();
+    cases.extend(look_ups());
     cases.push(control());
     cases.push(one_sided());
     cases.push(contact());
