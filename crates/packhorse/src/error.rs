@@ -149,7 +149,6 @@ pub enum Error {
 
 /// Why an endpoint was not found by its number.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum NotFound {
     /// The host's name stands for no address.
     UnknownHost {

@@ -15,7 +15,8 @@ use crate::common;
 use crate::domain::Domain;
 use crate::flags;
 use crate::log::{Level, Subsystem, say};
-use crate::object::{self, Head, Object};
+use crate::object::{self, Head, Object, text};
+use crate::place::Place;
 use crate::port::Port;
 
 /// Bytes of an address.
@@ -55,7 +56,6 @@ static AV_OPS: AvOps = AvOps {
 };
 
 absent! {
-    insertsvc(Obj, *const c_char, *const c_char, *mut u64, u64, *mut c_void) -> c_int;
     insertsym(Obj, *const c_char, usize, *const c_char, usize, *mut u64, u64, *mut c_void) -> c_int;
     av_set(Obj, *mut c_void, Out, *mut c_void) -> c_int;
     insert_auth_key(Obj, *const c_void, usize, *mut u64, u64) -> c_int;
@@ -112,10 +112,7 @@ impl Av {
     }
 
     fn insert(&self, bytes: &[u8; ADDRESS_LEN]) -> Result<u64, c_int> {
-        let address = Address::decode(bytes).map_err(|error| {
-            say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insert: {error}"));
-            libc::EINVAL
-        })?;
+        let address = address_of(bytes)?;
         let mut state = self.lock();
         let free = state.addresses.iter().position(Option::is_none);
         let number = free.unwrap_or(state.addresses.len());
@@ -147,6 +144,23 @@ impl Av {
     fn address(&self, number: u64) -> Option<Address> {
         let state = self.lock();
         usize::try_from(number).ok().and_then(|it| *state.addresses.get(it)?)
+    }
+}
+
+/// An address of ours, or what is found at a place. Whoever waits for that holds nothing up but itself.
+fn address_of(bytes: &[u8; ADDRESS_LEN]) -> Result<Address, c_int> {
+    let warn = |text: String| {
+        say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insert: {text}"));
+    };
+    match Place::decode(bytes) {
+        Some(place) => place.look_up().map_err(|error| {
+            warn(error.to_string());
+            crate::errors::code_of(&error)
+        }),
+        None => Address::decode(bytes).map_err(|error| {
+            warn(error.to_string());
+            libc::EINVAL
+        }),
     }
 }
 
@@ -204,6 +218,30 @@ unsafe extern "C" fn insert(
     inserted_count
 }
 
+/// One peer, by host and number: looked up before this returns.
+unsafe extern "C" fn insertsvc(
+    av: Obj,
+    node: *const c_char,
+    service: *const c_char,
+    number: *mut u64,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: null or strings, as the manual page says.
+    let (node, service) = unsafe { (text(node), text(service)) };
+    let (Some(node), Some(service)) = (node, service) else { return -libc::EINVAL };
+    match Place::new(Some(node), service) {
+        // SAFETY: one address, and the application's place for one number.
+        Ok(place) => unsafe {
+            insert(av, place.encode().as_ptr().cast(), 1, number, flags, context)
+        },
+        Err(wrong) => {
+            say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insertsvc: {wrong}"));
+            -libc::EINVAL
+        }
+    }
+}
+
 unsafe extern "C" fn remove(av: Obj, numbers: *mut u64, count: usize, flags: u64) -> c_int {
     if let Err(code) = flags::check(flags, 0) {
         return -code;
@@ -249,7 +287,7 @@ unsafe extern "C" fn straddr(
         Ok(address) => {
             format!("packhorse://{:016x}.{:016x}", address.identity.host, address.identity.endpoint)
         }
-        Err(_) => "packhorse://?".to_owned(),
+        Err(_) => Place::decode(&bytes).map_or("packhorse://?".to_owned(), |place| place.text()),
     };
     text.push('\0');
     // SAFETY: the application's buffer, and how long it is; cut short, the text still has to end.

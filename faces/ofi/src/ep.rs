@@ -8,12 +8,13 @@ use crate::abi::{
     CmOps, EpFid, EpOps, Fid, Info, Obj, Ops, Out, RxAttr, TxAttr, absent, class, code, command,
     flag, kind,
 };
-use crate::av::Av;
+use crate::av::{ADDRESS_LEN, Av};
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object};
+use crate::place::Place;
 use crate::port::{Binding, Bindings, Port, lock};
 use crate::{atomic, common, errors, flags, msg, offer, rma, setting, tagged};
 
@@ -28,6 +29,8 @@ pub(crate) struct Ep {
     pub(crate) free_len_min: AtomicUsize,
     /// `None` once it was closed, but what it had sent was not accepted: the application may close it once more.
     uses: Mutex<Option<Uses>>,
+    /// Where it is to be found.
+    place: Option<Place>,
     port: OnceLock<Arc<Port>>,
 }
 
@@ -101,6 +104,11 @@ pub(crate) unsafe fn open(
             return -libc::EINVAL;
         }
     };
+    let is_source = !info.src_addr.is_null() && info.src_addrlen == ADDRESS_LEN;
+    // SAFETY: so many bytes are there, says the caller.
+    let source =
+        is_source.then(|| unsafe { info.src_addr.cast::<[u8; ADDRESS_LEN]>().read_unaligned() });
+    let place = source.as_ref().and_then(Place::decode);
     let fid = Fid { fclass: class::EP, context, ops: &raw const OPS };
     let head = EpFid {
         fid,
@@ -119,6 +127,7 @@ pub(crate) unsafe fn open(
         rx_flags: rx.map_or(0, |rx| rx.op_flags),
         free_len_min: AtomicUsize::new(1),
         uses: Mutex::new(Some(Uses { domain, bindings: Bindings::default(), av: None })),
+        place,
         port: OnceLock::new(),
     };
     // SAFETY: says the caller.
@@ -157,7 +166,7 @@ impl Ep {
         let Some(uses) = &*uses else { return -code::EOPBADSTATE };
         let Some(av) = &uses.av else { return -code::ENOAV };
         let flags = (self.tx_flags, self.rx_flags);
-        match Port::open(self.caps, flags, uses.bindings.clone()) {
+        match Port::open(self.caps, flags, uses.bindings.clone(), self.place.as_ref()) {
             Ok(port) => {
                 av.attach(&port);
                 uses.domain.registry.attach(&port);
@@ -311,10 +320,15 @@ unsafe extern "C" fn tx_size_left(_ep: Obj) -> isize {
 
 unsafe extern "C" fn getname(ep: Obj, out: *mut c_void, len: *mut usize) -> c_int {
     // SAFETY: an endpoint of ours.
-    let (_, port) = unsafe { Ep::of(ep) };
-    let Some(port) = port else { return -code::EOPBADSTATE };
+    let (ep, port) = unsafe { Ep::of(ep) };
+    let name = match (port, &ep.place) {
+        (Some(port), _) => port.address().encode(),
+        // Where it will be found is known before it has an address.
+        (None, Some(place)) => place.encode(),
+        (None, None) => return -code::EOPBADSTATE,
+    };
     // SAFETY: the application's buffer, and how long it is.
-    unsafe { object::copy_out(&port.address().encode(), out, len) }
+    unsafe { object::copy_out(&name, out, len) }
 }
 
 #[cfg(test)]

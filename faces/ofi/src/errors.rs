@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_int};
 
-use packhorse::Error;
 use packhorse::raw::{Denial, ExposeError, Failure, GoneReason, PostError, Trouble};
+use packhorse::{Error, NotFound};
 
 use crate::abi::code;
 
@@ -16,7 +16,12 @@ pub(crate) fn code_of(error: &Error) -> c_int {
         Error::System { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),
         Error::NumberInUse { .. } => libc::EADDRINUSE,
         Error::Number { .. } => libc::EADDRNOTAVAIL,
-        Error::NotFound { .. } => libc::EHOSTUNREACH,
+        Error::NotFound { why, .. } => match why {
+            NotFound::NoSuchNumber => libc::ECONNREFUSED,
+            NotFound::WrongSecret { .. } | NotFound::Closed { .. } => libc::EACCES,
+            NotFound::Version => libc::EPROTO,
+            NotFound::UnknownHost { .. } | NotFound::Silent { .. } => libc::EHOSTUNREACH,
+        },
         Error::TooManyPeers { .. } => libc::ENOMEM,
         Error::Closed => code::EOPBADSTATE,
         Error::Cancelled => libc::ECANCELED,

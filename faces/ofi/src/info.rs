@@ -9,8 +9,10 @@ use packhorse::{Address, Placement};
 use crate::abi::{
     DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, Zeroable, flag, kind, made,
 };
+use crate::av::ADDRESS_LEN;
 use crate::object::text;
 use crate::offer::{self, Wishes};
+use crate::place::Place;
 use crate::refusals;
 
 /// Bytes of `fi_domain_attr` that every version of the interface has.
@@ -20,7 +22,7 @@ const DOMAIN_ATTR_LEN_MIN: usize = offset_of!(DomainAttr, max_ep_auth_key);
 pub(crate) unsafe extern "C" fn getinfo(
     version: u32,
     node: *const c_char,
-    _service: *const c_char,
+    service: *const c_char,
     flags: u64,
     hints: *const Info,
     out: *mut *mut Info,
@@ -29,14 +31,15 @@ pub(crate) unsafe extern "C" fn getinfo(
         return -libc::EINVAL;
     }
     // SAFETY: the library hands on what the application gave: null, or hints that stay as they are for the call.
-    let (wishes, destination, is_named) = unsafe { read(hints) };
-    // SAFETY: null or a string, as the library's contract says.
-    let node = unsafe { text(node) }.filter(|_| flags & flag::SOURCE == 0);
+    let (wishes, ends, is_named) = unsafe { read(hints) };
+    // SAFETY: null or strings, as the library's contract says.
+    let (node, service) = unsafe { (text(node), text(service)) };
+    let is_source = flags & flag::SOURCE != 0;
     let answer = offer::check(&wishes, is_driven())
-        .and_then(|()| destination_of(node).map(|named| named.or(destination)));
+        .and_then(|()| ends_of(node, service, is_source, is_named).map(|named| named.or(ends)));
     match answer {
-        Ok(destination) => {
-            let Some(info) = answer_to(&wishes, version, destination) else { return -libc::ENOMEM };
+        Ok(ends) => {
+            let Some(info) = answer_to(&wishes, version, &ends) else { return -libc::ENOMEM };
             // SAFETY: `out` is the library's, for our list.
             unsafe { out.write(info.as_ptr()) };
             refusals::on_answered();
@@ -54,22 +57,42 @@ fn is_driven() -> bool {
     packhorse::Builder::new().placement_chosen() == Placement::Thread
 }
 
-/// What hints say; the address they want to reach; and whether they ask for us by name.
+/// Where an endpoint is to be found, and whom it wants to reach: addresses or places.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    source: Option<[u8; ADDRESS_LEN]>,
+    destination: Option<[u8; ADDRESS_LEN]>,
+}
+
+impl Ends {
+    fn or(self, other: Self) -> Self {
+        let source = self.source.or(other.source);
+        Self { source, destination: self.destination.or(other.destination) }
+    }
+}
+
+/// What hints say; which ends they name; and whether they ask for us by name.
 ///
 /// # Safety
 /// Null, or a `fi_info` of the application, whole, with what hangs on it.
-unsafe fn read(hints: *const Info) -> (Wishes, Option<[u8; 64]>, bool) {
+unsafe fn read(hints: *const Info) -> (Wishes, Ends, bool) {
     // SAFETY: null or valid, says the caller; so are the pointers in it, which is all `read` is used for below.
     unsafe {
         let Some(hints) = hints.as_ref() else {
-            return (Wishes::default(), None, by_environment());
+            return (Wishes::default(), Ends::default(), by_environment());
         };
         let fabric = hints.fabric_attr.as_ref();
         let domain_name = hints.domain_attr.as_ref().and_then(|domain| text(domain.name));
         let provider = fabric.and_then(|fabric| text(fabric.prov_name));
         let is_named = provider.is_some_and(|name| name.eq_ignore_ascii_case("packhorse"));
-        let destination = (!hints.dest_addr.is_null() && hints.dest_addrlen == 64)
-            .then(|| hints.dest_addr.cast::<[u8; 64]>().read_unaligned());
+        let bytes = |at: *mut c_void, len: usize| {
+            let is_ours = !at.is_null() && len == ADDRESS_LEN;
+            is_ours.then(|| at.cast::<[u8; ADDRESS_LEN]>().read_unaligned())
+        };
+        // Of sources only places mean something: an address is drawn when an endpoint opens.
+        let source =
+            bytes(hints.src_addr, hints.src_addrlen).filter(|bytes| Place::decode(bytes).is_some());
+        let ends = Ends { source, destination: bytes(hints.dest_addr, hints.dest_addrlen) };
         let wishes = Wishes {
             caps: hints.caps,
             address_format: hints.addr_format,
@@ -80,7 +103,7 @@ unsafe fn read(hints: *const Info) -> (Wishes, Option<[u8; 64]>, bool) {
             tx: hints.tx_attr.as_ref().copied(),
             rx: hints.rx_attr.as_ref().copied(),
         };
-        (wishes, destination, is_named || by_environment())
+        (wishes, ends, is_named || by_environment())
     }
 }
 
@@ -109,23 +132,35 @@ unsafe fn domain_of(attr: *const DomainAttr) -> Option<DomainAttr> {
     }
 }
 
-/// A peer's address given as text, in place of a host's name.
-fn destination_of(node: Option<&str>) -> Result<Option<[u8; 64]>, offer::Refusal> {
-    let Some(node) = node else { return Ok(None) };
-    match node.parse::<Address>() {
-        Ok(address) => Ok(Some(address.encode())),
-        Err(error) => Err(offer::Refusal::by_user(format!(
-            "node `{node}`: a peer is reached by its address, not by its host's name; exchange what fi_getname says ({error})"
+/// The ends that node and service name: the endpoint's own place (`FI_SOURCE`), or a peer's place or address.
+fn ends_of(
+    node: Option<&str>,
+    service: Option<&str>,
+    is_source: bool,
+    is_named: bool,
+) -> Result<Ends, offer::Refusal> {
+    // A number is for who asks for us: whoever asks any provider for a port of TCP does not mean one.
+    let service = service.filter(|_| is_named);
+    let place = |service| Place::new(node, service).map_err(offer::Refusal::by_user);
+    match (node.map(str::parse::<Address>), service) {
+        (_, Some(service)) if is_source => {
+            Ok(Ends { source: Some(place(service)?.encode()), destination: None })
+        }
+        (None, _) => Ok(Ends::default()),
+        (Some(_), _) if is_source => Ok(Ends::default()),
+        (Some(Ok(address)), _) => Ok(Ends { source: None, destination: Some(address.encode()) }),
+        (Some(Err(_)), Some(service)) => {
+            Ok(Ends { source: None, destination: Some(place(service)?.encode()) })
+        }
+        (Some(Err(error)), None) => Err(offer::Refusal::by_user(format!(
+            "node `{}`: a peer is reached by its address, which fi_getname says, or by its host and a number as the service, if this provider is asked for by its name ({error})",
+            node.unwrap_or_default()
         ))),
     }
 }
 
 /// The answer, allocated as the library will free it.
-fn answer_to(
-    wishes: &Wishes,
-    version: u32,
-    destination: Option<[u8; 64]>,
-) -> Option<NonNull<Info>> {
+fn answer_to(wishes: &Wishes, version: u32, ends: &Ends) -> Option<NonNull<Info>> {
     let caps = offer::caps_for(wishes.caps);
     let info = made::<Info>()?;
     let parts = (
@@ -140,9 +175,11 @@ fn answer_to(
     (answer.caps, answer.addr_format) = (caps, offer::ADDRESS_FORMAT);
     (answer.tx_attr, answer.rx_attr, answer.ep_attr, answer.domain_attr, answer.fabric_attr) =
         parts;
-    if let Some(address) = destination {
-        answer.dest_addr = duplicate(&address)?;
-        answer.dest_addrlen = address.len();
+    if let Some(address) = &ends.destination {
+        (answer.dest_addr, answer.dest_addrlen) = (duplicate(address)?, address.len());
+    }
+    if let Some(address) = &ends.source {
+        (answer.src_addr, answer.src_addrlen) = (duplicate(address)?, address.len());
     }
     Some(info)
 }

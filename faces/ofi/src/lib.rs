@@ -36,6 +36,7 @@ mod msg;
 mod object;
 mod offer;
 mod peers;
+mod place;
 mod port;
 mod ports;
 mod refusals;

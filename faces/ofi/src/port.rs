@@ -26,6 +26,7 @@ use crate::cq::{Cq, Done, Reader, Trouble};
 use crate::errors;
 use crate::log::{Level, Subsystem, say};
 use crate::peers::Peers;
+use crate::place::Place;
 use crate::remote::WRITTEN;
 
 /// The flags of an operation by which counters are chosen.
@@ -166,13 +167,14 @@ pub(crate) fn status(result: Result<(), c_int>) -> isize {
 }
 
 impl Port {
-    /// Opens an endpoint, as the environment says.
+    /// Opens an endpoint, as the environment says; to be found there, if a place is given.
     pub(crate) fn open(
         caps: u64,
         (tx_flags, rx_flags): (u64, u64),
         bindings: Bindings,
+        place: Option<&Place>,
     ) -> Result<Arc<Self>, Error> {
-        let endpoint = Endpoint::open()?;
+        let endpoint = place.map_or_else(Endpoint::open, Place::open)?;
         let mut completions = Completions::new(raw::engine(&endpoint), RING_LEN);
         completions.tell_calls(caller::call);
         let notify = Notify { queue: completions.id(), context: 0, only_errors: false };

@@ -1,7 +1,7 @@
 //! An application as libfabric's inline functions would make it: it knows the object only by `fi_prov_ini`, and calls through the
 //! tables. Its buffers live as long as the test, so that lending them is sound.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 
 use packhorse_fi::abi::*;
@@ -59,6 +59,17 @@ impl Loaded {
         api: u32,
         change: Option<&dyn Fn(&mut Hints)>,
     ) -> Result<&'static mut Info, c_int> {
+        self.getinfo_at(api, (None, None, 0), change)
+    }
+
+    /// The same with node, service and flags.
+    pub(crate) fn getinfo_at(
+        &self,
+        api: u32,
+        (node, service, flags): (Option<&CStr>, Option<&CStr>, u64),
+        change: Option<&dyn Fn(&mut Hints)>,
+    ) -> Result<&'static mut Info, c_int> {
+        let [node, service] = [node, service].map(|it| it.map_or(std::ptr::null(), CStr::as_ptr));
         let mut out = null_mut();
         let mut hints = Hints::new();
         if let Some(change) = change {
@@ -68,7 +79,7 @@ impl Loaded {
         let getinfo = self.provider().getinfo;
         // SAFETY: null or whole hints, and a place for the answer, which is leaked: tests are short.
         unsafe {
-            match getinfo(api, std::ptr::null(), std::ptr::null(), 0, pointer, &raw mut out) {
+            match getinfo(api, node, service, flags, pointer, &raw mut out) {
                 0 => Ok(&mut *out),
                 code => Err(code),
             }
@@ -122,6 +133,8 @@ pub(crate) struct Hints {
     pub(crate) ep: EpAttr,
     pub(crate) domain: DomainAttr,
     pub(crate) caps: u64,
+    pub(crate) source: [u8; 64],
+    pub(crate) source_len: usize,
 }
 
 impl Hints {
@@ -136,6 +149,10 @@ impl Hints {
         self.info.rx_attr = &raw mut self.rx;
         self.info.ep_attr = &raw mut self.ep;
         self.info.domain_attr = &raw mut self.domain;
+        if self.source_len > 0 {
+            self.info.src_addr = self.source.as_mut_ptr().cast();
+            self.info.src_addrlen = self.source_len;
+        }
         &raw mut self.info
     }
 }
@@ -192,6 +209,51 @@ impl Node {
             (self.av_ops().insert)(self.av, name.as_ptr().cast(), 1, &raw mut number, 0, null_mut())
         };
         if count == 1 { Ok(number) } else { Err(number) }
+    }
+
+    /// The code that `fi_av_insert` tells for one address.
+    pub(crate) fn insert_code(&self, name: &[u8; 64]) -> c_int {
+        let (mut number, mut code) = (0, -1);
+        let (flags, context) = (flag::SYNC_ERR, (&raw mut code).cast());
+        // SAFETY: an object with its own table, one address, one place and one code.
+        unsafe {
+            let name = name.as_ptr().cast();
+            (self.av_ops().insert)(self.av, name, 1, &raw mut number, flags, context);
+        }
+        code
+    }
+
+    /// `fi_av_insertsvc`.
+    pub(crate) fn insertsvc(&self, node: &CStr, service: &CStr) -> Result<u64, c_int> {
+        let mut number = 0;
+        // SAFETY: an object with its own table, two strings and one place.
+        let count = unsafe {
+            let (node, service) = (node.as_ptr(), service.as_ptr());
+            (self.av_ops().insertsvc)(self.av, node, service, &raw mut number, 0, null_mut())
+        };
+        if count == 1 { Ok(number) } else { Err(count) }
+    }
+
+    /// `fi_av_lookup`.
+    pub(crate) fn lookup(&self, number: u64) -> [u8; 64] {
+        let (mut name, mut len) = ([0; 64], 64);
+        // SAFETY: an object with its own table, and room for an address.
+        let status = unsafe {
+            (self.av_ops().lookup)(self.av, number, name.as_mut_ptr().cast(), &raw mut len)
+        };
+        assert_eq!((status, len), (0, 64));
+        name
+    }
+
+    /// `fi_av_straddr`.
+    pub(crate) fn straddr(&self, name: &[u8; 64]) -> String {
+        let (mut text, mut len) = ([0_u8; 200], 200);
+        // SAFETY: an object with its own table, an address and room for its text.
+        unsafe {
+            let out = text.as_mut_ptr().cast();
+            (self.av_ops().straddr)(self.av, name.as_ptr().cast(), out, &raw mut len);
+        }
+        CStr::from_bytes_until_nul(&text).unwrap().to_str().unwrap().to_owned()
     }
 
     pub(crate) fn remove(&self, mut number: u64) -> c_int {
@@ -353,7 +415,7 @@ impl Node {
             let mut text = [0; 200];
             let why =
                 (ops.strerror)(self.cq, failed.prov_errno, null_mut(), text.as_mut_ptr(), 200);
-            let why = std::ffi::CStr::from_ptr(why).to_string_lossy().into_owned();
+            let why = CStr::from_ptr(why).to_string_lossy().into_owned();
             Some(Read::Failed { entry: failed.entry, err: failed.err, olen: failed.olen, why })
         }
     }

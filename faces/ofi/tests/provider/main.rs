@@ -3,6 +3,7 @@
 mod application;
 mod closing;
 mod flood;
+mod named;
 mod nonsense;
 mod one_sided;
 mod refusals;
