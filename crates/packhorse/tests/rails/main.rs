@@ -11,6 +11,7 @@ mod blocked;
 mod computing;
 mod crowded;
 mod hosts;
+mod named;
 mod neighbours;
 mod outage;
 
@@ -90,6 +91,8 @@ fn role() {
         ["pour", links, address, seconds] => {
             neighbours::pour_for(links, &address.parse().unwrap(), seconds.parse().unwrap());
         }
+        ["named-serve", links, number] => named::serve(links, number.parse().unwrap()),
+        ["named-find", links, host, number] => named::find(links, host, number.parse().unwrap()),
         _ => panic!("no role {role:?}"),
     }
 }
