@@ -428,8 +428,14 @@ impl Builder {
     /// Whoever asks gets the address, unless there is a [`secret`](Self::secret). So memory that is exposed to
     /// [`Peers::Any`](crate::Peers::Any) is not exposed to them.
     #[must_use]
-    pub fn named(mut self, number: impl Into<Number>) -> Self {
-        self.naming.number = Some(number.into());
+    pub fn named(self, number: impl Into<Number>) -> Self {
+        self.named_one_of([number])
+    }
+
+    /// The same with the first of these numbers that is free; [`Endpoint::number`] says which that is.
+    #[must_use]
+    pub fn named_one_of<N: Into<Number>>(mut self, numbers: impl IntoIterator<Item = N>) -> Self {
+        self.naming.numbers = numbers.into_iter().map(Into::into).collect();
         self
     }
 

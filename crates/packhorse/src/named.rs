@@ -18,7 +18,8 @@ use crate::secret::SharedSecret;
 /// What a builder was told of its endpoint's number.
 #[derive(Clone, Default)]
 pub(crate) struct Naming {
-    pub(crate) number: Option<Number>,
+    /// The first that is free is taken; none is wanted if there are none.
+    pub(crate) numbers: Vec<Number>,
     pub(crate) secret: Option<SharedSecret>,
     pub(crate) greeter: Option<Arc<Greeter>>,
 }
@@ -29,7 +30,7 @@ pub(crate) type Greeter = dyn Fn(&Greeting) -> Reception + Send + Sync;
 impl fmt::Debug for Naming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Naming");
-        shown.field("number", &self.number).field("secret", &self.secret).finish_non_exhaustive()
+        shown.field("numbers", &self.numbers).field("secret", &self.secret).finish_non_exhaustive()
     }
 }
 
@@ -40,16 +41,21 @@ pub(crate) struct Taken {
 }
 
 impl Naming {
-    /// Takes the number, if one is wanted: before anything else is opened, for it may be somebody else's.
+    /// Takes a number, if one is wanted: before anything else is opened, for it may be somebody else's.
     pub(crate) fn take(&self, bind: IpAddr) -> Result<Option<Taken>, Error> {
-        let Some(number) = self.number else { return Ok(None) };
-        let (port, number_text) = (number.port(), number.get());
-        match DoorSocket::open(bind, port) {
-            Ok(socket) => Ok(Some(Taken { number, socket })),
-            Err(DoorError::InUse { .. }) => {
-                Err(Error::NumberInUse { number: number_text, port, owner: owner_of(port) })
+        for &number in &self.numbers {
+            match DoorSocket::open(bind, number.port()) {
+                Ok(socket) => return Ok(Some(Taken { number, socket })),
+                Err(DoorError::InUse { .. }) => {}
+                Err(error) => return Err(Error::Number { number: number.get(), error }),
             }
-            Err(error) => Err(Error::Number { number: number_text, error }),
+        }
+        match self.numbers.last() {
+            Some(last) => {
+                let (number, port) = (last.get(), last.port());
+                Err(Error::NumberInUse { number, port, owner: owner_of(port) })
+            }
+            None => Ok(None),
         }
     }
 

@@ -226,6 +226,22 @@ fn a_number_has_one_owner_and_is_free_when_that_ends() {
     assert_eq!(found.address, second.address());
 }
 
+#[test]
+fn of_several_numbers_the_first_that_is_free_is_taken() {
+    let numbers = 21_500_u16..21_600;
+    let open = || local().named_one_of(numbers.clone()).open().unwrap();
+    let servers = [open(), open(), open()];
+    let taken: Vec<u16> = servers.iter().filter_map(Endpoint::number).collect();
+    assert!(taken.len() == 3 && taken.is_sorted() && numbers.contains(&taken[2]), "{taken:?}");
+    for (server, &number) in servers.iter().zip(&taken) {
+        let found = client().find("127.0.0.1", number).timeout(PATIENCE).wait().unwrap();
+        assert_eq!(found.address, server.address());
+    }
+    // If none is free the error is about the last.
+    let error = local().named_one_of(taken.clone()).open().unwrap_err();
+    assert!(matches!(error, Error::NumberInUse { number, .. } if number == taken[2]), "{error}");
+}
+
 /// Set in a process that only serves: its number.
 const VICTIM: &str = "PACKHORSE_TEST_NUMBER";
 
