@@ -320,6 +320,14 @@ impl Endpoint {
         Find { endpoint: self.clone(), look_up, running: None }
     }
 
+    /// Where it is found: an IP address that it is reached by, and its number's UDP port. `None` without a number, or if no IP address is
+    /// in its own address.
+    pub fn found_at(&self) -> Option<SocketAddr> {
+        let port = self.shared.door.as_ref()?.number().port();
+        let place = packhorse_link::udp::from_locator(&self.address().locator.0)?;
+        Some(SocketAddr::new(place.ip(), port))
+    }
+
     /// The number it is found by, if it was opened with one ([`Builder::named`](crate::Builder::named)).
     pub fn number(&self) -> Option<u16> {
         self.shared.door.as_ref().map(|door| door.number().get())

@@ -14,25 +14,24 @@ use crate::abi::{
 use crate::common;
 use crate::domain::Domain;
 use crate::flags;
+use crate::form::{Form, Name};
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object, text};
-use crate::place::Place;
+use crate::place::{self, Place};
 use crate::port::Port;
-
-/// Bytes of an address.
-pub(crate) const ADDRESS_LEN: usize = 64;
 
 /// An address vector.
 #[repr(C)]
 pub(crate) struct Av {
     head: Head<PlainFid<AvOps>>,
-    _domain: Arc<Domain>,
+    domain: Arc<Domain>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    addresses: Vec<Option<Address>>,
+    /// Each with what the application calls it.
+    addresses: Vec<Option<(Address, Name)>>,
     /// Endpoints that use it. They hold the vector, not the other way round.
     ports: Vec<Weak<Port>>,
 }
@@ -56,7 +55,6 @@ static AV_OPS: AvOps = AvOps {
 };
 
 absent! {
-    insertsym(Obj, *const c_char, usize, *const c_char, usize, *mut u64, u64, *mut c_void) -> c_int;
     av_set(Obj, *mut c_void, Out, *mut c_void) -> c_int;
     insert_auth_key(Obj, *const c_void, usize, *mut u64, u64) -> c_int;
     lookup_auth_key(Obj, u64, *mut c_void, *mut usize) -> c_int;
@@ -87,7 +85,7 @@ pub(crate) unsafe fn open(
     let head = Head::new(PlainFid { fid, ops: &raw const AV_OPS });
     let state = State { addresses: Vec::with_capacity(count), ports: Vec::new() };
     // SAFETY: says the caller.
-    unsafe { object::hand_out(Arc::new(Av { head, _domain: domain, state: state.into() }), out) }
+    unsafe { object::hand_out(Arc::new(Av { head, domain, state: state.into() }), out) }
 }
 
 impl Av {
@@ -99,7 +97,7 @@ impl Av {
     pub(crate) fn attach(&self, port: &Arc<Port>) {
         let mut state = self.lock();
         for (number, address) in state.addresses.iter().enumerate() {
-            if let Some(address) = address {
+            if let Some((address, _)) = address {
                 report(port.add_peer(number as u64, address));
             }
         }
@@ -111,8 +109,8 @@ impl Av {
         self.lock().ports.retain(|it| it.as_ptr() != Arc::as_ptr(port));
     }
 
-    fn insert(&self, bytes: &[u8; ADDRESS_LEN]) -> Result<u64, c_int> {
-        let address = address_of(bytes)?;
+    fn insert(&self, name: Name) -> Result<u64, c_int> {
+        let address = address_of(&name)?;
         let mut state = self.lock();
         let free = state.addresses.iter().position(Option::is_none);
         let number = free.unwrap_or(state.addresses.len());
@@ -125,7 +123,7 @@ impl Av {
                 crate::errors::code_of(&error)
             })?;
         }
-        state.addresses[number] = Some(address);
+        state.addresses[number] = Some((address, name));
         Ok(number as u64)
     }
 
@@ -141,23 +139,28 @@ impl Av {
         true
     }
 
-    fn address(&self, number: u64) -> Option<Address> {
+    fn name(&self, number: u64) -> Option<Name> {
         let state = self.lock();
-        usize::try_from(number).ok().and_then(|it| *state.addresses.get(it)?)
+        let known = usize::try_from(number).ok().and_then(|it| *state.addresses.get(it)?);
+        // A place of our own form is remembered as what was found there.
+        known.map(|(address, name)| match self.domain.form {
+            Form::Own => Name::of_address(&address),
+            Form::V4 | Form::V6 => name,
+        })
     }
 }
 
 /// An address of ours, or what is found at a place. Whoever waits for that holds nothing up but itself.
-fn address_of(bytes: &[u8; ADDRESS_LEN]) -> Result<Address, c_int> {
+fn address_of(name: &Name) -> Result<Address, c_int> {
     let warn = |text: String| {
         say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insert: {text}"));
     };
-    match Place::decode(bytes) {
+    match name.place() {
         Some(place) => place.look_up().map_err(|error| {
             warn(error.to_string());
             crate::errors::code_of(&error)
         }),
-        None => Address::decode(bytes).map_err(|error| {
+        None => name.to_address().map_err(|error| {
             warn(error.to_string());
             libc::EINVAL
         }),
@@ -199,13 +202,15 @@ unsafe extern "C" fn insert(
     }
     // SAFETY: an address vector of ours; the application's addresses lie one behind the other, each as long as `getname` said.
     let av = unsafe { object::object::<Av>(av) };
+    let form = av.domain.form;
     let codes = if wants_codes { context.cast::<c_int>() } else { std::ptr::null_mut() };
     let mut inserted_count = 0;
     for index in 0..count {
         // SAFETY: `index` is below `count`, for which the application made room in all three lists it gave.
         unsafe {
-            let address = addresses.cast::<[u8; ADDRESS_LEN]>().add(index).read_unaligned();
-            let inserted = av.insert(&address);
+            let at = addresses.cast::<u8>().add(index * form.len());
+            let name = Name::new(form, std::slice::from_raw_parts(at, form.len()));
+            let inserted = av.insert(name);
             if !numbers.is_null() {
                 numbers.add(index).write(inserted.unwrap_or(ADDR_NOTAVAIL));
             }
@@ -230,13 +235,47 @@ unsafe extern "C" fn insertsvc(
     // SAFETY: null or strings, as the manual page says.
     let (node, service) = unsafe { (text(node), text(service)) };
     let (Some(node), Some(service)) = (node, service) else { return -libc::EINVAL };
-    match Place::new(Some(node), service) {
+    // SAFETY: an address vector of ours.
+    let form = unsafe { object::object::<Av>(av) }.domain.form;
+    match Place::new(Some(node), service).and_then(|place| Name::of_place(form, &place)) {
         // SAFETY: one address, and the application's place for one number.
-        Ok(place) => unsafe {
-            insert(av, place.encode().as_ptr().cast(), 1, number, flags, context)
+        Ok(name) => unsafe {
+            insert(av, name.as_slice().as_ptr().cast(), 1, number, flags, context)
         },
         Err(wrong) => {
             say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insertsvc: {wrong}"));
+            -libc::EINVAL
+        }
+    }
+}
+
+/// Peers of hosts and numbers that follow each other, all numbers of the first host first.
+unsafe extern "C" fn insertsym(
+    av: Obj,
+    node: *const c_char,
+    node_count: usize,
+    service: *const c_char,
+    service_count: usize,
+    numbers: *mut u64,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: null or strings, as the manual page says.
+    let (node, service) = unsafe { (text(node), text(service)) };
+    let (Some(node), Some(service)) = (node, service) else { return -libc::EINVAL };
+    // SAFETY: an address vector of ours.
+    let form = unsafe { object::object::<Av>(av) }.domain.form;
+    let names = place::row(node, node_count, service, service_count)
+        .and_then(|places| places.iter().map(|place| Name::of_place(form, place)).collect());
+    match names {
+        Ok(names) => {
+            let names: Vec<Name> = names;
+            let bytes: Vec<u8> = names.iter().flat_map(|name| name.as_slice()).copied().collect();
+            // SAFETY: as many addresses as are said, and the application's lists, which are as long.
+            unsafe { insert(av, bytes.as_ptr().cast(), names.len(), numbers, flags, context) }
+        }
+        Err(wrong) => {
+            say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insertsym: {wrong}"));
             -libc::EINVAL
         }
     }
@@ -261,11 +300,11 @@ unsafe extern "C" fn remove(av: Obj, numbers: *mut u64, count: usize, flags: u64
 
 unsafe extern "C" fn lookup(av: Obj, number: u64, out: *mut c_void, len: *mut usize) -> c_int {
     // SAFETY: an address vector of ours.
-    let Some(address) = (unsafe { object::object::<Av>(av) }).address(number) else {
+    let Some(name) = (unsafe { object::object::<Av>(av) }).name(number) else {
         return -libc::EINVAL;
     };
     // SAFETY: the application's buffer, and how long it is. A short one gets the beginning, which is no error here.
-    match unsafe { object::copy_out(&address.encode(), out, len) } {
+    match unsafe { object::copy_out(name.as_slice(), out, len) } {
         status if status == -code::ETOOSMALL => 0,
         status => status,
     }
@@ -273,7 +312,7 @@ unsafe extern "C" fn lookup(av: Obj, number: u64, out: *mut c_void, len: *mut us
 
 /// An address as text for people: where it is, not its secret.
 unsafe extern "C" fn straddr(
-    _av: Obj,
+    av: Obj,
     address: *const c_void,
     out: *mut c_char,
     len: *mut usize,
@@ -281,14 +320,12 @@ unsafe extern "C" fn straddr(
     if address.is_null() || len.is_null() {
         return std::ptr::null();
     }
-    // SAFETY: an address as long as `getname` said.
-    let bytes = unsafe { address.cast::<[u8; ADDRESS_LEN]>().read_unaligned() };
-    let mut text = match Address::decode(&bytes) {
-        Ok(address) => {
-            format!("packhorse://{:016x}.{:016x}", address.identity.host, address.identity.endpoint)
-        }
-        Err(_) => Place::decode(&bytes).map_or("packhorse://?".to_owned(), |place| place.text()),
+    // SAFETY: an address vector of ours, and an address as long as `getname` said.
+    let name = unsafe {
+        let form = object::object::<Av>(av).domain.form;
+        Name::new(form, std::slice::from_raw_parts(address.cast::<u8>(), form.len()))
     };
+    let mut text = name.text();
     text.push('\0');
     // SAFETY: the application's buffer, and how long it is; cut short, the text still has to end.
     unsafe {

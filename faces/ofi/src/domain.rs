@@ -8,6 +8,7 @@ use crate::abi::{
     absent, class, code,
 };
 use crate::fabric::Fabric;
+use crate::form::Form;
 use crate::object::{self, Head, Object};
 use crate::{atomic, av, cntr, common, cq, ep, mr};
 
@@ -18,6 +19,8 @@ pub(crate) struct Domain {
     fabric: Arc<Fabric>,
     /// Memory that peers may use.
     pub(crate) registry: mr::Registry,
+    /// How its addresses look.
+    pub(crate) form: Form,
 }
 
 // SAFETY: `repr(C)`, and the head, which begins with a `Fid`, is first.
@@ -48,10 +51,11 @@ absent! {
 }
 
 impl Domain {
-    pub(crate) fn open(fabric: Arc<Fabric>, _info: &Info, context: *mut c_void) -> Arc<Self> {
+    pub(crate) fn open(fabric: Arc<Fabric>, info: &Info, context: *mut c_void) -> Arc<Self> {
         let fid = Fid { fclass: class::DOMAIN, context, ops: &raw const OPS };
         let head = DomainFid { fid, ops: &raw const DOMAIN_OPS, mr: &raw const mr::MR_OPS };
-        Arc::new(Self { head: Head::new(head), fabric, registry: mr::Registry::default() })
+        let form = Form::of(info.addr_format).unwrap_or_default();
+        Arc::new(Self { head: Head::new(head), fabric, registry: mr::Registry::default(), form })
     }
 
     /// The version of the interface the application was written for.

@@ -8,10 +8,11 @@ use crate::abi::{
     CmOps, EpFid, EpOps, Fid, Info, Obj, Ops, Out, RxAttr, TxAttr, absent, class, code, command,
     flag, kind,
 };
-use crate::av::{ADDRESS_LEN, Av};
+use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::Domain;
+use crate::form::{Form, Name};
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object};
 use crate::place::Place;
@@ -31,6 +32,8 @@ pub(crate) struct Ep {
     uses: Mutex<Option<Uses>>,
     /// Where it is to be found.
     place: Option<Place>,
+    /// How its name looks.
+    form: Form,
     port: OnceLock<Arc<Port>>,
 }
 
@@ -104,11 +107,12 @@ pub(crate) unsafe fn open(
             return -libc::EINVAL;
         }
     };
-    let is_source = !info.src_addr.is_null() && info.src_addrlen == ADDRESS_LEN;
+    let form = domain.form;
+    let is_source = !info.src_addr.is_null() && info.src_addrlen >= form.len();
     // SAFETY: so many bytes are there, says the caller.
-    let source =
-        is_source.then(|| unsafe { info.src_addr.cast::<[u8; ADDRESS_LEN]>().read_unaligned() });
-    let place = source.as_ref().and_then(Place::decode);
+    let source = is_source
+        .then(|| unsafe { std::slice::from_raw_parts(info.src_addr.cast::<u8>(), form.len()) });
+    let place = source.and_then(|bytes| Name::new(form, bytes).place());
     let fid = Fid { fclass: class::EP, context, ops: &raw const OPS };
     let head = EpFid {
         fid,
@@ -128,6 +132,7 @@ pub(crate) unsafe fn open(
         free_len_min: AtomicUsize::new(1),
         uses: Mutex::new(Some(Uses { domain, bindings: Bindings::default(), av: None })),
         place,
+        form,
         port: OnceLock::new(),
     };
     // SAFETY: says the caller.
@@ -166,7 +171,8 @@ impl Ep {
         let Some(uses) = &*uses else { return -code::EOPBADSTATE };
         let Some(av) = &uses.av else { return -code::ENOAV };
         let flags = (self.tx_flags, self.rx_flags);
-        match Port::open(self.caps, flags, uses.bindings.clone(), self.place.as_ref()) {
+        match Port::open(self.caps, flags, uses.bindings.clone(), (self.place.as_ref(), self.form))
+        {
             Ok(port) => {
                 av.attach(&port);
                 uses.domain.registry.attach(&port);
@@ -322,13 +328,14 @@ unsafe extern "C" fn getname(ep: Obj, out: *mut c_void, len: *mut usize) -> c_in
     // SAFETY: an endpoint of ours.
     let (ep, port) = unsafe { Ep::of(ep) };
     let name = match (port, &ep.place) {
-        (Some(port), _) => port.address().encode(),
+        (Some(port), _) => port.name(ep.form),
         // Where it will be found is known before it has an address.
-        (None, Some(place)) => place.encode(),
+        (None, Some(place)) => Name::of_place(ep.form, place).ok(),
         (None, None) => return -code::EOPBADSTATE,
     };
+    let Some(name) = name else { return -libc::ENODATA };
     // SAFETY: the application's buffer, and how long it is.
-    unsafe { object::copy_out(&name, out, len) }
+    unsafe { object::copy_out(name.as_slice(), out, len) }
 }
 
 #[cfg(test)]

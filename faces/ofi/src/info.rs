@@ -9,7 +9,7 @@ use packhorse::{Address, Placement};
 use crate::abi::{
     DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, Zeroable, flag, kind, made,
 };
-use crate::av::ADDRESS_LEN;
+use crate::form::{Form, Name};
 use crate::object::text;
 use crate::offer::{self, Wishes};
 use crate::place::Place;
@@ -36,7 +36,9 @@ pub(crate) unsafe extern "C" fn getinfo(
     let (node, service) = unsafe { (text(node), text(service)) };
     let is_source = flags & flag::SOURCE != 0;
     let answer = offer::check(&wishes, is_driven())
-        .and_then(|()| ends_of(node, service, is_source, is_named).map(|named| named.or(ends)));
+        .and_then(|()| form_of(&wishes, is_named))
+        .and_then(|form| ends_of(form, (node, service), is_source, is_named))
+        .map(|named| named.or(ends));
     match answer {
         Ok(ends) => {
             let Some(info) = answer_to(&wishes, version, &ends) else { return -libc::ENOMEM };
@@ -60,8 +62,8 @@ fn is_driven() -> bool {
 /// Where an endpoint is to be found, and whom it wants to reach: addresses or places.
 #[derive(Clone, Copy, Default)]
 struct Ends {
-    source: Option<[u8; ADDRESS_LEN]>,
-    destination: Option<[u8; ADDRESS_LEN]>,
+    source: Option<Name>,
+    destination: Option<Name>,
 }
 
 impl Ends {
@@ -85,14 +87,15 @@ unsafe fn read(hints: *const Info) -> (Wishes, Ends, bool) {
         let domain_name = hints.domain_attr.as_ref().and_then(|domain| text(domain.name));
         let provider = fabric.and_then(|fabric| text(fabric.prov_name));
         let is_named = provider.is_some_and(|name| name.eq_ignore_ascii_case("packhorse"));
-        let bytes = |at: *mut c_void, len: usize| {
-            let is_ours = !at.is_null() && len == ADDRESS_LEN;
-            is_ours.then(|| at.cast::<[u8; ADDRESS_LEN]>().read_unaligned())
+        let form = Form::of(hints.addr_format).unwrap_or_default();
+        let name = |at: *mut c_void, len: usize| {
+            let is_whole = !at.is_null() && len >= form.len();
+            let bytes = is_whole.then(|| std::slice::from_raw_parts(at.cast::<u8>(), form.len()));
+            bytes.map(|bytes| Name::new(form, bytes))
         };
         // Of sources only places mean something: an address is drawn when an endpoint opens.
-        let source =
-            bytes(hints.src_addr, hints.src_addrlen).filter(|bytes| Place::decode(bytes).is_some());
-        let ends = Ends { source, destination: bytes(hints.dest_addr, hints.dest_addrlen) };
+        let source = name(hints.src_addr, hints.src_addrlen).filter(|name| name.place().is_some());
+        let ends = Ends { source, destination: name(hints.dest_addr, hints.dest_addrlen) };
         let wishes = Wishes {
             caps: hints.caps,
             address_format: hints.addr_format,
@@ -132,28 +135,42 @@ unsafe fn domain_of(attr: *const DomainAttr) -> Option<DomainAttr> {
     }
 }
 
+/// The form of addresses that is asked for. Socket addresses are for who asks for us: whoever wants them of any provider wants
+/// another one.
+fn form_of(wishes: &Wishes, is_named: bool) -> Result<Form, offer::Refusal> {
+    match Form::of(wishes.address_format).unwrap_or_default() {
+        Form::V4 | Form::V6 if !is_named => {
+            let wish = wishes.address_format;
+            Err(format!("addr_format: {wish} is asked for; socket addresses are offered where this provider is asked for by its name").into())
+        }
+        form => Ok(form),
+    }
+}
+
 /// The ends that node and service name: the endpoint's own place (`FI_SOURCE`), or a peer's place or address.
 fn ends_of(
-    node: Option<&str>,
-    service: Option<&str>,
+    form: Form,
+    (node, service): (Option<&str>, Option<&str>),
     is_source: bool,
     is_named: bool,
 ) -> Result<Ends, offer::Refusal> {
     // A number is for who asks for us: whoever asks any provider for a port of TCP does not mean one.
     let service = service.filter(|_| is_named);
-    let place = |service| Place::new(node, service).map_err(offer::Refusal::by_user);
+    let place = |service| {
+        let place = Place::new(node, service);
+        let name = place.and_then(|place| Name::of_place(form, &place));
+        name.map(Some).map_err(offer::Refusal::by_user)
+    };
     match (node.map(str::parse::<Address>), service) {
-        (_, Some(service)) if is_source => {
-            Ok(Ends { source: Some(place(service)?.encode()), destination: None })
-        }
+        (_, Some(service)) if is_source => Ok(Ends { source: place(service)?, destination: None }),
         (None, _) => Ok(Ends::default()),
         (Some(_), _) if is_source => Ok(Ends::default()),
-        (Some(Ok(address)), _) => Ok(Ends { source: None, destination: Some(address.encode()) }),
-        (Some(Err(_)), Some(service)) => {
-            Ok(Ends { source: None, destination: Some(place(service)?.encode()) })
+        (Some(Ok(address)), _) if form == Form::Own => {
+            Ok(Ends { source: None, destination: Some(Name::of_address(&address)) })
         }
-        (Some(Err(error)), None) => Err(offer::Refusal::by_user(format!(
-            "node `{}`: a peer is reached by its address, which fi_getname says, or by its host and a number as the service, if this provider is asked for by its name ({error})",
+        (Some(Err(_)), Some(service)) => Ok(Ends { source: None, destination: place(service)? }),
+        (Some(_), _) => Err(offer::Refusal::by_user(format!(
+            "node `{}`: a peer is reached by its address, which fi_getname says, or by its host and a number as the service, if this provider is asked for by its name",
             node.unwrap_or_default()
         ))),
     }
@@ -172,14 +189,15 @@ fn answer_to(wishes: &Wishes, version: u32, ends: &Ends) -> Option<NonNull<Info>
     );
     // SAFETY: zeroed memory of this type, ours alone until it is returned.
     let answer = unsafe { &mut *info.as_ptr() };
-    (answer.caps, answer.addr_format) = (caps, offer::ADDRESS_FORMAT);
+    let form = Form::of(wishes.address_format).unwrap_or_default();
+    (answer.caps, answer.addr_format) = (caps, form.format());
     (answer.tx_attr, answer.rx_attr, answer.ep_attr, answer.domain_attr, answer.fabric_attr) =
         parts;
-    if let Some(address) = &ends.destination {
-        (answer.dest_addr, answer.dest_addrlen) = (duplicate(address)?, address.len());
+    if let Some(name) = ends.destination.as_ref().map(Name::as_slice) {
+        (answer.dest_addr, answer.dest_addrlen) = (duplicate(name)?, name.len());
     }
-    if let Some(address) = &ends.source {
-        (answer.src_addr, answer.src_addrlen) = (duplicate(address)?, address.len());
+    if let Some(name) = ends.source.as_ref().map(Name::as_slice) {
+        (answer.src_addr, answer.src_addrlen) = (duplicate(name)?, name.len());
     }
     Some(info)
 }

@@ -28,6 +28,7 @@ mod eq;
 mod errors;
 mod fabric;
 mod flags;
+mod form;
 mod info;
 mod log;
 mod memory;

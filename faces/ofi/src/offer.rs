@@ -4,6 +4,7 @@
 //! Some things are *echoed*: MPICH gives up if it asked for less than it got. The answer is made in `info`.
 
 use crate::abi::{DomainAttr, EpAttr, RxAttr, TxAttr, flag, kind, mr_mode, order, version};
+use crate::form::Form;
 
 /// Capabilities an application gets only if it asks for them.
 pub(crate) const PRIMARY: u64 = flag::MSG
@@ -123,12 +124,9 @@ impl From<String> for Refusal {
 /// Whether all wishes can be met.
 pub(crate) fn check(wishes: &Wishes, is_driven: bool) -> Result<(), Refusal> {
     within("caps", wishes.caps, SUPPORTED)?;
-    if wishes.address_format != 0 && wishes.address_format != ADDRESS_FORMAT {
-        return refuse(
-            "addr_format",
-            wishes.address_format,
-            "addresses are of a form of their own",
-        );
+    if Form::of(wishes.address_format).is_none() {
+        let why = "addresses are of a form of their own, or FI_SOCKADDR_IN or _IN6";
+        return refuse("addr_format", wishes.address_format, why);
     }
     named("domain_attr->name", wishes.domain_name.as_deref())?;
     named("fabric_attr->name", wishes.fabric_name.as_deref())?;

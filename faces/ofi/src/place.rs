@@ -8,12 +8,16 @@
 //! it looks. An endpoint that is opened with the first gets that number; `fi_av_insert` of the second looks there. Both are
 //! PROTOCOL §3.16 and what follows it. No address of ours begins so: one that did would be another secret than was drawn.
 
-use std::net::{IpAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
 use packhorse::{Address, Builder, Endpoint, Error, LookUp, Number};
 
-use crate::av::ADDRESS_LEN;
+use crate::form::LEN_MAX as ADDRESS_LEN;
 
+/// Numbers that nobody chose are from here on: below what Linux gives to who asks for any port.
+const FIRST_FREE: u16 = 28_000;
+/// Places that are entered at once at most.
+const COUNT_MAX: usize = 1 << 16;
 const MARK: &[u8; 16] = b"packhorse place1";
 const NAME_AT: usize = 19;
 /// Longest name of a host: what is left of an address. An IPv6 address as text fits.
@@ -40,6 +44,20 @@ impl Place {
             ));
         }
         Ok(Self { host: host.to_owned(), number: number.into() })
+    }
+
+    /// At a socket address; none without a port. The wildcard is this host.
+    pub(crate) fn at(at: SocketAddr) -> Option<Self> {
+        let host = if at.ip().is_unspecified() { String::new() } else { host_of(at) };
+        (at.port() > 0).then(|| Self { host, number: at.port().into() })
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub(crate) fn number(&self) -> Number {
+        self.number
     }
 
     pub(crate) fn encode(&self) -> [u8; ADDRESS_LEN] {
@@ -94,6 +112,50 @@ impl Place {
     }
 }
 
+/// Places of hosts and numbers that follow each other: names of hosts differ in the number they end with, as do IPv4 addresses.
+pub(crate) fn row(
+    node: &str,
+    node_count: usize,
+    service: &str,
+    service_count: usize,
+) -> Result<Vec<Place>, String> {
+    let digits = node.len() - node.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (stem, first) = node.split_at(node.len() - digits);
+    let first_number = first.parse::<usize>().unwrap_or(0);
+    if (node_count > 1 && digits == 0) || node_count.saturating_mul(service_count) > COUNT_MAX {
+        return Err(format!(
+            "{node_count} nodes from `{node}` on: a name must end with a number, and {COUNT_MAX} places are the most"
+        ));
+    }
+    let base = Place::new(Some(node), service)?.number.get();
+    let hosts = (0..node_count).map(|count| match count {
+        0 => node.to_owned(),
+        _ => format!("{stem}{:0digits$}", first_number.saturating_add(count)),
+    });
+    let place = |host: &str, count: usize| {
+        let number = usize::from(base) + count;
+        Place::new(Some(host), &number.to_string())
+    };
+    let all = hosts.flat_map(|host| (0..service_count).map(move |count| place(&host, count)));
+    all.collect()
+}
+
+/// The host of a socket address as text; one of a single cable with the number of its interface.
+fn host_of(at: SocketAddr) -> String {
+    match at {
+        SocketAddr::V6(v6) if v6.scope_id() > 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
+        _ => at.ip().to_canonical().to_string(),
+    }
+}
+
+/// An endpoint with any number that is free: its application wants socket addresses.
+pub(crate) fn open_anywhere() -> Result<Endpoint, Error> {
+    // From where on differs, so that those who open at the same time seldom meet.
+    let start = (std::process::id() as u16 % 500) * 8;
+    let numbers = (0..4_000_u16).map(|count| FIRST_FREE + (start + count) % 4_000);
+    Builder::new().named_one_of(numbers).open()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +176,21 @@ mod tests {
         torn[18] = 1;
         torn[NAME_AT] = 0xFF;
         assert_eq!(Place::decode(&torn), None, "no text");
+    }
+
+    #[test]
+    fn rows_of_places_count_hosts_and_numbers() {
+        let texts = |node, nodes, service, services| -> Vec<String> {
+            let row = row(node, nodes, service, services).unwrap();
+            row.iter().map(|place| format!("{}:{}", place.host, place.number)).collect()
+        };
+        assert_eq!(texts("n09", 2, "70", 2), ["n09:70", "n09:71", "n10:70", "n10:71"]);
+        assert_eq!(texts("10.0.0.8", 3, "7", 1), ["10.0.0.8:7", "10.0.0.9:7", "10.0.0.10:7"]);
+        assert_eq!(texts("server", 1, "7", 1), ["server:7"]);
+        assert!(texts("server", 0, "7", 3).is_empty());
+        assert!(row("server", 2, "7", 1).unwrap_err().contains("end with a number"));
+        assert!(row("n1", 1, "65535", 2).unwrap_err().contains("0 to 65535"));
+        assert!(row("n1", usize::MAX, "1", 2).is_err());
     }
 
     #[test]

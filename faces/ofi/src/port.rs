@@ -24,9 +24,10 @@ use crate::caller;
 use crate::cntr::Cntr;
 use crate::cq::{Cq, Done, Reader, Trouble};
 use crate::errors;
+use crate::form::{Form, Name};
 use crate::log::{Level, Subsystem, say};
 use crate::peers::Peers;
-use crate::place::Place;
+use crate::place::{self, Place};
 use crate::remote::WRITTEN;
 
 /// The flags of an operation by which counters are chosen.
@@ -172,9 +173,13 @@ impl Port {
         caps: u64,
         (tx_flags, rx_flags): (u64, u64),
         bindings: Bindings,
-        place: Option<&Place>,
+        (place, form): (Option<&Place>, Form),
     ) -> Result<Arc<Self>, Error> {
-        let endpoint = place.map_or_else(Endpoint::open, Place::open)?;
+        let endpoint = match (place, form) {
+            (Some(place), _) => place.open()?,
+            (None, Form::Own) => Endpoint::open()?,
+            (None, Form::V4 | Form::V6) => place::open_anywhere()?,
+        };
         let mut completions = Completions::new(raw::engine(&endpoint), RING_LEN);
         completions.tell_calls(caller::call);
         let notify = Notify { queue: completions.id(), context: 0, only_errors: false };
@@ -230,6 +235,17 @@ impl Port {
 
     pub(crate) fn address(&self) -> Address {
         self.endpoint.address()
+    }
+
+    /// What others know it by; `None` if no socket address leads to it.
+    pub(crate) fn name(&self, form: Form) -> Option<Name> {
+        match form {
+            Form::Own => Some(Name::of_address(&self.address())),
+            Form::V4 | Form::V6 => {
+                let name = Name::of_socket(form, self.endpoint.found_at()?);
+                (name.form() == form).then_some(name)
+            }
+        }
     }
 
     /// A peer got a number.

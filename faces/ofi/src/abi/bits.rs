@@ -112,6 +112,13 @@ pub mod kind {
 
 /// Set in numbers that only this provider understands.
 pub const PROV_SPECIFIC: u32 = 1 << 31;
+
+/// `FI_SOCKADDR` and its kin: forms of addresses.
+pub mod format {
+    pub const SOCKADDR: u32 = 1;
+    pub const SOCKADDR_IN: u32 = 2;
+    pub const SOCKADDR_IN6: u32 = 3;
+}
 /// No address, or any.
 pub const ADDR_UNSPEC: u64 = u64::MAX;
 /// No address could be made of it.

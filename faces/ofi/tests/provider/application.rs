@@ -135,6 +135,7 @@ pub(crate) struct Hints {
     pub(crate) caps: u64,
     pub(crate) source: [u8; 64],
     pub(crate) source_len: usize,
+    pub(crate) address_format: u32,
 }
 
 impl Hints {
@@ -149,6 +150,7 @@ impl Hints {
         self.info.rx_attr = &raw mut self.rx;
         self.info.ep_attr = &raw mut self.ep;
         self.info.domain_attr = &raw mut self.domain;
+        self.info.addr_format = self.address_format;
         if self.source_len > 0 {
             self.info.src_addr = self.source.as_mut_ptr().cast();
             self.info.src_addrlen = self.source_len;
@@ -234,14 +236,27 @@ impl Node {
         if count == 1 { Ok(number) } else { Err(count) }
     }
 
-    /// `fi_av_lookup`.
-    pub(crate) fn lookup(&self, number: u64) -> [u8; 64] {
+    /// `fi_av_insertsym` of numbers that follow each other at one host.
+    pub(crate) fn insertsym<const N: usize>(&self, node: &CStr, service: &CStr) -> [u64; N] {
+        let mut numbers = [0; N];
+        let (nodes, out) = (node.as_ptr(), numbers.as_mut_ptr());
+        // SAFETY: an object with its own table, two strings and as many places as are said.
+        let count = unsafe {
+            let insertsym = self.av_ops().insertsym;
+            insertsym(self.av, nodes, 1, service.as_ptr(), N, out, 0, null_mut())
+        };
+        assert_eq!(count as usize, numbers.iter().filter(|&&it| it != ADDR_UNSPEC).count());
+        numbers
+    }
+
+    /// `fi_av_lookup`, of an address with so many bytes.
+    pub(crate) fn lookup(&self, number: u64, wanted_len: usize) -> [u8; 64] {
         let (mut name, mut len) = ([0; 64], 64);
         // SAFETY: an object with its own table, and room for an address.
         let status = unsafe {
             (self.av_ops().lookup)(self.av, number, name.as_mut_ptr().cast(), &raw mut len)
         };
-        assert_eq!((status, len), (0, 64));
+        assert_eq!((status, len), (0, wanted_len));
         name
     }
 
