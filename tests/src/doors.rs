@@ -2,7 +2,7 @@
 //!
 //! The input is a script: honest questions and answers, late, lost, doubled, altered, cut, sent to the wrong side; bytes of anybody's,
 //! raw, keyed with what everybody knows, and keyed by a holder of another secret. The oracle knows what must never happen: an
-//! answer to who does not show the secret that has an address, an answer that is longer than its question, a look-up that ends with
+//! address told to an asker that does not show the secret, an answer that is longer than its question, a look-up that ends with
 //! anything that the door did not say.
 
 use packhorse_proto::lookup::{

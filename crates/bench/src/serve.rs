@@ -28,7 +28,7 @@ Examples:
   packhorse serve --ports 7000-7009        where a firewall lets only some ports in (open them for UDP and TCP)
   packhorse serve --bind 192.168.1.5       on one network of several
   packhorse serve --name 42                found by this host's name and 42, by whoever asks, or with PACKHORSE_SECRET_FILE
-                                           by who has the same secret
+                                           by holders of the same secret
 
 Then, on another machine, with the address that it printed, or by its number:
   packhorse bench pingpong --peer ph1:…
@@ -39,7 +39,7 @@ Then, on another machine, with the address that it printed, or by its number:
 const PORT_COUNT_MIN: usize = 4;
 /// A client that asks for nothing for so long makes room for others.
 const IDLE_MAX: Duration = Duration::from_secs(120);
-/// What those are told who find it by its number.
+/// What clients are told that find it by its number.
 const GREETING: Greeting = *b"packhorse serve\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Closing waits no longer for a client that may be gone.
 const LINGER: Duration = Duration::from_millis(500);

@@ -14,7 +14,7 @@ Examples:
   packhorse find node7 42                  what has number 42 there?
   packhorse find 10.0.0.7 42 --address     its address alone, for a script
   PACKHORSE_SECRET_FILE=~/.secret packhorse find node7 42
-                                           where only who has the secret is told";
+                                           where only holders of the secret are told";
 
 /// Ask a host what has a number there.
 ///
@@ -36,7 +36,7 @@ pub(crate) struct FindArgs {
     /// How long to ask: in seconds, or with the unit (500ms).
     #[arg(long, value_name = "S", default_value = "5", value_parser = |text: &str| quantity::time(text, Unit::Seconds))]
     seconds: Duration,
-    /// Write the address, and nothing else, to standard output. Who has it may send.
+    /// Write the address, and nothing else, to standard output. Its holder may send.
     #[arg(long)]
     address: bool,
 }

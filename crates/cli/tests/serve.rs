@@ -312,7 +312,7 @@ fn what_is_not_found_is_told_with_the_reason() {
     server.wait_for("whoever has the address or the secret may measure");
     fails(
         &["find", "127.0.0.1", "872"],
-        &["872", "only to who has a secret", "PACKHORSE_SECRET_FILE"],
+        &["872", "only to holders of a secret", "PACKHORSE_SECRET_FILE"],
     );
     let found =
         says(&mut command(&["find", "127.0.0.1", "872", "--secret-file", file, "--address"]));

@@ -1,11 +1,11 @@
-//! The door of a named endpoint: a thread that answers those who ask for its number.
+//! The door of a named endpoint: a thread that answers askers for its number.
 //!
 //! ```text
 //!   askers ── Find ──▶ DoorSocket ──▶ proto's Door ── greeting ──▶ the application's word
 //!          ◀── Named ──────────────── (address)     ◀── welcome, or not ──
 //! ```
 //!
-//! A thread of its own, apart from the engine: who computes is found all the same, whatever the placement, and a crowd at the door
+//! A thread of its own, apart from the engine: an endpoint is found while its program computes, whatever the placement, and a crowd at the door
 //! costs the endpoint's messages nothing but what the crowd is allowed (PROTOCOL §3.19). It sleeps while nobody asks. In a flood
 //! it sleeps, too, and answers some hundred questions when it wakes.
 
@@ -34,9 +34,9 @@ const FLOOD_PAUSE: Duration = Duration::from_millis(10);
 /// What is longer than any question is none.
 const ROOM_LEN: usize = 2 * lookup::LOOKUP_LEN;
 
-/// The application's word to who asks.
+/// The application's word to an asker.
 pub type Receive = dyn Fn(&Greeting) -> Reception + Send + Sync;
-/// What is told to one who asks there: the address, perhaps with another place in it.
+/// What an asker is told: the address, perhaps with another place in it.
 pub type Tell = dyn Fn(&Visit) -> Address + Send + Sync;
 
 /// A door that answers.
@@ -179,7 +179,7 @@ impl Porter {
             };
             let bytes = &room[..visit.len];
             let answer = self.rules.on_question(now, bytes, &address, receive);
-            // Before the answer leaves: who has it may look at them.
+            // Before the answer leaves: an asker that has it may look at them.
             let mut counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
             *counters = *self.rules.counters();
             drop(counters);

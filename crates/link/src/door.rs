@@ -1,7 +1,7 @@
 //! The socket behind a number: by it an endpoint is found, and nothing else passes (PROTOCOL §3.16).
 //!
-//! Who has the port has the number. The kernel gives a port to one socket only, and takes it back with the process, however that
-//! ends: so nobody else need say who owns a number. The socket stands beside the links, with a buffer of its own: what crowds
+//! The socket that has the port has the number. The kernel gives a port to one socket only, and takes it back with the process, however that
+//! ends: so no other authority need say whose a number is. The socket stands beside the links, with a buffer of its own: what crowds
 //! there delays no frame.
 
 use std::fmt;

@@ -113,7 +113,7 @@ impl Builder {
         ),
         (
             "PACKHORSE_SECRET_FILE",
-            "file with 32 hexadecimal digits that its owner alone can read: endpoints with a number are found by who has the same",
+            "file with 32 hexadecimal digits that its owner alone can read: endpoints with a number are found by holders of the same",
         ),
         (
             "PACKHORSE_CONTACT_S",
@@ -439,7 +439,7 @@ impl Builder {
         self
     }
 
-    /// Only who has the same secret finds this endpoint by its number, and it finds others by this one. It protects the
+    /// Only holders of the same secret find this endpoint by its number, and it finds others by this one. It protects the
     /// address and nothing else: what is sent is as readable as ever.
     #[must_use]
     pub fn secret(mut self, secret: SharedSecret) -> Self {
@@ -455,13 +455,13 @@ impl Builder {
         }
     }
 
-    /// What those are told who find this endpoint by its number: its version, say.
+    /// What peers are told that find this endpoint by its number: its version, say.
     #[must_use]
     pub fn greeting(self, greeting: Greeting) -> Self {
         self.greeter(move |_| Reception::Welcome(greeting))
     }
 
-    /// Asks the application about each who asks for this endpoint's number and has the secret, if there is one: it sees the 32 bytes that
+    /// Asks the application about each asker for this endpoint's number that has the secret, if there is one: it sees the 32 bytes that
     /// the asker's application sent and says 32 of its own, with the address or instead of it. Nothing is known of the asker but
     /// these bytes, and the same one may ask again. Called by a thread of its own; if it panics the process ends.
     #[must_use]

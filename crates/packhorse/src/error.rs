@@ -293,7 +293,7 @@ impl fmt::Display for NotFound {
                 "somebody has that number there, and not the secret that was given here (PACKHORSE_SECRET_FILE): both sides need the same, or none",
             ),
             Self::WrongSecret { is_given: false } => f.write_str(
-                "somebody has that number there, and tells it only to who has a secret: PACKHORSE_SECRET_FILE names a file with the same one",
+                "somebody has that number there, and tells it only to holders of a secret: PACKHORSE_SECRET_FILE names a file with the same one",
             ),
             Self::Closed { greeting } => {
                 f.write_str("the application there lets nobody in, or not this one")?;

@@ -30,7 +30,7 @@ use crate::endpoint::{Endpoint, Peer};
 use crate::error::{Error, NotFound};
 use crate::secret::SharedSecret;
 
-/// So long who does not answer is asked.
+/// So long a host that does not answer is asked.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Versions of the protocol spoken here.
 const VERSIONS: (u8, u8) = (1, 1);
@@ -100,7 +100,7 @@ impl LookUp {
         self
     }
 
-    /// How long who does not answer is asked; 5 s without a word. The resolver of names has a time of its own.
+    /// How long a host that does not answer is asked; 5 s without a word. The resolver of names has a time of its own.
     #[must_use]
     pub fn timeout(mut self, longest: Duration) -> Self {
         self.longest = longest;
@@ -237,7 +237,7 @@ impl Find {
         self
     }
 
-    /// How long who does not answer is asked; 5 s without a word. The resolver of names has a time of its own.
+    /// How long a host that does not answer is asked; 5 s without a word. The resolver of names has a time of its own.
     pub fn timeout(mut self, longest: Duration) -> Self {
         self.look_up.longest = longest;
         self

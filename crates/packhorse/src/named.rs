@@ -24,7 +24,7 @@ pub(crate) struct Naming {
     pub(crate) greeter: Option<Arc<Greeter>>,
 }
 
-/// The application's word to who asks.
+/// The application's word to an asker.
 pub(crate) type Greeter = dyn Fn(&Greeting) -> Reception + Send + Sync;
 
 impl fmt::Debug for Naming {
@@ -59,7 +59,7 @@ impl Naming {
         }
     }
 
-    /// Answers those who ask.
+    /// Answers askers from now on.
     pub(crate) fn open(
         &self,
         taken: Taken,
@@ -80,14 +80,11 @@ impl Naming {
         };
         let tell = move |visit: &Visit| told(address, visit, is_everywhere);
         let door = Door::open(socket, config, receive, Box::new(tell));
-        door.map_err(|error| Error::System {
-            what: "answering those who ask for the number",
-            error,
-        })
+        door.map_err(|error| Error::System { what: "answering askers for the number", error })
     }
 }
 
-/// The address as it is told to who asked there: an endpoint that listens at all addresses of its host is surely reached by the
+/// The address as an asker is told it: an endpoint that listens at all addresses of its host is surely reached by the
 /// one that was asked, and perhaps not by the one of the default route. On this host all do.
 fn told(address: Address, visit: &Visit, is_everywhere: bool) -> Address {
     let mut told = address;

@@ -1,4 +1,4 @@
-//! Who has a UDP port, as far as the system tells: for the error of who wanted it, too.
+//! The owner of a UDP port, as far as the system tells: for the error of a second program that wanted it.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! How addresses look to an application: 64 bytes of our own, or socket addresses where it asks for those.
 //!
-//! A socket address is a host and a port, and so a number (PROTOCOL §3.16): who is given one looks there, and an endpoint whose application
-//! wants one has a number for it, its own choice or any that is free.
+//! A socket address is a host and a port, and so a number (PROTOCOL §3.16): a peer that is given as one is looked up there, and an
+//! endpoint whose application wants one has a number for it, its own choice or any that is free.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs as _};
 

@@ -135,8 +135,8 @@ unsafe fn domain_of(attr: *const DomainAttr) -> Option<DomainAttr> {
     }
 }
 
-/// The form of addresses that is asked for. Socket addresses are for who asks for us: whoever wants them of any provider wants
-/// another one.
+/// The form of addresses that is asked for. Socket addresses are for applications that ask for us: one that wants them of any
+/// provider wants another one.
 fn form_of(wishes: &Wishes, is_named: bool) -> Result<Form, offer::Refusal> {
     match Form::of(wishes.address_format).unwrap_or_default() {
         Form::V4 | Form::V6 if !is_named => {
@@ -154,7 +154,7 @@ fn ends_of(
     is_source: bool,
     is_named: bool,
 ) -> Result<Ends, offer::Refusal> {
-    // A number is for who asks for us: whoever asks any provider for a port of TCP does not mean one.
+    // A number is for applications that ask for us: one that asks any provider for a port of TCP does not mean a number.
     let service = service.filter(|_| is_named);
     let place = |service| {
         let place = Place::new(node, service);

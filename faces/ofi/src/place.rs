@@ -14,7 +14,7 @@ use packhorse::{Address, Builder, Endpoint, Error, LookUp, Number};
 
 use crate::form::LEN_MAX as ADDRESS_LEN;
 
-/// Numbers that nobody chose are from here on: below what Linux gives to who asks for any port.
+/// Numbers that nobody chose are from here on: below those that Linux gives to a socket that asks for any port.
 const FIRST_FREE: u16 = 28_000;
 /// Places that are entered at once at most.
 const COUNT_MAX: usize = 1 << 16;
@@ -150,7 +150,7 @@ fn host_of(at: SocketAddr) -> String {
 
 /// An endpoint with any number that is free: its application wants socket addresses.
 pub(crate) fn open_anywhere() -> Result<Endpoint, Error> {
-    // From where on differs, so that those who open at the same time seldom meet.
+    // Processes start at different numbers, so that two that open at the same time seldom meet.
     let start = (std::process::id() as u16 % 500) * 8;
     let numbers = (0..4_000_u16).map(|count| FIRST_FREE + (start + count) % 4_000);
     Builder::new().named_one_of(numbers).open()

@@ -1,4 +1,4 @@
-//! One look-up, as who asks: questions that are repeated until something is known.
+//! One look-up, on the asker's side: questions that are repeated until something is known.
 //!
 //! PROTOCOL §3.17, §3.18. Each question has a nonce of its own, made from the look-up's randomness and its count, so nothing is
 //! kept of them. What anybody could have said (that the port is closed, that the secret is wrong) is believed when three

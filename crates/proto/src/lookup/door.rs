@@ -12,7 +12,7 @@ use crate::wire::{FindView, GREETING_LEN, LookupFrame, NamedRepr};
 /// Questions looked at in a second, and at once after a pause.
 const LOOK_RATE: u64 = 20_000;
 const LOOK_BURST: u64 = 1_000;
-/// Refusals of who did not show the secret: anybody can ask for those.
+/// Refusals of askers that did not show the secret: anybody can ask for those.
 const REFUSAL_RATE: u64 = 1_000;
 const REFUSAL_BURST: u64 = 100;
 
@@ -29,7 +29,7 @@ pub struct DoorSpec {
     pub entropy: [u64; 2],
 }
 
-/// What the application says to somebody who asks.
+/// What the application says to an asker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reception {
     /// The address may be told, and this with it.
@@ -45,7 +45,7 @@ pub struct DoorCounters {
     pub questions: u64,
     /// Addresses told.
     pub answers: u64,
-    /// Refusals of those who showed the secret, or needed none.
+    /// Refusals of askers that showed the secret, or needed none.
     pub refusals: u64,
     /// Questions that were keyed with another secret; not all were answered.
     pub wrong_keys: u64,
@@ -84,7 +84,7 @@ impl Pace {
     }
 }
 
-/// Answers those who ask for a number.
+/// Answers askers for a number.
 #[derive(Debug)]
 pub struct Door {
     number: Number,
