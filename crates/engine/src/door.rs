@@ -200,3 +200,68 @@ impl Porter {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use packhorse_proto::lookup::{Finding, Refusal};
+    use packhorse_proto::{Identity, Locator};
+
+    use super::*;
+    use crate::seeking::{Miss, Sighting, Wish, seek};
+
+    /// What has not happened by then does not happen, on a machine with much to do either.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn address() -> Address {
+        Address {
+            secret: Secret([1, 2]),
+            identity: Identity { host: 3, endpoint: 4 },
+            locator: Locator([5; 24]),
+            has_helper: true,
+        }
+    }
+
+    /// A door at some free number of this host alone.
+    fn some_door(first: u16) -> Door {
+        let local = Ipv4Addr::LOCALHOST.into();
+        let take = |number: u16| Some((number, DoorSocket::open(local, number).ok()?));
+        let (number, socket) = (first..first + 1000).find_map(take).expect("a free number");
+        let (number, cpus) = (number.into(), HelperCpus::Inherit);
+        let config = DoorConfig { number, secret: None, versions: (1, 1), cpus };
+        let welcome = |greeting: &Greeting| Reception::Welcome(*greeting);
+        Door::open(socket, config, Box::new(welcome), Box::new(|_| address())).unwrap()
+    }
+
+    fn ask(number: Number, is_unwanted: bool) -> Result<Sighting, Vec<Miss>> {
+        let places = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
+        let (versions, greeting) = ((1, 1), [7; GREETING_LEN]);
+        let wish = Wish { number, secret: None, versions, greeting, longest: PATIENCE };
+        seek(&places, &wish, &AtomicBool::new(is_unwanted)).unwrap()
+    }
+
+    #[test]
+    fn a_door_that_closes_says_so_and_one_that_ended_is_nobody_s() {
+        let door = some_door(25_000);
+        let number = door.number();
+        let found = ask(number, false).expect("it is open");
+        assert_eq!((found.address, found.greeting), (address(), [7; GREETING_LEN]));
+        door.close();
+        let finding = ask(number, false).unwrap_err()[0].finding;
+        assert_eq!(finding, Finding::Refused(Refusal::Closed, [0; GREETING_LEN]));
+        let counters = door.counters(); // a slow machine asks more often
+        assert!(counters.answers >= 1 && counters.refusals >= 1, "{counters:?}");
+        door.end();
+        assert_eq!(ask(number, false).unwrap_err()[0].finding, Finding::Nobody);
+        door.end(); // once more is no harm
+        assert!(DoorSocket::open(Ipv4Addr::LOCALHOST.into(), number.port()).is_ok());
+    }
+
+    #[test]
+    fn a_look_up_that_nobody_wants_any_more_ends() {
+        let door = some_door(26_000);
+        let misses = ask(door.number(), true).unwrap_err();
+        assert_eq!(misses[0].finding, Finding::Silence);
+    }
+}

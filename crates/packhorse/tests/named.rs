@@ -393,7 +393,10 @@ fn a_flood_at_the_door_harms_no_transfer_and_nobody_s_search_for_long() {
     let found = client.find("127.0.0.1", number).timeout(PATIENCE).wait().unwrap();
     assert_eq!(found.address, server.address());
     let answers = server.counters().iter().find(|it| it.0 == "door_answers").map(|it| it.1);
-    assert!(answers > Some(1) && answers <= Some(u64::from(sent.into_inner()) + 20), "{answers:?}");
+    assert!(
+        answers > Some(1) && answers <= Some(u64::from(sent.into_inner()) + 200),
+        "{answers:?}"
+    );
 }
 
 #[test]
