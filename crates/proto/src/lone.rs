@@ -209,8 +209,9 @@ impl Active {
         }
     }
 
+    /// The same where there are several paths.
     #[inline(never)]
-    fn ack_of_many(&self, index: u8) -> Option<Option<u8>> {
+    pub(crate) fn ack_of_many(&self, index: u8) -> Option<Option<u8>> {
         let owing = || (0_u8..).zip(&self.paths).filter(|(_, path)| path.ack_pending_count > 0);
         let mut due = owing().filter(|(_, path)| path.ack_at_once).map(|it| it.0);
         let (first, second) = (due.next(), due.next());

@@ -97,13 +97,19 @@ impl Endpoint {
                 (Bytes::Pool(slot), Some(slot))
             }
         };
-        // A driver asks for trains again: the fragments of this one may be some.
-        self.may_train |= total >= FRAGMENTED_LEN_MIN;
-        // The next one of its kind may take a stream.
+        if total >= FRAGMENTED_LEN_MIN {
+            self.expect_frames(row, total);
+        }
+        Ok((self.enqueue(spec, bytes, total, must_ask), room))
+    }
+
+    /// A message may leave in several frames: a driver asks for trains again, and the next one as long may take a stream.
+    #[inline(never)]
+    fn expect_frames(&mut self, row: u32, total: u64) {
+        self.may_train = true;
         if total >= STREAMED_LEN_MIN {
             self.actives[self.rows[row].active].wake_streams();
         }
-        Ok((self.enqueue(spec, bytes, total, must_ask), room))
     }
 
     /// Whether a message of this length to a row that is awake is announced, and not just sent (PROTOCOL §7.9).

@@ -54,7 +54,10 @@ impl Endpoint {
         if this.phase != Phase::Joined || !active.is_plain(usize::from(index)) {
             return false;
         }
-        let riding = active.ack_to_ride(index);
+        let riding = match main {
+            None => Some((active.paths[0].ack_pending_count > 0).then_some(0)),
+            Some(_) => active.ack_of_many(index),
+        };
         let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
         let (serial, send) = self.outgoing.get_with_serial(slot);
         if send.next != NONE || send.immediate.is_some() || path.payload_check {
