@@ -11,7 +11,7 @@ local packhorse = Proto("packhorse", "Packhorse")
 
 local HEADER_LEN = 24
 local VERSION = 1
-local FORM_SEALED = 0x20
+local FORM_ENCRYPTED = 0x20
 local LOCATOR_LEN = 24
 local ADDRESS_LEN = 64
 
@@ -99,7 +99,7 @@ local header = {
     form = ProtoField.uint8("packhorse.form", "Form", base.HEX),
     version = ProtoField.uint8("packhorse.version", "Version", base.DEC, nil, 0x0F),
     stranger = ProtoField.bool("packhorse.stranger", "Keyed for strangers", 8, nil, 0x10),
-    sealed = ProtoField.bool("packhorse.sealed", "Sealed", 8, nil, FORM_SEALED),
+    encrypted = ProtoField.bool("packhorse.encrypted", "Encrypted", 8, nil, FORM_ENCRYPTED),
 }
 local shared = {
     kind = ProtoField.uint8("packhorse.record.kind", "Kind", base.HEX, NAMES),
@@ -216,9 +216,9 @@ function packhorse.dissector(tvb, pinfo, tree)
     local form = top:add(header.form, tvb(23, 1))
     form:add(header.version, tvb(23, 1))
     form:add(header.stranger, tvb(23, 1))
-    form:add(header.sealed, tvb(23, 1))
+    form:add(header.encrypted, tvb(23, 1))
     local bits = tvb(23, 1):uint()
-    if bits % 16 ~= VERSION or bit.band(bits, FORM_SEALED) ~= 0 then
+    if bits % 16 ~= VERSION or bit.band(bits, FORM_ENCRYPTED) ~= 0 then
         pinfo.cols.info = "frame of version " .. (bits % 16) .. ", records not read"
         return tvb:len()
     end

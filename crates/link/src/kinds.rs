@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A kind says in a file of its own (`udp/kind.rs`) how it is opened, what it lacks here and whether `auto` takes it; beside
-//! its locators (`udp/locate.rs`) stands how they are read. Nobody else matches on kinds or on marks: a further link is a line
-//! in [`KINDS`] and a variant of [`LinkError`].
+//! its locators (`udp/locate.rs`) stands how they are read. Nobody else matches on marks, and on kinds only who
+//! means one of them by name (raw Ethernet for a segment's neighbours, say): a further link is a line in [`KINDS`] and a variant of
+//! [`LinkError`].
 
 mod error;
 mod options;

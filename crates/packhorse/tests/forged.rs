@@ -36,7 +36,11 @@ impl Program {
         let program = Self(
             std::env::temp_dir().join(format!("packhorse-forged-{name}-{}", std::process::id())),
         );
-        fs::copy(std::env::current_exe().unwrap(), &program.0).unwrap();
+        // Another process copies it: what other tests start meanwhile would inherit our descriptor, and the system runs no file that
+        // somebody has open for writing.
+        let copied =
+            Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program.0).status();
+        assert!(copied.unwrap().success());
         fs::set_permissions(&program.0, fs::Permissions::from_mode(0o755)).unwrap();
         program
     }

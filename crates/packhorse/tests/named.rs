@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use packhorse::{
@@ -220,8 +221,10 @@ fn a_number_has_one_owner_and_is_free_when_that_ends() {
     }
     // Nor at all addresses, while somebody has one.
     assert!(matches!(Builder::plain().named(number).open(), Err(Error::NumberInUse { .. })));
+    let nobody_starts = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     drop(first);
     let second = local().named(number).open().expect("free at once");
+    drop(nobody_starts);
     let found = client().find("127.0.0.1", number).timeout(PATIENCE).wait().unwrap();
     assert_eq!(found.address, second.address());
 }
@@ -242,6 +245,10 @@ fn of_several_numbers_the_first_that_is_free_is_taken() {
     assert!(matches!(error, Error::NumberInUse { number, .. } if number == taken[2]), "{error}");
 }
 
+/// Taken by who starts a process, and by who expects that a number is free: what is being started has copies of all our descriptors
+/// until it becomes the program that it is to be.
+static STARTING: Mutex<()> = Mutex::new(());
+
 /// Set in a process that only serves: its number.
 const VICTIM: &str = "PACKHORSE_TEST_NUMBER";
 
@@ -250,7 +257,9 @@ fn start_victim(number: u16) -> (Child, String) {
     let mut victim = Command::new(std::env::current_exe().unwrap());
     let name = "a_number_of_a_killed_process_is_free_at_once";
     victim.args(["--exact", name, "--nocapture"]).env(VICTIM, number.to_string());
+    let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut victim = victim.stdout(Stdio::piped()).spawn().unwrap();
+    drop(starting);
     let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines().map_while(Result::ok);
     let address = lines.find_map(|line| line.find("ph1:").map(|at| line[at..].to_owned()));
     (victim, address.expect("it serves"))

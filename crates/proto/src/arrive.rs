@@ -37,7 +37,7 @@ impl Endpoint {
         {
             return self.on_known(now, slot, head, body, memory);
         }
-        if number < self.rows[row].message_in && !self.saboteur.makes(Sabotage::DuplicateAccepted) {
+        if number < self.rows[row].message_in && !self.takes_again(row) {
             self.counters.messages_duplicate += 1;
             return Verdict::Accepted;
         }
@@ -46,6 +46,17 @@ impl Endpoint {
             return self.on_early(now, row, number, head, body);
         }
         self.on_in_turn(now, row, number, head, body, memory)
+    }
+
+    /// Whether a fault is in force by which what came before is taken for new.
+    #[inline(always)]
+    fn takes_again(&self, row: u32) -> bool {
+        let has_stream = || {
+            let active = self.actives.get(self.rows[row].active);
+            active.is_some_and(|active| active.paths.iter().any(|path| path.is_stream))
+        };
+        self.saboteur.makes(Sabotage::DuplicateAccepted)
+            || self.saboteur.makes(Sabotage::AcceptedAgainAfterBreak) && has_stream()
     }
 
     #[inline]

@@ -338,9 +338,15 @@ impl Endpoint {
     pub(crate) fn leave_path(&mut self, now: Instant, row: u32, index: usize) {
         let active = self.rows[row].active;
         let pause_ns = 2 * self.settings.initial_rtt_ns;
-        let mut flight = self.actives[active].paths[index].leave(now, pause_ns);
+        let path = &mut self.actives[active].paths[index];
+        let is_forgotten = path.is_stream && self.saboteur.makes(Sabotage::RangeLostAtBreak);
+        let mut flight = path.leave(now, pause_ns);
         self.counters.paths_lost += 1;
-        let count = flight.abandon(&mut |content| self.on_content_lost(row, content));
+        let count = flight.abandon(&mut |content| {
+            if !is_forgotten {
+                self.on_content_lost(row, content);
+            }
+        });
         self.counters.packets_lost += u64::from(count);
         self.refit(row);
     }

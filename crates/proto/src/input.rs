@@ -19,8 +19,8 @@ use crate::turns::eager_cost;
 use crate::types::{Criteria, Instant, Locator, Memory};
 use crate::window::Shrink;
 use crate::wire::{
-    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FrameView, LONE, LONE_IMMEDIATE, Lane, LoneView, Proof,
-    Record, base_of, numbered_header,
+    ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FORM_UNKNOWN, FrameView, LONE, LONE_IMMEDIATE, Lane,
+    LoneView, Proof, Record, base_of, numbered_header,
 };
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
@@ -210,9 +210,10 @@ impl Endpoint {
         } else {
             self.secret
         };
-        // A public key opens first contact and nothing else.
         let view = FrameView::open_high(key, self.base_of(bytes), bytes).ok()?;
-        (!public || view.header.to == 0).then_some(view)
+        // A public key opens first contact and nothing else; what later versions mean by other bits is not known here.
+        let is_ours = (!public || view.header.to == 0) && view.header.form & FORM_UNKNOWN == 0;
+        is_ours.then_some(view)
     }
 
     /// The check of a frame is wrong: damaged, not meant for us, or from before 2^32 packets. Or it is the first to come with a
@@ -494,8 +495,12 @@ impl Endpoint {
         }
         let mut flight = core::mem::replace(&mut path.flight, Flight::new(1));
         let loss_delay_ns = path.rtt.loss_delay_ns();
-        let lost = flight
-            .detect_lost(now, loss_delay_ns, &mut |content| self.on_content_lost(row, content));
+        let is_forgotten = path.is_stream && self.saboteur.makes(Sabotage::RangeLostAtBreak);
+        let lost = flight.detect_lost(now, loss_delay_ns, &mut |content| {
+            if !is_forgotten {
+                self.on_content_lost(row, content);
+            }
+        });
         let path = &mut self.actives[active_slot].paths[path_index];
         path.flight = flight;
         if lost.count == 0 {

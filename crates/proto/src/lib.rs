@@ -6,7 +6,7 @@
 //!   time ───▶ └──────────┘ ──▶ next timeout    bytes go where Memory puts them
 //! ```
 //!
-//! Something else turns it: an application thread, a helper thread, a daemon, a simulator (docs/design.md §2).
+//! Something else turns it: an application thread, a helper thread, a simulator; one day a daemon (docs/design.md §2).
 //! The protocol is described in PROTOCOL.md, whose sections the modules cite. User memory is never touched here: the machine
 //! names places ([`Place`]) and the driver's [`Memory`] puts bytes there.
 //!

@@ -41,6 +41,10 @@ pub enum Sabotage {
     StreamsOutOfOrder,
     /// Never tells a sender of streams that it may go on.
     StreamCreditNeverGiven,
+    /// What was in a link's stream when that broke is not sent again.
+    RangeLostAtBreak,
+    /// Hands a message up again that came by a link's stream before it broke, and once more after.
+    AcceptedAgainAfterBreak,
 }
 
 impl Sabotage {
@@ -63,6 +67,8 @@ impl Sabotage {
         Self::LentBytesHeldToo,
         Self::StreamsOutOfOrder,
         Self::StreamCreditNeverGiven,
+        Self::RangeLostAtBreak,
+        Self::AcceptedAgainAfterBreak,
     ];
 }
 

@@ -8,8 +8,8 @@ pub const HEADER_LEN: usize = 24;
 pub const VERSION: u8 = 1;
 /// Form bit: keyed with the all-zero secret (PROTOCOL §3.9).
 pub const FORM_STRANGER: u8 = 0x10;
-/// Form bit: reserved for the encrypted mode.
-pub const FORM_SEALED: u8 = 0x20;
+/// Form bits that mean nothing yet: 0x20 is reserved for frames that are encrypted (PROTOCOL §1.1).
+pub const FORM_UNKNOWN: u8 = !(0x0f | FORM_STRANGER);
 
 /// Done: all bytes are placed.
 pub const DONE_OK: u8 = 0;

@@ -4,8 +4,8 @@
 //! which would read these frames just the same.
 
 use super::layout::{
-    ACKED_EAGER_LEN, FORM_STRANGER, First, HEADER_LEN, Header, LONE_EAGER_LEN, WORD_LEN, Word,
-    check_tail, kind, number, unpair,
+    ACKED_EAGER_LEN, FORM_STRANGER, FORM_UNKNOWN, First, HEADER_LEN, Header, LONE_EAGER_LEN,
+    WORD_LEN, Word, check_tail, kind, number, unpair,
 };
 use super::read::{FrameView, eager};
 use super::record::{AckRepr, AckView, MessageHead};
@@ -292,7 +292,7 @@ fn split_words<const N: usize>(bytes: &[u8]) -> Option<(&[Word; N], &[u8])> {
 /// Whether a header's last word is of a frame for those who know us, with heads of this length.
 #[inline(always)]
 fn is_known_with(last: u64, heads_len: usize) -> bool {
-    const LOOKED_AT: u64 = (FORM_STRANGER as u64) << 56 | 0xFFFF << 32;
+    const LOOKED_AT: u64 = ((FORM_STRANGER | FORM_UNKNOWN) as u64) << 56 | 0xFFFF << 32;
     last & LOOKED_AT == (heads_len as u64) << 32
 }
 
