@@ -9,6 +9,9 @@ use super::hosts::{End, Hosts};
 
 const LEN: usize = 16 << 20;
 const TAG: u64 = 9;
+/// The system may have the computing thread wait now and then, as for a page while the helper changes the process's memory. A thread
+/// that waited for its message would do so for each grant.
+const SLEEPS_MAX: u64 = 3;
 
 fn open(links: &str) -> Endpoint {
     Builder::plain().links(links).placement(Placement::Thread).open().unwrap()
@@ -90,7 +93,8 @@ fn sixteen_megabytes_move_between_hosts_that_compute() {
         let [at, until, slept, turns] = numbers[..] else { panic!("{line:?}") };
         println!("ended {} ms before the computation did", (until - at) / 1_000_000);
         assert!(at < until, "it ended when the application called");
-        assert_eq!((slept, turns), (0, 0), "the computing thread slept, or turned the engine");
+        assert_eq!(turns, 0, "the computing thread turned the engine");
+        assert!(slept <= SLEEPS_MAX, "the computing thread slept {slept} times");
     };
     check(&mut sender);
     check(&mut receiver);

@@ -1,6 +1,8 @@
 //! PROTOCOL §1, §2: what is damaged, forged or senseless is counted and dropped; and no number is trusted.
 
-use packhorse_proto::wire::{AckRepr, Class, FoundRepr, Header, Lane, MessageHead};
+use packhorse_proto::wire::{
+    self, AckRepr, Class, EagerRepr, FoundRepr, Header, Lane, MessageHead,
+};
 use packhorse_proto::*;
 
 use crate::net::*;
@@ -507,4 +509,32 @@ fn who_does_not_hear_the_frames_must_guess_the_association() {
     net.pump();
     assert_eq!((net.got(B, recv), net.count(B, "frames_out")), (None, out), "no word, no hint");
     assert_eq!(net.left(B), []);
+}
+
+/// §1.1: whoever sets such a bit means something by it, encryption perhaps, that this version would read as plain bytes.
+#[test]
+fn frames_with_bits_that_mean_nothing_yet_are_dropped() {
+    for bit in [0x20, 0x40, 0x80] {
+        let mut net = Net::new(2);
+        net.join(A, B);
+        let recv = net.recv(B, anything(), 8);
+        let to = net.id_used(A, B);
+        let key = net.nodes[B].ep.address().secret;
+        let before = net.count(B, "frames_unkeyed");
+        let source = net.nodes[A].locators[0];
+        let mut ping = vec![];
+        wire::Writer::begin(&mut ping, Header { to, packet: 9, path: 0, form: 1 | bit }).ping();
+        wire::seal(&mut ping, 0, key, None);
+        net.inject(B, source, &ping);
+        let eager =
+            EagerRepr { space: Space(0), message: 0, tag: Tag(0), wants_match: false, len: 8 };
+        let mut lone = vec![];
+        let header = Header { to, packet: 10, path: 0, form: 1 | bit };
+        wire::Writer::begin(&mut lone, header).eager(eager, None);
+        wire::seal(&mut lone, 8, key, None);
+        lone.extend([7; 8]);
+        net.inject(B, source, &lone);
+        assert_eq!(net.count(B, "frames_unkeyed"), before + 2, "bit {bit:#x}");
+        assert!(net.got(B, recv).is_none());
+    }
 }
