@@ -171,10 +171,7 @@ impl Builder {
     fn apply(&mut self, name: &str, value: &str) -> Result<(), String> {
         let complain = |must: String| format!("{name}={value}: {must}");
         let wrong = |must: &str| complain(format!("must be {must}"));
-        let short =
-            || quantity::len(value, u32::MAX.into()).map(|len| len as u32).map_err(complain);
         let time_ns = |bare| quantity::time(value, bare).map(as_ns).map_err(complain);
-        let settings = &mut self.config.settings;
         match name {
             "PACKHORSE_LINK" => self.link = value.parse().map_err(|e| format!("{name}: {e}"))?,
             "PACKHORSE_PLACEMENT" => {
@@ -216,17 +213,6 @@ impl Builder {
                 self.payload_check = Some(switch);
             }
             "PACKHORSE_SPIN_US" => self.config.spin_ns = time_ns(Unit::Microseconds)?,
-            "PACKHORSE_EAGER" => settings.eager_len_max = short()?,
-            "PACKHORSE_AHEAD" => settings.ahead_len = short()?,
-            "PACKHORSE_ACK_EVERY" => {
-                settings.ack_every = value.parse().map_err(|_| wrong("a number of frames"))?;
-            }
-            "PACKHORSE_GRANT_PACKETS" => {
-                settings.grant_packets = value.parse().map_err(|_| wrong("a number of frames"))?;
-            }
-            "PACKHORSE_GRANT_AHEAD" => {
-                settings.grant_ahead = value.parse().map_err(|_| wrong("a number of frames"))?;
-            }
             "PACKHORSE_DISCOVER" => {
                 let switch = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
                 self.discoverable = Some(switch);
@@ -235,7 +221,6 @@ impl Builder {
                 let secret = SharedSecret::from_file(value);
                 self.naming.secret = Some(secret.map_err(|error| format!("{name}: {error}"))?);
             }
-            "PACKHORSE_CONTACT_S" => settings.contact_after_ns = time_ns(Unit::Seconds)?,
             "PACKHORSE_LINGER_S" => {
                 let time = quantity::time(value, Unit::Seconds).map_err(complain)?;
                 *self = std::mem::take(self).linger(time);
@@ -246,6 +231,28 @@ impl Builder {
             }
             "PACKHORSE_COUNTERS" => self.counters = Some(value.into()),
             "PACKHORSE_LOG" => self.log = parse_switch(value).ok_or_else(|| wrong("on or off"))?,
+            _ => return self.apply_to_protocol(name, value),
+        }
+        Ok(())
+    }
+
+    /// The same for settings of the protocol itself.
+    fn apply_to_protocol(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let complain = |must: String| format!("{name}={value}: {must}");
+        let short =
+            || quantity::len(value, u32::MAX.into()).map(|len| len as u32).map_err(complain);
+        let count = || value.parse().map_err(|_| complain("must be a number of frames".into()));
+        let settings = &mut self.config.settings;
+        match name {
+            "PACKHORSE_EAGER" => settings.eager_len_max = short()?,
+            "PACKHORSE_AHEAD" => settings.ahead_len = short()?,
+            "PACKHORSE_ACK_EVERY" => settings.ack_every = count()?,
+            "PACKHORSE_GRANT_PACKETS" => settings.grant_packets = count()?,
+            "PACKHORSE_GRANT_AHEAD" => settings.grant_ahead = count()?,
+            "PACKHORSE_CONTACT_S" => {
+                let time = quantity::time(value, Unit::Seconds).map_err(complain)?;
+                settings.contact_after_ns = as_ns(time);
+            }
             _ => return Err(unknown(name)),
         }
         Ok(())

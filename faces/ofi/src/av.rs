@@ -17,7 +17,7 @@ use crate::flags;
 use crate::form::{Form, Name};
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object, text};
-use crate::place::{self, Place};
+use crate::place;
 use crate::port::Port;
 
 /// An address vector.
@@ -232,21 +232,8 @@ unsafe extern "C" fn insertsvc(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: null or strings, as the manual page says.
-    let (node, service) = unsafe { (text(node), text(service)) };
-    let (Some(node), Some(service)) = (node, service) else { return -libc::EINVAL };
-    // SAFETY: an address vector of ours.
-    let form = unsafe { object::object::<Av>(av) }.domain.form;
-    match Place::new(Some(node), service).and_then(|place| Name::of_place(form, &place)) {
-        // SAFETY: one address, and the application's place for one number.
-        Ok(name) => unsafe {
-            insert(av, name.as_slice().as_ptr().cast(), 1, number, flags, context)
-        },
-        Err(wrong) => {
-            say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insertsvc: {wrong}"));
-            -libc::EINVAL
-        }
-    }
+    // SAFETY: as `insertsym` wants it; the application's place for one number is a list of one.
+    unsafe { insertsym(av, node, 1, service, 1, number, flags, context) }
 }
 
 /// Peers of hosts and numbers that follow each other, all numbers of the first host first.
@@ -275,7 +262,9 @@ unsafe extern "C" fn insertsym(
             unsafe { insert(av, bytes.as_ptr().cast(), names.len(), numbers, flags, context) }
         }
         Err(wrong) => {
-            say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insertsym: {wrong}"));
+            say(Level::Warn, Subsystem::Addresses, || {
+                format!("fi_av_insertsvc, fi_av_insertsym: {wrong}")
+            });
             -libc::EINVAL
         }
     }

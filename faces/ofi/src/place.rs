@@ -121,12 +121,15 @@ pub(crate) fn row(
 ) -> Result<Vec<Place>, String> {
     let digits = node.len() - node.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (stem, first) = node.split_at(node.len() - digits);
-    let first_number = first.parse::<usize>().unwrap_or(0);
-    if (node_count > 1 && digits == 0) || node_count.saturating_mul(service_count) > COUNT_MAX {
+    let first_number = first.parse::<usize>();
+    if (node_count > 1 && first_number.is_err())
+        || node_count.saturating_mul(service_count) > COUNT_MAX
+    {
         return Err(format!(
             "{node_count} nodes from `{node}` on: a name must end with a number, and {COUNT_MAX} places are the most"
         ));
     }
+    let first_number = first_number.unwrap_or(0); // of one host alone no number is needed
     let base = Place::new(Some(node), service)?.number.get();
     let hosts = (0..node_count).map(|count| match count {
         0 => node.to_owned(),
@@ -189,6 +192,8 @@ mod tests {
         assert_eq!(texts("server", 1, "7", 1), ["server:7"]);
         assert!(texts("server", 0, "7", 3).is_empty());
         assert!(row("server", 2, "7", 1).unwrap_err().contains("end with a number"));
+        let long = format!("n{}", "9".repeat(30));
+        assert!(row(&long, 2, "7", 1).is_err(), "no number that can be counted on from");
         assert!(row("n1", 1, "65535", 2).unwrap_err().contains("0 to 65535"));
         assert!(row("n1", usize::MAX, "1", 2).is_err());
     }
