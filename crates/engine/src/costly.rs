@@ -15,8 +15,8 @@ const EVERY_NS: u64 = 700;
 const EVERY_BESIDE_NS: u64 = 10_000;
 /// In use: something came by it within this. Then it is asked in every turn.
 pub(crate) const BUSY_NS: u64 = 20_000;
-/// Something came by it within this: small messages may come by memory and longer ones by it, an iteration of a program apart, and it is
-/// asked as if others were not in use.
+/// It carried something within this: small messages may come by memory and longer ones by it, an iteration of a program apart, and it is
+/// asked as if others were not in use. Questions and answers between endpoints do not count, for they come by every link.
 const RECENT_NS: u64 = 20_000_000;
 
 /// The links that cost a system call to ask, and when they were asked.
@@ -31,6 +31,8 @@ pub(crate) struct Costly {
     asked_at: [Instant; LINK_COUNT_MAX],
     /// ... and when something last came by it.
     heard_at: [Instant; LINK_COUNT_MAX],
+    /// Of that, what was sent on somebody's behalf.
+    carried_at: [Instant; LINK_COUNT_MAX],
     /// When something last came by one of the others.
     heard_others_at: Instant,
 }
@@ -41,8 +43,16 @@ impl Costly {
         let set = costly.fold(0_u8, |set, (number, _)| set | 1 << number);
         let has_others = (set.count_ones() as usize) < links.len();
         let are_all_asked = set == 0 || links.len() == 1;
-        let (asked_at, heard_at) = ([now; LINK_COUNT_MAX], [now; LINK_COUNT_MAX]);
-        Self { set, are_all_asked, has_others, asked_at, heard_at, heard_others_at: Instant(0) }
+        let times = [now; LINK_COUNT_MAX];
+        Self {
+            set,
+            are_all_asked,
+            has_others,
+            asked_at: times,
+            heard_at: times,
+            carried_at: times,
+            heard_others_at: Instant(0),
+        }
     }
 
     /// The one to ask now, if any: that whose time passed longest ago. `has_come`: something came by links in memory in this turn, and its
@@ -81,7 +91,8 @@ impl Costly {
         let is_beside = now.since_ns(self.heard_others_at) < BUSY_NS
             || (0..LINK_COUNT_MAX)
                 .any(|other| is_other(other) && now.since_ns(self.heard_at[other]) < BUSY_NS);
-        match (is_beside && quiet_ns >= RECENT_NS, self.has_others) {
+        let is_recent = now.since_ns(self.carried_at[link]) < RECENT_NS;
+        match (is_beside && !is_recent, self.has_others) {
             (true, _) => EVERY_BESIDE_NS,
             (false, true) => EVERY_NS,
             (false, false) => 0,
@@ -96,6 +107,12 @@ impl Costly {
     /// Something came by this one.
     pub(crate) fn on_heard(&mut self, now: Instant, link: usize) {
         self.heard_at[link] = now;
+    }
+
+    /// It was something that a peer's program had sent.
+    #[inline]
+    pub(crate) fn on_carried(&mut self, now: Instant, link: usize) {
+        self.carried_at[link] = now;
     }
 }
 
@@ -112,6 +129,7 @@ mod tests {
             has_others: true,
             asked_at: never,
             heard_at: never,
+            carried_at: never,
             heard_others_at: Instant(0),
         }
     }
@@ -145,10 +163,23 @@ mod tests {
     }
 
     #[test]
-    fn one_that_brought_something_of_late_is_asked_as_if_the_others_were_not_in_use() {
+    fn one_that_only_answered_of_late_is_asked_seldom_beside_others() {
         let mut all = three();
         while all.pick(START, false).is_some() {}
         all.on_heard(START, 7);
+        let later = START + RECENT_NS / 2;
+        while all.pick(later, false).is_some() {}
+        all.on_others(later);
+        assert_eq!(all.pick(later + (EVERY_BESIDE_NS - 1), false), None);
+        assert!(all.pick(later + EVERY_BESIDE_NS, false).is_some());
+    }
+
+    #[test]
+    fn one_that_carried_something_of_late_is_asked_as_if_the_others_were_not_in_use() {
+        let mut all = three();
+        while all.pick(START, false).is_some() {}
+        all.on_heard(START, 7);
+        all.on_carried(START, 7);
         let later = START + RECENT_NS / 2;
         while all.pick(later, false).is_some() {}
         all.on_others(later);

@@ -25,8 +25,11 @@ const FRAMES_BEYOND: u64 = 8;
 pub(crate) const STREAMED_LEN_MIN: u64 = 32 << 10;
 /// Round trips of paths in use that carry nothing are asked for at most so often: in time, and in acknowledgements of what is
 /// carried elsewhere. So it costs a hundredth of the frames at most, and nothing while nobody sends.
-const REFRESH_NS: u64 = 5 * MS;
+const REFRESH_NS: u64 = MS / 2;
 const REFRESH_COUNT: u32 = 64;
+/// That time doubles so often while the quickest path stays the quickest: about half a second. Each answer also makes a driver ask
+/// the link that it came by more often for a while (`engine/costly`), which slows down what comes by the others.
+const REFRESH_DOUBLINGS_MAX: u8 = 10;
 
 /// A path that is asked may look this much slower than it is, beside twice the other's time: a question is a rare frame, and
 /// takes longer than the messages that come and go all the time.
@@ -35,7 +38,7 @@ const NEAR_NS: u64 = 20_000;
 const TRIAL_COUNT: u8 = 8;
 
 /// The time between trials doubles so often while nothing comes of them: about a second.
-const TRIAL_DOUBLINGS_MAX: u8 = 8;
+const TRIAL_DOUBLINGS_MAX: u8 = 11;
 
 /// Another path than the quickest carries small messages for a moment. Only so can the two be compared: the round trip of a
 /// question on a path that carries nothing is another thing than that of a message.
@@ -133,7 +136,9 @@ impl Active {
         if self.refresh_countdown > 0 || now < self.refresh_at {
             return false;
         }
-        (self.refresh_countdown, self.refresh_at) = (REFRESH_COUNT, now + REFRESH_NS);
+        let pause_ns = REFRESH_NS << self.refresh_doublings;
+        (self.refresh_countdown, self.refresh_at) = (REFRESH_COUNT, now + pause_ns);
+        self.refresh_doublings = (self.refresh_doublings + 1).min(REFRESH_DOUBLINGS_MAX);
         self.refresh(now)
     }
 
@@ -194,6 +199,7 @@ impl Active {
         let is_out = !main.is_usable() || main.is_spare || main.is_for_bulk;
         if is_out || best_ns * 10 < main_ns * 9 {
             self.main = best as u8;
+            (self.refresh_doublings, self.refresh_at) = (0, Instant(0));
         }
     }
 

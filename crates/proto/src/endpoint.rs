@@ -409,6 +409,15 @@ impl Endpoint {
         &self.counters
     }
 
+    /// A number that grows with everything that peers sent on somebody's behalf, but not with questions and acknowledgements.
+    #[inline]
+    #[must_use]
+    pub fn content_in(&self) -> u64 {
+        let it = &self.counters;
+        let streamed = it.stream_bytes_lent + it.stream_bytes_held;
+        it.messages_in + it.requests_in + it.bytes_placed + streamed
+    }
+
     /// What the network makes us hold now: bytes of payload, envelopes.
     pub fn held(&self) -> (u64, u32) {
         (self.held.used_len(), self.envelope_count)

@@ -177,6 +177,8 @@ pub(crate) struct Active {
     /// When, and after how many acknowledgements, the round trips of paths with little traffic are asked for again.
     pub(crate) refresh_at: Instant,
     pub(crate) refresh_countdown: u32,
+    /// How often the time until then doubled, because the main path stayed the same.
+    pub(crate) refresh_doublings: u8,
     /// Small messages: whether another path is as quick.
     pub(crate) trials: Trials,
     /// One-sided operations, if there were any.
@@ -251,6 +253,7 @@ impl Active {
             contest: Contest::default(),
             refresh_at: Instant(0),
             refresh_countdown: 0,
+            refresh_doublings: 0,
             trials: Trials::default(),
             side: None,
         }

@@ -99,17 +99,23 @@ static void step(const char *name, long bytes)
 		collective(name, bytes);
 }
 
-/* How many steps fill the time, the same for all. */
+/* How many steps fill the time, the same for all. A tenth of the time goes by before that is known: first contact, and the choice of
+ * a way where there are several, are not what is measured. */
 static long steps_for(double seconds, const char *name, long bytes)
 {
-	long count;
-	step(name, bytes); /* first contact is not what is measured */
-	MPI_Barrier(MPI_COMM_WORLD);
-	double begin = MPI_Wtime();
-	for (int i = 0; i < TRIAL_COUNT; i++)
-		step(name, bytes);
-	double each = (MPI_Wtime() - begin) / TRIAL_COUNT;
-	count = each > 0 ? (long)(seconds / each) : SAMPLE_COUNT_MAX;
+	long count = TRIAL_COUNT, is_long_enough = 0;
+	double taken = 0;
+	while (!is_long_enough) {
+		MPI_Barrier(MPI_COMM_WORLD);
+		double begin = MPI_Wtime();
+		for (long i = 0; i < count; i++)
+			step(name, bytes);
+		taken = MPI_Wtime() - begin;
+		is_long_enough = taken >= seconds / 10 || count >= SAMPLE_COUNT_MAX;
+		MPI_Bcast(&is_long_enough, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+		count = is_long_enough ? count : 2 * count;
+	}
+	count = taken > 0 ? (long)(count * seconds / taken) : SAMPLE_COUNT_MAX;
 	count = count < 3 ? 3 : count > SAMPLE_COUNT_MAX ? SAMPLE_COUNT_MAX : count;
 	MPI_Bcast(&count, 1, MPI_LONG, 0, MPI_COMM_WORLD);
 	return count;

@@ -121,8 +121,13 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         payload_len: usize,
     ) -> usize {
         let now = self.time.on_arrival(now);
+        let before = self.endpoint.content_in();
         let landed = expected.map_or(0, |it| self.take_landed(now, index, it, count));
-        landed + self.take_frames(now, index, count, payload_len) + self.take_notices(now, index)
+        let work = landed + self.take_frames(now, index, count, payload_len);
+        if self.endpoint.content_in() != before {
+            self.costly.on_carried(now, index);
+        }
+        work + self.take_notices(now, index)
     }
 
     /// What a link has to tell.
