@@ -4,20 +4,22 @@
 //! the same here: the lowest free number.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use packhorse::Address;
 
 use crate::abi::{
-    ADDR_NOTAVAIL, AvAttr, AvOps, Fid, Obj, Ops, Out, PlainFid, absent, class, code, flag, kind,
+    ADDR_NOTAVAIL, AvAttr, AvOps, Fid, Obj, Ops, Out, PlainFid, absent, class, code, event, flag,
+    kind,
 };
 use crate::common;
 use crate::domain::Domain;
+use crate::eq::{Eq, Failed};
 use crate::flags;
 use crate::form::{Form, Name};
 use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object, text};
-use crate::place;
+use crate::place::{self, Place};
 use crate::port::Port;
 
 /// An address vector.
@@ -25,13 +27,36 @@ use crate::port::Port;
 pub(crate) struct Av {
     head: Head<PlainFid<AvOps>>,
     domain: Arc<Domain>,
+    /// Insertions are told of by an event queue, which is bound later.
+    tells: bool,
+    eq: OnceLock<Arc<Eq>>,
     state: Mutex<State>,
+}
+
+/// A peer as it was entered.
+#[derive(Clone)]
+enum Whom {
+    Known(Address),
+    /// Found by each endpoint for itself (`later`).
+    At(Place),
+}
+
+impl Whom {
+    fn tell(&self, port: &Port, number: u64) -> Result<(), packhorse::Error> {
+        match self {
+            Self::Known(address) => port.add_peer(number, address),
+            Self::At(place) => {
+                port.add_place(number, place.clone());
+                Ok(())
+            }
+        }
+    }
 }
 
 #[derive(Default)]
 struct State {
-    /// Each with what the application calls it.
-    addresses: Vec<Option<(Address, Name)>>,
+    /// What each number stands for, and what the application calls it.
+    peers: Vec<Option<(Whom, Name)>>,
     /// Endpoints that use it. They hold the vector, not the other way round.
     ports: Vec<Weak<Port>>,
 }
@@ -71,8 +96,9 @@ pub(crate) unsafe fn open(
     out: Out,
     context: *mut c_void,
 ) -> c_int {
-    let mut count = 0;
+    let (mut count, mut tells) = (0, false);
     if let Some(attr) = attr {
+        tells = attr.flags & flag::EVENT != 0;
         if !attr.name.is_null() || attr.rx_ctx_bits != 0 {
             return -libc::ENOSYS; // neither shared vectors nor scalable endpoints
         }
@@ -83,9 +109,14 @@ pub(crate) unsafe fn open(
     }
     let fid = Fid { fclass: class::AV, context, ops: &raw const OPS };
     let head = Head::new(PlainFid { fid, ops: &raw const AV_OPS });
-    let state = State { addresses: Vec::with_capacity(count), ports: Vec::new() };
+    let state = State { peers: Vec::with_capacity(count), ports: Vec::new() };
     // SAFETY: says the caller.
-    unsafe { object::hand_out(Arc::new(Av { head, domain, state: state.into() }), out) }
+    unsafe {
+        object::hand_out(
+            Arc::new(Av { head, domain, tells, eq: OnceLock::new(), state: state.into() }),
+            out,
+        )
+    }
 }
 
 impl Av {
@@ -96,9 +127,9 @@ impl Av {
     /// An endpoint that uses it opened: it hears of all peers there are, and will of all that come.
     pub(crate) fn attach(&self, port: &Arc<Port>) {
         let mut state = self.lock();
-        for (number, address) in state.addresses.iter().enumerate() {
-            if let Some((address, _)) = address {
-                report(port.add_peer(number as u64, address));
+        for (number, peer) in state.peers.iter().enumerate() {
+            if let Some((whom, _)) = peer {
+                report(whom.tell(port, number as u64));
             }
         }
         state.ports.push(Arc::downgrade(port));
@@ -110,26 +141,26 @@ impl Av {
     }
 
     fn insert(&self, name: Name) -> Result<u64, c_int> {
-        let address = address_of(&name)?;
+        let whom = whom(&name)?;
         let mut state = self.lock();
-        let free = state.addresses.iter().position(Option::is_none);
-        let number = free.unwrap_or(state.addresses.len());
-        if number == state.addresses.len() {
-            state.addresses.push(None);
+        let free = state.peers.iter().position(Option::is_none);
+        let number = free.unwrap_or(state.peers.len());
+        if number == state.peers.len() {
+            state.peers.push(None);
         }
         for port in state.ports.iter().filter_map(Weak::upgrade) {
-            port.add_peer(number as u64, &address).map_err(|error| {
+            whom.tell(&port, number as u64).map_err(|error| {
                 say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insert: {error}"));
                 crate::errors::code_of(&error)
             })?;
         }
-        state.addresses[number] = Some((address, name));
+        state.peers[number] = Some((whom, name));
         Ok(number as u64)
     }
 
     fn remove(&self, number: u64) -> bool {
         let mut state = self.lock();
-        let slot = usize::try_from(number).ok().and_then(|it| state.addresses.get_mut(it));
+        let slot = usize::try_from(number).ok().and_then(|it| state.peers.get_mut(it));
         if slot.and_then(Option::take).is_none() {
             return false;
         }
@@ -141,30 +172,18 @@ impl Av {
 
     fn name(&self, number: u64) -> Option<Name> {
         let state = self.lock();
-        let known = usize::try_from(number).ok().and_then(|it| *state.addresses.get(it)?);
-        // A place of our own form is remembered as what was found there.
-        known.map(|(address, name)| match self.domain.form {
-            Form::Own => Name::of_address(&address),
-            Form::V4 | Form::V6 => name,
-        })
+        let peer = usize::try_from(number).ok().and_then(|it| state.peers.get(it)?.as_ref());
+        peer.map(|&(_, name)| name)
     }
 }
 
-/// An address of ours, or what is found at a place. Whoever waits for that holds nothing up but itself.
-fn address_of(name: &Name) -> Result<Address, c_int> {
-    let warn = |text: String| {
-        say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insert: {text}"));
-    };
-    match name.place() {
-        Some(place) => place.look_up().map_err(|error| {
-            warn(error.to_string());
-            crate::errors::code_of(&error)
-        }),
-        None => name.to_address().map_err(|error| {
-            warn(error.to_string());
-            libc::EINVAL
-        }),
-    }
+/// Whom an address names, or who is at a place.
+fn whom(name: &Name) -> Result<Whom, c_int> {
+    let known = || name.to_address().map(Whom::Known);
+    name.place().map(Whom::At).map_or_else(known, Ok).map_err(|error| {
+        say(Level::Warn, Subsystem::Addresses, || format!("fi_av_insert: {error}"));
+        libc::EINVAL
+    })
 }
 
 /// A peer that could not be made known is in the vector nevertheless: what is sent to it says so.
@@ -179,9 +198,18 @@ unsafe extern "C" fn close(av: Obj) -> c_int {
     unsafe { object::close::<Av>(av) }
 }
 
-unsafe extern "C" fn bind(_av: Obj, other: Obj, _flags: u64) -> c_int {
-    // SAFETY: an object of this provider. Insertion is done on return, so an event queue hears nothing.
-    if unsafe { common::class_of(other) } == Some(class::EQ) { 0 } else { -libc::EINVAL }
+/// An event queue, once. It hears of insertions if the vector was opened so.
+unsafe extern "C" fn bind(av: Obj, other: Obj, _flags: u64) -> c_int {
+    // SAFETY: an address vector of ours, and an object of this provider.
+    unsafe {
+        if common::class_of(other) != Some(class::EQ) {
+            return -libc::EINVAL;
+        }
+        match object::object::<Av>(av).eq.set(object::shared(other)) {
+            Ok(()) => 0,
+            Err(_) => -libc::EINVAL,
+        }
+    }
 }
 
 unsafe extern "C" fn insert(
@@ -200,17 +228,26 @@ unsafe extern "C" fn insert(
     if is_missing || c_int::try_from(count).is_err() {
         return -libc::EINVAL;
     }
+    let fid = av as usize;
     // SAFETY: an address vector of ours; the application's addresses lie one behind the other, each as long as `getname` said.
     let av = unsafe { object::object::<Av>(av) };
     let form = av.domain.form;
+    let eq = if av.tells { av.eq.get() } else { None };
+    if av.tells && eq.is_none() {
+        return -code::ENOEQ;
+    }
     let codes = if wants_codes { context.cast::<c_int>() } else { std::ptr::null_mut() };
     let mut inserted_count = 0;
     for index in 0..count {
-        // SAFETY: `index` is below `count`, for which the application made room in all three lists it gave.
+        // SAFETY: `index` is below `count`, for which the application made room in all three lists it gave. Text is not in the list: the
+        // list says where it is.
         unsafe {
-            let at = addresses.cast::<u8>().add(index * form.len());
-            let name = Name::new(form, std::slice::from_raw_parts(at, form.len()));
-            let inserted = av.insert(name);
+            let at = match form.len() {
+                Some(len) => addresses.cast::<u8>().add(index * len).cast(),
+                None => addresses.cast::<*const c_void>().add(index).read_unaligned(),
+            };
+            let name = object::name_at(form, at, None).ok_or(libc::EINVAL);
+            let inserted = name.and_then(|name| av.insert(name));
             if !numbers.is_null() {
                 numbers.add(index).write(inserted.unwrap_or(ADDR_NOTAVAIL));
             }
@@ -218,12 +255,21 @@ unsafe extern "C" fn insert(
                 codes.add(index).write(inserted.err().unwrap_or(0));
             }
             inserted_count += c_int::from(inserted.is_ok());
+            if let (Some(eq), Err(code), false) = (eq, inserted, wants_codes) {
+                eq.tell_failed(Failed { fid, context: context as usize, data: index as u64, code });
+            }
         }
     }
-    inserted_count
+    match eq {
+        Some(eq) => {
+            eq.tell(event::AV_COMPLETE, (fid, context as usize), inserted_count as u64);
+            0
+        }
+        None => inserted_count,
+    }
 }
 
-/// One peer, by host and number: looked up before this returns.
+/// One peer, by host and number, or by an address as text instead of both.
 unsafe extern "C" fn insertsvc(
     av: Obj,
     node: *const c_char,
@@ -232,8 +278,54 @@ unsafe extern "C" fn insertsvc(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: as `insertsym` wants it; the application's place for one number is a list of one.
+    // SAFETY: an address vector of ours; a string, as the manual page says; the application's place for one number is a list of one.
+    unsafe {
+        if service.is_null() && !node.is_null() {
+            let form = object::object::<Av>(av).domain.form;
+            return insert_text(av, form, node, number, flags, context);
+        }
+    }
+    // SAFETY: as `insertsym` wants it.
     unsafe { insertsym(av, node, 1, service, 1, number, flags, context) }
+}
+
+/// One peer, by an address as text, whatever the form of the other addresses.
+///
+/// # Safety
+/// As for `insert`, with a string.
+unsafe fn insert_text(
+    av: Obj,
+    form: Form,
+    node: *const c_char,
+    number: *mut u64,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: says the caller.
+    let Some(text) = (unsafe { object::name_at(Form::Text, node.cast(), None) }) else {
+        return -libc::EINVAL;
+    };
+    let name = match (text.place(), text.to_address()) {
+        (Some(place), _) => Name::of_place(form, &place).ok(),
+        (None, Ok(address)) if matches!(form, Form::Own | Form::Text) => {
+            Some(Name::of_address(form, &address))
+        }
+        _ => None,
+    };
+    let Some(name) = name else {
+        say(Level::Warn, Subsystem::Addresses, || {
+            "fi_av_insertsvc: without a service the node is an address as text, such as packhorse://host:number".into()
+        });
+        return -libc::EINVAL;
+    };
+    let bytes = name.as_slice().as_ptr();
+    // SAFETY: one address, in the form that the vector has; where it is, if it is text.
+    unsafe {
+        match form.len() {
+            Some(_) => insert(av, bytes.cast(), 1, number, flags, context),
+            None => insert(av, (&raw const bytes).cast(), 1, number, flags, context),
+        }
+    }
 }
 
 /// Peers of hosts and numbers that follow each other, all numbers of the first host first.
@@ -258,8 +350,11 @@ unsafe extern "C" fn insertsym(
         Ok(names) => {
             let names: Vec<Name> = names;
             let bytes: Vec<u8> = names.iter().flat_map(|name| name.as_slice()).copied().collect();
+            let texts: Vec<_> = names.iter().map(|name| name.as_slice().as_ptr()).collect();
+            let list =
+                if form.len().is_some() { bytes.as_ptr().cast() } else { texts.as_ptr().cast() };
             // SAFETY: as many addresses as are said, and the application's lists, which are as long.
-            unsafe { insert(av, bytes.as_ptr().cast(), names.len(), numbers, flags, context) }
+            unsafe { insert(av, list, names.len(), numbers, flags, context) }
         }
         Err(wrong) => {
             say(Level::Warn, Subsystem::Addresses, || {
@@ -310,10 +405,8 @@ unsafe extern "C" fn straddr(
         return std::ptr::null();
     }
     // SAFETY: an address vector of ours, and an address as long as `getname` said.
-    let name = unsafe {
-        let form = object::object::<Av>(av).domain.form;
-        Name::new(form, std::slice::from_raw_parts(address.cast::<u8>(), form.len()))
-    };
+    let name = unsafe { object::name_at(object::object::<Av>(av).domain.form, address, None) };
+    let Some(name) = name else { return std::ptr::null() };
     let mut text = name.text();
     text.push('\0');
     // SAFETY: the application's buffer, and how long it is; cut short, the text still has to end.

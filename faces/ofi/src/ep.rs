@@ -108,11 +108,9 @@ pub(crate) unsafe fn open(
         }
     };
     let form = domain.form;
-    let is_source = !info.src_addr.is_null() && info.src_addrlen >= form.len();
     // SAFETY: so many bytes are there, says the caller.
-    let source = is_source
-        .then(|| unsafe { std::slice::from_raw_parts(info.src_addr.cast::<u8>(), form.len()) });
-    let place = source.and_then(|bytes| Name::new(form, bytes).place());
+    let source = unsafe { object::name_at(form, info.src_addr, Some(info.src_addrlen)) };
+    let place = source.and_then(|name| name.place());
     let fid = Fid { fclass: class::EP, context, ops: &raw const OPS };
     let head = EpFid {
         fid,

@@ -1,5 +1,5 @@
-//! Event queues. Endpoints without connections have no events, but applications open a queue nevertheless, and may
-//! write events of their own to it.
+//! Event queues. Endpoints without connections have no events; address vectors that were asked to tell of insertions have (`av`), and
+//! applications may write events of their own.
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
@@ -16,8 +16,23 @@ use crate::fabric::Fabric;
 use crate::object::{self, Head, Object};
 use crate::{flags, memory};
 
-/// An event: its number and what goes with it.
-type Event = (u32, Vec<u8>);
+/// What an event queue tells. Addresses of the application as numbers: they are only handed back.
+#[derive(Clone)]
+enum Event {
+    /// An event's number, and what goes with it.
+    Told(u32, Vec<u8>),
+    Failed(Failed),
+}
+
+/// Something that failed, of which no call tells.
+#[derive(Clone, Copy)]
+pub(crate) struct Failed {
+    pub(crate) fid: usize,
+    pub(crate) context: usize,
+    pub(crate) data: u64,
+    /// libfabric's code.
+    pub(crate) code: c_int,
+}
 
 /// An event queue.
 #[repr(C)]
@@ -80,20 +95,25 @@ impl Eq {
     }
 
     /// Takes the next event out, or looks at it; `None` if there is none before the time is over.
-    fn next(&self, longest: Option<Duration>, room: usize, flags: u64) -> Result<Event, c_int> {
+    fn next(
+        &self,
+        longest: Option<Duration>,
+        room: usize,
+        flags: u64,
+    ) -> Result<(u32, Vec<u8>), c_int> {
         let until = longest.map(|longest| Instant::now() + longest);
         let mut events = self.lock();
         loop {
             match events.front() {
-                Some((_, bytes)) if bytes.len() > room => return Err(code::ETOOSMALL),
-                Some(event) if flags & flags::EVENT != 0 => return Ok(event.clone()),
+                Some(Event::Failed(_)) => return Err(code::EAVAIL),
+                Some(Event::Told(_, bytes)) if bytes.len() > room => return Err(code::ETOOSMALL),
+                Some(Event::Told(number, bytes)) if flags & flags::EVENT != 0 => {
+                    return Ok((*number, bytes.clone()));
+                }
                 _ => {}
             }
-            if let Some(event) = events.pop_front() {
-                if let Some(bell) = self.bell.as_ref().filter(|_| events.is_empty()) {
-                    let _ = rustix::io::read(bell, &mut [0_u8; 8]); // silent until the next
-                }
-                return Ok(event);
+            if let Some(Event::Told(number, bytes)) = self.pop(&mut events) {
+                return Ok((number, bytes));
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -103,6 +123,35 @@ impl Eq {
             let woken = self.changed.wait_timeout(events, left);
             events = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    fn pop(&self, events: &mut VecDeque<Event>) -> Option<Event> {
+        let event = events.pop_front()?;
+        if let Some(bell) = self.bell.as_ref().filter(|_| events.is_empty()) {
+            let _ = rustix::io::read(bell, &mut [0_u8; 8]); // silent until the next
+        }
+        Some(event)
+    }
+
+    fn push(&self, event: Event) {
+        let mut events = self.lock();
+        events.push_back(event);
+        if let Some(bell) = &self.bell {
+            // The only failure is a counter at its limit, and then it is readable.
+            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+        }
+        self.changed.notify_one();
+    }
+
+    /// Tells of an event in the form most have: of which object, with which context, and a number.
+    pub(crate) fn tell(&self, number: u32, (fid, context): (usize, usize), data: u64) {
+        let words = [fid as u64, context as u64, data];
+        self.push(Event::Told(number, words.iter().flat_map(|it| it.to_ne_bytes()).collect()));
+    }
+
+    /// Tells of something that failed.
+    pub(crate) fn tell_failed(&self, failed: Failed) {
+        self.push(Event::Failed(failed));
     }
 
     /// Gives an event to the application.
@@ -171,9 +220,28 @@ unsafe extern "C" fn sread(
     unsafe { object::shared::<Eq>(eq).read(number, (out, room), longest, flags) }
 }
 
-/// There are no errors: nothing is done behind the application's back.
-unsafe extern "C" fn readerr(_eq: Obj, _out: *mut EqErrEntry, _flags: u64) -> isize {
-    -(libc::EAGAIN as isize)
+unsafe extern "C" fn readerr(eq: Obj, out: *mut EqErrEntry, flags: u64) -> isize {
+    or_return!(flags::check(flags, flags::EVENT));
+    if out.is_null() {
+        return -(libc::EINVAL as isize);
+    }
+    // SAFETY: an event queue of ours.
+    let eq = unsafe { object::object::<Eq>(eq) };
+    let mut events = eq.lock();
+    let Some(&Event::Failed(failed)) = events.front() else { return -(libc::EAGAIN as isize) };
+    if flags & flags::EVENT == 0 {
+        eq.pop(&mut events);
+    }
+    // SAFETY: the application's entry; what it says of room for more words stays as it is, but that there are none.
+    unsafe {
+        (&raw mut (*out).fid).write(failed.fid as Obj);
+        (&raw mut (*out).context).write(failed.context as *mut c_void);
+        (&raw mut (*out).data).write(failed.data);
+        (&raw mut (*out).err).write(failed.code);
+        (&raw mut (*out).prov_errno).write(0);
+        (&raw mut (*out).err_data_size).write(0);
+    }
+    size_of::<EqErrEntry>() as isize
 }
 
 unsafe extern "C" fn write(
@@ -187,12 +255,6 @@ unsafe extern "C" fn write(
     // SAFETY: an event queue of ours, and `len` bytes of the application, for the time of the call.
     let (eq, bytes) = unsafe { (object::object::<Eq>(eq), memory::bytes(bytes, len)) };
     let bytes = or_return!(bytes);
-    let mut events = eq.lock();
-    events.push_back((number, bytes.to_vec()));
-    if let Some(bell) = &eq.bell {
-        // The only failure is a counter at its limit, and then it is readable.
-        let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
-    }
-    eq.changed.notify_one();
+    eq.push(Event::Told(number, bytes.to_vec()));
     len as isize
 }

@@ -1,6 +1,7 @@
 //! The tables from our errors to libfabric's codes. Exhaustive: a new way to fail must get a code.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, CString, c_int};
+use std::sync::{Mutex, PoisonError};
 
 use packhorse::raw::{Denial, ExposeError, Failure, GoneReason, PostError, Trouble};
 use packhorse::{Error, NotFound};
@@ -66,9 +67,9 @@ pub(crate) fn refusal_code(error: PostError) -> c_int {
 /// The code of an operation that failed, and our own number for the reason.
 pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
     match trouble {
-        Trouble::Refused(error) => (refusal_code(error), 1),
+        Trouble::Refused(error) => (refusal_code(error), REFUSED),
         Trouble::Failed(failure) => match failure {
-            Failure::Cancelled => (libc::ECANCELED, 2),
+            Failure::Cancelled => (libc::ECANCELED, CANCELLED),
             Failure::CancelledByPeer => (libc::ECONNABORTED, 3),
             Failure::Closed => (libc::ECONNRESET, 4),
             Failure::Closing => (code::EOPBADSTATE, 5),
@@ -92,17 +93,47 @@ pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
     }
 }
 
+/// Our number for an operation that was refused after its post.
+pub(crate) const REFUSED: c_int = 1;
+/// Our number for an operation that was cancelled.
+pub(crate) const CANCELLED: c_int = 2;
 /// Our number for a message that was longer than its buffer.
 pub(crate) const TRUNCATED: c_int = 12;
 /// Our number for a peek that found nothing.
 pub(crate) const NO_MESSAGE: c_int = 13;
 
+/// Reasons with words of their own, which name a host: they are numbered from here on, as they come.
+const FIRST_WORDED: c_int = 1000;
+/// So many different ones are kept, for as long as the process lives; beyond that one that names nobody stands for all.
+const WORDED_COUNT_MAX: usize = 1024;
+static WORDED: Mutex<Vec<&CStr>> = Mutex::new(Vec::new());
+
+/// The code of a peer that was not found, and our own number for the reason, which `explanation` knows.
+pub(crate) fn not_found(error: &Error) -> (c_int, c_int) {
+    let number_of = |index: usize| FIRST_WORDED + index as c_int;
+    let words = CString::new(error.to_string()).unwrap_or_default();
+    let mut all = WORDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = all.iter().position(|&it| it == &*words);
+    let index = known.or_else(|| {
+        (all.len() < WORDED_COUNT_MAX).then(|| {
+            all.push(Box::leak(words.into_boxed_c_str()));
+            all.len() - 1
+        })
+    });
+    (code_of(error), index.map_or(20, number_of))
+}
+
+fn worded(reason: c_int) -> Option<&'static CStr> {
+    let index = usize::try_from(reason.checked_sub(FIRST_WORDED)?).ok()?;
+    WORDED.lock().unwrap_or_else(PoisonError::into_inner).get(index).copied()
+}
+
 /// What our numbers mean.
 pub(crate) fn explanation(reason: c_int) -> &'static CStr {
     match reason {
         0 => c"no error",
-        1 => c"the operation was refused when its turn came: the endpoint closes, or the peer is not known to it",
-        2 => c"cancelled here",
+        REFUSED => c"the operation was refused when its turn came: the endpoint closes, or the peer is not known to it",
+        CANCELLED => c"cancelled here",
         3 => c"the peer cancelled its side of the message",
         4 => c"the peer closed its endpoint before it accepted the message",
         5 => c"this endpoint was closed",
@@ -120,6 +151,7 @@ pub(crate) fn explanation(reason: c_int) -> &'static CStr {
         17 => c"the peer knows no such operation",
         18 => c"the peer closed the registration meanwhile; some of it may have been written",
         19 => c"the peer is gone: nothing of it ever came; is it running, and does a firewall block its UDP port?",
-        _ => c"unknown reason",
+        20 => c"the peer was not found at its host and number; which these are is in the log",
+        _ => worded(reason).unwrap_or(c"unknown reason"),
     }
 }

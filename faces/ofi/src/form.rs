@@ -1,7 +1,11 @@
-//! How addresses look to an application: 64 bytes of our own, or socket addresses where it asks for those.
+//! How addresses look to an application: 64 bytes of our own, or socket addresses or text where it asks for those.
 //!
 //! A socket address is a host and a port, and so a number (PROTOCOL §3.16): a peer that is given as one is looked up there, and an
-//! endpoint whose application wants one has a number for it, its own choice or any that is free.
+//! endpoint whose application wants one has a number for it, its own choice or any that is free. Text is one of
+//!
+//! ```text
+//!   packhorse://ph1:…   packhorse://host:number   fi_sockaddr_in://10.0.0.7:7471   fi_sockaddr_in6://[fd00::7]:7471
+//! ```
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs as _};
 
@@ -11,8 +15,13 @@ use crate::abi::format;
 use crate::offer::ADDRESS_FORMAT;
 use crate::place::Place;
 
-/// The longest address.
-pub(crate) const LEN_MAX: usize = 64;
+/// The length of an address in our own form.
+pub(crate) const OWN_LEN: usize = 64;
+/// The longest address: as text, with the zero behind it.
+pub(crate) const LEN_MAX: usize = 128;
+/// What stands before an address as text, and what before a socket address.
+const SCHEME: &str = "packhorse://";
+const SOCKET_SCHEMES: [&str; 2] = ["fi_sockaddr_in://", "fi_sockaddr_in6://"];
 
 /// The form of an application's addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +33,8 @@ pub(crate) enum Form {
     V4,
     /// `sockaddr_in6`.
     V6,
+    /// Text.
+    Text,
 }
 
 impl Form {
@@ -33,6 +44,7 @@ impl Form {
             0 | ADDRESS_FORMAT => Some(Self::Own),
             format::SOCKADDR | format::SOCKADDR_IN => Some(Self::V4),
             format::SOCKADDR_IN6 => Some(Self::V6),
+            format::STR => Some(Self::Text),
             _ => None,
         }
     }
@@ -42,14 +54,17 @@ impl Form {
             Self::Own => ADDRESS_FORMAT,
             Self::V4 => format::SOCKADDR_IN,
             Self::V6 => format::SOCKADDR_IN6,
+            Self::Text => format::STR,
         }
     }
 
-    pub(crate) fn len(self) -> usize {
+    /// Bytes of an address; text has as many as it has.
+    pub(crate) fn len(self) -> Option<usize> {
         match self {
-            Self::Own => LEN_MAX,
-            Self::V4 => 16,
-            Self::V6 => 28,
+            Self::Own => Some(OWN_LEN),
+            Self::V4 => Some(16),
+            Self::V6 => Some(28),
+            Self::Text => None,
         }
     }
 }
@@ -58,26 +73,50 @@ impl Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     bytes: [u8; LEN_MAX],
+    len: u8,
     form: Form,
 }
 
+/// What an address as text means.
+enum Meaning {
+    Address(Address),
+    Place(Place),
+}
+
+fn read(text: &str) -> Option<Meaning> {
+    let own = text.strip_prefix(SCHEME).or((!text.contains("://")).then_some(text));
+    if let Some(Ok(address)) = own.map(str::parse) {
+        return Some(Meaning::Address(address));
+    }
+    let socket = || SOCKET_SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
+    let (host, number) = own.or_else(socket)?.rsplit_once(':')?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let place = Place::new(Some(bare.unwrap_or(host)), number).ok()?;
+    Some(Meaning::Place(place))
+}
+
 impl Name {
-    /// These bytes; zeros behind them if they are fewer than the form has.
+    /// These bytes; zeros behind them if they are fewer than the form has. What is too long for text is cut, and no address.
     pub(crate) fn new(form: Form, given: &[u8]) -> Self {
-        let (mut bytes, len) = ([0; LEN_MAX], given.len().min(form.len()));
-        bytes[..len].copy_from_slice(&given[..len]);
-        Self { bytes, form }
+        let given = &given[..given.len().min(form.len().unwrap_or(LEN_MAX - 1))];
+        let mut bytes = [0; LEN_MAX];
+        bytes[..given.len()].copy_from_slice(given);
+        Self { bytes, len: form.len().unwrap_or(given.len() + 1) as u8, form }
     }
 
-    /// An address of ours.
-    pub(crate) fn of_address(address: &Address) -> Self {
-        Self { bytes: address.encode(), form: Form::Own }
+    /// An address of ours, in our form or as text.
+    pub(crate) fn of_address(form: Form, address: &Address) -> Self {
+        match form {
+            Form::Text => Self::new(form, format!("{SCHEME}{address}").as_bytes()),
+            _ => Self::new(Form::Own, &address.encode()),
+        }
     }
 
     /// A place, by one of its host's addresses where the form wants that; in words why not.
     pub(crate) fn of_place(form: Form, place: &Place) -> Result<Self, String> {
         match form {
-            Form::Own => Ok(Self { bytes: place.encode(), form }),
+            Form::Own => Ok(Self::new(form, &place.encode())),
+            Form::Text => Ok(Self::new(form, place.text().as_bytes())),
             Form::V4 | Form::V6 => Ok(Self::of_socket(form, resolve(form, place)?)),
         }
     }
@@ -108,15 +147,24 @@ impl Name {
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.form.len()]
+        &self.bytes[..usize::from(self.len)]
     }
 
     /// The place it names, if it names one: an address of ours is none.
     pub(crate) fn place(&self) -> Option<Place> {
         match self.form {
-            Form::Own => Place::decode(&self.bytes),
+            Form::Own => Place::decode(self.bytes.first_chunk()?),
             Form::V4 | Form::V6 => self.socket().and_then(Place::at),
+            Form::Text => match read(self.as_text()?)? {
+                Meaning::Place(place) => Some(place),
+                Meaning::Address(_) => None,
+            },
         }
+    }
+
+    /// Without the zero behind it.
+    fn as_text(&self) -> Option<&str> {
+        std::str::from_utf8(self.as_slice().strip_suffix(&[0])?).ok()
     }
 
     /// The socket address, if it is one.
@@ -155,8 +203,14 @@ impl Name {
     /// The address, if it is one of ours.
     pub(crate) fn to_address(self) -> Result<Address, AddressError> {
         match self.form {
-            Form::Own => Address::decode(&self.bytes),
+            Form::Own => {
+                self.bytes.first_chunk().map_or(Err(AddressError::Encoding), Address::decode)
+            }
             Form::V4 | Form::V6 => Err(AddressError::Encoding),
+            Form::Text => match self.as_text().and_then(read) {
+                Some(Meaning::Address(address)) => Ok(address),
+                _ => Err(AddressError::Encoding),
+            },
         }
     }
 }
@@ -166,7 +220,7 @@ fn resolve(form: Form, place: &Place) -> Result<SocketAddr, String> {
     let (host, port) = (place.host(), place.number().port());
     let any: IpAddr = match form {
         Form::V6 => Ipv6Addr::UNSPECIFIED.into(),
-        Form::Own | Form::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        Form::Own | Form::V4 | Form::Text => Ipv4Addr::UNSPECIFIED.into(),
     };
     if host.is_empty() {
         return Ok(SocketAddr::new(any, port));
@@ -188,7 +242,7 @@ mod tests {
         for (form, text) in [(Form::V4, "10.0.0.7:7471"), (Form::V6, "[fd00::7]:7471")] {
             let at: SocketAddr = text.parse().unwrap();
             let name = Name::of_socket(form, at);
-            assert_eq!((name.as_slice().len(), name.socket()), (form.len(), Some(at)));
+            assert_eq!((Some(name.as_slice().len()), name.socket()), (form.len(), Some(at)));
             assert_eq!(Form::of(form.format()), Some(form));
             let place = name.place().unwrap();
             assert_eq!((place.number().port(), Name::of_place(form, &place)), (7471, Ok(name)));
@@ -202,6 +256,22 @@ mod tests {
     fn a_port_of_a_low_number_is_that_number() {
         let place = Name::of_socket(Form::V4, "10.0.0.7:61447".parse().unwrap()).place().unwrap();
         assert_eq!(place.number().get(), 7);
+    }
+
+    #[test]
+    fn text_is_an_address_or_a_place() {
+        let place = |text: &str| Name::new(Form::Text, text.as_bytes()).place();
+        let there = Place::new(Some("node7"), "42").ok();
+        assert_eq!((place("packhorse://node7:42"), place("node7:42")), (there.clone(), there));
+        let socket = Place::new(Some("fd00::7"), "7471").ok();
+        assert_eq!(place("fi_sockaddr_in6://[fd00::7]:7471"), socket);
+        for nonsense in ["", ":", "node7", "node7:http", "fi_shm://7:7", "node7:70000"] {
+            assert_eq!(place(nonsense), None, "{nonsense}");
+        }
+        assert_eq!(place(&"x".repeat(1000)), None);
+        let name = Name::of_place(Form::Text, &Place::new(Some("node7"), "42").unwrap()).unwrap();
+        assert_eq!(name.as_slice(), b"packhorse://node7:42\0");
+        assert!(name.to_address().is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::offset_of;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ptr::NonNull;
 
 use packhorse::{Address, Placement};
@@ -10,7 +11,7 @@ use crate::abi::{
     DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, Zeroable, flag, kind, made,
 };
 use crate::form::{Form, Name};
-use crate::object::text;
+use crate::object::{self, text};
 use crate::offer::{self, Wishes};
 use crate::place::Place;
 use crate::refusals;
@@ -38,7 +39,7 @@ pub(crate) unsafe extern "C" fn getinfo(
     let answer = offer::check(&wishes, is_driven())
         .and_then(|()| form_of(&wishes, is_named))
         .and_then(|form| ends_of(form, (node, service), is_source, is_named))
-        .map(|named| named.or(ends));
+        .map(|named| named.or(ends).or(Ends::of_nowhere(&wishes, is_named)));
     match answer {
         Ok(ends) => {
             let Some(info) = answer_to(&wishes, version, &ends) else { return -libc::ENOMEM };
@@ -67,6 +68,18 @@ struct Ends {
 }
 
 impl Ends {
+    /// Where nobody asked for a source. For applications that ask for us: others do not look at it.
+    fn of_nowhere(wishes: &Wishes, is_named: bool) -> Self {
+        let form = Form::of(wishes.address_format).unwrap_or_default();
+        let source = match form {
+            Form::Own => Some(Name::new(form, &Place::nowhere())),
+            Form::V4 => Some(Name::of_socket(form, (Ipv4Addr::UNSPECIFIED, 0).into())),
+            Form::V6 => Some(Name::of_socket(form, (Ipv6Addr::UNSPECIFIED, 0).into())),
+            Form::Text => None,
+        };
+        Self { source: source.filter(|_| is_named), destination: None }
+    }
+
     fn or(self, other: Self) -> Self {
         let source = self.source.or(other.source);
         Self { source, destination: self.destination.or(other.destination) }
@@ -88,11 +101,7 @@ unsafe fn read(hints: *const Info) -> (Wishes, Ends, bool) {
         let provider = fabric.and_then(|fabric| text(fabric.prov_name));
         let is_named = provider.is_some_and(|name| name.eq_ignore_ascii_case("packhorse"));
         let form = Form::of(hints.addr_format).unwrap_or_default();
-        let name = |at: *mut c_void, len: usize| {
-            let is_whole = !at.is_null() && len >= form.len();
-            let bytes = is_whole.then(|| std::slice::from_raw_parts(at.cast::<u8>(), form.len()));
-            bytes.map(|bytes| Name::new(form, bytes))
-        };
+        let name = |at: *mut c_void, len: usize| object::name_at(form, at, Some(len));
         // Of sources only places mean something: an address is drawn when an endpoint opens.
         let source = name(hints.src_addr, hints.src_addrlen).filter(|name| name.place().is_some());
         let ends = Ends { source, destination: name(hints.dest_addr, hints.dest_addrlen) };
@@ -139,9 +148,9 @@ unsafe fn domain_of(attr: *const DomainAttr) -> Option<DomainAttr> {
 /// provider wants another one.
 fn form_of(wishes: &Wishes, is_named: bool) -> Result<Form, offer::Refusal> {
     match Form::of(wishes.address_format).unwrap_or_default() {
-        Form::V4 | Form::V6 if !is_named => {
+        Form::V4 | Form::V6 | Form::Text if !is_named => {
             let wish = wishes.address_format;
-            Err(format!("addr_format: {wish} is asked for; socket addresses are offered where this provider is asked for by its name").into())
+            Err(format!("addr_format: {wish} is asked for; socket addresses and text are offered where this provider is asked for by its name").into())
         }
         form => Ok(form),
     }
@@ -158,15 +167,28 @@ fn ends_of(
     let service = service.filter(|_| is_named);
     let place = |service| {
         let place = Place::new(node, service);
-        let name = place.and_then(|place| Name::of_place(form, &place));
+        let name = place.and_then(|place| {
+            place.resolve()?;
+            Name::of_place(form, &place)
+        });
         name.map(Some).map_err(offer::Refusal::by_user)
     };
+    // An address as text stands for node and service.
+    let whole = node.filter(|_| form == Form::Text && service.is_none());
+    let whole = whole.map(|node| Name::new(form, node.as_bytes()));
+    if let Some(name) = whole.filter(|name| name.place().is_some() || name.to_address().is_ok()) {
+        let place = name.place().map(|_| name);
+        return Ok(match is_source {
+            true => Ends { source: place, destination: None },
+            false => Ends { source: None, destination: Some(name) },
+        });
+    }
     match (node.map(str::parse::<Address>), service) {
         (_, Some(service)) if is_source => Ok(Ends { source: place(service)?, destination: None }),
         (None, _) => Ok(Ends::default()),
         (Some(_), _) if is_source => Ok(Ends::default()),
-        (Some(Ok(address)), _) if form == Form::Own => {
-            Ok(Ends { source: None, destination: Some(Name::of_address(&address)) })
+        (Some(Ok(address)), _) if matches!(form, Form::Own | Form::Text) => {
+            Ok(Ends { source: None, destination: Some(Name::of_address(form, &address)) })
         }
         (Some(Err(_)), Some(service)) => Ok(Ends { source: None, destination: place(service)? }),
         (Some(_), _) => Err(offer::Refusal::by_user(format!(

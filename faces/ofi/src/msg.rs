@@ -8,7 +8,8 @@ use packhorse::raw::Use;
 use crate::abi::{Msg, MsgOps, Obj, code, flag, iovec};
 use crate::common::{or_return, port};
 use crate::ep::Ep;
-use crate::port::{Family, Letter, Port, Wanted};
+use crate::op::{Family, Letter, Wanted};
+use crate::port::Port;
 use crate::{flags, memory};
 
 pub(crate) static OPS: MsgOps = MsgOps {

@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use crate::abi::{Fid, Obj, Out};
+use crate::form::{Form, LEN_MAX, Name};
 
 /// The part of an object that C reads, and for a fabric also writes.
 #[repr(transparent)]
@@ -113,6 +114,30 @@ pub(crate) unsafe fn text<'a>(string: *const std::ffi::c_char) -> Option<&'a str
     }
     // SAFETY: not null, says the line above; a string, says the caller.
     unsafe { std::ffi::CStr::from_ptr(string) }.to_str().ok()
+}
+
+/// The address at a pointer; `None` without one, or if fewer bytes than the form has are there. Text ends by itself, and may do so
+/// before `len` says.
+///
+/// # Safety
+/// Null, or valid for `len` bytes, if that is said; else for as many as the form has, or up to the end of the text.
+pub(crate) unsafe fn name_at(
+    form: Form,
+    at: *const std::ffi::c_void,
+    len: Option<usize>,
+) -> Option<Name> {
+    let count = match form.len() {
+        Some(own) if len.is_none_or(|len| len >= own) => own,
+        Some(_) => return None,
+        None if at.is_null() => return None,
+        // SAFETY: says the caller; not looked at beyond what an address can have.
+        None => unsafe { libc::strnlen(at.cast(), len.unwrap_or(LEN_MAX).min(LEN_MAX)) },
+    };
+    if at.is_null() {
+        return None;
+    }
+    // SAFETY: so many bytes are there, says the caller, or were just looked at.
+    Some(Name::new(form, unsafe { std::slice::from_raw_parts(at.cast::<u8>(), count) }))
 }
 
 /// Copies as much of `bytes` as there is room for, and says how much there is of it.

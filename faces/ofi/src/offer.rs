@@ -125,7 +125,7 @@ impl From<String> for Refusal {
 pub(crate) fn check(wishes: &Wishes, is_driven: bool) -> Result<(), Refusal> {
     within("caps", wishes.caps, SUPPORTED)?;
     if Form::of(wishes.address_format).is_none() {
-        let why = "addresses are of a form of their own, or FI_SOCKADDR_IN or _IN6";
+        let why = "addresses are of a form of their own, or FI_SOCKADDR_IN, FI_SOCKADDR_IN6 or FI_ADDR_STR";
         return refuse("addr_format", wishes.address_format, why);
     }
     named("domain_attr->name", wishes.domain_name.as_deref())?;

@@ -12,13 +12,15 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
 use packhorse::{Address, Builder, Endpoint, Error, LookUp, Number};
 
-use crate::form::LEN_MAX as ADDRESS_LEN;
+use crate::form::OWN_LEN as ADDRESS_LEN;
 
 /// Numbers that nobody chose are from here on: below those that Linux gives to a socket that asks for any port.
 const FIRST_FREE: u16 = 28_000;
 /// Places that are entered at once at most.
 const COUNT_MAX: usize = 1 << 16;
 const MARK: &[u8; 16] = b"packhorse place1";
+/// Instead of the mark: the source of an endpoint that wants to be found nowhere. It has an address once it is enabled.
+const NOWHERE: &[u8; 16] = b"packhorse nowhr1";
 const NAME_AT: usize = 19;
 /// Longest name of a host: what is left of an address. An IPv6 address as text fits.
 const NAME_LEN_MAX: usize = ADDRESS_LEN - NAME_AT;
@@ -50,6 +52,23 @@ impl Place {
     pub(crate) fn at(at: SocketAddr) -> Option<Self> {
         let host = if at.ip().is_unspecified() { String::new() } else { host_of(at) };
         (at.port() > 0).then(|| Self { host, number: at.port().into() })
+    }
+
+    /// What stands for a source where none was asked for: libfabric's programs expect one before an endpoint has an address.
+    pub(crate) fn nowhere() -> [u8; ADDRESS_LEN] {
+        let mut bytes = [0; ADDRESS_LEN];
+        bytes[..16].copy_from_slice(NOWHERE);
+        bytes
+    }
+
+    /// Whether its host's name stands for an address; in words why not.
+    pub(crate) fn resolve(&self) -> Result<(), String> {
+        let (host, port) = (self.host.as_str(), self.number.port());
+        if host.is_empty() {
+            return Ok(());
+        }
+        let found = (host, port).to_socket_addrs();
+        found.map(drop).map_err(|error| format!("node `{host}`: no such host ({error})"))
     }
 
     pub(crate) fn host(&self) -> &str {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use packhorse::raw::{
     Claim, Completions, Criteria, Engine, Entry, Envelope, Failure, Kind, List, Memory, Notify,
-    PeerId, PostError, Recv, RegionId, Send, Space, Tag, Unaccepted, Use,
+    PeerId, PostError, Recv, RegionId, Send, Tag, Unaccepted, Use,
 };
 use packhorse::{Address, Endpoint, Error, raw};
 
@@ -25,13 +25,15 @@ use crate::cntr::Cntr;
 use crate::cq::{Cq, Done, Reader, Trouble};
 use crate::errors;
 use crate::form::{Form, Name};
+use crate::later::Search;
 use crate::log::{Level, Subsystem, say};
+use crate::op::{Family, Letter, Op, Ops, Wanted};
 use crate::peers::Peers;
 use crate::place::{self, Place};
 use crate::remote::WRITTEN;
 
 /// The flags of an operation by which counters are chosen.
-const COUNTED: u64 = flag::SEND | flag::RECV | flag::READ | flag::WRITE;
+pub(crate) const COUNTED: u64 = flag::SEND | flag::RECV | flag::READ | flag::WRITE;
 /// The context of entries about messages that were complete when they were posted, and failed later: no operation has this number.
 const LOST: u64 = u64::MAX - 1;
 /// Entries the engine's ring has room for; beyond it asking costs a little more.
@@ -53,88 +55,6 @@ pub(crate) struct Bindings {
     pub(crate) counters: Vec<(u64, Arc<Cntr>)>,
 }
 
-/// What libfabric wants to hear of a pending operation.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Op {
-    pub(crate) context: usize,
-    /// Where its memory begins; told of received messages.
-    pub(crate) buf: usize,
-    /// What kind it is, as completions tell it.
-    pub(crate) flags: u64,
-    pub(crate) wants_entry: bool,
-}
-
-/// Pending operations by number.
-#[derive(Default)]
-struct Ops {
-    slots: Vec<Option<Op>>,
-    vacant: Vec<u32>,
-}
-
-impl Ops {
-    fn insert(&mut self, op: Op) -> u64 {
-        if let Some(number) = self.vacant.pop() {
-            self.slots[number as usize] = Some(op);
-            return u64::from(number);
-        }
-        self.slots.push(Some(op));
-        self.slots.len() as u64 - 1
-    }
-
-    fn get(&self, number: u64) -> Op {
-        let slot = usize::try_from(number).ok().and_then(|index| *self.slots.get(index)?);
-        slot.expect("the engine returns the numbers it was given")
-    }
-
-    fn remove(&mut self, number: u64) -> Op {
-        let op = self.get(number);
-        self.slots[number as usize] = None;
-        self.vacant.push(number as u32);
-        op
-    }
-}
-
-/// Tagged or untagged: a matching space, and the flag that tells of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
-    Tagged,
-    Untagged,
-}
-
-impl Family {
-    fn space(self) -> Space {
-        match self {
-            Self::Tagged => Space(0),
-            Self::Untagged => Space(1),
-        }
-    }
-
-    fn flag(self) -> u64 {
-        match self {
-            Self::Tagged => flag::TAGGED,
-            Self::Untagged => flag::MSG,
-        }
-    }
-}
-
-/// Where a message goes, and what it says of itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Letter {
-    pub(crate) family: Family,
-    pub(crate) to: u64,
-    pub(crate) tag: u64,
-    pub(crate) data: Option<u64>,
-}
-
-/// Which messages a receive takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) family: Family,
-    pub(crate) from: u64,
-    pub(crate) tag: u64,
-    pub(crate) ignore: u64,
-}
-
 /// An enabled endpoint.
 pub(crate) struct Port {
     caps: u64,
@@ -143,6 +63,8 @@ pub(crate) struct Port {
     pub(crate) rx_flags: u64,
     pub(crate) bindings: Bindings,
     peers: Peers,
+    /// Places among them that are not found yet.
+    pub(crate) search: Search,
     /// The endpoint's own number among its peers.
     own_number: AtomicU64,
     ops: Mutex<Ops>,
@@ -167,6 +89,23 @@ pub(crate) fn status(result: Result<(), c_int>) -> isize {
     result.map_or_else(|code| -(code as isize), |()| 0)
 }
 
+/// Which messages a receive takes, in the engine's words.
+fn criteria(wanted: &Wanted, source: Option<PeerId>) -> Criteria {
+    let (space, tag) = (wanted.family.space(), Tag(wanted.tag));
+    Criteria { space, tag, ignore: wanted.ignore, source }
+}
+
+/// A message in the engine's words.
+fn sending(peer: PeerId, letter: &Letter, flags: u64) -> Send {
+    Send {
+        peer,
+        space: letter.family.space(),
+        tag: Tag(letter.tag),
+        immediate: letter.data,
+        until_matched: flags & flag::MATCH_COMPLETE != 0,
+    }
+}
+
 impl Port {
     /// Opens an endpoint, as the environment says; to be found there, if a place is given.
     pub(crate) fn open(
@@ -177,7 +116,7 @@ impl Port {
     ) -> Result<Arc<Self>, Error> {
         let endpoint = match (place, form) {
             (Some(place), _) => place.open()?,
-            (None, Form::Own) => Endpoint::open()?,
+            (None, Form::Own | Form::Text) => Endpoint::open()?,
             (None, Form::V4 | Form::V6) => place::open_anywhere()?,
         };
         let mut completions = Completions::new(raw::engine(&endpoint), RING_LEN);
@@ -190,6 +129,7 @@ impl Port {
             rx_flags,
             bindings,
             peers: Peers::default(),
+            search: Search::default(),
             own_number: AtomicU64::new(ADDR_UNSPEC),
             ops: Mutex::default(),
             claims: Mutex::default(),
@@ -199,6 +139,7 @@ impl Port {
             completions: Arc::new(Mutex::new(completions)),
             endpoint,
         });
+        port.search.begin(&port);
         port.each_reader(|ports| ports.add(&port));
         Ok(port)
     }
@@ -206,6 +147,7 @@ impl Port {
     /// Closes: nobody is told any more, what was sent is waited for, and on return nothing of the application's memory is touched
     /// any more, whoever waits for what the endpoint was bound to. A code if peers did not accept all in time.
     pub(crate) fn close(self: &Arc<Self>) -> Result<(), c_int> {
+        let unposted_count = self.end_search();
         // What has ended is told: a thread that was woken for it finds no endpoint to ask any more. Such a thread has the entries for as
         // long as a wait looks away at most.
         self.tell_all(&mut lock(&self.completions), &mut Reader::nobody());
@@ -219,7 +161,7 @@ impl Port {
                 )
             });
         }
-        if unaccepted.is_empty() { Ok(()) } else { Err(libc::ETIMEDOUT) }
+        if unaccepted.is_empty() && unposted_count == 0 { Ok(()) } else { Err(libc::ETIMEDOUT) }
     }
 
     fn each_reader(&self, mut act: impl FnMut(&crate::ports::Ports)) {
@@ -240,7 +182,7 @@ impl Port {
     /// What others know it by; `None` if no socket address leads to it.
     pub(crate) fn name(&self, form: Form) -> Option<Name> {
         match form {
-            Form::Own => Some(Name::of_address(&self.address())),
+            Form::Own | Form::Text => Some(Name::of_address(form, &self.address())),
             Form::V4 | Form::V6 => {
                 let name = Name::of_socket(form, self.endpoint.found_at()?);
                 (name.form() == form).then_some(name)
@@ -250,16 +192,27 @@ impl Port {
 
     /// A peer got a number.
     pub(crate) fn add_peer(&self, number: u64, address: &Address) -> Result<(), Error> {
+        let id = self.name_peer(number, address)?;
+        self.enter_peer(number, id);
+        Ok(())
+    }
+
+    /// The engine's name for a peer that gets a number.
+    pub(crate) fn name_peer(&self, number: u64, address: &Address) -> Result<PeerId, Error> {
         let id = raw::peer_id(self.endpoint.peer(address)?);
         if *address == self.address() {
             self.own_number.store(number, Ordering::Relaxed);
         }
+        Ok(id)
+    }
+
+    pub(crate) fn enter_peer(&self, number: u64, id: PeerId) {
         self.peers.insert(number, id);
-        Ok(())
     }
 
     /// A number is free again. The peer is not forgotten: what was sent to it may still be on its way.
     pub(crate) fn remove_peer(&self, number: u64) {
+        self.forget_place(number);
         self.peers.remove(number);
         if self.own_number.load(Ordering::Relaxed) == number {
             self.own_number.store(ADDR_UNSPEC, Ordering::Relaxed);
@@ -278,24 +231,10 @@ impl Port {
         self.peers.number(peer?)
     }
 
-    fn criteria(&self, wanted: &Wanted) -> Result<Criteria, c_int> {
+    /// Whose messages a receive takes, if only one peer's.
+    fn source(&self, wanted: &Wanted) -> Result<Option<PeerId>, c_int> {
         let is_directed = self.caps & flag::DIRECTED_RECV != 0 && wanted.from != ADDR_UNSPEC;
-        Ok(Criteria {
-            space: wanted.family.space(),
-            tag: Tag(wanted.tag),
-            ignore: wanted.ignore,
-            source: if is_directed { Some(self.peer(wanted.from)?) } else { None },
-        })
-    }
-
-    fn sending(&self, letter: &Letter, flags: u64) -> Result<Send, c_int> {
-        Ok(Send {
-            peer: self.peer(letter.to)?,
-            space: letter.family.space(),
-            tag: Tag(letter.tag),
-            immediate: letter.data,
-            until_matched: flags & flag::MATCH_COMPLETE != 0,
-        })
+        if is_directed { self.peer(wanted.from).map(Some) } else { Ok(None) }
     }
 
     pub(crate) fn wants_entry(binding: Option<&Binding>, flags: u64) -> bool {
@@ -335,10 +274,15 @@ impl Port {
         }
         let wants_entry = Self::wants_entry(self.bindings.tx.as_ref(), flags);
         let op = Op { context, buf: 0, flags: letter.family.flag() | flag::SEND, wants_entry };
-        status(self.sending(letter, flags).and_then(|send| {
-            self.post(op, |engine, notify| {
-                engine.send_queued(notify, send, memory).map_err(|refused| refused.error)
-            })
+        let letter = *letter;
+        self.to_peer(letter.to, op, move |port, peer| {
+            port.send_to(sending(peer, &letter, flags), memory, op)
+        })
+    }
+
+    fn send_to(&self, send: Send, memory: Memory, op: Op) -> isize {
+        status(self.post(op, |engine, notify| {
+            engine.send_queued(notify, send, memory).map_err(|refused| refused.error)
         }))
     }
 
@@ -351,7 +295,8 @@ impl Port {
         context: usize,
         flags: u64,
     ) -> Option<isize> {
-        let sent = self.put_copy(letter, bytes);
+        // One that is not known is sent to from where it is, too: it may have to be found first.
+        let sent = self.put_copy(self.peer(letter.to).ok()?, letter, bytes);
         if sent == 0 && Self::wants_entry(self.bindings.tx.as_ref(), flags) {
             let flags = letter.family.flag() | flag::SEND;
             self.tell(Done { context, flags, ..Done::default() });
@@ -377,26 +322,24 @@ impl Port {
         if bytes.len() > crate::offer::INJECT_LEN_MAX {
             return too_long;
         }
-        match self.put_copy(letter, bytes) {
-            // Longer than what goes without announcement (`PACKHORSE_EAGER`): it is announced, from memory of its own.
-            code if code == too_long => {
+        let copied = self.peer(letter.to).map(|peer| self.put_copy(peer, letter, bytes));
+        match copied {
+            Ok(code) if code != too_long => code,
+            // Longer than what goes without announcement (`PACKHORSE_EAGER`), or to somebody who is to be found first: from memory of its own.
+            _ => {
                 let flags = letter.family.flag() | flag::SEND;
                 let op = Op { context: 0, buf: 0, flags, wants_entry: false };
-                let memory = Memory::from(bytes.to_vec());
-                status(self.sending(letter, 0).and_then(|send| {
-                    self.post(op, |engine, notify| {
-                        engine.send_queued(notify, send, memory).map_err(|refused| refused.error)
-                    })
-                }))
+                let (memory, letter) = (Memory::from(bytes.to_vec()), *letter);
+                self.to_peer(letter.to, op, move |port, peer| {
+                    port.send_to(sending(peer, &letter, 0), memory, op)
+                })
             }
-            code => code,
         }
     }
 
-    fn put_copy(&self, letter: &Letter, bytes: &[u8]) -> isize {
-        let sent = self
-            .sending(letter, 0)
-            .and_then(|send| self.engine().send_copied(send, bytes).map_err(errors::refusal_code));
+    fn put_copy(&self, peer: PeerId, letter: &Letter, bytes: &[u8]) -> isize {
+        let send = sending(peer, letter, 0);
+        let sent = self.engine().send_copied(send, bytes).map_err(errors::refusal_code);
         if sent.is_ok() {
             self.count(flag::SEND, true);
         }
@@ -414,18 +357,27 @@ impl Port {
     ) -> isize {
         let wants_entry = Self::wants_entry(self.bindings.rx.as_ref(), flags);
         let op = Op { context, buf, flags: wanted.family.flag() | flag::RECV, wants_entry };
-        status(self.criteria(wanted).and_then(|criteria| {
-            let recv = Recv { criteria, list: List::Priority, uses, header_only: false };
-            self.post(op, |engine, notify| {
-                engine.recv_queued(notify, recv, memory).map_err(|refused| refused.error)
-            })
+        let wanted = *wanted;
+        match self.source(&wanted) {
+            Ok(source) => self.recv_from(criteria(&wanted, source), memory, op, uses),
+            Err(code) => self.put_off(wanted.from, op, code, move |port, peer| {
+                port.recv_from(criteria(&wanted, Some(peer)), memory, op, uses)
+            }),
+        }
+    }
+
+    fn recv_from(&self, criteria: Criteria, memory: Memory, op: Op, uses: Use) -> isize {
+        let recv = Recv { criteria, list: List::Priority, uses, header_only: false };
+        status(self.post(op, |engine, notify| {
+            engine.recv_queued(notify, recv, memory).map_err(|refused| refused.error)
         }))
     }
 
     /// Looks for a message that no receive has taken: tells of it, sets it aside for `context`, or throws it away.
     pub(crate) fn peek(&self, wanted: &Wanted, context: usize, flags: u64) -> isize {
-        let criteria = match self.criteria(wanted) {
-            Ok(criteria) => criteria,
+        let criteria = match self.source(wanted) {
+            Ok(source) => criteria(wanted, source),
+            Err(_) if self.is_sought(wanted.from) => return -(libc::EAGAIN as isize),
             Err(code) => return -(code as isize),
         };
         let found = if flags & (flag::CLAIM | flag::DISCARD) == 0 {
@@ -501,6 +453,9 @@ impl Port {
 
     /// Cancels one operation that was posted with this context; its entry says so, or that it was too late.
     pub(crate) fn cancel(&self, context: usize) {
+        if self.cancel_put_off(context) {
+            return;
+        }
         let number = {
             let ops = lock(&self.ops);
             let is_it = |op: &Option<Op>| {

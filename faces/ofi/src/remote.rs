@@ -3,13 +3,14 @@
 use std::ffi::c_int;
 
 use packhorse::raw::{
-    Access, Atomic, AtomicOp, Datatype, Entry, Exposure, Memory, Notify, Permitted, Put, Remote,
-    atomic_len_max,
+    Access, Atomic, AtomicOp, Datatype, Entry, Exposure, Memory, Notify, PeerId, Permitted, Put,
+    Remote, atomic_len_max,
 };
 
 use crate::abi::flag;
 use crate::cq::{Done, Reader};
-use crate::port::{Op, Port, lock, status};
+use crate::op::Op;
+use crate::port::{Port, lock, status};
 use crate::{errors, setting};
 
 /// A place in a peer's registered memory, in libfabric's words.
@@ -66,11 +67,13 @@ fn permitted() -> Permitted {
 /// `FI_DOUBLE_COMPLEX`; the long doubles behind it are not offered, and our numbers mean something else there.
 const LAST_DATATYPE: usize = 11;
 
-impl Port {
-    fn remote(&self, there: &There) -> Result<Remote, c_int> {
-        Ok(Remote { peer: self.peer(there.peer)?, key: there.key, offset: there.offset })
+impl There {
+    fn at(&self, peer: PeerId) -> Remote {
+        Remote { peer, key: self.key, offset: self.offset }
     }
+}
 
+impl Port {
     fn operation(&self, how: How, kind: u64) -> Op {
         let wants_entry = !how.is_silent && Self::wants_entry(self.bindings.tx.as_ref(), how.flags);
         Op { context: how.context, buf: 0, flags: kind, wants_entry }
@@ -78,13 +81,13 @@ impl Port {
 
     /// Writes to a peer's memory.
     pub(crate) fn put(&self, there: &There, data: Option<u64>, memory: Memory, how: How) -> isize {
-        let op = self.operation(how, flag::RMA | flag::WRITE);
-        status(self.remote(there).and_then(|to| {
-            let put = Put { to, immediate: data };
-            self.post(op, |engine, notify| {
+        let (op, there) = (self.operation(how, flag::RMA | flag::WRITE), *there);
+        self.to_peer(there.peer, op, move |port, peer| {
+            let put = Put { to: there.at(peer), immediate: data };
+            status(port.post(op, |engine, notify| {
                 engine.put(put, memory, Some(notify)).map(drop).map_err(|refused| refused.error)
-            })
-        }))
+            }))
+        })
     }
 
     /// Writes a copy to a peer's memory.
@@ -92,21 +95,25 @@ impl Port {
         if bytes.len() > crate::offer::INJECT_LEN_MAX {
             return -(libc::EMSGSIZE as isize);
         }
+        let Ok(peer) = self.peer(there.peer) else {
+            return self.put(there, data, Memory::from(bytes.to_vec()), SILENT); // once it is found
+        };
         let op = self.operation(SILENT, flag::RMA | flag::WRITE);
-        status(self.remote(there).and_then(|to| {
-            let put = Put { to, immediate: data };
-            self.post(op, |engine, notify| engine.put_copied(put, bytes, Some(notify)).map(drop))
-        }))
+        let put = Put { to: there.at(peer), immediate: data };
+        status(
+            self.post(op, |engine, notify| engine.put_copied(put, bytes, Some(notify)).map(drop)),
+        )
     }
 
     /// Reads a peer's memory.
     pub(crate) fn get(&self, there: &There, memory: Memory, how: How) -> isize {
-        let op = self.operation(how, flag::RMA | flag::READ);
-        status(self.remote(there).and_then(|from| {
-            self.post(op, |engine, notify| {
-                engine.get(from, memory, Some(notify)).map(drop).map_err(|refused| refused.error)
-            })
-        }))
+        let (op, there) = (self.operation(how, flag::RMA | flag::READ), *there);
+        self.to_peer(there.peer, op, move |port, peer| {
+            status(port.post(op, |engine, notify| {
+                let posted = engine.get(there.at(peer), memory, Some(notify));
+                posted.map(drop).map_err(|refused| refused.error)
+            }))
+        })
     }
 
     /// Computes with a peer's memory; what was there before goes to `result`.
@@ -119,15 +126,32 @@ impl Port {
         how: How,
     ) -> isize {
         let way = if result.is_some() { flag::READ } else { flag::WRITE };
-        let op = self.operation(how, flag::ATOMIC | way);
+        let (op, there) = (self.operation(how, flag::ATOMIC | way), *there);
+        match self.peer(there.peer) {
+            Ok(peer) => self.atomic_at(there.at(peer), sum, (operand, compare), result, op),
+            Err(code) => {
+                let (operand, compare) = (operand.to_vec(), compare.to_vec());
+                self.put_off(there.peer, op, code, move |port, peer| {
+                    port.atomic_at(there.at(peer), sum, (&operand, &compare), result, op)
+                })
+            }
+        }
+    }
+
+    fn atomic_at(
+        &self,
+        at: Remote,
+        sum: Sum,
+        (operand, compare): (&[u8], &[u8]),
+        result: Option<(Memory, u32)>,
+        op: Op,
+    ) -> isize {
         let len = result.as_ref().map_or(operand.len() as u32, |&(_, len)| len);
-        status(self.remote(there).and_then(|at| {
-            let operand = if sum.op.writes() { operand } else { &[] };
-            let atomic = Atomic { at, op: sum.op, datatype: sum.datatype, len, operand, compare };
-            self.post(op, |engine, notify| {
-                let posted = engine.atomic(atomic, result.map(|(memory, _)| memory), Some(notify));
-                posted.map(drop).map_err(|refused| refused.error)
-            })
+        let operand = if sum.op.writes() { operand } else { &[] };
+        let atomic = Atomic { at, op: sum.op, datatype: sum.datatype, len, operand, compare };
+        status(self.post(op, |engine, notify| {
+            let posted = engine.atomic(atomic, result.map(|(memory, _)| memory), Some(notify));
+            posted.map(drop).map_err(|refused| refused.error)
         }))
     }
 

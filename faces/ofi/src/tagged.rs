@@ -7,7 +7,8 @@ use packhorse::raw::Use;
 use crate::abi::{MsgTagged, Obj, TaggedOps, flag, iovec};
 use crate::common::{or_return, port};
 use crate::offer::COPY_LEN_MAX;
-use crate::port::{Family, Letter, Port, Wanted};
+use crate::op::{Family, Letter, Wanted};
+use crate::port::Port;
 use crate::{flags, memory};
 
 pub(crate) static OPS: TaggedOps = TaggedOps {

@@ -30,6 +30,8 @@ pub mod flag {
     pub const RMA_EVENT: u64 = 1 << 56;
     pub const SOURCE: u64 = 1 << 57;
     pub const DIRECTED_RECV: u64 = 1 << 59;
+    /// When an address vector is opened: an event queue tells of insertions.
+    pub const EVENT: u64 = COMPLETION;
     /// In receive calls.
     pub const CLAIM: u64 = 1 << 59;
     /// In receive calls.
@@ -78,6 +80,11 @@ pub mod class {
     pub const CNTR: usize = 15;
 }
 
+/// Events.
+pub mod event {
+    pub const AV_COMPLETE: u32 = 5;
+}
+
 /// Commands of `control`.
 pub mod command {
     pub const GETOPSFLAG: i32 = 2;
@@ -118,6 +125,7 @@ pub mod format {
     pub const SOCKADDR: u32 = 1;
     pub const SOCKADDR_IN: u32 = 2;
     pub const SOCKADDR_IN6: u32 = 3;
+    pub const STR: u32 = 9;
 }
 /// No address, or any.
 pub const ADDR_UNSPEC: u64 = u64::MAX;
@@ -130,6 +138,7 @@ pub mod code {
     pub const EOPBADSTATE: i32 = 258;
     pub const EAVAIL: i32 = 259;
     pub const EBADFLAGS: i32 = 260;
+    pub const ENOEQ: i32 = 261;
     pub const ENOCQ: i32 = 263;
     pub const ETRUNC: i32 = 265;
     pub const ENOKEY: i32 = 266;

@@ -236,6 +236,54 @@ impl Node {
         if count == 1 { Ok(number) } else { Err(count) }
     }
 
+    /// `fi_av_insertsvc` without a service.
+    pub(crate) fn insert_text(&self, text: &CStr) -> Result<u64, c_int> {
+        let (mut number, none) = (0, std::ptr::null());
+        // SAFETY: an object with its own table, a string and one place.
+        let count = unsafe {
+            (self.av_ops().insertsvc)(self.av, text.as_ptr(), none, &raw mut number, 0, null_mut())
+        };
+        if count == 1 { Ok(number) } else { Err(count) }
+    }
+
+    /// The code that `fi_av_insert` tells for one address, where addresses are text.
+    pub(crate) fn insert_code_of_text(&self, text: &CStr) -> c_int {
+        let (mut number, mut code, list) = (0, -1, [text.as_ptr()]);
+        let context = (&raw mut code).cast();
+        // SAFETY: an object with its own table, a list of one string, one place and one code.
+        unsafe {
+            let (list, flags) = (list.as_ptr().cast(), flag::SYNC_ERR);
+            (self.av_ops().insert)(self.av, list, 1, &raw mut number, flags, context);
+        }
+        code
+    }
+
+    /// `fi_getname` where addresses are text.
+    pub(crate) fn name_as_text(&self) -> std::ffi::CString {
+        let (mut text, mut len) = ([0_u8; 200], 200);
+        // SAFETY: an object with its own table, and as many bytes as are said.
+        ok(unsafe {
+            let cm = &*self.fid().cm;
+            (cm.getname)(self.ep, text.as_mut_ptr().cast(), &raw mut len)
+        });
+        let text = CStr::from_bytes_until_nul(&text).expect("it ends");
+        assert_eq!(text.to_bytes_with_nul().len(), len);
+        text.to_owned()
+    }
+
+    /// An address vector that tells of insertions.
+    pub(crate) fn telling_av(&self) -> Obj {
+        let mut out = null_mut();
+        // SAFETY: objects with their own tables.
+        unsafe {
+            let ops = &*(*self.domain.cast::<DomainFid>()).ops;
+            let mut attr: AvAttr = std::mem::zeroed();
+            attr.flags = flag::EVENT;
+            ok((ops.av_open)(self.domain, &raw mut attr, &raw mut out, null_mut()));
+        }
+        out
+    }
+
     /// `fi_av_insertsym` of numbers that follow each other at one host.
     pub(crate) fn insertsym<const N: usize>(&self, node: &CStr, service: &CStr) -> [u64; N] {
         let mut numbers = [0; N];
@@ -584,4 +632,49 @@ pub(crate) fn wait_counted(counter: Obj, threshold: u64, timeout_ms: c_int) -> c
 pub(crate) fn bytes_at(address: *const u8, len: usize) -> &'static [u8] {
     // SAFETY: buffers of tests are leaked, and complete when this is asked.
     unsafe { std::slice::from_raw_parts(address, len) }
+}
+
+/// `fi_av_bind` and its like, without flags.
+pub(crate) fn bind(object: Obj, other: Obj) -> c_int {
+    // SAFETY: objects with their own tables.
+    unsafe { ((*(*object).ops).bind)(object, other, 0) }
+}
+
+/// `fi_av_insert` of socket addresses, with a context; the numbers they got.
+pub(crate) fn insert_told(av: Obj, names: &[&[u8]], context: usize) -> (c_int, Vec<u64>) {
+    let (list, mut numbers) = (names.concat(), vec![0; names.len()]);
+    // SAFETY: an object with its own table, and as many addresses and places as are said.
+    let status = unsafe {
+        let ops = &*(*av.cast::<PlainFid<AvOps>>()).ops;
+        let (list, out) = (list.as_ptr().cast(), numbers.as_mut_ptr());
+        (ops.insert)(av, list, names.len(), out, 0, context as *mut c_void)
+    };
+    (status, numbers)
+}
+
+/// `fi_eq_read` of an event in the usual form: its number, object, context and data.
+pub(crate) fn read_told(eq: Obj) -> Option<(u32, usize, usize, u64)> {
+    let (mut number, mut words) = (0, [0_u64; 3]);
+    // SAFETY: an object with its own table, and room for as many bytes as are said.
+    let len = unsafe {
+        let ops = &*(*eq.cast::<PlainFid<EqOps>>()).ops;
+        (ops.read)(eq, &raw mut number, words.as_mut_ptr().cast(), 24, 0)
+    };
+    (len == 24).then_some((number, words[0] as usize, words[1] as usize, words[2]))
+}
+
+/// `fi_eq_readerr`: object, context, data and code.
+pub(crate) fn read_failed(eq: Obj) -> Option<(usize, usize, u64, c_int)> {
+    // SAFETY: an object with its own table, and room for an entry.
+    unsafe {
+        let ops = &*(*eq.cast::<PlainFid<EqOps>>()).ops;
+        let mut entry: EqErrEntry = std::mem::zeroed();
+        let len = (ops.readerr)(eq, &raw mut entry, 0);
+        (len == size_of::<EqErrEntry>() as isize).then_some((
+            entry.fid as usize,
+            entry.context as usize,
+            entry.data,
+            entry.err,
+        ))
+    }
 }
