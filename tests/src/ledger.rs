@@ -109,7 +109,7 @@ impl Ledger {
             }
             Event::Unlinked { user, .. } => self.end(user, event),
             Event::Operated { user, .. } => self.end(user, event),
-            Event::Written { user, offset, len, .. } => {
+            Event::Written { user, offset, len, .. } | Event::Used { user, offset, len, .. } => {
                 let entry = self.entries[user as usize];
                 let end = offset.checked_add(len).expect("an offset within memory");
                 assert!(end <= entry.len, "written beyond {} bytes: {event:?}", entry.len);

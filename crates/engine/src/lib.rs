@@ -73,7 +73,7 @@ pub use engine::{Config, Engine, Placement, Recv, Refused, Send};
 pub use entry::{Entry, Kind, Trouble};
 pub use helper::HelperCpus;
 pub use lent::Lent;
-pub use onesided::{Atomic, Exposure, Put, Unexposed, Written};
+pub use onesided::{Atomic, Exposure, Put, Unexposed, Watcher, Written};
 pub use pairs::{Asked, Fate, Reject, Rejected};
 pub use queue::{Completions, Notify, QueueId};
 pub use requests::{Arrival, Completion, Outcome, RequestId};

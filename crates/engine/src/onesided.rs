@@ -4,6 +4,8 @@
 //! turned, whoever turns it. Operations are requests like any other; they can be waited for, or told to a queue.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use packhorse_link::mem::{Memory, MemoryId};
@@ -13,6 +15,7 @@ use packhorse_proto::{
 };
 
 use crate::engine::{Engine, Inner, Refused};
+use crate::entry::Kind;
 use crate::queue::Notify;
 use crate::requests::{RequestId, UNASKED_LEN};
 use crate::translate::buf_of;
@@ -28,6 +31,8 @@ pub struct Exposure {
     pub permitted: Permitted,
     /// The queue that is told of writes with an immediate; `None`: [`Engine::poll_written`] tells.
     pub notify: Option<Notify>,
+    /// Who is told of all that peers do, with an immediate or without.
+    pub watcher: Option<Watcher>,
 }
 
 /// Memory that was not exposed, and why.
@@ -50,6 +55,18 @@ pub struct Written {
     pub len: u64,
     /// 64 bits beside them.
     pub immediate: u64,
+}
+
+/// Who is told of all that peers do with a region, once it is done: of puts (`Kind::Written`), of gets and atomic operations that fetch
+/// (`Kind::Got`), of other atomic operations (`Kind::Atomic`). It is called by whoever turns the engine, with the engine in hand: it may
+/// count, and call nothing of the engine. Who waits for a queue looks up when it was.
+#[derive(Clone)]
+pub struct Watcher(pub Arc<dyn Fn(Kind) + Send + Sync>);
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watcher")
+    }
 }
 
 /// A put to post.
@@ -86,6 +103,7 @@ const WRITTEN_COUNT_MAX: usize = 1 << 16;
 struct Region {
     memory_id: MemoryId,
     notify: Option<Notify>,
+    watcher: Option<Watcher>,
     written: VecDeque<Written>,
 }
 
@@ -93,6 +111,8 @@ struct Region {
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     regions: HashMap<RegionId, Region>,
+    /// How often somebody was told who watches one.
+    pub(crate) used_count: u64,
 }
 
 impl Regions {
@@ -109,6 +129,7 @@ impl Inner {
     }
 
     pub(crate) fn on_written(&mut self, region: RegionId, written: Written, now: Instant) {
+        self.on_used(region, Kind::Written);
         let Some(this) = self.regions.regions.get_mut(&region) else { return };
         if let Some(notify) = this.notify {
             return self.tell_written(&notify, &written, now);
@@ -117,6 +138,16 @@ impl Inner {
         self.has_news = true;
         if this.written.len() >= WRITTEN_COUNT_MAX {
             self.set_notices_held(true);
+        }
+    }
+
+    /// A peer did something with a region, of which nobody is told but who watches it.
+    pub(crate) fn on_used(&mut self, region: RegionId, kind: Kind) {
+        let this = self.regions.regions.get(&region);
+        if let Some(watcher) = this.and_then(|this| this.watcher.as_ref()) {
+            (watcher.0)(kind);
+            self.regions.used_count += 1;
+            self.has_news = true;
         }
     }
 
@@ -147,15 +178,16 @@ impl Inner {
 impl Engine {
     /// Exposes memory to peers, until it is withdrawn.
     pub fn expose(&self, exposure: Exposure, memory: Memory) -> Result<RegionId, Unexposed> {
-        let Exposure { key, access, permitted, notify } = exposure;
+        let Exposure { key, access, permitted, notify, watcher } = exposure;
         let mut inner = self.lock();
         let access = Access { write: access.write && memory.is_writable(), ..access };
         let len = memory.len();
         let memory_id = inner.core.memory().insert(memory);
-        let spec = RegionSpec { key, buf: buf_of(memory_id), len, access, permitted, user: 0 };
+        let (buf, tells_all) = (buf_of(memory_id), watcher.is_some());
+        let spec = RegionSpec { key, buf, len, access, permitted, user: 0, tells_all };
         match inner.core.endpoint().expose(spec) {
             Ok(region) => {
-                let this = Region { memory_id, notify, written: VecDeque::new() };
+                let this = Region { memory_id, notify, watcher, written: VecDeque::new() };
                 inner.regions.regions.insert(region, this);
                 self.release(inner);
                 self.run_errand(self.helper.baton.on_pending(true));

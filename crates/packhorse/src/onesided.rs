@@ -188,7 +188,7 @@ impl Endpoint {
             Peers::Named => Permitted::Named,
             Peers::Only(peers) => Permitted::Only(peers.iter().map(|peer| peer.id).collect()),
         };
-        let exposure = Exposure { key, access, permitted, notify: None };
+        let exposure = Exposure { key, access, permitted, notify: None, watcher: None };
         match self.shared.engine.expose(exposure, memory) {
             Ok(id) => Ok(Region { shared: Arc::clone(&self.shared), id, key, buffer: PhantomData }),
             Err(refused) => Err(Failed {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use packhorse_engine::{
     Atomic, Call, Completions, Engine, Entry, Exposure, Kind, Notify, Put, QueueId, Recv, Refused,
-    RequestId, Send, Trouble, Unexposed, Written,
+    RequestId, Send, Trouble, Unexposed, Watcher, Written,
 };
 pub use packhorse_link::mem::Memory;
 pub use packhorse_proto::wire::TOTAL_MAX as MESSAGE_LEN_MAX;

@@ -253,6 +253,22 @@ pub enum Event {
         /// 64 bits beside them.
         immediate: u64,
     },
+    /// A peer did something with a region that was exposed so that all is told (`RegionSpec::tells_all`); it is done. Puts with an immediate
+    /// are told by `Written`.
+    Used {
+        /// Which region.
+        region: RegionId,
+        /// As exposed.
+        user: u64,
+        /// Who.
+        peer: PeerId,
+        /// A put, a get or an atomic operation; one that fetches what was there counts as a get.
+        kind: OperationKind,
+        /// Where in the region.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+    },
     /// A copied send, which was complete for the application when it was posted, failed.
     Lost {
         /// To whom.

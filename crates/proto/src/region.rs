@@ -69,6 +69,8 @@ pub struct RegionSpec {
     pub permitted: Permitted,
     /// Returned in events.
     pub user: u64,
+    /// All that peers do with it is told (`Event::Used`), not only puts with an immediate. Nothing is held back for that: it is for who counts.
+    pub tells_all: bool,
 }
 
 /// Why a region was not exposed.
@@ -138,6 +140,7 @@ pub(crate) struct Permit {
     pub(crate) region: RegionId,
     pub(crate) buf: BufId,
     pub(crate) user: u64,
+    pub(crate) tells_all: bool,
 }
 
 impl Endpoint {
@@ -187,10 +190,10 @@ impl Endpoint {
         }
     }
 
-    /// What the application calls a region.
-    pub(crate) fn user_of(&self, region: RegionId) -> Option<u64> {
-        let slot = self.regions.regions.lookup(region.0)?;
-        Some(self.regions.regions[slot].user)
+    /// A region, for who works on it.
+    pub(crate) fn permit_for(&self, region: RegionId) -> Option<Permit> {
+        let spec = &self.regions.regions[self.regions.regions.lookup(region.0)?];
+        Some(Permit { region, buf: spec.buf, user: spec.user, tells_all: spec.tells_all })
     }
 
     /// Whether a peer may do this with that range.
@@ -220,6 +223,6 @@ impl Endpoint {
             return Err(Denial::Range);
         }
         let region = RegionId(self.regions.regions.key(slot));
-        Ok(Permit { region, buf: spec.buf, user: spec.user })
+        Ok(Permit { region, buf: spec.buf, user: spec.user, tells_all: spec.tells_all })
     }
 }

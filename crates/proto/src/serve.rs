@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::ack::expand;
-use crate::api::Event;
+use crate::api::{Event, OperationKind};
 use crate::arrival::{Verdict, lane_key};
 use crate::atomic::{AtomicOp, Datatype, combine};
 use crate::content::Content;
@@ -22,7 +22,7 @@ use crate::endpoint::Endpoint;
 use crate::operate::{REQUEST_COUNT_MAX, REQUEST_LEN_MAX, atomic_len_max};
 use crate::outgoing::Bytes;
 use crate::peer::{Active, Notice};
-use crate::region::{Access, Denial, Permit};
+use crate::region::{Access, Denial, Permit, RegionId};
 use crate::sabotage::Sabotage;
 use crate::slab::NONE;
 use crate::transfer::Transfer;
@@ -223,7 +223,7 @@ impl Endpoint {
         match head.action {
             Action::Put { immediate, len } => {
                 self.place_put(memory, place, body);
-                self.tell_written(row, &permit, head.target, len.into(), immediate);
+                self.tell_put(row, &permit, (head.target, len.into()), immediate);
                 self.reply_done(row, head.number);
             }
             Action::Part { offset, total, immediate, .. } => {
@@ -231,12 +231,13 @@ impl Endpoint {
                 self.place_put(memory, place, body);
                 let is_whole =
                     self.note_part(row, offset.into(), body.len() as u64) == total.into();
-                let immediate = immediate.filter(|_| is_whole);
-                self.tell_written(row, &permit, head.target, total.into(), immediate);
+                if is_whole {
+                    self.tell_put(row, &permit, (head.target, total.into()), immediate);
+                }
                 self.reply_done(row, head.number);
             }
             Action::Ask { total: 0, immediate } => {
-                self.tell_written(row, &permit, head.target, 0, immediate);
+                self.tell_put(row, &permit, (head.target, 0), immediate);
                 self.reply_done(row, head.number);
             }
             Action::Ask { total, immediate } => {
@@ -247,6 +248,7 @@ impl Endpoint {
             }
             Action::Get { total } if total <= REQUEST_LEN_MAX as u64 => {
                 self.fetch(place, total as usize, result, memory);
+                self.tell_used(row, &permit, OperationKind::Get, (head.target, total));
                 self.answer(row, head.number, result, total as u16);
             }
             Action::Get { total } => {
@@ -255,8 +257,10 @@ impl Endpoint {
                 let from = (Bytes::User(permit.buf), head.target);
                 self.start_supply(name, from, total, permit.region.0);
             }
-            Action::Atomic { .. } => {
+            Action::Atomic { total, fetch, .. } => {
                 let len = self.compute(place, head, body, result, memory);
+                let kind = if fetch { OperationKind::Get } else { OperationKind::Atomic };
+                self.tell_used(row, &permit, kind, (head.target, total.into()));
                 self.answer(row, head.number, result, len);
             }
         }
@@ -297,18 +301,32 @@ impl Endpoint {
         self.permit(row, head.key, (head.target, len), wanted)
     }
 
-    /// Bytes were put with an immediate: whoever owns the region hears of it.
-    fn tell_written(
+    /// Bytes were put: whoever owns the region hears of it, if they came with an immediate or he wants to hear of all.
+    pub(crate) fn tell_put(
         &mut self,
         row: u32,
         permit: &Permit,
-        offset: u64,
-        len: u64,
+        (offset, len): (u64, u64),
         immediate: Option<u64>,
     ) {
-        if let Some(immediate) = immediate {
+        let Some(immediate) = immediate else {
+            return self.tell_used(row, permit, OperationKind::Put, (offset, len));
+        };
+        let (region, user, peer) = (permit.region, permit.user, self.rows[row].peer);
+        self.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
+    }
+
+    /// A peer did something with a region whose owner wants to hear of all.
+    pub(crate) fn tell_used(
+        &mut self,
+        row: u32,
+        permit: &Permit,
+        kind: OperationKind,
+        (offset, len): (u64, u64),
+    ) {
+        if permit.tells_all {
             let (region, user, peer) = (permit.region, permit.user, self.rows[row].peer);
-            self.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
+            self.events.push_back(Event::Used { region, user, peer, kind, offset, len });
         }
     }
 
@@ -416,8 +434,15 @@ impl Endpoint {
             return self.skip_request(now, row, whole, memory);
         }
         if let Some(&supply) = self.sends_by_number.get(&lane_key(Lane::Get, row, number)) {
+            let (region, total) =
+                (RegionId(self.outgoing[supply].user), self.outgoing[supply].total);
+            let base = self.parts[self.outgoing[supply].parts].base;
             self.end_supply(supply);
             self.uncount_served(row, 1);
+            // Or gave it up: it may have read all the same.
+            if let Some(permit) = self.permit_for(region) {
+                self.tell_used(row, &permit, OperationKind::Get, (base, total));
+            }
         }
         if let Some(&arrival) = self.by_number.get(&lane_key(Lane::Put, row, number)) {
             self.end_transfer(arrival);

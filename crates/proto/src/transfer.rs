@@ -15,7 +15,6 @@ use alloc::vec::Vec;
 
 use crate::ack::expand;
 use crate::ahead::Announced;
-use crate::api::Event;
 use crate::arrival::{Arrival, Progress, Receive, Stage, Verdict, lane_key, lane_of, number_key};
 use crate::content::Content;
 use crate::endpoint::Endpoint;
@@ -91,9 +90,8 @@ impl Endpoint {
             return;
         }
         let region = RegionId(owner);
-        if let (Some(immediate), Some(user)) = (envelope.immediate, self.user_of(region)) {
-            let (peer, len) = (envelope.source, envelope.len);
-            self.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
+        if let Some(permit) = self.permit_for(region) {
+            self.tell_put(row, &permit, (offset, envelope.len), envelope.immediate);
         }
         self.reply_done(row, number);
     }

@@ -209,7 +209,7 @@ pub(crate) fn expose(scenario: &Scenario, world: &mut World, node: NodeId) {
             LIBRARY => memory.add_library(LIBRARY_ID, len),
             _ => memory.add_region(len),
         };
-        let spec = RegionSpec { key, buf, len, access, permitted, user: buf.0 };
+        let spec = RegionSpec { key, buf, len, access, permitted, user: buf.0, tells_all: false };
         world.endpoint_mut(node).expose(spec).expect("keys differ");
     }
 }

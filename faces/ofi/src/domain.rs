@@ -10,7 +10,7 @@ use crate::abi::{
 use crate::fabric::Fabric;
 use crate::form::Form;
 use crate::object::{self, Head, Object};
-use crate::{atomic, av, cntr, common, cq, ep, mr};
+use crate::{atomic, av, cntr, common, cq, ep, mr, stx};
 
 /// A domain.
 #[repr(C)]
@@ -45,7 +45,6 @@ static DOMAIN_OPS: DomainOps = DomainOps {
 absent! {
     scalable_ep(Obj, *mut Info, Out, *mut c_void) -> c_int;
     poll_open(Obj, *mut c_void, Out) -> c_int;
-    stx_ctx(Obj, *mut TxAttr, Out, *mut c_void) -> c_int;
     srx_ctx(Obj, *mut RxAttr, Out, *mut c_void) -> c_int;
     query_collective(Obj, c_int, *mut c_void, u64) -> c_int;
 }
@@ -103,6 +102,16 @@ unsafe extern "C" fn cntr_open(
 ) -> c_int {
     // SAFETY: as for `av_open`.
     unsafe { cntr::open(object::shared(domain), attr.as_ref(), out, context) }
+}
+
+unsafe extern "C" fn stx_ctx(
+    domain: Obj,
+    _attr: *mut TxAttr,
+    out: Out,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: as for `av_open`.
+    unsafe { stx::open(object::shared(domain), out, context) }
 }
 
 unsafe extern "C" fn endpoint(

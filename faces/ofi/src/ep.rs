@@ -17,6 +17,7 @@ use crate::log::{Level, Subsystem, say};
 use crate::object::{self, Head, Object};
 use crate::place::Place;
 use crate::port::{Binding, Bindings, Port, lock};
+use crate::stx::Stx;
 use crate::{atomic, common, errors, flags, msg, offer, rma, setting, tagged};
 
 /// An endpoint.
@@ -42,6 +43,8 @@ struct Uses {
     domain: Arc<Domain>,
     bindings: Bindings,
     av: Option<Arc<Av>>,
+    /// The shared context it sends by, which is but a name (`stx`).
+    stx: Option<Arc<Stx>>,
 }
 
 // SAFETY: `repr(C)`, and the head, which begins with a `Fid`, is first.
@@ -58,6 +61,17 @@ static EP_OPS: EpOps = EpOps {
     rx_size_left,
     tx_size_left,
 };
+/// Of a context that several endpoints share: everything is asked of these.
+pub(crate) static NO_EP_OPS: EpOps = EpOps {
+    size: size_of::<EpOps>(),
+    cancel: no_cancel,
+    getopt: no_getopt,
+    setopt: no_setopt,
+    tx_ctx,
+    rx_ctx,
+    rx_size_left: no_size_left,
+    tx_size_left: no_size_left,
+};
 static CM_OPS: CmOps = CmOps {
     size: size_of::<CmOps>(),
     setname,
@@ -72,6 +86,10 @@ static CM_OPS: CmOps = CmOps {
 };
 
 absent! {
+    no_cancel(Obj, *mut c_void) -> isize;
+    no_getopt(Obj, c_int, c_int, *mut c_void, *mut usize) -> c_int;
+    no_setopt(Obj, c_int, c_int, *const c_void, usize) -> c_int;
+    no_size_left(Obj) -> isize;
     tx_ctx(Obj, c_int, *mut TxAttr, Out, *mut c_void) -> c_int;
     rx_ctx(Obj, c_int, *mut RxAttr, Out, *mut c_void) -> c_int;
     setname(Obj, *mut c_void, usize) -> c_int;
@@ -128,7 +146,7 @@ pub(crate) unsafe fn open(
         tx_flags: with_level(tx.map_or(0, |tx| tx.op_flags), completes_with_post),
         rx_flags: rx.map_or(0, |rx| rx.op_flags),
         free_len_min: AtomicUsize::new(1),
-        uses: Mutex::new(Some(Uses { domain, bindings: Bindings::default(), av: None })),
+        uses: Mutex::new(Some(Uses { domain, bindings: Bindings::default(), av: None, stx: None })),
         place,
         form,
         port: OnceLock::new(),
@@ -245,6 +263,10 @@ unsafe extern "C" fn bind(ep: Obj, other: Obj, flags: u64) -> c_int {
             Some(class::CQ) => uses.bind_cq(object::shared(other), flags),
             Some(class::AV) => {
                 uses.av = Some(object::shared(other));
+                Ok(())
+            }
+            Some(class::STX_CTX) => {
+                uses.stx = Some(object::shared(other));
                 Ok(())
             }
             Some(class::CNTR) => uses.bind_counter(object::shared(other), flags),

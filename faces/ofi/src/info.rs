@@ -39,7 +39,12 @@ pub(crate) unsafe extern "C" fn getinfo(
     let answer = offer::check(&wishes, is_driven())
         .and_then(|()| form_of(&wishes, is_named))
         .and_then(|form| ends_of(form, (node, service), is_source, is_named))
-        .map(|named| named.or(ends).or(Ends::of_nowhere(&wishes, is_named)));
+        .map(|named| {
+            let form = Form::of(wishes.address_format).unwrap_or_default();
+            // Programs that ask for any provider do not look at it.
+            let nowhere = if is_named { Ends::of_nowhere(form) } else { Ends::default() };
+            named.or(ends).or(nowhere)
+        });
     match answer {
         Ok(ends) => {
             let Some(info) = answer_to(&wishes, version, &ends) else { return -libc::ENOMEM };
@@ -68,16 +73,15 @@ struct Ends {
 }
 
 impl Ends {
-    /// Where nobody asked for a source. For applications that ask for us: others do not look at it.
-    fn of_nowhere(wishes: &Wishes, is_named: bool) -> Self {
-        let form = Form::of(wishes.address_format).unwrap_or_default();
+    /// Where nobody asked for a source: one that says so.
+    fn of_nowhere(form: Form) -> Self {
         let source = match form {
             Form::Own => Some(Name::new(form, &Place::nowhere())),
             Form::V4 => Some(Name::of_socket(form, (Ipv4Addr::UNSPECIFIED, 0).into())),
             Form::V6 => Some(Name::of_socket(form, (Ipv6Addr::UNSPECIFIED, 0).into())),
             Form::Text => None,
         };
-        Self { source: source.filter(|_| is_named), destination: None }
+        Self { source, destination: None }
     }
 
     fn or(self, other: Self) -> Self {
@@ -191,6 +195,11 @@ fn ends_of(
             Ok(Ends { source: None, destination: Some(Name::of_address(form, &address)) })
         }
         (Some(Err(_)), Some(service)) => Ok(Ends { source: None, destination: place(service)? }),
+        // A host and no number: other providers answer with an address that leads nowhere, and programs ask so that do not look at it.
+        (Some(Err(_)), None) if is_named => {
+            place("0")?;
+            Ok(Ends { source: None, destination: Ends::of_nowhere(form).source })
+        }
         (Some(_), _) => Err(offer::Refusal::by_user(format!(
             "node `{}`: a peer is reached by its address, which fi_getname says, or by its host and a number as the service, if this provider is asked for by its name",
             node.unwrap_or_default()
@@ -306,6 +315,7 @@ fn domain_for(wishes: &Wishes, version: u32) -> Option<DomainAttr> {
         rx_ctx_cnt: offer::OBJECT_COUNT,
         max_ep_tx_ctx: 1,
         max_ep_rx_ctx: 1,
+        max_ep_stx_ctx: offer::OBJECT_COUNT,
         cntr_cnt: offer::OBJECT_COUNT,
         mr_iov_limit: offer::PIECE_COUNT_MAX,
         mr_cnt: offer::OBJECT_COUNT,

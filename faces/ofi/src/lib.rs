@@ -46,6 +46,7 @@ mod refusals;
 mod remote;
 mod rma;
 mod setting;
+mod stx;
 mod tagged;
 
 use std::cell::UnsafeCell;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use packhorse::raw::{Access, Memory};
 
 use crate::abi::{Fid, MrAttr, MrFid, MrOps, Obj, Ops, Out, class, code, flag, iovec};
+use crate::cntr::Cntr;
 use crate::common;
 use crate::domain::Domain;
 use crate::flags;
@@ -44,9 +45,19 @@ struct State {
 struct Range {
     pieces: Vec<(usize, usize)>,
     access: Access,
+    counters: Counters,
 }
 
+/// The counters a registration is bound to, with the flags that say what each counts: what peers do with this memory.
+pub(crate) type Counters = Arc<Mutex<Vec<(u64, Arc<Cntr>)>>>;
+
 impl Range {
+    fn expose(&self, port: &Arc<Port>, key: u64) -> Result<(), c_int> {
+        port.expose(key, self.access, self.memory(), &self.counters)?;
+        lock(&self.counters).iter().for_each(|(_, counter)| counter.ports.add(port));
+        Ok(())
+    }
+
     /// The memory, for one more endpoint.
     fn memory(&self) -> Memory {
         let pieces: Vec<_> = self.pieces.iter().map(|&(at, len)| (at as *mut u8, len)).collect();
@@ -61,7 +72,7 @@ impl Registry {
     pub(crate) fn attach(&self, port: &Arc<Port>) {
         let mut state = lock(&self.0);
         for (&key, range) in &state.ranges {
-            if let Err(code) = port.expose(key, range.access, range.memory()) {
+            if let Err(code) = range.expose(port, key) {
                 say(Level::Warn, Subsystem::Domain, || format!("key {key:#x}: error {code}"));
             }
         }
@@ -70,7 +81,11 @@ impl Registry {
 
     /// An endpoint closes: its exposures end with it.
     pub(crate) fn detach(&self, port: &Arc<Port>) {
-        lock(&self.0).ports.retain(|it| it.as_ptr() != Arc::as_ptr(port));
+        let mut state = lock(&self.0);
+        for range in state.ranges.values() {
+            lock(&range.counters).iter().for_each(|(_, counter)| port.leave(counter));
+        }
+        state.ports.retain(|it| it.as_ptr() != Arc::as_ptr(port));
     }
 
     fn insert(&self, key: u64, range: Range) -> Result<(), c_int> {
@@ -80,7 +95,7 @@ impl Registry {
         }
         let ports: Vec<_> = state.ports.iter().filter_map(Weak::upgrade).collect();
         for port in &ports {
-            if let Err(code) = port.expose(key, range.access, range.memory()) {
+            if let Err(code) = range.expose(port, key) {
                 ports.iter().for_each(|port| port.withdraw(key));
                 return Err(code);
             }
@@ -91,8 +106,22 @@ impl Registry {
 
     fn remove(&self, key: u64) {
         let mut state = lock(&self.0);
-        state.ranges.remove(&key);
-        state.ports.iter().filter_map(Weak::upgrade).for_each(|port| port.withdraw(key));
+        let range = state.ranges.remove(&key);
+        for port in state.ports.iter().filter_map(Weak::upgrade) {
+            port.withdraw(key);
+            let counters = range.iter().flat_map(|range| lock(&range.counters).clone());
+            counters.for_each(|(_, counter)| port.leave(&counter));
+        }
+    }
+
+    /// What peers do with this memory is counted, by every endpoint of the domain that was opened for that (`FI_RMA_EVENT`).
+    fn bind(&self, key: u64, flags: u64, counter: Arc<Cntr>) -> Result<(), c_int> {
+        flags::check(flags, flag::REMOTE_READ | flag::REMOTE_WRITE)?;
+        let state = lock(&self.0);
+        let range = state.ranges.get(&key).ok_or(libc::EINVAL)?;
+        state.ports.iter().filter_map(Weak::upgrade).for_each(|port| counter.ports.add(&port));
+        lock(&range.counters).push((flags, counter));
+        Ok(())
     }
 }
 
@@ -152,7 +181,8 @@ unsafe fn open(
     }
     // SAFETY: says the caller.
     let domain: Arc<Domain> = unsafe { object::shared(domain) };
-    if let Err(code) = domain.registry.insert(key, Range { pieces, access }) {
+    let range = Range { pieces, access, counters: Counters::default() };
+    if let Err(code) = domain.registry.insert(key, range) {
         return -code;
     }
     let fid = Fid { fclass: class::MR, context, ops: &raw const OPS };
@@ -216,9 +246,20 @@ unsafe extern "C" fn close(mr: Obj) -> c_int {
     unsafe { object::close::<Mr>(mr) }
 }
 
-/// Registrations are of the whole domain: binding one to an endpoint or counter changes nothing.
-unsafe extern "C" fn bind(_mr: Obj, _other: Obj, _flags: u64) -> c_int {
-    0
+/// Registrations are of the whole domain: binding one to an endpoint changes nothing. A counter counts what peers do with this one.
+unsafe extern "C" fn bind(mr: Obj, other: Obj, flags: u64) -> c_int {
+    // SAFETY: a registration of ours, and an object of this provider that says what it is.
+    unsafe {
+        match common::class_of(other) {
+            Some(class::EP) => 0,
+            Some(class::CNTR) => {
+                let mr = object::object::<Mr>(mr);
+                let bound = mr.domain.registry.bind(mr.key, flags, object::shared(other));
+                bound.map_or_else(|code| -code, |()| 0)
+            }
+            _ => -libc::EINVAL,
+        }
+    }
 }
 
 unsafe extern "C" fn control(_mr: Obj, what: c_int, _argument: *mut c_void) -> c_int {

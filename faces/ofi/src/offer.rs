@@ -3,7 +3,9 @@
 //! The rules are those of libfabric's own providers: what is asked for and cannot be had is a refusal; what is given beyond it is not.
 //! Some things are *echoed*: MPICH gives up if it asked for less than it got. The answer is made in `info`.
 
-use crate::abi::{DomainAttr, EpAttr, RxAttr, TxAttr, flag, kind, mr_mode, order, version};
+use crate::abi::{
+    DomainAttr, EpAttr, RxAttr, SHARED_CONTEXT, TxAttr, flag, kind, mr_mode, order, version,
+};
 use crate::form::Form;
 
 /// Capabilities an application gets only if it asks for them.
@@ -21,7 +23,7 @@ const ONE_SIDED_WAYS: u64 = flag::READ | flag::WRITE | flag::REMOTE_READ | flag:
 /// Capabilities an application gets whether it asks or not.
 pub(crate) const SECONDARY: u64 = flag::MULTI_RECV | flag::LOCAL_COMM | flag::REMOTE_COMM;
 /// Capabilities that cost something: only if asked for, though they are secondary.
-pub(crate) const ON_REQUEST: u64 = flag::SOURCE;
+pub(crate) const ON_REQUEST: u64 = flag::SOURCE | flag::RMA_EVENT;
 const SUPPORTED: u64 = PRIMARY | SECONDARY | ON_REQUEST;
 /// Of these, those that say something about sending, and about receiving.
 pub(crate) const SENDING: u64 =
@@ -31,7 +33,7 @@ pub(crate) const RECEIVING: u64 = flag::MSG
     | flag::RECV
     | flag::MULTI_RECV
     | flag::DIRECTED_RECV
-    | flag::SOURCE
+    | ON_REQUEST
     | ONE_SIDED
     | flag::REMOTE_READ
     | flag::REMOTE_WRITE;
@@ -164,7 +166,9 @@ fn check_ep(ep: &EpAttr) -> Result<(), Refusal> {
     }
     at_most("ep_attr->protocol_version", ep.protocol_version as usize, 1)?;
     at_most("ep_attr->max_msg_size", ep.max_msg_size, MESSAGE_LEN_MAX)?;
-    at_most("ep_attr->tx_ctx_cnt", ep.tx_ctx_cnt, 1)?;
+    if ep.tx_ctx_cnt != SHARED_CONTEXT {
+        at_most("ep_attr->tx_ctx_cnt", ep.tx_ctx_cnt, 1)?;
+    }
     at_most("ep_attr->rx_ctx_cnt", ep.rx_ctx_cnt, 1)?;
     at_most("ep_attr->auth_key_size", ep.auth_key_size, 0)
 }

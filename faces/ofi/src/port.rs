@@ -164,6 +164,18 @@ impl Port {
         if unaccepted.is_empty() && unposted_count == 0 { Ok(()) } else { Err(libc::ETIMEDOUT) }
     }
 
+    /// What peers do with registered memory is counted.
+    pub(crate) fn counts_peers(&self) -> bool {
+        self.caps & flag::RMA_EVENT != 0
+    }
+
+    /// A registration's counter counts for it no more; it may be bound to the endpoint itself.
+    pub(crate) fn leave(self: &Arc<Self>, counter: &Arc<Cntr>) {
+        if !self.bindings.counters.iter().any(|(_, own)| Arc::ptr_eq(own, counter)) {
+            counter.ports.remove(self);
+        }
+    }
+
     fn each_reader(&self, mut act: impl FnMut(&crate::ports::Ports)) {
         for binding in [&self.bindings.tx, &self.bindings.rx].into_iter().flatten() {
             act(&binding.cq.ports);

@@ -1,14 +1,17 @@
 //! An endpoint's work on the memory of peers, and theirs on ours: what `rma`, `atomic` and `mr` have in common.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use packhorse::raw::{
-    Access, Atomic, AtomicOp, Datatype, Entry, Exposure, Memory, Notify, PeerId, Permitted, Put,
-    Remote, atomic_len_max,
+    Access, Atomic, AtomicOp, Datatype, Entry, Exposure, Kind, Memory, Notify, PeerId, Permitted,
+    Put, Remote, Watcher, atomic_len_max,
 };
 
 use crate::abi::flag;
+use crate::cntr::Cntr;
 use crate::cq::{Done, Reader};
+use crate::mr::Counters;
 use crate::op::Op;
 use crate::port::{Port, lock, status};
 use crate::{errors, setting};
@@ -156,9 +159,16 @@ impl Port {
     }
 
     /// Exposes registered memory to the peers of the address vector, and to nobody else but by the user's wish.
-    pub(crate) fn expose(&self, key: u64, access: Access, memory: Memory) -> Result<(), c_int> {
+    pub(crate) fn expose(
+        &self,
+        key: u64,
+        access: Access,
+        memory: Memory,
+        counters: &Counters,
+    ) -> Result<(), c_int> {
         let notify = Some(Notify { context: WRITTEN, ..self.notify });
-        let exposure = Exposure { key, access, permitted: permitted(), notify };
+        let watcher = self.counts_peers().then(|| self.watcher(counters));
+        let exposure = Exposure { key, access, permitted: permitted(), notify, watcher };
         match self.engine().expose(exposure, memory) {
             Ok(region) => {
                 lock(&self.regions).insert(key, region);
@@ -166,6 +176,20 @@ impl Port {
             }
             Err(refused) => Err(errors::exposure_code(refused.error)),
         }
+    }
+
+    /// Counts what peers do with registered memory: with the counters of the endpoint, and with those of the registration.
+    fn watcher(&self, of_memory: &Counters) -> Watcher {
+        let (own, of_memory) = (self.bindings.counters.clone(), Arc::clone(of_memory));
+        Watcher(Arc::new(move |kind| {
+            let what = if kind == Kind::Got { flag::REMOTE_READ } else { flag::REMOTE_WRITE };
+            let counts = |counters: &[(u64, Arc<Cntr>)]| {
+                let counting = counters.iter().filter(|(flags, _)| flags & what != 0);
+                counting.for_each(|(_, counter)| counter.count(true));
+            };
+            counts(&own);
+            counts(&lock(&of_memory));
+        }))
     }
 
     /// The memory is the application's alone again.

@@ -1,6 +1,6 @@
 //! A turn behind the lock, and what comes of it: the events of the rules end requests, fill queues and wake whoever waits.
 
-use packhorse_proto::{Event, Instant};
+use packhorse_proto::{Event, Instant, OperationKind};
 
 use super::{DynCore, Inner};
 use crate::core::Answer;
@@ -88,6 +88,14 @@ impl Inner {
                 Event::Written { region, peer, offset, len, immediate, .. } => {
                     let written = Written { peer, offset, len, immediate };
                     self.on_written(region, written, now);
+                }
+                Event::Used { region, kind, .. } => {
+                    let kind = match kind {
+                        OperationKind::Put => Kind::Written,
+                        OperationKind::Get => Kind::Got,
+                        OperationKind::Atomic => Kind::Atomic,
+                    };
+                    self.on_used(region, kind);
                 }
                 Event::Lost { peer, space, tag, len, failure } => {
                     self.on_lost(Lost { peer, space, tag, len, failure }, now);

@@ -9,7 +9,7 @@ use packhorse_proto::Instant;
 use super::{OUR_OWN, QueueId, Writer};
 use crate::asking::{Asking, Call};
 use crate::core::Answer;
-use crate::engine::Engine;
+use crate::engine::{Engine, Inner};
 use crate::entry::Entry;
 
 /// Lines an entry may take, for sizing: most take one.
@@ -210,13 +210,19 @@ impl Completions {
         !self.has_nothing()
     }
 
-    /// Waits until there is something to read, driving the engine meanwhile: spins, then sleeps. False: the time is over.
+    /// Waits until there is something to read, or somebody was told who watches memory that peers use, driving the engine meanwhile: spins,
+    /// then sleeps. False: the time is over.
     pub fn wait(&mut self, longest: Option<Duration>) -> bool {
         if !self.has_nothing() {
             return true;
         }
-        let ring = &self.ring;
-        self.engine.drive_until(longest, |_| (!ring.is_empty()).then_some(())).is_some()
+        let (ring, mut used_count) = (&self.ring, None);
+        let is_ready = |inner: &mut Inner| {
+            let now = inner.regions.used_count;
+            let is_used = *used_count.get_or_insert(now) != now;
+            (is_used || !ring.is_empty()).then_some(())
+        };
+        self.engine.drive_until(longest, is_ready).is_some()
     }
 
     /// Before sleeping on [`Engine::wake_fd`]: as [`Engine::arm`], and false also if there is something to read.

@@ -52,6 +52,39 @@ fn a_get_of_any_length_brings_what_is_there() {
     }
 }
 
+/// Where all is to be told, each operation is told once, when it is done, whatever its length; what was denied is not.
+#[test]
+fn what_peers_do_is_told_once_each() {
+    for is_lossy in [false, true] {
+        let mut net = Net::joined();
+        net.expose(B, KEY, 400_000);
+        for (tag, len) in (1..).zip(LENS) {
+            if is_lossy {
+                net.drop_next(A, Kind::Request);
+                net.drop_next(B, Kind::Reply);
+            }
+            let put = net.put((A, B), KEY, 100, (tag, len), None);
+            let get = net.get((A, B), KEY, 50, len);
+            net.settle();
+            let done = (net.operated(A, put.req), net.operated(A, get.req));
+            assert_eq!(done, (Some(Ok(())), Some(Ok(()))), "{len}");
+            let told = net.used(B);
+            for told_of in [
+                (KEY, OperationKind::Put, 100, len as u64),
+                (KEY, OperationKind::Get, 50, len as u64),
+            ] {
+                assert_eq!(told.iter().filter(|&&it| it == told_of).count(), 1, "{told_of:?}");
+            }
+        }
+        net.fetch_add((A, B), KEY, 8, 1);
+        net.put((A, B), KEY + 1, 0, (1, 8), None);
+        net.put((A, B), KEY, 400_000, (1, 8), None);
+        net.settle();
+        assert_eq!(net.used(B).len(), 2 * LENS.len() + 1);
+        assert_eq!(net.used(B).last(), Some(&(KEY, OperationKind::Get, 8, 8)));
+    }
+}
+
 #[test]
 fn a_small_put_and_a_small_get_take_a_frame_each_way() {
     let mut net = Net::joined();

@@ -29,6 +29,8 @@ impl Oracle {
             Event::Operated { req, user, peer, result, .. } => {
                 self.on_operated(world, node, (req, user, peer), result);
             }
+            // No region of the simulator's tells of all.
+            Event::Used { .. } => {}
             Event::Written { user, peer, offset, len, immediate, .. } => {
                 self.on_written(world, node, Told { user, peer, offset, len, immediate });
             }

@@ -18,6 +18,7 @@ pub mod flag {
     pub const REMOTE_CQ_DATA: u64 = 1 << 17;
     pub const MORE: u64 = 1 << 18;
     pub const PEEK: u64 = 1 << 19;
+    pub const TRIGGER: u64 = 1 << 20;
     pub const FENCE: u64 = 1 << 21;
     pub const COMPLETION: u64 = 1 << 24;
     pub const INJECT: u64 = 1 << 25;
@@ -73,6 +74,7 @@ pub mod class {
     pub const FABRIC: usize = 1;
     pub const DOMAIN: usize = 2;
     pub const EP: usize = 3;
+    pub const STX_CTX: usize = 8;
     pub const AV: usize = 11;
     pub const MR: usize = 12;
     pub const EQ: usize = 13;
@@ -116,6 +118,9 @@ pub mod kind {
     pub const OPT_ENDPOINT: i32 = 0;
     pub const OPT_MIN_MULTI_RECV: i32 = 0;
 }
+
+/// In place of a number of contexts: those of others are shared.
+pub const SHARED_CONTEXT: usize = usize::MAX;
 
 /// Set in numbers that only this provider understands.
 pub const PROV_SPECIFIC: u32 = 1 << 31;

@@ -2,6 +2,7 @@
 
 mod application;
 mod closing;
+mod events;
 mod flood;
 mod named;
 mod nonsense;

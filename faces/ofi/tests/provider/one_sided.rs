@@ -39,6 +39,12 @@ impl Leaked {
         Self(leaked.as_mut_ptr(), leaked.len())
     }
 
+    /// The same memory, as far as this.
+    pub(crate) fn first(&self, len: usize) -> Self {
+        assert!(len <= self.1);
+        Self(self.0, len)
+    }
+
     fn bytes(&self) -> Vec<u8> {
         // SAFETY: leaked, and no operation on it is under way when a test looks.
         unsafe { std::slice::from_raw_parts(self.0, self.1) }.to_vec()
@@ -76,7 +82,12 @@ impl Node {
         unsafe { &*(*self.ep.cast::<EpFid>()).atomic }
     }
 
-    fn write(&self, from: &Leaked, (peer, offset, key): (u64, u64, u64), context: usize) {
+    pub(crate) fn write(
+        &self,
+        from: &Leaked,
+        (peer, offset, key): (u64, u64, u64),
+        context: usize,
+    ) {
         let (buf, context) = (from.0.cast_const().cast(), context as *mut c_void);
         // SAFETY: an open endpoint with its own table, and memory that stays.
         let status = unsafe {
@@ -85,7 +96,12 @@ impl Node {
         assert_eq!(status, 0);
     }
 
-    fn read_from(&self, to: &Leaked, (peer, offset, key): (u64, u64, u64), context: usize) {
+    pub(crate) fn read_from(
+        &self,
+        to: &Leaked,
+        (peer, offset, key): (u64, u64, u64),
+        context: usize,
+    ) {
         let context = context as *mut c_void;
         // SAFETY: as for `write`.
         let status = unsafe {
@@ -94,7 +110,7 @@ impl Node {
         assert_eq!(status, 0);
     }
 
-    fn fails_with(&self) -> c_int {
+    pub(crate) fn fails_with(&self) -> c_int {
         match self.wait() {
             Read::Failed { err, why, .. } => {
                 assert!(!why.contains("unknown"), "{why}");

@@ -128,7 +128,15 @@ impl Net {
     ) -> (RegionId, BufId) {
         let Node { ep, ram, .. } = &mut self.nodes[node];
         let buf = ram.add(vec![0xEE; len]);
-        let spec = RegionSpec { key, buf, len: len as u64, access, permitted, user: key + 1000 };
+        let spec = RegionSpec {
+            key,
+            buf,
+            len: len as u64,
+            access,
+            permitted,
+            user: key + 1000,
+            tells_all: true,
+        };
         (ep.expose(spec).expect("exposed"), buf)
     }
 
@@ -219,6 +227,16 @@ impl Net {
             _ => None,
         });
         written.collect()
+    }
+
+    /// What peers did without an immediate, in order: key, what, where, how much.
+    pub(crate) fn used(&mut self, node: usize) -> Vec<(u64, OperationKind, u64, u64)> {
+        self.drain(node);
+        let used = self.nodes[node].events.iter().filter_map(|event| match *event {
+            Event::Used { user, kind, offset, len, .. } => Some((user - 1000, kind, offset, len)),
+            _ => None,
+        });
+        used.collect()
     }
 
     pub(crate) fn number_at(&self, node: usize, buf: BufId, offset: usize) -> u64 {
