@@ -383,7 +383,7 @@ fn finish(
                 let start = offset as usize;
                 body.extend_from_slice(&endpoint.pooled(slot)[start..start + len]);
             }
-            Source::Zero => body.resize(body.len() + len, 0),
+            Source::Whereabouts { .. } | Source::Zero => body.resize(body.len() + len, 0),
         }
     }
     assert_eq!(body.len(), tx.body_len, "the pieces do not add up");

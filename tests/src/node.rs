@@ -178,7 +178,7 @@ fn gather(endpoint: &Endpoint, memory: &Buffers, tx: &TxFrame, frame: &mut Vec<u
                 let start = offset as usize;
                 frame.extend_from_slice(&endpoint.pooled(slot)[start..start + len]);
             }
-            Source::Zero => frame.resize(frame.len() + len, 0),
+            Source::Whereabouts { .. } | Source::Zero => frame.resize(frame.len() + len, 0),
         }
     }
 }

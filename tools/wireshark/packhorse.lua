@@ -73,6 +73,7 @@ end
 add_messages(0x10, "Eager", {})
 add_messages(0x14, "Fragment", { { "offset", 4 }, { "total", 4 } })
 add_messages(0x18, "Rts", { { "total", 4 }, { "total_high", 2 }, { "ahead", 2 } })
+add_messages(0x1C, "Told", { { "total", 4 }, { "total_high", 2 }, { "ahead", 2 } })
 
 -- The puts: bit 0 says that an immediate follows.
 local function add_puts(kind, name, fields, body)

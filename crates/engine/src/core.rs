@@ -2,9 +2,10 @@
 //!
 //! A turn receives what the links have, lets timers fire, and sends what there is to send, each within bounds, and says how
 //! much it did. It relies on its caller for the time, and for calling again when it did something or a timer is due.
-//! How it receives is in `receive`, how it sends in `send`, how an endpoint talks to itself in `oneself`; how whoever looks again and again
+//! How it receives is in `receive`, how it fetches what others tell of in `fetch`, how it sends in `send`, how an endpoint talks to itself in `oneself`; how whoever looks again and again
 //! finds out at little cost that a turn would do nothing, in `look`.
 
+mod fetch;
 mod look;
 mod oneself;
 mod receive;
@@ -15,7 +16,7 @@ use std::fmt;
 use std::io;
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{Copier, Link, wide};
+use packhorse_link::{Copier, Link, Whereabouts, wide};
 use packhorse_proto::{
     Criteria, Endpoint, Envelope, Instant, Limits, MS, Opening, PeerId, Settings, SettingsError,
     TxFrame, TxTrain, wire,
@@ -125,6 +126,8 @@ pub struct Core<L, M> {
     copier: Option<Copier>,
     /// When the receiver of large data will be through with it.
     answer_by: Instant,
+    /// Where the messages are that the frame at hand announces.
+    whereabouts: Vec<Whereabouts>,
     /// Who is lent bytes of streams, while somebody extracts.
     pub(crate) loans: Option<Loans>,
     counters: Counters,
@@ -146,8 +149,10 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let payload_check = settings.payload_check;
         let mut endpoint =
             Endpoint::open(opening, limits, settings, now).map_err(OpenError::Settings)?;
-        for (number, link) in links.iter().enumerate() {
-            endpoint.set_link(number as u8, traits_of(link.about(), payload_check));
+        let mut links = links;
+        for (number, link) in links.iter_mut().enumerate() {
+            let can_fetch = link.telling().is_some();
+            endpoint.set_link(number as u8, traits_of(link.about(), payload_check, can_fetch));
         }
         let costly = Costly::new(&links, now);
         endpoint.set_train_checks(|seed, checks| wide::run(Checks { seed, checks }));
@@ -174,6 +179,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             kept: Kept::default(),
             copier: None,
             answer_by: now,
+            whereabouts: Vec::new(),
             loans: None,
             counters: Counters::default(),
         })
@@ -228,8 +234,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Bodies of what leaves by this link are summed, or not. Until told, all are as the settings say.
     pub fn set_payload_check(&mut self, link: u8, payload_check: bool) {
-        if let Some(about) = self.links.get(usize::from(link)).map(Link::about) {
-            self.endpoint.set_link(link, traits_of(about, payload_check));
+        if let Some(it) = self.links.get_mut(usize::from(link)) {
+            let can_fetch = it.telling().is_some();
+            self.endpoint.set_link(link, traits_of(it.about(), payload_check, can_fetch));
         }
     }
 
@@ -335,6 +342,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             work += 1;
         }
         self.turned_at = now;
+        if self.endpoint.has_fetches() && self.duties.takes_data() {
+            work += self.fetch(now);
+        }
         if self.has_output() {
             work += self.transmit(now);
         }
@@ -353,9 +363,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         work
     }
 
-    /// Frames wait for somebody who may do everything.
+    /// Frames wait for somebody who may do everything, or bytes to be fetched.
     pub fn keeps_frames(&self) -> bool {
-        !self.kept.is_empty()
+        !self.kept.is_empty() || self.endpoint.has_fetches()
     }
 
     /// No more frames are kept: who may not do everything makes no turn.
@@ -426,6 +436,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Whether there is something to do though nothing arrived.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.has_output() || self.next_timeout() <= now
+        self.has_work() || self.next_timeout() <= now
+    }
+
+    /// Whether a turn has something to send or to fetch.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_output() || self.endpoint.has_fetches()
     }
 }

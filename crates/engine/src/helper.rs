@@ -216,7 +216,7 @@ impl Engine {
     fn has_work(&self) -> bool {
         self.try_lock().is_some_and(|inner| {
             let is_awaited = inner.is_bell_armed || inner.streams.are_there();
-            is_awaited || self.needs_driver(&inner) || inner.core.has_output()
+            is_awaited || self.needs_driver(&inner) || inner.core.has_work()
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use packhorse_link::mem::Table;
-use packhorse_link::{About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability};
+use packhorse_link::{About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability, Telling};
 
 /// The way in, shared by the link and the test.
 #[derive(Debug, Default)]
@@ -137,6 +137,10 @@ impl Link for Slow {
     }
 
     fn lift(&mut self, _: usize, _: usize, _: &mut Table) {}
+
+    fn telling(&mut self) -> Option<&mut dyn Telling<Table>> {
+        None
+    }
 
     fn set_trains(&mut self, _: bool) {}
 

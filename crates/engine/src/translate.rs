@@ -45,8 +45,8 @@ pub(crate) fn train_of(train: &TxTrain, buf: BufId, offset: u64) -> Train {
     }
 }
 
-/// What the protocol must know of a link. `payload_check`: bodies of what leaves by it are summed.
-pub(crate) fn traits_of(about: &About, payload_check: bool) -> LinkTraits {
+/// What the protocol must know of a link. `payload_check`: bodies of what leaves by it are summed. `can_fetch`: it tells where bytes are.
+pub(crate) fn traits_of(about: &About, payload_check: bool, can_fetch: bool) -> LinkTraits {
     LinkTraits {
         frame_len_max: about.frame_len_max.min(usize::from(u16::MAX)) as u16,
         payload_check,
@@ -57,6 +57,7 @@ pub(crate) fn traits_of(about: &About, payload_check: bool) -> LinkTraits {
             }
         },
         is_private: about.is_private,
+        can_fetch,
         train_len_max: u32::try_from(about.train_len_max).unwrap_or(u32::MAX),
     }
 }

@@ -12,7 +12,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, Telling};
 
 /// What has a link inside. Apart from [`Around`], which is asked for each kind of memory: so the compiler knows that a link that is none
 /// of these is no link around a link, whatever the memory.
@@ -117,6 +117,11 @@ impl<M: ?Sized, A: Holds + Around<M>> Link<M> for A {
     #[inline]
     fn lift(&mut self, index: usize, first: usize, memory: &mut M) {
         self.inside_mut().lift(index, first, memory);
+    }
+
+    #[inline]
+    fn telling(&mut self) -> Option<&mut dyn Telling<M>> {
+        self.inside_mut().telling()
     }
 
     #[inline]

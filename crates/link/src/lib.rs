@@ -46,6 +46,7 @@ mod witness;
 pub mod xdp;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 pub use around::Around;
@@ -117,6 +118,41 @@ pub struct Landing {
     pub head_len: usize,
     /// Payload of each frame but the last.
     pub payload_len: usize,
+}
+
+/// Where bytes are that were not sent, as the link of their owner says it. Only a link of the same kind understands it; zeros say nothing.
+pub type Whereabouts = [u8; 64];
+
+/// Bytes to be fetched.
+#[derive(Clone, Debug)]
+pub struct Fetch<'a> {
+    /// Who told of them.
+    pub from: &'a Locator,
+    /// What he said.
+    pub whereabouts: &'a Whereabouts,
+    /// The first of them that is wanted.
+    pub offset: u64,
+    /// Where they go: into which memory.
+    pub id: mem::MemoryId,
+    /// The range there, which also says how many are wanted.
+    pub range: Range<u64>,
+}
+
+/// What a link can do whose receivers fetch bytes from where their owner says that they are.
+pub trait Telling<M: ?Sized = mem::Table> {
+    /// Says for the one at `to` where the first `len` bytes of memory `id` are: from now until that memory is taken out of `memory`. `None`:
+    /// that cannot be said.
+    fn tell(
+        &mut self,
+        to: &Locator,
+        id: mem::MemoryId,
+        len: u64,
+        memory: &mut M,
+    ) -> Option<Whereabouts>;
+
+    /// Copies bytes to their place, of which their owner told. An error: they cannot be had, or not all of them, or they are not what was told of
+    /// any more; what was copied means nothing then, and they must be asked for in another way.
+    fn fetch(&mut self, fetch: &Fetch<'_>, memory: &mut M) -> io::Result<()>;
 }
 
 /// Payload that landed.
@@ -251,6 +287,9 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
     /// [`Arrived::whole`]); with `first` 0 it is as if nothing had landed. To be done for all wrong landings before any
     /// frame is read.
     fn lift(&mut self, index: usize, first: usize, memory: &mut M);
+
+    /// How its receivers fetch bytes from where their owner says that they are; `None`: they cannot.
+    fn telling(&mut self) -> Option<&mut dyn Telling<M>>;
 
     /// Whether it may send trains; it still does so only where it can. For paths on which trains are lost.
     fn set_trains(&mut self, is_on: bool);

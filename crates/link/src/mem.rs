@@ -10,12 +10,15 @@
 //! and offsets, and every range is checked here, in release builds too. Memory the caller merely borrows out (a C
 //! caller's buffer, a scope's slice) can be lent as well; only that is unsafe, for only there could it go away first.
 
+mod notes;
+
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::sys::copier::{Copier, Piece};
+use notes::Notes;
 
 /// The name of memory that was lent, as the owner of the memory gives it: of a [`Table`], a slot and its serial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -384,6 +387,7 @@ pub struct Table {
     count: usize,
     stamp: Stamp,
     written_count: u64,
+    notes: Notes,
 }
 
 /// While a table has the same stamp, nobody wrote to any memory in it.
@@ -406,7 +410,8 @@ impl Default for Table {
         // Relaxed: numbers need only differ.
         let table = TABLE_COUNT.fetch_add(1, Ordering::Relaxed);
         let stamp = Stamp { table, removed_count: 0 };
-        Self { slots: Vec::new(), vacant: NONE, count: 0, stamp, written_count: 0 }
+        let notes = Notes::default();
+        Self { slots: Vec::new(), vacant: NONE, count: 0, stamp, written_count: 0, notes }
     }
 }
 
@@ -434,6 +439,7 @@ impl Table {
             return None;
         }
         *serial = serial.wrapping_add(1);
+        self.notes.withdraw(id);
         self.count -= 1;
         self.stamp.removed_count += 1;
         let last = std::mem::replace(slot, Slot::Vacant(self.vacant));
@@ -487,6 +493,12 @@ impl Table {
 }
 
 impl Table {
+    /// Another process is told where this memory is: a word that it reads there behind the bytes, and what it finds as long as the memory is lent.
+    pub(crate) fn note_told(&mut self, id: MemoryId) -> Option<(usize, u64)> {
+        self.get(id)?;
+        Some((self.notes.tell(id), id.0))
+    }
+
     /// Which table this is, and how much was taken out of it.
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamp

@@ -36,7 +36,8 @@ use crate::sys::packet_out::PacketOut;
 use crate::sys::packet_queue::{self, PacketQueue, QUEUED_COUNT_MAX};
 use crate::sys::packet_ring::{Filled, Ring};
 use crate::{
-    About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice, Reliability, show,
+    About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice, Reliability, Telling,
+    show,
 };
 use opening::Opened;
 
@@ -635,6 +636,10 @@ impl Link<Table> for Packet {
             room.fill(0); // given back meanwhile: the check of the frame, or nobody, will miss it
         }
         arrival.at = At::Room { number };
+    }
+
+    fn telling(&mut self) -> Option<&mut dyn Telling<Table>> {
+        None
     }
 
     /// It sends none.

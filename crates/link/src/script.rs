@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::mem::UserMemory;
-use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Reliability};
+use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Reliability, Telling};
 
 /// What arrives: from where, bytes, stride, what landed.
 pub(crate) type Arriving = (Locator, Vec<u8>, usize, Option<Landed>);
@@ -90,6 +90,10 @@ impl<M: UserMemory> Link<M> for Script {
     }
 
     fn lift(&mut self, _: usize, _: usize, _: &mut M) {}
+
+    fn telling(&mut self) -> Option<&mut dyn Telling<M>> {
+        None
+    }
 
     fn set_trains(&mut self, _: bool) {}
 

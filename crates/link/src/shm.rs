@@ -30,6 +30,7 @@ mod kind;
 mod letters;
 mod locate;
 mod outputs;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -47,7 +48,9 @@ pub use kind::KIND;
 use crate::mem::Table;
 use crate::sys::region::Region;
 use crate::sys::shm::{Post, random};
-use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, show};
+use crate::{
+    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, Telling, show,
+};
 use inputs::Input;
 use intake::Intake;
 use letters::{TRAIN_COUNT_MAX, TRAIN_LEN_MAX, TRAIN_RECORD_LEN_MAX};
@@ -80,6 +83,10 @@ struct Counters {
     frames_in: u64,
     trains_in: u64,
     trains_lost: u64,
+    messages_told: u64,
+    fetches: u64,
+    fetches_failed: u64,
+    fetched_bytes: u64,
     bytes_in: u64,
     offers_out: u64,
     offers_in: u64,
@@ -288,6 +295,10 @@ impl Link<Table> for Shm {
         self.intake.lift(index, first, memory);
     }
 
+    fn telling(&mut self) -> Option<&mut dyn Telling<Table>> {
+        (self.config.cma == Use::Auto).then_some(self)
+    }
+
     fn set_trains(&mut self, is_on: bool) {
         self.about.train_count_max = if is_on { TRAIN_COUNT_MAX } else { 0 };
         self.about.train_len_max = if is_on { TRAIN_LEN_MAX } else { 0 };
@@ -332,6 +343,10 @@ impl Link<Table> for Shm {
         show("frames_in", c.frames_in);
         show("trains_in", c.trains_in);
         show("trains_lost", c.trains_lost);
+        show("messages_told", c.messages_told);
+        show("fetches", c.fetches);
+        show("fetches_failed", c.fetches_failed);
+        show("fetched_bytes", c.fetched_bytes);
         show("bytes_in", c.bytes_in);
         show("landed_bytes", self.intake.landed_bytes);
         show("lifted_bytes", self.intake.lifted_bytes);

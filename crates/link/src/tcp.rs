@@ -43,7 +43,7 @@ use crate::mem::Table;
 use crate::sys::poll::{Event, Poll};
 use crate::udp::opening::{doing, usable_addr};
 use crate::udp::reach::Reach;
-use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability};
+use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, Telling};
 use incoming::Incoming;
 use key::Key;
 use outgoing::{Outgoing, WAITING_LEN_MAX};
@@ -293,6 +293,10 @@ impl Link<Table> for Tcp {
 
     fn lift(&mut self, index: usize, first: usize, memory: &mut Table) {
         self.counters.lifted_bytes += self.intake.lift(index, first, memory) as u64;
+    }
+
+    fn telling(&mut self) -> Option<&mut dyn Telling<Table>> {
+        None
     }
 
     /// Trains are no more here than frames that are sent together.

@@ -34,7 +34,9 @@ use crate::mem::Table;
 use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
 use crate::sys::outbox::{Outbox, Refused, Rules};
 use crate::sys::socket::Socket;
-use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, show};
+use crate::{
+    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, Telling, show,
+};
 use landing::Arrival;
 use opening::{Opened, TRAIN_LEN_MAX};
 use reach::Reach;
@@ -646,6 +648,10 @@ impl Link<Table> for Udp {
         let arrival = &mut self.arrivals[index];
         let lifted = landing::lift(arrival, first, &landing, &mut self.inbox, memory);
         self.counters.lifted_bytes += lifted as u64;
+    }
+
+    fn telling(&mut self) -> Option<&mut dyn Telling<Table>> {
+        None
     }
 
     fn set_trains(&mut self, is_on: bool) {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::mem::Table;
 use crate::script::Script;
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice};
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, Telling};
 
 /// Remembers in what its copies share.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +80,11 @@ impl Link<Table> for Witness {
         self.note("lift");
     }
 
+    fn telling(&mut self) -> Option<&mut dyn Telling<Table>> {
+        self.note("telling");
+        None
+    }
+
     fn set_trains(&mut self, _: bool) {
         self.note("set_trains");
     }
@@ -141,6 +146,7 @@ pub(crate) fn not_reached(witness: &Witness, link: &mut impl Link<Table>) -> Vec
     link.arrived(0);
     link.is_costly_to_ask();
     link.lift(0, 0, &mut memory);
+    link.telling();
     link.set_trains(true);
     link.poll_notice();
     link.poll_remark();

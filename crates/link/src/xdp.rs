@@ -36,7 +36,7 @@ use crate::ether::{self, HEADER_LEN, OVERHEAD_LEN, Station};
 use crate::mem::Table;
 use crate::sys::xdp::{Xsk, any_of};
 use crate::umem::{RX_LEN_MAX, Umem};
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability};
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability, Telling};
 use binding::{WHOLE_LEN_MAX, Way};
 use opening::Plan;
 use queue::{Arrival, Arrivals, Packet, Place, Put, Queue, Stop};
@@ -410,6 +410,10 @@ impl Link<Table> for Xdp {
 
     /// Nothing lands.
     fn lift(&mut self, _: usize, _: usize, _: &mut Table) {}
+
+    fn telling(&mut self) -> Option<&mut dyn Telling<Table>> {
+        None
+    }
 
     /// It sends none.
     fn set_trains(&mut self, _: bool) {}

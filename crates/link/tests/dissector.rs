@@ -44,7 +44,7 @@ fn message(class: Class, immediate: Option<u64>, wants_match: bool, len: u16) ->
     let (offset, total) = match class {
         Class::Eager => (0, u64::from(len)),
         Class::Fragment => (4000, 9000),
-        Class::Rts => (0, (2 << 32) + 5),
+        Class::Rts | Class::Told => (0, (2 << 32) + 5),
     };
     MessageHead {
         class,

@@ -104,6 +104,10 @@ impl Builder {
             "PACKHORSE_AHEAD",
             "length (64K) of that part of a longer message that follows its announcement before it is asked for",
         ),
+        (
+            "PACKHORSE_FETCH",
+            "length (14K) from which on a message is read from its sender's memory",
+        ),
         ("PACKHORSE_ACK_EVERY", "frames per acknowledgement"),
         ("PACKHORSE_GRANT_PACKETS", "frames per grant"),
         ("PACKHORSE_GRANT_AHEAD", "granted frames still missing when the next grant goes out"),
@@ -246,6 +250,7 @@ impl Builder {
         match name {
             "PACKHORSE_EAGER" => settings.eager_len_max = short()?,
             "PACKHORSE_AHEAD" => settings.ahead_len = short()?,
+            "PACKHORSE_FETCH" => settings.fetch_len_min = short()?,
             "PACKHORSE_ACK_EVERY" => settings.ack_every = count()?,
             "PACKHORSE_GRANT_PACKETS" => settings.grant_packets = count()?,
             "PACKHORSE_GRANT_AHEAD" => settings.grant_ahead = count()?,

@@ -29,6 +29,8 @@ const GRANTS_AHEAD: u64 = 2;
 const EAGER_LEN: u32 = 64 << 10;
 /// Up to here it does so through memory, too, where copies are what it costs, and to peers on the way to whom frames were lost.
 const EAGER_SURE_LEN: u32 = 24 << 10;
+/// From here on a message is announced to a peer that can fetch it, which copies once: below, a system call takes longer than to copy three times.
+const FETCH_LEN: u32 = 14 << 10;
 /// Bytes of a large message that do not wait for a grant: a train of usual frames, in whole kilobytes. What is granted behind one, or
 /// behind several, begins with another full train.
 const AHEAD_LEN: u32 = 61 << 10;
@@ -41,6 +43,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         eager_len_max: EAGER_LEN,
         eager_sure_len_max: EAGER_SURE_LEN,
+        fetch_len_min: FETCH_LEN,
         ahead_len: AHEAD_LEN,
         grant_packets,
         grant_ahead,

@@ -367,6 +367,14 @@ pub enum Source {
         /// From where.
         offset: u32,
     },
+    /// Nowhere yet: the driver asks its link where the first `len` bytes of this memory are, for the one that the frame goes to, and puts that in
+    /// their place; zeros, if it cannot say.
+    Whereabouts {
+        /// Which memory.
+        buf: BufId,
+        /// Bytes of the message.
+        len: u64,
+    },
     /// Zeros.
     Zero,
 }
@@ -453,6 +461,8 @@ pub struct LinkTraits {
     pub reliability: Reliability,
     /// Nobody but its two ends can write to it, and it says truly which end wrote a frame.
     pub is_private: bool,
+    /// The driver of its receiver can read bytes from where their sender says that they are (`Endpoint::poll_fetch`).
+    pub can_fetch: bool,
     /// Bytes of a train it takes in one go, where that is more than the driver's own bound.
     pub train_len_max: u32,
 }
@@ -465,6 +475,7 @@ impl LinkTraits {
             payload_check: settings.payload_check,
             reliability: Reliability::Lossy,
             is_private: false,
+            can_fetch: false,
             train_len_max: 0,
         }
     }
@@ -651,6 +662,10 @@ counters! {
     bytes_placed,
     /// Of these, bytes that had landed in place before their frame was looked at.
     bytes_landed,
+    /// Of these, bytes that were read from where their sender told that they are.
+    bytes_fetched,
+    /// Messages that could not be read so, and were granted.
+    fetches_failed,
     /// Frames that were taken together with the one before: fragments of one message.
     frames_together,
     /// One-sided operations posted.

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::api::{Envelope, GoneReason, List, RecvSpec, Use};
+use crate::fetch::Whereabouts;
 use crate::gaps::GapSet;
 use crate::matching::{EntryId, HeldId};
 use crate::slab::NONE;
@@ -86,6 +87,8 @@ pub(crate) struct Progress {
     pub(crate) granted_to: u64,
     /// While it waits for a receive: its sender sends it up to here without a grant, and nothing of that was dropped so far.
     pub(crate) ahead_to: u64,
+    /// Where its sender says that it is, as long as it is fetched and not granted.
+    pub(crate) told: Option<Whereabouts>,
     pub(crate) progressed_at: Instant,
     /// Grants queued or in flight: while there are any, none is repeated beside them.
     pub(crate) grant_count: u32,
@@ -272,6 +275,7 @@ impl Progress {
             cap,
             granted_to: 0,
             ahead_to: 0,
+            told: None,
             progressed_at: now,
             grant_count: 0,
             claimant: NONE,

@@ -27,6 +27,9 @@ impl Endpoint {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
+        if head.class == Class::Told {
+            return self.on_told(now, row, head, body, memory);
+        }
         let this = &self.rows[row];
         let number = expand(head.message, this.message_in);
         if number >= this.refused_from {
@@ -276,7 +279,8 @@ impl Endpoint {
         }
         if !gaps.is_empty() || arrival.is_large {
             let ahead_to = self.taken_ahead(row, head);
-            let progress = Progress { ahead_to, ..Progress::held(gaps, head.total, now) };
+            let told = self.told.take();
+            let progress = Progress { ahead_to, told, ..Progress::held(gaps, head.total, now) };
             arrival.progress = self.progress.insert(progress);
         }
         self.charge(&mut arrival);

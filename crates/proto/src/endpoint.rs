@@ -17,6 +17,7 @@ use crate::contact::Reply;
 use crate::content::Content;
 use crate::credit::Credit;
 use crate::farewell::{Closing, Forgotten};
+use crate::fetch::Whereabouts;
 use crate::grants::Budgets;
 use crate::input::Origin;
 use crate::landing::Cursor;
@@ -109,6 +110,10 @@ pub struct Endpoint {
     pub(crate) grants: Budgets,
     /// Arrivals that are granted, for the repeat of lost grants.
     pub(crate) granting: Vec<u32>,
+    /// Matched messages that are to be fetched: slot and serial.
+    pub(crate) fetches: VecDeque<(u32, u32)>,
+    /// What the announcement at hand says of where its message is.
+    pub(crate) told: Option<Whereabouts>,
     pub(crate) regrant_at: Instant,
     /// For each link: where data came last.
     pub(crate) cursors: Box<[Cursor]>,
@@ -219,6 +224,8 @@ impl Endpoint {
             orphans: VecDeque::new(),
             grants: Budgets::new(settings.grant_policy, limits.grant_len_max),
             granting: Vec::new(),
+            fetches: VecDeque::new(),
+            told: None,
             regrant_at: Instant::NEVER,
             cursors: alloc::vec![Cursor::NOWHERE; links].into_boxed_slice(),
             may_train: false,

@@ -261,6 +261,7 @@ impl Endpoint {
             receive: fit.receive,
             offset: fit.offset,
             cap: fit.cap,
+            told: self.told.take(),
             ..Progress::held(GapSet::whole(fit.cap), fit.cap, now)
         };
         arrival.progress = self.progress.insert(progress);

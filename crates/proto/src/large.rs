@@ -29,6 +29,9 @@ impl Endpoint {
     /// A large message was matched: it takes part in the grants, or waits for an earlier one of its peer (PROTOCOL §8.4).
     /// Its sender sends it up to `ahead_to` without having been asked.
     pub(crate) fn start_grants(&mut self, now: Instant, slot: u32, ahead_to: u64) {
+        if self.start_fetch(slot) {
+            return;
+        }
         let (row, progress) =
             (self.arrivals[slot].row, &self.progress[self.arrivals[slot].progress]);
         let wanted = progress.cap - progress.first_wanted();

@@ -21,6 +21,8 @@
 //! - Before it receives, a driver may ask [`Endpoint::predict`] where data will probably go, have the system scatter payload
 //!   there, and hand the heads to [`Endpoint::on_landed`], which says how many frames were what was predicted. The driver moves the
 //!   others out and hands them to [`Endpoint::on_fragments`], if several came together, and what that does not take to `on_frame`.
+//! - Where its links can, a driver asks [`Endpoint::poll_fetch`] which bytes to read from where their sender told that they are, reads them to
+//!   their place, and says so ([`Endpoint::on_fetched`]). As a sender it replaces [`Source::Whereabouts`] by what its link says.
 //! - Only links know where locators lead. A driver asks [`Endpoint::poll_new_locators`] before it polls frames, asks its links
 //!   which of them may lead there, and answers with [`Endpoint::set_contact_links`] (first contact) or [`Endpoint::add_path`]
 //!   (further pairs). [`Endpoint::set_link`] says what a link is like: its longest frame, whether bodies are to be summed, whether
@@ -39,7 +41,7 @@
 //!   input, arrive, arrival, fill            a frame arrives; a message finds its receive and fills it
 //!   matching                                how it finds it
 //!   overflow, abandon                       the odd ways of a message
-//!   large, grants, ahead                    rendezvous
+//!   large, grants, ahead, fetch             rendezvous
 //!   output, messages_out                    a frame leaves; what of messages goes into it
 //!   train, landing                          granted data, many frames at once
 //!   fragments, whole, framed                the same for messages of some frames
@@ -86,6 +88,7 @@ mod contest;
 mod credit;
 mod endpoint;
 mod farewell;
+mod fetch;
 mod fill;
 mod fragments;
 mod framed;
@@ -140,6 +143,7 @@ pub use api::{
 };
 pub use atomic::{AtomicOp, Datatype};
 pub use endpoint::Endpoint;
+pub use fetch::{Fetch, Whereabouts};
 pub use gaps::GapSet;
 pub use landing::Landing;
 pub use limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};

@@ -67,6 +67,8 @@ pub struct Settings {
     /// Payload up to this goes eagerly whatever happens; beyond it only by links that lose frames, to peers that did not lose any of late
     /// (PROTOCOL §7.9).
     pub eager_sure_len_max: u32,
+    /// Payload from this on that may be announced, and need not be copied at its post, is, to peers that can fetch it (PROTOCOL §8.10).
+    pub fetch_len_min: u32,
     /// Frames per grant: RMPP 16, MX 8, Open-MX 32.
     pub grant_packets: u32,
     /// How many granted frames are still missing when the next grant goes out: RMPP's 0…15.
@@ -119,6 +121,7 @@ impl Default for Settings {
         Self {
             eager_len_max: 32 << 10,
             eager_sure_len_max: u32::MAX,
+            fetch_len_min: u32::MAX,
             grant_packets: 16,
             grant_ahead: 32,
             grant_len: 0,

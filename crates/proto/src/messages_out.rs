@@ -2,11 +2,12 @@
 //!
 //! PROTOCOL §7, §8, §10. `output` decides that a frame leaves and by which path; here is what of a message goes into it.
 
+use crate::api::Source;
 use crate::choice::Next;
 use crate::content::Content;
 use crate::endpoint::Endpoint;
 use crate::gaps::GapSet;
-use crate::outgoing::{Parts, SendStage};
+use crate::outgoing::{Bytes, Parts, SendStage};
 use crate::output::Frame;
 use crate::slab::NONE;
 use crate::turns::eager_cost;
@@ -82,8 +83,17 @@ impl Endpoint {
             if room < PIECE_LEN_MIN && !frame.is_fresh() {
                 return None;
             }
-            // Where nothing is lost a grant comes soon, and what it asks for is not copied on its way (PROTOCOL §8.1).
-            let len = if active.paths[index].is_reliable { 0 } else { room as u64 };
+            // Where nothing is lost a grant comes soon, and what it asks for is not copied on its way (PROTOCOL §8.1). Where it can be fetched it
+            // is enough to say where it is (§8.10).
+            let path = &active.paths[index];
+            if path.can_fetch
+                && room >= wire::WHEREABOUTS_LEN
+                && matches!(send.bytes, Bytes::User(_))
+            {
+                head.class = Class::Told;
+                return Some((head, wire::WHEREABOUTS_LEN as u64));
+            }
+            let len = if path.is_reliable { 0 } else { room as u64 };
             len.min(send.total)
         } else {
             head.class = Class::Fragment;
@@ -127,7 +137,7 @@ impl Endpoint {
             return false;
         }
         let mut is_new = false;
-        if head.class == Class::Rts {
+        if matches!(head.class, Class::Rts | Class::Told) {
             let most = match self.settings.ahead_len {
                 len if active.paths[index].is_reliable
                     || !active.credit.has_room_for(len.into()) =>
@@ -137,7 +147,10 @@ impl Endpoint {
                 len => len,
             };
             is_new = self.rows[row].ahead.announce(send, most, &mut self.ahead_sum);
-            head.ahead = send.announced.ahead_to().div_ceil(wire::AHEAD_UNIT) as u16;
+            // Announced before by another path, some of it may have gone ahead there; what is fetched is fetched whole.
+            if head.class == Class::Rts {
+                head.ahead = send.announced.ahead_to().div_ceil(wire::AHEAD_UNIT) as u16;
+            }
         }
         let (offset, len) = if head.ahead > 0 {
             (0, 0) // what follows lands in its place, if this is short and known before
@@ -157,7 +170,10 @@ impl Endpoint {
         }
         head.offset = offset as u32;
         head.len = len as u16;
-        let source = send.source(offset);
+        let source = match (head.class, send.bytes) {
+            (Class::Told, Bytes::User(buf)) => Source::Whereabouts { buf, len: send.total },
+            _ => send.source(offset),
+        };
         frame.writer.message(&head);
         frame.push_body(source, len as usize);
         active.credit.on_sent(eager_cost(len as u32));

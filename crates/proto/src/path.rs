@@ -134,6 +134,8 @@ pub(crate) struct Path {
     pub(crate) is_reliable: bool,
     /// Only its two ends can write to its link.
     pub(crate) is_private: bool,
+    /// What is announced there says where it is (PROTOCOL §8.10).
+    pub(crate) can_fetch: bool,
     /// What the peer takes there instead of a check (PROTOCOL §14.6); 0: nothing, as by all links that are not private.
     pub(crate) pass: u64,
     /// Its link sends many frames in one go.
@@ -205,6 +207,11 @@ impl PathRest {
     }
 }
 
+/// Only where nothing is lost, damaged or forged is it enough to say where bytes are.
+fn can_fetch(traits: &LinkTraits) -> bool {
+    traits.can_fetch && traits.is_private && traits.reliability.never_loses()
+}
+
 impl Path {
     pub(crate) fn new(
         link: u8,
@@ -262,6 +269,7 @@ impl Path {
             payload_check: traits.payload_check,
             is_reliable: traits.reliability.never_loses(),
             is_private: traits.is_private,
+            can_fetch: can_fetch(traits),
             pass: 0,
             sends_trains: traits.train_len_max > 0,
             is_stream: traits.reliability.is_stream(),
@@ -352,7 +360,7 @@ impl Path {
     fn take_traits(&mut self, traits: &LinkTraits) {
         (self.payload_check, self.is_reliable) =
             (traits.payload_check, traits.reliability.never_loses());
-        self.is_private = traits.is_private;
+        (self.is_private, self.can_fetch) = (traits.is_private, can_fetch(traits));
         self.pass = if self.is_private { self.pass } else { 0 };
         (self.sends_trains, self.is_stream) =
             (traits.train_len_max > 0, traits.reliability.is_stream());

@@ -88,9 +88,13 @@ impl Endpoint {
         if !is_awake {
             self.wake(now, row);
         }
-        let must_ask = self.must_ask(row, total);
+        let mut must_ask = self.must_ask(row, total);
         let (bytes, room) = match spec.payload {
-            Payload::InPlace { buf, .. } => (Bytes::User(buf), None),
+            Payload::InPlace { buf, .. } => {
+                must_ask |=
+                    total >= u64::from(self.settings.fetch_len_min) && self.is_fetched_by(row);
+                (Bytes::User(buf), None)
+            }
             Payload::Copied(_) if must_ask => return Err(PostError::PoolFull), // from where it is
             Payload::Copied(bytes) => {
                 let slot = self.copied.try_reserve(bytes.len()).ok_or(PostError::PoolFull)?;

@@ -65,7 +65,7 @@ fn frame(side: &Side, tx: &mut TxFrame) -> Vec<u8> {
             Source::Pool { slot, offset } => {
                 body.extend_from_slice(&side.ep.pooled(slot)[offset as usize..][..len]);
             }
-            Source::Zero => body.resize(body.len() + len, 0),
+            Source::Whereabouts { .. } | Source::Zero => body.resize(body.len() + len, 0),
         }
     }
     tx.seal(side.ram.crc32c(0, &body));
@@ -193,6 +193,7 @@ fn messages_with_a_pass_cross_the_wrap() {
         let traits = LinkTraits {
             reliability: Reliability::Ordered { may_break: false },
             is_private: true,
+            can_fetch: false,
             payload_check: false,
             ..side.ep.links[0]
         };

@@ -12,7 +12,9 @@ use packhorse_link::around::Holds;
 use packhorse_link::burst::{Piece, Train};
 use packhorse_link::mem::{MemoryId, Table, UserMemory as _};
 use packhorse_link::sim::SimPort;
-use packhorse_link::{About, Around, Arrived, Burst, Landed, Landing, Link, Locator, Notice};
+use packhorse_link::{
+    About, Around, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Telling,
+};
 
 use crate::memory::AppMemory;
 
@@ -170,6 +172,11 @@ impl Link<AppMemory> for Real {
     fn lift(&mut self, index: usize, first: usize, _memory: &mut AppMemory) {
         // What was placed stays: these bytes are missing still, and will be written again.
         self.inner.lift(index, first, &mut self.table);
+    }
+
+    /// The memory of its nodes is made up: nobody could fetch from there.
+    fn telling(&mut self) -> Option<&mut dyn Telling<AppMemory>> {
+        None
     }
 
     fn set_trains(&mut self, is_on: bool) {

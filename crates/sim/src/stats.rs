@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use crate::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 27] = [
+pub const THINGS: [&str; 29] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -30,6 +30,8 @@ pub const THINGS: [&str; 27] = [
     "self-send",
     "frame length fallen",
     "data landed in place",
+    "data fetched from where it is",
+    "data that could not be fetched",
     "fragments taken together",
     "one-sided operation",
     "operation denied",
@@ -86,6 +88,8 @@ impl Stats {
         self.meet("peer lost", counters.left > 0 && counters.resets_in + counters.renewed > 0);
         self.meet("frame length fallen", counters.frame_len_drops > 0);
         self.meet("data landed in place", counters.bytes_landed > 0);
+        self.meet("data fetched from where it is", counters.bytes_fetched > 0);
+        self.meet("data that could not be fetched", counters.fetches_failed > 0);
         self.meet("fragments taken together", counters.frames_together > 0);
         self.meet("operation denied", counters.requests_denied > 0);
     }

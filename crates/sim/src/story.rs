@@ -240,7 +240,9 @@ fn topics_of(secret: Secret, bytes: &[u8]) -> Vec<Topic> {
             Record::Challenge { .. } => Topic::Answer,
             Record::Welcome(_) => Topic::Welcome,
             Record::Done { .. } => Topic::Done,
-            Record::Message(head) if head.class == Class::Rts => Topic::Announcement,
+            Record::Message(head) if matches!(head.class, Class::Rts | Class::Told) => {
+                Topic::Announcement
+            }
             Record::Message(_) => Topic::Small,
             Record::Data { .. } => Topic::Data,
             Record::Grant { .. } => Topic::Grant,

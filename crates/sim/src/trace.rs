@@ -293,6 +293,7 @@ fn describe_message(head: &MessageHead) -> String {
             format!("Rts #{message} {total} B ({len} here, {} KiB ahead)", head.ahead)
         }
         Class::Rts => format!("Rts #{message} {total} B ({len} here)"),
+        Class::Told => format!("Told #{message} {total} B"),
     };
     write!(text, " tag {:#x}", head.tag.0).expect("strings take all");
     if head.space.0 > 0 {

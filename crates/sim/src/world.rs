@@ -24,7 +24,7 @@ use std::collections::{HashMap, VecDeque};
 
 use packhorse_engine::{Core, Lender};
 use packhorse_link::Link;
-use packhorse_link::sim::{Death, Delivery, NodeId, Rng, SimNet, SimPort};
+use packhorse_link::sim::{Death, Delivery, NodeId, Rng, SimNet, SimPort, Told};
 use packhorse_proto::{
     Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret, Settings,
 };
@@ -38,6 +38,9 @@ mod trains;
 mod turn;
 
 pub use trains::Trains;
+
+/// So many in a million of the links in memory tell where large messages are.
+const TELLS_PPM: u32 = 750_000;
 
 /// One of a node's local links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +150,8 @@ pub struct World {
     origin: Option<std::time::Instant>,
     // Reused from frame to frame.
     delivery: Delivery,
+    /// What ports in memory tell of.
+    told: Told,
 }
 
 /// Building.
@@ -169,6 +174,7 @@ impl World {
             sabotage: None,
             origin: None,
             delivery: Delivery::default(),
+            told: Told::default(),
         }
     }
 
@@ -228,7 +234,13 @@ impl World {
             let len_max = usize::from(own.frame_len_max);
             let link = SimPort::new(at, len_max, spec.trains.lands, &seed);
             let link = if own.knows_networks { link } else { link.naive() };
-            let link = if own.is_reliable { link.reliable() } else { link };
+            let link = match own.is_reliable {
+                true if seed.fork("tells").chance(TELLS_PPM) => {
+                    link.reliable().telling(&self.told, &seed)
+                }
+                true => link.reliable(),
+                false => link,
+            };
             let link = if own.is_stream { link.streaming() } else { link };
             Port::Sim(match spec.trains.count_max {
                 0 | 1 => link,

@@ -7,8 +7,8 @@ mod trains;
 
 use packhorse_proto::wire::{
     AckRepr, Action, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr,
-    Lane, MessageHead, Record, RequestHead, TOTAL_MAX, VERSION, WelcomeRepr, Writer, base_of,
-    seal_high, wants_crc,
+    Lane, MessageHead, Record, RequestHead, TOTAL_MAX, VERSION, WHEREABOUTS_LEN, WelcomeRepr,
+    Writer, base_of, seal_high, wants_crc,
 };
 use packhorse_proto::{Address, Locator, Secret, Space, Tag};
 
@@ -359,6 +359,10 @@ fn write_ack(writer: &mut Writer<'_>, script: &mut Script<'_>) {
 fn write_message(writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Script<'_>) {
     let class = script.pick(&[Class::Eager, Class::Fragment, Class::Rts]);
     let (len, flags) = (script.half() % 800, script.byte());
+    let (class, len) = match class {
+        Class::Rts if flags & 8 != 0 => (Class::Told, WHEREABOUTS_LEN as u16),
+        class => (class, len),
+    };
     let (offset, total) = match class {
         Class::Eager => (0, u64::from(len)),
         Class::Fragment => {
@@ -367,6 +371,7 @@ fn write_message(writer: &mut Writer<'_>, body: &mut Vec<u8>, script: &mut Scrip
             ((script.wide() as u32) % room.saturating_add(1).max(1), u64::from(total))
         }
         Class::Rts => (0, (script.wide() & TOTAL_MAX).max(u64::from(len))),
+        Class::Told => (0, script.wide() & TOTAL_MAX),
     };
     body.resize(body.len() + usize::from(len), 0xDD);
     // Half of all are chunks of streams: one of a few streams, with any flags.

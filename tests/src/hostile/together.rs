@@ -68,7 +68,7 @@ impl World {
                     let pooled = &party.endpoint.pooled(slot)[offset as usize..];
                     frame.extend_from_slice(&pooled[payload]);
                 }
-                Source::Zero => panic!("a train without payload"),
+                Source::Whereabouts { .. } | Source::Zero => panic!("a train without payload"),
             }
             frames.push(frame);
         }

@@ -80,7 +80,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let is_quiet = !self.is_armed
             && self.duties == Offload::Both
             && self.kept.is_empty()
-            && !self.has_output()
+            && !self.has_work()
             && !self.endpoint.has_ready_stream()
             && (0..self.links.len()).all(|link| !self.may_land(link));
         if is_quiet {

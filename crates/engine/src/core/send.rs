@@ -6,7 +6,9 @@
 
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{Burst, Link, Locator};
-use packhorse_proto::{Instant, Lone, Payload, PeerId, PostError, ReqId, SendSpec, Source, wire};
+use packhorse_proto::{
+    BufId, Instant, Lone, Payload, PeerId, PostError, ReqId, SendSpec, Source, wire,
+};
 
 use super::Core;
 use crate::home::Home;
@@ -194,7 +196,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                     return true; // its receiver has enough to begin with
                 }
             } else if self.endpoint.poll_transmit(now, &mut self.tx) {
-                self.put_frame();
+                self.put_frame(now);
                 count += 1;
             } else {
                 return false;
@@ -242,13 +244,20 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                     out.extend_from_slice(&payload[range]);
                 });
             }
-            Source::Zero => unreachable!("a train has payload"),
+            Source::Whereabouts { .. } | Source::Zero => unreachable!("a train has payload"),
         }
     }
 
     /// Adds the frame in `tx` to its link's burst.
-    fn put_frame(&mut self) {
+    fn put_frame(&mut self, now: Instant) {
+        self.whereabouts.clear();
+        for index in 0..self.tx.body.len() {
+            if let Source::Whereabouts { buf, len } = self.tx.body[index].source {
+                self.say_where(now, buf, len);
+            }
+        }
         let Self { tx, home, outboxes, .. } = self;
+        let mut told = self.whereabouts.as_flattened();
         let burst = burst_for(home, outboxes, tx.link, &tx.to.0);
         burst.begin(tx.to.0);
         if tx.wants_crc() {
@@ -265,6 +274,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                         let start = offset as usize;
                         let bytes = &self.endpoint.pooled(slot)[start..start + len];
                         self.scratch.extend_from_slice(bytes);
+                    }
+                    Source::Whereabouts { .. } => {
+                        let (next, rest) = told.split_at(len);
+                        self.scratch.extend_from_slice(next);
+                        told = rest;
                     }
                     Source::Zero => self.scratch.resize(self.scratch.len() + len, 0),
                 }
@@ -288,8 +302,28 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                     let bytes = &self.endpoint.pooled(slot)[start..start + piece.len as usize];
                     burst.head(bytes);
                 }
+                Source::Whereabouts { .. } => {
+                    let (next, rest) = told.split_at(piece.len as usize);
+                    burst.head(next);
+                    told = rest;
+                }
                 Source::Zero => burst.zeros(piece.len as usize),
             }
+        }
+    }
+
+    /// The frame in `tx` announces a message that its receiver shall fetch: where it is. Who waits for the end of that had better not sleep.
+    fn say_where(&mut self, now: Instant, buf: BufId, len: u64) {
+        let (link, to) = (self.tx.link, &self.tx.to.0);
+        let told = match self.home.takes(link, to) {
+            true => None, // frames to oneself take no link
+            false => self.links[usize::from(link)]
+                .telling()
+                .and_then(|link| link.tell(to, memory_of(buf), len, &mut self.memory)),
+        };
+        self.whereabouts.push(told.unwrap_or([0; _]));
+        if told.is_some() {
+            self.answer_by = Instant(self.answer_by.0.max(now.0)) + len / LARGE_BYTES_PER_NS;
         }
     }
 

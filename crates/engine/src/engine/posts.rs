@@ -31,7 +31,7 @@ impl Engine {
         }
         inner.settle(now);
         // What could not leave now is due now, for whoever sleeps.
-        let is_left = !may_wait && inner.core.has_output();
+        let is_left = !may_wait && inner.core.has_work();
         let is_asleep = self.doze.is_asleep() || self.helper_doze.is_asleep();
         let due = match is_asleep {
             true if is_left => Instant(0),
@@ -52,7 +52,7 @@ impl Engine {
     pub(crate) fn after_plain_post(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
         let is_somebody_there = inner.has_posted_long
             || inner.is_bell_armed
-            || inner.core.has_output()
+            || inner.core.has_work()
             || self.doze.is_asleep()
             || self.helper_doze.is_asleep()
             || self.helper.baton.is_driving()
@@ -69,7 +69,7 @@ impl Engine {
     fn errand_of_post(&self, inner: &mut Inner, now: Instant) -> Errand {
         let is_long = std::mem::take(&mut inner.has_posted_long);
         let baton = &self.helper.baton;
-        if is_long || inner.core.has_output() || self.is_watched.load(Ordering::Relaxed) {
+        if is_long || inner.core.has_work() || self.is_watched.load(Ordering::Relaxed) {
             baton.on_post(is_long)
         } else if baton.is_driving() && !self.needs_driver(inner) {
             baton.on_turn(now.max(self.now()), false)
@@ -164,7 +164,7 @@ impl Engine {
         let is_plain = !inner.core.rules().may_have_for_receive();
         let now = if is_plain { inner.core.turned_at() } else { self.now() };
         let request = inner.put_recv(now, recv, memory, notify)?;
-        if is_plain && !inner.core.has_output() {
+        if is_plain && !inner.core.has_work() {
             self.after_plain_post(inner, now); // no event, no timer, no frame
         } else {
             self.after_post(inner, now, false);

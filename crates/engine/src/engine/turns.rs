@@ -46,11 +46,12 @@ impl Inner {
         if may_be_left {
             self.commands.on_turn();
         }
-        let work = turn(&mut self.core);
+        let mut work = turn(&mut self.core);
         let now = now.max(self.core.turned_at());
         let is_left = may_be_left && self.commands.on_turned();
         if is_left {
             self.run_commands(now);
+            work += usize::from(self.core.has_work()); // a receive found what is to be fetched
         }
         self.settle(now);
         if work == 0 && !is_left {

@@ -21,7 +21,7 @@ use crate::ether::{from_locator, to_locator};
 use crate::mem::Table;
 use crate::sys::interfaces::macs;
 use crate::sys::signals::with_signals_blocked;
-use crate::{About, Around, Arrived, Burst, Landing, Link, Locator, Notice};
+use crate::{About, Around, Arrived, Burst, Landing, Link, Locator, Notice, Telling};
 
 /// A packet link that opens when it is needed.
 #[derive(Debug)]
@@ -245,6 +245,10 @@ impl Link<Table> for Shut {
     }
 
     fn lift(&mut self, _: usize, _: usize, _: &mut Table) {}
+
+    fn telling(&mut self) -> Option<&mut dyn Telling<Table>> {
+        None
+    }
 
     /// Before the link is open nobody sends by it, so nobody has learned yet whether trains pass.
     fn set_trains(&mut self, _: bool) {}

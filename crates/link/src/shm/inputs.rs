@@ -43,7 +43,7 @@ pub(super) struct Input {
 }
 
 /// Why a ring is not read on, for now or for good.
-enum Trouble {
+pub(super) enum Trouble {
     /// Its writer wrote what cannot be.
     Broken,
     /// The memory of its writer cannot be read.
@@ -217,7 +217,7 @@ impl Shm {
 
     /// What reading a ring gave cause for.
     #[cold]
-    fn look_after(&mut self, index: usize, trouble: Option<Trouble>, must_wake: bool) {
+    pub(super) fn look_after(&mut self, index: usize, trouble: Option<Trouble>, must_wake: bool) {
         let Input { name, from, .. } = self.inputs[index];
         match trouble {
             Some(Trouble::Broken) => return self.ban(name),

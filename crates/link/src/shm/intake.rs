@@ -251,7 +251,7 @@ impl Intake {
             *place = range;
             range_count += 1;
         }
-        let places = Places { user: place, own: &own[fit..train.count] };
+        let places = Places { user: place, own: &own[fit..train.count], still: None };
         read_from(source, &ranges[..range_count], &places, memory, &mut self.room)?;
         self.weigh(train.len + train.heads.len());
         let (landed_heads, heads) = train.heads.split_at(fit * train.head_len);

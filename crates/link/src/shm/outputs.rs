@@ -368,12 +368,16 @@ impl Shm {
     }
 
     /// Whether the peer reads our memory.
-    fn can_tell(&self, index: usize) -> bool {
-        let output = &self.outputs[index];
+    pub(super) fn is_readable_by(&self, index: usize) -> bool {
         self.config.cma == Use::Auto
-            && self.about.train_count_max > 0
-            && output.spill.is_empty()
-            && output.ring.store().word(Word::Note) == NOTE_CAN_READ
+            && self.outputs[index].ring.store().word(Word::Note) == NOTE_CAN_READ
+    }
+
+    /// Whether a train may be told of.
+    fn can_tell(&self, index: usize) -> bool {
+        self.about.train_count_max > 0
+            && self.outputs[index].spill.is_empty()
+            && self.is_readable_by(index)
     }
 
     /// Publishes what was put into a ring; its reader is woken if it sleeps.
@@ -409,7 +413,7 @@ impl Shm {
 
     /// The output to a place; made, if there is none yet. `None`: nothing can be sent there.
     #[inline]
-    fn output_for(&mut self, to: &Locator) -> Option<usize> {
+    pub(super) fn output_for(&mut self, to: &Locator) -> Option<usize> {
         self.known_output(to).or_else(|| self.make_output(to))
     }
 

@@ -18,15 +18,15 @@ const HEAD_LEN: usize = 40;
 /// Long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn open() -> Shm {
+pub(super) fn open() -> Shm {
     Shm::open(&ShmConfig::default()).unwrap()
 }
 
-fn open_without_cma() -> Shm {
+pub(super) fn open_without_cma() -> Shm {
     Shm::open(&ShmConfig { cma: Use::Off, ..ShmConfig::default() }).unwrap()
 }
 
-fn counter(link: &Shm, name: &str) -> u64 {
+pub(super) fn counter(link: &Shm, name: &str) -> u64 {
     let mut found = None;
     link.each_counter(&mut |known, value| {
         if known == name {
@@ -36,7 +36,7 @@ fn counter(link: &Shm, name: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no counter {name}"))
 }
 
-fn pattern(len: usize, seed: usize) -> Vec<u8> {
+pub(super) fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| ((at * 31 + seed * 7 + (at >> 8)) & 0xff) as u8).collect()
 }
 
@@ -74,7 +74,7 @@ fn send_all(link: &mut Shm, burst: &Burst, memory: &mut Table) {
 }
 
 /// Makes both directions, and settles what can be read.
-fn introduce(a: &mut Shm, b: &mut Shm) {
+pub(super) fn introduce(a: &mut Shm, b: &mut Shm) {
     let mut memory = Table::default();
     send_all(a, &burst_of(b.locator(), [&b"hello"[..]]), &mut memory);
     assert_eq!(frames(b, 1), [(a.locator(), b"hello".to_vec())]);

@@ -34,6 +34,7 @@ pub mod rng;
 mod tests;
 #[cfg(test)]
 mod tests_events;
+mod told;
 mod trace;
 mod wire;
 
@@ -44,6 +45,7 @@ pub use address::{NodeId, Port, generation, network};
 pub use conditions::{Burst, Conditions, CutId, Way, Who};
 pub use port::SimPort;
 pub use rng::Rng;
+pub use told::Told;
 pub use trace::{Counters, Event, FrameInfo, Observer, Reason, Verdict, What};
 pub use wire::{Line, QueueStats, TrunkId, WIRE_OVERHEAD_LEN};
 

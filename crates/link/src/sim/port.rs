@@ -8,9 +8,10 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use super::told::{Teller, Told};
 use super::{Delivery, Rng, network};
 use crate::mem::UserMemory;
-use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Reliability};
+use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Reliability, Telling};
 
 /// So many landings in a million are not where they were expected.
 const ASTRAY_PPM: u32 = 60_000;
@@ -85,6 +86,8 @@ pub struct SimPort {
     /// Buffers to use again.
     spare: Vec<Vec<u8>>,
     astray: Rng,
+    /// It tells where bytes are.
+    pub(super) teller: Option<Teller>,
 }
 
 impl SimPort {
@@ -110,6 +113,7 @@ impl SimPort {
             arrivals: Vec::new(),
             spare: Vec::new(),
             astray: seed.fork("landing"),
+            teller: None,
         }
     }
 
@@ -124,6 +128,13 @@ impl SimPort {
     pub fn reliable(mut self) -> Self {
         self.about.reliability = Reliability::Ordered { may_break: false };
         self.about.is_private = true;
+        self
+    }
+
+    /// Tells of large messages instead of sending them, as memory that is shared lets one do.
+    #[must_use]
+    pub fn telling(mut self, told: &Told, seed: &Rng) -> Self {
+        self.teller = Some(Teller::new(told, seed));
         self
     }
 
@@ -268,6 +279,10 @@ impl<M: UserMemory> Link<M> for SimPort {
         let batch = &mut self.arrivals[index];
         batch.first = first;
         batch.landed = None;
+    }
+
+    fn telling(&mut self) -> Option<&mut dyn Telling<M>> {
+        self.teller.is_some().then_some(self)
     }
 
     /// It sends frame by frame.

@@ -427,6 +427,8 @@ pub(crate) struct Places<'a> {
     pub(crate) user: Option<(MemoryId, Range<u64>)>,
     /// Ranges of our own; they must not overlap.
     pub(crate) own: &'a [Range<usize>],
+    /// A word of its owner's, read behind all bytes, and what it must be: they were lent still when they were read.
+    pub(crate) still: Option<(u64, u64)>,
 }
 
 /// A process whose memory is read, and what shows that it is the right one: bytes of our making in a ring that it has, at the place where it says
@@ -478,7 +480,7 @@ pub(crate) fn read_from(
     memory: &mut Table,
     room: &mut Region,
 ) -> io::Result<()> {
-    let mut seen = [0_u8; 16];
+    let (mut seen, mut word) = ([0_u8; 16], [0_u8; 8]);
     let (mut local, mut remote) = (Parts::new(), Parts::new());
     local.push(seen.as_mut_ptr().cast(), seen.len());
     if let Some((id, range)) = &places.user {
@@ -499,13 +501,17 @@ pub(crate) fn read_from(
     for &(at, len) in from {
         remote.push(ptr::without_provenance_mut(at as usize), len as usize);
     }
+    if let Some((at, _)) = places.still {
+        local.push(word.as_mut_ptr().cast(), word.len());
+        remote.push(ptr::without_provenance_mut(at as usize), word.len());
+    }
     if local.is_over || remote.is_over || local.len != remote.len {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let wanted_len = remote.len;
     let (local_at, local_count) = (local.parts.as_ptr(), local.count as libc::c_ulong);
     let (remote_at, remote_count) = (remote.parts.as_ptr(), remote.count as libc::c_ulong);
-    // SAFETY: the local parts are `seen`, places in memory of the table, which `memory` borrows and lets us write, and ranges
+    // SAFETY: the local parts are `seen` and `word`, places in memory of the table, which `memory` borrows and lets us write, and ranges
     // of `room`, which we borrow alone. The remote parts are addresses in another process, which the kernel checks.
     let read = answer_len(unsafe {
         libc::process_vm_readv(source.pid, local_at, local_count, remote_at, remote_count, 0)
@@ -519,7 +525,8 @@ pub(crate) fn read_from(
     if len < seen.len() || seen != source.proof {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    if len < wanted_len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    let is_lent = places.still.is_none_or(|(_, name)| u64::from_ne_bytes(word) == name);
+    if len < wanted_len || !is_lent { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
 /// Whether there is no process of this number (any more).

@@ -82,6 +82,7 @@ pub(crate) mod kind {
     pub(crate) const EAGER: u8 = 0x10;
     pub(crate) const FRAGMENT: u8 = 0x14;
     pub(crate) const RTS: u8 = 0x18;
+    pub(crate) const TOLD: u8 = 0x1C;
     pub(crate) const GRANT: u8 = 0x20;
     pub(crate) const DATA: u8 = 0x21;
     pub(crate) const DONE: u8 = 0x22;
@@ -201,10 +202,13 @@ pub const fn fragment_head_len(immediate: bool) -> usize {
     24 + 8 * immediate as usize
 }
 
-/// Head of Rts.
+/// Head of Rts, and of Told.
 pub const fn rts_head_len(immediate: bool) -> usize {
     24 + 8 * immediate as usize
 }
+
+/// Body of Told.
+pub const WHEREABOUTS_LEN: usize = 64;
 
 /// Head of Hello.
 pub const fn hello_head_len(locator_count: usize) -> usize {
@@ -247,6 +251,7 @@ const fn shapes() -> [u8; 0x50] {
         shapes[(kind::EAGER | bits) as usize] = words(eager_head_len(immediate)) | SHAPE_BODY;
         shapes[(kind::FRAGMENT | bits) as usize] = words(fragment_head_len(immediate)) | SHAPE_BODY;
         shapes[(kind::RTS | bits) as usize] = words(rts_head_len(immediate)) | SHAPE_BODY;
+        shapes[(kind::TOLD | bits) as usize] = words(rts_head_len(immediate)) | SHAPE_BODY;
         bits += 1;
     }
     shapes[kind::GRANT as usize] = words(GRANT_HEAD_LEN);

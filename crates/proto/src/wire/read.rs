@@ -3,8 +3,8 @@
 use super::contact::{HelloView, WelcomeView};
 use super::layout::{
     FOUND_IMMEDIATE, FOUND_NONE, FRAME_LEN_SEALED_MAX, First, HEADER_LEN, Header, Lane, SHAPE_BODY,
-    SHAPE_COUNTED, SHAPE_WORDS, SHAPES, WORD_LEN, Word, check_tail, counted_words, kind, number,
-    unpair,
+    SHAPE_COUNTED, SHAPE_WORDS, SHAPES, WHEREABOUTS_LEN, WORD_LEN, Word, check_tail, counted_words,
+    kind, number, unpair,
 };
 use super::record::{AckView, Class, FoundRepr, MessageHead, Record, TOTAL_MAX};
 use super::request;
@@ -278,7 +278,8 @@ fn makes_sense(first: First, rest: &[Word], is_first: bool) -> bool {
             // An empty message is never cut: no fragment of it would ever be missing.
             total > 0 && u64::from(offset) + len <= u64::from(total)
         }
-        (kind::RTS..0x1C, [_, total, ..]) => len <= number(total) & TOTAL_MAX,
+        (kind::RTS..kind::TOLD, [_, total, ..]) => len <= number(total) & TOTAL_MAX,
+        (kind::TOLD..0x20, _) => len == WHEREABOUTS_LEN as u64,
         (kind::GRANT, [offset, len]) => {
             Lane::read(first.a()).is_some() && number(offset).checked_add(number(len)).is_some()
         }
@@ -322,7 +323,8 @@ fn decode_message(first: First, rest: &[Word]) -> Option<MessageHead> {
         let (offset, total) = unpair(third);
         (Class::Fragment, offset, u64::from(total), 0)
     } else {
-        (Class::Rts, 0, third & TOTAL_MAX, (third >> TOTAL_MAX.count_ones()) as u16)
+        let class = if first.kind() < kind::TOLD { Class::Rts } else { Class::Told };
+        (class, 0, third & TOTAL_MAX, (third >> TOTAL_MAX.count_ones()) as u16)
     };
     Some(MessageHead { class, offset, total, ahead, ..eager(first, tag, immediate) })
 }

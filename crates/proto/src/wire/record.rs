@@ -177,12 +177,14 @@ pub enum Class {
     Fragment = kind::FRAGMENT,
     /// The announcement of a large message, and its first bytes.
     Rts = kind::RTS,
+    /// The announcement of a large message, and where it is.
+    Told = kind::TOLD,
 }
 
-/// Head of Eager, Fragment and Rts.
+/// Head of Eager, Fragment, Rts and Told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageHead {
-    /// Which of the three.
+    /// Which of the four.
     pub class: Class,
     /// Matching space.
     pub space: Space,
@@ -241,7 +243,7 @@ impl MessageHead {
         match self.class {
             Class::Eager => eager_head_len(self.immediate.is_some()),
             Class::Fragment => fragment_head_len(self.immediate.is_some()),
-            Class::Rts => rts_head_len(self.immediate.is_some()),
+            Class::Rts | Class::Told => rts_head_len(self.immediate.is_some()),
         }
     }
 }

@@ -213,7 +213,7 @@ impl<'a> Writer<'a> {
         self.put([First::word(kind::PAD, 0, len, 0)]);
     }
 
-    /// Eager, Fragment or Rts; the caller adds a body of `head.len` bytes.
+    /// Eager, Fragment, Rts or Told; the caller adds a body of `head.len` bytes.
     #[inline]
     pub fn message(&mut self, head: &MessageHead) {
         let wants_match = u8::from(head.wants_match) * kind::WANTS_MATCH;
@@ -244,7 +244,9 @@ impl<'a> Writer<'a> {
         let third = match head.class {
             Class::Eager => None,
             Class::Fragment => Some(pair(head.offset, head.total as u32)),
-            Class::Rts => Some(head.total | u64::from(head.ahead) << TOTAL_MAX.count_ones()),
+            Class::Rts | Class::Told => {
+                Some(head.total | u64::from(head.ahead) << TOTAL_MAX.count_ones())
+            }
         };
         debug_assert!(head.total <= TOTAL_MAX);
         debug_assert!(head.class != Class::Fragment || head.total <= u64::from(u32::MAX));

@@ -57,6 +57,7 @@ fn where_nothing_is_lost_one_grant_asks_for_all() {
                 payload_check: false,
                 reliability: Reliability::Ordered { may_break: false },
                 is_private: false,
+                can_fetch: false,
                 train_len_max: 0,
             };
             net.ep(node).set_link(0, traits);

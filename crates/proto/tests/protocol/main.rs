@@ -8,6 +8,7 @@ mod aside;
 mod contact;
 mod faces;
 mod farewell;
+mod fetch;
 mod fragments;
 mod hostile;
 mod identity;

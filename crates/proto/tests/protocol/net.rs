@@ -178,6 +178,7 @@ pub(crate) const PLAIN: LinkTraits = LinkTraits {
     payload_check: false,
     reliability: Reliability::Lossy,
     is_private: false,
+    can_fetch: false,
     train_len_max: 0,
 };
 
@@ -526,7 +527,7 @@ impl Node {
                     let at = offset as usize;
                     body.extend(&self.ep.pooled(slot)[at..at + len]);
                 }
-                Source::Zero => body.resize(body.len() + len, 0),
+                Source::Whereabouts { .. } | Source::Zero => body.resize(body.len() + len, 0),
             }
         }
         assert_eq!(body.len(), tx.body_len);

@@ -121,10 +121,12 @@ fn plain_head_len(record: &Record<'_>) -> usize {
 }
 
 fn any_message() -> impl Strategy<Value = Sample> {
-    let class = prop_oneof![Just(Class::Eager), Just(Class::Fragment), Just(Class::Rts)];
+    let class =
+        prop_oneof![Just(Class::Eager), Just(Class::Fragment), Just(Class::Rts), Just(Class::Told)];
     let numbers = (any::<u8>(), any::<u32>(), any::<u64>(), any::<u32>(), any::<u64>());
     (class, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
         |(class, (space, message, tag, offset, total), immediate, wants_match, len)| {
+            let len = if class == Class::Told { WHEREABOUTS_LEN as u16 } else { len };
             let body_len = u64::from(len);
             let (offset, total) = match class {
                 Class::Eager => (0, body_len),
@@ -133,6 +135,7 @@ fn any_message() -> impl Strategy<Value = Sample> {
                     (offset.min((total - body_len) as u32), total)
                 }
                 Class::Rts => (0, (total & TOTAL_MAX).max(body_len)),
+                Class::Told => (0, total & TOTAL_MAX),
             };
             let (space, tag) = (Space(space), Tag(tag));
             let head = MessageHead {

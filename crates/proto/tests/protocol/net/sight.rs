@@ -45,7 +45,7 @@ fn kind_of(record: &Record<'_>) -> Kind {
         Record::Message(head) => match head.class {
             Class::Eager => Kind::Eager,
             Class::Fragment => Kind::Fragment,
-            Class::Rts => Kind::Rts,
+            Class::Rts | Class::Told => Kind::Rts,
         },
         Record::Grant { .. } => Kind::Grant,
         Record::Data { .. } => Kind::Data,

@@ -148,7 +148,7 @@ impl Node {
             Source::Pool { slot, offset } => {
                 &self.ep.pooled(slot)[offset as usize + payload.start..][..payload.len()]
             }
-            Source::Zero => panic!("a train of nothing"),
+            Source::Whereabouts { .. } | Source::Zero => panic!("a train of nothing"),
         });
         bytes
     }
