@@ -8,6 +8,7 @@
 //! cargo run --release -p packhorse --example kv -- put localhost 7 colour chestnut
 //! cargo run --release -p packhorse --example kv -- get localhost 7 colour
 //! cargo run --release -p packhorse --example kv -- crowd localhost 7 10000
+//! PACKHORSE_LINK=udp PACKHORSE_PLACEMENT=inline cargo run --release -p packhorse --example kv -- crowd localhost 7 10000 10000
 //! ```
 //!
 //! With `PACKHORSE_SECRET_FILE` on both sides only those who have that file find the server.
@@ -25,10 +26,9 @@ const ANSWER: u64 = 2;
 const LEN_MAX: usize = 4096;
 /// Values kept at most: clients come from anywhere.
 const VALUE_COUNT_MAX: usize = 10_000;
-/// Clients of a crowd that are there at the same time.
-const AT_ONCE: usize = 8;
-const USAGE: &str =
-    "serve NUMBER | put HOST NUMBER KEY VALUE | get HOST NUMBER KEY | crowd HOST NUMBER COUNT";
+/// Threads of a crowd; clients that are there at the same time, if nobody says.
+const THREAD_COUNT: usize = 8;
+const USAGE: &str = "serve NUMBER | put HOST NUMBER KEY VALUE | get HOST NUMBER KEY | crowd HOST NUMBER COUNT [AT_ONCE]";
 
 /// What both sides say when they meet.
 fn version() -> Greeting {
@@ -78,31 +78,62 @@ fn ask(client: &Endpoint, server: Peer, question: &str) -> Result<String> {
     Ok(String::from_utf8(answer.wait()?.buffer)?)
 }
 
-/// The whole life of a client.
-fn visit(host: &str, number: u16, questions: &[&str]) -> Result<Vec<String>> {
+/// A client that has found the server.
+fn arrive(host: &str, number: u16) -> Result<(Endpoint, Peer)> {
     let client = Endpoint::open()?;
     let server = client.find(host, number).greeting(version()).wait()?.peer;
+    Ok((client, server))
+}
+
+/// The whole life of a client.
+fn visit(host: &str, number: u16, questions: &[&str]) -> Result<Vec<String>> {
+    let (client, server) = arrive(host, number)?;
     questions.iter().map(|question| ask(&client, server, question)).collect()
 }
 
-fn crowd(host: &str, number: u16, count: usize) -> Result<Duration> {
+/// So many clients that are there together: all have come before the first of them leaves.
+fn visit_together(host: &str, number: u16, clients: std::ops::Range<usize>) -> Result<()> {
+    let key = |client: usize| format!("client {}", client % 1000);
+    let mut here = Vec::new();
+    for client in clients {
+        let (endpoint, server) = arrive(host, number)?;
+        let value = format!("was {client}");
+        assert_eq!(ask(&endpoint, server, &format!("{}={value}", key(client)))?, value);
+        here.push((client, endpoint, server));
+    }
+    for (client, endpoint, server) in &here {
+        let answer = ask(endpoint, *server, &key(*client))?;
+        assert!(answer.starts_with("was "), "{answer:?}");
+    }
+    Ok(())
+}
+
+fn crowd(host: &str, number: u16, count: usize, at_once: usize) -> Result<Duration> {
     let (next, start) = (AtomicUsize::new(0), Instant::now());
+    let thread_count = at_once.clamp(1, THREAD_COUNT);
+    let together = at_once.div_ceil(thread_count);
     std::thread::scope(|scope| {
         let clients = || -> Result<()> {
             loop {
-                let client = next.fetch_add(1, Ordering::Relaxed);
-                if client >= count {
+                let first = next.fetch_add(together, Ordering::Relaxed);
+                if first >= count {
                     return Ok(());
                 }
-                let (key, value) = (format!("client {}", client % 1000), format!("was {client}"));
-                let answers = visit(host, number, &[&format!("{key}={value}"), &key])?;
-                assert!(answers[0] == value && answers[1].starts_with("was "), "{answers:?}");
+                visit_together(host, number, first..count.min(first + together))?;
             }
         };
-        let all: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(clients)).collect();
+        let all: Vec<_> = (0..thread_count).map(|_| scope.spawn(clients)).collect();
         all.into_iter().try_for_each(|one| one.join().expect("no client panics"))
     })?;
     Ok(start.elapsed())
+}
+
+fn tell_crowd(host: &str, number: &str, count: &str, at_once: &str) -> Result<()> {
+    let (count, at_once): (usize, usize) = (count.parse()?, at_once.parse()?);
+    let time = crowd(host, number.parse()?, count, at_once)?;
+    let rate = count as f64 / time.as_secs_f64();
+    println!("{count} clients, {at_once} at once: {time:.1?}, {rate:.0} a second");
+    Ok(())
 }
 
 fn main() -> Result<()> {
@@ -116,12 +147,8 @@ fn main() -> Result<()> {
         ["get", host, number, key] => {
             println!("{}", visit(host, number.parse()?, &[key])?[0]);
         }
-        ["crowd", host, number, count] => {
-            let count: usize = count.parse()?;
-            let time = crowd(host, number.parse()?, count)?;
-            let rate = count as f64 / time.as_secs_f64();
-            println!("{count} clients, {AT_ONCE} at once: {time:.1?}, {rate:.0} a second");
-        }
+        ["crowd", host, number, count] => tell_crowd(host, number, count, "8")?,
+        ["crowd", host, number, count, at_once] => tell_crowd(host, number, count, at_once)?,
         _ => return Err(USAGE.into()),
     }
     Ok(())

@@ -14,15 +14,12 @@
 //!
 //! Nothing is stored for that: the check of what is quoted is computed again with the secret we have for that peer.
 
-use alloc::vec::Vec;
-
 use crate::ack::expand;
 use crate::api::{GoneReason, Obstacle};
 use crate::endpoint::Endpoint;
 use crate::limits::{MS, SECOND};
 use crate::path::Path;
 use crate::peer::Phase;
-use crate::slab::NONE;
 use crate::types::{Instant, Locator, Secret};
 use crate::wire::{FORM_STRANGER, QuoteView, base_of};
 
@@ -80,16 +77,8 @@ impl Endpoint {
         locator: &Locator,
         obstacle: Obstacle<'_>,
     ) {
-        let struck: Vec<u32> = self
-            .rows
-            .ids()
-            .filter(|&row| {
-                let active = self.rows[row].active;
-                let is_it = |path: &Path| path.link == link && path.locator == *locator;
-                active != NONE && self.actives[active].paths.iter().any(is_it)
-            })
-            .collect();
-        for row in struck {
+        let is_it = |path: &Path| path.link == link && path.locator == *locator;
+        for row in self.active_rows_with(is_it) {
             match self.rows[row].phase {
                 Phase::Hello => self.on_contact_obstacle(now, row, link, obstacle),
                 _ => self.on_path_obstacle(now, row, (link, locator), obstacle),

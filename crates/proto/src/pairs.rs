@@ -149,8 +149,7 @@ impl Endpoint {
         locator: &Locator,
         mut change: impl FnMut(&mut Path),
     ) {
-        let rows: Vec<u32> = self.rows.ids().collect();
-        for row in rows {
+        for row in self.active_rows_with(|path| path.leads_to(link, locator)) {
             let Some(active) = self.actives.get_mut(self.rows[row].active) else { continue };
             let mut paths = active.paths.iter_mut();
             if let Some(path) = paths.find(|path| path.leads_to(link, locator)) {
@@ -158,6 +157,16 @@ impl Endpoint {
                 self.refit(row);
             }
         }
+    }
+
+    /// Active rows that have such a path, in their order. Those that rest are not looked at: a server has many more of them, one for each
+    /// client that left not long ago.
+    pub(crate) fn active_rows_with(&self, is_it: impl Fn(&Path) -> bool) -> Vec<u32> {
+        let actives = self.actives.iter().map(|(_, active)| active);
+        let found = actives.filter(|active| active.paths.iter().any(&is_it));
+        let mut rows: Vec<u32> = found.map(|active| active.row).collect();
+        rows.sort_unstable();
+        rows
     }
 
     /// Frames of the peer's path of this number come from somewhere else, or for the first time (PROTOCOL §3.11). If that is

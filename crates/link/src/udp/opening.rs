@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::config::{UdpConfig, UdpError, Use};
 use crate::sys::interfaces;
@@ -24,6 +25,8 @@ const MTU_USUAL: usize = 1500;
 pub(super) const TRAIN_LEN_MAX: usize = 65_535 - 14 - 4 - OVERHEAD_V6_LEN;
 /// UDP_MAX_SEGMENTS of Linux: 64 at first, 128 in later versions.
 const TRAIN_COUNTS: [usize; 2] = [128, 64];
+/// Lengths of datagrams of which is kept what the kernel charges: interfaces of a process have few.
+const KNOWN_COUNT_MAX: usize = 64;
 
 /// An open socket and what was found out about it.
 #[derive(Debug)]
@@ -155,16 +158,34 @@ fn loopback() -> io::Result<Socket> {
     loopback(Ipv4Addr::LOCALHOST.into()).or_else(|_| loopback(Ipv6Addr::LOCALHOST.into()))
 }
 
-/// How many segments the system takes in one train. Where there is no loopback to try it on, what all versions take.
+/// How many segments the system takes in one train. Where there is no loopback to try it on, what all versions take. What was found
+/// out holds for as long as the process lives.
 fn probe_train_count() -> usize {
+    static KNOWN: OnceLock<usize> = OnceLock::new();
     let takes = |count: &usize| loopback().and_then(|socket| socket.try_train(*count, 1)).is_ok();
-    TRAIN_COUNTS.into_iter().find(takes).unwrap_or(TRAIN_COUNTS[1])
+    let tried = || TRAIN_COUNTS.into_iter().find(takes).map(|count| *KNOWN.get_or_init(|| count));
+    KNOWN.get().copied().or_else(tried).unwrap_or(TRAIN_COUNTS[1])
+}
+
+/// What `measure_charge` found out: endpoints that come and go by the thousand need not ask the kernel again, which does not change.
+pub(super) fn charge_of(len: usize, train_count: usize) -> Option<usize> {
+    static KNOWN: Mutex<Vec<(usize, usize, usize)>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_it = |it: &&(usize, usize, usize)| (it.0, it.1) == (len, train_count);
+    if let Some(&(_, _, charge)) = known.iter().find(is_it) {
+        return Some(charge);
+    }
+    let charge = measure_charge(len, train_count)?;
+    if known.len() < KNOWN_COUNT_MAX {
+        known.push((len, train_count, charge));
+    }
+    Some(charge)
 }
 
 /// What the kernel charges for a datagram of each length while it waits, found out on the loopback interface, where it is
 /// the memory that the sender's side of the kernel allocated, as on a veth. Drivers of real interfaces allocate in their own
 /// ways; the count of overflows tells where they take more.
-pub(super) fn charge_of(len: usize, train_count: usize) -> Option<usize> {
+fn measure_charge(len: usize, train_count: usize) -> Option<usize> {
     let socket = loopback().ok()?;
     socket.set_receive_buffer(1 << 20, false).ok()?;
     if train_count > 1 {
