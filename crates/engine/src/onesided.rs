@@ -57,8 +57,8 @@ pub struct Written {
     pub immediate: u64,
 }
 
-/// Who is told of all that peers do with a region, once it is done: of puts (`Kind::Written`), of gets and atomic operations that fetch
-/// (`Kind::Got`), of other atomic operations (`Kind::Atomic`). It is called by whoever turns the engine, with the engine in hand: it may
+/// Who is told of all that peers do with a region, once it is done: of puts (`Kind::Written`), of gets and atomic operations that only
+/// read (`Kind::Got`), of other atomic operations (`Kind::Atomic`). It is called by whoever turns the engine, with the engine in hand: it may
 /// count, and call nothing of the engine. Who waits for a queue looks up when it was.
 #[derive(Clone)]
 pub struct Watcher(pub Arc<dyn Fn(Kind) + Send + Sync>);

@@ -262,7 +262,7 @@ pub enum Event {
         user: u64,
         /// Who.
         peer: PeerId,
-        /// A put, a get or an atomic operation; one that fetches what was there counts as a get.
+        /// A put, a get or an atomic operation; one that changes nothing counts as a get.
         kind: OperationKind,
         /// Where in the region.
         offset: u64,

@@ -257,9 +257,10 @@ impl Endpoint {
                 let from = (Bytes::User(permit.buf), head.target);
                 self.start_supply(name, from, total, permit.region.0);
             }
-            Action::Atomic { total, fetch, .. } => {
+            Action::Atomic { total, op, .. } => {
                 let len = self.compute(place, head, body, result, memory);
-                let kind = if fetch { OperationKind::Get } else { OperationKind::Atomic };
+                let writes = AtomicOp::read(op).is_some_and(AtomicOp::writes);
+                let kind = if writes { OperationKind::Atomic } else { OperationKind::Get };
                 self.tell_used(row, &permit, kind, (head.target, total.into()));
                 self.answer(row, head.number, result, len);
             }

@@ -68,8 +68,8 @@ pub(crate) struct Port {
     /// The endpoint's own number among its peers.
     own_number: AtomicU64,
     ops: Mutex<Ops>,
-    /// Messages set aside, by the context that asked for them.
-    claims: Mutex<HashMap<usize, Claim>>,
+    /// Messages set aside, by the context that asked for them, and what was told of each.
+    claims: Mutex<HashMap<usize, (Claim, Done)>>,
     /// Registered memory that peers can use, by key.
     pub(crate) regions: Mutex<HashMap<u64, RegionId>>,
     pub(crate) notify: Notify,
@@ -392,6 +392,7 @@ impl Port {
             Err(_) if self.is_sought(wanted.from) => return -(libc::EAGAIN as isize),
             Err(code) => return -(code as isize),
         };
+        let base = Done { context, flags: wanted.family.flag() | flag::RECV, ..Done::default() };
         let found = if flags & (flag::CLAIM | flag::DISCARD) == 0 {
             self.engine().probe(&criteria)
         } else {
@@ -399,12 +400,12 @@ impl Port {
                 if flags & flag::DISCARD != 0 {
                     self.throw_away(claim);
                 } else {
-                    lock(&self.claims).insert(context, claim);
+                    let told = self.described(base, &envelope);
+                    lock(&self.claims).insert(context, (claim, told));
                 }
                 envelope
             })
         };
-        let base = Done { context, flags: wanted.family.flag() | flag::RECV, ..Done::default() };
         match found {
             Some(envelope) if Self::wants_entry(self.bindings.rx.as_ref(), flags) => {
                 self.tell(self.described(base, &envelope));
@@ -439,7 +440,7 @@ impl Port {
         context: usize,
         flags: u64,
     ) -> isize {
-        let Some(claim) = lock(&self.claims).remove(&context) else {
+        let Some((claim, told)) = lock(&self.claims).remove(&context) else {
             return -(libc::EINVAL as isize);
         };
         let wants_entry = Self::wants_entry(self.bindings.rx.as_ref(), flags);
@@ -447,7 +448,7 @@ impl Port {
         if flags & flag::DISCARD != 0 {
             self.throw_away(claim);
             if wants_entry {
-                self.tell(Done { context, flags: kind, ..Done::default() });
+                self.tell(told);
             }
             return 0;
         }

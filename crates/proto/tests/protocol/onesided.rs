@@ -81,7 +81,7 @@ fn what_peers_do_is_told_once_each() {
         net.put((A, B), KEY, 400_000, (1, 8), None);
         net.settle();
         assert_eq!(net.used(B).len(), 2 * LENS.len() + 1);
-        assert_eq!(net.used(B).last(), Some(&(KEY, OperationKind::Get, 8, 8)));
+        assert_eq!(net.used(B).last(), Some(&(KEY, OperationKind::Atomic, 8, 8)));
     }
 }
 

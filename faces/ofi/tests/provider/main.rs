@@ -279,6 +279,12 @@ fn messages_are_looked_at_set_aside_and_thrown_away() {
     while matches!((b.trecvmsg(0, 8, 4, peek | flag::DISCARD), b.wait()).1, Read::Failed { .. }) {}
     b.trecvmsg(0, 8, 5, peek);
     assert!(matches!(b.wait(), Read::Failed { .. }), "it was thrown away");
+    // What was set aside and is thrown away then is told of as it was found.
+    a.tinject(b"later", to_b, 9);
+    while matches!((b.trecvmsg(0, 9, 6, peek | flag::CLAIM), b.wait()).1, Read::Failed { .. }) {}
+    assert_eq!(b.trecvmsg(0, 9, 6, flag::CLAIM | flag::DISCARD | flag::COMPLETION).0, 0);
+    let thrown = b.wait_done();
+    assert_eq!((thrown.tag, thrown.op_context as usize), (9, 6));
     [a, b].into_iter().for_each(Node::close);
 }
 
