@@ -666,6 +666,8 @@ counters! {
     bytes_fetched,
     /// Messages that could not be read so, and were granted.
     fetches_failed,
+    /// Copied messages that were given to a link, and are not acknowledged.
+    messages_given,
     /// Frames that were taken together with the one before: fragments of one message.
     frames_together,
     /// One-sided operations posted.

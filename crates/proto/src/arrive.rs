@@ -32,7 +32,7 @@ impl Endpoint {
         }
         let this = &self.rows[row];
         let number = expand(head.message, this.message_in);
-        if number >= this.refused_from {
+        if number >= this.refused_from && !self.takes_all {
             return Verdict::Refused; // the refusal is content of its own and is repeated by itself
         }
         if this.arrival_count > 0
@@ -299,7 +299,11 @@ impl Endpoint {
         bodies: impl Iterator<Item = &'a [u8]>,
         stage: Stage,
     ) -> Option<u32> {
-        let hold = self.held.try_reserve(head.total as usize)?;
+        let len = head.total as usize;
+        let hold = match self.held.try_reserve(len) {
+            None if self.takes_all => self.held.overdraw(len)?,
+            hold => hold?,
+        };
         let mut rest = self.held.bytes_mut(hold);
         for body in bodies {
             let (to, behind) = rest.split_at_mut(body.len());
@@ -321,7 +325,7 @@ impl Endpoint {
     }
 
     pub(crate) fn has_envelope(&self) -> bool {
-        self.envelope_count < self.limits.envelope_count_max
+        self.envelope_count < self.limits.envelope_count_max || self.takes_all
     }
 
     #[inline(always)]

@@ -57,7 +57,9 @@ impl Endpoint {
         let Some(path) = self.actives[active].paths.get_mut(path_index) else { return false };
         let packet = path.received.expand(header.packet as u32);
         let is_known = path.source == *from && path.source_link == link && path.back != NO_PATH;
-        if header.packet != packet || !is_known || !path.received.is_new(packet) {
+        // What has no number was given to its link, and is taken as it comes.
+        let is_numbered = header.packet != 0 && header.packet == packet;
+        if !is_numbered || !is_known || !path.received.is_new(packet) {
             return false;
         }
         path.is_checked_in = Some(view.crc().is_some());

@@ -110,6 +110,10 @@ pub struct Endpoint {
     pub(crate) grants: Budgets,
     /// Arrivals that are granted, for the repeat of lost grants.
     pub(crate) granting: Vec<u32>,
+    /// What is at hand cannot be refused: it is taken beyond the budgets (`given`).
+    pub(crate) takes_all: bool,
+    /// Up to here a message goes unasked whatever happens: the least that a setting says.
+    pub(crate) surely_unasked_len: u64,
     /// Matched messages that are to be fetched: slot and serial.
     pub(crate) fetches: VecDeque<(u32, u32)>,
     /// What the announcement at hand says of where its message is.
@@ -224,6 +228,10 @@ impl Endpoint {
             orphans: VecDeque::new(),
             grants: Budgets::new(settings.grant_policy, limits.grant_len_max),
             granting: Vec::new(),
+            takes_all: false,
+            surely_unasked_len: u64::from(
+                settings.eager_sure_len_max.min(settings.fetch_len_min.saturating_sub(1)),
+            ),
             fetches: VecDeque::new(),
             told: None,
             regrant_at: Instant::NEVER,

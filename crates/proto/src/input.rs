@@ -72,7 +72,7 @@ impl Endpoint {
         } else if !self.may_be_quick()
             || !self.on_quick(now, link, &from, lone.message(base), memory)
         {
-            self.on_any_frame(now, Origin { link, from }, lone.view(base), memory);
+            self.on_not_next::<LONE>(now, Origin { link, from }, bytes, base, memory);
         }
     }
 
@@ -115,7 +115,7 @@ impl Endpoint {
         } else if !self.may_be_quick()
             || !self.on_quick(now, link, from, lone.message(base), memory)
         {
-            self.on_any_frame(now, origin, lone.view(base), memory);
+            self.on_not_next::<LONE_IMMEDIATE>(now, origin, bytes, base, memory);
         }
     }
 
@@ -159,7 +159,7 @@ impl Endpoint {
     /// Any frame that is rightly keyed. Given the view itself and not a place where it is, so that `on_quick` finds it in
     /// registers.
     #[inline(never)]
-    fn on_any_frame(
+    pub(crate) fn on_any_frame(
         &mut self,
         now: Instant,
         origin: Origin,
@@ -283,7 +283,10 @@ impl Endpoint {
         let this = &mut self.rows[row];
         this.heard_at = now;
         this.allowance.on_frame(now, view.frame_len());
-        if header.packet == 0 && self.on_unnumbered(now, origin, row, view) {
+        if header.packet == 0
+            && (self.on_given_frame(now, origin.link, row, view, memory)
+                || self.on_unnumbered(now, origin, row, view))
+        {
             return;
         }
         if header.to != 0 {

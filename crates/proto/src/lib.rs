@@ -57,6 +57,7 @@
 //!   transfer                                their bulk, by the same grants
 //!   streams, streams_out                    messages piece by piece
 //!   quick, quick_out, lone                  the common frames at little cost
+//!   given                                   copied messages whose copy is the link's own
 //!   sabotage, wraps                         for tests: deliberate faults; numbers across their wrap
 //! ```
 //!
@@ -93,6 +94,7 @@ mod fill;
 mod fragments;
 mod framed;
 mod gaps;
+mod given;
 mod grants;
 mod input;
 mod landing;
@@ -145,6 +147,7 @@ pub use atomic::{AtomicOp, Datatype};
 pub use endpoint::Endpoint;
 pub use fetch::{Fetch, Whereabouts};
 pub use gaps::GapSet;
+pub use given::Given;
 pub use landing::Landing;
 pub use limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};
 pub use lone::Lone;

@@ -231,7 +231,7 @@ impl Active {
 
     /// The path for a small message, if nothing at all waits before it.
     #[inline(always)]
-    fn clear_path(&self, now: Instant, len: u64) -> Option<u8> {
+    pub(crate) fn clear_path(&self, now: Instant, len: u64) -> Option<u8> {
         let index = if self.paths.len() == 1 { 0 } else { self.clear_path_of_many(now, len)? };
         let path: &Path = &self.paths[usize::from(index)];
         let is_clear = self.unsent == NONE

@@ -378,7 +378,7 @@ impl Endpoint {
     /// What we would hold for one more active peer (PROTOCOL §5.5).
     #[inline]
     pub(crate) fn credit_for_peers(&self) -> Share {
-        let envelopes = self.limits.envelope_count_max - self.envelope_count;
+        let envelopes = self.limits.envelope_count_max.saturating_sub(self.envelope_count);
         Share {
             held_len: self.held.free_len().min(u64::from(envelopes) * 64),
             unasked_len: self.limits.unasked_len_max,

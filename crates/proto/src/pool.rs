@@ -114,6 +114,8 @@ struct Class {
 #[derive(Debug)]
 pub(crate) struct BytePool {
     len_max: u64,
+    /// What of that is lent beyond the budget (`overdraw`).
+    overdrawn_len: u64,
     used_len: u64,
     peak_len: u64,
     allocated_len: u64,
@@ -130,6 +132,7 @@ impl BytePool {
     pub(crate) fn new(len_max: u64) -> Self {
         Self {
             len_max,
+            overdrawn_len: 0,
             used_len: 0,
             peak_len: 0,
             allocated_len: 0,
@@ -171,6 +174,29 @@ impl BytePool {
         Some(slot)
     }
 
+    /// The same beyond the budget, which is larger by what is missing until as much was given back. Nothing for what no pool can hold.
+    #[cold]
+    pub(crate) fn overdraw(&mut self, len: usize) -> Option<u32> {
+        let more = Self::cost_of(len)?.saturating_sub(self.free_len());
+        self.len_max += more;
+        self.overdrawn_len += more;
+        self.try_reserve(len)
+    }
+
+    /// Whether there is more in it than its budget allows.
+    #[inline]
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.overdrawn_len > 0
+    }
+
+    /// What was given back makes up for what was lent beyond the budget.
+    #[cold]
+    fn make_up(&mut self) {
+        let back = self.overdrawn_len.min(self.free_len());
+        self.len_max -= back;
+        self.overdrawn_len -= back;
+    }
+
     /// The bytes of a piece.
     #[inline]
     pub(crate) fn bytes(&self, slot: u32) -> &[u8] {
@@ -206,6 +232,9 @@ impl BytePool {
         }
         self.slots[slot as usize] = Slot { len: 0, chunk: FREE, item: self.free_slot };
         self.free_slot = slot;
+        if self.overdrawn_len > 0 {
+            self.make_up();
+        }
     }
 
     /// Makes a piece as long as this, whatever bytes it has then; false if that would exceed the budget.

@@ -88,13 +88,10 @@ impl Endpoint {
         if !is_awake {
             self.wake(now, row);
         }
-        let mut must_ask = self.must_ask(row, total);
+        let is_copied = matches!(spec.payload, Payload::Copied(_));
+        let must_ask = self.must_ask(row, total, is_copied);
         let (bytes, room) = match spec.payload {
-            Payload::InPlace { buf, .. } => {
-                must_ask |=
-                    total >= u64::from(self.settings.fetch_len_min) && self.is_fetched_by(row);
-                (Bytes::User(buf), None)
-            }
+            Payload::InPlace { buf, .. } => (Bytes::User(buf), None),
             Payload::Copied(_) if must_ask => return Err(PostError::PoolFull), // from where it is
             Payload::Copied(bytes) => {
                 let slot = self.copied.try_reserve(bytes.len()).ok_or(PostError::PoolFull)?;
@@ -118,14 +115,21 @@ impl Endpoint {
 
     /// Whether a message of this length to a row that is awake is announced, and not just sent (PROTOCOL §7.9).
     #[inline(always)]
-    fn must_ask(&mut self, row: u32, total: u64) -> bool {
+    fn must_ask(&mut self, row: u32, total: u64, is_copied: bool) -> bool {
         total > u64::from(self.settings.eager_len_max)
-            || total > u64::from(self.settings.eager_sure_len_max) && self.must_ask_now(row, total)
+            || total > self.surely_unasked_len && self.must_ask_now(row, total, is_copied)
     }
 
     /// The same for what may go unasked, but not whatever happens.
     #[inline(never)]
-    fn must_ask_now(&mut self, row: u32, total: u64) -> bool {
+    fn must_ask_now(&mut self, row: u32, total: u64, is_copied: bool) -> bool {
+        let may_be_fetched = total >= u64::from(self.settings.fetch_len_min) && !is_copied;
+        if may_be_fetched && self.is_fetched_by(row) {
+            return true;
+        }
+        if total <= u64::from(self.settings.eager_sure_len_max) {
+            return false;
+        }
         let this = &mut self.rows[row];
         let active = self.actives.get(this.active);
         active.is_some_and(|active| active.must_ask(total)) || this.ahead.asks_first()

@@ -80,7 +80,7 @@ impl Endpoint {
 
     /// A whole message that was not simply taken (`Endpoint::on_message`).
     #[inline(never)]
-    fn on_missed(
+    pub(crate) fn on_missed(
         &mut self,
         now: Instant,
         row: u32,
@@ -293,7 +293,7 @@ impl Takers<'_> {
     /// A whole message whose turn it is goes to a receive that is posted and waits for just one (`Endpoint::on_message`,
     /// `take_entry`). How many bytes were placed; nothing changed if it does not.
     #[inline(always)]
-    fn take(
+    pub(crate) fn take(
         &mut self,
         this: &mut Row,
         head: EagerWords,

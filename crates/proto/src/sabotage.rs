@@ -45,6 +45,8 @@ pub enum Sabotage {
     RangeLostAtBreak,
     /// Hands a message up again that came by a link's stream before it broke, and once more after.
     AcceptedAgainAfterBreak,
+    /// Takes a message out of the link that keeps it before it is accepted, and forgets it.
+    TakenBeforeAcceptance,
 }
 
 impl Sabotage {
@@ -69,6 +71,7 @@ impl Sabotage {
         Self::StreamCreditNeverGiven,
         Self::RangeLostAtBreak,
         Self::AcceptedAgainAfterBreak,
+        Self::TakenBeforeAcceptance,
     ];
 }
 

@@ -90,7 +90,7 @@ impl Endpoint {
     }
 
     fn recall_refused(&mut self, now: Instant) {
-        let free_count = self.limits.envelope_count_max - self.envelope_count;
+        let free_count = self.limits.envelope_count_max.saturating_sub(self.envelope_count);
         let free_len = self.held.free_len();
         let roomy = free_count >= (self.limits.envelope_count_max / 4).max(1)
             && free_len >= self.held.len_max() / 4;

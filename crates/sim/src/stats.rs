@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use crate::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 29] = [
+pub const THINGS: [&str; 30] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -32,6 +32,7 @@ pub const THINGS: [&str; 29] = [
     "data landed in place",
     "data fetched from where it is",
     "data that could not be fetched",
+    "message given to a link",
     "fragments taken together",
     "one-sided operation",
     "operation denied",
@@ -90,6 +91,7 @@ impl Stats {
         self.meet("data landed in place", counters.bytes_landed > 0);
         self.meet("data fetched from where it is", counters.bytes_fetched > 0);
         self.meet("data that could not be fetched", counters.fetches_failed > 0);
+        self.meet("message given to a link", counters.messages_given > 0);
         self.meet("fragments taken together", counters.frames_together > 0);
         self.meet("operation denied", counters.requests_denied > 0);
     }

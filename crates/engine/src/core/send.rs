@@ -21,6 +21,8 @@ const COPY_LEN_MAX: u32 = 256;
 const BURST_COUNT_MAX: usize = 64;
 /// A longer train is read by its receiver from our memory, this fast at least: it will not be heard of before.
 const LARGE_BYTES_PER_NS: u64 = 4;
+/// A send that is over, and was never entered: nobody finds it.
+const GIVEN: ReqId = ReqId(u64::MAX);
 /// Bursts per turn: a turn is bounded work.
 const BURSTS_PER_TURN: usize = 8;
 
@@ -88,6 +90,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             return None;
         }
         let mut head = [0; wire::LONE_HEAD_LEN_MAX];
+        if let Payload::Copied(bytes) = spec.payload
+            && self.give(now, spec, bytes, &mut head)
+        {
+            return Some(GIVEN);
+        }
         let lone = self.endpoint.post_lone(now, spec, &mut head)?;
         self.counters.bytes_copied_out += len;
         if let Payload::InPlace { buf, len } = spec.payload {
@@ -101,6 +108,28 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
         }
         Some(lone.req)
+    }
+
+    /// Gives a copied message to a link that keeps it for its peer, if there is one and it takes it now.
+    #[inline]
+    fn give(
+        &mut self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+        bytes: &[u8],
+        head: &mut [u8; wire::LONE_HEAD_LEN_MAX],
+    ) -> bool {
+        let Some(given) = self.endpoint.prepare_given(now, spec, head) else { return false };
+        self.begin_lone(&head[..given.head_len]);
+        self.scratch.extend_from_slice(bytes);
+        let (to, len) = (&given.to.0, self.scratch.len());
+        let is_taken = !self.home.takes(given.link, to)
+            && self.links[usize::from(given.link)].send_now(to, &self.scratch, len);
+        if is_taken {
+            self.endpoint.on_given(&given);
+            self.counters.bytes_copied_out += bytes.len() as u64;
+        }
+        is_taken
     }
 
     /// Sends a short stream at once. False: nothing was done.

@@ -69,7 +69,8 @@ impl Engine {
     fn errand_of_post(&self, inner: &mut Inner, now: Instant) -> Errand {
         let is_long = std::mem::take(&mut inner.has_posted_long);
         let baton = &self.helper.baton;
-        if is_long || inner.core.has_work() || self.is_watched.load(Ordering::Relaxed) {
+        // What is to be fetched and is not long waits for the application, as in a socket it would.
+        if is_long || inner.core.has_output() || self.is_watched.load(Ordering::Relaxed) {
             baton.on_post(is_long)
         } else if baton.is_driving() && !self.needs_driver(inner) {
             baton.on_turn(now.max(self.now()), false)

@@ -10,6 +10,7 @@ mod faces;
 mod farewell;
 mod fetch;
 mod fragments;
+mod given;
 mod hostile;
 mod identity;
 mod large;

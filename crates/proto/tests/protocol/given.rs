@@ -1,0 +1,150 @@
+//! §7.10: copied messages that are given to a link which keeps them.
+
+use packhorse_proto::*;
+
+use crate::net::*;
+
+/// Two nodes that share memory, who know each other; the second holds so many messages.
+fn pair(envelope_count_max: u32) -> Net {
+    let tight = Plan::with(|_, limits| limits.envelope_count_max = envelope_count_max);
+    let mut net = Net::of(&[Plan::default(), tight]);
+    let reliability = Reliability::Ordered { may_break: false };
+    for node in [A, B] {
+        net.ep(node).set_link(0, LinkTraits { reliability, is_private: true, ..PLAIN });
+    }
+    net.join(A, B);
+    net.settle();
+    net.log.clear();
+    net
+}
+
+/// The frame of a copied message from A to B, if it may be given.
+fn frame(net: &mut Net, tag: u64) -> Option<(Given, Vec<u8>)> {
+    let (peer, now) = (net.peer(A, B), net.now);
+    let bytes = pattern(tag, 8);
+    let spec = SendSpec {
+        peer,
+        space: Space(0),
+        tag: Tag(tag),
+        immediate: None,
+        payload: Payload::Copied(&bytes),
+        until_matched: false,
+        user: tag,
+    };
+    let mut head = [0; wire::LONE_HEAD_LEN_MAX];
+    let given = net.ep(A).prepare_given(now, &spec, &mut head)?;
+    Some((given, [&head[..given.head_len], &bytes].concat()))
+}
+
+/// Gives a message to the link, which hands it to B at once.
+fn give(net: &mut Net, tag: u64) -> bool {
+    let Some((given, frame)) = frame(net, tag) else { return false };
+    net.ep(A).on_given(&given);
+    hand_over(net, &frame);
+    true
+}
+
+fn hand_over(net: &mut Net, frame: &[u8]) {
+    let source = net.nodes[A].locators[0];
+    let Node { ep, ram, .. } = &mut net.nodes[B];
+    ep.on_frame(net.now, 0, source, frame, ram);
+}
+
+/// Until nothing waits that would keep a message from being given.
+fn awake(net: &mut Net) {
+    let recv = net.recv(B, tagged(u64::MAX), 8);
+    net.send(A, B, u64::MAX, 8);
+    net.run_for(MS);
+    net.assert_got(B, recv, u64::MAX, 8);
+    net.log.clear();
+}
+
+#[test]
+fn what_was_given_is_not_acknowledged() {
+    let mut net = pair(1000);
+    awake(&mut net);
+    let recv = net.recv(B, tagged(1), 8);
+    assert!(give(&mut net, 1) && give(&mut net, 2));
+    net.run_for(MS);
+    net.assert_got(B, recv, 1, 8);
+    let recv = net.recv(B, tagged(2), 8);
+    net.run_for(MS);
+    net.assert_got(B, recv, 2, 8);
+    assert!(net.log.iter().all(|sight| sight.from != B), "nothing is said to it");
+    assert_eq!(net.count(A, "messages_given"), 2);
+}
+
+#[test]
+fn what_a_link_did_not_take_changes_nothing() {
+    let mut net = pair(1000);
+    awake(&mut net);
+    let first = frame(&mut net, 1).unwrap();
+    assert_eq!(frame(&mut net, 1).unwrap(), first, "it was not posted");
+    let recv = net.recv(B, tagged(3), 8);
+    net.send(A, B, 3, 8);
+    net.run_for(MS);
+    net.assert_got(B, recv, 3, 8);
+}
+
+#[test]
+fn numbered_and_given_ones_keep_their_order() {
+    let mut net = pair(1000);
+    awake(&mut net);
+    for tag in 0..20 {
+        match tag % 3 {
+            0 => drop(net.send(A, B, 100, 8)),
+            _ if give(&mut net, 100) => {}
+            _ => drop(net.send(A, B, 100, 8)),
+        }
+        net.run_for(if tag % 2 == 0 { MS } else { 0 });
+    }
+    net.run_for(MS);
+    let recvs: Vec<_> = (0..20).map(|_| net.recv(B, tagged(100), 8)).collect();
+    net.settle();
+    recvs.iter().for_each(|&recv| net.assert_got(B, recv, 100, 8));
+    assert!(net.count(A, "messages_given") > 5);
+}
+
+#[test]
+fn what_was_given_is_taken_beyond_the_budgets_and_its_sender_stopped() {
+    let mut net = pair(4);
+    awake(&mut net);
+    // All of them are in the link before B looks.
+    let mut frames = Vec::new();
+    for tag in 0..10 {
+        let (given, frame) = frame(&mut net, tag).expect("nobody has refused anything yet");
+        net.ep(A).on_given(&given);
+        frames.push(frame);
+    }
+    frames.iter().for_each(|frame| hand_over(&mut net, frame));
+    assert_eq!(net.ep(B).held().1, 10, "all are held");
+    net.run_for(MS);
+    assert_eq!(net.count(B, "refusals"), 1);
+    assert!(frame(&mut net, 10).is_none(), "it was told to stop");
+    net.send(A, B, 10, 8);
+    net.run_for(MS);
+    for tag in 0..=10 {
+        let recv = net.recv(B, tagged(tag), 8);
+        net.settle();
+        net.assert_got(B, recv, tag, 8);
+    }
+    awake(&mut net);
+    assert!(give(&mut net, 11), "it was called again");
+}
+
+#[test]
+fn who_is_not_alone_with_its_peer_is_given_nothing() {
+    let mut net = Net::joined();
+    awake(&mut net);
+    assert!(frame(&mut net, 1).is_none(), "a link that loses frames");
+    let mut net = pair(1000);
+    awake(&mut net);
+    let (_, bytes) = frame(&mut net, 1).unwrap();
+    let recv = net.recv(B, tagged(1), 8);
+    // By a link that others can write to it is nobody's.
+    net.ep(B).set_link(0, PLAIN);
+    let unkeyed = net.ep(B).counters().frames_unkeyed;
+    hand_over(&mut net, &bytes);
+    assert_eq!(net.ep(B).counters().frames_unkeyed, unkeyed + 1);
+    assert!(net.ep(B).cancel(Instant(0), recv.req), "and nothing came");
+}
