@@ -85,6 +85,8 @@ pub(crate) struct Cq {
     unasked_count: AtomicUsize,
     /// Somebody called `fi_cq_signal`: the next that waits, or waits now, does not.
     is_signalled: AtomicBool,
+    /// A peek has just asked the links of an endpoint here. MPI libraries read the queue until it is empty behind each, and would ask twice.
+    is_just_asked: AtomicBool,
     /// Endpoints that tell it of their ends: reading it gives them time.
     pub(crate) ports: Ports,
 }
@@ -134,6 +136,7 @@ pub(crate) unsafe fn open(
         done_count: AtomicUsize::new(0),
         unasked_count: AtomicUsize::new(0),
         is_signalled: AtomicBool::new(false),
+        is_just_asked: AtomicBool::new(false),
         ports,
     };
     // SAFETY: says the caller.
@@ -276,6 +279,21 @@ impl Cq {
         if reader.taken > 0 { reader.taken as isize } else { -(libc::EAGAIN as isize) }
     }
 
+    /// A peek asks the links: the next look that finds the queue empty need not.
+    pub(crate) fn on_asked(&self) {
+        self.is_just_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it may be left out, once for each peek. A hint: who reads it too late or twice makes a look more.
+    #[inline]
+    fn was_just_asked(&self) -> bool {
+        let was = self.is_just_asked.load(Ordering::Relaxed);
+        if was {
+            self.is_just_asked.store(false, Ordering::Relaxed);
+        }
+        was
+    }
+
     /// Takes what there is, after a look if that is nothing.
     ///
     /// # Safety
@@ -288,7 +306,7 @@ impl Cq {
         // SAFETY: handed on.
         let mut reader = unsafe { Reader::new(self, out, count, sources) };
         let taken = self.take(&mut reader);
-        if taken != -(libc::EAGAIN as isize) {
+        if taken != -(libc::EAGAIN as isize) || self.was_just_asked() {
             return taken;
         }
         self.ports.progress(&mut reader);
@@ -315,6 +333,7 @@ impl Cq {
         }
         let longest = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         let until = longest.map(|longest| Instant::now() + longest);
+        self.was_just_asked();
         loop {
             // SAFETY: handed on.
             let taken = unsafe { self.read(out, count, sources) };

@@ -406,6 +406,9 @@ impl Port {
                 envelope
             })
         };
+        if let Some(binding) = &self.bindings.rx {
+            binding.cq.on_asked();
+        }
         match found {
             Some(envelope) if Self::wants_entry(self.bindings.rx.as_ref(), flags) => {
                 self.tell(self.described(base, &envelope));
