@@ -23,11 +23,13 @@ const ROOMS: &[Room] = &[
     Room::new("packhorse-engine", &["packhorse-link", "packhorse-proto"], &[]),
     Room::new("packhorse", ENGINE_AND_BELOW, &[]),
     Room::new("packhorse-sim", ENGINE_AND_BELOW, &[]),
+    // The rules and nothing else: what turns them here is the model.
+    Room::new("packhorse-lab", &["packhorse-proto"], &[]),
     // `link` only to read the port in an address.
     Room::new("packhorse-bench", &["packhorse", "packhorse-layers", "packhorse-link"], &[]),
     Room::new(
         "packhorse-cli",
-        &["packhorse", "packhorse-bench", "packhorse-sim"],
+        &["packhorse", "packhorse-bench", "packhorse-lab", "packhorse-sim"],
         &["packhorse-link"],
     ),
     Room::new("packhorse-layers", &["packhorse"], &[]),

@@ -13,6 +13,7 @@ use packhorse_bench::{command as bench, compare, mpi, peer, report, serve};
 
 mod find;
 mod info;
+mod lab;
 mod manual;
 mod paths;
 mod peers;
@@ -28,6 +29,7 @@ Examples:
   packhorse run mpirun -n 4 ./program      your MPI program, with your MPI, over Packhorse
   packhorse info                           what there is to measure with, and all settings
   packhorse sim                            the story of one transfer over a lossy network
+  packhorse lab                            the papers' machines, and what they printed
 
 Exit status: 0 all well, 1 a fault was found (sim, soak), 2 the command could not be carried out.";
 
@@ -61,6 +63,7 @@ enum Command {
     Peers(peers::PeersArgs),
     Find(find::FindArgs),
     Sim(simulate::Args),
+    Lab(lab::LabArgs),
     Soak(soak::SoakArgs),
     /// Write the manual page to standard output.
     #[command(hide = true)]
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Check(args) => mpi::check::run(&args).map(|()| true),
         Command::Env(args) => mpi::env::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Sim(args) => simulate::run(&args),
+        Command::Lab(args) => lab::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Bench(args) => bench::run(&args).map(|()| true),
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Report(args) => report::command::run(&args).map(|()| true),

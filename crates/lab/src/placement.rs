@@ -1,0 +1,55 @@
+//! Which step of the protocol runs where.
+
+/// Where a step is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// By the host: the system, or the library in the application.
+    Host,
+    /// By the card.
+    Card,
+}
+
+/// A map from steps to places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Its name.
+    pub name: &'static str,
+    /// Messages are matched, granted and ended here.
+    pub matching: Place,
+    /// Data is taken here.
+    pub receive: Place,
+    /// Data is sent, and grants are obeyed, here.
+    pub send: Place,
+    /// Payload is copied by the copy engine, where there is one.
+    pub engine: bool,
+    /// On the host: the library does it all, and only while the application is in a call.
+    pub in_library: bool,
+}
+
+impl Placement {
+    /// Everything on the host, by the system: RMPP's step 0, Open-MX.
+    pub const HOST: Self = Self {
+        name: "host",
+        matching: Place::Host,
+        receive: Place::Host,
+        send: Place::Host,
+        engine: false,
+        in_library: false,
+    };
+    /// The same with a copy engine: Open-MX with I/O AT.
+    pub const ENGINE: Self = Self { name: "host+engine", engine: true, ..Self::HOST };
+    /// Data is received on the card: RMPP's step 1.
+    pub const RECEIVE: Self = Self { name: "receive", receive: Place::Card, ..Self::HOST };
+    /// Data is received and sent on the card; the host matches and grants: RMPP's steps 2 and 3.
+    pub const DATA: Self = Self { name: "receive+send", send: Place::Card, ..Self::RECEIVE };
+    /// Everything on the card: EMP, and where Portals was to go.
+    pub const CARD: Self = Self { name: "card", matching: Place::Card, ..Self::DATA };
+    /// The card moves data, the library matches when it is called: an OS bypass such as GM.
+    pub const LIBRARY: Self = Self { name: "library", in_library: true, ..Self::DATA };
+    /// Everything in the library, on top of a card that relays frames: Fast Messages.
+    pub const ALL_LIBRARY: Self = Self { name: "all in library", in_library: true, ..Self::HOST };
+
+    /// All that a machine may be asked about.
+    pub const ALL: [Self; 6] =
+        [Self::HOST, Self::ENGINE, Self::RECEIVE, Self::DATA, Self::CARD, Self::LIBRARY];
+}
