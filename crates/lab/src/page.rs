@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use crate::figure::{Finding, Gantt};
+use crate::figure::{Curve, Finding, Gantt};
 use crate::machine::shown;
 use crate::machines::{Bench, known};
 use crate::plant::Part;
@@ -121,113 +121,125 @@ fn today_table(found: &Finding, today: &Today) -> String {
     text
 }
 
-fn plot(found: &Finding, today: &Today) -> String {
-    let today: Vec<_> = today.of(found.name).collect();
-    let all: Vec<(f64, f64)> = found
-        .curves
-        .iter()
-        .chain(today.iter().copied())
-        .flat_map(|curve| curve.points.iter().copied())
-        .chain(found.marks.iter().map(|mark| (mark.x, mark.y)))
-        .collect();
-    let fold = |pick: fn(&(f64, f64)) -> f64, f: fn(f64, f64) -> f64, start| {
-        all.iter().map(pick).fold(start, f)
-    };
-    let (x0, x1) = (fold(|p| p.0, f64::min, f64::INFINITY), fold(|p| p.0, f64::max, 0.0));
-    let y1 = fold(|p| p.1, f64::max, 0.0) * 1.06;
-    let is_log = found.is_log && x0 > 0.0;
-    let x0 = if is_log { x0 } else { x0.min(0.0) };
-    let px = |x: f64| {
-        let part = if is_log { (x / x0).ln() / (x1 / x0).ln() } else { (x - x0) / (x1 - x0) };
-        LEFT + part * (W - LEFT - 14.0)
-    };
-    let py = |y: f64| H - BOTTOM - y / y1 * (H - BOTTOM - 12.0);
-    let mut svg = format!(
-        "<figure><svg viewBox=\"0 0 {W} {H}\" role=\"img\" aria-label=\"{}\">\n",
-        escape(found.title)
-    );
-    for step in 0..=5 {
-        let y = y1 * f64::from(step) / 5.0;
-        let _ = writeln!(
-            svg,
-            "<path class=\"grid\" d=\"M{LEFT} {0:.1}H{1}\"/><text x=\"{2}\" y=\"{3:.1}\" text-anchor=\"end\">{4}</text>",
-            py(y),
-            W - 14.0,
-            LEFT - 6.0,
-            py(y) + 4.0,
-            short(y)
-        );
-        let x = if is_log {
-            x0 * (x1 / x0).powf(f64::from(step) / 5.0)
-        } else {
-            x0 + (x1 - x0) * f64::from(step) / 5.0
-        };
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            px(x),
-            H - BOTTOM + 16.0,
-            short(x)
-        );
+/// The axes of a plot.
+struct Axes {
+    x0: f64,
+    x1: f64,
+    y1: f64,
+    is_log: bool,
+}
+
+impl Axes {
+    fn of(found: &Finding, curves: &[&Curve]) -> Self {
+        let points = curves.iter().flat_map(|curve| curve.points.iter().copied());
+        let points = points.chain(found.marks.iter().map(|mark| (mark.x, mark.y)));
+        let (mut x0, mut x1, mut y1) = (f64::INFINITY, 0.0_f64, 0.0_f64);
+        for (x, y) in points {
+            (x0, x1, y1) = (x0.min(x), x1.max(x), y1.max(y));
+        }
+        let is_log = found.is_log && x0 > 0.0;
+        Self { x0: if is_log { x0 } else { x0.min(0.0) }, x1, y1: y1 * 1.06, is_log }
     }
-    let _ = writeln!(
-        svg,
-        "<text x=\"{W}\" y=\"{}\" text-anchor=\"end\" class=\"axis\">{}</text><text x=\"{LEFT}\" y=\"10\" class=\"axis\">{}</text>",
-        H - 6.0,
-        escape(found.x),
-        escape(found.y)
-    );
-    let mut legend = String::new();
-    for (number, curve) in found.curves.iter().chain(today.iter().copied()).enumerate() {
-        let colour = COLOURS[number % COLOURS.len()];
-        let is_today = number >= found.curves.len();
-        let path: Vec<_> =
-            curve.points.iter().map(|&(x, y)| format!("{:.1} {:.1}", px(x), py(y))).collect();
-        let dash = if is_today { " stroke-dasharray=\"5 4\"" } else { "" };
-        let _ = writeln!(
-            svg,
-            "<path class=\"line\" stroke=\"{colour}\"{dash} d=\"M{}\"/>",
-            path.join("L")
-        );
-        for &(x, y) in &curve.points {
-            let tip = escape(&format!(
-                "{}: {} {} at {} {}",
-                curve.name,
-                short(y),
-                found.y,
-                short(x),
-                found.x
-            ));
+
+    fn px(&self, x: f64) -> f64 {
+        let part = match self.is_log {
+            true => (x / self.x0).ln() / (self.x1 / self.x0).ln(),
+            false => (x - self.x0) / (self.x1 - self.x0),
+        };
+        LEFT + part * (W - LEFT - 14.0)
+    }
+
+    fn py(&self, y: f64) -> f64 {
+        H - BOTTOM - y / self.y1 * (H - BOTTOM - 12.0)
+    }
+
+    /// x at a part of the axis.
+    fn x_at(&self, part: f64) -> f64 {
+        match self.is_log {
+            true => self.x0 * (self.x1 / self.x0).powf(part),
+            false => self.x0 + (self.x1 - self.x0) * part,
+        }
+    }
+
+    fn drawn(&self, found: &Finding) -> String {
+        let mut svg = String::new();
+        for step in 0..=5 {
+            let part = f64::from(step) / 5.0;
+            let (x, y) = (self.x_at(part), self.y1 * part);
+            let (px, py, right, left) = (self.px(x), self.py(y), W - 14.0, LEFT - 6.0);
+            let _ = writeln!(svg, "<path class=\"grid\" d=\"M{LEFT} {py:.1}H{right}\"/>");
             let _ = writeln!(
                 svg,
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{colour}\" data-tip=\"{tip}\"/>",
-                px(x),
-                py(y)
+                "<text x=\"{left}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                py + 4.0,
+                short(y)
+            );
+            let below = H - BOTTOM + 16.0;
+            let _ = writeln!(
+                svg,
+                "<text x=\"{px:.1}\" y=\"{below}\" text-anchor=\"middle\">{}</text>",
+                short(x)
             );
         }
+        let (x, y, low) = (escape(found.x), escape(found.y), H - 6.0);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{W}\" y=\"{low}\" text-anchor=\"end\" class=\"axis\">{x}</text>"
+        );
+        let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"10\" class=\"axis\">{y}</text>");
+        svg
+    }
+
+    /// A line, with a value under each of its points.
+    fn line(&self, found: &Finding, curve: &Curve, colour: &str, is_today: bool) -> String {
+        let at = |&(x, y): &(f64, f64)| format!("{:.1} {:.1}", self.px(x), self.py(y));
+        let path: Vec<_> = curve.points.iter().map(at).collect();
+        let dash = if is_today { " stroke-dasharray=\"5 4\"" } else { "" };
+        let mut svg =
+            format!("<path class=\"line\" stroke=\"{colour}\"{dash} d=\"M{}\"/>\n", path.join("L"));
+        for &(x, y) in &curve.points {
+            let tip = self.tip(found, &curve.name, x, y);
+            let (px, py) = (self.px(x), self.py(y));
+            let _ = writeln!(
+                svg,
+                "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3.5\" fill=\"{colour}\" data-tip=\"{tip}\"/>"
+            );
+        }
+        svg
+    }
+
+    fn tip(&self, found: &Finding, name: &str, x: f64, y: f64) -> String {
+        escape(&format!("{name}: {} {} at {} {}", short(y), found.y, short(x), found.x))
+    }
+}
+
+fn plot(found: &Finding, today: &Today) -> String {
+    let curves: Vec<&Curve> = found.curves.iter().chain(today.of(found.name)).collect();
+    let axes = Axes::of(found, &curves);
+    let title = escape(found.title);
+    let mut svg =
+        format!("<figure><svg viewBox=\"0 0 {W} {H}\" role=\"img\" aria-label=\"{title}\">\n");
+    svg.push_str(&axes.drawn(found));
+    let mut legend = String::new();
+    for (number, curve) in curves.iter().enumerate() {
+        let colour = COLOURS[number % COLOURS.len()];
+        let is_today = number >= found.curves.len();
+        svg.push_str(&axes.line(found, curve, colour, is_today));
+        let when = if is_today { " (today)" } else { "" };
         let _ = write!(
             legend,
-            "<span style=\"color:{colour}\">●</span> {}{} ",
-            escape(&curve.name),
-            if is_today { " (today)" } else { "" }
+            "<span style=\"color:{colour}\">●</span> {}{when} ",
+            escape(&curve.name)
         );
     }
     for mark in &found.marks {
-        let tip = escape(&format!(
-            "paper, {}: {} {} at {} {}",
-            mark.name,
-            short(mark.y),
-            found.y,
-            short(mark.x),
-            found.x
-        ));
+        let tip = axes.tip(found, &format!("paper, {}", mark.name), mark.x, mark.y);
         let at = found.curves.iter().position(|curve| curve.name == mark.name);
-        let colour = at.map_or("#111", |at| COLOURS[at % COLOURS.len()]);
+        let colour = at.map_or("#888", |at| COLOURS[at % COLOURS.len()]);
+        let (px, py) = (axes.px(mark.x), axes.py(mark.y) + 6.0);
         let _ = writeln!(
             svg,
-            "<text class=\"star\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{colour}\" data-tip=\"{tip}\">★</text>",
-            px(mark.x),
-            py(mark.y) + 6.0
+            "<text class=\"star\" x=\"{px:.1}\" y=\"{py:.1}\" text-anchor=\"middle\" style=\"fill:{colour}\" data-tip=\"{tip}\">★</text>"
         );
     }
     let _ = writeln!(svg, "</svg><figcaption>{legend} ★ the paper's text</figcaption></figure>");
