@@ -13,6 +13,7 @@ mod posts;
 mod turns;
 
 pub(crate) use opening::draw;
+pub use opening::host_identity;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

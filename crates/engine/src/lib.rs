@@ -69,7 +69,7 @@ pub use copies::CopyOffload;
 pub use core::{Core, OpenError};
 pub use counters::Counters;
 pub use duties::Offload;
-pub use engine::{Config, Engine, Placement, Recv, Refused, Send};
+pub use engine::{Config, Engine, Placement, Recv, Refused, Send, host_identity};
 pub use entry::{Entry, Kind, Trouble};
 pub use helper::HelperCpus;
 pub use lent::Lent;

@@ -423,6 +423,29 @@ impl Engine {
         count
     }
 
+    /// Takes back a receive that was posted to a queue with this context and that no message was bound to: whether there was one. Its end
+    /// is told, as cancelled. One into which a message arrives goes on.
+    pub fn cancel_unbound_queued(&self, queue: QueueId, context: u64) -> bool {
+        let mut inner = self.lock_in_order();
+        let now = self.now();
+        let mut all = inner.requests.of_queue(queue.0);
+        let id = all.find(|(_, notify)| notify.context == context).map(|(id, _)| id);
+        drop(all);
+        let req = id.and_then(|id| inner.requests.pending(id).map(|pending| pending.req));
+        let is_withdrawn = req.is_some_and(|req| inner.core.endpoint().cancel_unbound(now, req));
+        self.after_post(inner, now, false);
+        is_withdrawn
+    }
+
+    /// Puts an entry without a request into a queue: its reader wakes and finds the context.
+    pub fn ring(&self, notify: Notify) {
+        let mut inner = self.lock();
+        let entry = blank(&notify, RequestId(u64::MAX), Ok(()), self.now());
+        inner.tell(&notify, &entry);
+        inner.queues.publish();
+        self.release(inner);
+    }
+
     /// Takes entries used many times that were posted to a queue with this context out of matching; how many. Each tells of what is
     /// arriving into it, then of its own end, as one that is full. For readers with a list of their own that peers fill.
     pub fn unlink_queued(&self, queue: QueueId, context: u64) -> usize {

@@ -35,7 +35,7 @@ pub struct Builder {
     pub(crate) discoverable: Option<bool>,
     counters: Option<PathBuf>,
     log: bool,
-    config: Config,
+    pub(crate) config: Config,
     naming: Naming,
     linger: Duration,
     /// A variable of the environment that made no sense.
@@ -143,9 +143,10 @@ impl Builder {
     pub fn new() -> Self {
         let mut builder = Self::default();
         for (name, value) in std::env::vars_os() {
-            let Some(name) = name.to_str().filter(|name| name.starts_with("PACKHORSE_")) else {
-                continue;
-            };
+            // Those of the MX face are its own.
+            let is_ours =
+                |name: &&str| name.starts_with("PACKHORSE_") && !name.starts_with("PACKHORSE_MX_");
+            let Some(name) = name.to_str().filter(is_ours) else { continue };
             let done = match value.to_str() {
                 Some(value) => builder.apply(name, value),
                 None => Err(format!("{name}: not text")),

@@ -4,16 +4,28 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use packhorse_engine::HelperCpus;
 use packhorse_engine::door::{Door, DoorConfig};
+use packhorse_engine::{HelperCpus, host_identity};
 use packhorse_link::door::{DoorError, DoorSocket, Visit};
 use packhorse_link::udp;
-use packhorse_proto::Address;
 use packhorse_proto::lookup::{Greeting, Number, Reception};
+use packhorse_proto::{Address, Identity};
 
+use crate::builder::Builder;
 use crate::error::Error;
 use crate::owner::owner_of;
 use crate::secret::SharedSecret;
+
+impl Builder {
+    /// What this endpoint says of itself to those it speaks to, instead of a number that is drawn: 64 bits by which an interface on top
+    /// tells its endpoints apart ([`raw`](crate::raw)). No two endpoints of a host may say the same at a time.
+    #[must_use]
+    pub fn known_as(mut self, endpoint: u64) -> Self {
+        let host = host_identity();
+        self.config.identity = Some(Identity { host, endpoint });
+        self
+    }
+}
 
 /// What a builder was told of its endpoint's number.
 #[derive(Clone, Default)]
@@ -101,7 +113,7 @@ fn told(address: Address, visit: &Visit, is_everywhere: bool) -> Address {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_proto::{Identity, Locator, Secret};
+    use packhorse_proto::{Locator, Secret};
 
     #[test]
     fn who_asks_one_address_of_several_is_told_that_one() {

@@ -29,6 +29,7 @@ pub use packhorse_engine::{
     RequestId, Send, Trouble, Unexposed, Watcher, Written,
 };
 pub use packhorse_link::mem::Memory;
+pub use packhorse_link::{Interface, interfaces, with_signals_blocked};
 pub use packhorse_proto::wire::TOTAL_MAX as MESSAGE_LEN_MAX;
 pub use packhorse_proto::{
     Access, AtomicOp, Claim, Criteria, Datatype, Denial, Envelope, ExposeError, Failure,

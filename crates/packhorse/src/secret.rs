@@ -50,6 +50,12 @@ impl SharedSecret {
         text.trim().parse().map_err(complain)
     }
 
+    /// A keyed check of these bytes, for datagrams of an interface on top: only holders of the secret can make it, or tell that it is right.
+    /// The bytes must begin with a word of their own, by which they are not taken for anything else that is checked so.
+    pub fn check(self, bytes: &[u8]) -> u64 {
+        packhorse_proto::lookup::check(self.0, bytes)
+    }
+
     pub(crate) fn key(self) -> Secret {
         self.0
     }

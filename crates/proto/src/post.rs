@@ -407,6 +407,19 @@ impl Endpoint {
         true
     }
 
+    /// Takes back a receive that no message was bound to; it ends as cancelled. False: a message is arriving into it or has, or it is no
+    /// receive. For interfaces whose cancel must not cost a message.
+    pub fn cancel_unbound(&mut self, now: Instant, req: ReqId) -> bool {
+        if req.0 & (SEND_BIT | OPERATION_BIT) != 0 {
+            return false;
+        }
+        let is_waiting =
+            |&slot: &u32| self.receives[slot].is_once() && self.receives[slot].entry.is_some();
+        let Some(slot) = self.receives.lookup(req.0).filter(is_waiting) else { return false };
+        self.cancel_receive(now, slot, Failure::Cancelled);
+        true
+    }
+
     /// Takes an entry used many times out of matching. It ends as one that is full does, when what is arriving into it has arrived: no
     /// message is lost by it. False if it has ended already, or is none.
     pub fn unlink(&mut self, req: ReqId) -> bool {

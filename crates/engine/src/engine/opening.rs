@@ -131,7 +131,7 @@ pub(crate) fn draw<const N: usize>() -> io::Result<[u64; N]> {
 }
 
 /// The same for all endpoints of one boot of one host.
-fn host_identity() -> u64 {
+pub fn host_identity() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits = boot.chars().filter_map(|c| c.to_digit(16)).take(16);
     digits.fold(0, |number, digit| number << 4 | u64::from(digit))

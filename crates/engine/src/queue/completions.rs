@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packhorse_link::ring::{self, Consumer, Share};
-use packhorse_proto::Instant;
+use packhorse_proto::{Criteria, Instant};
 
 use super::{OUR_OWN, QueueId, Writer};
 use crate::asking::{Asking, Call};
@@ -223,6 +223,16 @@ impl Completions {
             (is_used || !ring.is_empty()).then_some(())
         };
         self.engine.drive_until(longest, is_ready).is_some()
+    }
+
+    /// The same, or until there is a message of this kind that no receive took.
+    pub fn wait_or_find(&mut self, criteria: &Criteria, longest: Option<Duration>) -> bool {
+        if !self.has_nothing() {
+            return true;
+        }
+        let ring = &self.ring;
+        let is_there = |inner: &mut Inner| !ring.is_empty() || inner.core.probe(criteria).is_some();
+        self.engine.drive_until(longest, |inner| is_there(inner).then_some(())).is_some()
     }
 
     /// Before sleeping on [`Engine::wake_fd`]: as [`Engine::arm`], and false also if there is something to read.

@@ -234,6 +234,22 @@ fn cancelled_entry_swallows_what_arrives_into_it() {
     assert_eq!(net.sent(A, req), Some(Err(Failure::CancelledByPeer)));
 }
 
+#[test]
+fn a_receive_that_a_message_is_arriving_into_cannot_be_taken_back_without_cost_and_is_not() {
+    let mut net = Net::joined();
+    let (waiting, arriving) = (net.recv(B, tagged(2), 8), net.recv(B, tagged(1), 500_000));
+    let req = net.send(A, B, 1, 500_000);
+    net.run_for(2 * RTT_NS);
+    let now = net.now;
+    assert!(!net.nodes[B].ep.cancel_unbound(now, arriving.req));
+    assert!(net.nodes[B].ep.cancel_unbound(now, waiting.req));
+    assert!(!net.nodes[A].ep.cancel_unbound(now, req), "a send");
+    net.settle();
+    assert!(net.got(B, arriving).is_some());
+    assert_eq!(net.sent(A, req), Some(Ok(())));
+    assert_eq!(net.unlinked(B, waiting.req), Some(Some(Failure::Cancelled)));
+}
+
 fn overflow(net: &mut Net, len: usize, uses: Use) -> Recv {
     let spec = net.recv_spec(B, anything(), len);
     net.post_recv(B, RecvSpec { list: List::Overflow, uses, ..spec })
