@@ -35,6 +35,7 @@ const ROOMS: &[Room] = &[
     Room::new("packhorse-layers", &["packhorse"], &[]),
     Room::new("packhorse-fi", &["packhorse"], &[]),
     Room::new("packhorse-fm", &["packhorse"], &[]),
+    Room::new("packhorse-mx", &["packhorse"], &[]),
     Room::new(
         "packhorse-tests",
         &["packhorse-proto"],

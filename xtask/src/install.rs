@@ -4,6 +4,7 @@
 //! PREFIX/bin/packhorse
 //!        lib/libfabric/libpackhorse-fi.so        found from bin by `packhorse run`
 //!        lib/libpackhorse-fm.so, lib/pkgconfig/packhorse-fm.pc, include/packhorse/
+//!        lib/libopen-mx.so.0 and its other names, lib/pkgconfig/packhorse-mx.pc, include/mx/
 //!        share/man/man1/packhorse.1
 //!        share/bash-completion/completions/packhorse, zsh's and fish's likewise
 //!        share/doc/packhorse/                    licences, README, CHANGELOG
@@ -47,9 +48,11 @@ enum From {
     File(&'static str),
     /// The same, with the prefix and the version put in.
     Template(&'static str),
+    /// The shared object of MX, and its other names: made by a script, for its symbols have versions.
+    Mx,
 }
 
-const ITEMS: [Item; 14] = [
+const ITEMS: [Item; 25] = [
     Item { place: "bin/packhorse", from: From::Built("packhorse") },
     // libfabric loads what ends in `fi.so`; cargo cannot write the hyphen that is the custom.
     Item { place: "lib/libfabric/libpackhorse-fi.so", from: From::Built("libpackhorse_fi.so") },
@@ -60,6 +63,29 @@ const ITEMS: [Item; 14] = [
     },
     Item { place: "include/packhorse/fm.h", from: From::File("faces/fm/include/packhorse/fm.h") },
     Item { place: "include/packhorse/fm1.h", from: From::File("faces/fm/include/packhorse/fm1.h") },
+    Item { place: "lib/libopen-mx.so.0", from: From::Mx },
+    Item { place: "lib/libopen-mx.so", from: From::Mx },
+    Item { place: "lib/libmyriexpress.so", from: From::Mx },
+    Item {
+        place: "lib/pkgconfig/packhorse-mx.pc",
+        from: From::Template("faces/mx/packhorse-mx.pc.in"),
+    },
+    Item { place: "include/mx/myriexpress.h", from: From::File("faces/mx/include/myriexpress.h") },
+    Item {
+        place: "include/mx/mx_extensions.h",
+        from: From::File("faces/mx/include/mx_extensions.h"),
+    },
+    Item { place: "include/mx/mx_io.h", from: From::File("faces/mx/include/mx_io.h") },
+    Item { place: "include/mx/mx_raw.h", from: From::File("faces/mx/include/mx_raw.h") },
+    Item { place: "include/mx/open-mx.h", from: From::File("faces/mx/include/open-mx.h") },
+    Item {
+        place: "include/mx/mx_internals/mx__fops.h",
+        from: From::File("faces/mx/include/mx_internals/mx__fops.h"),
+    },
+    Item {
+        place: "include/mx/mx_internals/mx__driver_interface.h",
+        from: From::File("faces/mx/include/mx_internals/mx__driver_interface.h"),
+    },
     Item { place: "share/man/man1/packhorse.1", from: From::Said("man") },
     Item {
         place: "share/bash-completion/completions/packhorse",
@@ -90,9 +116,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Builds everything and puts it in place.
 pub(crate) fn into(prefix: &Path) -> Result<()> {
-    let packages = "--package packhorse-cli --package packhorse-fi --package packhorse-fm";
+    let packages = "--package packhorse-cli --package packhorse-fi --package packhorse-fm --package packhorse-mx";
     run_command(cargo(&format!("build --release --quiet {packages}")))?;
     let built = target().join("release");
+    link_mx(&built, &prefix.join("lib"))?;
     for item in &ITEMS {
         let to = prefix.join(item.place);
         let folder = to.parent().context("no place at all")?;
@@ -100,6 +127,7 @@ pub(crate) fn into(prefix: &Path) -> Result<()> {
         match item.from {
             From::Built(name) => replace(&built.join(name), &to)?,
             From::File(name) => replace(&root().join(name), &to)?,
+            From::Mx => {} // all three are there since `link_mx`
             From::Template(name) => {
                 let text = filled(&fs::read_to_string(root().join(name))?, prefix)?;
                 fs::write(&to, text).with_context(|| refused(&to))?;
@@ -114,6 +142,15 @@ pub(crate) fn into(prefix: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes the shared object of MX from its archive, under all its names.
+pub(crate) fn link_mx(built: &Path, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| refused(folder))?;
+    let (script, archive) = (root().join("faces/mx/link.sh"), built.join("libpackhorse_mx.a"));
+    let mut link = std::process::Command::new("sh");
+    link.arg(script).arg(archive).arg(folder);
+    run_command(link)
 }
 
 /// A template as it is for this prefix, which is named in full: whoever reads it stands anywhere.

@@ -28,6 +28,7 @@ mod fuzz;
 mod install;
 mod mpi;
 mod mutants;
+mod mx;
 mod passed;
 mod programs;
 mod purity;
@@ -67,6 +68,8 @@ enum Task {
     Coverage(coverage::Args),
     /// Mutation testing of the protocol crate (needs cargo-mutants)
     Mutants(mutants::Args),
+    /// Build Open-MX's own tests against our headers and run them, from a source tree of it
+    Mx(mx::Args),
     /// Build everything and install it under a prefix
     Install(install::Args),
     /// Make the tables of figures and of instruction counts anew
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Coverage(args) => coverage::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::Mx(args) => mx::run(&args),
         Task::Install(args) => install::run(&args),
         Task::Figures(args) => figures::run(&args),
     };

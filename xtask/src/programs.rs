@@ -95,7 +95,7 @@ pub(crate) const GUARDED: [Guarded; 8] = [
 ];
 
 /// Programs with threads, sockets, processes or clocks in their tests. A test that waits for anything belongs into one of these.
-const WAITING: [&str; 9] = [
+const WAITING: [&str; 10] = [
     "packhorse/",
     "packhorse-engine/",
     "packhorse-link/",
@@ -104,6 +104,7 @@ const WAITING: [&str; 9] = [
     "packhorse-cli/",
     "packhorse-fi/",
     "packhorse-fm/",
+    "packhorse-mx/",
     "packhorse-layers/",
 ];
 

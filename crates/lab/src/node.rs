@@ -158,6 +158,7 @@ impl Node {
                 reliability: Reliability::Lossy,
                 is_private: false,
                 train_len_max: 0,
+                can_fetch: false,
             },
         );
         let address = open(1 - number)?.address();
@@ -227,7 +228,8 @@ impl Node {
                     let start = offset as usize;
                     bytes.extend_from_slice(&self.endpoint.pooled(slot)[start..start + len]);
                 }
-                Source::Zero => bytes.resize(bytes.len() + len, 0),
+                // Nothing can be read at the other host, so nothing is told.
+                Source::Whereabouts { .. } | Source::Zero => bytes.resize(bytes.len() + len, 0),
             }
         }
         let crc = if self.tx.wants_crc() { crc32c::crc32c(&bytes[head_len..]) } else { 0 };

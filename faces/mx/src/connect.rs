@@ -1,0 +1,178 @@
+//! Connections: who is at this NIC id and index, and does it take this key?
+//!
+//! The NIC id leads to an IP address (`names`), address and index to the door of a named endpoint there (PROTOCOL §3.16), which is shown
+//! the key and answers by a thread of its own, whatever the application does. With the address that it tells, messages can be sent; that the peer
+//! is known here takes nothing more. A thread for each connection asks, so that the endpoint goes on meanwhile.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use packhorse::raw::{self, with_signals_blocked};
+use packhorse::{Error, Greeting, LookUp, NotFound, Reception};
+
+use crate::abi::Addr;
+use crate::address::{self, ENDPOINT_COUNT_MAX};
+use crate::codes::{self, Code};
+use crate::names;
+use crate::port::{Port, lock};
+use crate::requests::{Ended, Handle, Kind, Phase, Request};
+use crate::waiting::Patience;
+
+/// The number of index 0; those of the others follow, the last of MX's is where segments are asked (`segment`).
+pub(crate) const FIRST_NUMBER: u16 = 512;
+/// What a connection without a limit may take: as long as Open-MX repeats its requests.
+const LONGEST: Duration = Duration::from_secs(500);
+/// A door is asked so long in one go; then it is seen whether anybody still wants to know.
+const ASK_FOR: Duration = Duration::from_millis(500);
+/// A segment is asked so long for a NIC id before there is no such.
+const FIND_FOR: Duration = Duration::from_secs(2);
+const MAGIC: &[u8; 4] = b"MX1\0";
+/// How a door says that the key is wrong.
+const WRONG_KEY: &[u8; 8] = b"MX1\0key\0";
+
+/// What an asker shows.
+fn greeting(key: u32) -> Greeting {
+    let mut greeting = Greeting::default();
+    greeting[..4].copy_from_slice(MAGIC);
+    greeting[4..8].copy_from_slice(&key.to_be_bytes());
+    greeting
+}
+
+/// What a door of MX says to an asker.
+pub(crate) fn receive(key: u32, asker: &Greeting) -> Reception {
+    if *asker == greeting(key) {
+        return Reception::Welcome(greeting(0));
+    }
+    let mut refusal = Greeting::default();
+    refusal[..8].copy_from_slice(WRONG_KEY);
+    Reception::Refuse(refusal)
+}
+
+/// Whom a connection is to lead to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) nic_id: u64,
+    pub(crate) index: u32,
+    pub(crate) key: u32,
+}
+
+impl Port {
+    /// Begins a connection; its request ends when it is made, or cannot be.
+    pub(crate) fn begin_connect(
+        self: &Arc<Self>,
+        target: Target,
+        (match_info, context): (u64, usize),
+        phase: Phase,
+        is_hidden: bool,
+    ) -> Result<Handle, Code> {
+        if target.index >= ENDPOINT_COUNT_MAX {
+            return Err(codes::BAD_ENDPOINT_ID);
+        }
+        let peer = Addr::default();
+        let ended =
+            Ended { code: codes::SUCCESS, peer, match_info, len: 0, placed_len: 0, context };
+        let request = Request { kind: Kind::Connect, ended, phase, is_buffered: false, is_hidden };
+        let handle = lock(&self.state).requests.insert(request);
+        let port = Arc::clone(self);
+        let builder = std::thread::Builder::new().name("packhorse-mx".into());
+        let run = move || port.run_connect(handle, target);
+        if with_signals_blocked(|| builder.spawn(run)).is_err() {
+            lock(&self.state).requests.remove(handle);
+            return Err(codes::NO_RESOURCES);
+        }
+        Ok(handle)
+    }
+
+    /// Connects, and waits for that.
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        target: Target,
+        patience: Patience,
+    ) -> Result<Addr, Code> {
+        let handle = self.begin_connect(target, (0, 0), Phase::Pending, true)?;
+        let ended = self
+            .wait(patience, None, |port| lock(&port.state).requests.take_done(handle).transpose());
+        match ended {
+            Some(ended) => {
+                let ended = ended?;
+                if ended.code == codes::SUCCESS { Ok(ended.peer) } else { Err(ended.code) }
+            }
+            None => {
+                // The thread that asks finds nobody who wants to know.
+                lock(&self.state).requests.remove(handle);
+                Err(codes::TIMEOUT)
+            }
+        }
+    }
+
+    /// Whether somebody still waits for this connection.
+    fn wants(&self, handle: Handle) -> bool {
+        let mut state = lock(&self.state);
+        let is_open = state.requests.get_mut(handle).is_some();
+        is_open && !self.is_closing.load(Ordering::Relaxed)
+    }
+
+    fn run_connect(self: &Arc<Self>, handle: Handle, target: Target) {
+        let found = self.seek(handle, target);
+        if !self.wants(handle) {
+            return;
+        }
+        let mut state = lock(&self.state);
+        let Some(request) = state.requests.get_mut(handle).copied() else { return };
+        let ended = match found {
+            Ok(peer) => Ended { peer, ..request.ended },
+            Err(code) => Ended { code, ..request.ended },
+        };
+        // That a connection that nobody waits for failed is told by what is sent to nobody.
+        self.end(&mut state, handle, request.phase, ended);
+        drop(state);
+        self.wake_all();
+    }
+
+    fn seek(&self, handle: Handle, target: Target) -> Result<Addr, Code> {
+        let end = Instant::now() + LONGEST;
+        loop {
+            if !self.wants(handle) || Instant::now() >= end {
+                return Err(codes::TIMEOUT);
+            }
+            let is_unwanted = AtomicBool::new(false);
+            let Some(ip) = names::place_of(target.nic_id, FIND_FOR, &is_unwanted) else {
+                return Err(codes::NIC_NOT_FOUND);
+            };
+            match ask_door(ip, target) {
+                Ok(address) => {
+                    let peer = self.endpoint.peer(&address).map_err(|_| codes::NO_RESOURCES)?;
+                    let word = address.identity.endpoint;
+                    return Ok(address::new(word, self.place, raw::peer_id(peer)));
+                }
+                // It may have moved, or be busy: it is asked again, wherever it is then.
+                Err(codes::TIMEOUT) => names::forget(target.nic_id),
+                Err(code) => return Err(code),
+            }
+        }
+    }
+}
+
+fn ask_door(ip: IpAddr, target: Target) -> Result<packhorse::Address, Code> {
+    let number = FIRST_NUMBER + target.index as u16;
+    let look_up = LookUp::new(&ip.to_string(), number)
+        .secret(names::secret())
+        .greeting(greeting(target.key))
+        .timeout(ASK_FOR);
+    look_up.wait().map(|answer| answer.address).map_err(|error| match error {
+        Error::NotFound { why, .. } => match why {
+            NotFound::NoSuchNumber => codes::CONNECTION_FAILED,
+            NotFound::Closed { greeting } if greeting.starts_with(WRONG_KEY) => {
+                codes::BAD_CONNECTION_KEY
+            }
+            // Somebody else's endpoint has the number, or the one there is ending.
+            NotFound::Closed { .. } | NotFound::Version => codes::CONNECTION_FAILED,
+            NotFound::WrongSecret { .. } => codes::BAD_CONNECTION_KEY,
+            NotFound::Silent { .. } => codes::TIMEOUT,
+            NotFound::UnknownHost { .. } => codes::NIC_NOT_FOUND,
+        },
+        _ => codes::NO_RESOURCES,
+    })
+}

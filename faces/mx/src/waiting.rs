@@ -1,0 +1,202 @@
+//! Progress: in whose calls it is made, who waits for whom, and who is woken.
+//!
+//! Of several threads in calls of one endpoint one has the completions and drives; the others sleep until something ended or the driver
+//! has left. `completions` is locked before `state`, never the other way round.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use packhorse::raw::{self, Criteria};
+
+use crate::codes::{self, Code};
+use crate::port::{Port, lock};
+use crate::unexpected;
+
+/// A thread that sleeps behind a driver looks this often: a driver that left between its look and its sleep is missed so long at most.
+const BEHIND_MAX: Duration = Duration::from_millis(10);
+
+/// How long a call may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience(Option<Instant>);
+
+impl Patience {
+    /// `MX_INFINITE` is 0: there is no waiting for no time.
+    pub(crate) fn of_mx(milliseconds: u32) -> Self {
+        Self::of(milliseconds, 0)
+    }
+
+    pub(crate) fn of_omx(milliseconds: u32) -> Self {
+        Self::of(milliseconds, u32::MAX)
+    }
+
+    fn of(milliseconds: u32, infinite: u32) -> Self {
+        let is_finite = milliseconds != infinite;
+        Self(is_finite.then(|| Instant::now() + Duration::from_millis(milliseconds.into())))
+    }
+
+    /// What is left; `None` without an end.
+    pub(crate) fn rest(self) -> Option<Duration> {
+        self.0.map(|end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// A thread in a blocking call.
+struct Waiter<'a>(&'a Port);
+
+impl<'a> Waiter<'a> {
+    fn new(port: &'a Port) -> Self {
+        port.waiter_count.fetch_add(1, Ordering::Relaxed);
+        Self(port)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiter_count.fetch_sub(1, Ordering::Relaxed);
+        self.0.changed.notify_all(); // somebody else may have to drive now
+    }
+}
+
+impl Port {
+    fn may_progress(&self) -> bool {
+        !self.is_frozen.load(Ordering::Relaxed) && !self.is_closing.load(Ordering::Relaxed)
+    }
+
+    /// One round of progress, unless another thread makes some or nobody shall.
+    pub(crate) fn progress(&self) {
+        if !self.may_progress() {
+            return;
+        }
+        let Ok(mut completions) = self.completions.try_lock() else { return };
+        if completions.drive_or_doze() {
+            self.take_entries(&mut completions);
+            if self.waiter_count.load(Ordering::Relaxed) > 0 {
+                self.changed.notify_all();
+            }
+        }
+        if self.has_handler.load(Ordering::Relaxed) {
+            self.ask_handler(&mut completions);
+        }
+    }
+
+    /// Asks `ready`, and if it has nothing, once more after a round of progress. Where there is a handler each call makes progress: what the
+    /// handler has to be asked waits for calls.
+    pub(crate) fn test<R>(&self, mut ready: impl FnMut(&Self) -> Option<R>) -> Option<R> {
+        if self.has_handler.load(Ordering::Relaxed) {
+            self.progress();
+        }
+        ready(self).or_else(|| {
+            self.progress();
+            ready(self)
+        })
+    }
+
+    /// Waits until `ready` has something. `None`: the time is over, `mx_wakeup` was called, or the endpoint is closed. `wanted`: messages
+    /// that nobody took that `ready` asks for.
+    pub(crate) fn wait<R>(
+        &self,
+        patience: Patience,
+        wanted: Option<&Criteria>,
+        mut ready: impl FnMut(&Self) -> Option<R>,
+    ) -> Option<R> {
+        if let Some(found) = self.test(&mut ready) {
+            return Some(found);
+        }
+        let wakes = self.wakes.load(Ordering::Relaxed);
+        let _waiter = Waiter::new(self);
+        loop {
+            if let Some(found) = ready(self) {
+                return Some(found);
+            }
+            let is_over = patience.rest() == Some(Duration::ZERO);
+            let is_woken = self.wakes.load(Ordering::Relaxed) != wakes;
+            if is_over || is_woken || self.is_closing.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some(found) = self.drive_or_sleep(patience, wanted, &mut ready) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// Drives until something happened, or sleeps while another thread does.
+    fn drive_or_sleep<R>(
+        &self,
+        patience: Patience,
+        wanted: Option<&Criteria>,
+        ready: &mut impl FnMut(&Self) -> Option<R>,
+    ) -> Option<R> {
+        let driving = if self.may_progress() { self.completions.try_lock().ok() } else { None };
+        let Some(mut completions) = driving else {
+            let state = lock(&self.state);
+            let longest = patience.rest().map_or(BEHIND_MAX, |rest| rest.min(BEHIND_MAX));
+            drop(self.changed.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner));
+            return None;
+        };
+        // What the driver before took may be what this thread waits for.
+        if let Some(found) = ready(self) {
+            return Some(found);
+        }
+        let has_handler = self.has_handler.load(Ordering::Relaxed);
+        let wanted = if has_handler { Some(&unexpected::ANY) } else { wanted };
+        match wanted {
+            Some(wanted) => completions.wait_or_find(wanted, patience.rest()),
+            None => completions.wait(patience.rest()),
+        };
+        self.take_entries(&mut completions);
+        if has_handler {
+            self.ask_handler(&mut completions);
+        }
+        drop(completions);
+        self.changed.notify_all();
+        None
+    }
+
+    /// Wakes all that are in blocking calls: they look at what they wait for.
+    pub(crate) fn wake_all(&self) {
+        self.engine().ring(self.notify(0));
+        self.changed.notify_all();
+    }
+
+    /// Ends all blocking calls there are now.
+    pub(crate) fn wake_up(&self) {
+        self.wakes.fetch_add(1, Ordering::Relaxed);
+        self.wake_all();
+    }
+
+    fn is_in_handler(&self) -> bool {
+        lock(&self.state).in_handler == Some(std::thread::current().id())
+    }
+
+    /// Nobody makes progress from now on; on return nobody does.
+    pub(crate) fn disable_progression(&self) -> Result<(), Code> {
+        if self.is_in_handler() {
+            return Err(codes::IN_HANDLER);
+        }
+        self.is_frozen.store(true, Ordering::Relaxed);
+        self.wake_all();
+        drop(lock(&self.completions)); // whoever drove, or was in the handler, has left
+        Ok(())
+    }
+
+    pub(crate) fn reenable_progression(&self) {
+        self.is_frozen.store(false, Ordering::Relaxed);
+        self.progress();
+        self.changed.notify_all();
+    }
+
+    /// Whether the endpoint may be closed by this thread.
+    pub(crate) fn check_close(&self) -> Result<(), Code> {
+        if self.is_in_handler() { Err(codes::IN_HANDLER) } else { Ok(()) }
+    }
+
+    /// Closes: ends all blocking calls, waits for what was sent to be accepted, lets go of all memory.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+        self.wake_all();
+        drop(lock(&self.completions));
+        raw::close(&self.endpoint);
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,311 @@
+//! C programs over the shared object as it is installed: one process, two, and two hosts.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The indices of a board are shared by all processes of a host: one test at a time has them.
+static BOARD: Mutex<()> = Mutex::new(());
+
+/// A directory with the library under its names; gone when the test is over.
+struct Scratch {
+    path: PathBuf,
+    _board: MutexGuard<'static, ()>,
+}
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let board = BOARD.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = std::env::temp_dir().join(format!("packhorse-mx-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("link.sh");
+        let linked = Command::new("sh").arg(script).arg(archive()).arg(&path).status().unwrap();
+        assert!(linked.success());
+        Self { path, _board: board }
+    }
+
+    /// Compiles a program that is linked with the library, or (`by_name`) finds it when it runs.
+    fn compile(&self, name: &str, by_name: bool) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let program = self.path.join(format!("{name}-{by_name}"));
+        let mut cc = Command::new("cc");
+        cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-o"]).arg(&program);
+        cc.arg(root.join(format!("tests/c/{name}.c"))).arg("-I").arg(root.join("include"));
+        if by_name {
+            cc.args(["-DBY_NAME", "-ldl"]);
+        } else {
+            cc.arg("-L").arg(&self.path).arg("-lmyriexpress");
+        }
+        assert!(cc.arg("-lpthread").status().expect("cc is needed").success());
+        program
+    }
+
+    /// A program that is ready to be started, in a namespace if one is named.
+    fn command(&self, program: &Path, host: Option<&str>) -> Command {
+        let mut command = Command::new("timeout");
+        command.arg("120");
+        if let Some(host) = host {
+            // A host has a name of its own, too.
+            let named = "echo \"$0\" > /proc/sys/kernel/hostname; exec \"$@\"";
+            command
+                .args(["ip", "netns", "exec", host, "unshare", "--uts", "sh", "-c", named, host]);
+        }
+        command.arg(program).env("LD_LIBRARY_PATH", &self.path);
+        if host.is_none() {
+            command.env("PACKHORSE_MX_BOARDS", "lo");
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn secret(&self, name: &str, digit: &str) -> PathBuf {
+        let path = self.write(name, &digit.repeat(32));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The archive that cargo made of the library, the newest there is: its name has a hash in it, and it lies beside the tests.
+fn archive() -> PathBuf {
+    let beside = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    let mut found: Vec<_> = [beside.clone(), beside.parent().unwrap().to_path_buf()]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten())
+        .filter(|entry| {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            name.starts_with("libpackhorse_mx") && name.ends_with(".a")
+        })
+        .map(|entry| (entry.metadata().unwrap().modified().unwrap(), entry.path()))
+        .collect();
+    found.sort();
+    found.pop().expect("cargo builds the archive with the tests").1
+}
+
+/// A child that is killed if the test fails.
+struct Running(Child);
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    fn read_line(&mut self) -> String {
+        let mut line = String::new();
+        let out = self.0.stdout.as_mut().unwrap();
+        BufReader::with_capacity(1, out).read_line(&mut line).unwrap();
+        line
+    }
+
+    fn expect_success(mut self) {
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// Kills the program itself, below `timeout`.
+    fn kill(&mut self) {
+        let children = format!("/proc/{0}/task/{0}/children", self.0.id());
+        for child in std::fs::read_to_string(children).unwrap().split_whitespace() {
+            assert!(Command::new("kill").args(["-9", child]).status().unwrap().success());
+        }
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two namespaces and a cable; gone when dropped.
+struct Hosts([String; 2]);
+
+impl Hosts {
+    /// `None` without the rights to make them, which is a failure in CI.
+    fn new() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let stem = format!("phmx{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let hosts = Self([format!("{stem}a"), format!("{stem}b")]);
+        let [a, b] = &hosts.0;
+        let is_made = ip(&format!("netns add {a}")) && ip(&format!("netns add {b}"));
+        if !is_made {
+            assert!(std::env::var_os("CI").is_none(), "network namespaces need root and iproute2");
+            eprintln!("skipped: network namespaces need root and iproute2");
+            return None;
+        }
+        assert!(ip(&format!("-n {a} link add m0 type veth peer name m0 netns {b}")));
+        for (name, number) in hosts.0.iter().zip(1..) {
+            assert!(ip(&format!("-n {name} link set lo up")));
+            let mac = format!("02:00:00:00:99:{number:02x}");
+            assert!(ip(&format!("-n {name} link set m0 address {mac}")));
+            let network = format!("10.97.0.{number}/24 broadcast + dev m0");
+            assert!(ip(&format!("-n {name} address add {network}")));
+            assert!(ip(&format!("-n {name} link set m0 up")));
+        }
+        Some(hosts)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+fn ip(words: &str) -> bool {
+    let status = Command::new("ip").args(words.split(' ')).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn one_process_finds_all_as_mx_has_it() {
+    let scratch = Scratch::new("alone");
+    let program = scratch.compile("alone", false);
+    Running::start(scratch.command(&program, None)).expect_success();
+}
+
+#[test]
+fn a_program_that_finds_the_library_by_its_name_does_so_too() {
+    let scratch = Scratch::new("by-name");
+    let program = scratch.compile("alone", true);
+    Running::start(scratch.command(&program, None)).expect_success();
+}
+
+#[test]
+fn two_processes_of_a_host_talk() {
+    let scratch = Scratch::new("pair");
+    let program = scratch.compile("pair", false);
+    for without_shared in ["0", "1"] {
+        let env = ("OMX_DISABLE_SHARED", without_shared);
+        let mut serve = scratch.command(&program, None);
+        let mut serve = Running::start({
+            serve.arg("serve").env(env.0, env.1);
+            serve
+        });
+        assert_eq!(serve.read_line(), "ready\n");
+        let mut ask = scratch.command(&program, None);
+        ask.arg("localhost").env(env.0, env.1);
+        Running::start(ask).expect_success();
+        serve.expect_success();
+    }
+}
+
+#[test]
+fn what_is_sent_to_a_peer_that_was_killed_ends_and_says_so() {
+    let scratch = Scratch::new("dead");
+    let program = scratch.compile("pair", false);
+    let mut serve = scratch.command(&program, None);
+    serve.arg("serve");
+    let mut serve = Running::start(serve);
+    assert_eq!(serve.read_line(), "ready\n");
+    let mut ask = scratch.command(&program, None);
+    ask.args(["localhost", "dead"]);
+    let mut ask = Running::start(ask);
+    assert_eq!(ask.read_line(), "connected\n");
+    serve.kill();
+    ask.0.stdin.as_mut().unwrap().write_all(b"x\n").unwrap();
+    ask.expect_success();
+}
+
+#[test]
+fn a_table_with_nonsense_in_it_and_boards_that_are_none_are_explained() {
+    let scratch = Scratch::new("nonsense");
+    let program = scratch.compile("pair", false);
+    let table = scratch.write("hosts", "# hosts\nnode1 0 02:00:00:00:00 10.0.0.1\n");
+    for (name, value, said) in [
+        ("PACKHORSE_MX_HOSTS", table.to_str().unwrap(), "line 2"),
+        ("PACKHORSE_MX_HOSTS", "/nowhere/at/all", "PACKHORSE_MX_HOSTS"),
+        ("PACKHORSE_MX_BOARDS", "eth77", "there are"),
+        ("OMX_CTXIDS", "many", "BITS,SHIFT"),
+        ("PACKHORSE_LINGER_S", "long", "PACKHORSE_LINGER_S"),
+        ("PACKHORSE_SECRET_FILE", "/nowhere/at/all", "PACKHORSE_SECRET_FILE"),
+    ] {
+        let mut command = scratch.command(&program, None);
+        command.arg("serve").env(name, value).stderr(Stdio::piped());
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(said), "{name}={value}: {error}");
+    }
+}
+
+#[test]
+fn hosts_of_one_segment_find_each_other_with_no_set_up() {
+    let Some(hosts) = Hosts::new() else { return };
+    let scratch = Scratch::new("segment");
+    let program = scratch.compile("pair", false);
+    let name = format!("{}:0", hosts.0[0]);
+    let mut serve = scratch.command(&program, Some(&hosts.0[0]));
+    serve.arg("serve");
+    let mut serve = Running::start(serve);
+    assert_eq!(serve.read_line(), "ready\n");
+    let mut ask = scratch.command(&program, Some(&hosts.0[1]));
+    ask.arg(&name);
+    Running::start(ask).expect_success();
+    serve.expect_success();
+}
+
+#[test]
+fn a_table_leads_where_there_is_no_broadcast() {
+    let Some(hosts) = Hosts::new() else { return };
+    let scratch = Scratch::new("table");
+    let program = scratch.compile("pair", false);
+    let table = scratch.write("hosts", "far 0 02:00:00:00:99:01 10.97.0.1\n");
+    // Nobody answers questions there: they are dropped on their way.
+    assert!(ip(&format!("-n {} route add blackhole 10.97.0.255", hosts.0[1])));
+    let mut serve = scratch.command(&program, Some(&hosts.0[0]));
+    serve.arg("serve");
+    let mut serve = Running::start(serve);
+    assert_eq!(serve.read_line(), "ready\n");
+    let mut nobody = scratch.command(&program, Some(&hosts.0[1]));
+    nobody.args(["far:0", "nobody"]);
+    Running::start(nobody).expect_success();
+    let mut ask = scratch.command(&program, Some(&hosts.0[1]));
+    ask.arg("far:0").env("PACKHORSE_MX_HOSTS", &table);
+    Running::start(ask).expect_success();
+    serve.expect_success();
+}
+
+#[test]
+fn a_shared_secret_closes_it_to_others() {
+    let Some(hosts) = Hosts::new() else { return };
+    let scratch = Scratch::new("secret");
+    let program = scratch.compile("pair", false);
+    let (ours, theirs) = (scratch.secret("ours", "a"), scratch.secret("theirs", "b"));
+    let table = scratch.write("hosts", "far 0 02:00:00:00:99:01 10.97.0.1\n");
+    let mut serve = scratch.command(&program, Some(&hosts.0[0]));
+    serve.arg("serve").env("PACKHORSE_SECRET_FILE", &ours);
+    let mut serve = Running::start(serve);
+    assert_eq!(serve.read_line(), "ready\n");
+    let name = format!("{}:0", hosts.0[0]);
+    let mut stranger = scratch.command(&program, Some(&hosts.0[1]));
+    stranger.args([&name, "nobody"]);
+    Running::start(stranger).expect_success(); // questions of strangers are not answered
+    for secret in [None, Some(&theirs)] {
+        let mut stranger = scratch.command(&program, Some(&hosts.0[1]));
+        stranger.args(["far:0", "locked"]).env("PACKHORSE_MX_HOSTS", &table);
+        stranger.envs(secret.map(|path| ("PACKHORSE_SECRET_FILE", path)));
+        Running::start(stranger).expect_success();
+    }
+    let mut ask = scratch.command(&program, Some(&hosts.0[1]));
+    ask.arg(&name).env("PACKHORSE_SECRET_FILE", &ours);
+    Running::start(ask).expect_success();
+    serve.expect_success();
+}

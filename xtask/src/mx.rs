@@ -1,0 +1,149 @@
+//! `cargo xtask mx`: Open-MX's own tests over our library, from a source tree that the caller provides.
+//!
+//! They are compiled as they are, against our headers, and run in a network namespace of their own where loopback is board 0, as their scripts
+//! want it. Two that speak to Open-MX's driver are left out.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::install::{link_mx, target};
+use crate::steps::{cargo, root, run as run_command};
+
+/// Where from.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// An Open-MX source tree, with its `tests`
+    #[arg(long, value_name = "DIR")]
+    sources: PathBuf,
+}
+
+/// A test: its program, its words, and those of a receiver that it needs.
+struct Case {
+    program: &'static str,
+    words: &'static str,
+    receiver: Option<&'static str>,
+    /// The receiver is stopped while the test runs.
+    is_stopped: bool,
+    env: &'static [(&'static str, &'static str)],
+}
+
+const fn alone(program: &'static str, words: &'static str) -> Case {
+    Case { program, words, receiver: None, is_stopped: false, env: &[] }
+}
+
+const fn pair(program: &'static str, receiver: &'static str, words: &'static str) -> Case {
+    Case { program, words, receiver: Some(receiver), is_stopped: false, env: &[] }
+}
+
+const CASES: &[Case] = &[
+    alone("omx_unexp_test", ""),
+    Case { env: &[("OMX_CTXIDS", "10,10")], ..alone("omx_unexp_test", "") },
+    alone("omx_loopback_test", ""),
+    alone("omx_loopback_test", "-s"),
+    alone("omx_loopback_test", "-S"),
+    alone("omx_vect_test", ""),
+    alone("omx_vect_test", "-s"),
+    alone("omx_vect_test", "-S"),
+    alone("omx_truncated_test", ""),
+    alone("omx_unexp_handler_test", ""),
+    alone("omx_rcache_test", ""),
+    alone("omx_multithread_ep_test", ""),
+    alone("omx_multithread_wait_any", "-p 4 -t 4"),
+    alone("mx_msg_loop", "-E 3000 -I 37 -N 1"),
+    alone("mx_msg_loop", "-m -E 3000 -I 37 -N 1"),
+    alone("mx_msg_loop", "-u -s -E 100000 -I 9000 -P 8"),
+    pair("omx_perf", "", "-d localhost -e 3 -E 100000"),
+    Case {
+        env: &[("OMX_DISABLE_SHARED", "1")],
+        ..pair("omx_perf", "", "-d localhost -e 3 -E 100000")
+    },
+    pair("omx_many", "", "-d localhost -e 3"),
+    pair("omx_endpoint_addr_context_test", "", "-d localhost -e 3"),
+    pair("omx_rails", "-R 2", "-R 2 -d localhost:0,localhost:1"),
+    Case { is_stopped: true, ..pair("omx_cancel_test", "", "-d localhost -e 3") },
+    pair("mx_pingpong", "", "-d localhost -e 3 -V -M 2 -S 1 -E 2000000 -N 100"),
+    pair("mx_stream", "", "-d localhost -e 3 -V"),
+    pair("mx_wait_any_test", "", "-d localhost -e 3"),
+    Case { is_stopped: true, ..pair("mx_wakeup_test", "", "-d localhost -e 3") },
+];
+
+/// Builds and runs them; fails if one does.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let tests = args.sources.join("tests");
+    ensure!(
+        tests.join("omx_perf.c").exists(),
+        "{} has no tests/omx_perf.c: --sources is an Open-MX source tree",
+        args.sources.display()
+    );
+    run_command(cargo("build --release --quiet --package packhorse-mx"))?;
+    let folder = target().join("mx");
+    std::fs::create_dir_all(&folder)?;
+    link_mx(&target().join("release"), &folder)?;
+    let mut programs: Vec<&str> = CASES.iter().map(|case| case.program).collect();
+    programs.dedup();
+    programs.iter().try_for_each(|program| build(&tests, program, &folder))?;
+    let mut failed = 0;
+    for case in CASES {
+        let is_passed = try_case(case, &folder)?;
+        failed += u32::from(!is_passed);
+        let env: String = case.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let word = if is_passed { "passed" } else { "FAILED" };
+        println!("{word}  {env}{} {}", case.program, case.words);
+    }
+    println!("{} of {} passed", CASES.len() - failed as usize, CASES.len());
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn build(tests: &Path, program: &str, folder: &Path) -> Result<()> {
+    let is_of_mx = program.starts_with("mx_");
+    let from = if is_of_mx { tests.join("mx") } else { tests.to_path_buf() };
+    let mut cc = Command::new("cc");
+    cc.args(["-w", "-D_GNU_SOURCE", "-DOMX_LIB_THREAD_SAFETY=1", "-I"]);
+    cc.arg(root().join("faces/mx/include")).arg("-I").arg(&from);
+    cc.arg(from.join(format!("{program}.c"))).arg("-o").arg(folder.join(program));
+    cc.arg("-L").arg(folder).arg(if is_of_mx { "-lmyriexpress" } else { "-lopen-mx" });
+    cc.arg("-lpthread");
+    run_command(cc)
+}
+
+/// Runs one, in a namespace that ends with it: whoever is on this host's boards is not disturbed.
+fn try_case(case: &Case, folder: &Path) -> Result<bool> {
+    let script = "ip link set lo up\n\
+        if [ -n \"$RECEIVER\" ]; then\n\
+          \"$0\" $RECEIVER_WORDS > /dev/null 2>&1 & receiver=$!\n\
+          until ss -uln | grep -q ':619[56]'; do sleep 0.05; done; sleep 0.3\n\
+          [ -z \"$STOPPED\" ] || kill -STOP $receiver\n\
+        fi\n\
+        \"$0\" $WORDS > /dev/null; code=$?\n\
+        [ -z \"$receiver\" ] || { kill -CONT $receiver; kill $receiver; }\n\
+        exit $code";
+    let mut test = Command::new("unshare");
+    test.args(["--net", "--map-root-user", "--user", "sh", "-c", script]);
+    test.arg(folder.join(case.program)).env("LD_LIBRARY_PATH", folder);
+    test.env("PACKHORSE_MX_BOARDS", "lo").env("WORDS", case.words).envs(case.env.iter().copied());
+    if let Some(words) = case.receiver {
+        test.env("RECEIVER", "1").env("RECEIVER_WORDS", words);
+    }
+    if case.is_stopped {
+        test.env("STOPPED", "1");
+    }
+    let test = test.stdin(Stdio::null()).spawn().context("unshare is part of util-linux")?;
+    finish(test)
+}
+
+/// Waits two minutes at most.
+fn finish(mut test: Child) -> Result<bool> {
+    let end = Instant::now() + Duration::from_secs(120);
+    while Instant::now() < end {
+        if let Some(status) = test.try_wait()? {
+            return Ok(status.success());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    test.kill()?;
+    test.wait()?;
+    Ok(false)
+}
