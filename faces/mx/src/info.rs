@@ -16,20 +16,20 @@ type Answer = Result<Vec<u8>, Code>;
 pub(crate) const COUNTERS: [&str; 16] = [
     "messages_out",
     "messages_in",
-    "bytes_out",
     "bytes_placed",
     "frames_out",
     "frames_in",
-    "packets_lost",
-    "probes_out",
     "acks_out",
-    "unexpected",
-    "refused",
+    "acks_in",
+    "packets_lost",
+    "contents_resent",
+    "probes",
+    "packets_duplicate",
+    "messages_unexpected",
+    "refusals",
+    "frames_unkeyed",
     "frames_malformed",
-    "frames_bad_check",
-    "held_len",
     "requests_pending",
-    "door_questions",
 ];
 
 fn words(numbers: &[u32]) -> Vec<u8> {
@@ -130,6 +130,14 @@ pub(crate) fn of_omx(key: u32, board: Option<u32>) -> Result<(Vec<u8>, bool), Co
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_counter_is_one_of_an_endpoint() {
+        let there = packhorse::Endpoint::local().unwrap().counters();
+        for name in COUNTERS {
+            assert!(there.iter().any(|(known, _)| known == name), "{name}");
+        }
+    }
 
     #[test]
     fn keys_have_answers_or_codes() {
