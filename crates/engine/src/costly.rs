@@ -13,9 +13,9 @@ const LINK_COUNT_MAX: usize = 8;
 const EVERY_NS: u64 = 700;
 /// ... or in this, if others are in use and it is not.
 const EVERY_BESIDE_NS: u64 = 10_000;
-/// In use: something came by it within this. Then it is asked in every turn.
+/// Something came by it within this: it is asked in every turn.
 pub(crate) const BUSY_NS: u64 = 20_000;
-/// It carried something within this: small messages may come by memory and longer ones by it, an iteration of a program apart, and it is
+/// In use: it carried something within this. Small messages may come by memory and longer ones by it, an iteration of a program apart, and it is
 /// asked as if others were not in use. Questions and answers between endpoints do not count, for they come by every link.
 const RECENT_NS: u64 = 20_000_000;
 
@@ -88,9 +88,9 @@ impl Costly {
             return 0;
         }
         let is_other = |other: usize| self.set >> other & 1 == 1 && other != link;
-        let is_beside = now.since_ns(self.heard_others_at) < BUSY_NS
+        let is_beside = now.since_ns(self.heard_others_at) < RECENT_NS
             || (0..LINK_COUNT_MAX)
-                .any(|other| is_other(other) && now.since_ns(self.heard_at[other]) < BUSY_NS);
+                .any(|other| is_other(other) && now.since_ns(self.carried_at[other]) < RECENT_NS);
         let is_recent = now.since_ns(self.carried_at[link]) < RECENT_NS;
         match (is_beside && !is_recent, self.has_others) {
             (true, _) => EVERY_BESIDE_NS,
@@ -155,6 +155,7 @@ mod tests {
         let mut all = three();
         while all.pick(START, false).is_some() {}
         all.on_heard(START, 5);
+        all.on_carried(START, 5);
         for ns in (1..EVERY_BESIDE_NS).step_by(500) {
             assert_eq!(all.pick(START + ns, false), Some(5), "after {ns} ns");
         }
