@@ -111,6 +111,7 @@ impl Telling<Table> for Shm {
             Ok(()) => {
                 self.counters.fetches += 1;
                 self.counters.fetched_bytes += len;
+                self.counters.bytes_in += len;
             }
             Err(error) => {
                 self.counters.fetches_failed += 1;
