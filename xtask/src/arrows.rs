@@ -29,7 +29,8 @@ const ROOMS: &[Room] = &[
     Room::new("packhorse-bench", &["packhorse", "packhorse-layers", "packhorse-link"], &[]),
     Room::new(
         "packhorse-cli",
-        &["packhorse", "packhorse-bench", "packhorse-lab", "packhorse-sim"],
+        // `mx` to show boards and tables as its programs get them.
+        &["packhorse", "packhorse-bench", "packhorse-lab", "packhorse-mx", "packhorse-sim"],
         &["packhorse-link"],
     ),
     Room::new("packhorse-layers", &["packhorse"], &[]),

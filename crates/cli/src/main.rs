@@ -15,6 +15,7 @@ mod find;
 mod info;
 mod lab;
 mod manual;
+mod mx;
 mod paths;
 mod peers;
 mod simulate;
@@ -62,6 +63,7 @@ enum Command {
     Paths(paths::PathsArgs),
     Peers(peers::PeersArgs),
     Find(find::FindArgs),
+    Mx(mx::MxArgs),
     Sim(simulate::Args),
     Lab(lab::LabArgs),
     Soak(soak::SoakArgs),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Command::Info => info::run(&mut io::stdout().lock()).map(|()| true),
         Command::Paths(args) => paths::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Find(args) => find::run(&args, &mut io::stdout().lock()).map(|()| true),
+        Command::Mx(args) => mx::run(&args, &mut io::stdout().lock()).map(|()| true),
         Command::Peers(args) => {
             peers::run(&args, &mut io::stdout().lock(), &mut io::stderr().lock()).map(|()| true)
         }

@@ -16,15 +16,19 @@ pub(crate) const BOARD_COUNT_MAX: u32 = 32;
 
 /// An interface as MX sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Board {
-    pub(crate) interface: String,
-    pub(crate) nic_id: u64,
-    pub(crate) ip: IpAddr,
+pub struct Board {
+    /// The interface's name.
+    pub interface: String,
+    /// Its MAC as a number; 0 for loopback.
+    pub nic_id: u64,
+    /// Where it is reached.
+    pub ip: IpAddr,
     /// Length of its network's prefix.
-    pub(crate) prefix: u8,
-    pub(crate) is_loopback: bool,
+    pub prefix: u8,
+    /// Only this host reaches it.
+    pub is_loopback: bool,
     /// `host:board`, or `localhost`.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 static BOARDS: RwLock<Option<Arc<[Board]>>> = RwLock::new(None);

@@ -5,8 +5,8 @@
 //! is known here takes nothing more. A thread for each connection asks, so that the endpoint goes on meanwhile.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use packhorse::raw::{self, with_signals_blocked};
@@ -15,9 +15,11 @@ use packhorse::{Error, Greeting, LookUp, NotFound, Reception};
 use crate::abi::Addr;
 use crate::address::{self, ENDPOINT_COUNT_MAX};
 use crate::codes::{self, Code};
+use crate::info::values_of;
 use crate::names;
 use crate::port::{Port, lock};
 use crate::requests::{Ended, Handle, Kind, Phase, Request};
+use crate::telling::{self, NUMBER_COUNT};
 use crate::waiting::Patience;
 
 /// The number of index 0; those of the others follow, the last of MX's is where segments are asked (`segment`).
@@ -40,14 +42,27 @@ fn greeting(key: u32) -> Greeting {
     greeting
 }
 
-/// What a door of MX says to an asker.
-pub(crate) fn receive(key: u32, asker: &Greeting) -> Reception {
+/// What a door of MX says to an asker: to who has the key where to go, to who asks for them the numbers of its endpoint.
+pub(crate) fn receive(key: u32, asker: &Greeting, of: &OnceLock<Weak<Port>>) -> Reception {
+    if let Some(told) = telling::answer(asker, || numbers(of)) {
+        return Reception::Refuse(told);
+    }
     if *asker == greeting(key) {
         return Reception::Welcome(greeting(0));
     }
     let mut refusal = Greeting::default();
     refusal[..8].copy_from_slice(WRONG_KEY);
     Reception::Refuse(refusal)
+}
+
+/// What an endpoint tells of itself; one that is not yet there, or no longer, has counted nothing.
+fn numbers(of: &OnceLock<Weak<Port>>) -> [u64; NUMBER_COUNT] {
+    let mut numbers = [0; NUMBER_COUNT];
+    numbers[0] = std::process::id().into();
+    if let Some(port) = of.get().and_then(Weak::upgrade) {
+        numbers[1..].copy_from_slice(&values_of(&port));
+    }
+    numbers
 }
 
 /// Whom a connection is to lead to.

@@ -13,11 +13,13 @@ use crate::boards::{number_of, parse_mac};
 
 /// A board of some host, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub struct Known {
     /// `host:board`.
-    pub(crate) name: String,
-    pub(crate) nic_id: u64,
-    pub(crate) ip: IpAddr,
+    pub name: String,
+    /// Its MAC as a number.
+    pub nic_id: u64,
+    /// Where it is reached.
+    pub ip: IpAddr,
 }
 
 impl Known {

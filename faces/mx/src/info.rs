@@ -4,6 +4,7 @@ use crate::abi::STRING_LEN;
 use crate::address::ENDPOINT_COUNT_MAX;
 use crate::boards::{self, BOARD_COUNT_MAX, Board};
 use crate::codes::{self, Code};
+use crate::port::Port;
 use crate::{ports, settings};
 
 /// One of the two lists of questions below.
@@ -56,14 +57,23 @@ fn nic_ids() -> Answer {
     Ok(ids.iter().flat_map(|id| id.to_ne_bytes()).collect())
 }
 
+/// The counters of an endpoint.
+pub(crate) fn values_of(port: &Port) -> [u64; COUNTERS.len()] {
+    let mut values = [0; COUNTERS.len()];
+    for (name, value) in port.endpoint.counters() {
+        if let Some(at) = COUNTERS.iter().position(|known| *known == name) {
+            values[at] += value;
+        }
+    }
+    values
+}
+
 fn counter_values(board: Option<u32>) -> Answer {
     board_of(board)?;
     let mut sums = [0_u64; COUNTERS.len()];
     for port in ports::all().iter().filter(|port| Some(port.board) == board) {
-        for (name, value) in port.endpoint.counters() {
-            if let Some(at) = COUNTERS.iter().position(|known| *known == name) {
-                sums[at] += value;
-            }
+        for (sum, value) in sums.iter_mut().zip(values_of(port)) {
+            *sum += value;
         }
     }
     // 32 bits each, as they were: what is more wraps.

@@ -15,6 +15,8 @@
 //! endpoint of that interface's address (PROTOCOL §3.16), so that the kernel says who has an index. What is `unsafe` here is the C
 //! boundary. Panics end the process with their message: they cannot cross into C.
 //!
+//! `survey` is for people: `packhorse mx` shows what programs get, and what open endpoints tell of themselves (`telling`).
+//!
 //! The shared object is made by `link.sh`, for its symbols have versions. docs/mx.md says how it is used.
 
 pub mod abi;
@@ -38,5 +40,7 @@ mod ports;
 mod requests;
 mod segment;
 mod settings;
+pub mod survey;
+mod telling;
 mod unexpected;
 mod waiting;

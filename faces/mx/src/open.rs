@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use packhorse::{Endpoint, Error};
@@ -106,11 +107,14 @@ fn search(wish: Wish, settings: &Settings) -> Result<ports::Handle, Code> {
 fn open_at(wish: Wish, board: &Board, settings: &Settings) -> Result<ports::Handle, Code> {
     let word = address::word(board.nic_id, wish.index, segment::draw()[0]);
     let key = wish.key;
+    // The door is there before the endpoint, and asks it for its counters.
+    let port = Arc::new(OnceLock::new());
+    let of_door = Arc::clone(&port);
     let mut builder = Endpoint::builder()
         .bind(board.ip)
         .named(FIRST_NUMBER + wish.index as u16)
         .known_as(word)
-        .greeter(move |asker| receive(key, asker));
+        .greeter(move |asker| receive(key, asker, &of_door));
     if std::env::var_os("PACKHORSE_LINGER_S").is_none() {
         builder = builder.linger(LINGER);
     }
@@ -132,7 +136,11 @@ fn open_at(wish: Wish, board: &Board, settings: &Settings) -> Result<ports::Hand
         copy_len_max: settings.copy_len_max,
         error_handler: wish.error_handler,
     };
-    ports::insert(|place, serial| Port::new(endpoint, &opening, (place, serial)))
+    ports::insert(|place, serial| {
+        let made = Port::new(endpoint, &opening, (place, serial))?;
+        let _ = port.set(Arc::downgrade(&made)); // nobody else does
+        Ok(made)
+    })
 }
 
 fn mask_of((bits, shift): (u8, u8)) -> u64 {

@@ -89,7 +89,7 @@ fn known_of(board: &Board) -> Option<Known> {
 }
 
 /// The address by which all hosts of a board's network are reached.
-fn broadcast_of(board: &Board) -> Option<Ipv4Addr> {
+pub(crate) fn broadcast_of(board: &Board) -> Option<Ipv4Addr> {
     let IpAddr::V4(ip) = board.ip else { return None };
     let hosts = u32::MAX.checked_shr(board.prefix.into()).filter(|&hosts| hosts > 1)?;
     (!board.is_loopback).then(|| Ipv4Addr::from_bits(ip.to_bits() | hosts))

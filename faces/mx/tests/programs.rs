@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use packhorse_mx::survey::{self, Ask, Board, State};
+
 /// The indices of a board are shared by all processes of a host: one test at a time has them.
 static BOARD: Mutex<()> = Mutex::new(());
 
@@ -206,6 +208,42 @@ fn two_processes_of_a_host_talk() {
         Running::start(ask).expect_success();
         serve.expect_success();
     }
+}
+
+/// What another process sees of the endpoint that this one has open on loopback.
+fn seen(process: u64) -> Option<Vec<(&'static str, u64)>> {
+    let board = Board {
+        interface: "lo".into(),
+        nic_id: 0,
+        ip: "127.0.0.1".parse().unwrap(),
+        prefix: 8,
+        is_loopback: true,
+        name: "localhost".into(),
+    };
+    let open = survey::endpoints(&board, Ask::Counters).unwrap();
+    open.into_iter().find_map(|open| match open.state {
+        State::Told { process: owner, counters } if owner == process => Some(counters),
+        _ => None,
+    })
+}
+
+#[test]
+fn open_endpoints_tell_another_process_who_has_them_and_what_they_counted() {
+    let scratch = Scratch::new("telling");
+    let program = scratch.compile("pair", false);
+    let mut serve = scratch.command(&program, None);
+    serve.arg("serve");
+    let mut serve = Running::start(serve);
+    assert_eq!(serve.read_line(), "ready\n");
+    let children = format!("/proc/{0}/task/{0}/children", serve.0.id());
+    let process = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    let counters = seen(process).expect("its endpoint is open");
+    assert!(counters.contains(&("messages_in", 0)) && counters.len() == 16, "{counters:?}");
+    let mut ask = scratch.command(&program, None);
+    ask.arg("localhost");
+    Running::start(ask).expect_success();
+    serve.expect_success();
+    assert_eq!(seen(process), None);
 }
 
 #[test]
