@@ -197,7 +197,9 @@ impl World {
     fn len_max_at(&self, to: &packhorse_link::Locator) -> usize {
         let port = Port::from_locator(to);
         let of = |port: Port| Some(self.nodes.get(port.node as usize)?.spec.port(port.port));
-        port.and_then(of).map_or(usize::MAX, |port| usize::from(port.frame_len_max))
+        // A ring in memory is as long as its writer made it, and its reader takes all that is in it: it never loses a frame.
+        let card = port.and_then(of).filter(|port| !port.is_reliable);
+        card.map_or(usize::MAX, |port| usize::from(port.frame_len_max))
     }
 
     /// Lets so many nanoseconds pass.
