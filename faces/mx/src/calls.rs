@@ -68,8 +68,8 @@ pub(crate) fn report(own: Option<ErrorHandler>, api: Api, call: &'static CStr, c
         Api::Mx if code == codes::IN_HANDLER => codes::mx_return(code),
         _ => code,
     };
-    // SAFETY: the application gave this function as its error handler, or it is one of the two above. The text lives for ever; that
-    // the type lets the handler write to it is history, and a handler that does so is wrong with every MX.
+    // That the type lets the handler write to the text is history: one that does so is wrong with every MX.
+    // SAFETY: the application gave this function as its error handler, or it is one of the two above; the text lives for ever.
     let answer = unsafe { handler(call.as_ptr().cast_mut(), told) };
     if answer == told { code } else { answer }
 }

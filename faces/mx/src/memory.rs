@@ -84,8 +84,7 @@ impl Room {
     pub(crate) fn memory(&self, is_writable: bool) -> Memory {
         let lend = |&(start, len): &(usize, usize)| (start as *mut u8, len);
         match &self.pieces {
-            // SAFETY: whoever made this promised that the bytes are the library's until the request ended, which is when the engine gives
-            // them back.
+            // SAFETY: whoever made this promised the bytes to the library until the request ended, when the engine gives them back.
             Pieces::One(piece) => unsafe { Memory::borrowed(&[lend(piece)], is_writable) },
             Pieces::Many(pieces) => {
                 let pieces: Vec<_> = pieces.iter().map(lend).collect();
