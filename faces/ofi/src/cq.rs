@@ -284,7 +284,8 @@ impl Cq {
         self.is_just_asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it may be left out, once for each peek. A hint: who reads it too late or twice makes a look more.
+    /// Whether a look may be left out, once for each peek. It is a hint, hence without ordering: at worst one read that could have found
+    /// something finds it the next time, and a read that waits does not ask.
     #[inline]
     fn was_just_asked(&self) -> bool {
         let was = self.is_just_asked.load(Ordering::Relaxed);
