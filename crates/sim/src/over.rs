@@ -2,100 +2,80 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use packhorse_link::Link;
 use packhorse_link::faults::{Faults, Faulty};
+use packhorse_link::kinds::{self, Ground, KINDS, Kind, On, Options};
 use packhorse_link::mem::Table;
-use packhorse_link::packet::{Packet, PacketConfig};
-use packhorse_link::shm::{Shm, ShmConfig};
-use packhorse_link::tcp::{Tcp, TcpConfig};
-use packhorse_link::udp::{Udp, UdpConfig};
-use packhorse_link::xdp::{Xdp, XdpConfig};
 
 /// Each fault happens to so many frames in a million.
 const FAULT_PPM: u32 = 10_000;
 
-/// Which links.
+/// Which links: all of one kind, on the loopback interface or in memory; those of a kind that needs a card have an interface
+/// for each node, all of them on one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// UDP on the loopback interface.
-    Udp,
-    /// TCP on the loopback interface.
-    Tcp,
-    /// Shared memory.
-    Shm,
-    /// Raw Ethernet, each node on an interface of its own; all of them are on one segment.
-    Packet(Vec<String>),
-    /// The same, each with its interface to itself.
-    Xdp(Vec<String>),
+pub struct Over {
+    kind: &'static Kind,
+    interfaces: Vec<String>,
 }
 
 impl FromStr for Over {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, names) = text.split_once(':').unwrap_or((text, ""));
-        let names: Vec<String> =
+        let (name, names) = text.split_once(':').unwrap_or((text, ""));
+        let interfaces: Vec<String> =
             names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        match (kind, names.is_empty()) {
-            ("udp", true) => Ok(Self::Udp),
-            ("tcp", true) => Ok(Self::Tcp),
-            ("shm", true) => Ok(Self::Shm),
-            ("packet", false) => Ok(Self::Packet(names)),
-            ("xdp", false) => Ok(Self::Xdp(names)),
-            _ => Err(format!(
-                "no link {text:?}; there are: udp, tcp, shm, packet:IF,IF,… and xdp:IF,IF,… with an interface for each node"
-            )),
-        }
+        kinds::by_name(name)
+            .filter(|kind| (kind.ground == Ground::Card) != interfaces.is_empty())
+            .map(|kind| Self { kind, interfaces })
+            .ok_or_else(|| {
+                let known = KINDS.map(|kind| match kind.ground {
+                    Ground::Card => {
+                        format!("{}:IF,IF,… with an interface for each node", kind.name)
+                    }
+                    Ground::Address | Ground::Host => kind.name.to_owned(),
+                });
+                format!("no link {text:?}; there are: {}", known.join("; "))
+            })
     }
 }
 
 impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Udp => f.write_str("udp"),
-            Self::Tcp => f.write_str("tcp"),
-            Self::Shm => f.write_str("shm"),
-            Self::Packet(names) => write!(f, "packet:{}", names.join(",")),
-            Self::Xdp(names) => write!(f, "xdp:{}", names.join(",")),
+        f.write_str(self.kind.name)?;
+        if self.interfaces.is_empty() {
+            return Ok(());
         }
+        write!(f, ":{}", self.interfaces.join(","))
     }
 }
 
-fn name_of(names: &[String], node: usize) -> io::Result<&str> {
-    let too_few = || {
-        let why =
-            format!("this scenario has more than {} nodes: name more interfaces", names.len());
-        io::Error::new(io::ErrorKind::InvalidInput, why)
-    };
-    names.get(node).map(String::as_str).ok_or_else(too_few)
-}
-
 impl Over {
+    /// The interface of a node, if this kind needs one.
+    fn interface(&self, node: usize) -> io::Result<Option<On>> {
+        if self.kind.ground != Ground::Card {
+            return Ok(None);
+        }
+        let too_few = || {
+            let count = self.interfaces.len();
+            let why = format!("this scenario has more than {count} nodes: name more interfaces");
+            io::Error::new(io::ErrorKind::InvalidInput, why)
+        };
+        let name = self.interfaces.get(node).ok_or_else(too_few)?;
+        Ok(Some(On { name: name.clone(), index: 0, ip: None }))
+    }
+
     /// The links of a node in the scenario of this seed.
     ///
     /// # Errors
     /// Of the link.
     pub fn open(&self, seed: u64, node: usize) -> io::Result<Vec<Box<dyn Link>>> {
-        let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let link: Box<dyn Link> = match self {
-            Self::Tcp => Box::new(Tcp::open(&TcpConfig::at(bind)).map_err(io::Error::other)?),
-            Self::Udp => {
-                let config = UdpConfig { bind, ..UdpConfig::default() };
-                Box::new(Udp::open(&config).map_err(io::Error::other)?)
-            }
-            Self::Shm => Box::new(Shm::open(&ShmConfig::default()).map_err(io::Error::other)?),
-            Self::Packet(names) => {
-                let config = PacketConfig::on(name_of(names, node)?);
-                Box::new(Packet::open(&config).map_err(io::Error::other)?)
-            }
-            Self::Xdp(names) => {
-                let config = XdpConfig::on(name_of(names, node)?);
-                Box::new(Xdp::open(&config).map_err(io::Error::other)?)
-            }
-        };
+        let on = self.interface(node)?;
+        let options = Options { on, bind: Ipv4Addr::LOCALHOST.into(), ..Options::default() };
+        let link = (self.kind.open)(&options).map_err(io::Error::other)?;
         let faults = Faults {
             seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(node as u64),
             loss_ppm: FAULT_PPM,
@@ -105,5 +85,24 @@ impl Over {
             ..Faults::default()
         };
         Ok(vec![Box::new(Faulty::new::<Table>(link, faults))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_named_with_interfaces_where_they_need_them() {
+        for name in ["udp", "tcp", "shm", "packet:a,b", "xdp:a,b"] {
+            assert_eq!(name.parse::<Over>().unwrap().to_string(), name);
+        }
+        for name in ["packet", "udp:a", "token-ring", ""] {
+            let error = name.parse::<Over>().unwrap_err();
+            assert!(error.contains("udp; tcp; packet:IF"), "{error}");
+        }
+        let few: Over = "packet:a".parse().unwrap();
+        let error = few.open(1, 1).err().expect("the second node has no interface").to_string();
+        assert!(error.contains("name more interfaces"), "{error}");
     }
 }
