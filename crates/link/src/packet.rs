@@ -124,7 +124,7 @@ pub struct Packet {
     ring: Ring,
     queue: PacketQueue,
     longs: Vec<Long>,
-    places: Vec<Option<packet_queue::Place>>,
+    places: Vec<Option<packet_queue::Destination>>,
     arrivals: Vec<Arrival>,
     landing: Option<Landing>,
     notices: VecDeque<Notice>,
@@ -499,7 +499,11 @@ impl Packet {
     }
 
     /// Where the payload of this frame shall go: the next place, if the frame is as long as one for it.
-    fn place_of(&self, parsed: &Parsed, landing_used: &mut u64) -> Option<packet_queue::Place> {
+    fn place_of(
+        &self,
+        parsed: &Parsed,
+        landing_used: &mut u64,
+    ) -> Option<packet_queue::Destination> {
         let landing = self.landing?;
         let rest = landing.len.saturating_sub(*landing_used).min(landing.payload_len as u64);
         let payload_len = parsed.len.checked_sub(landing.head_len)?;
@@ -509,7 +513,7 @@ impl Packet {
         let offset = landing.offset + *landing_used;
         *landing_used += rest;
         let before_len = HEADER_LEN + landing.head_len;
-        Some(packet_queue::Place { id: landing.id, offset, len: payload_len, before_len })
+        Some(packet_queue::Destination { id: landing.id, offset, len: payload_len, before_len })
     }
 
     /// Takes the frames off the queue that the ring told of.

@@ -37,9 +37,9 @@ use crate::mem::Table;
 use crate::sys::xdp::{Xsk, any_of};
 use crate::umem::{RX_LEN_MAX, Umem};
 use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability, Telling};
-use binding::{WHOLE_LEN_MAX, Way};
+use binding::{Terms, WHOLE_LEN_MAX};
 use opening::Plan;
-use queue::{Arrival, Arrivals, Packet, Place, Put, Queue, Stop};
+use queue::{Arrival, Arrivals, Lies, Packet, Put, Queue, Stop};
 
 /// Packets that one call receives: as many as a driver takes in one go.
 const ARRIVAL_COUNT_MAX: usize = 64;
@@ -102,7 +102,7 @@ impl Xdp {
     pub fn from_parts(parts: XdpParts) -> Result<Self, XdpError> {
         let XdpParts { mut plan, attachment, memory, sockets } = parts;
         let mut queues = Vec::new();
-        let mut way = Way { is_zerocopy: plan.is_native, is_scattered: plan.is_scattered() };
+        let mut way = Terms { is_zerocopy: plan.is_native, is_scattered: plan.is_scattered() };
         if !plan.is_native {
             plan.downgrades.push("no zero-copy: generic mode always copies".to_string());
         }
@@ -164,7 +164,7 @@ fn doing(doing: &'static str) -> impl Fn(io::Error) -> XdpError {
     move |error| XdpError::System { doing, error }
 }
 
-fn about(plan: &Plan, way: Way) -> About {
+fn about(plan: &Plan, way: Terms) -> About {
     let is_whole = plan.is_scattered() && !way.is_scattered;
     let len_max = if is_whole { WHOLE_LEN_MAX } else { usize::from(u16::MAX) };
     let frame_len_max = plan.mtu.saturating_sub(OVERHEAD_LEN).min(len_max);
@@ -397,8 +397,8 @@ impl Link<Table> for Xdp {
         let Arrival { from, place, len } = self.arrivals.list[index];
         let len = len as usize;
         let bytes = match place {
-            Place::Held { queue, index } => self.queues[queue as usize].bytes(index, len),
-            Place::Joined { start } => &self.arrivals.joined[start as usize..][..len],
+            Lies::Held { queue, index } => self.queues[queue as usize].bytes(index, len),
+            Lies::Joined { start } => &self.arrivals.joined[start as usize..][..len],
         };
         Arrived { from: ether::to_locator(&from), bytes, stride: len, landed: None }
     }

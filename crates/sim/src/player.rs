@@ -10,7 +10,7 @@ use std::io;
 use std::rc::Rc;
 
 use packhorse_link::Link;
-use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Rng, Way, Who};
+use packhorse_link::sim::{Conditions, CutId, Death, Directions, NodeId, Rng, Who};
 use packhorse_proto::{Counters, Event, Instant, SECOND};
 
 use crate::digest::Digest;
@@ -381,9 +381,9 @@ impl<'a> Player<'a> {
         let (here, others) = (&[here][..], &others[..]);
         let net = self.world.net();
         let made = match (cut.inward, cut.outward) {
-            (true, false) => net.partition(others, here, Way::One),
-            (_, true) if !cut.inward => net.partition(here, others, Way::One),
-            _ => net.partition(here, others, Way::Both),
+            (true, false) => net.partition(others, here, Directions::One),
+            (_, true) if !cut.inward => net.partition(here, others, Directions::One),
+            _ => net.partition(here, others, Directions::Both),
         };
         self.note(|| format!("cut at node {node}: {cut:?}"));
         self.later(cut.for_ns, Undo::Heal(made));

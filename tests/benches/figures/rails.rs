@@ -1,6 +1,6 @@
 //! Several ways to one peer: equal rails, unequal ones, one that is pulled.
 
-use packhorse_link::sim::{Conditions, Line, NodeId, Way, Who};
+use packhorse_link::sim::{Conditions, Directions, Line, NodeId, Who};
 use packhorse_proto::{MS, SECOND, Tag};
 use packhorse_sim::world::{PortSpec, Spec, World};
 
@@ -90,7 +90,7 @@ fn pulled() -> Vec<Figure> {
     stage.world.send(a, b, Tag(100), len);
     let started = stage.world.now();
     stage.world.run_for(20 * MS);
-    let cut = stage.world.net().partition(&[Who::Port(a.port(1))], &[Who::Any], Way::Both);
+    let cut = stage.world.net().partition(&[Who::Port(a.port(1))], &[Who::Any], Directions::Both);
     stage.receive(1, 10 * SECOND);
     let took_ns = (stage.world.now() - started) as f64;
     stage.world.run_for(5 * SECOND);

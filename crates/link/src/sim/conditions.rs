@@ -109,7 +109,7 @@ impl From<Port> for Who {
 
 /// Which ways a partition cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Directions {
     /// Frames from the first side to the second.
     One,
     /// Those and the answers.
@@ -125,14 +125,14 @@ struct Cut {
     id: CutId,
     from: Vec<Who>,
     to: Vec<Who>,
-    way: Way,
+    way: Directions,
 }
 
 impl Cut {
     fn separates(&self, from: Port, to: Port) -> bool {
         let among = |side: &[Who], port| side.iter().any(|who| who.includes(port));
         let there = among(&self.from, from) && among(&self.to, to);
-        there || (self.way == Way::Both && among(&self.from, to) && among(&self.to, from))
+        there || (self.way == Directions::Both && among(&self.from, to) && among(&self.to, from))
     }
 }
 
@@ -168,7 +168,7 @@ impl Rules {
         push(&mut self.trunks, from, to, trunk);
     }
 
-    pub(super) fn cut(&mut self, from: &[Who], to: &[Who], way: Way) -> CutId {
+    pub(super) fn cut(&mut self, from: &[Who], to: &[Who], way: Directions) -> CutId {
         self.epoch += 1;
         self.cuts_made += 1;
         let id = CutId(self.cuts_made);

@@ -42,7 +42,7 @@ use std::collections::VecDeque;
 
 pub(crate) use address::LOCATORS;
 pub use address::{NodeId, Port, generation, network};
-pub use conditions::{Burst, Conditions, CutId, Way, Who};
+pub use conditions::{Burst, Conditions, CutId, Directions, Who};
 pub use port::SimPort;
 pub use rng::Rng;
 pub use told::Told;
@@ -264,7 +264,7 @@ impl SimNet {
 
     /// Cuts the network: frames from one side to the other are lost if they leave or arrive meanwhile.
     /// Cuts add up; each is healed for itself.
-    pub fn partition(&mut self, from: &[Who], to: &[Who], way: Way) -> CutId {
+    pub fn partition(&mut self, from: &[Who], to: &[Who], way: Directions) -> CutId {
         self.rules.cut(from, to, way)
     }
 

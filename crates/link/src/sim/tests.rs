@@ -93,7 +93,7 @@ fn rough_run(seed: u64) -> (u64, Vec<(u64, Vec<u8>)>, Counters) {
             net.send(start_ns + n, a, &net.locator(c), &numbered(n as usize));
             net.send(start_ns + n, b, &net.locator(c), &numbered(n as usize));
         }
-        let cut = net.partition(&[a.into()], &[b.into(), c.into()], Way::Both);
+        let cut = net.partition(&[a.into()], &[b.into(), c.into()], Directions::Both);
         if round % 3 > 0 {
             net.heal(cut);
         }
@@ -111,7 +111,7 @@ fn nothing_is_lost_through_shared_memory() {
     assert_ne!(send_many(&mut net, a, b, 1_000, 100).len(), 1_000, "the weather is rough");
     net.set_network(a, SURE_NETWORK);
     net.set_network(b, SURE_NETWORK);
-    net.partition(&[Who::Any], &[Who::Any], Way::Both);
+    net.partition(&[Who::Any], &[Who::Any], Directions::Both);
     let locator = net.locator(b);
     let first = net.counters().sent_count;
     net.pause(b.node_id(), 100);

@@ -42,10 +42,10 @@ fn passes(net: &mut SimNet, from: Port, to: Port) -> bool {
 fn partition_cuts_one_way_or_both() {
     let (mut net, [a, b, c]) = three();
     let (a0, b0, c0) = (a.port(0), b.port(0), c.port(0));
-    let one = net.partition(&[a.into()], &[b.into(), c.into()], Way::One);
+    let one = net.partition(&[a.into()], &[b.into(), c.into()], Directions::One);
     assert!(!passes(&mut net, a0, b0) && !passes(&mut net, a0, c0));
     assert!(passes(&mut net, b0, a0) && passes(&mut net, b0, c0));
-    let both = net.partition(&[a.into()], &[b.into()], Way::Both);
+    let both = net.partition(&[a.into()], &[b.into()], Directions::Both);
     assert!(!passes(&mut net, b0, a0) && passes(&mut net, c0, a0));
     assert!(net.heal(one) && !net.heal(one));
     assert!(!passes(&mut net, a0, b0) && passes(&mut net, a0, c0), "the other cut remains");
@@ -57,7 +57,7 @@ fn partition_cuts_one_way_or_both() {
 #[test]
 fn partition_of_a_port_leaves_the_other_rail() {
     let (mut net, [a, b, _]) = three();
-    net.partition(&[a.port(0).into()], &[Who::Any], Way::Both);
+    net.partition(&[a.port(0).into()], &[Who::Any], Directions::Both);
     assert!(!passes(&mut net, a.port(0), b.port(0)) && !passes(&mut net, b.port(1), a.port(0)));
     assert!(passes(&mut net, a.port(1), b.port(0)) && passes(&mut net, b.port(0), a.port(1)));
 }
@@ -67,7 +67,7 @@ fn partition_loses_what_is_in_flight_and_heals_for_what_is_sent_later() {
     let (mut net, [a, b, _]) = three();
     let (a, b) = (a.port(0), b.port(0));
     net.send(0, a, &b.to_locator(), b"in flight");
-    let cut = net.partition(&[Who::Any], &[Who::Any], Way::Both);
+    let cut = net.partition(&[Who::Any], &[Who::Any], Directions::Both);
     net.send(1_000, a, &b.to_locator(), b"sent meanwhile");
     assert!(!net.receive(5_000, &mut Delivery::default()));
     net.heal(cut);
@@ -139,7 +139,7 @@ fn dead_process_is_reported_to_each_sender_after_a_round_trip() {
     assert_eq!((drain(&mut net).len(), told(&mut net)), (0, Some((c.port(1), to))));
     assert_eq!((told(&mut net), net.counters().unreachable_count), (None, 2));
     assert_eq!(net.counters().lost(Reason::Dead), 2);
-    net.partition(&[b.into()], &[a.into()], Way::One);
+    net.partition(&[b.into()], &[a.into()], Directions::One);
     assert!(!passes(&mut net, a.port(0), b.port(1)));
     assert_eq!(told(&mut net), None, "the report's way is cut");
 }
@@ -168,7 +168,7 @@ fn paused_node_finds_its_frames_when_it_goes_on() {
     assert!(!net.receive(50_000, &mut Delivery::default()));
     assert_eq!((net.in_flight_count(), net.next_arrival()), (2, None));
     assert_eq!(net.counters().lost(Reason::Queue), 2, "the third and the fourth found no room");
-    net.partition(&[Who::Any], &[Who::Any], Way::Both); // they are there already
+    net.partition(&[Who::Any], &[Who::Any], Directions::Both); // they are there already
     net.resume(60_000, b);
     let delivered = drain(&mut net);
     let got: Vec<_> = delivered.iter().map(|it| (it.at_ns, it.bytes[0])).collect();

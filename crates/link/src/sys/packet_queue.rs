@@ -32,7 +32,7 @@ const PART_COUNT_MAX: usize = 1022;
 
 /// Where the payload of a frame shall go.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Destination {
     /// Which memory, and from where.
     pub(crate) id: MemoryId,
     pub(crate) offset: u64,
@@ -75,7 +75,7 @@ impl PacketQueue {
     pub(crate) fn receive(
         &mut self,
         socket: &PacketSocket,
-        places: &mut [Option<Place>],
+        places: &mut [Option<Destination>],
         memory: &mut Table,
     ) -> io::Result<usize> {
         assert!(places.len() <= QUEUED_COUNT_MAX);
@@ -87,7 +87,7 @@ impl PacketQueue {
         self.call(socket)
     }
 
-    fn expect(&mut self, number: usize, place: &mut Option<Place>, memory: &Table) {
+    fn expect(&mut self, number: usize, place: &mut Option<Destination>, memory: &Table) {
         let part_start = self.parts.len();
         self.part_starts.push(part_start);
         let found = place.and_then(|place| {
@@ -105,7 +105,7 @@ impl PacketQueue {
         self.parts.push(libc::iovec { iov_base, iov_len: FRAME_LEN_MAX });
     }
 
-    fn expect_in(&mut self, number: usize, place: &Place, memory: &Memory) -> bool {
+    fn expect_in(&mut self, number: usize, place: &Destination, memory: &Memory) -> bool {
         if place.before_len + place.len > FRAME_LEN_MAX {
             return false;
         }

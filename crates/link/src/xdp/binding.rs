@@ -19,20 +19,20 @@ pub(super) const WHOLE_LEN_MAX: usize = RX_LEN_MAX - HEADER_LEN;
 
 /// What is asked of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct Terms {
     pub(super) is_zerocopy: bool,
     /// Packets in several frames.
     pub(super) is_scattered: bool,
 }
 
-impl Way {
+impl Terms {
     /// This one and all that ask for less, the best first.
     fn and_worse(self) -> impl Iterator<Item = Self> {
         let all = [(true, true), (true, false), (false, true), (false, false)];
         all.into_iter()
             .map(|(is_zerocopy, is_scattered)| Self { is_zerocopy, is_scattered })
-            .filter(move |way| way.is_zerocopy <= self.is_zerocopy)
-            .filter(move |way| way.is_scattered <= self.is_scattered)
+            .filter(move |terms| terms.is_zerocopy <= self.is_zerocopy)
+            .filter(move |terms| terms.is_scattered <= self.is_scattered)
     }
 }
 
@@ -41,10 +41,10 @@ pub(super) fn bind(
     plan: &mut Plan,
     socket: &Xsk,
     queue: u32,
-    wanted: Way,
-) -> Result<Way, XdpError> {
+    wanted: Terms,
+) -> Result<Terms, XdpError> {
     let interface = plan.index;
-    choose(plan, queue, wanted, |Way { is_zerocopy, is_scattered }| {
+    choose(plan, queue, wanted, |Terms { is_zerocopy, is_scattered }| {
         bind_free(socket, Binding { interface, queue, is_zerocopy, is_scattered })
     })
 }
@@ -65,36 +65,36 @@ fn bind_free(socket: &Xsk, binding: Binding) -> io::Result<()> {
 fn choose(
     plan: &mut Plan,
     queue: u32,
-    wanted: Way,
-    mut bind: impl FnMut(Way) -> io::Result<()>,
-) -> Result<Way, XdpError> {
+    wanted: Terms,
+    mut bind: impl FnMut(Terms) -> io::Result<()>,
+) -> Result<Terms, XdpError> {
     let driver = plan.driver.as_deref().unwrap_or("this driver");
     let why = |error: &io::Error| format!("{driver} cannot do it in queue {queue} ({error})");
-    let is_enough = |way: &Way| way.is_zerocopy || plan.require != Require::Zerocopy;
-    // Why there is no zero-copy, and no packet in several frames: of the best way without which it might have been had.
+    let is_enough = |terms: &Terms| terms.is_zerocopy || plan.require != Require::Zerocopy;
+    // Why there is no zero-copy, and no packet in several frames: of the best terms without which it might have been had.
     let (mut no_zerocopy, mut no_scatter) = (None, None);
-    for way in wanted.and_worse().filter(is_enough) {
-        let error = match bind(way) {
+    for terms in wanted.and_worse().filter(is_enough) {
+        let error = match bind(terms) {
             Ok(()) => {
-                let no_zerocopy = no_zerocopy.filter(|_| !way.is_zerocopy);
-                let no_scatter = no_scatter.filter(|_| !way.is_scattered);
+                let no_zerocopy = no_zerocopy.filter(|_| !terms.is_zerocopy);
+                let no_scatter = no_scatter.filter(|_| !terms.is_scattered);
                 plan.downgrades.extend(no_zerocopy.map(|reason| format!("no zero-copy: {reason}")));
                 plan.downgrades.extend(no_scatter.map(|reason| {
                     format!("frames of up to {WHOLE_LEN_MAX} bytes, not {}: {reason}", plan.mtu)
                 }));
-                return Ok(way);
+                return Ok(terms);
             }
             Err(error) => error,
         };
         if error.raw_os_error() == Some(libc::EBUSY) {
             return Err(XdpError::QueueInUse { interface: plan.interface.clone(), queue });
         }
-        if way.is_zerocopy {
+        if terms.is_zerocopy {
             no_zerocopy = Some(why(&error));
-        } else if !way.is_scattered {
+        } else if !terms.is_scattered {
             return Err(XdpError::System { doing: "binding an AF_XDP socket", error });
         }
-        if way.is_scattered {
+        if terms.is_scattered {
             no_scatter = Some(why(&error));
         }
     }
@@ -107,16 +107,16 @@ fn choose(
 mod tests {
     use super::*;
 
-    const BEST: Way = Way { is_zerocopy: true, is_scattered: true };
+    const BEST: Terms = Terms { is_zerocopy: true, is_scattered: true };
 
     fn plan(require: Require) -> Plan {
         Plan { require, driver: Some("d".into()), ..super::super::handing::tests::example() }
     }
 
     /// Binds where the driver takes zero-copy, and packets in several frames with and without.
-    fn chosen(plan: &mut Plan, wanted: Way, takes: [bool; 4]) -> Result<Way, XdpError> {
-        choose(plan, 2, wanted, |way| {
-            let index = usize::from(!way.is_zerocopy) * 2 + usize::from(!way.is_scattered);
+    fn chosen(plan: &mut Plan, wanted: Terms, takes: [bool; 4]) -> Result<Terms, XdpError> {
+        choose(plan, 2, wanted, |terms| {
+            let index = usize::from(!terms.is_zerocopy) * 2 + usize::from(!terms.is_scattered);
             takes[index].then_some(()).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
         })
     }
@@ -131,8 +131,8 @@ mod tests {
         ] {
             let mut plan = plan(Require::Nothing);
             plan.downgrades.clear();
-            let way = chosen(&mut plan, BEST, takes).unwrap();
-            assert_eq!((way.is_zerocopy, way.is_scattered), got, "{takes:?}");
+            let terms = chosen(&mut plan, BEST, takes).unwrap();
+            assert_eq!((terms.is_zerocopy, terms.is_scattered), got, "{takes:?}");
             assert_eq!(plan.downgrades.len(), reasons.len(), "{:?}", plan.downgrades);
             for (said, wanted) in plan.downgrades.iter().zip(reasons) {
                 assert!(said.starts_with(wanted) && said.contains("queue 2"), "{said}");
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_was_not_wanted_is_not_asked_for() {
-        let least = Way { is_zerocopy: false, is_scattered: false };
+        let least = Terms { is_zerocopy: false, is_scattered: false };
         let mut plan = plan(Require::Nothing);
         plan.downgrades.clear();
         assert_eq!(chosen(&mut plan, least, [true; 4]).unwrap(), least);
@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn required_zerocopy_is_got_or_an_error() {
         let mut plan = plan(Require::Zerocopy);
-        let way = chosen(&mut plan, BEST, [false, true, true, true]).unwrap();
-        assert!(way.is_zerocopy && !way.is_scattered);
+        let terms = chosen(&mut plan, BEST, [false, true, true, true]).unwrap();
+        assert!(terms.is_zerocopy && !terms.is_scattered);
         let error = chosen(&mut plan, BEST, [false, false, true, true]).unwrap_err();
         assert!(matches!(error, XdpError::Required { .. }), "{error}");
         let busy = choose(&mut plan, 2, BEST, |_| Err(io::Error::from_raw_os_error(libc::EBUSY)));

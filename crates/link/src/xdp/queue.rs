@@ -52,13 +52,13 @@ pub(super) enum Stop {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) from: Station,
-    pub(super) place: Place,
+    pub(super) place: Lies,
     pub(super) len: u32,
 }
 
 /// Where a frame lies.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum Lies {
     /// In memory shared with the kernel: number of the queue, and of what it holds.
     Held { queue: u32, index: u32 },
     /// From here on in [`Arrivals::joined`].
@@ -361,7 +361,7 @@ impl Queue {
             let bytes = self.umem.bytes(&frame);
             match read(bytes, bytes.len(), to) {
                 Some(Parsed { from, len, .. }) => {
-                    let place = Place::Held { queue: number, index: self.held.len() as u32 };
+                    let place = Lies::Held { queue: number, index: self.held.len() as u32 };
                     out.list.push(Arrival { from, place, len: len as u32 });
                 }
                 None => out.void_count += 1,
@@ -383,7 +383,7 @@ impl Queue {
         match read(first, packet_len, to).filter(|_| is_last) {
             Some(Parsed { from, len, .. }) => {
                 let start = (out.joined.len() + HEADER_LEN) as u32;
-                out.list.push(Arrival { from, place: Place::Joined { start }, len: len as u32 });
+                out.list.push(Arrival { from, place: Lies::Joined { start }, len: len as u32 });
                 self.joined_count += 1;
                 for frame in &self.partial {
                     out.joined.extend_from_slice(self.umem.bytes(frame));
