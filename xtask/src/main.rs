@@ -32,6 +32,7 @@ mod mx;
 mod passed;
 mod programs;
 mod purity;
+mod rooms;
 mod sanitize;
 mod steps;
 mod test;

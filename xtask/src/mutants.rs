@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// Only the K-th of N parts, e.g. 0/10
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
-    /// Only mutants of files that match, e.g. `crates/proto/src/ack.rs` (may be repeated)
+    /// Only mutants of files that match, e.g. `crates/proto/src/delivery/ack.rs` (may be repeated)
     #[arg(long, value_name = "GLOB")]
     file: Vec<String>,
     /// Stop after this long and judge what was tried

@@ -171,7 +171,7 @@ pub(crate) fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The text without comments and without what stands in string literals. Lines stay lines.
-fn code_of(text: &str) -> String {
+pub(crate) fn code_of(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {

@@ -3,6 +3,17 @@
 //! The parts are tables of slots (`Slab`) that name each other by index; the rules that move them stand in the
 //! modules beside this one, each an `impl Endpoint` of its own.
 
+pub(crate) mod acked;
+pub(crate) mod aside;
+pub(crate) mod clock;
+pub(crate) mod farewell;
+pub(crate) mod given;
+pub(crate) mod input;
+pub(crate) mod lone;
+pub(crate) mod output;
+pub(crate) mod quick;
+pub(crate) mod quick_out;
+
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -10,33 +21,33 @@ use core::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use crate::api::{Counters, Event, LinkTraits, NewLocators, Opening, PeerError, TxFrame};
-use crate::arrival::{Arrival, Progress, Receive};
-use crate::aside::Aside;
-use crate::contact::Reply;
-use crate::content::Content;
-use crate::credit::Credit;
-use crate::farewell::{Closing, Forgotten};
-use crate::fetch::Whereabouts;
-use crate::grants::Budgets;
-use crate::input::Origin;
-use crate::landing::Cursor;
-use crate::limits::{Limits, Settings, SettingsError};
+use crate::base::api::{Counters, Event, LinkTraits, NewLocators, Opening, PeerError, TxFrame};
+use crate::base::limits::{Limits, Settings, SettingsError};
+use crate::base::pool::BytePool;
+use crate::base::ring::Ring;
+use crate::base::sabotage::Saboteur;
+use crate::base::siphash::siphash13_words;
+use crate::base::slab::{NONE, Slab};
+use crate::base::types::{Address, Identity, Instant, Locator, PeerId, Secret};
+use crate::bulk::arrival::{Arrival, Progress, Receive};
+use crate::bulk::fetch::Whereabouts;
+use crate::bulk::grants::Budgets;
+use crate::bulk::landing::Cursor;
+use crate::bulk::outgoing::{Outgoing, Parts};
+use crate::delivery::content::Content;
+use crate::delivery::credit::Credit;
+use crate::delivery::path::{Path, PathRest, Standing};
+use crate::endpoint::aside::Aside;
+use crate::endpoint::farewell::{Closing, Forgotten};
+use crate::endpoint::input::Origin;
 use crate::matching::Matcher;
-use crate::operate::{Operation, Request};
-use crate::outgoing::{Outgoing, Parts};
-use crate::path::{Path, PathRest, Standing};
-use crate::peer::{Active, Phase, Row, Rows, Seeded, make_id};
-use crate::pool::BytePool;
-use crate::region::Regions;
-use crate::ring::Ring;
-use crate::sabotage::Saboteur;
-use crate::serve::Answer;
-use crate::siphash::siphash13_words;
-use crate::slab::{NONE, Slab};
+use crate::messages::turns::Queries;
+use crate::onesided::operate::{Operation, Request};
+use crate::onesided::region::Regions;
+use crate::onesided::serve::Answer;
+use crate::peers::contact::Reply;
+use crate::peers::rows::{Active, Phase, Row, Rows, Seeded, make_id};
 use crate::streams::Streams;
-use crate::turns::Queries;
-use crate::types::{Address, Identity, Instant, Locator, PeerId, Secret};
 use crate::wire::{self, pass_of};
 
 /// Tells a slot of `Endpoint::results` from one of `Endpoint::copied` where a frame names its pieces.
@@ -463,7 +474,7 @@ impl Endpoint {
 
     /// Tells the endpoint to make a mistake, to see whether anybody notices.
     #[cfg(feature = "sabotage")]
-    pub fn sabotage(&mut self, fault: crate::sabotage::Sabotage) {
+    pub fn sabotage(&mut self, fault: crate::base::sabotage::Sabotage) {
         self.saboteur.set(fault);
     }
 

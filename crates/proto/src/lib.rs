@@ -71,94 +71,43 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod abandon;
-mod ack;
-mod acked;
-mod ahead;
-mod allowance;
-mod api;
-mod arrival;
-mod arrive;
-mod aside;
-mod atomic;
-mod choice;
-mod clock;
-mod contact;
-mod content;
-mod contest;
-mod credit;
+mod base;
+mod bulk;
+mod delivery;
 mod endpoint;
-mod farewell;
-mod fetch;
-mod fill;
-mod fragments;
-mod framed;
-mod gaps;
-mod given;
-mod grants;
-mod input;
-mod landing;
-mod large;
-mod limits;
-mod lone;
 pub mod lookup;
 pub mod matching;
-mod messages_out;
-mod obstacle;
-mod operate;
-mod outgoing;
-mod output;
-mod overflow;
-mod pairs;
-mod path;
-mod peer;
-mod pool;
-mod post;
-mod quick;
-mod quick_out;
-mod rate;
-mod region;
-mod ring;
-mod rtt;
-mod sabotage;
-mod sent;
-mod serve;
-mod siphash;
-mod slab;
-mod strangers;
+mod messages;
+mod onesided;
+mod peers;
 mod streams;
-mod streams_out;
-mod train;
-mod transfer;
-mod turns;
-mod types;
-mod whole;
-mod window;
 pub mod wire;
 #[cfg(test)]
 mod wraps;
 
-pub use api::{
+pub use base::api::{
     Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
     Obstacle, Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece,
     PostError, RecvSpec, Reliability, SendSpec, Source, TxFrame, Unaccepted, Use, Way,
 };
-pub use atomic::{AtomicOp, Datatype};
-pub use endpoint::Endpoint;
-pub use fetch::{Fetch, Whereabouts};
-pub use gaps::GapSet;
-pub use given::Given;
-pub use landing::Landing;
-pub use limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};
-pub use lone::Lone;
-pub use operate::{AtomicSpec, GetSpec, PutSpec, REQUEST_LEN_MAX, Remote, atomic_len_max};
-pub use pairs::PATH_COUNT_MAX;
-pub use region::{Access, Denial, ExposeError, Permitted, RegionId, RegionSpec};
-pub use sabotage::Sabotage;
-pub use streams::{StreamBreak, StreamFront, StreamInfo};
-pub use streams_out::StreamError;
-pub use train::TxTrain;
-pub use types::{
+pub use base::gaps::GapSet;
+pub use base::limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};
+pub use base::sabotage::Sabotage;
+pub use base::types::{
     ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Lending, Locator,
     Memory, OutStreamId, PeerId, Place, ReqId, Secret, Space, StreamId, Tag,
 };
+pub use bulk::fetch::{Fetch, Whereabouts};
+pub use bulk::landing::Landing;
+pub use bulk::train::TxTrain;
+pub use endpoint::Endpoint;
+pub use endpoint::given::Given;
+pub use endpoint::lone::Lone;
+pub use onesided::atomic::{AtomicOp, Datatype};
+pub use onesided::operate::{
+    AtomicSpec, GetSpec, PutSpec, REQUEST_LEN_MAX, Remote, atomic_len_max,
+};
+pub use onesided::region::{Access, Denial, ExposeError, Permitted, RegionId, RegionSpec};
+pub use peers::pairs::PATH_COUNT_MAX;
+pub use streams::outbound::StreamError;
+pub use streams::{StreamBreak, StreamFront, StreamInfo};

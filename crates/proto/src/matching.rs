@@ -19,8 +19,8 @@
 
 use alloc::vec::Vec;
 
-use crate::api::List;
-use crate::types::{Criteria, PeerId, Space, Tag};
+use crate::base::api::List;
+use crate::base::types::{Criteria, PeerId, Space, Tag};
 
 mod held;
 mod index;
@@ -218,7 +218,7 @@ struct Node<T> {
     more: T,
 }
 
-/// Nodes in slots that are used again, and the order in which they came. Leaner than `crate::slab`, as held messages
+/// Nodes in slots that are used again, and the order in which they came. Leaner than `crate::base::slab`, as held messages
 /// are counted in bytes: whether a slot is taken is not written down, as only names and links lead to slots.
 #[derive(Debug)]
 struct Ordered<T> {

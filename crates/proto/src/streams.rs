@@ -1,6 +1,6 @@
 //! Streams: messages that arrive piece by piece (Fast Messages 2.x), at their receiver.
 //!
-//! PROTOCOL §12. A stream travels as *chunks*: eager messages of the space [`Space::STREAMS`](crate::types::Space::STREAMS), each a frame or
+//! PROTOCOL §12. A stream travels as *chunks*: eager messages of the space [`Space::STREAMS`](crate::base::types::Space::STREAMS), each a frame or
 //! a train of frames, so order, repair and budgets are those of any message. What is added here: which stream a chunk belongs to, the credit of each sender,
 //! and lending.
 //!
@@ -12,22 +12,24 @@
 //! What is held of one sender never exceeds the credit it was told (and one chunk): a stream nobody reads stops its own
 //! sender and nobody else. How chunks leave is in `streams_out`.
 
+pub(crate) mod outbound;
+
 mod reading;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-use crate::api::GoneReason;
-use crate::arrival::{Stage, Verdict, held_len};
-use crate::content::Content;
+use crate::base::api::GoneReason;
+use crate::base::ring::Ring;
+use crate::base::sabotage::Sabotage;
+use crate::base::slab::{NONE, Slab};
+use crate::base::types::{Instant, Lending, Memory, PeerId, StreamId, Tag};
+use crate::bulk::arrival::{Stage, Verdict, held_len};
+use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
-use crate::peer::{Phase, Row, Seeded};
-use crate::ring::Ring;
-use crate::sabotage::Sabotage;
-use crate::slab::{NONE, Slab};
-use crate::streams_out::Outbound;
-use crate::types::{Instant, Lending, Memory, PeerId, StreamId, Tag};
+use crate::peers::rows::{Phase, Row, Seeded};
+use crate::streams::outbound::Outbound;
 use crate::wire::{Class, DONE_CANCELLED, MessageHead};
 
 /// What a chunk costs its sender beside its bytes: also empty ones are bounded.
@@ -541,12 +543,13 @@ impl Endpoint {
 
     pub(crate) fn has_room_for(&self, len: usize) -> bool {
         self.has_envelope()
-            && crate::pool::BytePool::cost_of(len).is_some_and(|cost| cost <= self.held.free_len())
+            && crate::base::pool::BytePool::cost_of(len)
+                .is_some_and(|cost| cost <= self.held.free_len())
     }
 
     /// Whether a chunk ahead of its turn may be held: half of all room is for those that have it, or none ever might.
     pub(crate) fn has_room_ahead(&self, len: usize) -> bool {
-        let cost = crate::pool::BytePool::cost_of(len).unwrap_or(u64::MAX);
+        let cost = crate::base::pool::BytePool::cost_of(len).unwrap_or(u64::MAX);
         self.envelope_count < self.limits.envelope_count_max / 2
             && self.held.free_len().saturating_sub(cost) >= self.held.len_max() / 2
     }

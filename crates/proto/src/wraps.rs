@@ -6,9 +6,9 @@
 use std::vec;
 use std::vec::Vec;
 
-use crate::ack::Received;
-use crate::sent::Flight;
-use crate::slab::NONE;
+use crate::base::slab::NONE;
+use crate::delivery::ack::Received;
+use crate::delivery::sent::Flight;
 use crate::*;
 
 /// Just below where 32 bits end.

@@ -65,38 +65,38 @@ impl Guarantee {
 /// Rules, the first that fits counts: file or folder of `crates/proto/src`, part of the function's name, guarantee.
 const RULES: &[(&str, &str, Guarantee)] = &[
     ("wire/", "", Guarantee::Frame),
-    ("siphash.rs", "", Guarantee::Frame),
-    ("api.rs", "", Guarantee::Frame),
+    ("base/siphash.rs", "", Guarantee::Frame),
+    ("base/api.rs", "", Guarantee::Frame),
     ("endpoint.rs", "seal", Guarantee::Frame),
-    ("output.rs", "start", Guarantee::Frame),
-    ("output.rs", "push_body", Guarantee::Frame),
-    ("output.rs", "write_ack", Guarantee::Reliability),
-    ("output.rs", "credit", Guarantee::Credit),
-    ("fill.rs", "place", Guarantee::Frame),
+    ("endpoint/output.rs", "start", Guarantee::Frame),
+    ("endpoint/output.rs", "push_body", Guarantee::Frame),
+    ("endpoint/output.rs", "write_ack", Guarantee::Reliability),
+    ("endpoint/output.rs", "credit", Guarantee::Credit),
+    ("messages/fill.rs", "place", Guarantee::Frame),
     ("matching.rs", "", Guarantee::Matching),
     ("matching/", "", Guarantee::Matching),
-    ("sent.rs", "", Guarantee::Reliability),
-    ("sent/", "", Guarantee::Reliability),
-    ("ack.rs", "", Guarantee::Reliability),
-    ("rtt.rs", "", Guarantee::Reliability),
-    ("window.rs", "", Guarantee::Reliability),
-    ("path.rs", "", Guarantee::Reliability),
-    ("path/", "", Guarantee::Reliability),
-    ("content.rs", "", Guarantee::Reliability),
-    ("clock.rs", "", Guarantee::Reliability),
-    ("input.rs", "ack", Guarantee::Reliability),
-    ("input.rs", "received", Guarantee::Reliability),
-    ("input.rs", "lost", Guarantee::Reliability),
-    ("input.rs", "credit", Guarantee::Credit),
-    ("pool.rs", "", Guarantee::Credit),
-    ("turns.rs", "", Guarantee::Credit),
-    ("credit.rs", "", Guarantee::Credit),
-    ("arrive.rs", "", Guarantee::Order),
-    ("arrival.rs", "", Guarantee::Order),
+    ("delivery/sent.rs", "", Guarantee::Reliability),
+    ("delivery/sent/", "", Guarantee::Reliability),
+    ("delivery/ack.rs", "", Guarantee::Reliability),
+    ("delivery/rtt.rs", "", Guarantee::Reliability),
+    ("delivery/window.rs", "", Guarantee::Reliability),
+    ("delivery/path.rs", "", Guarantee::Reliability),
+    ("delivery/path/", "", Guarantee::Reliability),
+    ("delivery/content.rs", "", Guarantee::Reliability),
+    ("endpoint/clock.rs", "", Guarantee::Reliability),
+    ("endpoint/input.rs", "ack", Guarantee::Reliability),
+    ("endpoint/input.rs", "received", Guarantee::Reliability),
+    ("endpoint/input.rs", "lost", Guarantee::Reliability),
+    ("endpoint/input.rs", "credit", Guarantee::Credit),
+    ("base/pool.rs", "", Guarantee::Credit),
+    ("messages/turns.rs", "", Guarantee::Credit),
+    ("delivery/credit.rs", "", Guarantee::Credit),
+    ("messages/arrive.rs", "", Guarantee::Order),
+    ("bulk/arrival.rs", "", Guarantee::Order),
 ];
 
 /// Files whose functions serve all guarantees at once: there the line decides.
-const BY_LINE: [&str; 3] = ["quick.rs", "quick_out.rs", "acked.rs"];
+const BY_LINE: [&str; 3] = ["endpoint/quick.rs", "endpoint/quick_out.rs", "endpoint/acked.rs"];
 
 /// What a line of such a file speaks of; the first word that stands in it counts.
 const WORDS: &[(&str, Guarantee)] = &[
@@ -124,8 +124,13 @@ const WORDS: &[(&str, Guarantee)] = &[
 ];
 
 /// Containers: they work for whoever calls them.
-const CONTAINERS: &[(&str, &str)] =
-    &[("slab.rs", ""), ("ring.rs", ""), ("types.rs", ""), ("peer.rs", "index"), ("peer.rs", "get")];
+const CONTAINERS: &[(&str, &str)] = &[
+    ("base/slab.rs", ""),
+    ("base/ring.rs", ""),
+    ("base/types.rs", ""),
+    ("peers/rows.rs", "index"),
+    ("peers/rows.rs", "get"),
+];
 
 /// Where instructions went: by guarantee, and by function for those who look closer.
 #[derive(Clone, Debug, Default)]

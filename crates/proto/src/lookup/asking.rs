@@ -5,9 +5,9 @@
 //! questions met with it; a right answer ends the look-up whatever was said before.
 
 use super::{FOUND, Greeting, NO_SECRET, Number, Refusal, versions_byte};
-use crate::limits::{MS, SECOND};
-use crate::siphash::siphash13_words;
-use crate::types::{Address, Instant, Secret};
+use crate::base::limits::{MS, SECOND};
+use crate::base::siphash::siphash13_words;
+use crate::base::types::{Address, Instant, Secret};
 use crate::wire::{FindRepr, LookupFrame, NamedView};
 
 /// Pause after the first question; each further one is twice as long, up to a second.

@@ -4,9 +4,9 @@
 //! [`Door::look_at`] and reads no sooner, so a flood waits in the kernel's buffer and is dropped there.
 
 use super::{FOUND, Greeting, NO_SECRET, Number, Refusal, versions_byte};
-use crate::limits::SECOND;
-use crate::siphash::siphash13_words;
-use crate::types::{Address, Instant, Secret};
+use crate::base::limits::SECOND;
+use crate::base::siphash::siphash13_words;
+use crate::base::types::{Address, Instant, Secret};
 use crate::wire::{FindView, GREETING_LEN, LookupFrame, NamedRepr};
 
 /// Questions looked at in a second, and at once after a pause.

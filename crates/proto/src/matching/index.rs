@@ -21,8 +21,8 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::mem;
 
-use crate::api::List;
-use crate::types::{Criteria, PeerId, Space, Tag};
+use crate::base::api::List;
+use crate::base::types::{Criteria, PeerId, Space, Tag};
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;

@@ -1,6 +1,6 @@
 //! What stands where: the header, the first word that all heads share, and how long the head of each kind is.
 
-use crate::types::ADDRESS_LEN;
+use crate::base::types::ADDRESS_LEN;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 24;

@@ -15,8 +15,8 @@ use super::layout::{
 };
 use super::read::FrameView;
 use super::write::seal;
-use crate::siphash::{mask, siphash13_words};
-use crate::types::{ADDRESS_LEN, Address, Secret};
+use crate::base::siphash::{mask, siphash13_words};
+use crate::base::types::{ADDRESS_LEN, Address, Secret};
 
 /// Bytes of a question and of an answer.
 pub const LOOKUP_LEN: usize = 152;
@@ -234,7 +234,7 @@ fn stream_key(key: Secret, label: u64, nonce: [u64; 2], salt: u64) -> Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Identity, Locator};
+    use crate::base::types::{Identity, Locator};
 
     const KEY: Secret = Secret([7, 9]);
 

@@ -8,8 +8,8 @@ use super::contact::HelloView;
 use super::layout::{First, HEADER_LEN, Header, WORD_LEN, Word, check_tail, kind, number};
 use super::read::{Records, lens_of};
 use super::record::Record;
-use crate::siphash::siphash13_words_then;
-use crate::types::Secret;
+use crate::base::siphash::siphash13_words_then;
+use crate::base::types::Secret;
 
 /// Header and heads of a frame that was sent. Its check is yet to be verified.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ fn bodies_len(mut heads: &[Word]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Space, Tag};
+    use crate::base::types::{Space, Tag};
     use crate::wire::{EagerRepr, Writer, base_of, seal_high};
     use alloc::vec::Vec;
 

@@ -8,8 +8,8 @@ use super::layout::{
 };
 use super::record::{AckView, Class, FoundRepr, MessageHead, Record, TOTAL_MAX};
 use super::request;
-use crate::siphash::siphash13_words_then;
-use crate::types::{Secret, Space, Tag};
+use crate::base::siphash::siphash13_words_then;
+use crate::base::types::{Secret, Space, Tag};
 
 /// Why a frame is dropped. All are counted and none is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::layout::{
     First, Lane, Word, eager_head_len, fragment_head_len, kind, number, pair, rts_head_len, unpair,
 };
 use super::request::RequestHead;
-use crate::types::{Space, Tag};
+use crate::base::types::{Space, Tag};
 
 /// A record, without its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

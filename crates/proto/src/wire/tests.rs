@@ -5,8 +5,8 @@ mod usual;
 
 use super::layout::{First, Word, kind, pair};
 use super::*;
-use crate::siphash::mask;
-use crate::types::{Address, AddressError, Identity, Locator, Secret, Space, Tag};
+use crate::base::siphash::mask;
+use crate::base::types::{Address, AddressError, Identity, Locator, Secret, Space, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -87,7 +87,7 @@ fn bytes_stand_where_the_protocol_says() {
     assert_eq!(bytes[32..40], *b"12345678");
     assert_eq!(bytes[40..56], *b"ABCDabcdQRSTUVWX");
     assert_eq!(bytes[56..], [0, 1, 2]);
-    let check = crate::siphash::siphash13(SECRET, &bytes[8..56], 59);
+    let check = crate::base::siphash::siphash13(SECRET, &bytes[8..56], 59);
     assert_eq!(bytes[..8], check.to_le_bytes());
 
     let ack = AckRepr { path: 3, largest: 9, first_len: 4, delay_ns: 5, credit_len: 6 };

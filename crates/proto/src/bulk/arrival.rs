@@ -1,0 +1,285 @@
+//! What is remembered of messages under way and of receives: the nouns of `arrive`, `fill`, `overflow` and `abandon`.
+//!
+//! ```text
+//!            ahead of its turn          in turn, no receive
+//!                 Early ───────turn──────▶ Unexpected ──claim──▶ Claimed
+//!                   │                          │                   │
+//!                   └──────────▶ Arriving ◀────┴───────────────────┘      (matched, bytes still missing)
+//!                                   │
+//!                            finished: removed, or Lapsed while its number is still ahead of the turn
+//! ```
+
+use crate::base::api::{Envelope, GoneReason, List, RecvSpec, Use};
+use crate::base::gaps::GapSet;
+use crate::base::slab::NONE;
+use crate::base::types::{BufId, Instant, PeerId, Space, Tag};
+use crate::bulk::fetch::Whereabouts;
+use crate::matching::{EntryId, HeldId};
+use crate::wire::{Class, Lane, MessageHead};
+
+/// Whether a record may be acknowledged (PROTOCOL §5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accepted,
+    Refused,
+}
+
+/// Where an arrival stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Ahead of its turn.
+    Early,
+    /// In the unexpected list.
+    Unexpected,
+    /// Taken out of it by the application.
+    Claimed,
+    /// Claimed, but its sender went before it was whole.
+    Orphaned(GoneReason),
+    /// A chunk of a stream that had its turn (`streams`).
+    Streamed,
+    /// Matched; bytes are missing.
+    Arriving,
+    /// Over before its turn came; only the number is remembered.
+    Lapsed,
+}
+
+/// A message that is not simply over.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) tag: Tag,
+    pub(crate) immediate: u64,
+    pub(crate) total: u64,
+    pub(crate) source: PeerId,
+    /// The row of that peer.
+    pub(crate) row: u32,
+    /// Low half of its number.
+    pub(crate) message: u32,
+    /// Slot of the held payload, or NONE.
+    pub(crate) hold: u32,
+    /// Slot of `Progress` while bytes are missing (or an overflow entry holds it).
+    pub(crate) progress: u32,
+    pub(crate) held_id: Option<HeldId>,
+    pub(crate) space: Space,
+    /// Whose number it has: it is a message, or what comes of a put or a get.
+    pub(crate) lane: Lane,
+    pub(crate) stage: Stage,
+    pub(crate) has_immediate: bool,
+    pub(crate) wants_match: bool,
+    pub(crate) is_large: bool,
+    /// Counts against the envelope budget.
+    pub(crate) charged: bool,
+    /// Its bytes lie in an overflow entry.
+    pub(crate) in_overflow: bool,
+}
+
+/// An arrival with missing bytes.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// What is missing of the bytes that are wanted.
+    pub(crate) gaps: GapSet,
+    /// The receive it goes to, or NONE while held.
+    pub(crate) receive: u32,
+    /// Where in the receive's memory it starts.
+    pub(crate) offset: u64,
+    /// How many bytes are wanted.
+    pub(crate) cap: u64,
+    /// Grants were given up to here.
+    pub(crate) granted_to: u64,
+    /// While it waits for a receive: its sender sends it up to here without a grant, and nothing of that was dropped so far.
+    pub(crate) ahead_to: u64,
+    /// Where its sender says that it is, as long as it is fetched and not granted.
+    pub(crate) told: Option<Whereabouts>,
+    pub(crate) progressed_at: Instant,
+    /// Grants queued or in flight: while there are any, none is repeated beside them.
+    pub(crate) grant_count: u32,
+    /// A priority receive that matched it while it lies in an overflow entry, or NONE.
+    pub(crate) claimant: u32,
+    /// While it waits for its peer's earlier messages to be granted: its neighbours, or NONE.
+    pub(crate) waiting: Option<(u32, u32)>,
+}
+
+/// A posted receive.
+#[derive(Debug)]
+pub(crate) struct Receive {
+    /// The only peer it takes messages of, if it names one.
+    pub(crate) source: Option<PeerId>,
+    pub(crate) buf: BufId,
+    pub(crate) len: u64,
+    /// Where the next message goes.
+    pub(crate) offset: u64,
+    pub(crate) user: u64,
+    /// Its place in the posted lists, while posted.
+    pub(crate) entry: Option<EntryId>,
+    pub(crate) list: List,
+    pub(crate) uses: Use,
+    pub(crate) header_only: bool,
+    /// Of the priority list, for one message and its bytes: what most receives are.
+    pub(crate) is_simple: bool,
+    /// Not posted: the place of a one-sided transfer.
+    pub(crate) is_transfer: bool,
+    /// Messages arriving into it, and (overflow) lying in it.
+    pub(crate) in_use_count: u32,
+}
+
+impl Receive {
+    #[inline(always)]
+    pub(crate) fn new(spec: &RecvSpec, entry: Option<EntryId>) -> Self {
+        Self {
+            source: spec.criteria.source,
+            buf: spec.buf,
+            len: spec.len,
+            offset: 0,
+            user: spec.user,
+            entry,
+            list: spec.list,
+            uses: spec.uses,
+            header_only: spec.header_only,
+            is_simple: spec.list == List::Priority && spec.uses == Use::Once && !spec.header_only,
+            is_transfer: false,
+            in_use_count: 0,
+        }
+    }
+
+    pub(crate) fn for_claim(arrival: &Arrival, buf: BufId, len: u64, user: u64) -> Self {
+        Self {
+            source: Some(arrival.source),
+            buf,
+            len,
+            offset: 0,
+            user,
+            entry: None,
+            list: List::Priority,
+            uses: Use::Once,
+            header_only: false,
+            is_simple: true,
+            is_transfer: false,
+            in_use_count: 0,
+        }
+    }
+
+    /// The place of a put or a get: no receive at all, but its bytes arrive as those of one.
+    pub(crate) fn for_transfer(source: PeerId, buf: BufId, owner: u64) -> Self {
+        Self {
+            source: Some(source),
+            buf,
+            len: 0,
+            offset: 0,
+            user: owner,
+            entry: None,
+            list: List::Priority,
+            uses: Use::Once,
+            header_only: false,
+            is_simple: false,
+            is_transfer: true,
+            in_use_count: 1,
+        }
+    }
+
+    pub(crate) fn is_once(&self) -> bool {
+        self.uses == Use::Once
+    }
+
+    /// Whether an entry used many times has too little room for another message.
+    pub(crate) fn is_full(&self) -> bool {
+        match self.uses {
+            Use::Once => self.in_use_count > 0,
+            Use::Many { free_len_min } => self.len - self.offset < free_len_min.max(1),
+        }
+    }
+}
+
+impl Arrival {
+    #[inline(always)] // so that it is made where it will lie
+    pub(crate) fn new(source: PeerId, head: &MessageHead, stage: Stage) -> Self {
+        Self {
+            tag: head.tag,
+            immediate: head.immediate.unwrap_or(0),
+            total: head.total,
+            source,
+            row: source.row(),
+            message: head.message,
+            hold: NONE,
+            progress: NONE,
+            held_id: None,
+            space: head.space,
+            lane: Lane::Message,
+            stage,
+            has_immediate: head.immediate.is_some(),
+            wants_match: head.wants_match,
+            is_large: head.class == Class::Rts,
+            charged: false,
+            in_overflow: false,
+        }
+    }
+
+    /// In the unexpected list and whole, its bytes in the pool: its number is not remembered any more.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.stage == Stage::Unexpected
+            && self.progress == NONE
+            && !(self.in_overflow || self.is_large)
+    }
+
+    pub(crate) fn envelope(&self) -> Envelope {
+        Envelope {
+            source: self.source,
+            space: self.space,
+            tag: self.tag,
+            immediate: self.has_immediate.then_some(self.immediate),
+            len: self.total,
+        }
+    }
+}
+
+/// The key of a message in `Endpoint::by_number`.
+pub(crate) fn number_key(row: u32, message: u32) -> u64 {
+    u64::from(row) << 32 | u64::from(message)
+}
+
+/// The same for any lane. Rows have 24 bits.
+pub(crate) fn lane_key(lane: Lane, row: u32, message: u32) -> u64 {
+    (lane as u64) << LANE_SHIFT | number_key(row, message)
+}
+
+/// The lane of such a key, as on the wire.
+pub(crate) fn lane_of(key: u64) -> u8 {
+    (key >> LANE_SHIFT) as u8
+}
+
+const LANE_SHIFT: u32 = 60;
+
+/// Payload bytes that must be held for a message without a receive: none for a large one.
+pub(crate) fn held_len(head: &MessageHead) -> u64 {
+    if head.class == Class::Rts { 0 } else { head.total }
+}
+
+/// Where a message goes in its receive's memory.
+pub(crate) struct Fit {
+    pub(crate) receive: u32,
+    pub(crate) offset: u64,
+    pub(crate) cap: u64,
+    pub(crate) list: List,
+}
+
+impl Progress {
+    /// Where the first byte is missing that is wanted; the end of what is wanted if none is.
+    pub(crate) fn first_wanted(&self) -> u64 {
+        self.gaps.first_gap().map_or(self.cap, |gap| gap.0)
+    }
+
+    pub(crate) fn held(gaps: GapSet, cap: u64, now: Instant) -> Self {
+        Self {
+            gaps,
+            receive: NONE,
+            offset: 0,
+            cap,
+            granted_to: 0,
+            ahead_to: 0,
+            told: None,
+            progressed_at: now,
+            grant_count: 0,
+            claimant: NONE,
+            waiting: None,
+        }
+    }
+}

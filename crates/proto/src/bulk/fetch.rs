@@ -1,0 +1,141 @@
+//! Large messages that their receiver fetches.
+//!
+//! PROTOCOL §8.10. Where both ends share a host, the announcement says where the bytes are, and once the message is matched the driver reads them
+//! from there to their place, in pieces: nothing is granted and no data is sent. What the driver cannot read is granted and sent as any other.
+//!
+//! ```text
+//!   sender     Told: envelope, whereabouts ───▶ matched ──▶ poll_fetch ──▶ the driver's link reads ──▶ on_fetched
+//!              complete ◀──────────────────────────────────────────────────── Done ◀──── all bytes there
+//! ```
+//!
+//! Whose turn it is: each message is read up to so many bytes, then goes behind the others.
+
+use crate::base::slab::NONE;
+use crate::base::types::{Instant, Locator, Memory, Place};
+use crate::bulk::arrival::Verdict;
+use crate::delivery::path::Path;
+use crate::endpoint::Endpoint;
+use crate::wire::{Class, MessageHead, WHEREABOUTS_LEN};
+
+/// Where the bytes of an announced message are, as the driver of its sender says it.
+pub type Whereabouts = [u8; WHEREABOUTS_LEN];
+
+/// Bytes that the driver is to read from where their sender told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// By which local link,
+    pub link: u8,
+    /// and from whom.
+    pub from: Locator,
+    /// What the sender said.
+    pub whereabouts: Whereabouts,
+    /// The first byte of the message that is wanted.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+    /// Where it goes.
+    pub to: Place,
+    slot: u32,
+    serial: u32,
+}
+
+impl Endpoint {
+    /// An announcement that says where the bytes are.
+    #[inline(never)]
+    pub(crate) fn on_told(
+        &mut self,
+        now: Instant,
+        row: u32,
+        head: &MessageHead,
+        whereabouts: &[u8],
+        memory: &mut impl Memory,
+    ) -> Verdict {
+        // Whoever makes the arrival takes it; of a copy of a known one nobody does.
+        self.told = whereabouts.try_into().ok();
+        let head = MessageHead { class: Class::Rts, len: 0, ..*head };
+        let verdict = self.on_message(now, row, &head, &[], memory);
+        self.told = None;
+        verdict
+    }
+
+    /// Whether a peer can fetch what is announced to it. Above a length that costs less than two copies.
+    #[inline(never)]
+    pub(crate) fn is_fetched_by(&self, row: u32) -> bool {
+        let active = self.actives.get(self.rows[row].active);
+        let may_fetch = |path: &Path| path.is_usable() && path.can_fetch;
+        active.is_some_and(|active| active.paths.iter().any(may_fetch))
+    }
+
+    /// A matched message is fetched; false: nobody said where it is.
+    pub(crate) fn start_fetch(&mut self, slot: u32) -> bool {
+        let is_told = self.progress[self.arrivals[slot].progress].told.is_some();
+        if is_told {
+            self.fetches.push_back((slot, self.arrivals.serial(slot)));
+        }
+        is_told
+    }
+
+    /// Whether `poll_fetch` may have something.
+    #[inline]
+    pub fn has_fetches(&self) -> bool {
+        !self.fetches.is_empty()
+    }
+
+    /// The next bytes to read, `len_max` at most. The driver reads them and says so by `on_fetched` before it does anything else.
+    pub fn poll_fetch(&mut self, now: Instant, len_max: u64) -> Option<Fetch> {
+        while let Some((slot, serial)) = self.fetches.pop_front() {
+            if !self.arrivals.holds(slot, serial) || !self.arrivals[slot].takes_data() {
+                continue; // cancelled, or its sender is gone
+            }
+            let arrival = &self.arrivals[slot];
+            let progress = &self.progress[arrival.progress];
+            let active = self.actives.get(self.rows[arrival.row].active);
+            let way = active.and_then(|active| active.paths.iter().find(|path| path.can_fetch));
+            let gap = progress.gaps.first_gap();
+            if let (Some(whereabouts), Some(path), Some((start, end))) = (progress.told, way, gap) {
+                let buf = self.receives[progress.receive].buf;
+                return Some(Fetch {
+                    link: path.link,
+                    from: path.locator,
+                    whereabouts,
+                    offset: start,
+                    len: (end - start).min(len_max),
+                    to: Place { buf, offset: progress.offset + start },
+                    slot,
+                    serial,
+                });
+            }
+            self.send_instead(now, slot);
+        }
+        None
+    }
+
+    /// The driver has read what `poll_fetch` named, or could not.
+    pub fn on_fetched(&mut self, now: Instant, fetch: &Fetch, is_read: bool) {
+        let &Fetch { slot, serial, offset, len, .. } = fetch;
+        if !self.arrivals.holds(slot, serial) || self.arrivals[slot].progress == NONE {
+            return;
+        }
+        if !is_read {
+            self.counters.fetches_failed += 1;
+            return self.send_instead(now, slot);
+        }
+        let progress = &mut self.progress[self.arrivals[slot].progress];
+        progress.gaps.fill(offset, offset + len, &mut |_, _| ());
+        progress.progressed_at = now;
+        self.counters.bytes_placed += len;
+        self.counters.bytes_fetched += len;
+        if progress.gaps.is_empty() {
+            self.on_whole(now, slot);
+        } else {
+            self.fetches.push_back((slot, serial));
+        }
+    }
+
+    /// A message that cannot be fetched is granted.
+    #[cold]
+    fn send_instead(&mut self, now: Instant, slot: u32) {
+        self.progress[self.arrivals[slot].progress].told = None;
+        self.start_grants(now, slot, 0);
+    }
+}

@@ -1,0 +1,325 @@
+//! Granted data leaves as a train, and so do the fragments of a message that needs no grant (`fragments`).
+//!
+//! PROTOCOL §10.1, §10.3. When nothing else of a row waits, granted bytes of one message leave as many frames at once: one
+//! choice of path, one look at the window, one record in the flight, and heads that differ in two numbers. What is here
+//! does for a train what `output` does for a frame; whoever says no has changed nothing, and `output` sees to it.
+
+use alloc::vec::Vec;
+
+use crate::base::api::Source;
+use crate::base::slab::NONE;
+use crate::base::types::{BufId, Instant, Locator};
+use crate::bulk::outgoing::{Bytes, Parts};
+use crate::delivery::content::Content;
+use crate::delivery::path::Path;
+use crate::endpoint::Endpoint;
+use crate::peers::rows::{Active, Phase};
+use crate::wire::{self, DATA_FRAME_HEAD_LEN, Header, Lane, TrainRepr};
+
+/// Frames to send, one behind the other: heads as bytes, sealed, and payload to gather between them. Made once by the
+/// driver and used again.
+///
+/// Frame `n` is `heads[n * head_len..][..head_len]`, then `payload_len` bytes (the last frame: `last_len`) from
+/// `n * payload_len` behind `source`. The head of the last frame may be longer: it is all that is left of the heads.
+#[derive(Clone, Debug)]
+pub struct TxTrain {
+    /// Which local link.
+    pub link: u8,
+    /// Where to.
+    pub to: Locator,
+    /// Header and head of each frame.
+    pub heads: Vec<u8>,
+    /// Bytes of one frame's header and head, but for the last.
+    pub head_len: usize,
+    /// Frames.
+    pub count: usize,
+    /// Where the first frame's payload starts.
+    pub source: Source,
+    /// Payload of each frame but the last.
+    pub payload_len: u32,
+    /// Payload of the last.
+    pub last_len: u32,
+    /// Nobody asked for it: it is short, and may be copied on its way. Granted data leaves from where it lies.
+    pub is_unasked: bool,
+}
+
+impl TxTrain {
+    /// Payload in all.
+    pub fn len(&self) -> usize {
+        self.count.saturating_sub(1) * self.payload_len as usize + self.last_len as usize
+    }
+
+    /// The frames: of each its head, and which bytes behind `source` are its payload.
+    pub fn frames(&self) -> impl Iterator<Item = (&[u8], core::ops::Range<usize>)> {
+        let (len, payload_len) = (self.len(), self.payload_len as usize);
+        (0..self.count).map(move |number| {
+            let (start, from) = (number * self.head_len, number * payload_len);
+            match number + 1 == self.count {
+                true => (&self.heads[start..], from..len),
+                false => (&self.heads[start..start + self.head_len], from..from + payload_len),
+            }
+        })
+    }
+
+    /// Whether it has no payload: it was not written yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Default for TxTrain {
+    fn default() -> Self {
+        Self {
+            link: 0,
+            to: Locator::default(),
+            heads: Vec::new(),
+            head_len: DATA_FRAME_HEAD_LEN,
+            count: 0,
+            source: Source::Zero,
+            payload_len: 0,
+            last_len: 0,
+            is_unasked: false,
+        }
+    }
+}
+
+/// Packets the flight notes as one run.
+pub(crate) const RUN_COUNT_MAX: u64 = u16::MAX as u64;
+
+/// A train that may leave now.
+struct Plan {
+    slot: u32,
+    serial: u32,
+    path: usize,
+    buf: BufId,
+    /// Where in it the message begins.
+    base: u64,
+    lane: Lane,
+    message: u32,
+    start: u64,
+    /// Payload in all.
+    len: u64,
+    payload_len: u16,
+    count: u64,
+}
+
+impl Endpoint {
+    /// The next frames to send, if these are granted data or fragments of one message: at most `count_max` of them, heads and payload
+    /// at most `len_max` bytes in all, or what their link takes in one go if that is more ([`LinkTraits`](crate::LinkTraits)). False whenever something else goes first, or nothing does: `poll_transmit` tells
+    /// which.
+    #[inline]
+    pub fn poll_train(
+        &mut self,
+        now: Instant,
+        count_max: usize,
+        len_max: usize,
+        train: &mut TxTrain,
+    ) -> bool {
+        self.may_train && self.write_train(now, count_max, len_max, train)
+    }
+
+    #[inline(never)]
+    fn write_train(
+        &mut self,
+        now: Instant,
+        count_max: usize,
+        len_max: usize,
+        train: &mut TxTrain,
+    ) -> bool {
+        let row = self.rows.first_ready();
+        if row == NONE || !self.replies.is_empty() || self.closed {
+            return false;
+        }
+        let (count_max, len_max) = (count_max as u64, len_max as u64);
+        if self.write_fragments(now, row, count_max, len_max, train) {
+            return true;
+        }
+        let Some(plan) = self.plan_train(now, row, count_max, len_max) else { return false };
+        self.start_train(now, row, &plan, train);
+        true
+    }
+
+    /// What may leave now of a row, if that is a train.
+    fn plan_train(&mut self, now: Instant, row: u32, count_max: u64, len_max: u64) -> Option<Plan> {
+        let this = &self.rows[row];
+        let active = self.actives.get_mut(this.active).filter(|_| this.phase == Phase::Joined)?;
+        let (slot, serial) = loop {
+            let Some(&(slot, serial)) = active.granted.front() else {
+                // Rows behind this one may have granted data; if there is none, nobody has.
+                self.may_train = !self.rows.is_last_ready(row);
+                return None;
+            };
+            if self.outgoing.holds(slot, serial) {
+                break (slot, serial);
+            }
+            active.granted.pop_front(); // ended meanwhile
+        };
+        let is_last =
+            active.unsent == NONE || self.outgoing[active.unsent].message >= this.held_from;
+        if !is_last || !active.has_only_data() {
+            return None;
+        }
+        let unsent_len = self.parts.get(self.outgoing[slot].parts)?.unsent.missing_len();
+        let (path_index, share) = active.path_of_train(now, unsent_len)?;
+        let path = &active.paths[path_index];
+        if path.payload_check {
+            return None;
+        }
+        let send = &mut self.outgoing[slot];
+        let Bytes::User(buf) = send.bytes else { return None };
+        let &Parts { lane, base, ref unsent, .. } = &self.parts[send.parts];
+        let Some((start, end)) = unsent.first_gap() else {
+            send.is_queued = false;
+            active.granted.pop_front();
+            return None; // the next poll finds the next one
+        };
+        let len_max = len_max.max(self.links[usize::from(path.link)].train_len_max.into());
+        let frame_len = u64::from(path.frame_len);
+        let payload_len = frame_len - DATA_FRAME_HEAD_LEN as u64;
+        let count = (end - start)
+            .div_ceil(payload_len)
+            .min(count_max)
+            .min(len_max / frame_len)
+            .min(RUN_COUNT_MAX)
+            .min(TrainRepr::count_to_wrap(path.flight.next_packet()))
+            .min(share.div_ceil(frame_len))
+            .min(path.free_window().div_ceil(frame_len));
+        if count == 0 {
+            return None;
+        }
+        Some(Plan {
+            slot,
+            serial,
+            path: path_index,
+            buf,
+            base,
+            lane,
+            message: send.message as u32,
+            start,
+            len: (end - start).min(count * payload_len),
+            payload_len: payload_len as u16,
+            count,
+        })
+    }
+
+    /// Writes a train and takes note of it.
+    fn start_train(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
+        let &Plan { slot, serial, len, count, payload_len, .. } = plan;
+        let this = &self.rows[row];
+        let active = &mut **self.actives.get_mut(this.active).expect("planned");
+        let path = &mut active.paths[plan.path];
+        let packet = path.flight.next_packet();
+        let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
+        let repr = TrainRepr {
+            header: Header {
+                to: this.remote_id,
+                packet,
+                path: plan.path as u8,
+                form: this.version,
+            },
+            lane: plan.lane,
+            message: plan.message,
+            offset: plan.start,
+            payload_len,
+            last_len,
+            count: count as usize,
+        };
+        wire::write_train(&mut train.heads, &repr, this.secret, self.train_checks);
+        (train.link, train.to) = (path.link, path.locator);
+        (train.head_len, train.count) = (DATA_FRAME_HEAD_LEN, repr.count);
+        train.source = Source::User { buf: plan.buf, offset: plan.base + plan.start };
+        (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
+        train.is_unasked = false;
+
+        self.take_granted(row, plan);
+        let content = Content::Data { slot, serial, offset: plan.start, len: len as u32 };
+        let head_len = DATA_FRAME_HEAD_LEN as u16;
+        let frame_len = head_len + if count == 1 { last_len } else { payload_len };
+        self.on_train_sent(now, row, plan.path, content, (head_len, frame_len), count);
+        if let Some(active) = self.actives.get_mut(self.rows[row].active) {
+            active.paths.iter_mut().for_each(Path::stretch_ack);
+        }
+    }
+
+    /// A train is written: it is noted in the flight, and others have their turn.
+    pub(crate) fn on_train_sent(
+        &mut self,
+        now: Instant,
+        row: u32,
+        path_index: usize,
+        content: Content,
+        (head_len, frame_len): (u16, u16),
+        count: u64,
+    ) {
+        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("planned");
+        let path = &mut active.paths[path_index];
+        let has_more = !active.granted.is_empty() || active.unsent != NONE;
+        let look_at =
+            path.on_sent_run(now, content, (head_len, frame_len), count as u16, &self.settings);
+        // The peer acknowledges trains when it suits it, but here the rest waits for that: it is asked to do it now.
+        active.ping |= has_more && !path.has_window();
+        self.counters.frames_out += count;
+        // No path wanted anything else when the train was planned, but perhaps to acknowledge.
+        let is_spent = !has_more && active.has_only_data() && !active.must_acknowledge();
+        // A train is a turn: other rows are served before the next.
+        self.rows.leave_ready();
+        if !is_spent {
+            self.rows.make_ready(row);
+        }
+        if look_at != Instant::NEVER {
+            self.arm(look_at, row);
+        }
+    }
+
+    /// What is planned leaves. Who has less to go goes next, as with the grants; equals do not take turns, for the peer
+    /// expects data where the last ended (PROTOCOL §8.8).
+    fn take_granted(&mut self, row: u32, plan: &Plan) {
+        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("planned");
+        active.granted.pop_front();
+        let send = &mut self.outgoing[plan.slot];
+        let unsent = &mut self.parts[send.parts].unsent;
+        unsent.take_front(plan.len);
+        if unsent.is_empty() {
+            send.is_queued = false;
+            return;
+        }
+        let left = send.total - (plan.start + plan.len);
+        let next_left = active.granted.front().filter(|next| self.outgoing.holds(next.0, next.1));
+        let next_left = next_left.and_then(|&(slot, _)| {
+            let next = &self.outgoing[slot];
+            let parts = self.parts.get(next.parts)?; // none if it was refused since
+            parts.unsent.first_gap().map(|gap| next.total - gap.0)
+        });
+        match next_left.is_some_and(|next_left| next_left < left) {
+            true => active.granted.push_back((plan.slot, plan.serial)),
+            false => active.granted.push_front((plan.slot, plan.serial)),
+        }
+    }
+}
+
+impl Active {
+    /// Nothing of this row goes before data, but for messages and paths that want something.
+    pub(crate) fn has_only_data(&self) -> bool {
+        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
+    }
+
+    /// No path has anything to say for itself, but perhaps that packets arrived.
+    pub(crate) fn are_paths_calm_but_for_acks(&self, now: Instant) -> bool {
+        let is_calm = |path: &Path| !path.probe_now && path.frame_probe_due(now).is_none();
+        match &self.paths[..] {
+            [path] => is_calm(path),
+            paths => paths.iter().all(|path| is_calm(path) && !path.wants_challenge(now)),
+        }
+    }
+
+    /// Whether an acknowledgement is due that waits for nobody.
+    pub(crate) fn must_acknowledge(&self) -> bool {
+        self.paths.iter().any(|path| path.ack_at_once)
+    }
+
+    /// The path the next data takes and how many bytes by it, if no path wants anything else first.
+    fn path_of_train(&self, now: Instant, unsent_len: u64) -> Option<(usize, u64)> {
+        let is_calm = !self.must_acknowledge() && self.are_paths_calm_but_for_acks(now);
+        if is_calm { self.choose_for_data(unsent_len) } else { None }
+    }
+}

@@ -1,0 +1,180 @@
+//! Frames put aside: they have arrived, but who turns the endpoint now may not work on them (PROTOCOL §5.6).
+//!
+//! A driver whose helper does only half of the work (the offload switches) takes all frames from the links and keeps those of
+//! the other half for the application. The endpoint is told of them as they come, for three reasons:
+//!
+//! - *Nothing beyond them may be acknowledged* as long as they are not accepted: the peer would take them for lost, send them
+//!   again, halve its window, and what it sends again would be put aside as well.
+//! - *Their numbers are known to have come.* A path remembers only so many holes; of hundreds of frames that were not recorded it
+//!   would take most for older than it knows.
+//! - *What can be used at once is*: the Acks in them, so that nothing looks lost that was acknowledged. And where nothing can be
+//!   refused, as of grants, the frame is acknowledged though it waits: data that is taken meanwhile could not be acknowledged
+//!   either, and the peer's window would close behind a grant.
+
+use alloc::vec::Vec;
+
+use crate::base::slab::NONE;
+use crate::base::types::{Instant, Locator, Memory};
+use crate::bulk::arrival::Verdict;
+use crate::delivery::path::NO_PATH;
+use crate::endpoint::Endpoint;
+use crate::endpoint::input::Answer;
+use crate::peers::rows::{Phase, row_of_id};
+use crate::wire::{FrameView, Lane, Record};
+
+/// Where frames are held back from acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Aside {
+    /// The association they came with; tells its row, too.
+    local_id: u64,
+    path_index: u8,
+}
+
+/// What becomes of a frame's records, as far as can be said before they are worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prospect {
+    /// All will be accepted.
+    Sure(Answer),
+    /// Something may be refused, and is not acknowledged then.
+    Open,
+}
+
+impl Endpoint {
+    /// A frame arrived that the driver wants to keep for later. True: it is to be handed in with `on_aside`, before `end_aside`.
+    /// False: it is of a kind that cannot wait, or void; it is to be handed in at once, as any other.
+    #[must_use]
+    pub fn put_aside(&mut self, now: Instant, link: u8, from: &Locator, bytes: &[u8]) -> bool {
+        if self.closed || self.closing.is_some() {
+            return false;
+        }
+        let Some(view) = self.open_aside(link, bytes) else { return false };
+        self.has_high |= view.header.packet & 1 << 31 != 0; // as for a pass in `input`
+        let Some(row) = self.row_of_aside(&view).filter(|_| view.validate().is_ok()) else {
+            return false;
+        };
+        let (header, active) = (view.header, self.activate(row));
+        let path_index = usize::from(header.path);
+        let Some(path) = self.actives[active].paths.get_mut(path_index) else { return false };
+        let packet = path.received.expand(header.packet as u32);
+        let is_known = path.source == *from && path.source_link == link && path.back != NO_PATH;
+        // What has no number was given to its link, and is taken as it comes.
+        let is_numbered = header.packet != 0 && header.packet == packet;
+        if !is_numbered || !is_known || !path.received.is_new(packet) {
+            return false;
+        }
+        path.is_checked_in = Some(view.crc().is_some());
+        self.rows[row].heard_at = now;
+        match prospect(&view) {
+            Prospect::Sure(answer) => self.note_received(now, row, path_index, packet, 0, answer),
+            Prospect::Open => {
+                path.received.record(packet, now);
+                path.received.hold(packet, now);
+                let aside = Aside { local_id: header.to, path_index: header.path };
+                if !self.aside.contains(&aside) {
+                    self.aside.push(aside);
+                }
+            }
+        }
+        for (record, _) in view.records() {
+            if let Record::Ack(ack) = record {
+                self.on_ack(now, row, &ack);
+            }
+        }
+        true
+    }
+
+    /// The living association of a frame that is put aside. Those of first contact are not: they are answered at once.
+    fn row_of_aside(&self, view: &FrameView<'_>) -> Option<u32> {
+        let row = row_of_id(view.header.to);
+        let this = self.rows.get(row)?;
+        let is_version = view.header.version() == this.version;
+        let is_joined = this.local_id == view.header.to && this.phase == Phase::Joined;
+        (is_version && is_joined).then_some(row)
+    }
+
+    /// A frame that was put aside is worked on now. In the order in which they came; when all are, `end_aside`.
+    pub fn on_aside(&mut self, now: Instant, link: u8, bytes: &[u8], memory: &mut impl Memory) {
+        let Some(view) = self.open_aside(link, bytes) else { return };
+        if !self.orphans.is_empty() {
+            self.deliver_orphans(now, memory);
+        }
+        // Its association may have ended meanwhile, and with it what the frame speaks of.
+        let Some(row) = self.row_of_aside(&view) else { return };
+        if let Some(crc) = view.crc()
+            && memory.crc32c(0, view.body) != crc
+        {
+            self.counters.frames_damaged += 1;
+            return self.reject_aside(row, &view);
+        }
+        self.counters.frames_in += 1;
+        let active = self.activate(row);
+        self.actives[active].welcome = false;
+        self.actives[active].is_checked = Some(view.crc().is_some());
+        let (verdict, ..) = self.on_records(now, (row, link), &view, true, memory);
+        if verdict == Verdict::Refused {
+            self.reject_aside(row, &view);
+        }
+        if self.closing.is_some() {
+            self.tend_closing_row(now, row);
+        }
+    }
+
+    fn open_aside<'a>(&self, link: u8, bytes: &'a [u8]) -> Option<FrameView<'a>> {
+        let base = self.base_of(bytes);
+        let passed = match self.is_private(link) {
+            true => FrameView::open_passed(self.pass, base, bytes),
+            false => None,
+        };
+        let view = passed.or_else(|| FrameView::open_high(self.secret, base, bytes).ok());
+        view.filter(|_| !self.closed)
+    }
+
+    /// A frame that was put aside is not accepted: it counts as not received.
+    fn reject_aside(&mut self, row: u32, view: &FrameView<'_>) {
+        let this = &self.rows[row];
+        if this.local_id != view.header.to || this.active == NONE {
+            return; // it ended the association itself
+        }
+        let paths = &mut self.actives[this.active].paths;
+        if let Some(path) = paths.get_mut(usize::from(view.header.path)) {
+            path.received.reject(view.header.packet);
+        }
+    }
+
+    /// All that was put aside was worked on: it may be acknowledged.
+    pub fn end_aside(&mut self) {
+        let mut aside: Vec<Aside> = core::mem::take(&mut self.aside);
+        for Aside { local_id, path_index } in aside.drain(..) {
+            let row = row_of_id(local_id);
+            let Some(this) = self.rows.get(row) else { continue };
+            if this.local_id != local_id || this.active == NONE {
+                continue;
+            }
+            let paths = &mut self.actives[this.active].paths;
+            let Some(path) = paths.get_mut(usize::from(path_index)) else { continue };
+            path.received.release();
+            path.ack_pending_count += 1;
+            path.ack_at_once = true;
+            self.make_ready(row);
+        }
+        self.aside = aside; // its memory is used again
+    }
+}
+
+/// Whether all of a frame will be accepted, whatever happens before it is worked on. Not if it is damaged, and that is not
+/// known: whoever sums bodies is told nothing before.
+fn prospect(view: &FrameView<'_>) -> Prospect {
+    let mut answer = Answer::None;
+    for (record, body) in view.records() {
+        match record {
+            Record::Ack(_) | Record::Pad | Record::Check { .. } if body.is_empty() => {}
+            Record::Grant { lane: Lane::Message, .. }
+            | Record::Done { .. }
+            | Record::Refuse { .. }
+            | Record::Recall { .. }
+            | Record::Query { .. } => answer = Answer::Soon,
+            _ => return Prospect::Open,
+        }
+    }
+    Prospect::Sure(answer)
+}

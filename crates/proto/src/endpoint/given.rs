@@ -1,0 +1,244 @@
+//! Copied messages whose copy is the link's own.
+//!
+//! PROTOCOL §7.10. A copied message is complete with its post, and the copy is kept until the peer has accepted it. Where a link never loses a frame
+//! and has no other writers than its two ends, what it has taken *is* that copy: it stays there until the peer takes it out. So such a message is given
+//! to the link and forgotten. Its frame has no packet number and is not acknowledged; there is no record of it, no timer, and no second copy.
+//!
+//! ```text
+//!   prepare_given ──▶ head ──▶ the driver's link takes it, whole and now ──▶ on_given: it has a number, and that is all
+//!                                 └─ it does not: nothing was changed, the message is posted as any other
+//! ```
+//!
+//! What was given cannot be refused, for nobody would send it again: the receiver takes it beyond its budgets if it must, and stops the sender (§7.5). So
+//! what it holds beyond them is what a link holds.
+
+use crate::base::api::{Payload, SendSpec};
+use crate::base::sabotage::Sabotage;
+use crate::base::slab::NONE;
+use crate::base::types::{Instant, Locator, Memory, PeerId, Space};
+use crate::bulk::arrival::Verdict;
+use crate::delivery::ack::expand;
+use crate::endpoint::Endpoint;
+use crate::endpoint::input::Origin;
+use crate::endpoint::quick::{Miss, Takers};
+use crate::messages::turns::eager_cost;
+use crate::peers::rows::{NO_MESSAGE, Phase, row_of_id};
+use crate::wire::{
+    self, Class, EagerRepr, EagerWords, FrameView, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
+    LoneMessage, LoneView, Record,
+};
+
+/// Longer ones are kept: a link has little room.
+const GIVEN_LEN_MAX: u64 = 4 << 10;
+
+/// A frame whose head is written, of a message that is not posted yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Which local link.
+    pub link: u8,
+    /// Where to.
+    pub to: Locator,
+    /// Bytes of the head; the payload follows.
+    pub head_len: usize,
+    peer: PeerId,
+}
+
+/// As a sender.
+impl Endpoint {
+    /// Writes the head of the frame of a copied message that may be given to its link. Nothing is changed: if the link takes the frame, all of it and at
+    /// once, the driver says so by `on_given` before anything else; if not, or if this is `None`, it posts the message.
+    #[inline]
+    pub fn prepare_given(
+        &self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+        head: &mut [u8; LONE_HEAD_LEN_MAX],
+    ) -> Option<Given> {
+        let Payload::Copied(bytes) = spec.payload else { return None };
+        let len = bytes.len() as u64;
+        let is_usual = len <= GIVEN_LEN_MAX.min(self.settings.eager_len_max.into())
+            && !spec.until_matched
+            && spec.space != Space::STREAMS
+            && self.may_be_quick();
+        let this = self.rows.known(spec.peer).filter(|_| is_usual)?;
+        if this.phase != Phase::Joined || this.message_out >= this.held_from || this.active == NONE
+        {
+            return None;
+        }
+        let active = &*self.actives[this.active];
+        if active.paths[usize::from(active.main)].pass == 0 {
+            return None; // as by all links but those in memory
+        }
+        let index = active.clear_path(now, len)?;
+        let path = &active.paths[usize::from(index)];
+        // By a numbered packet the peer has learned where frames of this path come from.
+        let is_sure = path.is_reliable
+            && path.pass != 0
+            && !path.payload_check
+            && path.flight.next_packet() > 1;
+        // An acknowledgement that waits takes a numbered message with it.
+        if !is_sure
+            || active.ack_to_ride(index) != Some(None)
+            || !active.credit.allows(eager_cost(len as u32))
+        {
+            return None;
+        }
+        let head_len = LONE_EAGER_LEN + 8 * usize::from(spec.immediate.is_some());
+        if head_len + len as usize > usize::from(path.frame_len) {
+            return None;
+        }
+        let header = Header { to: this.remote_id, packet: 0, path: index, form: this.version };
+        let eager = EagerRepr {
+            space: spec.space,
+            message: this.message_out as u32,
+            tag: spec.tag,
+            wants_match: false,
+            len: len as u16,
+        };
+        wire::write_lone_at(head, header, None, (eager, spec.immediate), this.proof(path));
+        Some(Given { link: path.link, to: path.locator, head_len, peer: spec.peer })
+    }
+
+    /// The link has taken the frame.
+    #[inline]
+    pub fn on_given(&mut self, given: &Given) {
+        self.rows[given.peer.row()].message_out += 1;
+        self.counters.messages_out += 1;
+        self.counters.messages_given += 1;
+        self.counters.frames_out += 1;
+    }
+}
+
+/// As a receiver.
+impl Endpoint {
+    /// A frame of the commonest shape that is proven and not the next of its path: it was given to its link, or it is looked at as any other.
+    #[inline(never)]
+    pub(crate) fn on_not_next<const N: usize>(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        bytes: &[u8],
+        base: u64,
+        memory: &mut impl Memory,
+    ) {
+        let Some(lone) = LoneView::<N>::read(bytes) else { return };
+        let message = lone.message(base);
+        let is_taken = message.header.packet == 0
+            && self.may_be_quick()
+            && self.on_quick_given(now, origin.link, &origin.from, message, memory);
+        if !is_taken {
+            self.on_any_frame(now, origin, lone.view(base), memory);
+        }
+    }
+
+    /// A message that was given to a link, the common way (`Endpoint::on_given_frame` is the general one). False: it is not as simple as that.
+    #[inline]
+    fn on_quick_given(
+        &mut self,
+        now: Instant,
+        link: u8,
+        from: &Locator,
+        lone: LoneMessage<'_>,
+        memory: &mut impl Memory,
+    ) -> bool {
+        let LoneMessage { header, head, body } = lone;
+        let row = row_of_id(header.to);
+        if !self.is_private(link) || self.saboteur.makes(Sabotage::TruncatedCopy) {
+            return false;
+        }
+        let Some(this) = self.rows.get_any_mut(row) else { return false };
+        if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form
+        {
+            return false;
+        }
+        let Some(active) = self.actives.get_mut(this.active) else { return false };
+        let path = active.paths.get(usize::from(header.path));
+        if path.is_none_or(|path| path.source != *from || path.source_link != link) {
+            return false;
+        }
+        this.heard_at = now;
+        active.welcome = false; // the peer has joined
+        self.counters.frames_in += 1;
+        let mut takers = Takers {
+            matcher: &mut self.matcher,
+            receives: &mut self.receives,
+            events: &mut self.events,
+        };
+        match takers.take(this, head, body, memory) {
+            Ok(placed_len) => {
+                self.counters.messages_in += 1;
+                self.counters.bytes_placed += placed_len;
+            }
+            Err(miss) => self.take_given(now, row, miss, head, body, memory),
+        }
+        true
+    }
+
+    /// The same for a frame that is not as usual: its row rests, say, or the endpoint is about to close. False: it is no such frame.
+    pub(crate) fn on_given_frame(
+        &mut self,
+        now: Instant,
+        link: u8,
+        row: u32,
+        view: &FrameView<'_>,
+        memory: &mut impl Memory,
+    ) -> bool {
+        if !self.is_private(link) {
+            return false;
+        }
+        let mut is_given = false;
+        for (record, body) in view.records() {
+            let Record::Message(head) = record else { break };
+            if head.class != Class::Eager {
+                break;
+            }
+            is_given = true;
+            self.take_surely(now, row, head.message, |endpoint| {
+                endpoint.on_message(now, row, &head, body, memory)
+            });
+        }
+        is_given
+    }
+
+    fn take_given(
+        &mut self,
+        now: Instant,
+        row: u32,
+        miss: Miss,
+        head: EagerWords,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) {
+        self.take_surely(now, row, head.message(), |endpoint| {
+            endpoint.on_missed(now, row, miss, head, body, memory)
+        });
+    }
+
+    /// Takes a message that nobody would send again, beyond the budgets if need be. Then its sender is stopped.
+    fn take_surely(
+        &mut self,
+        now: Instant,
+        row: u32,
+        message: u32,
+        take: impl FnOnce(&mut Self) -> Verdict,
+    ) {
+        if self.saboteur.makes(Sabotage::TakenBeforeAcceptance) {
+            return;
+        }
+        let this = &mut self.rows[row];
+        let number = expand(message, this.message_in);
+        if this.refused_from != NO_MESSAGE && number >= this.refused_from {
+            this.refused_from = number + 1; // what is refused are those that its sender keeps
+        }
+        self.takes_all = true;
+        take(self);
+        self.takes_all = false;
+        let is_over =
+            self.held.is_overdrawn() || self.envelope_count > self.limits.envelope_count_max;
+        let this = &self.rows[row];
+        if is_over && this.phase == Phase::Joined && this.refused_from == NO_MESSAGE {
+            let from = this.message_in.max(number + 1);
+            self.refuse(now, row, from, 0);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The common frames, out: whole small messages, with the acknowledgement that waits, and acknowledgements alone.
+//!
+//! As in `quick`, these do what `output` would do, without asking for all that could be but is not.
+
+use crate::base::api::{Counters, Piece, TxFrame};
+use crate::base::ring::Ring;
+use crate::base::sabotage::Sabotage;
+use crate::base::slab::{NONE, Slab};
+use crate::base::types::Instant;
+use crate::bulk::outgoing::{Outgoing, SendStage};
+use crate::delivery::ack::AckHead;
+use crate::delivery::content::Content;
+use crate::delivery::credit::{Credit, Share};
+use crate::delivery::path::Path;
+use crate::endpoint::Endpoint;
+use crate::endpoint::output::{start, start_sealed};
+use crate::messages::turns::eager_cost;
+use crate::peers::rows::{Active, Phase, Row};
+use crate::wire::{
+    self, ACKED_EAGER_LEN, AckRepr, CHECK_HEAD_LEN, HEADER_LEN, Header, LONE_EAGER_LEN, Writer,
+    ack_head_len, eager_head_len,
+};
+use alloc::vec::Vec;
+
+impl Endpoint {
+    /// A frame of whole messages to a joined peer over its only path, or the main one while no other wants anything
+    /// (`Endpoint::write_packet`).
+    #[inline(always)]
+    pub(crate) fn write_quick(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        self.write_lone(now, row, None, tx)
+    }
+
+    /// The same for a peer with several paths. Apart, so that the only path of the others is a constant.
+    #[inline(never)]
+    fn write_quick_main(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let active = &self.actives[self.rows[row].active];
+        active.are_paths_calm_but_for_acks(now) && {
+            let main = active.main;
+            self.write_lone(now, row, Some(main), tx)
+        }
+    }
+
+    /// On this path, or if there is only one on that.
+    #[inline(always)]
+    fn write_lone(&mut self, now: Instant, row: u32, main: Option<u8>, tx: &mut TxFrame) -> bool {
+        let this = &mut self.rows[row];
+        let Some(active) = self.actives.get_mut(this.active) else { return false };
+        let active = &mut **active;
+        let index = match main {
+            Some(main) => main,
+            None if active.paths.len() == 1 => 0,
+            None => return self.write_quick_main(now, row, tx),
+        };
+        if this.phase != Phase::Joined || !active.is_plain(usize::from(index)) {
+            return false;
+        }
+        let riding = match main {
+            None => Some((active.paths[0].ack_pending_count > 0).then_some(0)),
+            Some(_) => active.ack_of_many(index),
+        };
+        let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
+        let (serial, send) = self.outgoing.get_with_serial(slot);
+        if send.next != NONE || send.immediate.is_some() || path.payload_check {
+            return self.write_plain(now, row, index, tx);
+        }
+        match riding {
+            None => return false,
+            Some(Some(of)) => return self.write_answer(now, row, (index, of), tx),
+            Some(None) => {}
+        }
+        let Some(cost) = may_go(send, this, active.credit) else { return false };
+        let len = send.total as u32;
+        let frame_len = LONE_EAGER_LEN + len as usize;
+        if frame_len > usize::from(path.frame_len) {
+            return false;
+        }
+        start_sealed(tx, path.link, &path.locator);
+        let packet = path.flight.next_packet();
+        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        wire::write_lone_eager(&mut tx.head, header, send.eager(), this.proof(path));
+        if len > 0 {
+            tx.body.push(Piece { source: send.source(0), len });
+        }
+        tx.body_len = len as usize;
+        send.stage = SendStage::Sent;
+        active.credit.on_sent(cost);
+        active.unsent = NONE;
+        let is_spent = active.granted.is_empty(); // plain, and nothing left: it need not be asked again
+        let content = Content::Message { slot, serial, offset: 0, len };
+        let look_at = path.on_sent_one(now, content, frame_len as u16, &self.settings);
+        let timer_at = this.timer_at;
+        self.after_packet((row, timer_at), look_at, is_spent);
+        true
+    }
+
+    /// The same for one simple message with an acknowledgement that is pending, `of` this path. The row is plain.
+    #[inline(never)]
+    fn write_answer(
+        &mut self,
+        now: Instant,
+        row: u32,
+        (index, of): (u8, u8),
+        tx: &mut TxFrame,
+    ) -> bool {
+        let share = self.credit_for_peers();
+        let this = &mut self.rows[row];
+        let active = &mut **self.actives.get_mut(this.active).expect("plain");
+        let Some(ack) = plain_ack(now, of, &active.paths[usize::from(of)], share) else {
+            return false;
+        };
+        let path = &mut active.paths[usize::from(index)];
+        let slot = active.unsent;
+        let (serial, send) = self.outgoing.get_with_serial(slot);
+        let Some(cost) = may_go(send, this, active.credit) else { return false };
+        let len = send.total as u32;
+        let frame_len = ACKED_EAGER_LEN + len as usize;
+        if frame_len > usize::from(path.frame_len) || self.saboteur.makes(Sabotage::AckOneTooHigh) {
+            return false;
+        }
+        start_sealed(tx, path.link, &path.locator);
+        let packet = path.flight.next_packet();
+        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), this.proof(path));
+        if len > 0 {
+            tx.body.push(Piece { source: send.source(0), len });
+        }
+        tx.body_len = len as usize;
+        send.stage = SendStage::Sent;
+        active.credit.on_sent(cost);
+        active.unsent = NONE;
+        let is_spent = active.granted.is_empty();
+        let content = Content::Message { slot, serial, offset: 0, len };
+        let look_at = path.on_sent_one(now, content, frame_len as u16, &self.settings);
+        let acked = &mut active.paths[usize::from(of)];
+        note_ack_sent(acked, row, &mut self.ack_timers, &mut self.counters);
+        let timer_at = this.timer_at;
+        self.after_packet((row, timer_at), look_at, is_spent);
+        true
+    }
+
+    /// The same for several messages, or one that is not quite as simple, with or without an acknowledgement. The row is
+    /// plain.
+    #[inline(never)]
+    fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
+        let share = self.credit_for_peers();
+        let this = &mut self.rows[row];
+        let active = &mut **self.actives.get_mut(this.active).expect("plain");
+        let Some(riding) = active.ack_to_ride(index) else { return false };
+        let ack = riding.and_then(|of| plain_ack(now, of, &active.paths[usize::from(of)], share));
+        let has_ack = ack.is_some();
+        if has_ack != riding.is_some() || has_ack && self.saboteur.makes(Sabotage::AckOneTooHigh) {
+            return false;
+        }
+        let path = &mut active.paths[usize::from(index)];
+        let is_checked = path.payload_check;
+        // Whether anything can go is asked before anything is changed.
+        let send = &self.outgoing[active.unsent];
+        if may_go(send, this, active.credit).is_none() {
+            return false;
+        }
+        // Only now: a large message may be longer than can be added to.
+        let len = HEADER_LEN
+            + usize::from(is_checked) * CHECK_HEAD_LEN
+            + usize::from(has_ack) * ack_head_len(0)
+            + eager_head_len(send.immediate.is_some())
+            + send.total as usize;
+        if len > usize::from(path.frame_len) {
+            return false;
+        }
+        let packet = path.flight.next_packet();
+        start(tx, path.link, &path.locator, this.secret, packet);
+        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        let mut writer = Writer::begin(&mut tx.head, header);
+        if is_checked {
+            writer.check();
+        }
+        if let Some(ack) = &ack {
+            writer.ack(ack, &[]);
+        }
+        tx.body_len =
+            write_run(&mut writer, &mut tx.body, this, (active, index), &mut self.outgoing);
+        let is_spent = active.unsent == NONE && active.granted.is_empty();
+        let path = &mut active.paths[usize::from(index)];
+        let look_at = path.on_sent(now, (tx.head.len() + tx.body_len) as u16, &self.settings);
+        if let Some(of) = riding {
+            let acked = &mut active.paths[usize::from(of)];
+            note_ack_sent(acked, row, &mut self.ack_timers, &mut self.counters);
+        }
+        let timer_at = this.timer_at;
+        self.after_packet((row, timer_at), look_at, is_spent);
+        true
+    }
+
+    /// A frame that is nothing but an acknowledgement without holes (`Endpoint::write_acks`).
+    #[inline(never)]
+    pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
+        let share = self.credit_for_peers();
+        let this = &mut self.rows[row];
+        let Some(active) = self.actives.get_mut(this.active) else { return false };
+        let active = &mut **active;
+        let is_alone = active.unsent == NONE && active.is_only_messages();
+        let Some(index) = active.quick_path(now).filter(|_| is_alone) else { return false };
+        let path = &mut active.paths[usize::from(index)];
+        if this.phase != Phase::Joined
+            || !path.ack_at_once
+            || path.back != index
+            || self.saboteur.makes(Sabotage::AckOneTooHigh)
+        {
+            return false;
+        }
+        let Some(ack) = plain_ack(now, index, path, share) else {
+            return false;
+        };
+        let packet = path.flight.next_packet();
+        start(tx, path.link, &path.locator, this.secret, packet);
+        let header = Header { to: this.remote_id, packet, path: index, form: this.version };
+        let mut writer = Writer::begin(&mut tx.head, header);
+        if path.payload_check {
+            writer.check();
+        }
+        writer.ack(&ack, &[]);
+        path.flight.on_sent(now, tx.head.len() as u16); // elicits nothing: nobody looks for it
+        note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+        let (timer_at, is_spent) = (this.timer_at, active.granted.is_empty());
+        self.after_packet((row, timer_at), Instant::NEVER, is_spent);
+        true
+    }
+
+    /// A packet of this row has left: it is counted, the row is looked at in time for it, and passes its turn on if it has nothing
+    /// more to send. `timer_at` is the row's, which the caller has at hand.
+    #[inline(always)]
+    pub(crate) fn after_packet(
+        &mut self,
+        (row, timer_at): (u32, Instant),
+        look_at: Instant,
+        is_spent: bool,
+    ) {
+        self.counters.frames_out += 1;
+        if look_at < timer_at {
+            self.arm(look_at, row);
+        }
+        if is_spent {
+            self.rows.leave_ready();
+        }
+    }
+}
+
+/// The acknowledgement that was pending on a path leaves. Its timer need not go off, if nobody's came after it.
+#[inline(always)]
+pub(crate) fn note_ack_sent(
+    path: &mut Path,
+    row: u32,
+    timers: &mut Ring<(Instant, u32)>,
+    counters: &mut Counters,
+) {
+    if timers.back() == Some(&(path.ack_due, row)) {
+        timers.end = timers.end.wrapping_sub(1);
+    }
+    path.on_ack_sent();
+    counters.acks_out += 1;
+}
+
+/// An Ack of the path of this number, if it has no holes to tell of.
+#[inline(always)]
+pub(crate) fn plain_ack(now: Instant, index: u8, path: &Path, share: Share) -> Option<AckRepr> {
+    let AckHead { largest, first_len, delay_ns, .. } = path.received.ack_without_holes(now)?;
+    let credit_len = share.by(path.is_reliable);
+    Some(AckRepr { path: index, largest: largest as u32, first_len, delay_ns, credit_len })
+}
+
+/// As many whole messages as may go and fit, of which there is one at least; the length of their payload.
+#[inline(always)]
+fn write_run(
+    writer: &mut Writer<'_>,
+    body: &mut Vec<Piece>,
+    this: &Row,
+    (active, index): (&mut Active, u8),
+    outgoing: &mut Slab<Outgoing>,
+) -> usize {
+    let path = &mut active.paths[usize::from(index)];
+    let frame_len = usize::from(path.frame_len);
+    let mut body_len = 0;
+    let (mut slot, mut credit) = (active.unsent, active.credit);
+    while slot != NONE {
+        let (serial, send) = outgoing.get_with_serial(slot);
+        let Some(cost) = may_go(send, this, credit) else { break };
+        let len = send.total as u32;
+        let head_len = eager_head_len(send.immediate.is_some());
+        if writer.len() + body_len + head_len + len as usize > frame_len {
+            break;
+        }
+        writer.eager(send.eager(), send.immediate);
+        if len > 0 {
+            body.push(Piece { source: send.source(0), len });
+        }
+        send.stage = SendStage::Sent;
+        path.flight.add(Content::Message { slot, serial, offset: 0, len });
+        body_len += len as usize;
+        credit.on_sent(cost);
+        slot = send.next;
+    }
+    active.unsent = slot;
+    active.credit = credit;
+    body_len
+}
+
+/// What a message costs of the peer's credit, if it goes in one piece and may go now (`Endpoint::write_message`).
+#[inline(always)]
+fn may_go(send: &Outgoing, this: &Row, credit: Credit) -> Option<u64> {
+    let cost = eager_cost(send.total as u32);
+    let is_whole = !send.is_large && send.parts == NONE && send.stage == SendStage::Waiting;
+    (is_whole && credit.allows(cost) && send.message < this.held_from).then_some(cost)
+}
+
+impl Active {
+    /// The path is open, and nothing waits but messages and perhaps an acknowledgement.
+    #[inline(always)]
+    fn is_plain(&self, index: usize) -> bool {
+        let path = &self.paths[index];
+        self.unsent != NONE && self.is_only_messages() && !path.wants_ping() && path.has_window()
+    }
+
+    /// The only path, or the main one if no other wants anything; and neither wants it itself.
+    #[inline]
+    fn quick_path(&self, now: Instant) -> Option<u8> {
+        let index = if self.paths.len() == 1 { 0 } else { self.undisturbed_path(now)? };
+        (!self.paths[usize::from(index)].wants_ping()).then_some(index)
+    }
+
+    /// The main path, if no other wants anything.
+    #[inline(never)]
+    fn undisturbed_path(&self, now: Instant) -> Option<u8> {
+        let main = usize::from(self.main);
+        let is_calm = |path: &Path| {
+            !path.ack_at_once
+                && !path.probe_now
+                && path.challenge_deadline() > now
+                && (!path.is_usable() || path.frame_probe_due(now).is_none())
+        };
+        let mut others = self.paths.iter().enumerate().filter(|&(index, _)| index != main);
+        others.all(|(_, path)| is_calm(path)).then_some(self.main)
+    }
+
+    /// Nothing waits but messages and acknowledgements.
+    #[inline]
+    pub(crate) fn is_only_messages(&self) -> bool {
+        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
+    }
+}

@@ -1,0 +1,367 @@
+//! A message of some frames is one thing.
+//!
+//! PROTOCOL §10.5. What is longer than a frame and short enough to go unasked leaves as fragments. They are alike, so they are written,
+//! noted, checked, placed and acknowledged as a train. Mostly all of a message goes in one train, with the acknowledgement that waits, and
+//! arrives as one; then it is taken in one go (`whole`). Where that cannot be, the first frame goes as any frame does, with what else there
+//! is to say, finds the message's receive, and the others follow it:
+//!
+//! ```text
+//!   sender:    all frames, or the first (`output`) and then all others ─▶ their heads, one run in the flight
+//!   receiver:  all frames (`whole`), or the first (`input`) and then all others ─▶ checks in one pass, bytes to their place, one gap
+//!              filled, one packet run noted
+//! ```
+//!
+//! What is here does for many frames what `output`, `input` and `fill` do for one. Whoever says no has changed nothing, and they see to it.
+
+use crate::base::limits::FRAME_LEN_FLOOR;
+use crate::base::sabotage::Sabotage;
+use crate::base::slab::NONE;
+use crate::base::types::{Instant, Locator, Memory, Place};
+use crate::bulk::arrival::{Stage, number_key};
+use crate::bulk::outgoing::SendStage;
+use crate::bulk::train::{RUN_COUNT_MAX, TxTrain};
+use crate::delivery::ack::expand;
+use crate::delivery::content::Content;
+use crate::endpoint::Endpoint;
+use crate::endpoint::input::Answer;
+use crate::endpoint::quick_out::{note_ack_sent, plain_ack};
+use crate::messages::fill::GAP_COUNT_MAX;
+use crate::messages::turns::eager_cost;
+use crate::peers::choice::Next;
+use crate::peers::rows::{Active, Phase, row_of_id};
+use crate::wire::{self, AckRepr, Class, FragmentsRepr, Header, MessageHead, TrainRepr};
+
+/// Shorter messages fit into any frame.
+pub(crate) const FRAGMENTED_LEN_MIN: u64 = FRAME_LEN_FLOOR as u64 - 128;
+
+/// Fragments that may leave now.
+struct Plan {
+    slot: u32,
+    path: usize,
+    start: u64,
+    len: u64,
+    payload_len: u16,
+    count: u64,
+    /// What rides in the last of them.
+    ack: Option<AckRepr>,
+}
+
+/// As a sender.
+impl Endpoint {
+    /// Fragments of the message whose turn it is, if nothing else goes before.
+    pub(crate) fn write_fragments(
+        &mut self,
+        now: Instant,
+        row: u32,
+        count_max: u64,
+        len_max: u64,
+        train: &mut TxTrain,
+    ) -> bool {
+        let Some(plan) = self.plan_fragments(now, row, count_max, len_max) else { return false };
+        self.start_fragments(now, row, &plan, train);
+        true
+    }
+
+    fn plan_fragments(&self, now: Instant, row: u32, count_max: u64, len_max: u64) -> Option<Plan> {
+        let this = &self.rows[row];
+        let active = self.actives.get(this.active).filter(|_| this.phase == Phase::Joined)?;
+        let send = self.outgoing.get(active.unsent)?;
+        let may_go = !send.is_large
+            && send.stage == SendStage::Waiting
+            && send.message < this.held_from
+            && active.has_only_data();
+        if !may_go {
+            return None;
+        }
+        let (start, end) = match self.parts.get(send.parts) {
+            Some(parts) => parts.unsent.first_gap()?,
+            None => (0, send.total),
+        };
+        let index = active.path_of_fragments(now, send.total)?;
+        let path = &active.paths[index];
+        let head_len = wire::HEADER_LEN + wire::fragment_head_len(send.immediate.is_some());
+        let frame_len = u64::from(path.frame_len);
+        let payload_len = frame_len - head_len as u64;
+        let len_max = len_max.max(self.links[usize::from(path.link)].train_len_max.into());
+        let wanted_count = (end - start).div_ceil(payload_len);
+        let count = wanted_count
+            .min(count_max)
+            .min(len_max / frame_len)
+            .min(RUN_COUNT_MAX)
+            .min(TrainRepr::count_to_wrap(path.flight.next_packet()))
+            .min(active.credit.room().div_ceil(payload_len))
+            .min(path.free_window().div_ceil(frame_len));
+        let plan = Plan {
+            slot: active.unsent,
+            path: index,
+            start,
+            len: (end - start).min(count * payload_len),
+            payload_len: payload_len as u16,
+            count,
+            ack: None,
+        };
+        if send.parts != NONE {
+            return (count > 0 && !active.must_acknowledge()).then_some(plan);
+        }
+        let is_whole = count == wanted_count
+            && count_max > 1
+            && active.credit.allows(eager_cost(end as u32))
+            && !send.fits_whole(usize::from(path.frame_len) - wire::HEADER_LEN);
+        if is_whole { self.with_ack(now, active, plan) } else { None }
+    }
+
+    /// All of a message leaves: what is to be acknowledged rides on it, of one path; others wait for their time. `None` if that cannot be,
+    /// and must not wait.
+    fn with_ack(&self, now: Instant, active: &Active, plan: Plan) -> Option<Plan> {
+        let Some(index) = active.ack_to_ride(plan.path as u8)? else { return Some(plan) };
+        if self.saboteur.makes(Sabotage::AckOneTooHigh) {
+            return None;
+        }
+        let path = &active.paths[usize::from(index)];
+        let last_len = plan.len - (plan.count - 1) * u64::from(plan.payload_len);
+        if last_len + wire::ack_head_len(0) as u64 > u64::from(plan.payload_len) {
+            return (!path.ack_at_once).then_some(plan);
+        }
+        let ack = plain_ack(now, index, path, self.credit_for_peers())?;
+        Some(Plan { ack: Some(ack), ..plan })
+    }
+
+    fn start_fragments(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
+        let &Plan { slot, start, len, count, payload_len, .. } = plan;
+        let this = &self.rows[row];
+        let active = &mut **self.actives.get_mut(this.active).expect("planned");
+        let path = &mut active.paths[plan.path];
+        let serial = self.outgoing.serial(slot);
+        let send = &mut self.outgoing[slot];
+        let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
+        let repr = FragmentsRepr {
+            header: Header {
+                to: this.remote_id,
+                packet: path.flight.next_packet(),
+                path: plan.path as u8,
+                form: this.version,
+            },
+            head: MessageHead {
+                class: Class::Fragment,
+                space: send.space,
+                message: send.message as u32,
+                tag: send.tag,
+                offset: start as u32,
+                total: send.total,
+                immediate: send.immediate,
+                wants_match: send.until_matched,
+                len: payload_len,
+                ahead: 0,
+            },
+            last_len,
+            count: count as usize,
+            ack: plan.ack,
+        };
+        wire::write_fragments(&mut train.heads, &repr, this.secret, self.train_checks);
+        (train.link, train.to) = (path.link, path.locator);
+        (train.head_len, train.count) = (repr.frame_head_len(), repr.count);
+        train.source = send.source(start);
+        (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
+        train.is_unasked = true;
+
+        // Of a message that goes in one train no parts are kept: if it is cut later it gets them then (`keep_parts`).
+        let is_all = self.parts.get_mut(send.parts).is_none_or(|parts| {
+            parts.unsent.take_front(len);
+            parts.unsent.is_empty()
+        });
+        if is_all {
+            send.stage = SendStage::Sent;
+            active.unsent = send.next;
+        }
+        active.credit.on_sent(eager_cost(len as u32));
+        if let Some(ack) = plan.ack {
+            let path = &mut active.paths[usize::from(ack.path)];
+            note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+        }
+        let content = Content::Message { slot, serial, offset: start as u32, len: len as u32 };
+        let frame_len = train.head_len as u16 + if count == 1 { last_len } else { payload_len };
+        self.on_train_sent(now, row, plan.path, content, (train.head_len as u16, frame_len), count);
+    }
+}
+
+impl Active {
+    /// The path fragments take, if no path wants anything else first but to acknowledge: one message goes one way, that of its first frame.
+    fn path_of_fragments(&self, now: Instant, unsent_len: u64) -> Option<usize> {
+        if !self.are_paths_calm_but_for_acks(now) {
+            return None;
+        }
+        let index = self.choose_path(now, unsent_len, Next::Fragments)?;
+        let path = &self.paths[index];
+        // Frames of links that lose nothing are long: few are needed, and each says what it is.
+        let may_go = path.has_window() && !path.payload_check && !path.is_reliable;
+        may_go.then_some(index)
+    }
+}
+
+/// Fragments as they are expected to follow the first of them, and the message they belong to.
+struct Expected {
+    row: u32,
+    slot: u32,
+    train: FragmentsRepr,
+}
+
+/// As a receiver.
+impl Endpoint {
+    /// Frames arrived together on `link` from `from`: they stand behind each other in `frames`, each `stride` bytes long, but the last may be
+    /// shorter. Returns how many of them, from the first on, were fragments of one message whose bytes are awaited; these are done with. The
+    /// next one was not looked at: it goes to `on_frame`, and those behind it may come here again.
+    pub fn on_fragments(
+        &mut self,
+        now: Instant,
+        link: u8,
+        from: &Locator,
+        frames: &[u8],
+        stride: usize,
+        memory: &mut impl Memory,
+    ) -> usize {
+        if self.closed || self.closing.is_some() || !self.orphans.is_empty() {
+            return 0;
+        }
+        let whole_count = self.on_whole_message(now, link, from, frames, stride, memory);
+        if whole_count > 0 {
+            return whole_count;
+        }
+        let Some(expected) = self.expect_fragments(link, from, frames, stride) else { return 0 };
+        let count =
+            wire::agreeing_fragments(frames, &expected.train, self.secret, self.train_checks);
+        if count > 0 {
+            self.take_fragments(now, &expected, count, frames, stride, memory);
+        }
+        count
+    }
+
+    /// What these frames are if they are fragments that are awaited. Everything that `on_frame` would ask is asked here, once, and what is
+    /// not as usual is left to it.
+    fn expect_fragments(
+        &self,
+        link: u8,
+        from: &Locator,
+        frames: &[u8],
+        stride: usize,
+    ) -> Option<Expected> {
+        let (mut header, head) = wire::lone_fragment(frames.get(..stride)?)?;
+        let row = row_of_id(header.to);
+        let this = self.rows.get(row).filter(|this| this.arrival_count > 0)?;
+        if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form
+        {
+            return None;
+        }
+        let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
+        header.packet = path.received.expand(header.packet as u32);
+        if header.packet <= path.received.largest()
+            || path.source_link != link
+            || path.source != *from
+            || expand(head.message, this.message_in) >= this.refused_from
+        {
+            return None;
+        }
+        let slot = *self.by_number.get(&number_key(row, head.message))?;
+        let arrival = &self.arrivals[slot];
+        let progress = self.progress.get(arrival.progress)?;
+        let is_awaited = !arrival.is_large
+            && arrival.stage != Stage::Lapsed
+            && arrival.total == head.total
+            && (progress.receive != NONE || arrival.hold != NONE);
+        let offset = u64::from(head.offset);
+        let gap = progress.gaps.missing_from(offset).filter(|gap| gap.0 == offset && is_awaited)?;
+        let is_first_gap = progress.gaps.first_gap().is_some_and(|first| first.0 == offset);
+        if progress.gaps.gap_count() >= GAP_COUNT_MAX && !is_first_gap {
+            return None; // as in `absorb`
+        }
+        let train = self.fitting(header, head, frames.len(), stride, gap.1 - offset)?;
+        Some(Expected { row, slot, train })
+    }
+
+    /// As many frames as are there, belong to the message, and have bytes of which all are missing.
+    fn fitting(
+        &self,
+        header: Header,
+        head: MessageHead,
+        frames_len: usize,
+        stride: usize,
+        missing_len: u64,
+    ) -> Option<FragmentsRepr> {
+        let (last_len, count) = (head.len, frames_len / stride);
+        let train = FragmentsRepr { header, head, last_len, count, ack: None };
+        let payload_len = u64::from(head.len);
+        let full_count = (missing_len / payload_len)
+            .min(train.count as u64)
+            .min(TrainRepr::count_to_wrap(header.packet)) as usize;
+        // What is shorter than the others is the last that arrived, and ends the message.
+        let short_len = (frames_len % stride).saturating_sub(train.frame_head_len()) as u64;
+        let is_end = missing_len == full_count as u64 * payload_len + short_len;
+        if short_len > 0 && is_end && full_count == train.count {
+            return Some(FragmentsRepr {
+                last_len: short_len as u16,
+                count: full_count + 1,
+                ..train
+            });
+        }
+        (full_count > 0).then_some(FragmentsRepr { count: full_count, ..train })
+    }
+
+    /// The first fragments of a train are what was expected.
+    fn take_fragments(
+        &mut self,
+        now: Instant,
+        expected: &Expected,
+        count: usize,
+        frames: &[u8],
+        stride: usize,
+        memory: &mut impl Memory,
+    ) {
+        let &Expected { row, slot, ref train } = expected;
+        let (hold, index) = (self.arrivals[slot].hold, self.arrivals[slot].progress);
+        let progress = &mut self.progress[index];
+        let (start, head_len) = (u64::from(train.head.offset), train.frame_head_len());
+        let len = train.len_of(count);
+        let bodies = frames.chunks(stride).take(count).map(|frame| &frame[head_len..]);
+        if progress.receive != NONE {
+            let (buf, mut offset) = (self.receives[progress.receive].buf, progress.offset + start);
+            for body in bodies {
+                memory.place(Place { buf, offset }, body);
+                offset += body.len() as u64;
+            }
+            self.counters.bytes_placed += len; // held bytes are placed later
+        } else {
+            let mut rest = &mut self.held.bytes_mut(hold)[start as usize..];
+            for body in bodies {
+                let (to, behind) = rest.split_at_mut(body.len());
+                to.copy_from_slice(body);
+                rest = behind;
+            }
+        }
+        progress.gaps.fill(start, start + len, &mut |_, _| ());
+        progress.progressed_at = now;
+        let is_whole = progress.gaps.is_empty();
+        self.counters.frames_in += count as u64;
+        self.counters.frames_together += count as u64;
+        self.rows[row].heard_at = now;
+        if let Some(active) = self.actives.get_mut(self.rows[row].active) {
+            active.welcome = false; // the peer has joined
+        }
+        if is_whole {
+            self.on_whole(now, slot);
+        }
+        self.note_fragments(now, row, &train.header, count as u64);
+    }
+
+    /// Counts the packets of fragments as received. They are one thing for who acknowledges, too.
+    pub(crate) fn note_fragments(&mut self, now: Instant, row: u32, first: &Header, count: u64) {
+        let (path, last) = (usize::from(first.path), first.packet + count - 1);
+        if count > 1 {
+            let active = self.activate(row);
+            let received = &mut self.actives[active].paths[path].received;
+            let in_order = received.record_run(first.packet, count - 1, now);
+            if !in_order {
+                return self.note_received(now, row, path, last, 0, Answer::AtOnce);
+            }
+        }
+        self.note_received(now, row, path, last, 0, Answer::Soon);
+    }
+}

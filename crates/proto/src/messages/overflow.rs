@@ -1,0 +1,79 @@
+//! Overflow entries: messages lie in their memory until a priority receive matches them (Portals' overflow list).
+//!
+//! PROTOCOL §9.2. To the matcher such a message is unexpected; its bytes need no memory of ours and are never copied: the
+//! receive that matches it is told where they lie.
+
+use crate::base::api::{Event, Use};
+use crate::base::slab::NONE;
+use crate::base::types::{Instant, ReqId};
+use crate::endpoint::Endpoint;
+use crate::wire::{DONE_MATCHED, DONE_OK};
+
+impl Endpoint {
+    /// A priority receive matched a message in an overflow entry.
+    pub(crate) fn match_overflow(&mut self, now: Instant, slot: u32, receive: u32) {
+        let index = self.arrivals[slot].progress;
+        self.progress[index].claimant = receive;
+        self.receives[receive].in_use_count += 1;
+        if self.progress[index].gaps.is_empty() {
+            self.finish_overflow(now, slot);
+        }
+    }
+
+    pub(crate) fn on_overflow_whole(&mut self, now: Instant, slot: u32) {
+        let arrival = &self.arrivals[slot];
+        if arrival.is_large {
+            let (row, message) = (arrival.row, arrival.message);
+            self.stop_grants(slot);
+            self.notify_done(row, message, DONE_OK);
+            self.arrivals[slot].is_large = false;
+        }
+        if self.progress[self.arrivals[slot].progress].claimant != NONE {
+            self.finish_overflow(now, slot);
+        }
+    }
+
+    pub(crate) fn finish_overflow(&mut self, now: Instant, slot: u32) {
+        let arrival = &self.arrivals[slot];
+        let (row, message, envelope, wants_match) =
+            (arrival.row, arrival.message, arrival.envelope(), arrival.wants_match);
+        let progress = &self.progress[arrival.progress];
+        let (overflow, claimant, offset, placed_len) =
+            (progress.receive, progress.claimant, progress.offset, progress.cap);
+        self.end_arrival(now, slot);
+        if wants_match {
+            self.notify_done(row, message, DONE_MATCHED);
+        }
+        let req = ReqId(self.receives.key(claimant));
+        let overflow_user = self.receives[overflow].user;
+        let user = self.receives[claimant].user;
+        self.events.push_back(Event::Overflowed {
+            req,
+            user,
+            envelope,
+            overflow_user,
+            offset,
+            placed_len,
+        });
+        self.receives[claimant].in_use_count -= 1;
+        if self.receives[claimant].uses == Use::Once {
+            self.receives.remove(claimant);
+        } else {
+            self.end_if_done(claimant);
+        }
+        self.leave_overflow(overflow);
+    }
+
+    /// A message has left an overflow entry's memory.
+    pub(crate) fn leave_overflow(&mut self, overflow: u32) {
+        self.receives[overflow].in_use_count -= 1;
+        if self.receives[overflow].uses == Use::Once {
+            let req = ReqId(self.receives.key(overflow));
+            let receive = self.receives.remove(overflow);
+            let (user, source) = (receive.user, receive.source);
+            self.events.push_back(Event::Unlinked { req, user, source, failure: None });
+        } else {
+            self.end_if_done(overflow);
+        }
+    }
+}

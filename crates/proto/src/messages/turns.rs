@@ -1,0 +1,368 @@
+//! Refusal, recall, query: how bounded memory does not deadlock a correct program.
+//!
+//! PROTOCOL §7.5, §7.6. A receiver without room refuses a peer's messages from number k on and calls again when there is
+//! room; the sender keeps them meanwhile. That alone could deadlock a legal MPI program: all room taken by messages nobody
+//! wants yet, the one that is wanted held back. So a receiver that refuses asks the refused about each receive it cannot
+//! satisfy, and takes what they find out of turn, by grants, straight into the receive's memory.
+
+use alloc::collections::VecDeque;
+
+use crate::base::limits::MS;
+use crate::base::sabotage::Sabotage;
+use crate::base::slab::NONE;
+use crate::base::types::{Criteria, Instant, Memory, Space, Tag};
+use crate::bulk::arrival::{Stage, number_key};
+use crate::bulk::outgoing::{Parts, SendStage};
+use crate::delivery::ack::expand;
+use crate::delivery::content::Content;
+use crate::endpoint::Endpoint;
+use crate::matching::EntryId;
+use crate::peers::rows::{NO_MESSAGE, Notice};
+use crate::wire::{Class, FoundRepr, MessageHead};
+
+/// Receives asked about at a time.
+const QUERY_COUNT_MAX: usize = 16;
+/// Notices waiting for one peer before its queries go unanswered.
+const NOTICE_COUNT_MAX: usize = 1024;
+/// Pause between two rounds of queries, at first and at most.
+const QUERY_NS: u64 = MS;
+const QUERY_NS_MAX: u64 = 64 * MS;
+
+/// A query under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Query {
+    pub(crate) number: u32,
+    pub(crate) criteria: Criteria,
+    entry: EntryId,
+}
+
+/// Queries about posted receives, while peers are refused.
+#[derive(Debug)]
+pub(crate) struct Queries {
+    open: VecDeque<Query>,
+    next_number: u32,
+    pub(crate) at: Instant,
+    pause_ns: u64,
+}
+
+impl Default for Queries {
+    fn default() -> Self {
+        Self { open: VecDeque::new(), next_number: 0, at: Instant::NEVER, pause_ns: QUERY_NS }
+    }
+}
+
+impl Queries {
+    pub(crate) fn find(&self, number: u32) -> Option<Query> {
+        self.open.iter().find(|query| query.number == number).copied()
+    }
+}
+
+/// As a receiver.
+impl Endpoint {
+    /// No room for message `number`: it and all after it are refused until a recall.
+    pub(crate) fn refuse(&mut self, now: Instant, row: u32, number: u64, need: u64) {
+        self.counters.refusals += 1;
+        if self.saboteur.makes(Sabotage::RefusedMessageForgotten)
+            && number == self.rows[row].message_in
+        {
+            self.rows[row].message_in += 1;
+        }
+        let this = &mut self.rows[row];
+        let again = this.refused_from != NO_MESSAGE; // from an earlier number on than before
+        this.refused_from = number;
+        this.turn_sent = this.turn_sent.wrapping_add(1);
+        let order = this.turn_sent;
+        let active = self.activate(row);
+        self.actives[active].refused_need = need;
+        if !again {
+            self.refused.push_back(row);
+        }
+        self.notify(row, Content::Turn { order });
+        self.kick_queries(now);
+    }
+
+    /// Calls refused peers again if there is room (PROTOCOL §7.5).
+    #[inline]
+    pub(crate) fn recall_rows(&mut self, now: Instant) {
+        if !self.refused.is_empty() {
+            self.recall_refused(now);
+        }
+    }
+
+    fn recall_refused(&mut self, now: Instant) {
+        let free_count = self.limits.envelope_count_max.saturating_sub(self.envelope_count);
+        let free_len = self.held.free_len();
+        let roomy = free_count >= (self.limits.envelope_count_max / 4).max(1)
+            && free_len >= self.held.len_max() / 4;
+        for _ in 0..self.refused.len() {
+            let row = self.refused.pop_front().expect("counted");
+            let this = &self.rows[row];
+            let passed = this.message_in > this.refused_from;
+            let active = self.activate(row);
+            let need = self.actives[active].refused_need;
+            // Twice the need: the pool rounds up to size classes.
+            if passed || (roomy && (free_len >= 2 * need || free_len == self.held.len_max())) {
+                self.recall(row);
+            } else {
+                self.refused.push_back(row);
+            }
+        }
+        if self.refused.is_empty() {
+            self.queries.at = Instant::NEVER;
+            self.queries.open.clear();
+        } else if self.queries.at == Instant::NEVER {
+            self.kick_queries(now);
+        }
+    }
+
+    fn recall(&mut self, row: u32) {
+        self.counters.recalls += 1;
+        let this = &mut self.rows[row];
+        this.refused_from = NO_MESSAGE;
+        this.turn_sent = this.turn_sent.wrapping_add(1);
+        let order = this.turn_sent;
+        self.notify(row, Content::Turn { order });
+    }
+
+    /// Something changed that a query might answer: ask soon.
+    pub(crate) fn kick_queries(&mut self, now: Instant) {
+        self.queries.pause_ns = QUERY_NS;
+        self.queries.at = self.queries.at.min(now);
+    }
+
+    /// Asks the refused peers about posted receives, some at a time, in turn.
+    pub(crate) fn ask_queries(&mut self, now: Instant) {
+        if self.refused.is_empty() || self.matcher.posted_count() == 0 {
+            self.queries.at = Instant::NEVER;
+            return;
+        }
+        self.queries.at = now + self.queries.pause_ns;
+        self.queries.pause_ns = (2 * self.queries.pause_ns).min(QUERY_NS_MAX);
+        let count = self.matcher.posted_count().min(QUERY_COUNT_MAX);
+        for _ in 0..count {
+            let Some(posted) = self.matcher.posted_in_turn() else { break };
+            if posted.list == crate::base::api::List::Overflow {
+                continue;
+            }
+            if self.queries.open.len() >= QUERY_COUNT_MAX {
+                self.queries.open.pop_front();
+            }
+            let number = self.queries.next_number;
+            self.queries.next_number = number.wrapping_add(1);
+            self.queries.open.push_back(Query {
+                number,
+                criteria: posted.criteria,
+                entry: posted.entry,
+            });
+            for at in 0..self.refused.len() {
+                let row = self.refused[at];
+                if posted.criteria.source.is_none_or(|source| source.row() == row) {
+                    let active = self.activate(row);
+                    self.actives[active].control.push_back(Notice::Query(number));
+                    self.counters.queries += 1;
+                    self.make_ready(row);
+                }
+            }
+        }
+    }
+
+    /// A refused peer answers: this is the first of its messages that fits, or there is none.
+    pub(crate) fn on_found(
+        &mut self,
+        now: Instant,
+        row: u32,
+        found: &FoundRepr,
+        memory: &mut impl Memory,
+    ) {
+        let Some(query) = self.queries.find(found.query) else { return };
+        let Some(receive) = self.matcher.entry_token(query.entry) else { return };
+        let (message_in, refused_from) = (self.rows[row].message_in, self.rows[row].refused_from);
+        if refused_from == NO_MESSAGE {
+            return;
+        }
+        let theirs = (!found.none).then(|| expand(found.message, message_in));
+        if theirs.is_some_and(|number| number < refused_from) {
+            return; // on its way in its turn
+        }
+        // A message held here ahead of its turn may come before what the peer found; the peer has just told that
+        // nothing before that one fits.
+        let early = self.first_early(row, &query.criteria);
+        match (early, theirs) {
+            (Some((number, slot)), theirs) if theirs.is_none_or(|theirs| number <= theirs) => {
+                let (space, tag) = (self.arrivals[slot].space, self.arrivals[slot].tag);
+                if self.would_take(query.entry, space, tag, row) {
+                    self.counters.queries_found += 1;
+                    self.match_early(now, slot, query.entry, receive, memory);
+                    self.kick_queries(now);
+                }
+            }
+            (_, Some(_)) => self.on_found_theirs(now, row, found, &query, receive),
+            _ => {}
+        }
+        self.follow_turn(now, row, memory);
+    }
+
+    fn on_found_theirs(
+        &mut self,
+        now: Instant,
+        row: u32,
+        found: &FoundRepr,
+        query: &Query,
+        receive: u32,
+    ) {
+        if self.by_number.contains_key(&number_key(row, found.message))
+            || !self.would_take(query.entry, found.space, found.tag, row)
+        {
+            return;
+        }
+        let head = MessageHead {
+            class: Class::Rts,
+            space: found.space,
+            message: found.message,
+            tag: found.tag,
+            offset: 0,
+            total: found.total,
+            immediate: found.immediate,
+            wants_match: false,
+            len: 0,
+            ahead: 0,
+        };
+        self.counters.queries_found += 1;
+        self.start_pulled(now, row, &head, query.entry, receive);
+        self.kick_queries(now);
+    }
+
+    /// A found message goes only to the receive that would take it in its turn: the first posted that admits it. If that is
+    /// another one than was asked about, its own query will tell, perhaps of an earlier message still.
+    fn would_take(&mut self, entry: EntryId, space: Space, tag: Tag, row: u32) -> bool {
+        self.matcher.find(space, tag, self.rows[row].peer).is_some_and(|(first, _)| first == entry)
+    }
+
+    /// The first message of a peer that waits for its turn and fits.
+    fn first_early(&self, row: u32, criteria: &Criteria) -> Option<(u64, u32)> {
+        if self.rows[row].arrival_count == 0 {
+            return None;
+        }
+        let message_in = self.rows[row].message_in;
+        let fits = self.arrivals.iter().filter(|(_, arrival)| {
+            arrival.row == row
+                && arrival.stage == Stage::Early
+                && self.by_number.contains_key(&number_key(row, arrival.message))
+                && criteria.admits(arrival.space, arrival.tag, arrival.source)
+        });
+        fits.map(|(slot, arrival)| (expand(arrival.message, message_in), slot)).min()
+    }
+}
+
+/// As a sender.
+impl Endpoint {
+    /// The peer refuses our messages from `message` on, or recalls them.
+    pub(crate) fn on_turn_notice(&mut self, row: u32, message: u32, order: u16, refused: bool) {
+        let this = &mut self.rows[row];
+        let newer = order.wrapping_sub(this.turn_heard) as i16 > 0;
+        if !newer {
+            return;
+        }
+        this.turn_heard = order;
+        if !refused {
+            this.held_from = NO_MESSAGE;
+            self.make_ready(row);
+            return;
+        }
+        let active = self.activate(row);
+        let first = self.actives[active].first;
+        let base =
+            if first == NONE { self.rows[row].message_out } else { self.outgoing[first].message };
+        let from = expand(message, base);
+        self.rows[row].held_from = from;
+        self.hold_back(row, from);
+    }
+
+    /// Forgets what was sent of messages from `from` on, and keeps them.
+    fn hold_back(&mut self, row: u32, from: u64) {
+        let active_slot = self.rows[row].active;
+        let outgoing = &self.outgoing;
+        let active = &mut self.actives[active_slot];
+        let mut freed = 0;
+        for path in &mut active.paths {
+            path.flight.void(&mut |content| match *content {
+                Content::Message { slot, serial, len, .. } if outgoing.holds(slot, serial) => {
+                    let held = outgoing[slot].message >= from && !outgoing[slot].is_granted();
+                    freed += if held { eager_cost(len) } else { 0 };
+                    held
+                }
+                _ => false,
+            });
+        }
+        active.credit.on_settled(freed);
+        // Where sending goes on, unless it has not even come that far.
+        let reached = active.unsent == NONE || self.outgoing[active.unsent].message >= from;
+        let mut slot = active.last;
+        while slot != NONE && self.outgoing[slot].message >= from {
+            self.unframe(slot);
+            let send = &mut self.outgoing[slot];
+            if !send.is_granted() {
+                send.stage = SendStage::Waiting;
+                self.rows[row].ahead.on_refused(send, &mut self.ahead_sum);
+                if reached {
+                    self.actives[active_slot].unsent = slot;
+                }
+                if send.parts != NONE {
+                    let parts = self.parts.remove(core::mem::replace(&mut send.parts, NONE));
+                    drop::<Parts>(parts);
+                }
+            }
+            if slot == self.actives[active_slot].first {
+                break;
+            }
+            slot = self.outgoing[slot].previous;
+        }
+    }
+
+    /// The peer asks which of our messages, in order, a receive of its would take.
+    pub(crate) fn on_query(&mut self, row: u32, query: u32, criteria: &Criteria) {
+        let active = self.activate(row);
+        if self.actives[active].control.len() >= NOTICE_COUNT_MAX {
+            return; // it asks faster than we can answer
+        }
+        if self.actives[active].cancel_count > 0 {
+            return; // a cancelled message may yet arrive in its turn: no answer can be sure; the query will come again
+        }
+        let mut slot = self.actives[active].first;
+        while slot != NONE {
+            let send = &self.outgoing[slot];
+            if send.stage != SendStage::Pulled && criteria.admits(send.space, send.tag, send.peer) {
+                break;
+            }
+            slot = send.next;
+        }
+        let mut found = FoundRepr {
+            query,
+            space: criteria.space,
+            tag: criteria.tag,
+            message: 0,
+            total: 0,
+            immediate: None,
+            none: true,
+        };
+        if slot != NONE {
+            let send = &self.outgoing[slot];
+            found = FoundRepr {
+                query,
+                space: send.space,
+                tag: send.tag,
+                message: send.message as u32,
+                total: send.total,
+                immediate: send.immediate,
+                none: false,
+            };
+        }
+        self.actives[active].control.push_back(Notice::Found(found));
+        self.make_ready(row);
+    }
+}
+
+/// What an eager record counts against the peer's credit: its payload and a share of an envelope.
+pub(crate) fn eager_cost(len: u32) -> u64 {
+    u64::from(len) + 64
+}

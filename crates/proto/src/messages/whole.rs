@@ -1,0 +1,168 @@
+//! A message of some frames that arrived together is taken in one go.
+//!
+//! PROTOCOL §10.5. All its frames are checked in one pass, and then it is what a message of one frame is to `quick`: its receive is found, its
+//! bytes are placed, its packets are noted. Nothing is kept of it on the way, for nothing of it is missing. Whoever says no has changed
+//! nothing, and the frames are looked at one by one.
+
+use crate::base::api::Envelope;
+use crate::base::sabotage::Sabotage;
+use crate::base::types::{Instant, Locator, Memory, Place, ReqId, Space};
+use crate::bulk::arrival::Stage;
+use crate::endpoint::Endpoint;
+use crate::endpoint::quick::{Miss, Takers, hear};
+use crate::peers::rows::{Phase, row_of_id};
+use crate::wire::{self, AckView, FragmentsRepr, TrainRepr};
+
+/// Who gets a message.
+enum Taker {
+    /// A receive that was posted.
+    Receive(u32),
+    /// Whoever posts one: it lies in its arrival.
+    Later,
+    /// A stream, of which it is a chunk.
+    Stream,
+}
+
+impl Endpoint {
+    /// Frames that arrived together, as for `on_fragments`: if they are all of a message whose turn it is, how many they are; else none.
+    pub(crate) fn on_whole_message(
+        &mut self,
+        now: Instant,
+        link: u8,
+        from: &Locator,
+        frames: &[u8],
+        stride: usize,
+        memory: &mut impl Memory,
+    ) -> usize {
+        let Some(train) = self.expect_whole(link, from, frames, stride) else { return 0 };
+        let count = train.count;
+        let is_right =
+            count == wire::agreeing_fragments(frames, &train, self.secret, self.train_checks);
+        let row = row_of_id(train.header.to);
+        let bodies = Bodies { frames, stride, train: &train };
+        let Some(taker) = is_right.then(|| self.taker_of(row, &bodies)).flatten() else { return 0 };
+        hear(now, &mut self.rows, &mut self.actives, train.header, link, from);
+        self.counters.frames_in += count as u64;
+        self.counters.frames_together += count as u64;
+        if let Some(ack) = train.ack {
+            self.on_ack(now, row, &AckView::from(ack));
+        }
+        match taker {
+            Taker::Receive(token) => {
+                self.counters.messages_in += 1;
+                self.place_whole(row, token, &bodies, memory);
+            }
+            Taker::Later => {
+                self.counters.messages_unexpected += 1;
+                self.count_turn(row);
+            }
+            Taker::Stream => {
+                if !self.on_whole_chunk(now, row, &train.head, bodies.iter(), memory) {
+                    return count; // not noted, so not acknowledged: it will come again
+                }
+            }
+        }
+        self.note_fragments(now, row, &train.header, count as u64);
+        count
+    }
+
+    /// What these frames are if they are a message that may be next, not verified; its packet number is whole.
+    fn expect_whole(
+        &self,
+        link: u8,
+        from: &Locator,
+        frames: &[u8],
+        stride: usize,
+    ) -> Option<FragmentsRepr> {
+        let mut train = wire::whole_message(frames, stride)?;
+        let (header, head) = (&mut train.header, &train.head);
+        let this = self.rows.get(row_of_id(header.to))?;
+        let is_row = this.local_id == header.to
+            && this.phase == Phase::Joined
+            && this.version == header.form
+            && this.message_in as u32 == head.message;
+        let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
+        header.packet = path.received.expand(header.packet as u32);
+        let is_next = header.packet == path.received.largest() + 1
+            && train.count as u64 <= TrainRepr::count_to_wrap(header.packet)
+            && path.source_link == link
+            && path.source == *from;
+        let may_be = is_row
+            && is_next
+            && !head.wants_match // who waits for it is told: there is more to that
+            && self.may_be_quick()
+            && !self.saboteur.makes(Sabotage::TruncatedCopy);
+        may_be.then_some(train)
+    }
+
+    /// The receive for a message that is what it says, or a place for it until there is one. `None` if there is more to it.
+    fn taker_of(&mut self, row: u32, bodies: &Bodies<'_>) -> Option<Taker> {
+        let head = &bodies.train.head;
+        let mut takers = Takers {
+            matcher: &mut self.matcher,
+            receives: &mut self.receives,
+            events: &mut self.events,
+        };
+        match takers.receive_for(&self.rows[row], head.message, (head.space, head.tag)) {
+            Ok(token) => Some(Taker::Receive(token)),
+            Err(Miss::Unexpected) if head.space == Space::STREAMS => {
+                self.has_room_for(head.total as usize).then_some(Taker::Stream)
+            }
+            Err(Miss::Unexpected) if self.has_envelope() => {
+                let slot = self.hold_whole(row, head, bodies.iter(), Stage::Unexpected)?;
+                self.list_unexpected(slot);
+                Some(Taker::Later)
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// The receive that was found takes the message.
+    fn place_whole(&mut self, row: u32, token: u32, bodies: &Bodies<'_>, memory: &mut impl Memory) {
+        let head = &bodies.train.head;
+        let (key, receive) = self.receives.remove_keyed(token);
+        let placed_len = receive.len.min(head.total);
+        let mut offset = 0;
+        for body in bodies.iter() {
+            let len = (placed_len - offset).min(body.len() as u64);
+            if len == 0 {
+                break; // the receive is shorter than the message
+            }
+            memory.place(Place { buf: receive.buf, offset }, &body[..len as usize]);
+            offset += len;
+        }
+        let this = &mut self.rows[row];
+        let envelope = Envelope {
+            source: this.peer,
+            space: head.space,
+            tag: head.tag,
+            immediate: head.immediate,
+            len: head.total,
+        };
+        let mut takers = Takers {
+            matcher: &mut self.matcher,
+            receives: &mut self.receives,
+            events: &mut self.events,
+        };
+        takers.tell(this, (ReqId(key), &receive), envelope, placed_len);
+        self.counters.bytes_placed += placed_len;
+    }
+}
+
+/// The payload of frames that are all of a message.
+struct Bodies<'a> {
+    frames: &'a [u8],
+    stride: usize,
+    train: &'a FragmentsRepr,
+}
+
+impl<'a> Bodies<'a> {
+    fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone {
+        let (train, mut left) = (self.train, self.train.count);
+        self.frames.chunks(self.stride).map(move |frame| {
+            left -= 1;
+            let is_last = left == 0;
+            &frame[if is_last { train.last_head_len() } else { train.frame_head_len() }..]
+        })
+    }
+}

@@ -1,0 +1,558 @@
+//! One-sided operations, as who asks for them: put, get, atomic.
+//!
+//! PROTOCOL §11. An operation becomes one or several *requests*: numbered records that the peer carries out in the order of
+//! their numbers, each once, and answers.
+//!
+//! ```text
+//!   Operation ──cut──▶ Request 7 │ Request 8 │ …        a put of several frames is several requests
+//!       ▲                  └── Content::Request ──▶ peer ──▶ Reply, Replied
+//!       └── all answered: Operated                           (or, for much data, grants: see `transfer`)
+//! ```
+//!
+//! Numbers are given when a request is first written, so what was never sent can be cancelled without a trace. A request is
+//! sent again, the same, until it is answered: every one fits the shortest frame there may be.
+
+use alloc::vec::Vec;
+
+use crate::base::api::{Event, Failure, OperationKind, Payload, PostError, Source};
+use crate::base::slab::NONE;
+use crate::base::types::{BufId, Instant, Memory, PeerId, Place, ReqId};
+use crate::bulk::arrival::number_key;
+use crate::bulk::outgoing::Bytes;
+use crate::bulk::transfer::Transfer;
+use crate::delivery::content::Content;
+use crate::endpoint::Endpoint;
+use crate::endpoint::output::Frame;
+use crate::messages::post::check_len;
+use crate::onesided::atomic::{AtomicOp, Datatype};
+use crate::onesided::region::Denial;
+use crate::peers::rows::{Notice, Phase};
+use crate::wire::{self, Action, Lane, REPLY_OK, RequestHead};
+
+/// Bytes beside a request or a reply at most, so that every one fits a frame of 1200 with an acknowledgement in it.
+pub const REQUEST_LEN_MAX: usize = 1024;
+/// A part shorter than this is not worth a request of its own, unless it is the last.
+const PART_LEN_MIN: usize = 64;
+/// Requests to one peer that are not answered yet.
+pub(crate) const REQUEST_COUNT_MAX: u16 = 1024;
+
+/// Tells an operation's `ReqId` from those of sends and receives.
+pub(crate) const OPERATION_BIT: u64 = 1 << 62;
+
+/// Memory of a peer: where in which of its regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Whose.
+    pub peer: PeerId,
+    /// Which region.
+    pub key: u64,
+    /// Where in it.
+    pub offset: u64,
+}
+
+/// A put: bytes go into a peer's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PutSpec<'a> {
+    /// Where to.
+    pub to: Remote,
+    /// The bytes.
+    pub payload: Payload<'a>,
+    /// 64 bits for whoever owns the region: told there when all bytes are in their place.
+    pub immediate: Option<u64>,
+    /// Returned in the event.
+    pub user: u64,
+}
+
+/// A get: bytes come out of a peer's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct GetSpec {
+    /// Where from.
+    pub from: Remote,
+    /// Where to.
+    pub buf: BufId,
+    /// How many.
+    pub len: u64,
+    /// Returned in the event.
+    pub user: u64,
+}
+
+/// An atomic operation on elements in a peer's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct AtomicSpec<'a> {
+    /// Where they are.
+    pub at: Remote,
+    /// What is done.
+    pub op: AtomicOp,
+    /// What they are.
+    pub datatype: Datatype,
+    /// Bytes of all elements: [`atomic_len_max`] at most.
+    pub len: u32,
+    /// So many bytes for the operation; none for [`AtomicOp::Read`]. Copied.
+    pub operand: &'a [u8],
+    /// So many bytes to compare with, if the operation compares; else none. Copied.
+    pub compare: &'a [u8],
+    /// Where to put what was there before, if that is wanted.
+    pub result: Option<BufId>,
+    /// Returned in the event.
+    pub user: u64,
+}
+
+/// Bytes that the elements of one atomic operation may have.
+pub const fn atomic_len_max(op: AtomicOp) -> usize {
+    if op.compares() { REQUEST_LEN_MAX / 2 } else { REQUEST_LEN_MAX }
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deed {
+    Put { bytes: Bytes, immediate: Option<u64> },
+    Get { buf: BufId },
+    Atomic { op: AtomicOp, datatype: Datatype, pool: u32, pool_len: u16, result: Option<BufId> },
+}
+
+/// An operation that is not over.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    deed: Deed,
+    pub(crate) to: Remote,
+    pub(crate) total: u64,
+    user: u64,
+    /// Bytes of a put that requests have been made of.
+    cut_len: u64,
+    /// Requests are made of all of it, or no more will be.
+    is_cut: bool,
+    /// Requests that are not answered.
+    open_count: u32,
+    failure: Option<Failure>,
+}
+
+impl Operation {
+    /// The bytes of a put.
+    pub(crate) fn bytes(&self) -> Option<Bytes> {
+        match self.deed {
+            Deed::Put { bytes, .. } => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// In which form a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// All bytes of a put.
+    Whole,
+    /// Some of them.
+    Part,
+    /// Only the question whether they may come.
+    Ask,
+    /// A get or an atomic operation.
+    Other,
+}
+
+/// A request that is not answered.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) operation: u32,
+    pub(crate) row: u32,
+    pub(crate) number: u64,
+    offset: u64,
+    len: u32,
+    pub(crate) form: Form,
+    /// Of much data: the supply that sends it (put) or the arrival that takes it (get), or NONE.
+    pub(crate) transfer: u32,
+}
+
+impl Endpoint {
+    /// Puts bytes into a peer's memory. In-place payload belongs to the endpoint until the `Operated` event; copied payload
+    /// is the caller's again on return.
+    pub fn put(&mut self, now: Instant, spec: PutSpec<'_>) -> Result<ReqId, PostError> {
+        self.may_operate(spec.to.peer)?;
+        let (bytes, total) = match spec.payload {
+            Payload::InPlace { buf, len } => {
+                check_len(len, wire::TOTAL_MAX)?;
+                (Bytes::User(buf), len)
+            }
+            Payload::Copied(bytes) => {
+                check_len(bytes.len() as u64, self.settings.put_parts_len_max().into())?;
+                (self.copy_payload(bytes)?, bytes.len() as u64)
+            }
+        };
+        let deed = Deed::Put { bytes, immediate: spec.immediate };
+        Ok(self.operate(now, deed, spec.to, total, spec.user))
+    }
+
+    /// Gets bytes out of a peer's memory. `spec.buf` belongs to the endpoint until the `Operated` event.
+    pub fn get(&mut self, now: Instant, spec: GetSpec) -> Result<ReqId, PostError> {
+        self.may_operate(spec.from.peer)?;
+        check_len(spec.len, wire::TOTAL_MAX)?;
+        Ok(self.operate(now, Deed::Get { buf: spec.buf }, spec.from, spec.len, spec.user))
+    }
+
+    /// Computes with elements in a peer's memory.
+    pub fn atomic(&mut self, now: Instant, spec: AtomicSpec<'_>) -> Result<ReqId, PostError> {
+        self.may_operate(spec.at.peer)?;
+        let AtomicSpec { op, datatype, len, operand, compare, result, .. } = spec;
+        let wanted = |is_wanted: bool| if is_wanted { len as usize } else { 0 };
+        let makes_sense = op.takes(datatype)
+            && len > 0
+            && (len as usize).is_multiple_of(datatype.width())
+            && len as usize <= atomic_len_max(op)
+            && operand.len() == wanted(op.writes())
+            && compare.len() == wanted(op.compares());
+        if !makes_sense {
+            return Err(PostError::BadAtomic);
+        }
+        let pool_len = operand.len() + compare.len();
+        let pool = self.copied.try_reserve(pool_len).ok_or(PostError::PoolFull)?;
+        let (first, second) = self.copied.bytes_mut(pool).split_at_mut(operand.len());
+        first.copy_from_slice(operand);
+        second.copy_from_slice(compare);
+        let deed = Deed::Atomic { op, datatype, pool, pool_len: pool_len as u16, result };
+        Ok(self.operate(now, deed, spec.at, len.into(), spec.user))
+    }
+
+    fn may_operate(&self, peer: PeerId) -> Result<(), PostError> {
+        match self.rows.known(peer) {
+            _ if self.closing.is_some() => Err(PostError::Closing),
+            None => Err(PostError::UnknownPeer),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn operate(&mut self, now: Instant, deed: Deed, to: Remote, total: u64, user: u64) -> ReqId {
+        let row = to.peer.row();
+        if self.rows[row].phase == Phase::Idle || self.rows[row].active == NONE {
+            self.wake(now, row);
+        }
+        let (slot, key) = self.operations.insert_keyed(Operation {
+            deed,
+            to,
+            total,
+            user,
+            cut_len: 0,
+            is_cut: false,
+            open_count: 0,
+            failure: None,
+        });
+        let serial = self.operations.serial(slot);
+        let active = self.rows[row].active;
+        let side = self.actives[active].side_mut();
+        side.operation_count += 1;
+        side.waiting.push_back((slot, serial));
+        self.counters.operations_out += 1;
+        self.queue_requests(row);
+        ReqId(key | OPERATION_BIT)
+    }
+
+    /// Requests of a row wait to be written.
+    fn queue_requests(&mut self, row: u32) {
+        let active = &mut self.actives[self.rows[row].active];
+        if !core::mem::replace(&mut active.side_mut().is_queued, true) {
+            active.control.push_back(Notice::Requests);
+        }
+        self.make_ready(row);
+    }
+
+    /// Writes requests, what was lost first, within window and number. True if none is left that could go.
+    pub(crate) fn write_requests(
+        &mut self,
+        now: Instant,
+        row: u32,
+        index: usize,
+        frame: &mut Frame<'_>,
+    ) -> bool {
+        let active = self.rows[row].active;
+        if self.actives[active].side.is_none() {
+            return true;
+        }
+        if !self.actives[active].paths[index].has_window() {
+            return false;
+        }
+        while let Some(&(slot, serial)) = self.actives[active].side_mut().lost.front() {
+            if self.requests.holds(slot, serial) && !self.write_request(row, index, slot, frame) {
+                return false;
+            }
+            self.actives[active].side_mut().lost.pop_front();
+        }
+        loop {
+            let side = self.actives[active].side_mut();
+            let Some(&(slot, serial)) = side.waiting.front() else { return true };
+            if !self.operations.holds(slot, serial) || self.operations[slot].is_cut {
+                side.waiting.pop_front();
+                continue;
+            }
+            if side.request_count >= REQUEST_COUNT_MAX.into() {
+                return true; // the next answer queues them again
+            }
+            let Some((form, len)) = self.next_cut(slot, frame) else { return false };
+            let request = self.cut(row, slot, form, len);
+            let is_written = self.write_request(row, index, request, frame);
+            debug_assert!(is_written, "cut to fit");
+            self.start_get(now, request);
+        }
+    }
+
+    /// What the next request of an operation is, if there is room for it in the frame: form and bytes.
+    fn next_cut(&self, slot: u32, frame: &Frame<'_>) -> Option<(Form, u32)> {
+        let operation = &self.operations[slot];
+        let left = operation.total - operation.cut_len;
+        let room = frame.room();
+        let immediate = match operation.deed {
+            Deed::Get { .. } => {
+                return (wire::get_head_len() <= room).then_some((Form::Other, 0));
+            }
+            Deed::Atomic { pool_len, .. } => {
+                let len = wire::atomic_head_len() + usize::from(pool_len);
+                return (len <= room).then_some((Form::Other, 0));
+            }
+            Deed::Put { immediate, .. } => immediate.is_some(),
+        };
+        if operation.total <= REQUEST_LEN_MAX as u64 {
+            let len = wire::put_head_len(immediate) + left as usize;
+            return (len <= room).then_some((Form::Whole, left as u32));
+        }
+        if operation.total > u64::from(self.settings.put_parts_len_max()) {
+            let len = wire::put_ask_head_len(immediate);
+            return (len <= room).then_some((Form::Ask, 0));
+        }
+        let room = room.checked_sub(wire::put_part_head_len(immediate))?.min(REQUEST_LEN_MAX);
+        let len = left.min(room as u64);
+        (len == left || len >= PART_LEN_MIN as u64).then_some((Form::Part, len as u32))
+    }
+
+    /// Makes the next request of an operation and gives it a number.
+    fn cut(&mut self, row: u32, slot: u32, form: Form, len: u32) -> u32 {
+        let operation = &mut self.operations[slot];
+        let offset = operation.cut_len;
+        operation.cut_len += u64::from(len);
+        operation.is_cut = form != Form::Part || operation.cut_len == operation.total;
+        operation.open_count += 1;
+        let number = self.rows[row].request_out;
+        self.rows[row].request_out += 1;
+        self.actives[self.rows[row].active].side_mut().request_count += 1;
+        let request = Request { operation: slot, row, number, offset, len, form, transfer: NONE };
+        let request = self.requests.insert(request);
+        self.requests_by_number.insert(number_key(row, number as u32), request);
+        request
+    }
+
+    /// Writes a request; false if there is no room.
+    fn write_request(&mut self, row: u32, index: usize, slot: u32, frame: &mut Frame<'_>) -> bool {
+        let (head, body) = self.request_head(slot);
+        let len = body.map_or(0, |(_, len)| len);
+        if head.head_len() + len > frame.room() {
+            return false;
+        }
+        frame.writer.request(&head);
+        if let Some((source, len)) = body {
+            frame.push_body(source, len);
+        }
+        let serial = self.requests.serial(slot);
+        let active = &mut self.actives[self.rows[row].active];
+        active.paths[index].flight.add(Content::Request { slot, serial });
+        true
+    }
+
+    /// What a request says, and where its body is.
+    fn request_head(&self, slot: u32) -> (RequestHead, Option<(Source, usize)>) {
+        let request = &self.requests[slot];
+        let operation = &self.operations[request.operation];
+        let (total, offset, len) = (operation.total, request.offset, request.len);
+        let (action, body) = match (operation.deed, request.form) {
+            (Deed::Put { immediate, .. }, Form::Ask) => (Action::Ask { total, immediate }, None),
+            (Deed::Put { bytes, immediate }, form) => {
+                let body = Some((bytes.source(offset), len as usize));
+                let is_last = offset + u64::from(len) == total;
+                let immediate = immediate.filter(|_| is_last);
+                let (total, len) = (total as u32, len as u16);
+                match form {
+                    Form::Part => {
+                        (Action::Part { offset: offset as u32, total, immediate, len }, body)
+                    }
+                    _ => (Action::Put { immediate, len }, body),
+                }
+            }
+            (Deed::Get { .. }, _) => (Action::Get { total }, None),
+            (Deed::Atomic { op, datatype, pool, pool_len, result }, _) => {
+                let (op, datatype, fetch) = (op as u8, datatype as u8, result.is_some());
+                let body = Some((Bytes::Pool(pool).source(0), usize::from(pool_len)));
+                let total = total as u32;
+                (Action::Atomic { op, datatype, fetch, total, len: pool_len }, body)
+            }
+        };
+        let Remote { key, offset: target, .. } = operation.to;
+        (RequestHead { number: request.number as u32, key, target, action }, body)
+    }
+
+    /// A get of more than fits a reply was written: its bytes are granted right behind it.
+    fn start_get(&mut self, now: Instant, slot: u32) {
+        let request = &self.requests[slot];
+        let operation = &self.operations[request.operation];
+        let Deed::Get { buf } = operation.deed else { return };
+        if operation.total > REQUEST_LEN_MAX as u64 {
+            let transfer = Transfer {
+                lane: Lane::Get,
+                row: request.row,
+                number: request.number as u32,
+                total: operation.total,
+                immediate: None,
+                to: Place { buf, offset: 0 },
+                owner: slot.into(),
+            };
+            self.requests[slot].transfer = self.start_transfer(now, &transfer);
+        }
+    }
+
+    /// A request was lost on its way.
+    pub(crate) fn on_request_lost(&mut self, row: u32, slot: u32, serial: u32) {
+        if self.requests.holds(slot, serial) {
+            let active = &mut self.actives[self.rows[row].active];
+            active.side_mut().lost.push_back((slot, serial));
+            self.queue_requests(row);
+        }
+    }
+
+    /// The peer carried out so many requests, from `first` on, that asked for nothing.
+    pub(crate) fn on_replied(&mut self, row: u32, first: u32, count: u16) {
+        // Nobody has more to tell.
+        let count = u32::from(count.min(REQUEST_COUNT_MAX));
+        for number in (0..count).map(|at| first.wrapping_add(at)) {
+            let found = self.requests_by_number.get(&number_key(row, number)).copied();
+            let Some(slot) = found else { continue };
+            let operation = &self.operations[self.requests[slot].operation];
+            let asks_nothing = match operation.deed {
+                Deed::Put { .. } => true,
+                Deed::Get { .. } => operation.total == 0,
+                Deed::Atomic { result, .. } => result.is_none(),
+            };
+            if asks_nothing {
+                self.end_request(slot, Ok(()));
+            }
+        }
+    }
+
+    /// The peer answers a request.
+    pub(crate) fn on_reply(
+        &mut self,
+        row: u32,
+        number: u32,
+        status: u8,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) {
+        let found = self.requests_by_number.get(&number_key(row, number)).copied();
+        let Some(slot) = found else { return };
+        if status != REPLY_OK {
+            let denial = Denial::of_status(status);
+            return self.end_request(slot, Err(Failure::Denied(denial)));
+        }
+        let operation = &self.operations[self.requests[slot].operation];
+        let place = match operation.deed {
+            Deed::Get { buf } => Some(buf),
+            Deed::Atomic { result, .. } => result,
+            Deed::Put { .. } => None,
+        };
+        let Some(buf) = place.filter(|_| body.len() as u64 == operation.total) else {
+            return; // no answer to what was asked
+        };
+        self.counters.bytes_placed += body.len() as u64;
+        memory.place(Place { buf, offset: 0 }, body);
+        self.end_request(slot, Ok(()));
+    }
+
+    /// A request is over.
+    pub(crate) fn end_request(&mut self, slot: u32, result: Result<(), Failure>) {
+        let request = self.drop_request(slot);
+        let operation = &mut self.operations[request.operation];
+        if let Err(failure) = result {
+            operation.failure.get_or_insert(failure);
+            operation.is_cut = true; // what was not sent need not be
+        }
+        if operation.is_cut && operation.open_count == 0 {
+            self.end_operation(request.operation);
+        }
+        let side = self.actives[self.rows[request.row].active].side_mut();
+        if !side.waiting.is_empty() {
+            self.queue_requests(request.row);
+        }
+    }
+
+    fn drop_request(&mut self, slot: u32) -> Request {
+        let request = self.requests.remove(slot);
+        self.requests_by_number.remove(&number_key(request.row, request.number as u32));
+        self.operations[request.operation].open_count -= 1;
+        self.actives[self.rows[request.row].active].side_mut().request_count -= 1;
+        match (request.transfer, request.form) {
+            (NONE, _) => {}
+            (supply, Form::Ask) => self.end_supply(supply),
+            (arrival, _) => self.end_transfer(arrival),
+        }
+        request
+    }
+
+    fn end_operation(&mut self, slot: u32) {
+        let req = ReqId(self.operations.key(slot) | OPERATION_BIT);
+        let Operation { deed, to, total, user, failure, .. } = self.operations.remove(slot);
+        if let Deed::Atomic { pool, .. } | Deed::Put { bytes: Bytes::Pool(pool), .. } = deed {
+            self.copied.release(pool);
+        }
+        let active = self.rows[to.peer.row()].active;
+        self.actives[active].side_mut().operation_count -= 1;
+        let kind = match deed {
+            Deed::Put { .. } => OperationKind::Put,
+            Deed::Get { .. } => OperationKind::Get,
+            Deed::Atomic { .. } => OperationKind::Atomic,
+        };
+        let (peer, len, result) = (to.peer, total, failure.map_or(Ok(()), Err));
+        self.events.push_back(Event::Operated { req, user, peer, kind, len, result });
+    }
+
+    /// Cancels an operation. What the peer has heard of it may be done or not.
+    pub(crate) fn cancel_operation(&mut self, req: ReqId) -> bool {
+        let Some(slot) = self.operations.lookup(req.0 & !OPERATION_BIT) else { return false };
+        let row = self.operations[slot].to.peer.row();
+        for request in self.requests_of(slot) {
+            let number = self.drop_request(request).number as u32;
+            self.notify(row, Content::End { number });
+        }
+        self.operations[slot].failure = Some(Failure::Cancelled);
+        self.end_operation(slot);
+        true
+    }
+
+    fn requests_of(&self, operation: u32) -> Vec<u32> {
+        let requests = self.requests.iter();
+        requests
+            .filter(|(_, request)| request.operation == operation)
+            .map(|(slot, _)| slot)
+            .collect()
+    }
+
+    /// An association ends: so do its operations, as they were posted.
+    pub(crate) fn end_operations(&mut self, row: u32, failure: Failure) {
+        let active = self.rows[row].active;
+        if active == NONE || self.actives[active].side.is_none() {
+            return;
+        }
+        self.drop_served(row);
+        let requests = self.requests.iter().filter(|(_, request)| request.row == row);
+        let mut requests: Vec<(u64, u32)> =
+            requests.map(|(slot, request)| (request.number, slot)).collect();
+        requests.sort_unstable();
+        let mut operations = Vec::new();
+        for (_, slot) in requests {
+            let operation = self.drop_request(slot).operation;
+            if self.operations[operation].open_count == 0 {
+                operations.push((operation, self.operations.serial(operation)));
+            }
+        }
+        operations.extend(self.actives[active].side_mut().waiting.drain(..));
+        for (slot, serial) in operations {
+            if self.operations.holds(slot, serial) {
+                self.operations[slot].failure = Some(failure);
+                self.end_operation(slot);
+            }
+        }
+        self.drop_transfers(row);
+    }
+}

@@ -1,0 +1,228 @@
+//! Memory exposed to peers: by whom, where and how it may be used.
+//!
+//! PROTOCOL §11.3. A region is named by a key of the application's choice. A request that does not fit (its key, its
+//! range, what it wants to do, who it comes from) is answered and touches nothing.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+
+use crate::base::sabotage::Sabotage;
+use crate::base::slab::Slab;
+use crate::base::types::{BufId, PeerId};
+use crate::endpoint::Endpoint;
+use crate::peers::rows::Seeded;
+use crate::wire;
+
+/// An exposed region. Never reused while anybody can hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionId(pub u64);
+
+/// What peers may do with a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Get, and atomic operations that fetch.
+    pub read: bool,
+    /// Put, and atomic operations that change something.
+    pub write: bool,
+}
+
+impl Access {
+    /// Everything.
+    pub const ALL: Self = Self { read: true, write: true };
+    /// Get only.
+    pub const READ: Self = Self { read: true, write: false };
+    /// Put only, and atomic operations that fetch nothing.
+    pub const WRITE: Self = Self { read: false, write: true };
+
+    fn admits(self, wanted: Self) -> bool {
+        (self.read || !wanted.read) && (self.write || !wanted.write)
+    }
+}
+
+/// Who may use a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Permitted {
+    /// Every peer: who has the endpoint's address. Where that is given to whoever asks (`Settings::is_found`,
+    /// `Settings::open_to_strangers`) only those that the application has named (PROTOCOL §3.20).
+    Any,
+    /// Peers that the application has named (`Endpoint::add_peer`), now or later; known by their secret (PROTOCOL §3.2).
+    Named,
+    /// These.
+    Only(Vec<PeerId>),
+    /// Every peer, also where the endpoint's address is given to whoever asks.
+    Everybody,
+}
+
+/// Memory to expose.
+#[derive(Clone, Debug)]
+pub struct RegionSpec {
+    /// Its name among peers.
+    pub key: u64,
+    /// The memory.
+    pub buf: BufId,
+    /// Its length.
+    pub len: u64,
+    /// What peers may do with it.
+    pub access: Access,
+    /// Which peers.
+    pub permitted: Permitted,
+    /// Returned in events.
+    pub user: u64,
+    /// All that peers do with it is told (`Event::Used`), not only puts with an immediate. Nothing is held back for that: it is for who counts.
+    pub tells_all: bool,
+}
+
+/// Why a region was not exposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExposeError {
+    /// Another region has this key.
+    KeyInUse,
+    /// The endpoint is closing.
+    Closing,
+}
+
+/// Why a peer did not do what was asked of its memory. Nothing was touched there, but by the parts of a put that came before
+/// the region was withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// It has no region with this key for us.
+    NoKey,
+    /// The range is not inside the region.
+    Range,
+    /// The region is not exposed for this.
+    Access,
+    /// It knows no such operation.
+    Operation,
+    /// The region was withdrawn meanwhile.
+    Withdrawn,
+}
+
+impl Denial {
+    pub(crate) fn status(self) -> u8 {
+        match self {
+            Self::NoKey => wire::REPLY_NO_KEY,
+            Self::Range => wire::REPLY_RANGE,
+            Self::Access => wire::REPLY_ACCESS,
+            Self::Operation => wire::REPLY_OPERATION,
+            Self::Withdrawn => wire::REPLY_WITHDRAWN,
+        }
+    }
+
+    /// What a status other than `REPLY_OK` says; one of a newer peer's means that it could not.
+    pub(crate) fn of_status(status: u8) -> Self {
+        match status {
+            wire::REPLY_NO_KEY => Self::NoKey,
+            wire::REPLY_RANGE => Self::Range,
+            wire::REPLY_ACCESS => Self::Access,
+            wire::REPLY_WITHDRAWN => Self::Withdrawn,
+            _ => Self::Operation,
+        }
+    }
+}
+
+/// The regions of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    regions: Slab<RegionSpec>,
+    by_key: HashMap<u64, u32, Seeded>,
+}
+
+impl Regions {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { regions: Slab::default(), by_key: HashMap::with_hasher(Seeded(seed)) }
+    }
+}
+
+/// A range of a region that a request may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Permit {
+    pub(crate) region: RegionId,
+    pub(crate) buf: BufId,
+    pub(crate) user: u64,
+    pub(crate) tells_all: bool,
+}
+
+impl Endpoint {
+    /// Exposes memory to peers. It belongs to the endpoint, for reading and writing as `access` says, until it is withdrawn.
+    pub fn expose(&mut self, spec: RegionSpec) -> Result<RegionId, ExposeError> {
+        if self.closing.is_some() {
+            return Err(ExposeError::Closing);
+        }
+        if self.regions.by_key.contains_key(&spec.key) {
+            return Err(ExposeError::KeyInUse);
+        }
+        self.count_permitted(&spec, 1);
+        let key = spec.key;
+        let slot = self.regions.regions.insert(spec);
+        self.regions.by_key.insert(key, slot);
+        Ok(RegionId(self.regions.regions.key(slot)))
+    }
+
+    /// Withdraws a region. Its memory is the caller's again on return; what peers were doing with it ends with an error
+    /// there. False if there is no such region.
+    pub fn withdraw(&mut self, region: RegionId) -> bool {
+        let Some(slot) = self.regions.regions.lookup(region.0) else { return false };
+        let spec = self.regions.regions.remove(slot);
+        self.regions.by_key.remove(&spec.key);
+        self.count_permitted(&spec, -1);
+        self.end_transfers_of(region);
+        true
+    }
+
+    /// Peers on a list stay known as long as the list does (`strangers`).
+    fn count_permitted(&mut self, spec: &RegionSpec, more: i32) {
+        let Permitted::Only(peers) = &spec.permitted else { return };
+        for &peer in peers {
+            if self.rows.known(peer).is_some() {
+                let count = &mut self.rows[peer.row()].permitted_count;
+                *count = count.saturating_add_signed(more);
+            }
+        }
+    }
+
+    /// A peer is forgotten: lists need not remember it.
+    pub(crate) fn permit_no_more(&mut self, peer: PeerId) {
+        for region in self.regions.regions.iter_mut() {
+            if let Permitted::Only(peers) = &mut region.permitted {
+                peers.retain(|&permitted| permitted != peer);
+            }
+        }
+    }
+
+    /// A region, for who works on it.
+    pub(crate) fn permit_for(&self, region: RegionId) -> Option<Permit> {
+        let spec = &self.regions.regions[self.regions.regions.lookup(region.0)?];
+        Some(Permit { region, buf: spec.buf, user: spec.user, tells_all: spec.tells_all })
+    }
+
+    /// Whether a peer may do this with that range.
+    pub(crate) fn permit(
+        &self,
+        row: u32,
+        key: u64,
+        (target, len): (u64, u64),
+        wanted: Access,
+    ) -> Result<Permit, Denial> {
+        let slot = *self.regions.by_key.get(&key).ok_or(Denial::NoKey)?;
+        let spec = &self.regions.regions[slot];
+        let is_permitted = match &spec.permitted {
+            Permitted::Any => self.rows[row].is_named || !self.settings.is_address_given(),
+            Permitted::Named => self.rows[row].is_named,
+            Permitted::Everybody => true,
+            Permitted::Only(peers) => peers.contains(&self.rows[row].peer),
+        };
+        if self.saboteur.makes(Sabotage::PermissionNotAsked) {
+            // Only what would be out of bounds here is still refused.
+        } else if !is_permitted {
+            return Err(Denial::NoKey); // who may not use it need not know that it is there
+        } else if !spec.access.admits(wanted) {
+            return Err(Denial::Access);
+        }
+        if target.checked_add(len).is_none_or(|end| end > spec.len) {
+            return Err(Denial::Range);
+        }
+        let region = RegionId(self.regions.regions.key(slot));
+        Ok(Permit { region, buf: spec.buf, user: spec.user, tells_all: spec.tells_all })
+    }
+}

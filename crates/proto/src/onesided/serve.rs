@@ -1,0 +1,534 @@
+//! One-sided operations, as who is asked: each request is carried out once, in its turn, and answered.
+//!
+//! PROTOCOL §11. Requests of a peer have numbers and are carried out in their order; one that comes ahead of its turn is held
+//! against the budget of held payload, or not acknowledged. What is answered is kept until the peer has acknowledged the answer:
+//! a lost one is sent again, nothing is done again. How much of all this there may be is bounded (`Limits`).
+//!
+//! ```text
+//!   Request n ──▶ n < next: a copy        ──▶ nothing
+//!                 n = next: carried out   ──▶ Reply │ Replied │ a transfer begins
+//!                 n > next: Early         ──▶ when its turn comes
+//! ```
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use crate::base::api::{Event, OperationKind};
+use crate::base::sabotage::Sabotage;
+use crate::base::slab::NONE;
+use crate::base::types::{Instant, Memory, Place};
+use crate::bulk::arrival::{Verdict, lane_key};
+use crate::bulk::outgoing::Bytes;
+use crate::bulk::transfer::Transfer;
+use crate::delivery::ack::expand;
+use crate::delivery::content::Content;
+use crate::endpoint::Endpoint;
+use crate::onesided::atomic::{AtomicOp, Datatype, combine};
+use crate::onesided::operate::{REQUEST_COUNT_MAX, REQUEST_LEN_MAX, atomic_len_max};
+use crate::onesided::region::{Access, Denial, Permit, RegionId};
+use crate::peers::rows::{Active, Notice};
+use crate::wire::{Action, Lane, REPLY_OK, RequestHead};
+
+/// How far ahead of its turn a request may be.
+const AHEAD_MAX: u64 = 4096;
+/// Requests of one peer that are held, under way, or whose answers are not acknowledged.
+const SERVED_COUNT_MAX: u32 = 4096;
+
+/// One-sided operations with one peer, both ways.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    /// Operations of ours that requests are still to be made of: slot and serial.
+    pub(crate) waiting: VecDeque<(u32, u32)>,
+    /// Requests of ours that were lost: slot and serial.
+    pub(crate) lost: VecDeque<(u32, u32)>,
+    /// Requests of ours that are not answered.
+    pub(crate) request_count: u32,
+    /// Operations of ours that are not over.
+    pub(crate) operation_count: u32,
+    /// `Notice::Requests` is among the notices.
+    pub(crate) is_queued: bool,
+    /// Requests of the peer ahead of their turn, by number.
+    early: BTreeMap<u64, Early>,
+    /// Requests of the peer that are held, under way, or whose answers are not acknowledged.
+    served_count: u32,
+}
+
+/// Instead of such an end: a part is missing.
+const PART_MISSING: u64 = u64::MAX;
+
+impl Side {
+    /// Nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.operation_count == 0 && self.served_count == 0 && self.early.is_empty()
+    }
+
+    /// Something is to be finished before we leave.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.operation_count > 0 || self.served_count > 0
+    }
+}
+
+impl Active {
+    /// Its one-sided operations; made when there are the first.
+    pub(crate) fn side_mut(&mut self) -> &mut Side {
+        self.side.get_or_insert_default()
+    }
+}
+
+/// A request ahead of its turn.
+#[derive(Debug)]
+struct Early {
+    /// `None`: it was cancelled, only its number counts.
+    head: Option<RequestHead>,
+    /// Its body, in `Endpoint::held`, or NONE.
+    hold: u32,
+    /// Where its result will be, in `Endpoint::results`, or NONE.
+    result: u32,
+}
+
+/// An answer that is more than "done".
+#[derive(Debug)]
+pub(crate) struct Answer {
+    row: u32,
+    pub(crate) number: u32,
+    pub(crate) status: u8,
+    /// Its bytes, in `Endpoint::results`, or NONE.
+    pub(crate) result: u32,
+    pub(crate) len: u16,
+}
+
+impl Endpoint {
+    /// Whether requests that the application would be told of (`Event::Written`) are refused from now on: it has been told of more
+    /// than it took. They come again, so nothing is lost (PROTOCOL §11.9). What was accepted before is told all the same.
+    pub fn hold_notices(&mut self, are_held: bool) {
+        self.are_notices_held = are_held;
+    }
+
+    /// A request of a peer.
+    pub(crate) fn on_request(
+        &mut self,
+        now: Instant,
+        row: u32,
+        head: &RequestHead,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> Verdict {
+        let next = self.rows[row].request_in;
+        let number = expand(head.number, next);
+        let active = self.activate(row);
+        let side = self.actives[active].side_mut();
+        if number < next && !self.saboteur.makes(Sabotage::RequestCarriedOutAgain)
+            || side.early.contains_key(&number)
+        {
+            self.counters.messages_duplicate += 1;
+            return Verdict::Accepted;
+        }
+        let is_full = side.served_count >= SERVED_COUNT_MAX
+            || self.served_count >= self.limits.request_count_max
+            || (self.are_notices_held && has_notice(head));
+        if is_full || number - next.min(number) > AHEAD_MAX {
+            return Verdict::Refused;
+        }
+        // Before anything is done: where would the result be kept?
+        let result = match result_len(head) {
+            0 => NONE,
+            len => match self.results.try_reserve(len) {
+                Some(result) => result,
+                None => return Verdict::Refused,
+            },
+        };
+        if number > next {
+            return self.hold_request(row, number, head, body, result);
+        }
+        self.count_served(row);
+        self.rows[row].request_in = next.max(number + 1);
+        self.carry_out(now, row, head, body, result, memory);
+        self.follow_requests(now, row, memory);
+        Verdict::Accepted
+    }
+
+    fn hold_request(
+        &mut self,
+        row: u32,
+        number: u64,
+        head: &RequestHead,
+        body: &[u8],
+        result: u32,
+    ) -> Verdict {
+        let Some(hold) = self.held.try_reserve(body.len()) else {
+            if result != NONE {
+                self.results.release(result);
+            }
+            return Verdict::Refused; // it will come again
+        };
+        self.held.bytes_mut(hold).copy_from_slice(body);
+        self.counters.held_len_peak = self.held.peak_len();
+        self.count_served(row);
+        let early = Early { head: Some(*head), hold, result };
+        self.actives[self.rows[row].active].side_mut().early.insert(number, early);
+        Verdict::Accepted
+    }
+
+    fn count_served(&mut self, row: u32) {
+        self.served_count += 1;
+        self.actives[self.rows[row].active].side_mut().served_count += 1;
+    }
+
+    fn uncount_served(&mut self, row: u32, count: u32) {
+        self.served_count -= count;
+        self.actives[self.rows[row].active].side_mut().served_count -= count;
+    }
+
+    /// Requests that waited for the turn to come to them.
+    fn follow_requests(&mut self, now: Instant, row: u32, memory: &mut impl Memory) {
+        let active = self.rows[row].active;
+        loop {
+            let next = self.rows[row].request_in;
+            let Some(early) = self.actives[active].side_mut().early.remove(&next) else { return };
+            self.rows[row].request_in += 1;
+            let Early { head, hold, result } = early;
+            if head.is_none() {
+                self.miss_part(row);
+            }
+            if let Some(head) = head {
+                let body = Vec::from(self.held.bytes(hold));
+                self.held.release(hold);
+                self.carry_out(now, row, &head, &body, result, memory);
+            }
+        }
+    }
+
+    /// Does what a request asks for, if that is permitted, and answers.
+    fn carry_out(
+        &mut self,
+        now: Instant,
+        row: u32,
+        head: &RequestHead,
+        body: &[u8],
+        result: u32,
+        memory: &mut impl Memory,
+    ) {
+        self.counters.requests_in += 1;
+        let permit = match self.permit_of(row, head) {
+            Ok(permit) => permit,
+            Err(denial) => {
+                if result != NONE {
+                    self.results.release(result);
+                }
+                self.miss_part(row);
+                return self.reply_denied(row, head.number, denial);
+            }
+        };
+        let place = Place { buf: permit.buf, offset: head.target };
+        match head.action {
+            Action::Put { immediate, len } => {
+                self.place_put(memory, place, body);
+                self.tell_put(row, &permit, (head.target, len.into()), immediate);
+                self.reply_done(row, head.number);
+            }
+            Action::Part { offset, total, immediate, .. } => {
+                let place = Place { offset: head.target + u64::from(offset), ..place };
+                self.place_put(memory, place, body);
+                let is_whole =
+                    self.note_part(row, offset.into(), body.len() as u64) == total.into();
+                if is_whole {
+                    self.tell_put(row, &permit, (head.target, total.into()), immediate);
+                }
+                self.reply_done(row, head.number);
+            }
+            Action::Ask { total: 0, immediate } => {
+                self.tell_put(row, &permit, (head.target, 0), immediate);
+                self.reply_done(row, head.number);
+            }
+            Action::Ask { total, immediate } => {
+                let (lane, number, owner) = (Lane::Put, head.number, permit.region.0);
+                let to = place;
+                let transfer = Transfer { lane, row, number, total, immediate, to, owner };
+                self.start_transfer(now, &transfer);
+            }
+            Action::Get { total } if total <= REQUEST_LEN_MAX as u64 => {
+                self.fetch(place, total as usize, result, memory);
+                self.tell_used(row, &permit, OperationKind::Get, (head.target, total));
+                self.answer(row, head.number, result, total as u16);
+            }
+            Action::Get { total } => {
+                let number = expand(head.number, self.rows[row].request_in);
+                let name = (Lane::Get, row, number);
+                let from = (Bytes::User(permit.buf), head.target);
+                self.start_supply(name, from, total, permit.region.0);
+            }
+            Action::Atomic { total, op, .. } => {
+                let len = self.compute(place, head, body, result, memory);
+                let writes = AtomicOp::read(op).is_some_and(AtomicOp::writes);
+                let kind = if writes { OperationKind::Atomic } else { OperationKind::Get };
+                self.tell_used(row, &permit, kind, (head.target, total.into()));
+                self.answer(row, head.number, result, len);
+            }
+        }
+    }
+
+    fn place_put(&mut self, memory: &mut impl Memory, place: Place, body: &[u8]) {
+        self.counters.bytes_placed += body.len() as u64;
+        if !body.is_empty() {
+            memory.place(place, body);
+        }
+    }
+
+    /// A part of a put has its turn, and all parts of a put follow each other: up to where they have come without a gap.
+    fn note_part(&mut self, row: u32, offset: u64, len: u64) -> u64 {
+        let this = &mut self.rows[row];
+        let is_next = offset == 0 || offset == this.part_end;
+        this.part_end = if is_next { offset + len } else { PART_MISSING };
+        this.part_end
+    }
+
+    /// A request that was cancelled or denied may have been a part: of that put nobody is told.
+    fn miss_part(&mut self, row: u32) {
+        self.rows[row].part_end = PART_MISSING;
+    }
+
+    /// Whether a request is permitted, and makes sense.
+    fn permit_of(&self, row: u32, head: &RequestHead) -> Result<Permit, Denial> {
+        let (len, wanted) = match head.action {
+            Action::Put { len, .. } => (len.into(), Access::WRITE),
+            Action::Part { total, .. } => (total.into(), Access::WRITE),
+            Action::Ask { total, .. } => (total, Access::WRITE),
+            Action::Get { total } => (total, Access::READ),
+            Action::Atomic { op, datatype, fetch, total, len } => {
+                let op = check_atomic(op, datatype, total, len).ok_or(Denial::Operation)?;
+                (total.into(), Access { read: fetch || !op.writes(), write: op.writes() })
+            }
+        };
+        self.permit(row, head.key, (head.target, len), wanted)
+    }
+
+    /// Bytes were put: whoever owns the region hears of it, if they came with an immediate or he wants to hear of all.
+    pub(crate) fn tell_put(
+        &mut self,
+        row: u32,
+        permit: &Permit,
+        (offset, len): (u64, u64),
+        immediate: Option<u64>,
+    ) {
+        let Some(immediate) = immediate else {
+            return self.tell_used(row, permit, OperationKind::Put, (offset, len));
+        };
+        let (region, user, peer) = (permit.region, permit.user, self.rows[row].peer);
+        self.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
+    }
+
+    /// A peer did something with a region whose owner wants to hear of all.
+    pub(crate) fn tell_used(
+        &mut self,
+        row: u32,
+        permit: &Permit,
+        kind: OperationKind,
+        (offset, len): (u64, u64),
+    ) {
+        if permit.tells_all {
+            let (region, user, peer) = (permit.region, permit.user, self.rows[row].peer);
+            self.events.push_back(Event::Used { region, user, peer, kind, offset, len });
+        }
+    }
+
+    /// Copies what is there now: later requests may change it before the answer leaves.
+    fn fetch(&mut self, from: Place, len: usize, result: u32, memory: &mut impl Memory) {
+        if len > 0 {
+            let out = self.results.bytes_mut(result);
+            memory.update(from, len, 1, &mut |there| {
+                out.copy_from_slice(there);
+                false
+            });
+        }
+    }
+
+    /// An atomic operation that was found to make sense. Bytes of its result.
+    fn compute(
+        &mut self,
+        at: Place,
+        head: &RequestHead,
+        body: &[u8],
+        result: u32,
+        memory: &mut impl Memory,
+    ) -> u16 {
+        let Action::Atomic { op, datatype, total, len, .. } = head.action else { return 0 };
+        let Some(op) = check_atomic(op, datatype, total, len) else { return 0 };
+        let Some(datatype) = Datatype::read(datatype) else { return 0 };
+        let len = total as usize;
+        let (given, compare) = body.split_at(len.min(body.len()));
+        let mut out = (result != NONE).then(|| self.results.bytes_mut(result));
+        memory.update(at, len, datatype.width(), &mut |there| {
+            if let Some(out) = &mut out {
+                out.copy_from_slice(there);
+            }
+            combine(op, datatype, there, given, compare);
+            op.writes()
+        });
+        if result == NONE { 0 } else { total as u16 }
+    }
+
+    /// A request was carried out, and asked for nothing.
+    pub(crate) fn reply_done(&mut self, row: u32, number: u32) {
+        let active = self.activate(row);
+        // Answers that follow each other are told as one.
+        if let Some(Notice::Content(Content::Replied { first, count })) =
+            self.actives[active].control.back_mut()
+            && first.wrapping_add(u32::from(*count)) == number
+            && *count < REQUEST_COUNT_MAX
+        {
+            *count += 1;
+            return;
+        }
+        self.notify(row, Content::Replied { first: number, count: 1 });
+    }
+
+    /// A request was carried out; its result is this.
+    fn answer(&mut self, row: u32, number: u32, result: u32, len: u16) {
+        if result == NONE {
+            return self.reply_done(row, number);
+        }
+        let answer = Answer { row, number, status: REPLY_OK, result, len };
+        self.notify_answer(answer);
+    }
+
+    /// A request is not carried out, or not to its end.
+    pub(crate) fn reply_denied(&mut self, row: u32, number: u32, denial: Denial) {
+        self.counters.requests_denied += 1;
+        let answer = Answer { row, number, status: denial.status(), result: NONE, len: 0 };
+        self.notify_answer(answer);
+    }
+
+    fn notify_answer(&mut self, answer: Answer) {
+        let row = answer.row;
+        let slot = self.answers.insert(answer);
+        let serial = self.answers.serial(slot);
+        self.notify(row, Content::Reply { slot, serial });
+    }
+
+    /// The peer knows what came of a request.
+    pub(crate) fn on_reply_acked(&mut self, slot: u32, serial: u32) {
+        if self.answers.holds(slot, serial) {
+            let answer = self.answers.remove(slot);
+            if answer.result != NONE {
+                self.results.release(answer.result);
+            }
+            self.uncount_served(answer.row, 1);
+        }
+    }
+
+    /// The peer knows that so many requests were carried out.
+    pub(crate) fn on_replied_acked(&mut self, row: u32, count: u16) {
+        self.uncount_served(row, count.into());
+    }
+
+    /// The peer wants nothing more of a request: it got all, or gave it up.
+    pub(crate) fn on_end(
+        &mut self,
+        now: Instant,
+        row: u32,
+        number: u32,
+        memory: &mut impl Memory,
+    ) -> Verdict {
+        let next = self.rows[row].request_in;
+        let whole = expand(number, next);
+        if whole >= next {
+            return self.skip_request(now, row, whole, memory);
+        }
+        if let Some(&supply) = self.sends_by_number.get(&lane_key(Lane::Get, row, number)) {
+            let (region, total) =
+                (RegionId(self.outgoing[supply].user), self.outgoing[supply].total);
+            let base = self.parts[self.outgoing[supply].parts].base;
+            self.end_supply(supply);
+            self.uncount_served(row, 1);
+            // Or gave it up: it may have read all the same.
+            if let Some(permit) = self.permit_for(region) {
+                self.tell_used(row, &permit, OperationKind::Get, (base, total));
+            }
+        }
+        if let Some(&arrival) = self.by_number.get(&lane_key(Lane::Put, row, number)) {
+            self.end_transfer(arrival);
+            self.uncount_served(row, 1);
+        }
+        Verdict::Accepted
+    }
+
+    /// A request that was cancelled before its turn: its number must be counted when that comes.
+    fn skip_request(
+        &mut self,
+        now: Instant,
+        row: u32,
+        number: u64,
+        memory: &mut impl Memory,
+    ) -> Verdict {
+        if number - self.rows[row].request_in > AHEAD_MAX {
+            return Verdict::Refused;
+        }
+        let active = self.activate(row);
+        let skipped = Early { head: None, hold: NONE, result: NONE };
+        if let Some(early) = self.actives[active].side_mut().early.insert(number, skipped)
+            && early.head.is_some()
+        {
+            self.release_early(&early);
+            self.uncount_served(row, 1);
+        }
+        self.follow_requests(now, row, memory);
+        Verdict::Accepted
+    }
+
+    fn release_early(&mut self, early: &Early) {
+        if early.hold != NONE {
+            self.held.release(early.hold);
+        }
+        if early.result != NONE {
+            self.results.release(early.result);
+        }
+    }
+
+    /// An association ends: what was held and kept for the peer is dropped.
+    pub(crate) fn drop_served(&mut self, row: u32) {
+        let side = self.actives[self.rows[row].active].side_mut();
+        let (early, served_count) =
+            (core::mem::take(&mut side.early), core::mem::take(&mut side.served_count));
+        self.served_count -= served_count;
+        early.values().for_each(|early| self.release_early(early));
+        let answers = self.answers.iter().filter(|(_, answer)| answer.row == row);
+        let answers: Vec<u32> = answers.map(|(slot, _)| slot).collect();
+        for slot in answers {
+            let answer = self.answers.remove(slot);
+            if answer.result != NONE {
+                self.results.release(answer.result);
+            }
+        }
+    }
+}
+
+/// Whether the application is told when a request is carried out.
+fn has_notice(head: &RequestHead) -> bool {
+    match head.action {
+        Action::Put { immediate, .. }
+        | Action::Part { immediate, .. }
+        | Action::Ask { immediate, .. } => immediate.is_some(),
+        Action::Get { .. } | Action::Atomic { .. } => false,
+    }
+}
+
+/// Bytes that must be kept until the answer is acknowledged.
+fn result_len(head: &RequestHead) -> usize {
+    match head.action {
+        Action::Get { total } if total <= REQUEST_LEN_MAX as u64 => total as usize,
+        Action::Atomic { fetch: true, total, .. } => (total as usize).min(REQUEST_LEN_MAX),
+        _ => 0,
+    }
+}
+
+/// An atomic operation as a peer asks for it, if there is such a one and its operands are as long as they must be.
+fn check_atomic(op: u8, datatype: u8, total: u32, body_len: u16) -> Option<AtomicOp> {
+    let (op, datatype) = (AtomicOp::read(op)?, Datatype::read(datatype)?);
+    let total = total as usize;
+    let operand_count = usize::from(op.writes()) + usize::from(op.compares());
+    let makes_sense = op.takes(datatype)
+        && (1..=atomic_len_max(op)).contains(&total)
+        && total.is_multiple_of(datatype.width())
+        && usize::from(body_len) == operand_count * total;
+    makes_sense.then_some(op)
+}

@@ -1,0 +1,601 @@
+//! First contact: how a stranger with our address becomes a peer, and how a peer becomes a stranger.
+//!
+//! PROTOCOL §3. The receiver of a Hello keeps nothing: all it needs comes back with the Echo, and the cookie proves that
+//! it was asked for just now, from there, by this life of that endpoint. The picture is a hotel desk that writes the room
+//! number on the guest's own card: whoever shows the card later gets in, and a card from last year does not fit the door.
+
+mod proving;
+
+use crate::base::api::{Event, Failure, GoneReason};
+use crate::base::limits::SECOND;
+use crate::base::sabotage::Sabotage;
+use crate::base::siphash::siphash13_words;
+use crate::base::types::{Address, Instant, Locator, Secret};
+use crate::delivery::path::{Path, Standing};
+use crate::endpoint::Endpoint;
+use crate::endpoint::input::Origin;
+use crate::peers::rows::{Phase, make_id};
+use crate::wire::{
+    FLAG_ADDRESS, FLAG_HELPER, FLAG_PASS, FORM_STRANGER, FrameView, HelloRepr, HelloView, Record,
+    WelcomeRepr, WelcomeView,
+};
+
+/// Answers waiting to be sent; more are dropped, the asker will ask again.
+const REPLY_COUNT_MAX: usize = 256;
+/// The cookie's clock: 2^34 ns, about 17 s.
+const EPOCH_SHIFT: u32 = 34;
+/// Longest pause between two Hellos.
+const HELLO_NS_MAX: u64 = SECOND;
+
+/// A lone answer: one record, no packet number, to wherever the question came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reply {
+    pub(crate) link: u8,
+    pub(crate) locator: Locator,
+    pub(crate) secret: Secret,
+    pub(crate) to: u64,
+    pub(crate) version: u8,
+    pub(crate) path: u8,
+    pub(crate) record: ReplyRecord,
+}
+
+/// What a lone answer says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReplyRecord {
+    Challenge { nonce: u64, cookie: u64 },
+    Versions { nonce: u64 },
+    Reset { id: u64 },
+    PathChallenge { nonce: u64 },
+    PathResponse { nonce: u64 },
+}
+
+impl Endpoint {
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        if self.replies.len() < REPLY_COUNT_MAX {
+            self.replies.push_back(reply);
+        }
+    }
+
+    /// Starts an association: Hello as soon as frames are polled.
+    pub(crate) fn begin_contact(&mut self, now: Instant, row: u32) {
+        if self.rows[row].identity == self.identity && self.rows[row].secret == self.secret {
+            return self.join_self(row); // a Hello in our own name would be refused
+        }
+        let id = make_id(row, self.draw());
+        let nonce = self.draw();
+        self.association_count += 1;
+        let this = &mut self.rows[row];
+        this.begin(id);
+        // How it came to us before tells nothing about what we know of it now.
+        this.by_public_key = this.secret == Secret::PUBLIC;
+        this.phase = Phase::Hello;
+        this.heard_at = now;
+        this.frame_len_max = self.settings.frame_len_max;
+        let locator = this.first_locator;
+        let active = self.activate(row);
+        let active = &mut self.actives[active];
+        active.contact.hello_at = now;
+        active.contact.hello_count = 0;
+        active.contact.nonce = nonce;
+        active.contact.links = 1;
+        let rtt_ns = self.settings.initial_rtt_ns;
+        let mut path = Path::new(0, locator, Standing::Proven, &self.links[0], rtt_ns);
+        path.set_source(0, Origin { link: 0, from: locator });
+        active.paths.push(path);
+        self.show_path(0, locator);
+        self.show_locators(row, true, alloc::vec![locator]);
+        self.make_ready(row);
+        self.arm(now, row);
+    }
+
+    /// The pause after the next Hello.
+    pub(crate) fn hello_pause_ns(&self, count: u32) -> u64 {
+        ((2 * self.settings.initial_rtt_ns) << count.min(16)).min(HELLO_NS_MAX)
+    }
+
+    /// What Hello and Welcome say of this endpoint.
+    fn own_flags(&self) -> u8 {
+        let helper = if self.settings.has_helper { FLAG_HELPER } else { 0 };
+        helper | if self.private_links != 0 { FLAG_PASS } else { 0 }
+    }
+
+    pub(crate) fn hello_repr(&self, id: u64, nonce: u64) -> HelloRepr<'_> {
+        HelloRepr {
+            flags: self.own_flags(),
+            versions: self.versions_byte(),
+            frame_len_max: self.settings.frame_len_max,
+            incarnation: self.incarnation,
+            id,
+            nonce,
+            address: self.address(),
+            locators: &self.locators,
+        }
+    }
+
+    pub(crate) fn welcome_repr(&self, row: u32, nonce: u64) -> WelcomeRepr<'_> {
+        let with_address = self.rows[row].by_public_key;
+        WelcomeRepr {
+            flags: self.own_flags() | if with_address { FLAG_ADDRESS } else { 0 },
+            versions: self.versions_byte(),
+            frame_len_max: self.settings.frame_len_max,
+            id: self.rows[row].local_id,
+            nonce,
+            incarnation: self.incarnation,
+            locators: &self.locators,
+            address: with_address.then(|| self.address()),
+        }
+    }
+
+    pub(crate) fn versions_byte(&self) -> u8 {
+        self.settings.versions.0 << 4 | self.settings.versions.1
+    }
+
+    /// A frame to id 0: a Hello, with an Echo if the sender was challenged. Returns the row if what follows in the
+    /// frame may be processed.
+    pub(crate) fn on_first_contact(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        view: &FrameView<'_>,
+    ) -> Option<u32> {
+        let mut records = view
+            .records()
+            .map(|(record, _)| record)
+            .filter(|record| !matches!(record, Record::Check { .. }));
+        let Some(Record::Hello(hello)) = records.next() else {
+            self.counters.frames_malformed += 1;
+            return None;
+        };
+        let public = view.header.form & FORM_STRANGER != 0;
+        let Ok(address) = hello.address(self.key_of(view)) else {
+            self.counters.frames_malformed += 1;
+            return None;
+        };
+        if !self.may_be_a_peer(&address) {
+            self.counters.identities_refused += 1;
+            return None;
+        }
+        let row = self.row_of_claimant(&address);
+        if let Some(row) = row {
+            let this = &self.rows[row];
+            let same = this.incarnation == hello.incarnation() && this.remote_id == hello.id();
+            if same && this.phase == Phase::Joined {
+                // It has not heard our Welcome yet; perhaps because it has moved since.
+                let echo = records.next();
+                self.follow_newcomer(now, origin, row, &address, &hello, echo);
+                return Some(row);
+            }
+        }
+        let ended = row.is_some_and(|row| self.rows[row].ended_id == hello.id());
+        if ended || self.forgotten.iter().any(|it| it.id == hello.id()) {
+            // We have ended this association: say so, or it would start again with what we took already.
+            let reset = ReplyRecord::Reset { id: 0 };
+            self.reply_to(origin, &address, &hello, view.header.version(), reset);
+            self.counters.resets_out += 1;
+            return None;
+        }
+        let Some(Record::Echo { cookie }) = records.next() else {
+            self.challenge(now, origin, &address, &hello, view.header.version());
+            return None;
+        };
+        let fresh = self.is_fresh(now, origin, &address, &hello, cookie);
+        if !fresh && !self.saboteur.makes(Sabotage::StaleIncarnationAccepted) {
+            self.counters.cookies_refused += 1;
+            self.challenge(now, origin, &address, &hello, view.header.version());
+            return None;
+        }
+        if let (Some(row), Some(Record::Reset { id })) = (row, records.next()) {
+            // It has ended the association we are still echoing for, and what it took of it.
+            if self.rows[row].phase == Phase::Echo && self.rows[row].local_id == id {
+                self.end_association(now, row, Some(GoneReason::Reset));
+            }
+        }
+        self.accept_echo(now, origin, &address, &hello, public, view.header.version())
+    }
+
+    /// Nobody else is we, though whoever holds our address knows our secret too; and who has no secret of his own could not
+    /// tell our frames from anybody's.
+    fn may_be_a_peer(&self, address: &Address) -> bool {
+        let is_own = address.identity == self.identity && address.secret == self.secret;
+        !is_own && address.secret != Secret::PUBLIC
+    }
+
+    /// The row of the peer a Hello claims to come from (PROTOCOL §3.2): identity *and* secret must be those of the row. A peer
+    /// that the application named without a secret is whoever first says that he is it.
+    fn row_of_claimant(&self, address: &Address) -> Option<u32> {
+        let known = self.rows.find(address.identity, address.secret);
+        known.or_else(|| self.rows.find(address.identity, Secret::PUBLIC))
+    }
+
+    /// A peer that still introduces itself, from where we do not expect it, cannot answer a path challenge: it does not know
+    /// our id. A cookie for its new locator does the same service.
+    fn follow_newcomer(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        address: &Address,
+        hello: &HelloView<'_>,
+        echo: Option<Record<'_>>,
+    ) {
+        let active = self.activate(row);
+        let path = &self.actives[active].paths[0];
+        if (path.link, path.locator) == (origin.link, origin.from) {
+            return;
+        }
+        let fresh = matches!(echo, Some(Record::Echo { cookie }) if self.is_fresh(now, origin, address, hello, cookie));
+        if fresh {
+            let traits = self.traits_of(origin.link, self.rows[row].frame_len_max);
+            let path = &mut self.actives[active].paths[0];
+            path.move_to(origin.link, origin.from, &traits);
+            path.set_source(0, origin);
+            self.counters.locators_changed += 1;
+            self.show_path(origin.link, origin.from);
+            self.refit(row);
+        } else {
+            let version = self.rows[row].version;
+            self.challenge(now, origin, address, hello, version);
+        }
+    }
+
+    fn is_fresh(
+        &self,
+        now: Instant,
+        origin: Origin,
+        address: &Address,
+        hello: &HelloView<'_>,
+        cookie: u64,
+    ) -> bool {
+        let epoch = now.0 >> EPOCH_SHIFT;
+        [epoch, epoch.wrapping_sub(1)]
+            .iter()
+            .any(|&epoch| cookie == self.cookie(origin, address, hello, epoch))
+    }
+
+    /// PROTOCOL §3.5.
+    fn cookie(&self, origin: Origin, address: &Address, hello: &HelloView<'_>, epoch: u64) -> u64 {
+        let row = self.row_of_claimant(address);
+        let Secret(secret) = address.secret;
+        let ids = row.map_or([0; 3], |row| {
+            let this = &self.rows[row];
+            [this.local_id, this.remote_id, this.ended_id]
+        });
+        let word = |at: usize| {
+            u64::from_le_bytes(origin.from.0[at..at + 8].try_into().expect("eight bytes"))
+        };
+        siphash13_words(
+            self.key,
+            &[
+                address.identity.host,
+                address.identity.endpoint,
+                secret[0],
+                secret[1],
+                hello.incarnation(),
+                hello.id(),
+                word(0),
+                word(8),
+                word(16),
+                u64::from(origin.link),
+                epoch,
+                ids[0],
+                ids[1],
+                ids[2],
+                self.forgotten_count(address.identity),
+            ],
+        )
+    }
+
+    fn challenge(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        address: &Address,
+        hello: &HelloView<'_>,
+        version: u8,
+    ) {
+        let cookie = self.cookie(origin, address, hello, now.0 >> EPOCH_SHIFT);
+        self.counters.challenges += 1;
+        self.reply_to(
+            origin,
+            address,
+            hello,
+            version,
+            ReplyRecord::Challenge { nonce: hello.nonce(), cookie },
+        );
+    }
+
+    fn reply_to(
+        &mut self,
+        origin: Origin,
+        address: &Address,
+        hello: &HelloView<'_>,
+        version: u8,
+        record: ReplyRecord,
+    ) {
+        self.reply(Reply {
+            link: origin.link,
+            locator: origin.from,
+            secret: address.secret,
+            to: hello.id(),
+            version,
+            path: 0,
+            record,
+        });
+    }
+
+    /// The echo is good: the peer lives, now, there.
+    fn accept_echo(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        address: &Address,
+        hello: &HelloView<'_>,
+        public: bool,
+        version: u8,
+    ) -> Option<u32> {
+        if self.closing.is_some() {
+            return None; // too late to make friends
+        }
+        let row = match self.row_of_claimant(address) {
+            Some(row) => row,
+            None if self.has_room_for_stranger() => self.insert_row(address),
+            None => return None,
+        };
+        let is_known = self.rows.set_secret(row, address.secret);
+        debug_assert!(is_known, "a row with this secret would have been found");
+        let this = &self.rows[row];
+        let other_life = this.incarnation != 0 && this.incarnation != hello.incarnation();
+        match this.phase {
+            Phase::Joined => {
+                let reason = if other_life { GoneReason::Restarted } else { GoneReason::Reset };
+                self.counters.renewed += 1;
+                self.end_association(now, row, Some(reason));
+            }
+            // It may have taken messages in the life that challenged us.
+            Phase::Echo if other_life => {
+                self.end_association(now, row, Some(GoneReason::Restarted))
+            }
+            Phase::Idle | Phase::Hello | Phase::Echo => {}
+        }
+        if self.rows[row].phase == Phase::Idle {
+            let id = make_id(row, self.draw());
+            self.association_count += 1;
+            self.rows[row].begin(id);
+        }
+        let this = &mut self.rows[row];
+        this.by_public_key = public;
+        this.version = version;
+        let locators = hello.locators(if public { Secret::PUBLIC } else { self.secret });
+        let known = Known {
+            incarnation: hello.incarnation(),
+            id: hello.id(),
+            flags: hello.flags(),
+            frame_len_max: hello.frame_len_max(),
+        };
+        self.join(now, row, origin, known, locators);
+        let active = &mut self.actives[self.rows[row].active];
+        active.welcome = true;
+        active.peer_nonce = hello.nonce();
+        self.make_ready(row);
+        Some(row)
+    }
+
+    /// Both sides know each other.
+    fn join(
+        &mut self,
+        now: Instant,
+        row: u32,
+        origin: Origin,
+        known: Known,
+        locators: impl Iterator<Item = Locator>,
+    ) {
+        let frame_len = self
+            .settings
+            .frame_len_max
+            .min(known.frame_len_max.max(crate::base::limits::FRAME_LEN_FLOOR));
+        let rtt_ns = self.settings.initial_rtt_ns;
+        let traits = self.traits_of(origin.link, frame_len);
+        let this = &mut self.rows[row];
+        this.phase = Phase::Joined;
+        this.incarnation = known.incarnation;
+        this.remote_id = known.id;
+        this.has_helper = known.flags & FLAG_HELPER != 0;
+        this.takes_pass = known.flags & FLAG_PASS != 0;
+        this.frame_len_max = frame_len;
+        this.heard_at = now;
+        let active = self.activate(row);
+        let active = &mut self.actives[active];
+        active.idle_since = now;
+        // Challenges to repeated Hellos may still be on their way; from now on only a probe's nonce counts.
+        active.contact.nonce = 0;
+        match active.paths.first_mut() {
+            Some(path) => {
+                path.set_traits(&traits);
+                path.set_way(0, origin);
+            }
+            None => {
+                let mut path =
+                    Path::new(origin.link, origin.from, Standing::Proven, &traits, rtt_ns);
+                path.set_source(0, origin);
+                active.paths.push(path);
+            }
+        }
+        self.refit(row);
+        self.show_path(origin.link, origin.from);
+        let locators: alloc::vec::Vec<Locator> = locators.collect();
+        if self.locators.len() > 1 || locators.iter().any(|locator| *locator != origin.from) {
+            self.show_locators(row, false, locators);
+        }
+        self.counters.joined += 1;
+        self.events.push_back(Event::Joined { peer: self.rows[row].peer });
+        self.make_ready(row);
+        self.arm(now, row);
+    }
+
+    /// A frame to the id of an association that is not joined yet. Returns the row if it joined by it.
+    pub(crate) fn on_contact_answer(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        view: &FrameView<'_>,
+    ) -> Option<u32> {
+        let mut records = view
+            .records()
+            .map(|(record, _)| record)
+            .filter(|record| !matches!(record, Record::Check { .. }));
+        match records.next()? {
+            Record::Challenge { nonce, cookie, incarnation, .. } => {
+                self.on_challenge(now, origin.link, row, (nonce, cookie, incarnation));
+                None
+            }
+            Record::Welcome(welcome) => self.on_welcome(now, origin, row, &welcome),
+            Record::Versions { min, max, nonce } => {
+                self.on_versions(now, row, min, max, nonce);
+                None
+            }
+            Record::Reset { id } => {
+                self.on_reset(now, row, id);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn on_challenge(
+        &mut self,
+        now: Instant,
+        link: u8,
+        row: u32,
+        (nonce, cookie, incarnation): (u64, u64, u64),
+    ) {
+        let active = self.rows[row].active;
+        if nonce != self.actives[active].contact.nonce {
+            return;
+        }
+        let this = &mut self.rows[row];
+        this.heard_at = now;
+        if this.phase == Phase::Echo && this.incarnation != incarnation {
+            // The one we echoed to may have taken messages before it died.
+            self.end_association(now, row, Some(GoneReason::Restarted));
+            return;
+        }
+        this.incarnation = incarnation;
+        this.phase = Phase::Echo;
+        let active = &mut self.actives[active];
+        active.contact.cookie = cookie;
+        // The cookie is good for what comes from there.
+        if active.paths[0].link != link {
+            active.paths[0].set_link(link, &self.links[usize::from(link)]);
+        }
+        active.ping = true; // say the echo even if there is no message left to carry it
+        self.make_ready(row);
+        self.arm(now, row);
+    }
+
+    fn on_welcome(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        welcome: &WelcomeView<'_>,
+    ) -> Option<u32> {
+        let this = &self.rows[row];
+        let active = &self.actives[this.active];
+        let wrong_life = this.incarnation != 0 && this.incarnation != welcome.incarnation();
+        if welcome.nonce() != active.contact.nonce || wrong_life || welcome.id() == this.ended_id {
+            return None;
+        }
+        if let Ok(Some(address)) = welcome.address(self.secret) {
+            // A stranger's endpoint told us its address: from now on we are no stranger to it.
+            if address.identity != self.rows[row].identity
+                || !self.rows.set_secret(row, address.secret)
+            {
+                return None; // somebody else than we asked for, or one whom we know by that secret
+            }
+            self.rows[row].by_public_key = false;
+        }
+        let known = Known {
+            incarnation: welcome.incarnation(),
+            id: welcome.id(),
+            flags: welcome.flags(),
+            frame_len_max: welcome.frame_len_max(),
+        };
+        self.join(now, row, origin, known, welcome.locators(self.secret));
+        self.actives[self.rows[row].active].ping = true; // so that the peer hears its id used
+        Some(row)
+    }
+
+    /// The key a frame was opened with.
+    fn key_of(&self, view: &FrameView<'_>) -> Secret {
+        if view.header.form & FORM_STRANGER != 0 { Secret::PUBLIC } else { self.secret }
+    }
+
+    /// A frame to an id that no living association has (PROTOCOL §3.8).
+    pub(crate) fn on_stale(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        view: &FrameView<'_>,
+    ) {
+        let hello = view.records().find_map(|(record, _)| match record {
+            Record::Hello(hello) => Some(hello),
+            _ => None,
+        });
+        if let Some(hello) = hello {
+            // A probe for an association of a former life, or one we ended: its Hello tells whom to answer.
+            if let Ok(address) = hello.address(self.secret) {
+                self.challenge(now, origin, &address, &hello, view.header.version());
+            }
+            return;
+        }
+        let Some(this) = self.rows.get(row) else { return };
+        let answer = view.records().any(|(record, _)| {
+            matches!(
+                record,
+                Record::Reset { .. } | Record::Challenge { .. } | Record::Versions { .. }
+            )
+        });
+        let pause_ns = self.settings.initial_rtt_ns;
+        // An answer to something long over is not answered: that would never end.
+        if answer || this.ended_id == 0 || now.since_ns(this.reset_sent_at) < pause_ns {
+            return;
+        }
+        let reply = Reply {
+            link: origin.link,
+            locator: origin.from,
+            secret: this.secret,
+            to: this.ended_id,
+            version: this.version,
+            path: 0,
+            record: ReplyRecord::Reset { id: view.header.to },
+        };
+        self.rows[row].reset_sent_at = now;
+        self.counters.resets_out += 1;
+        self.reply(reply);
+    }
+
+    pub(crate) fn on_reset(&mut self, now: Instant, row: u32, id: u64) {
+        let this = &self.rows[row];
+        if matches!(this.phase, Phase::Idle | Phase::Hello) || this.remote_id != id {
+            return;
+        }
+        self.counters.resets_in += 1;
+        self.end_association(now, row, Some(GoneReason::Reset));
+    }
+}
+
+/// What Hello and Welcome both tell.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    incarnation: u64,
+    id: u64,
+    flags: u8,
+    frame_len_max: u16,
+}
+
+/// Failures of requests bound to an association that ended.
+pub(crate) fn failure_of(reason: Option<GoneReason>) -> Failure {
+    reason.map_or(Failure::Closed, Failure::Gone)
+}

@@ -1,0 +1,153 @@
+//! Ways and versions of a peer that has joined, or is about to: what proves a path, and which version both speak.
+
+use super::*;
+
+impl Endpoint {
+    /// PROTOCOL §3.10.
+    pub(crate) fn on_other_version(&mut self, now: Instant, origin: Origin, view: &FrameView<'_>) {
+        let mut records = view
+            .records()
+            .map(|(record, _)| record)
+            .filter(|record| !matches!(record, Record::Check { .. }));
+        if let Some(Record::Hello(hello)) = records.next()
+            && let Ok(address) = hello.address(self.key_of(view))
+        {
+            let version = hello.versions() >> 4;
+            self.reply_to(
+                origin,
+                &address,
+                &hello,
+                version,
+                ReplyRecord::Versions { nonce: hello.nonce() },
+            );
+        } else if let Some(Record::Versions { min, max, nonce }) =
+            view.records().map(|(record, _)| record).next()
+        {
+            // The answer comes in the lowest version its sender speaks, which may be none of ours.
+            let row = crate::peers::rows::row_of_id(view.header.to);
+            if self
+                .rows
+                .get(row)
+                .is_some_and(|this| this.local_id == view.header.to && this.phase == Phase::Hello)
+            {
+                self.on_versions(now, row, min, max, nonce);
+            }
+        }
+    }
+
+    pub(super) fn on_versions(&mut self, now: Instant, row: u32, min: u8, max: u8, nonce: u64) {
+        let active = self.rows[row].active;
+        if self.rows[row].phase != Phase::Hello || nonce != self.actives[active].contact.nonce {
+            return;
+        }
+        let best = max.min(self.settings.versions.1);
+        if best < min.max(self.settings.versions.0) {
+            self.end_association(now, row, Some(GoneReason::Version));
+            return;
+        }
+        if self.rows[row].version != best {
+            self.rows[row].version = best;
+            self.rows[row].heard_at = now; // it lives, and the asking begins anew
+            self.actives[active].contact.hello_at = now;
+            self.actives[active].contact.hello_count = 0;
+            self.make_ready(row);
+        }
+    }
+
+    /// A frame without a packet number, on a living association. False if it was a numbered frame after all.
+    pub(crate) fn on_unnumbered(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        view: &FrameView<'_>,
+    ) -> bool {
+        let mut records = view
+            .records()
+            .map(|(record, _)| record)
+            .filter(|record| !matches!(record, Record::Check { .. }));
+        match records.next() {
+            Some(Record::Challenge { nonce, incarnation, .. }) => {
+                // The answer to a probe's Hello: it does not know us any more.
+                let active = self.rows[row].active;
+                if nonce == self.actives[active].contact.nonce && nonce != 0 {
+                    let other_life = self.rows[row].incarnation != incarnation;
+                    self.counters.resets_in += 1;
+                    let reason = if other_life { GoneReason::Restarted } else { GoneReason::Reset };
+                    self.end_association(now, row, Some(reason));
+                }
+            }
+            Some(Record::Reset { id }) => self.on_reset(now, row, id),
+            Some(Record::PathChallenge { path, nonce }) => {
+                let this = &self.rows[row];
+                self.reply(Reply {
+                    link: origin.link,
+                    locator: origin.from,
+                    secret: this.secret,
+                    to: this.remote_id,
+                    version: this.version,
+                    path,
+                    record: ReplyRecord::PathResponse { nonce },
+                });
+            }
+            Some(Record::PathResponse { path, nonce }) => {
+                self.on_path_response(now, row, path, nonce)
+            }
+            Some(Record::Hello(_)) => {} // a repeated first Hello, or a probe's: the association is known
+            Some(Record::Versions { .. }) => {}
+            _ => return false,
+        }
+        true
+    }
+
+    pub(crate) fn challenge_path(&mut self, row: u32, path: u8, origin: Origin, nonce: u64) {
+        let this = &self.rows[row];
+        self.reply(Reply {
+            link: origin.link,
+            locator: origin.from,
+            secret: this.secret,
+            to: this.remote_id,
+            version: this.version,
+            path,
+            record: ReplyRecord::PathChallenge { nonce },
+        });
+    }
+
+    pub(super) fn on_path_response(&mut self, now: Instant, row: u32, path: u8, nonce: u64) {
+        let (active, index) = (self.rows[row].active, usize::from(path));
+        let Some(path) = self.actives[active].paths.get_mut(index) else { return };
+        if let Some(candidate) = path.candidate.filter(|candidate| candidate.nonce == nonce) {
+            path.candidate = None;
+            path.probe_count = 0;
+            self.counters.locators_changed += 1;
+            let traits = self.traits_of(candidate.link, self.rows[row].frame_len_max);
+            self.actives[active].paths[index].move_to(candidate.link, candidate.locator, &traits);
+            self.show_path(candidate.link, candidate.locator);
+        } else if path.challenge_deadline() != Instant::NEVER
+            && path.challenge_nonce == nonce
+            && nonce != 0
+        {
+            if path.standing == Standing::Left {
+                self.counters.paths_regained += 1;
+            }
+            path.on_proven(now);
+            self.tell_path_news(row);
+        }
+        self.refit(row);
+        self.make_ready(row);
+    }
+
+    /// A local link has a new locator: peers hear of it by the frames that come from it.
+    pub fn on_rebound(&mut self, now: Instant, link: u8, locator: Locator) {
+        let Some(own) = self.locators.get_mut(usize::from(link)) else { return };
+        *own = locator;
+        let joined: alloc::vec::Vec<u32> =
+            self.rows.ids().filter(|&row| self.rows[row].phase == Phase::Joined).collect();
+        for row in joined {
+            let active = self.activate(row);
+            self.actives[active].ping = true;
+            self.make_ready(row);
+            self.arm(now, row);
+        }
+    }
+}

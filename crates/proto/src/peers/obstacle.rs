@@ -1,0 +1,235 @@
+//! The network says that nobody is reached there.
+//!
+//! PROTOCOL §4.5. Such words come as ICMP messages that anybody can send who knows two addresses and two ports, from anywhere.
+//! What nobody off the path can know is a frame of ours: its check is keyed, its numbers and ids are not to be guessed. So the
+//! frame that a message quotes is compared with what is in flight:
+//!
+//! ```text
+//!   a quote of something in flight there?  ── no ──▶ a hint: the peer is asked (a probe), seldom
+//!        │ yes
+//!        ├─ another path works ──▶ this one is left, and asked to prove itself
+//!        ├─ no way to that host ─▶ an outage: a hint; only silence ends the association
+//!        └─ refused by that host ▶ evidence: three such words, a second from the first to the last, nothing heard meanwhile
+//! ```
+//!
+//! Nothing is stored for that: the check of what is quoted is computed again with the secret we have for that peer.
+
+use crate::base::api::{GoneReason, Obstacle};
+use crate::base::limits::{MS, SECOND};
+use crate::base::types::{Instant, Locator, Secret};
+use crate::delivery::ack::expand;
+use crate::delivery::path::Path;
+use crate::endpoint::Endpoint;
+use crate::peers::rows::Phase;
+use crate::wire::{FORM_STRANGER, QuoteView, base_of};
+
+/// Different frames of ours that the peer's host must refuse before that ends an association.
+const REFUSAL_COUNT: u32 = 3;
+/// And from the first of them to the last it must be so long at least: a port may be closed for a moment by a firewall that is
+/// being reloaded.
+const REFUSAL_NS: u64 = SECOND;
+/// A path is asked so often at most because of hints: whoever forges them shall not make us send.
+const HINT_PAUSE_NS: u64 = 250 * MS;
+
+/// Refusals of frames in flight since the peer was heard last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refusals {
+    count: u32,
+    since: Instant,
+    /// The newest packet that was refused.
+    packet: u64,
+}
+
+impl Refusals {
+    /// A packet was refused by a peer that was heard last at `heard_at`. True: that is enough.
+    fn on_refused(&mut self, now: Instant, heard_at: Instant, packet: u64) -> bool {
+        if self.count == 0 || heard_at >= self.since {
+            *self = Self { count: 1, since: now, packet };
+            return false;
+        }
+        if packet > self.packet {
+            self.count += 1;
+            self.packet = packet;
+        }
+        self.count >= REFUSAL_COUNT && now.since_ns(self.since) >= REFUSAL_NS
+    }
+}
+
+/// What the word of an obstacle is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worth {
+    /// Anybody may have said it.
+    Hint,
+    /// The frame did not go there, or did not get there: now.
+    Outage,
+    /// The host there refused this packet of ours.
+    Refusal(u64),
+    /// The link will never get there.
+    End,
+}
+
+impl Endpoint {
+    /// The link says that nobody is reached there (PROTOCOL §4.5). It matters only while something is unanswered.
+    pub fn on_unreachable(
+        &mut self,
+        now: Instant,
+        link: u8,
+        locator: &Locator,
+        obstacle: Obstacle<'_>,
+    ) {
+        let is_it = |path: &Path| path.link == link && path.locator == *locator;
+        for row in self.active_rows_with(is_it) {
+            match self.rows[row].phase {
+                Phase::Hello => self.on_contact_obstacle(now, row, link, obstacle),
+                _ => self.on_path_obstacle(now, row, (link, locator), obstacle),
+            }
+        }
+    }
+
+    /// Nothing is known of the peer yet, so one word is enough: if it is our own host's, or about our own Hello.
+    fn on_contact_obstacle(&mut self, now: Instant, row: u32, link: u8, obstacle: Obstacle<'_>) {
+        let is_believed = match obstacle {
+            Obstacle::Void | Obstacle::Here => true,
+            Obstacle::Way(quote) | Obstacle::Refused(quote) => self.is_hello_of(row, quote),
+        };
+        if !is_believed {
+            return;
+        }
+        // There may be other links to try.
+        let contact = &mut self.actives[self.rows[row].active].contact;
+        contact.links &= !(1 << link);
+        match contact.links {
+            0 => self.end_association(now, row, Some(GoneReason::Unreachable)),
+            _ => self.make_ready(row),
+        }
+    }
+
+    fn on_path_obstacle(
+        &mut self,
+        now: Instant,
+        row: u32,
+        (link, locator): (u8, &Locator),
+        obstacle: Obstacle<'_>,
+    ) {
+        let active = &self.actives[self.rows[row].active];
+        let hit = |path: &Path| path.leads_to(link, locator) && !path.flight.is_empty();
+        let Some(index) = active.paths.iter().position(hit) else { return };
+        let worth = self.worth_of(row, index, obstacle);
+        let mut others = active.paths.iter().enumerate();
+        let has_other = others.any(|(other, path)| other != index && path.is_usable());
+        if has_other && worth != Worth::Hint {
+            self.leave_path(now, row, index);
+            self.make_ready(row);
+            self.arm(now, row);
+            return;
+        }
+        let is_over = match worth {
+            Worth::Hint | Worth::Outage => false,
+            Worth::End => true,
+            Worth::Refusal(packet) => {
+                let this = &self.rows[row];
+                self.actives[this.active].refusals.on_refused(now, this.heard_at, packet)
+            }
+        };
+        match is_over {
+            true => self.end_association(now, row, Some(GoneReason::Unreachable)),
+            false => self.ask_for_hint(now, row, index),
+        }
+    }
+
+    fn worth_of(&self, row: u32, index: usize, obstacle: Obstacle<'_>) -> Worth {
+        match obstacle {
+            Obstacle::Void => Worth::End,
+            Obstacle::Here => Worth::Outage,
+            Obstacle::Way(quote) => match self.quoted_packet(row, index, quote) {
+                Some(_) => Worth::Outage,
+                None => Worth::Hint,
+            },
+            Obstacle::Refused(quote) => {
+                self.quoted_packet(row, index, quote).map_or(Worth::Hint, Worth::Refusal)
+            }
+        }
+    }
+
+    /// The packet in flight on this path of which this is a quote.
+    fn quoted_packet(&self, row: u32, index: usize, quote: &[u8]) -> Option<u64> {
+        let quote = QuoteView::read(quote)?;
+        let (this, header) = (&self.rows[row], quote.header);
+        let active = &self.actives[this.active];
+        let is_joined = this.phase == Phase::Joined;
+        let to = if is_joined { this.remote_id } else { 0 };
+        let flight = &active.paths[index].flight;
+        let packet = expand(header.packet as u32, flight.next_packet());
+        let is_of_us = header.to == to && usize::from(header.path) == index;
+        if !is_of_us || !flight.holds(packet) {
+            return None;
+        }
+        // Before it is welcomed the frame has no id of the peer's in it, but a Hello, whose nonce is not to be guessed either.
+        let is_said =
+            is_joined || quote.hello().is_some_and(|it| it.nonce() == active.contact.nonce);
+        let secret = self.secret_towards(row, header.form);
+        (is_said && quote.is_keyed(secret, base_of(packet))).then_some(packet)
+    }
+
+    /// Whether this quotes a Hello of the contact under way.
+    fn is_hello_of(&self, row: u32, quote: &[u8]) -> bool {
+        let Some(quote) = QuoteView::read(quote) else { return false };
+        let (this, header) = (&self.rows[row], quote.header);
+        let nonce = self.actives[this.active].contact.nonce;
+        let is_it = |id: u64, said: u64| id == this.local_id && said == nonce;
+        header.to == 0
+            && quote.hello().is_some_and(|hello| is_it(hello.id(), hello.nonce()))
+            && quote.is_keyed(self.secret_towards(row, header.form), 0)
+    }
+
+    /// The key of our frames of this form to a peer.
+    fn secret_towards(&self, row: u32, form: u8) -> Secret {
+        if form & FORM_STRANGER != 0 { Secret::PUBLIC } else { self.rows[row].secret }
+    }
+
+    /// Something may be wrong on this path: the peer is asked. It counts for nothing if that goes unanswered; the probes that are
+    /// due by themselves do.
+    fn ask_for_hint(&mut self, now: Instant, row: u32, index: usize) {
+        let path = &mut self.actives[self.rows[row].active].paths[index];
+        if now < path.hint_at {
+            return;
+        }
+        path.hint_at = now + HINT_PAUSE_NS;
+        (path.probe_now, path.is_refresh) = (true, false);
+        self.counters.probes += 1;
+        self.make_ready(row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_refusals_of_different_packets_over_a_second_are_enough() {
+        let (mut refusals, heard) = (Refusals::default(), Instant(5));
+        let mut at = |ms: u64, packet| refusals.on_refused(Instant(10 + ms * MS), heard, packet);
+        assert!(!at(0, 1) && !at(1, 2) && !at(2, 3), "in no time");
+        assert!(!at(999, 4));
+        assert!(at(1000, 5));
+    }
+
+    #[test]
+    fn one_packet_that_is_refused_often_is_one_refusal() {
+        let mut refusals = Refusals::default();
+        let mut at =
+            |ms: u64, packet| refusals.on_refused(Instant(10 + ms * MS), Instant(5), packet);
+        assert!((0..2000).all(|ms| !at(ms, 7)) && !at(2001, 8));
+        assert!(at(2002, 9));
+    }
+
+    #[test]
+    fn whoever_is_heard_is_not_refused() {
+        let mut refusals = Refusals::default();
+        for n in 0..100 {
+            let now = Instant(10 + n * 400 * MS);
+            let heard_at = Instant(now.0 - now.0 % (800 * MS));
+            assert!(!refusals.on_refused(now, heard_at, n), "refusal {n}");
+        }
+    }
+}

@@ -1,0 +1,689 @@
+//! Peers: a small row for everybody, a larger record for those with something under way.
+//!
+//! PROTOCOL §3.2, docs/design.md §5 ("Peers are rows, not connections"). A row is what must survive idleness (who it is, its
+//! ids, where its numbers stand); `Active` holds queues, paths and timers and is made when the peer has something to
+//! do and given back when it is idle for a while. An idle peer costs at most 512 bytes in all.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::hash::{BuildHasher, Hasher};
+
+use hashbrown::HashTable;
+
+use crate::base::slab::NONE;
+use crate::base::types::{Identity, Instant, Locator, PeerId, Secret};
+use crate::bulk::ahead::Ahead;
+use crate::delivery::content::Content;
+use crate::delivery::credit::{Credit, CreditRest};
+use crate::delivery::path::{Path, PathRest};
+use crate::onesided::serve::Side;
+use crate::peers::allowance::Allowance;
+use crate::peers::choice::Trials;
+use crate::peers::contest::Contest;
+use crate::peers::obstacle::Refusals;
+use crate::peers::strangers::{Idlers, Seat};
+use crate::wire::Proof;
+
+/// Bits of an association id that name the row (PROTOCOL §3.2).
+pub(crate) const ROW_BITS: u32 = PeerId::ROW_BITS;
+const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
+/// No message number: "nothing is refused".
+pub(crate) const NO_MESSAGE: u64 = u64::MAX;
+
+/// The row an association id names.
+pub(crate) fn row_of_id(id: u64) -> u32 {
+    (id & ROW_MASK) as u32
+}
+
+/// An association id for a row, from random bits.
+pub(crate) fn make_id(row: u32, random: u64) -> u64 {
+    // The lowest random bit is always set, so that no id is 0: that one means first contact.
+    (random | 1) << ROW_BITS | u64::from(row)
+}
+
+/// Where an association stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// None; the next send opens one.
+    Idle,
+    /// Hello sent, no Challenge yet.
+    Hello,
+    /// Challenged: every frame starts with Hello and Echo until the peer welcomes us.
+    Echo,
+    /// Both sides know each other.
+    Joined,
+}
+
+/// One peer.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// What the application calls it; of a vacant row, what it will call the next one.
+    pub(crate) peer: PeerId,
+    pub(crate) identity: Identity,
+    pub(crate) secret: Secret,
+    /// From the address: where first contact goes.
+    pub(crate) first_locator: Locator,
+    /// The peer's incarnation, 0 if not known.
+    pub(crate) incarnation: u64,
+    pub(crate) local_id: u64,
+    pub(crate) remote_id: u64,
+    /// The remote id of the association that ended last: the peer must not go on with it (PROTOCOL §3.8).
+    pub(crate) ended_id: u64,
+    /// Number of the next message we send.
+    pub(crate) message_out: u64,
+    /// Number of the next message whose turn it is to be matched.
+    pub(crate) message_in: u64,
+    /// Data of messages below this one came before its announcement did, and is gone (PROTOCOL §8.9).
+    pub(crate) ahead_missed_to: u64,
+    /// What of our large messages may go without a grant.
+    pub(crate) ahead: Ahead,
+    /// Numbers of the next request of ours, and of the next one of the peer that is carried out (PROTOCOL §11.1).
+    pub(crate) request_out: u64,
+    pub(crate) request_in: u64,
+    /// Up to where the parts of the peer's put have come (PROTOCOL §11.4). Here, for between two of them the row may rest.
+    pub(crate) part_end: u64,
+    /// As a receiver: messages from here on are refused.
+    pub(crate) refused_from: u64,
+    /// As a sender: messages from here on are held back.
+    pub(crate) held_from: u64,
+    pub(crate) heard_at: Instant,
+    /// When the first probe after `heard_at` was due; older than `heard_at`: none was.
+    pub(crate) silent_from: Instant,
+    /// When the timer heap will look at this row.
+    pub(crate) timer_at: Instant,
+    pub(crate) reset_sent_at: Instant,
+    /// What may go to places of this peer that never answered.
+    pub(crate) allowance: Allowance,
+    /// Slot of the active record, or NONE.
+    pub(crate) active: u32,
+    /// Posted receives that name this peer as their source.
+    pub(crate) directed_count: u32,
+    /// Arrivals of it there are, whatever their stage; and places in lists of those who may use a region.
+    pub(crate) kept_count: u32,
+    pub(crate) permitted_count: u32,
+    /// Messages of this peer in `Endpoint::arrivals`.
+    pub(crate) arrival_count: u32,
+    /// Its large message that is granted now, and those that wait behind it (PROTOCOL §8.4): slots, or NONE.
+    pub(crate) granting: u32,
+    pub(crate) waiting_first: u32,
+    pub(crate) waiting_last: u32,
+    /// Order of the newest refusal or recall sent, and of the newest heard.
+    pub(crate) turn_sent: u16,
+    pub(crate) turn_heard: u16,
+    pub(crate) frame_len_max: u16,
+    pub(crate) credit: CreditRest,
+    pub(crate) version: u8,
+    pub(crate) phase: Phase,
+    pub(crate) in_use: bool,
+    /// The application named it; else it introduced itself.
+    pub(crate) is_named: bool,
+    pub(crate) has_helper: bool,
+    /// It takes its pass instead of a check (PROTOCOL §14.6).
+    pub(crate) takes_pass: bool,
+    pub(crate) is_ready: bool,
+    /// While it is ready: the row whose turn is next, or NONE.
+    next_ready: u32,
+    /// Its first contact is keyed with the public secret (PROTOCOL §3.9).
+    pub(crate) by_public_key: bool,
+    /// Its place among idle strangers.
+    pub(crate) seat: Seat,
+    /// Paths while idle.
+    pub(crate) rest: Option<PathRest>,
+    pub(crate) more_rest: Option<Box<[PathRest]>>,
+}
+
+/// What a peer with something under way needs beyond its row.
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub(crate) row: u32,
+    pub(crate) paths: Vec<Path>,
+    /// The path for small messages and control.
+    pub(crate) main: u8,
+    /// The longest frame that paths in use may have; 0: none is.
+    pub(crate) frame_len: u16,
+    /// Outgoing messages in order of their numbers: first, last, and the first never sent.
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) unsent: u32,
+    /// Outgoing messages with lost content: slot and serial.
+    pub(crate) resend: VecDeque<(u32, u32)>,
+    /// Large messages with granted, unsent bytes, taking turns.
+    pub(crate) granted: VecDeque<(u32, u32)>,
+    /// Whether the peer's frames state sums of their bodies, if it sent any.
+    pub(crate) is_checked: Option<bool>,
+    /// Notices to send.
+    pub(crate) control: VecDeque<Notice>,
+    pub(crate) credit: Credit,
+    /// Cancels the peer has not acknowledged: it may still see the message instead.
+    pub(crate) cancel_count: u32,
+    pub(crate) contact: Contact,
+    /// Put Welcome in front until the peer has used our id.
+    pub(crate) welcome: bool,
+    /// A Ping is due.
+    pub(crate) ping: bool,
+    /// The nonce Welcome answers.
+    pub(crate) peer_nonce: u64,
+    pub(crate) goodbye: Farewell,
+    /// The peer's host says that nobody is there (PROTOCOL §4.5).
+    pub(crate) refusals: Refusals,
+    /// Refused: this much room is needed before a recall makes sense.
+    pub(crate) refused_need: u64,
+    pub(crate) idle_since: Instant,
+    /// When an acknowledgement that goes another way than its packet came may ask again whether its own way lives.
+    pub(crate) blind_ping_at: Instant,
+    /// Links over one card: who carries data.
+    pub(crate) contest: Contest,
+    /// When, and after how many acknowledgements, the round trips of paths with little traffic are asked for again.
+    pub(crate) refresh_at: Instant,
+    pub(crate) refresh_countdown: u32,
+    /// How often the time until then doubled, because the main path stayed the same.
+    pub(crate) refresh_doublings: u8,
+    /// Small messages: whether another path is as quick.
+    pub(crate) trials: Trials,
+    /// One-sided operations, if there were any.
+    pub(crate) side: Option<Box<Side>>,
+}
+
+/// First contact under way.
+#[derive(Debug, Default)]
+pub(crate) struct Contact {
+    pub(crate) hello_at: Instant,
+    pub(crate) hello_count: u32,
+    pub(crate) nonce: u64,
+    pub(crate) cookie: u64,
+    /// The links that may lead to the peer: bit n for link n.
+    pub(crate) links: u8,
+}
+
+impl Contact {
+    /// Links that take turns; at least one.
+    pub(crate) fn way_count(&self) -> u32 {
+        self.links.count_ones().max(1)
+    }
+}
+
+/// Our goodbye to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// Not said.
+    Unsaid,
+    /// Said, not acknowledged.
+    Said,
+}
+
+/// A notice waiting to be sent: content, and what is needed to write it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    /// Anything that must arrive.
+    Content(Content),
+    /// An answer to a query.
+    Found(crate::wire::FoundRepr),
+    /// A query: its number; what it asks stands in the endpoint's list.
+    Query(u32),
+    /// Requests of one-sided operations wait to be written. Unlike notices they need window.
+    Requests,
+}
+
+impl Active {
+    pub(crate) fn new(row: u32) -> Self {
+        Self {
+            row,
+            paths: Vec::new(),
+            main: 0,
+            frame_len: 0,
+            first: NONE,
+            last: NONE,
+            unsent: NONE,
+            resend: VecDeque::new(),
+            granted: VecDeque::new(),
+            is_checked: None,
+            control: VecDeque::new(),
+            credit: Credit::from_rest(CreditRest::INITIAL),
+            cancel_count: 0,
+            contact: Contact::default(),
+            welcome: false,
+            ping: false,
+            peer_nonce: 0,
+            goodbye: Farewell::Unsaid,
+            refusals: Refusals::default(),
+            refused_need: 0,
+            idle_since: Instant(0),
+            blind_ping_at: Instant(0),
+            contest: Contest::default(),
+            refresh_at: Instant(0),
+            refresh_countdown: 0,
+            refresh_doublings: 0,
+            trials: Trials::default(),
+            side: None,
+        }
+    }
+
+    /// As new, but for the memory of its queues.
+    pub(crate) fn clear(&mut self) {
+        self.paths.clear();
+        self.resend.clear();
+        self.granted.clear();
+        self.control.clear();
+        let fresh = Self::new(NONE);
+        let old = core::mem::replace(self, fresh);
+        self.paths = old.paths;
+        self.resend = old.resend;
+        self.granted = old.granted;
+        self.control = old.control;
+    }
+
+    /// Nothing of ours is under way: no message, no notice, nothing in flight.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.first == NONE
+            && self.control.is_empty()
+            && !self.welcome
+            && !self.ping
+            && self.side.as_ref().is_none_or(|side| side.is_idle())
+            && self.paths.iter().all(|path| path.flight.is_empty() && path.ack_pending_count == 0)
+    }
+}
+
+/// Rows grow by an eighth: doubling would make the idle ones cost twice their size.
+const GROWTH_SHARE: usize = 8;
+
+/// The rows of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    rows: Vec<Row>,
+    free: Vec<u32>,
+    /// Rows by who a peer is *and* its secret: another secret under the same identity is another peer (PROTOCOL §3.2). The
+    /// table holds numbers of rows; what they are found by stands in the rows.
+    by_name: HashTable<u32>,
+    hasher: Seeded,
+    pub(crate) idlers: Idlers,
+    /// Rows that may have a frame to send take turns, in a list through themselves: a row alone in it comes and goes
+    /// with a few stores. First and last, or NONE.
+    first_ready: u32,
+    last_ready: u32,
+}
+
+impl Rows {
+    pub(crate) fn new(seed: u64) -> Self {
+        let (by_name, hasher) = (HashTable::new(), Seeded(seed));
+        let (rows, free) = (Vec::new(), Vec::new());
+        let idlers = Idlers::default();
+        Self { rows, free, by_name, hasher, idlers, first_ready: NONE, last_ready: NONE }
+    }
+
+    /// The row may have something to send.
+    #[inline]
+    pub(crate) fn make_ready(&mut self, at: u32) {
+        let this = &mut self[at];
+        if this.is_ready {
+            return;
+        }
+        this.is_ready = true;
+        this.next_ready = NONE;
+        match core::mem::replace(&mut self.last_ready, at) {
+            NONE => self.first_ready = at,
+            last => self[last].next_ready = at,
+        }
+    }
+
+    /// The row whose turn it is to send, or NONE.
+    #[inline]
+    pub(crate) fn first_ready(&self) -> u32 {
+        self.first_ready
+    }
+
+    /// Whether this row, whose turn it is, is alone.
+    #[inline]
+    pub(crate) fn is_last_ready(&self, at: u32) -> bool {
+        self.last_ready == at
+    }
+
+    /// That row has nothing more to send.
+    #[inline]
+    pub(crate) fn leave_ready(&mut self) {
+        let first = self.first_ready;
+        let this = &mut self[first];
+        this.is_ready = false;
+        self.first_ready = this.next_ready;
+        if self.first_ready == NONE {
+            self.last_ready = NONE;
+        }
+    }
+
+    /// Takes a row out of the middle of the list: for one that is forgotten.
+    fn forget_ready(&mut self, at: u32) {
+        let mut waiting = core::mem::replace(&mut self.first_ready, NONE);
+        self.last_ready = NONE;
+        while waiting != NONE {
+            let this = &mut self[waiting];
+            this.is_ready = false;
+            let next = this.next_ready;
+            if waiting != at {
+                self.make_ready(waiting);
+            }
+            waiting = next;
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// The row of this identity with this secret.
+    pub(crate) fn find(&self, identity: Identity, secret: Secret) -> Option<u32> {
+        let is_it = |&at: &u32| (self[at].identity, self[at].secret) == (identity, secret);
+        self.by_name.find(self.hasher.name(identity, secret), is_it).copied()
+    }
+
+    /// A row of this identity, whatever its secret; one that has an association first. Looks at all rows.
+    pub(crate) fn find_any(&self, identity: Identity) -> Option<u32> {
+        let of_identity = || self.ids().filter(|&at| self[at].identity == identity);
+        of_identity().find(|&at| self[at].phase == Phase::Joined).or_else(|| of_identity().next())
+    }
+
+    /// The peer's secret is known from now on, or another. False, and nothing is changed, if that peer has a row already.
+    pub(crate) fn set_secret(&mut self, at: u32, secret: Secret) -> bool {
+        let (identity, old) = (self[at].identity, self[at].secret);
+        if old == secret {
+            return true;
+        }
+        if self.find(identity, secret).is_some() {
+            return false;
+        }
+        self.unlist(at);
+        self[at].secret = secret;
+        self.list(at);
+        true
+    }
+
+    /// Makes a row known by its identity and secret.
+    fn list(&mut self, at: u32) {
+        let (rows, hasher) = (&self.rows, self.hasher);
+        let hash = |&at: &u32| {
+            let Row { identity, secret, .. } = rows[at as usize];
+            hasher.name(identity, secret)
+        };
+        self.by_name.insert_unique(hash(&at), at, hash);
+    }
+
+    fn unlist(&mut self, at: u32) {
+        let hash = self.hasher.name(self[at].identity, self[at].secret);
+        if let Ok(entry) = self.by_name.find_entry(hash, |&other| other == at) {
+            entry.remove();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, at: u32) -> Option<&Row> {
+        self.rows.get(at as usize).filter(|row| row.in_use)
+    }
+
+    /// The row of a peer that the application names, if it is not forgotten.
+    #[inline]
+    pub(crate) fn known(&self, peer: PeerId) -> Option<&Row> {
+        self.get(peer.row()).filter(|row| row.peer == peer)
+    }
+
+    /// As [`Rows::known`].
+    #[inline]
+    pub(crate) fn known_mut(&mut self, peer: PeerId) -> Option<&mut Row> {
+        self.rows.get_mut(peer.row() as usize).filter(|row| row.in_use && row.peer == peer)
+    }
+
+    /// A row that may be vacant; then its phase is `Idle`.
+    #[inline]
+    pub(crate) fn get_any_mut(&mut self, at: u32) -> Option<&mut Row> {
+        self.rows.get_mut(at as usize)
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        identity: Identity,
+        secret: Secret,
+        first_locator: Locator,
+    ) -> u32 {
+        let at = self.free.pop().unwrap_or_else(|| self.grow());
+        let peer = self[at].peer;
+        self[at] = Row { identity, secret, first_locator, in_use: true, ..Row::vacant(peer) };
+        self.list(at);
+        at
+    }
+
+    pub(crate) fn remove(&mut self, at: u32) {
+        if self[at].is_ready {
+            self.forget_ready(at);
+        }
+        self.stand_up(at);
+        self.unlist(at);
+        // A row that has no name left for another stays empty: one in a million that were forgotten.
+        match self[at].peer.next() {
+            Some(next) => {
+                self[at] = Row::vacant(next);
+                self.free.push(at);
+            }
+            None => self[at] = Row::vacant(self[at].peer),
+        }
+    }
+
+    fn grow(&mut self) -> u32 {
+        if self.rows.len() == self.rows.capacity() {
+            self.rows.reserve_exact((self.rows.len() / GROWTH_SHARE).max(8));
+        }
+        let at = self.rows.len() as u32;
+        self.rows.push(Row::vacant(PeerId(at.into())));
+        at
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
+        (0..self.rows.len() as u32).filter(|&at| self.get(at).is_some())
+    }
+}
+
+impl core::ops::Index<u32> for Rows {
+    type Output = Row;
+    #[inline]
+    fn index(&self, at: u32) -> &Row {
+        &self.rows[at as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Rows {
+    #[inline]
+    fn index_mut(&mut self, at: u32) -> &mut Row {
+        &mut self.rows[at as usize]
+    }
+}
+
+impl Row {
+    /// What shows this peer that a frame by this path is from one who has its address.
+    #[inline(always)]
+    pub(crate) fn proof(&self, path: &Path) -> Proof<'_> {
+        match path.pass {
+            0 => Proof::Keyed(&self.secret),
+            pass => Proof::Pass(pass),
+        }
+    }
+
+    /// What is kept of a path while the row rests.
+    pub(crate) fn resting_path(&self, index: usize) -> Option<&PathRest> {
+        self.rest.iter().chain(self.more_rest.iter().flatten()).nth(index)
+    }
+
+    fn vacant(peer: PeerId) -> Self {
+        Self {
+            peer,
+            identity: Identity { host: 0, endpoint: 0 },
+            secret: Secret::PUBLIC,
+            first_locator: Locator::default(),
+            incarnation: 0,
+            local_id: 0,
+            remote_id: 0,
+            ended_id: 0,
+            message_out: 0,
+            message_in: 0,
+            ahead_missed_to: 0,
+            ahead: Ahead::default(),
+            request_out: 0,
+            request_in: 0,
+            part_end: 0,
+            refused_from: NO_MESSAGE,
+            held_from: NO_MESSAGE,
+            heard_at: Instant(0),
+            silent_from: Instant(0),
+            timer_at: Instant::NEVER,
+            reset_sent_at: Instant(0),
+            allowance: Allowance::default(),
+            active: NONE,
+            directed_count: 0,
+            kept_count: 0,
+            permitted_count: 0,
+            arrival_count: 0,
+            granting: NONE,
+            waiting_first: NONE,
+            waiting_last: NONE,
+            turn_sent: 0,
+            turn_heard: 0,
+            frame_len_max: 0,
+            credit: CreditRest::INITIAL,
+            version: 0,
+            phase: Phase::Idle,
+            in_use: false,
+            is_named: false,
+            has_helper: true,
+            takes_pass: false,
+            is_ready: false,
+            next_ready: NONE,
+            by_public_key: false,
+            seat: Seat::default(),
+            rest: None,
+            more_rest: None,
+        }
+    }
+
+    /// Has an association, and its active record.
+    #[inline]
+    pub(crate) fn is_awake(&self) -> bool {
+        self.phase != Phase::Idle && self.active != NONE
+    }
+
+    /// The row starts an association: all numbers begin again.
+    pub(crate) fn begin(&mut self, local_id: u64) {
+        self.local_id = local_id;
+        self.remote_id = 0;
+        self.incarnation = 0;
+        self.message_out = 0;
+        self.message_in = 0;
+        self.ahead_missed_to = 0;
+        self.request_out = 0;
+        self.request_in = 0;
+        self.part_end = 0;
+        self.refused_from = NO_MESSAGE;
+        self.held_from = NO_MESSAGE;
+        self.turn_sent = 0;
+        self.turn_heard = 0;
+        self.allowance = Allowance::default();
+        self.rest = None;
+        self.more_rest = None;
+    }
+}
+
+/// A cheap seeded hash for keys that are numbers: one wide multiplication per word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seeded(pub(crate) u64);
+
+impl Seeded {
+    /// Of what a row is found by.
+    fn name(self, Identity { host, endpoint }: Identity, Secret([first, second]): Secret) -> u64 {
+        let mut hasher = self.build_hasher();
+        [host, endpoint, first, second].into_iter().for_each(|word| hasher.write_u64(word));
+        hasher.finish()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct SeededHasher(u64);
+
+impl BuildHasher for Seeded {
+    type Hasher = SeededHasher;
+    fn build_hasher(&self) -> SeededHasher {
+        SeededHasher(self.0)
+    }
+}
+
+impl Hasher for SeededHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+    fn write_u64(&mut self, word: u64) {
+        let mixed = u128::from(self.0 ^ word) * u128::from(0x9E37_79B9_7F4A_7C15_u64);
+        self.0 = (mixed >> 64) as u64 ^ mixed as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_identity_and_used_again() {
+        let mut rows = Rows::new(7);
+        let ids: Vec<u32> = (0..200u64)
+            .map(|n| {
+                rows.insert(Identity { host: n, endpoint: 1 }, Secret([n, n]), Locator::default())
+            })
+            .collect();
+        let of = |n: u64| (Identity { host: n, endpoint: 1 }, Secret([n, n]));
+        let find = |rows: &Rows, (identity, secret)| rows.find(identity, secret);
+        assert_eq!(find(&rows, of(150)), Some(ids[150]));
+        assert_eq!(find(&rows, (of(150).0, of(151).1)), None, "another secret is another peer");
+        assert_eq!(rows.len(), 200);
+        rows.remove(ids[150]);
+        assert_eq!(find(&rows, of(150)), None);
+        assert!(rows.get(ids[150]).is_none());
+        let again =
+            rows.insert(Identity { host: 999, endpoint: 1 }, Secret([1, 1]), Locator::default());
+        assert_eq!(again, ids[150]);
+        assert_eq!(rows.ids().count(), 200);
+        assert!(rows.get(5000).is_none());
+    }
+
+    #[test]
+    fn ready_rows_take_turns_and_a_forgotten_one_is_passed_over() {
+        let mut rows = Rows::new(7);
+        for host in 0..4 {
+            rows.insert(Identity { host, endpoint: 1 }, Secret::PUBLIC, Locator::default());
+        }
+        for at in [2, 0, 2, 3, 1] {
+            rows.make_ready(at);
+        }
+        rows.remove(0);
+        rows.remove(1);
+        for turn in [2, 3, NONE] {
+            assert_eq!(rows.first_ready(), turn);
+            if turn != NONE {
+                rows.leave_ready();
+            }
+        }
+        rows.make_ready(3);
+        assert_eq!(rows.first_ready(), 3);
+    }
+
+    #[test]
+    fn an_id_names_its_row() {
+        assert_eq!(row_of_id(make_id(77, u64::MAX)), 77);
+        assert_ne!(make_id(0, 1), make_id(0, 2));
+    }
+
+    #[test]
+    fn a_row_is_small() {
+        assert!(size_of::<Row>() <= 360, "{}", size_of::<Row>());
+    }
+}
