@@ -39,11 +39,14 @@ const UNSAFE_MAY_LIVE_IN: &[&str] = &[
     // The rivals' raw socket calls, and the namespaces they run in: they may share no code with `link`.
     "crates/bench/src/rival/sys.rs",
     "crates/bench/src/rival/xdp_sys.rs",
-    // The C boundary of Fast Messages, the stacks of its handlers, and libpmix opened at run time.
+    // What the C faces share: pointers of the application, libraries opened at run time, libpmix among them.
+    "faces/common/src/pointed.rs",
+    "faces/common/src/library.rs",
+    "faces/common/src/pmix.rs",
+    // The C boundary of Fast Messages, and the stacks of its handlers.
     "faces/fm/src/lib.rs",
     "faces/fm/src/thread.rs",
     "faces/fm/src/overflow.rs",
-    "faces/fm/src/pmix.rs",
     // The C boundary of MX: its two interfaces, the calls behind them, the application's memory and its handlers.
     "faces/mx/src/mx.rs",
     "faces/mx/src/omx.rs",

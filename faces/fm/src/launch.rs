@@ -1,10 +1,15 @@
 //! How nodes find each other: by a launcher that speaks PMIx, or by a file of hosts.
 
-use packhorse::Address;
+use std::ffi::CStr;
 
-pub(crate) use crate::pmix::Job;
+use packhorse::Address;
+use packhorse_common::pmix::Job;
+
+use crate::hosts;
 use crate::settings::Settings;
-use crate::{hosts, pmix};
+
+/// What nodes put their addresses under.
+const KEY: &CStr = c"packhorse.fm.address";
 
 /// Who there is.
 pub(crate) struct Launched {
@@ -22,9 +27,14 @@ pub(crate) fn find_others(address: &Address, settings: &Settings) -> Result<Laun
         let (id, texts) = hosts::exchange(&path, &address.to_string(), settings)?;
         return Ok(Launched { id, addresses: parse(&texts)?, job: None });
     }
-    if std::env::var_os("PMIX_NAMESPACE").is_some() {
-        let (job, id, texts) = pmix::exchange(&address.to_string())?;
-        return Ok(Launched { id, addresses: parse(&texts)?, job: Some(job) });
+    if Job::is_there() {
+        let job = Job::join()?;
+        job.put(KEY, &address.to_string())?;
+        job.fence()?;
+        let texts: Result<Vec<String>, String> =
+            (0..job.count()?).map(|rank| job.get(rank, KEY)).collect();
+        let (id, addresses) = (job.rank() as usize, parse(&texts?)?);
+        return Ok(Launched { id, addresses, job: Some(job) });
     }
     Err("no other nodes are known: start the program by mpirun or srun, or set FM_HOSTS to a file with one \
          `host:port` per node, FM_NODE to the line of this one, from 0, and FM_SECRET to a file that only you can read"

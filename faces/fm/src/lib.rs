@@ -3,7 +3,7 @@
 //! ```text
 //!   FM_begin_message, FM_send_piece, FM_end_message ──▶ stream::Message
 //!   FM_extract ──▶ stream::Streams::extract ──▶ async handler (`thread`) ⇄ C handler on a stack of its own: FM_receive
-//!   FM_initialize ──▶ `launch`: `pmix`, or `hosts` and a `meeting` under the job's `secret`
+//!   FM_initialize ──▶ `launch`: PMIx, or `hosts` and a `meeting` under the job's `secret`
 //!   FM 1.1 handlers ◀── `whole`: messages put together
 //! ```
 //!
@@ -18,7 +18,6 @@ mod launch;
 mod meeting;
 mod node;
 mod overflow;
-mod pmix;
 mod secret;
 mod settings;
 mod thread;
@@ -30,6 +29,7 @@ use std::sync::Arc;
 
 use node::{Node, with_node};
 use packhorse::stream::Message;
+use packhorse_common::pointed::bytes;
 use thread::{Handler, Inbound};
 
 /// A handler of whole messages (FM 1.1).
@@ -263,14 +263,4 @@ pub extern "C" fn FM_error_text(error: c_int) -> *const c_char {
 
 fn on_node(call: impl FnOnce(&Node) -> c_int) -> c_int {
     with_node(call).unwrap_or(errors::NOT_READY)
-}
-
-/// # Safety
-/// `start` points to `len` bytes that nobody writes meanwhile, or `len` is 0.
-unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
-    if len == 0 || start.is_null() {
-        return &[];
-    }
-    // SAFETY: as the caller promises.
-    unsafe { slice::from_raw_parts(start.cast(), len) }
 }

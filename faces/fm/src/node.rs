@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use packhorse::stream::{Stream, Streams};
 use packhorse::{Address, Endpoint, Error, Peer};
+use packhorse_common::pmix::Job;
 
 use crate::dropped::{self, Why};
 use crate::settings::Settings;
@@ -31,7 +32,7 @@ pub(crate) struct Node {
     /// For FM 1.1 messages that are not whole yet.
     pub(crate) room: Arc<Room>,
     /// Told of the end when dropped.
-    job: Mutex<Option<launch::Job>>,
+    job: Mutex<Option<Job>>,
 }
 
 impl Node {
@@ -106,7 +107,7 @@ pub(crate) fn initialize() -> c_int {
             0
         }
         Err(why) => {
-            eprintln!("packhorse-fm: {why}");
+            packhorse_common::complain("fm", why);
             errors::LAUNCH
         }
     }

@@ -1,8 +1,9 @@
 //! What the environment says, read once by `FM_initialize`. Nonsense is an error there, not a default.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
-use packhorse::quantity::{self, Unit};
+use packhorse_common::settings::Variable;
 
 /// Bytes of a handler's stack, unless `FM_STACK` says otherwise. Untouched pages cost nothing.
 const STACK_LEN: usize = 128 << 10;
@@ -25,39 +26,17 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn from_environment() -> Result<Self, String> {
-        Self::from(|name| std::env::var(name).ok())
+        Self::from(|name| std::env::var_os(name))
     }
 
-    pub(crate) fn from(value_of: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let len = |name: &str, least: usize, usual: usize| match value_of(name) {
-            None => Ok(usual),
-            Some(text) => {
-                let len = quantity::len(&text, isize::MAX as u64).map(|len| len as usize);
-                let len = len.map_err(|must| format!("{name}={text}: {must}"))?;
-                let is_enough = len >= least;
-                is_enough.then_some(len).ok_or_else(|| {
-                    format!(
-                        "{name}={text}: must be a length of at least {}",
-                        quantity::show_len(least as u64)
-                    )
-                })
-            }
-        };
+    pub(crate) fn from(value_of: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
+        let variable = |name| Variable::given(name, value_of(name));
         Ok(Self {
-            stack_len: len("FM_STACK", STACK_LEN_MIN, STACK_LEN)?,
-            whole_len_max: len("FM_WHOLE_MAX", 1, WHOLE_LEN_MAX)?,
-            wait: value_of("FM_WAIT").map_or(Ok(WAIT), |text| wait_of(&text))?,
+            stack_len: variable("FM_STACK").len(STACK_LEN_MIN)?.unwrap_or(STACK_LEN),
+            whole_len_max: variable("FM_WHOLE_MAX").len(1)?.unwrap_or(WHOLE_LEN_MAX),
+            wait: variable("FM_WAIT").time(WAIT_MAX)?.unwrap_or(WAIT),
         })
     }
-}
-
-fn wait_of(text: &str) -> Result<Duration, String> {
-    let complain = |must: String| format!("FM_WAIT={text}: {must}");
-    let time = quantity::time(text, Unit::Seconds).map_err(complain)?;
-    if time.is_zero() {
-        return Err(complain("must be a time of more than nothing".into()));
-    }
-    Ok(time.min(WAIT_MAX))
 }
 
 #[cfg(test)]
@@ -69,7 +48,7 @@ mod tests {
         let usual = Settings::from(|_| None).unwrap();
         assert_eq!((usual.stack_len, usual.wait.as_secs()), (128 << 10, 60));
         let set = |name: &'static str, value: &'static str| {
-            Settings::from(move |asked| (asked == name).then(|| value.to_owned()))
+            Settings::from(move |asked| (asked == name).then(|| value.into()))
         };
         assert_eq!(set("FM_WHOLE_MAX", "5000").unwrap().whole_len_max, 5000);
         assert_eq!(set("FM_STACK", "256K").unwrap().stack_len, 256 << 10);

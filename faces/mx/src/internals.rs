@@ -6,10 +6,12 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use packhorse_common::pointed::put;
+
 use crate::abi::{MapperState, Param};
 use crate::calls::Api;
 use crate::codes;
-use crate::ops::{Call, put};
+use crate::ops::Call;
 
 /// `mx__regcache_clean`: nothing is registered here, so there is nothing to forget.
 #[unsafe(no_mangle)]

@@ -22,7 +22,7 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// Tells a person what is wrong.
 pub(crate) fn complain(what: &str) {
-    eprintln!("packhorse-mx: {what}");
+    packhorse_common::complain("mx", what);
 }
 
 pub(crate) fn initialize(api: c_int) -> Result<(), Code> {

@@ -5,6 +5,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use packhorse_common::pointed::{self, put};
+
 use crate::abi::{Addr, HOSTNAME_LEN, Param, Status, UnexpHandler};
 use crate::address;
 use crate::calls::{self, Api, Unexpected};
@@ -90,17 +92,6 @@ impl Call {
         };
         // SAFETY: says the caller.
         unsafe { put(status, told) };
-    }
-}
-
-/// Writes where somebody wants to know.
-///
-/// # Safety
-/// `at` points to a value of this type, initialised or not, or is null.
-pub(crate) unsafe fn put<T>(at: *mut T, value: T) {
-    if !at.is_null() {
-        // SAFETY: says the caller.
-        unsafe { at.write(value) };
     }
 }
 
@@ -536,11 +527,8 @@ pub(crate) unsafe fn get_info(
 pub(crate) unsafe fn name_to_nic_id(call: Call, name: *const c_char, out: *mut u64) -> u32 {
     let found = || {
         open::check_initialized()?;
-        if name.is_null() {
-            return Err(codes::HOST_NOT_FOUND);
-        }
-        // SAFETY: a string, says the caller.
-        let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| codes::HOST_NOT_FOUND)?;
+        // SAFETY: a string or null, says the caller.
+        let name = unsafe { pointed::text(name) }.ok_or(codes::HOST_NOT_FOUND)?;
         let nic_id = names::nic_id_of(name).ok_or(codes::HOST_NOT_FOUND)?;
         // SAFETY: says the caller.
         unsafe { put(out, nic_id) };

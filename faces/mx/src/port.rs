@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 
 use packhorse::raw::{
@@ -87,9 +87,7 @@ pub(crate) struct Opening {
     pub(crate) error_handler: Option<ErrorHandler>,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub(crate) use packhorse_common::lock;
 
 impl Port {
     pub(crate) fn new(

@@ -3,6 +3,8 @@
 //! A handle names a place and how often that was used, so that one that is stale, or made up, is nobody's. Ended requests are in a list
 //! in the order of their ends, which `mx_ipeek` and `mx_test_any` go by; each leaves it in one step, whoever completes it.
 
+use packhorse_common::handles::{Key, Slots};
+
 use crate::abi::Addr;
 use crate::codes::{self, Code};
 
@@ -10,7 +12,8 @@ use crate::codes::{self, Code};
 pub(crate) type Handle = u64;
 
 const NONE: u32 = u32::MAX;
-const USE_MASK: u32 = 0xff_ffff;
+const USE_BITS: u32 = 24;
+const USE_MASK: u32 = (1 << USE_BITS) - 1;
 
 /// What a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +59,10 @@ pub(crate) enum Phase {
     Done,
 }
 
+/// A request with its neighbours in the list of ended ones.
 #[derive(Debug)]
-struct Slot {
-    /// How often it was used.
-    uses: u32,
-    request: Option<Request>,
-    /// Neighbours in the list of ended ones.
+struct Listed {
+    request: Request,
     before: u32,
     after: u32,
 }
@@ -70,9 +71,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Requests {
     place: u8,
-    first_use: u32,
-    slots: Vec<Slot>,
-    vacant: Vec<u32>,
+    slots: Slots<Listed>,
     first: u32,
     last: u32,
 }
@@ -87,67 +86,56 @@ impl Requests {
     pub(crate) fn new(place: u8, serial: u32) -> Self {
         // Handles of the endpoint that had the place before are not valid for long.
         let first_use = serial.wrapping_mul(0x1003);
-        Self { place, first_use, slots: Vec::new(), vacant: Vec::new(), first: NONE, last: NONE }
+        Self { place, slots: Slots::new(USE_BITS, first_use), first: NONE, last: NONE }
     }
 
-    fn handle(&self, index: u32) -> Handle {
-        let uses = self.slots[index as usize].uses & USE_MASK;
-        u64::from(self.place) << 56 | u64::from(uses) << 32 | u64::from(index + 1)
+    fn handle(&self, key: Key) -> Handle {
+        u64::from(self.place) << 56 | u64::from(key.uses) << 32 | u64::from(key.index + 1)
     }
 
-    fn index(&self, handle: Handle) -> Option<u32> {
-        let index = (handle as u32).checked_sub(1)?;
-        let slot = self.slots.get(index as usize)?;
-        let is_it = slot.request.is_some() && self.handle(index) == handle;
-        is_it.then_some(index)
+    fn key(&self, handle: Handle) -> Option<Key> {
+        let (index, uses) = ((handle as u32).checked_sub(1)?, (handle >> 32) as u32 & USE_MASK);
+        (place_of(handle) == self.place).then_some(Key { index, uses })
     }
 
     pub(crate) fn insert(&mut self, request: Request) -> Handle {
-        let index = match self.vacant.pop() {
-            Some(index) => index,
-            None => {
-                let uses = self.first_use;
-                self.slots.push(Slot { uses, request: None, before: NONE, after: NONE });
-                self.slots.len() as u32 - 1
-            }
-        };
         let is_done = request.phase == Phase::Done && !request.is_hidden;
-        self.slots[index as usize].request = Some(request);
+        let key = self.slots.insert(Listed { request, before: NONE, after: NONE });
         if is_done {
-            self.append(index);
+            self.append(key.index);
         }
-        self.handle(index)
+        self.handle(key)
     }
 
     /// One that the application may name: not one that it gave up.
     pub(crate) fn get(&self, handle: Handle) -> Option<&Request> {
-        let request = self.slots[self.index(handle)? as usize].request.as_ref()?;
+        let request = &self.slots.get(self.key(handle)?)?.request;
         matches!(request.phase, Phase::Pending | Phase::Done).then_some(request)
     }
 
     /// For the engine's word about it: one that the application gave up, too.
     pub(crate) fn get_mut(&mut self, handle: Handle) -> Option<&mut Request> {
-        let index = self.index(handle)?;
-        self.slots[index as usize].request.as_mut()
+        Some(&mut self.slots.get_mut(self.key(handle)?)?.request)
     }
 
     /// It ended: joins the list, unless nobody is to be shown it.
     pub(crate) fn on_end(&mut self, handle: Handle, ended: Ended) {
-        let Some(index) = self.index(handle) else { return };
-        let Some(request) = self.slots[index as usize].request.as_mut() else { return };
+        let Some(key) = self.key(handle) else { return };
+        let Some(Listed { request, .. }) = self.slots.get_mut(key) else { return };
         request.ended = ended;
         request.phase = Phase::Done;
         request.is_buffered = true;
         if !request.is_hidden {
-            self.append(index);
+            self.append(key.index);
         }
     }
 
     fn append(&mut self, index: u32) {
         let last = self.last;
-        let slot = &mut self.slots[index as usize];
-        (slot.before, slot.after) = (last, NONE);
-        match self.slots.get_mut(last as usize) {
+        if let Some(listed) = self.slots.at_mut(index) {
+            (listed.before, listed.after) = (last, NONE);
+        }
+        match self.slots.at_mut(last) {
             Some(before) => before.after = index,
             None => self.first = index,
         }
@@ -156,23 +144,17 @@ impl Requests {
 
     /// Takes a request out, whatever its state; its handle is void.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<Request> {
-        let index = self.index(handle)?;
-        let slot = &mut self.slots[index as usize];
-        let request = slot.request.take()?;
-        slot.uses = slot.uses.wrapping_add(1);
-        let (before, after) = (slot.before, slot.after);
-        (slot.before, slot.after) = (NONE, NONE);
+        let Listed { request, before, after } = self.slots.remove(self.key(handle)?)?;
         if request.phase == Phase::Done && !request.is_hidden {
-            match self.slots.get_mut(before as usize) {
-                Some(slot) => slot.after = after,
+            match self.slots.at_mut(before) {
+                Some(listed) => listed.after = after,
                 None => self.first = after,
             }
-            match self.slots.get_mut(after as usize) {
-                Some(slot) => slot.before = before,
+            match self.slots.at_mut(after) {
+                Some(listed) => listed.before = before,
                 None => self.last = before,
             }
         }
-        self.vacant.push(index);
         Some(request)
     }
 
@@ -187,19 +169,18 @@ impl Requests {
 
     /// The oldest that ended.
     pub(crate) fn first_done(&self) -> Option<Handle> {
-        (self.first != NONE).then(|| self.handle(self.first))
+        self.slots.key_at(self.first).map(|key| self.handle(key))
     }
 
     /// Takes out the oldest that ended with such match bits.
     pub(crate) fn take_any(&mut self, info: u64, mask: u64) -> Option<Ended> {
         let mut index = self.first;
-        while let Some(slot) = self.slots.get(index as usize) {
-            let is_it = |request: &Request| request.ended.match_info & mask == info;
-            if slot.request.as_ref().is_some_and(is_it) {
-                let handle = self.handle(index);
+        while let Some(listed) = self.slots.at(index) {
+            if listed.request.ended.match_info & mask == info {
+                let handle = self.handle(self.slots.key_at(index)?);
                 return self.remove(handle).map(|request| request.ended);
             }
-            index = slot.after;
+            index = listed.after;
         }
         None
     }

@@ -1,7 +1,8 @@
 //! What the environment says: the names of Open-MX, those of MX where the former are silent, and our own.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
+
+use packhorse_common::settings::Variable;
 
 /// Longest message that is complete with its post.
 pub(crate) const COPY_LEN_MAX: u32 = 32_768;
@@ -19,16 +20,11 @@ pub(crate) struct Settings {
     pub(crate) any_endpoint: Option<u32>,
 }
 
-/// A variable of Open-MX, or the one of MX if that is not set and not to be ignored.
-fn either(of_omx: &str, of_mx: &str) -> Option<OsString> {
-    let is_on = |value: OsString| value.to_str().is_some_and(|text| text.trim() != "0");
-    let ignores_mx = std::env::var_os("OMX_IGNORE_MX_ENV").is_some_and(is_on);
-    std::env::var_os(of_omx).or_else(|| (!ignores_mx).then(|| std::env::var_os(of_mx)).flatten())
-}
-
-/// Whether a switch is on: set, and not 0.
-fn is_on(of_omx: &str, of_mx: &str) -> Option<bool> {
-    either(of_omx, of_mx).map(|value| value.to_str().is_none_or(|text| text.trim() != "0"))
+/// Whether a switch is on: the variable of Open-MX, or the one of MX if that is not set and not to be ignored.
+fn is_on(of_omx: &'static str, of_mx: &'static str) -> Option<bool> {
+    let ignores_mx = Variable::of("OMX_IGNORE_MX_ENV").is_on() == Some(true);
+    let of_mx = || (!ignores_mx).then(|| Variable::of(of_mx).is_on()).flatten();
+    Variable::of(of_omx).is_on().or_else(of_mx)
 }
 
 /// Whether the default error handler ends the process.
@@ -53,11 +49,7 @@ pub(crate) fn hosts() -> Option<PathBuf> {
 
 /// What the environment says now; in words what makes no sense.
 pub(crate) fn read() -> Result<Settings, String> {
-    let number = |name: &str| -> Result<Option<u32>, String> {
-        let Some(value) = std::env::var_os(name) else { return Ok(None) };
-        let number = value.to_str().and_then(|text| text.trim().parse().ok());
-        number.map(Some).ok_or_else(|| format!("{name}={value:?}: must be a number"))
-    };
+    let number = |name| Variable::of(name).number::<u32>();
     Ok(Settings {
         without_shared: is_on("OMX_DISABLE_SHARED", "MX_DISABLE_SHMEM").unwrap_or(false),
         copy_len_max: number("OMX_RNDV_THRESHOLD")?

@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use packhorse::Address;
+use packhorse_common::pointed::text;
 
 use crate::abi::{
     ADDR_NOTAVAIL, AvAttr, AvOps, Fid, Obj, Ops, Out, PlainFid, absent, class, code, event, flag,
@@ -18,7 +19,7 @@ use crate::eq::{Eq, Failed};
 use crate::flags;
 use crate::form::{Form, Name};
 use crate::log::{Level, Subsystem, say};
-use crate::object::{self, Head, Object, text};
+use crate::object::{self, Head, Object};
 use crate::place::{self, Place};
 use crate::port::Port;
 

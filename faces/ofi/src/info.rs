@@ -6,12 +6,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ptr::NonNull;
 
 use packhorse::{Address, Placement};
+use packhorse_common::pointed::text;
 
 use crate::abi::{
     DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, Zeroable, flag, kind, made,
 };
 use crate::form::{Form, Name};
-use crate::object::{self, text};
+use crate::object;
 use crate::offer::{self, Wishes};
 use crate::place::Place;
 use crate::refusals;

@@ -2,8 +2,10 @@
 //!
 //! The library is not linked: it is found at run time, in whatever scope the MPI loaded it. Without it nothing is said.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int};
 use std::sync::OnceLock;
+
+use packhorse_common::library as dl;
 
 use crate::abi::Provider;
 
@@ -36,40 +38,24 @@ struct Library {
     log: Log,
 }
 
-/// A symbol of the library that loaded us, whatever scope it is in.
-fn symbol(name: &CStr) -> *mut c_void {
-    // SAFETY: the strings end; NOLOAD makes it a question only, and the handle is kept for good, as the library is.
-    unsafe {
-        let handle = libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
-        let handle = if handle.is_null() { libc::RTLD_DEFAULT } else { handle };
-        libc::dlsym(handle, name.as_ptr())
-    }
+/// The library that loaded us, whatever scope it is in.
+fn libfabric() -> dl::Library {
+    dl::Library::loaded_or_any(c"libfabric.so.1")
 }
 
 /// The version of the library that loaded us, if it tells.
 pub(crate) fn library_version() -> Option<u32> {
-    let version = symbol(c"fi_version");
-    if version.is_null() {
-        return None;
-    }
     // SAFETY: `fi_version` takes nothing and returns its version, in every release of the library.
-    Some(unsafe { std::mem::transmute::<*mut c_void, Version>(version)() })
+    unsafe { libfabric().function::<Version>(c"fi_version").map(|version| version()) }
 }
 
 fn library() -> Option<Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
-    *LIBRARY.get_or_init(|| {
-        let (enabled, log) = (symbol(c"fi_log_enabled"), symbol(c"fi_log"));
-        if enabled.is_null() || log.is_null() {
-            return None;
-        }
-        // SAFETY: these have been the signatures of the two functions since version 1.0 of the library.
-        Some(unsafe {
-            Library {
-                enabled: std::mem::transmute::<*mut c_void, Enabled>(enabled),
-                log: std::mem::transmute::<*mut c_void, Log>(log),
-            }
-        })
+    // SAFETY: these have been the signatures of the two functions since version 1.0 of the library.
+    *LIBRARY.get_or_init(|| unsafe {
+        let enabled: Enabled = libfabric().function(c"fi_log_enabled")?;
+        let log: Log = libfabric().function(c"fi_log")?;
+        Some(Library { enabled, log })
     })
 }
 

@@ -104,18 +104,6 @@ pub(crate) unsafe fn close_by<T: Object>(
     }
 }
 
-/// What a C string says; `None` for null and for what is not text.
-///
-/// # Safety
-/// Null, or a string that ends, valid for the time of the call.
-pub(crate) unsafe fn text<'a>(string: *const std::ffi::c_char) -> Option<&'a str> {
-    if string.is_null() {
-        return None;
-    }
-    // SAFETY: not null, says the line above; a string, says the caller.
-    unsafe { std::ffi::CStr::from_ptr(string) }.to_str().ok()
-}
-
 /// The address at a pointer; `None` without one, or if fewer bytes than the form has are there. Text ends by itself, and may do so
 /// before `len` says.
 ///

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use packhorse::raw::{
     Claim, Completions, Criteria, Engine, Entry, Envelope, Failure, Kind, List, Memory, Notify,
@@ -80,9 +80,7 @@ pub(crate) struct Port {
     endpoint: Endpoint,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub(crate) use packhorse_common::lock;
 
 /// What a call of C returns.
 pub(crate) fn status(result: Result<(), c_int>) -> isize {

@@ -1,5 +1,7 @@
 //! The provider's own settings, one of two words each. All others are the endpoint's (`PACKHORSE_*`, see `packhorse info`).
 
+use packhorse_common::settings::Variable;
+
 /// A setting of the environment.
 pub(crate) struct Setting {
     name: &'static str,
@@ -16,19 +18,11 @@ pub(crate) const RMA: Setting = Setting { name: "FI_PACKHORSE_RMA", words: ["nam
 impl Setting {
     /// Whether it is the second word; an error says what it must be.
     pub(crate) fn is_other(&self) -> Result<bool, String> {
-        match std::env::var_os(self.name) {
-            None => Ok(false),
-            Some(value) => self.read(&value.to_string_lossy()),
-        }
+        self.read(Variable::of(self.name))
     }
 
-    fn read(&self, value: &str) -> Result<bool, String> {
-        let [usual, other] = self.words;
-        match value {
-            _ if value == usual => Ok(false),
-            _ if value == other => Ok(true),
-            _ => Err(format!("{}={value}: must be {usual} or {other}", self.name)),
-        }
+    fn read(&self, variable: Variable) -> Result<bool, String> {
+        Ok(variable.word(&self.words)? == Some(1))
     }
 }
 
@@ -38,10 +32,13 @@ mod tests {
 
     #[test]
     fn nonsense_hears_what_would_be_right() {
-        assert_eq!(COMPLETE.read("accepted"), Ok(false));
-        assert_eq!(COMPLETE.read("post"), Ok(true));
-        assert_eq!(RMA.read("any"), Ok(true));
-        let wrong = RMA.read("all").unwrap_err();
+        let read = |setting: &Setting, value: &str| {
+            setting.read(Variable::given(setting.name, Some(value.into())))
+        };
+        assert_eq!(read(&COMPLETE, "accepted"), Ok(false));
+        assert_eq!(read(&COMPLETE, "post"), Ok(true));
+        assert_eq!(read(&RMA, "any"), Ok(true));
+        let wrong = read(&RMA, "all").unwrap_err();
         assert_eq!(wrong, "FI_PACKHORSE_RMA=all: must be named or any");
     }
 }
