@@ -30,7 +30,7 @@ local RECORDS = {
     [0x04] = { "Pad", { { nil, 1 }, { "len", 2 }, { nil, 4 } }, body = true },
     [0x20] = { "Grant", { { "lane", 1, LANE }, { nil, 2 }, { "message", 4 }, { "offset", 8 }, { "len", 8 } } },
     [0x21] = { "Data", { { "lane", 1, LANE }, { "len", 2 }, { "message", 4 }, { "offset", 8 } }, body = true },
-    [0x22] = { "Done", { { "status", 1, STATUS }, { nil, 2 }, { "message", 4 } } },
+    [0x22] = { "Done", { { "status", 1, STATUS }, { nil, 2 }, { "message", 4 }, { "placed_len", 8 } } },
     [0x23] = { "Cancel", { { nil, 3 }, { "message", 4 } } },
     [0x24] = { "Refuse", { { nil, 1 }, { "order", 2 }, { "message", 4 } } },
     [0x25] = { "Recall", { { nil, 1 }, { "order", 2 }, { "message", 4 } } },

@@ -74,7 +74,7 @@ pub struct Entry {
     pub immediate: Option<u64>,
     /// The message's length; for a send that of its memory.
     pub len: u64,
-    /// Bytes placed: less than `len` if it was truncated.
+    /// Bytes placed: less than `len` if it was truncated. Of a send that failed none.
     pub placed_len: u64,
     /// Where in the posted memory they start; for `Overflowed` in that of the overflow entry.
     pub offset: u64,

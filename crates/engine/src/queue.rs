@@ -227,7 +227,7 @@ impl Inner {
         };
         let blank = blank(&notify, RequestId(u64::MAX), Err(Trouble::Failed(failure)), at);
         let (kind, peer) = (Kind::Sent, Some(peer));
-        self.tell(&notify, &Entry { kind, peer, space, tag, len, placed_len: len, ..blank });
+        self.tell(&notify, &Entry { kind, peer, space, tag, len, ..blank });
     }
 
     /// Peers' writes that would be told are refused, or not.
@@ -298,7 +298,9 @@ impl Inner {
         at: Instant,
     ) {
         let (kind, peer, len, result) = match outcome {
-            Outcome::Sent { peer, result } => (Kind::Sent, Some(peer), 0, result),
+            Outcome::Sent { peer, placed_len, result } => {
+                (Kind::Sent, Some(peer), placed_len, result)
+            }
             Outcome::Received { envelope, result, .. } => {
                 (Kind::Received, Some(envelope.source), 0, result)
             }
@@ -327,7 +329,7 @@ impl Inner {
         let Some(memory_id) = self.requests.pending(id).map(|slot| slot.memory_id) else { return };
         let (is_kept, len) = self.give_back_queued(id, notify, memory_id, entry.result.is_ok());
         if entry.kind == Kind::Sent {
-            (entry.len, entry.placed_len) = (len, len);
+            entry.len = len;
         }
         entry.has_memory = is_kept;
         self.tell(notify, &entry);

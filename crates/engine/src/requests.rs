@@ -42,6 +42,8 @@ pub enum Outcome {
     Sent {
         /// To whom.
         peer: PeerId,
+        /// Bytes that a receive took (`packhorse_proto::Event::Sent`).
+        placed_len: u64,
         /// With what success.
         result: Result<(), Failure>,
     },
@@ -421,7 +423,7 @@ mod tests {
         id
     }
 
-    const SENT: Outcome = Outcome::Sent { peer: PeerId(0), result: Ok(()) };
+    const SENT: Outcome = Outcome::Sent { peer: PeerId(0), placed_len: 0, result: Ok(()) };
 
     #[test]
     fn names_are_not_used_again() {

@@ -132,7 +132,7 @@ fn control() -> Case {
         |w| {
             w.ack(&ack, &[(3, 4), (5, 6)]);
             w.grant(Lane::Message, 9, 8192, 65_536);
-            w.done(10, 1);
+            w.done(10, 1, 700);
             w.cancel(11);
             w.refuse(12, 500);
             w.recall(13, 501);
@@ -155,6 +155,7 @@ fn control() -> Case {
             ("packhorse.grant.offset", "8192"),
             ("packhorse.grant.len", "65536"),
             ("packhorse.done.status", "1"),
+            ("packhorse.done.placed_len", "700"),
             ("packhorse.refuse.order", "500"),
             ("packhorse.recall.message", "13"),
             ("packhorse.query.ignore", "0x00000000000000ff"),

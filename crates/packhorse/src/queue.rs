@@ -62,7 +62,7 @@ pub struct Ended {
     pub peer: Option<Peer>,
     /// What a received message says of itself.
     pub envelope: Option<Envelope>,
-    /// Bytes received.
+    /// Bytes received; of a send, bytes that its receiver took: fewer than were sent if a large message, or one that waits for its match, was cut short.
     pub placed_len: u64,
     /// With what success. A message longer than its buffer is [`Error::Truncated`].
     pub result: Result<(), Error>,
@@ -255,7 +255,8 @@ impl Queue {
     fn ended(&self, entry: Entry) -> Ended {
         let blame = || entry.peer.map_or_else(Blame::default, |peer| self.shared.blame(peer));
         let result = match entry.result {
-            Ok(()) if entry.placed_len < entry.len => {
+            // A send that was cut short succeeded: it is its receiver that lacks room, and is told so.
+            Ok(()) if entry.placed_len < entry.len && entry.kind != Kind::Sent => {
                 Err(Error::Truncated { len: entry.len, room: entry.placed_len })
             }
             Ok(()) => Ok(()),

@@ -255,7 +255,7 @@ impl<B: Buffer> Sending<B> {
         let buffer = completion.memory.map(B::from_memory);
         let error = match (completion.outcome, buffer) {
             (Outcome::Sent { result: Ok(()), .. }, Some(buffer)) => return Ok(buffer),
-            (Outcome::Sent { peer, result: Err(failure) }, buffer) => {
+            (Outcome::Sent { peer, result: Err(failure), .. }, buffer) => {
                 let error = Error::from_failure(failure, || blame(shared, peer));
                 return Err(Failed { error, buffer });
             }

@@ -170,7 +170,7 @@ impl ScopedSending<'_> {
         let completion = wait(self.endpoint, &mut self.posted)?;
         match completion.outcome {
             Outcome::Sent { result: Ok(()), .. } => Ok(()),
-            Outcome::Sent { peer, result: Err(failure) } => {
+            Outcome::Sent { peer, result: Err(failure), .. } => {
                 Err(Error::from_failure(failure, || self.endpoint.shared.blame(peer)))
             }
             Outcome::Refused { error } => Err(error.into()),

@@ -334,7 +334,7 @@ impl Endpoint {
         memory: &mut impl Memory,
     ) -> Verdict {
         if head.class == Class::Rts {
-            self.notify_done(row, head.message, DONE_CANCELLED); // no honest sender announces a chunk
+            self.notify_done(row, head.message, DONE_CANCELLED, 0); // no honest sender announces a chunk
         } else if !self.take_chunk(now, row, head, core::iter::once(body), memory) {
             self.refuse(now, row, number, held_len(head));
             return Verdict::Refused;

@@ -7,6 +7,7 @@
 //! - a message is received at most once, by a receive that admits it, with its own envelope and bytes;
 //! - a send reported well is received (unless its receiver died, left or cancelled the receive that had it), a copied
 //!   one too while nobody on either side lost the other;
+//! - its sender is told how many bytes the receiver took, if it waits for the match;
 //! - messages are matched in MPI order (`order`);
 //! - one-sided operations happen once, in order, where they may (`operations`);
 //! - nothing fails without a reason in the scenario.
@@ -48,6 +49,8 @@ pub(crate) struct Message {
     pub(crate) posted: u64,
     pub(crate) cancelled: bool,
     pub(crate) result: Option<Result<(), Failure>>,
+    /// Bytes that its receiver took, as its sender is told.
+    pub(crate) told_len: u64,
     pub(crate) taken: Option<Taken>,
 }
 
@@ -58,6 +61,8 @@ pub(crate) struct Taken {
     pub(crate) receive: u32,
     /// Where in its memory, as the event says: 0 too where it broke off in an overflow entry.
     pub(crate) offset: u64,
+    /// Bytes that it took.
+    pub(crate) placed_len: u64,
     /// In which life of the receiver.
     pub(crate) life: u32,
     /// Whole, not broken off by its sender.

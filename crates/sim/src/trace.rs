@@ -241,14 +241,14 @@ fn describe_record(record: &Record<'_>, body_len: usize) -> String {
         Record::Data { lane, message, offset } => {
             format!("Data {lane:?} #{message} {offset}+{body_len}")
         }
-        Record::Done { message, status } => {
+        Record::Done { message, status, placed_len } => {
             let how = match *status {
                 DONE_OK => "ok",
                 DONE_MATCHED => "matched",
                 DONE_CANCELLED => "cancelled",
                 _ => "unknown",
             };
-            format!("Done #{message} {how}")
+            format!("Done #{message} {how}, {placed_len} taken")
         }
         Record::Cancel { message } => format!("Cancel #{message}"),
         Record::Refuse { message, order } => format!("Refuse from #{message} (order {order})"),

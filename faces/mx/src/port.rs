@@ -35,7 +35,7 @@ const RING_LEN: usize = 1024;
 /// The matching space of MX.
 pub(crate) const SPACE: Space = Space(0);
 /// What is beside a message whose sender wants to hear of its matching: the handler sees no bytes of such.
-const SYNCHRONOUS: u64 = 1;
+const ANNOUNCED: u64 = 1;
 
 /// An open endpoint.
 pub(crate) struct Port {
@@ -167,20 +167,21 @@ impl Port {
         is_synchronous: bool,
         is_told: bool,
     ) -> Result<Handle, Code> {
-        let immediate = is_synchronous.then_some(SYNCHRONOUS);
-        let until_matched = is_synchronous;
+        let len = room.len();
+        let until_matched = is_synchronous || len > self.copy_len_max;
+        let immediate = until_matched.then_some(ANNOUNCED);
         let peer = self.peer(&to)?;
         let send = Send { peer, space: SPACE, tag: Tag(info), immediate, until_matched };
-        let len = room.len();
         let ended = Ended {
             code: codes::SUCCESS,
             peer: to,
             match_info: info,
             len,
-            placed_len: len,
+            // Told by its receiver, if the end waits for that.
+            placed_len: if until_matched { 0 } else { len },
             context,
         };
-        if !is_synchronous && len <= self.copy_len_max && self.send_copy(send, room)? {
+        if !until_matched && self.send_copy(send, room)? {
             return Ok(if is_told { self.insert_done(Kind::Send, ended) } else { 0 });
         }
         let phase = if is_told { Phase::Pending } else { Phase::Forgotten };
@@ -317,6 +318,7 @@ impl Port {
         let Request { kind, ended, phase, .. } = *state.requests.get_mut(handle)?;
         let ended = match (kind, entry.kind) {
             (Kind::Recv, EntryKind::Received) => self.received(state, ended, entry),
+            (Kind::Send, EntryKind::Sent) => sent(ended, entry),
             _ => Ended { code: trouble.map_or(codes::SUCCESS, codes::of_trouble), ..ended },
         };
         self.end(state, handle, phase, ended)
@@ -463,4 +465,15 @@ impl Port {
     pub(crate) fn peer_context(&self, of: &Addr) -> usize {
         lock(&self.state).contexts.get(&address::peer(of)).copied().unwrap_or(0)
     }
+}
+
+/// How a send ended: cut short if its receiver took less. Of an eager one nobody says that.
+fn sent(posted: Ended, entry: &Entry) -> Ended {
+    let placed_len = posted.placed_len.max(entry.placed_len.min(u32::MAX.into()) as u32);
+    let code = match entry.result.err() {
+        Some(trouble) => codes::of_trouble(trouble),
+        None if placed_len < posted.len => codes::TRUNCATED,
+        None => codes::SUCCESS,
+    };
+    Ended { code, placed_len, ..posted }
 }

@@ -196,7 +196,7 @@ impl Mallory {
                 body.resize(body.len() + usize::from(len), 0xEE);
                 writer.data(lane(script), message(script), len, script.wide());
             }
-            11 => writer.done(message(script), script.byte() & 3),
+            11 => writer.done(message(script), script.byte() & 3, script.wide()),
             12 => writer.cancel(message(script)),
             13 => writer.refuse(message(script), script.half()),
             14 => writer.recall(message(script), script.half()),

@@ -65,8 +65,8 @@ impl Inner {
         self.settle_streams();
         while let Some(event) = self.core.endpoint().poll_event() {
             match event {
-                Event::Sent { user, peer, result, .. } => {
-                    self.end(user, Outcome::Sent { peer, result }, now);
+                Event::Sent { user, peer, placed_len, result, .. } => {
+                    self.end(user, Outcome::Sent { peer, placed_len, result }, now);
                 }
                 Event::Received { user, envelope, offset, placed_len, result, .. } => {
                     self.on_received(

@@ -178,6 +178,9 @@ pub enum Event {
         user: u64,
         /// To whom.
         peer: PeerId,
+        /// Bytes that a receive took, less than were sent if it had less room: as the peer says where the end waits for its word
+        /// (PROTOCOL §8.6), else all of them. 0 if the send failed.
+        placed_len: u64,
         /// How.
         result: Result<(), Failure>,
     },

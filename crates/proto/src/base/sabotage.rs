@@ -31,6 +31,8 @@ pub enum Sabotage {
     LossNeverDetected,
     /// Completes a large receive one frame early.
     DoneTooEarly,
+    /// Tells the sender of a message that was cut short that all of it was taken.
+    CutNotTold,
     /// Carries out a request again when its record arrives twice.
     RequestCarriedOutAgain,
     /// Does not ask who may do what with a region.
@@ -64,6 +66,7 @@ impl Sabotage {
         Self::GoodbyeBeforeAcceptance,
         Self::LossNeverDetected,
         Self::DoneTooEarly,
+        Self::CutNotTold,
         Self::RequestCarriedOutAgain,
         Self::PermissionNotAsked,
         Self::LentBytesHeldToo,

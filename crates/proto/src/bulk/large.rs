@@ -421,13 +421,13 @@ impl Endpoint {
         None
     }
 
-    /// The peer is through with our message.
-    pub(crate) fn on_done(&mut self, row: u32, message: u32, status: u8) {
+    /// The peer is through with our message, and took so many bytes of it (PROTOCOL §8.6).
+    pub(crate) fn on_done(&mut self, row: u32, message: u32, status: u8, placed_len: u64) {
         let Some(slot) = self.find_outgoing(row, message) else { return };
         let result = if status == DONE_CANCELLED {
             Err(crate::base::api::Failure::CancelledByPeer)
         } else {
-            Ok(())
+            Ok(placed_len.min(self.outgoing[slot].total))
         };
         self.end_send(slot, result);
         self.make_ready(row);

@@ -177,7 +177,7 @@ impl Outgoing {
     pub(crate) fn tell_end(
         &self,
         req: ReqId,
-        result: Result<(), Failure>,
+        result: Result<u64, Failure>,
         copied: &mut BytePool,
         events: &mut Ring<Event>,
     ) {
@@ -189,7 +189,11 @@ impl Outgoing {
                     events.push_back(Event::Lost { peer, space, tag, len, failure });
                 }
             }
-            None => events.push_back(Event::Sent { req, user, peer, result }),
+            None => {
+                let placed_len = result.unwrap_or(0);
+                let result = result.map(|_| ());
+                events.push_back(Event::Sent { req, user, peer, placed_len, result });
+            }
         }
     }
 

@@ -48,6 +48,8 @@ pub(crate) enum Content {
         message: u32,
         /// Status byte.
         status: u8,
+        /// Bytes that the receive took.
+        placed_len: u64,
     },
     /// A message of ours that was cancelled.
     Cancel {

@@ -141,7 +141,7 @@ impl Accepted<'_> {
         let Some(send) = self.outgoing.remove_if(slot, serial, ends) else { return false };
         self.credit.on_settled(eager_cost(len));
         self.line.unlink(slot, &send, self.outgoing);
-        send.tell_end(send_req(slot, serial), Ok(()), self.copied, self.events);
+        send.tell_end(send_req(slot, serial), Ok(send.total), self.copied, self.events);
         true
     }
 }

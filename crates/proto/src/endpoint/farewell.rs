@@ -70,7 +70,7 @@ impl Endpoint {
         for slot in announced {
             let (row, message) = (self.arrivals[slot].row, self.arrivals[slot].message);
             self.end_arrival(now, slot);
-            self.notify_done(row, message, DONE_CANCELLED);
+            self.notify_done(row, message, DONE_CANCELLED, 0);
         }
         self.drop_held(now);
         self.tend_closing(now);
@@ -220,7 +220,8 @@ impl Endpoint {
             let accepted = number < expand(message, number);
             if accepted && !send.is_large && !send.until_matched && send.stage != SendStage::Pulled
             {
-                self.end_send(slot, Ok(()));
+                let len = send.total;
+                self.end_send(slot, Ok(len));
             }
             slot = next;
         }

@@ -423,7 +423,9 @@ impl Endpoint {
             Record::Reply { number, status } => self.on_reply(row, number, status, body, memory),
             Record::Replied { first, count } => self.on_replied(row, first, count),
             Record::End { number } => return self.on_end(now, row, number, memory),
-            Record::Done { message, status } => self.on_done(row, message, status),
+            Record::Done { message, status, placed_len } => {
+                self.on_done(row, message, status, placed_len)
+            }
             Record::Cancel { message } => return self.on_cancel(now, row, message, memory),
             Record::Refuse { message, order } => self.on_turn_notice(row, message, order, true),
             Record::Recall { message, order } => self.on_turn_notice(row, message, order, false),
@@ -573,7 +575,8 @@ impl Endpoint {
         if send.until_matched && send.bytes.pool().is_none() {
             return; // accepted; the match is still to come
         }
-        self.end_send(slot, Ok(()));
+        let len = send.total;
+        self.end_send(slot, Ok(len));
     }
 
     /// So many bytes of a message are settled by themselves. If it left in one train, which of them are is kept from now on.

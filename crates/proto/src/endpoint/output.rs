@@ -455,7 +455,9 @@ impl Endpoint {
                 let arrival = &self.arrivals[slot];
                 frame.writer.grant(arrival.lane, arrival.message, offset, u64::from(len));
             }
-            Content::Done { message, status } => frame.writer.done(message, status),
+            Content::Done { message, status, placed_len } => {
+                frame.writer.done(message, status, placed_len);
+            }
             Content::Cancel { message } => frame.writer.cancel(message),
             Content::Reply { slot, serial } => {
                 let answer = self.answers.get(slot).filter(|_| self.answers.holds(slot, serial))?;

@@ -156,7 +156,7 @@ impl Endpoint {
         (active.first, active.last) = (NONE, NONE);
         active.credit.on_settled(eager_cost(len));
         active.credit.on_told(ack.credit_len);
-        send.tell_end(send_req(slot, serial), Ok(()), &mut self.copied, &mut self.events);
+        send.tell_end(send_req(slot, serial), Ok(send.total), &mut self.copied, &mut self.events);
         path.on_acked(now, &acked, ack.delay_ns, in_flight);
         let is_asked = is_one_of_several
             && !path.is_reliable

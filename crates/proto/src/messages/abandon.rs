@@ -45,7 +45,7 @@ impl Endpoint {
         swallowed
     }
 
-    /// Gives a message up and tells its sender, if that one waits to hear.
+    /// Gives a message up, with none of its bytes taken, and tells its sender, if that one waits to hear.
     pub(crate) fn abandon_arrival(&mut self, now: Instant, slot: u32, status: u8) {
         let arrival = &self.arrivals[slot];
         let (row, message) = (arrival.row, arrival.message);
@@ -60,11 +60,11 @@ impl Endpoint {
             self.report_received(claimant, envelope, 0, 0, Err(Failure::Cancelled));
         }
         if tell {
-            self.notify_done(row, message, status);
+            self.notify_done(row, message, status, 0);
         }
     }
 
-    /// The application discards a claimed message. For the sender it counts as received.
+    /// The application discards a claimed message. For the sender it counts as received, with no byte taken.
     pub(crate) fn forget_claimed(&mut self, now: Instant, slot: u32) {
         if let Stage::Orphaned(_) = self.arrivals[slot].stage {
             self.remove_arrival(slot);

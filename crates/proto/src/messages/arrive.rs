@@ -94,7 +94,7 @@ impl Endpoint {
             };
             self.report_received(fit.receive, envelope, fit.offset, fit.cap, Ok(()));
             if head.wants_match {
-                self.notify_done(row, head.message, DONE_MATCHED);
+                self.notify_done(row, head.message, DONE_MATCHED, fit.cap);
             }
         } else {
             self.start_arrival(now, row, head, body, fit, memory);
@@ -169,7 +169,7 @@ impl Endpoint {
         if self.closing.is_some() {
             // Nobody will receive it any more: eager messages are accepted and dropped, large ones sent back.
             if head.class == Class::Rts {
-                self.notify_done(row, head.message, DONE_CANCELLED);
+                self.notify_done(row, head.message, DONE_CANCELLED, 0);
             }
             self.count_turn(row);
             self.follow_turn(now, row, memory);
@@ -357,8 +357,9 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn notify_done(&mut self, row: u32, message: u32, status: u8) {
-        self.notify(row, Content::Done { message, status });
+    /// Tells the sender of a message that it ended here, and how many of its bytes were taken (PROTOCOL §8.6).
+    pub(crate) fn notify_done(&mut self, row: u32, message: u32, status: u8, placed_len: u64) {
+        self.notify(row, Content::Done { message, status, placed_len });
     }
 
     /// Queues a notice to a peer that has an association.

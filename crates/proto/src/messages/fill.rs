@@ -173,7 +173,7 @@ impl Endpoint {
             result: Ok(()),
         });
         if arrival.wants_match {
-            self.notify_done(arrival.row, arrival.message, DONE_MATCHED);
+            self.notify_done(arrival.row, arrival.message, DONE_MATCHED, placed_len);
         }
         req
     }
@@ -342,7 +342,9 @@ impl Endpoint {
         self.end_arrival(now, slot);
         self.report_received(receive, envelope, offset, cap, Ok(()));
         if let Some(status) = status {
-            self.notify_done(row, message, status);
+            let is_silent = self.saboteur.makes(Sabotage::CutNotTold);
+            let placed_len = if is_silent { envelope.len } else { cap };
+            self.notify_done(row, message, status, placed_len);
         }
     }
 

@@ -24,8 +24,9 @@ impl Endpoint {
         let arrival = &self.arrivals[slot];
         if arrival.is_large {
             let (row, message) = (arrival.row, arrival.message);
+            let placed_len = self.progress[arrival.progress].cap;
             self.stop_grants(slot);
-            self.notify_done(row, message, DONE_OK);
+            self.notify_done(row, message, DONE_OK, placed_len);
             self.arrivals[slot].is_large = false;
         }
         if self.progress[self.arrivals[slot].progress].claimant != NONE {
@@ -42,7 +43,7 @@ impl Endpoint {
             (progress.receive, progress.claimant, progress.offset, progress.cap);
         self.end_arrival(now, slot);
         if wants_match {
-            self.notify_done(row, message, DONE_MATCHED);
+            self.notify_done(row, message, DONE_MATCHED, placed_len);
         }
         let req = ReqId(self.receives.key(claimant));
         let overflow_user = self.receives[overflow].user;

@@ -200,8 +200,9 @@ impl Endpoint {
         Ok(Bytes::Pool(slot))
     }
 
-    /// Takes a send out of its peer's list and tells the application, unless its payload was copied.
-    pub(crate) fn end_send(&mut self, slot: u32, result: Result<(), Failure>) {
+    /// Takes a send out of its peer's list and tells the application, unless its payload was copied. A good end says how many bytes
+    /// were taken.
+    pub(crate) fn end_send(&mut self, slot: u32, result: Result<u64, Failure>) {
         let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
         let send = self.outgoing.remove(slot);
         let active = &mut *self.actives[self.rows[send.row].active];

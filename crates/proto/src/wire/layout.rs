@@ -133,7 +133,7 @@ pub const GRANT_HEAD_LEN: usize = 24;
 /// Head of Data.
 pub const DATA_HEAD_LEN: usize = 16;
 /// Head of Done.
-pub const DONE_HEAD_LEN: usize = 8;
+pub const DONE_HEAD_LEN: usize = 16;
 /// Head of Cancel.
 pub const CANCEL_HEAD_LEN: usize = 8;
 /// Head of Refuse and of Recall.

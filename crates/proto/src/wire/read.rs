@@ -358,7 +358,7 @@ fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
         (kind::DATA, [offset]) => {
             Record::Data { lane: Lane::read(a)?, message, offset: number(offset) }
         }
-        (kind::DONE, _) => Record::Done { message, status: a },
+        (kind::DONE, [len]) => Record::Done { message, status: a, placed_len: number(len) },
         (kind::CANCEL, _) => Record::Cancel { message },
         (kind::REFUSE, _) => Record::Refuse { message, order: b },
         (kind::RECALL, _) => Record::Recall { message, order: b },

@@ -51,6 +51,8 @@ pub enum Record<'a> {
         message: u32,
         /// One of `DONE_*`; a newer peer may have others.
         status: u8,
+        /// Bytes that the receive took; a peer may say more than the message had.
+        placed_len: u64,
     },
     /// The sender withdrew a message.
     Cancel {

@@ -268,9 +268,9 @@ impl<'a> Writer<'a> {
         self.put([First::word(kind::DATA, lane as u8, len, message), offset]);
     }
 
-    /// Done, with one of `DONE_*`.
-    pub fn done(&mut self, message: u32, status: u8) {
-        self.put([First::word(kind::DONE, status, 0, message)]);
+    /// Done, with one of `DONE_*` and the bytes that the receive took.
+    pub fn done(&mut self, message: u32, status: u8, placed_len: u64) {
+        self.put([First::word(kind::DONE, status, 0, message), placed_len]);
     }
 
     /// Cancel.
@@ -405,7 +405,7 @@ impl Writer<'_> {
             Record::Reply { number, status } => self.reply(number, status, body_len),
             Record::Replied { first, count } => self.replied(first, count),
             Record::End { number } => self.end(number),
-            Record::Done { message, status } => self.done(message, status),
+            Record::Done { message, status, placed_len } => self.done(message, status, placed_len),
             Record::Cancel { message } => self.cancel(message),
             Record::StreamCredit { limit } => self.stream_credit(limit),
             Record::Refuse { message, order } => self.refuse(message, order),

@@ -80,6 +80,8 @@ fn claimed_message_is_received_or_discarded_once() {
         net.assert_got(B, recv, 1, len);
         assert_eq!(net.sent(A, kept), Some(Ok(())));
         assert_eq!(net.sent(A, dropped), Some(Ok(())), "for its sender it was received: {len}");
+        let told = (net.told_len(A, kept), net.told_len(A, dropped));
+        assert_eq!(told, (Some(len as u64), Some(0)), "all of one, nothing of the other");
         assert_eq!(net.ep(B).held(), (0, 0));
     }
 }

@@ -178,7 +178,7 @@ fn refusal_out_of_nowhere_can_be_recalled() {
 fn done_and_cancel_of_unknown_messages_are_ignored() {
     let mut net = survives(|net| {
         for message in [0, 1, 77, u32::MAX] {
-            net.forge(B, A, |writer| writer.done(message, 9), &[]);
+            net.forge(B, A, |writer| writer.done(message, 9, u64::MAX), &[]);
         }
         for message in [0, 1] {
             net.forge(A, B, |writer| writer.cancel(message), &[]);

@@ -334,9 +334,10 @@ fn grant_beyond_the_message_is_cut() {
     net.run_for(MS);
     let sent: u64 = net.sights(A, Kind::Data).iter().map(|sight| data_len(sight)).sum();
     assert_eq!(sent, 1000, "the last thousand bytes");
-    net.forge(B, A, |writer| writer.done(2, DONE_OK), &[]);
-    net.forge(B, A, |writer| writer.done(2, DONE_OK), &[]);
+    net.forge(B, A, |writer| writer.done(2, DONE_OK, 100_001), &[]);
+    net.forge(B, A, |writer| writer.done(2, DONE_OK, 7), &[]);
     assert_eq!(net.sent(A, req), Some(Ok(())), "once");
+    assert_eq!(net.told_len(A, req), Some(100_000), "no more than it has");
 }
 
 #[test]
@@ -422,4 +423,40 @@ fn wire_rts(message: u32, tag: u64, total: u64) -> wire::MessageHead {
         len: 0,
         ahead: 0,
     }
+}
+
+#[test]
+fn who_waits_for_the_end_is_told_what_was_taken() {
+    for (len, room) in [(8, 8), (8, 3), (8, 0), (5000, 1200), (100_000, 70_000), (100_000, 0)] {
+        for comes_first in [true, false] {
+            let mut net = Net::new(2);
+            if comes_first {
+                net.recv(B, tagged(1), room);
+            }
+            let req = net.send_matched(A, B, 1, len);
+            net.settle();
+            if !comes_first {
+                net.recv(B, tagged(1), room);
+                net.settle();
+            }
+            assert_eq!(net.sent(A, req), Some(Ok(())));
+            assert_eq!(net.told_len(A, req), Some(room as u64), "{len} bytes into {room}");
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_acceptance_only_is_told_nothing_of_a_cut() {
+    for len in [8, 5000] {
+        let mut net = Net::new(2);
+        net.recv(B, tagged(1), 3);
+        let req = net.send(A, B, 1, len);
+        net.settle();
+        assert_eq!(net.told_len(A, req), Some(len as u64));
+    }
+    let mut net = Net::new(2);
+    net.recv(B, tagged(1), 3);
+    let req = net.send(A, B, 1, 100_000);
+    net.settle();
+    assert_eq!(net.told_len(A, req), Some(3), "a large one waits for its end anyway");
 }

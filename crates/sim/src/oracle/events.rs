@@ -13,9 +13,7 @@ impl Oracle {
     pub(crate) fn on_event(&mut self, world: &mut World, node: u8, event: Event) {
         self.tick();
         match event {
-            Event::Sent { req, user, peer, result } => {
-                self.on_sent(world, node, req, user, peer, result)
-            }
+            Event::Sent { .. } => self.on_sent(world, node, event),
             Event::Received { .. } => self.on_received(world, node, event),
             Event::Overflowed { .. } => self.on_overflowed(world, node, event),
             Event::Unlinked { req, user, failure, .. } => {
@@ -80,15 +78,8 @@ impl Oracle {
         }
     }
 
-    fn on_sent(
-        &mut self,
-        world: &mut World,
-        node: u8,
-        req: ReqId,
-        user: u64,
-        peer: PeerId,
-        result: Result<(), Failure>,
-    ) {
+    fn on_sent(&mut self, world: &mut World, node: u8, event: Event) {
+        let Event::Sent { req, user, peer, placed_len, result } = event else { return };
         let Some(Some(message)) = self.messages.get_mut(user as usize) else {
             return self.violation(format!("node {node}: Sent for #{user}, which is no send"));
         };
@@ -104,7 +95,7 @@ impl Oracle {
             return self
                 .violation(format!("send #{user} ended twice: {before:?}, then {result:?}"));
         }
-        message.result = Some(result);
+        (message.result, message.told_len) = (Some(result), placed_len);
         if !message.cancelled {
             world.memory(NodeId(node.into())).end(message.buf.expect("in place"));
         }
@@ -203,7 +194,9 @@ impl Oracle {
         // An overflow entry that ends with a message in it says so beside the receive that had claimed the message.
         let is_second_word = self.receive(label).is_overflow && result.is_err();
         if let (Some(id), false) = (id, is_second_word) {
-            self.take(world, node, id, label, offset, &envelope, result.is_ok());
+            let is_whole = result.is_ok();
+            let taken = self.taken(node, label, offset, placed_len, is_whole);
+            self.take(world, node, id, &envelope, taken);
         }
     }
 
@@ -223,7 +216,10 @@ impl Oracle {
             return; // its claimant, if there was one, has its own event; else `may_be_swallowed` knows
         }
         match self.named(envelope) {
-            Some(id) => self.take(world, node, id, label, 0, envelope, false),
+            Some(id) => {
+                let taken = self.taken(node, label, 0, 0, false);
+                self.take(world, node, id, envelope, taken);
+            }
             None => self.swallowed.push((node, *envelope)),
         }
     }
@@ -274,29 +270,35 @@ impl Oracle {
             self.violation(format!("overflow #{overflow_user}: {what}"));
         }
         let offset = if is_many { Taken::NO_OFFSET } else { 0 };
-        self.take(world, node, id, label, offset, &envelope, true);
+        let taken = self.taken(node, label, offset, placed_len, true);
+        self.take(world, node, id, &envelope, taken);
+    }
+
+    /// What a node took, in its life now.
+    pub(crate) fn taken(
+        &self,
+        node: u8,
+        receive: u32,
+        offset: u64,
+        placed_len: u64,
+        is_whole: bool,
+    ) -> Taken {
+        let life = self.standings[usize::from(node)].life;
+        Taken { receive, offset, placed_len, life, is_whole }
     }
 
     /// A message was received: is it one of ours, for this node, whole, admitted, and the first time?
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn take(
         &mut self,
         world: &mut World,
         node: u8,
         id: u32,
-        label: u32,
-        offset: u64,
         envelope: &Envelope,
-        is_whole: bool,
+        taken: Taken,
     ) {
         let source =
             world.node_of(NodeId(node.into()), envelope.source).map(|source| source.0 as u8);
-        let taken = Taken {
-            receive: label,
-            offset,
-            life: self.standings[usize::from(node)].life,
-            is_whole,
-        };
+        let label = taken.receive;
         let wanted = self.receive(label).wanted;
         let Some(Some(message)) = self.messages.get_mut(id as usize) else {
             return self
@@ -330,7 +332,7 @@ impl Oracle {
                 before.receive
             ));
         }
-        if is_whole {
+        if taken.is_whole {
             self.whole_count += 1;
         }
     }

@@ -144,6 +144,7 @@ mod tests {
             posted: 0,
             cancelled: false,
             result: None,
+            told_len: 0,
             taken: None,
         });
     }
@@ -169,7 +170,7 @@ mod tests {
     }
 
     fn take(oracle: &mut Oracle, message: u32, receive: u32, offset: u64) {
-        let taken = Taken { receive, offset, life: 0, is_whole: true };
+        let taken = Taken { receive, offset, placed_len: 0, life: 0, is_whole: true };
         oracle.messages[message as usize].as_mut().unwrap().taken = Some(taken);
         oracle.receives[receive as usize].as_mut().unwrap().took_count += 1;
     }

@@ -102,6 +102,19 @@ impl Oracle {
         self.receives.iter().flatten().filter(open).map(|receive| receive.label).collect()
     }
 
+    /// A sender that waits for the match is told what its receiver took (PROTOCOL §8.6); another that, or that all was taken.
+    fn told_wrongly(message: &Message) -> Option<String> {
+        let taken = message.taken.filter(|taken| taken.is_whole)?;
+        message.result?.ok()?;
+        let is_all_said = message.how != How::Matched && message.told_len == message.len;
+        (message.told_len != taken.placed_len && !is_all_said).then(|| {
+            format!(
+                "message #{}: its receiver took {} bytes, its sender was told {}",
+                message.label, taken.placed_len, message.told_len
+            )
+        })
+    }
+
     /// Everything is over: what is missing, and was the order right?
     pub(crate) fn finish(&mut self) {
         let mut wrong = Vec::new();
@@ -122,6 +135,7 @@ impl Oracle {
                     message.label
                 ));
             }
+            wrong.extend(Self::told_wrongly(message));
         }
         for receive in self.receives.iter().flatten() {
             if receive.ended.is_none() && self.is_same_life(receive.node, receive.life) {

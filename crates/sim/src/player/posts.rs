@@ -47,6 +47,7 @@ impl Player<'_> {
             posted: 0,
             cancelled: false,
             result: None,
+            told_len: 0,
             taken: None,
         });
     }
@@ -191,8 +192,8 @@ impl Player<'_> {
         let buf = self.world.memory(NodeId(node.into())).add_sink(0);
         self.book_claim(node, label, wanted, buf, 0, ReqId(u64::MAX));
         let id = self.oracle.named(&envelope).expect("asked before");
-        let offset = 0;
-        self.oracle.take(&mut self.world, node, id, label, offset, &envelope, true);
+        let taken = self.oracle.taken(node, label, 0, 0, true);
+        self.oracle.take(&mut self.world, node, id, &envelope, taken);
         self.oracle.end_claim(label);
         self.note_of(node, || format!("discards #{id}"));
         if let Err(error) = self.world.discard(NodeId(node.into()), claim) {

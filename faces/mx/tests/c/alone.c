@@ -234,16 +234,21 @@ static void vectors(void) {
 }
 
 static void truncation(void) {
-  static const uint32_t lens[] = {10, 100, 10000, 1 << 20};
-  for (int index = 0; index < 4; index++) {
-    uint32_t len = lens[index];
+  static const uint32_t lens[] = {10, 100, 10000, 40000, 1 << 20};
+  for (int index = 0; index < 10; index++) {
+    uint32_t len = lens[index / 2];
+    int is_synchronous = index % 2;
     fill(out_bytes, len, 3);
     memset(in_bytes, 0xee, len);
-    mx_request_t receive = recv_one(len / 2, 4, ALL, NULL), send = send_one(len, 4, 0, NULL);
+    mx_request_t receive = recv_one(len / 2, 4, ALL, NULL), send = send_one(len, 4, is_synchronous, NULL);
     mx_status_t status = wait_for(receive);
     CHECK(status.code == MX_STATUS_TRUNCATED && status.msg_length == len && status.xfer_length == len / 2);
     CHECK(is_filled(in_bytes, len / 2, 3) && in_bytes[len / 2] == 0xee);
-    wait_for(send);
+    /* An eager send is over before anybody receives it; whoever waits for the receiver hears of the cut. */
+    int is_eager = !is_synchronous && len <= 32768;
+    status = wait_for(send);
+    CHECK(status.code == (is_eager ? MX_STATUS_SUCCESS : MX_STATUS_TRUNCATED));
+    CHECK(status.msg_length == len && status.xfer_length == (is_eager ? len : len / 2));
   }
 }
 
@@ -373,13 +378,22 @@ static void handler(void) {
   CHECK(has_data);
   WELL(CALL(mx_iprobe)(ep, 40, ALL, &status, &result));
   CHECK(result == 0);
+  /* Whoever waits for its receiver hears that nothing was taken, unless there was nothing. */
+  for (int kind = 0; kind < 3; kind++) {
+    uint32_t len = kind == 2 ? 1 << 20 : kind * 100;
+    request = send_one(len, 40, kind < 2, NULL);
+    until_asked(2 + kind);
+    status = wait_for(request);
+    CHECK(status.code == (len ? MX_STATUS_TRUNCATED : MX_STATUS_SUCCESS));
+    CHECK(status.msg_length == len && status.xfer_length == 0);
+  }
   /* Continue: a receive that the handler posted takes it. Short, synchronous, long. */
   answer = MX_RECV_CONTINUE;
   for (int kind = 0; kind < 3; kind++) {
     uint32_t len = kind == 2 ? 1 << 20 : 100;
     memset(in_bytes, 0, len);
     request = send_one(len, 41, kind == 1, NULL);
-    until_asked(2 + kind);
+    until_asked(5 + kind);
     CHECK(has_data == (kind == 0));
     status = wait_for(posted_inside);
     CHECK(status.code == MX_STATUS_SUCCESS && status.xfer_length == len && is_filled(in_bytes, len, 6));
@@ -388,7 +402,7 @@ static void handler(void) {
   /* Continue without a receive: it waits for one, in order, behind its elder. */
   for (uint32_t len = 200; len < 202; len++)
     WELL(CALL(mx_isend)(ep, &(mx_segment_t){out_bytes, len}, 1, self, 42, NULL, NULL));
-  until_asked(6);
+  until_asked(9);
   WELL(CALL(mx_iprobe)(ep, 42, ALL, &status, &result));
   CHECK(result == 1 && status.msg_length == 200);
   for (uint32_t len = 200; len < 202; len++) {
@@ -399,7 +413,7 @@ static void handler(void) {
   /* What a receive waits for is nothing to ask about. */
   request = recv_one(10, 43, ALL, NULL);
   WELL(CALL(mx_isend)(ep, &(mx_segment_t){out_bytes, 10}, 1, self, 43, NULL, NULL));
-  CHECK(wait_for(request).xfer_length == 10 && asked == 6);
+  CHECK(wait_for(request).xfer_length == 10 && asked == 9);
   WELL(CALL(mx_register_unexp_handler)(ep, NULL, NULL));
   WELL(CALL(mx_disable_progression)(ep));
   WELL(CALL(mx_reenable_progression)(ep));

@@ -263,6 +263,15 @@ impl Net {
         end
     }
 
+    /// Bytes that the receiver of an ended send took, as its sender is told.
+    pub(crate) fn told_len(&mut self, node: usize, req: ReqId) -> Option<u64> {
+        self.drain(node);
+        self.nodes[node].events.iter().find_map(|event| match *event {
+            Event::Sent { req: ended, placed_len, .. } if ended == req => Some(placed_len),
+            _ => None,
+        })
+    }
+
     /// Everything a receive took, in order.
     pub(crate) fn all_got(&mut self, node: usize, req: ReqId) -> Vec<Got> {
         self.drain(node);
