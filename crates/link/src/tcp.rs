@@ -94,6 +94,7 @@ struct Counters {
 pub struct Tcp {
     about: About,
     locator: Locator,
+    is_beside: bool,
     reach: Reach,
     poll: Poll,
     outgoing: Outgoing,
@@ -136,6 +137,7 @@ impl Tcp {
         Ok(Self {
             about,
             locator: to_locator(usable_addr(bound)),
+            is_beside: config.is_beside,
             reach,
             poll,
             outgoing: Outgoing::new(config.outgoing_count_max, bound.port()),
@@ -260,7 +262,7 @@ impl Link<Table> for Tcp {
     }
 
     fn card_to(&mut self, to: &Locator) -> u32 {
-        self.reach.card_to(to)
+        if self.is_beside { 0 } else { self.reach.card_to(to) }
     }
 
     fn send(&mut self, burst: &Burst, first: usize, memory: &mut Table) -> io::Result<usize> {

@@ -1,5 +1,7 @@
 //! How an endpoint is opened.
 
+mod words;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -18,6 +20,10 @@ use crate::named::Naming;
 use crate::quantity::{self, Unit};
 use crate::secret::SharedSecret;
 use crate::select::LinkChoice;
+use words::{
+    as_ns, parse_copies, parse_cpus, parse_offload, parse_placement, parse_ports, parse_switch,
+    unknown,
+};
 
 /// Settings of an endpoint. What is not said here is as the environment says (`PACKHORSE_*`, see [`Builder::ENVIRONMENT`]), or by default.
 #[derive(Clone, Debug)]
@@ -26,6 +32,7 @@ pub struct Builder {
     pub(crate) bind: IpAddr,
     pub(crate) ports: RangeInclusive<u16>,
     pub(crate) path_count: u8,
+    pub(crate) tcp_stream_count: u8,
     pub(crate) trains: bool,
     pub(crate) shm_cma: bool,
     pub(crate) small_socket_buffers: bool,
@@ -49,6 +56,7 @@ impl Default for Builder {
             bind: Ipv4Addr::UNSPECIFIED.into(),
             ports: 0..=0,
             path_count: 1,
+            tcp_stream_count: 1,
             trains: true,
             shm_cma: true,
             small_socket_buffers: false,
@@ -89,6 +97,7 @@ impl Builder {
         ("PACKHORSE_BIND", "the local IP address"),
         ("PACKHORSE_PORTS", "LO-HI: UDP and TCP ports are taken from this range"),
         ("PACKHORSE_PATHS", "source ports used side by side, 1 to 4"),
+        ("PACKHORSE_TCP_STREAMS", "TCP streams to each peer, 1 to 4, where one flow is capped"),
         ("PACKHORSE_TRAINS", "on or off: segmentation and receive offload of UDP"),
         (
             "PACKHORSE_SHM_CMA",
@@ -207,6 +216,10 @@ impl Builder {
                 let count = value.parse().ok().filter(|count| (1..=4).contains(count));
                 self.path_count = count.ok_or_else(|| wrong("1 to 4"))?;
             }
+            "PACKHORSE_TCP_STREAMS" => {
+                let count = value.parse().ok().filter(|count| (1..=4).contains(count));
+                self.tcp_stream_count = count.ok_or_else(|| wrong("1 to 4"))?;
+            }
             "PACKHORSE_TRAINS" => {
                 self.trains = parse_switch(value).ok_or_else(|| wrong("on or off"))?;
             }
@@ -305,6 +318,14 @@ impl Builder {
     #[must_use]
     pub fn paths(mut self, count: u8) -> Self {
         self.path_count = count.clamp(1, 4);
+        self
+    }
+
+    /// So many TCP streams to each peer, 1 to 4, where the network caps each flow: long messages are shared out among them. Both sides
+    /// must say so; there are as many as the one that says less has.
+    #[must_use]
+    pub fn tcp_streams(mut self, count: u8) -> Self {
+        self.tcp_stream_count = count.clamp(1, 4);
         self
     }
 
@@ -512,86 +533,6 @@ impl Builder {
     }
 }
 
-fn parse_placement(text: &str) -> Option<Placement> {
-    match text {
-        "thread" => Some(Placement::Thread),
-        "inline" => Some(Placement::Inline),
-        _ => None,
-    }
-}
-
-fn parse_offload(text: &str) -> Option<Offload> {
-    match text {
-        "none" => Some(Offload::None),
-        "receive" => Some(Offload::Receive),
-        "send" => Some(Offload::Send),
-        "both" => Some(Offload::Both),
-        _ => None,
-    }
-}
-
-/// A length, where words are possible as well.
-fn parse_copies(text: &str) -> Result<usize, String> {
-    let len = quantity::len(text, isize::MAX as u64).map(|len| len as usize);
-    len.map_err(|must| must.replacen("must be", "must be off, auto, or", 1))
-}
-
-fn as_ns(time: Duration) -> u64 {
-    time.as_nanos().min(u64::MAX.into()) as u64
-}
-
-fn parse_cpus(text: &str) -> Option<HelperCpus> {
-    match text {
-        "all" => return Some(HelperCpus::All),
-        "inherit" => return Some(HelperCpus::Inherit),
-        _ => {}
-    }
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let cpu = |text: &str| text.trim().parse::<u16>().ok().map(usize::from);
-        let (first, last) = (cpu(first)?, cpu(last)?);
-        cpus.extend(first..=last);
-    }
-    (!cpus.is_empty()).then_some(HelperCpus::Only(cpus))
-}
-
-fn parse_switch(text: &str) -> Option<bool> {
-    match text {
-        "on" | "1" | "yes" => Some(true),
-        "off" | "0" | "no" => Some(false),
-        _ => None,
-    }
-}
-
-fn parse_ports(text: &str) -> Option<RangeInclusive<u16>> {
-    let (low, high) = text.split_once('-').unwrap_or((text, text));
-    let (low, high) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
-    (low <= high).then_some(low..=high)
-}
-
-/// Names the nearest variable there is.
-fn unknown(name: &str) -> String {
-    let nearest = Builder::ENVIRONMENT.iter().map(|&(known, _)| known);
-    let nearest = nearest.min_by_key(|known| distance(known, name)).unwrap_or_default();
-    format!("{name}: there is no such setting; did you mean {nearest}?")
-}
-
-/// Letters to add, drop or change to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let changed = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -602,6 +543,8 @@ mod tests {
         builder.apply("PACKHORSE_PORTS", "7000-7010").unwrap();
         builder.apply("PACKHORSE_PLACEMENT", "inline").unwrap();
         builder.apply("PACKHORSE_SPIN_US", "5").unwrap();
+        builder.apply("PACKHORSE_TCP_STREAMS", "4").unwrap();
+        assert_eq!(builder.tcp_stream_count, 4);
         assert_eq!(builder.ports, 7000..=7010);
         assert_eq!(builder.config.placement, Placement::Inline);
         assert_eq!(builder.config.spin_ns, 5000);
@@ -689,6 +632,10 @@ mod tests {
         let unknown = builder.apply("PACKHORSE_PLACEMNT", "inline").unwrap_err();
         assert!(unknown.contains("did you mean PACKHORSE_PLACEMENT?"), "{unknown}");
         assert!(builder.apply("PACKHORSE_PATHS", "9").is_err());
+        for count in ["0", "5", "-1", "many"] {
+            let wrong = builder.apply("PACKHORSE_TCP_STREAMS", count).unwrap_err();
+            assert!(wrong.ends_with("must be 1 to 4"), "{wrong}");
+        }
         assert!(builder.apply("PACKHORSE_LINK", "token-ring").unwrap_err().contains("auto, udp"));
         let complaint = Builder::plain().links("udp:").complaint;
         assert!(complaint.is_some_and(|complaint| complaint.contains("no interface")));

@@ -51,8 +51,8 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// Opens what the builder asks for: one link for each that was chosen, and of the only one that makes flows (a UDP
-/// socket) as many as there shall be paths.
+/// Opens what the builder asks for: one link for each that was chosen, of the only one that makes flows (a UDP
+/// socket) as many as there shall be paths, and of the first TCP link as many as there shall be streams to a peer.
 pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
     let interfaces = packhorse_link::interfaces();
     let mut wishes = builder.link.resolve(&interfaces).map_err(Error::Setting)?;
@@ -63,10 +63,18 @@ pub(crate) fn open(builder: &Builder) -> Result<Vec<Box<dyn Link>>, Error> {
         let more = vec![wishes[only].clone(); usize::from(builder.path_count).saturating_sub(1)];
         wishes.splice(only..only, more);
     }
+    let mut flows = vec![0; wishes.len()];
+    if let Some(at) = wishes.iter().position(|wish| *wish.kind == packhorse_link::tcp::KIND) {
+        // Behind all others, which keep their numbers.
+        for flow in 1..builder.tcp_stream_count {
+            wishes.push(wishes[at].clone());
+            flows.push(flow);
+        }
+    }
     let mut links: Vec<Box<dyn Link>> = Vec::new();
-    for (wish, number) in wishes.iter().zip(0..) {
+    for ((wish, flow), number) in wishes.iter().zip(flows).zip(0..) {
         let first = links.first().map(|link| link.locator()); // the address has it
-        match open_one(builder, wish, number, first) {
+        match open_one(builder, (wish, flow), number, first) {
             Ok(link) => links.push(link),
             Err(_) if wish.is_optional && !links.is_empty() => {}
             Err(error) => return Err(error),
@@ -109,6 +117,7 @@ fn options(builder: &Builder, wish: &Wish, address: Option<Locator>) -> Options 
         on: wish.on.clone(),
         bind: builder.bind,
         ports: (*builder.ports.end() > 0).then(|| builder.ports.clone()),
+        flow: 0,
         trains: use_of(builder.trains),
         cma: use_of(builder.shm_cma),
         buffers_unprivileged: builder.small_socket_buffers,
@@ -120,11 +129,11 @@ fn options(builder: &Builder, wish: &Wish, address: Option<Locator>) -> Options 
 
 fn open_one(
     builder: &Builder,
-    wish: &Wish,
+    (wish, flow): (&Wish, u8),
     number: u8,
     first: Option<Locator>,
 ) -> Result<Box<dyn Link>, Error> {
-    let mut link = (wish.kind.open)(&options(builder, wish, first))?;
+    let mut link = (wish.kind.open)(&Options { flow, ..options(builder, wish, first) })?;
     if let Some(faults) = &builder.faults {
         let faults = Faults { seed: faults.seed.wrapping_add(u64::from(number)), ..*faults };
         link = Box::new(Faulty::new::<Table>(link, faults));

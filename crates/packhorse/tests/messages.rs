@@ -1,9 +1,12 @@
 //! Two endpoints of one process, over loopback.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use packhorse::{Builder, Endpoint, Error, Faults, Peer, Placement, SendOptions, Wanted};
+use packhorse::{
+    Builder, Endpoint, Error, Faults, Path, PathState, Peer, Placement, SendOptions, Wanted,
+};
 
 /// Both placements, over sockets, over shared memory, and over what is found best.
 fn pairs() -> impl Iterator<Item = (Endpoint, Endpoint, Peer)> {
@@ -53,6 +56,47 @@ fn messages_of_all_sizes_arrive_whole() {
             let received = received.unwrap().unwrap();
             assert!(received.buffer == pattern(len), "{len} bytes differ");
             assert_eq!(received.envelope.len, len as u64);
+        }
+    }
+}
+
+#[test]
+fn long_messages_are_shared_out_among_several_streams() {
+    const COUNT: usize = 4;
+    // With another link beside them, they wait until there is something long.
+    for links in ["tcp", "udp,tcp"] {
+        let open = || {
+            let builder = Builder::plain().bind([127, 0, 0, 1]).links(links);
+            builder.tcp_streams(COUNT as u8).linger(Duration::from_millis(200)).open().unwrap()
+        };
+        let (a, b) = (open(), open());
+        let to_b = a.peer(&b.address()).unwrap();
+        let (len, start) = (3 << 20, std::time::Instant::now());
+        loop {
+            let lens = (0..8).map(|tag| len + tag as usize);
+            let coming: Vec<_> =
+                (0..8).zip(lens).map(|(tag, len)| b.recv(Wanted::tag(tag), vec![0; len])).collect();
+            let going: Vec<_> =
+                (0..8).map(|tag| a.send(to_b, tag, pattern(len + tag as usize))).collect();
+            for (tag, coming) in coming.into_iter().enumerate() {
+                let received = coming.wait().unwrap();
+                assert!(received.buffer == pattern(len + tag), "message {tag} differs");
+            }
+            going.into_iter().for_each(|going| drop(going.wait().unwrap()));
+            let paths = a.paths(to_b);
+            let carries = |path: &&Path| {
+                let is_rail = matches!(path.state, PathState::Main | PathState::Rail);
+                is_rail && path.link.starts_with("tcp")
+            };
+            let streams: Vec<&Path> = paths.iter().filter(carries).collect();
+            let ends = |of: fn(&Path) -> &str| -> HashSet<&str> {
+                streams.iter().map(|path| of(path)).collect()
+            };
+            let (here, there) = (ends(|path| &path.link), ends(|path| &path.to));
+            if (streams.len(), here.len(), there.len()) == (COUNT, COUNT, COUNT) {
+                break;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "{links}: {paths:#?}");
         }
     }
 }

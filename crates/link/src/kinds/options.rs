@@ -19,6 +19,8 @@ pub struct Options {
     pub trains: Use,
     /// Reading large payload straight from the memory of its sender.
     pub cma: Use,
+    /// It is one of several alike over the same card, so that a network which caps each flow carries more: so many were opened before it.
+    pub flow: u8,
     /// Takes only such buffers as a user without rights gets, even with rights.
     pub buffers_unprivileged: bool,
     /// Answers those who ask who is here with the host's name.
@@ -37,6 +39,7 @@ impl Default for Options {
             ports: None,
             trains: Use::Auto,
             cma: Use::Auto,
+            flow: 0,
             buffers_unprivileged: false,
             is_discoverable: false,
             is_on_demand: false,

@@ -19,6 +19,9 @@ pub struct TcpConfig {
     pub outgoing_count_max: usize,
     /// Streams of others that said who they are, at most; at least one.
     pub incoming_count_max: usize,
+    /// What else leaves by its card does not stand in its stead: said of all but the first of several TCP links over one card. The
+    /// protocol takes links over one card for alternatives, and those over cards that it does not know for rails (PROTOCOL §10.4).
+    pub is_beside: bool,
 }
 
 impl Default for TcpConfig {
@@ -29,6 +32,7 @@ impl Default for TcpConfig {
             ports: None,
             outgoing_count_max: 64,
             incoming_count_max: 64,
+            is_beside: false,
         }
     }
 }

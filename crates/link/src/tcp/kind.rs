@@ -19,7 +19,9 @@ pub static KIND: Kind = Kind {
 fn open(options: &Options) -> Result<Box<dyn Link>, LinkError> {
     let (bind, interface) = options.socket();
     let ports = options.ports.clone();
-    Ok(Box::new(Tcp::open(&TcpConfig { bind, interface, ports, ..TcpConfig::default() })?))
+    let is_beside = options.flow > 0;
+    let config = TcpConfig { bind, interface, ports, is_beside, ..TcpConfig::default() };
+    Ok(Box::new(Tcp::open(&config)?))
 }
 
 fn probe() -> Result<(), Missing> {

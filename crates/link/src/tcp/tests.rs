@@ -228,6 +228,8 @@ fn what_udp_reaches_tcp_reaches_and_nothing_else() {
     assert!(a.may_reach(&b.locator()));
     assert_eq!(a.frame_len_to(&b.locator()), FRAME_LEN_MAX);
     assert_ne!(a.card_to(&b.locator()), 0);
+    let beside = TcpConfig { is_beside: true, ..TcpConfig::at("127.0.0.1:0".parse().unwrap()) };
+    assert_eq!(Tcp::open(&beside).unwrap().card_to(&b.locator()), 0);
     let elsewhere = ["192.0.2.1:5", "[::1]:5"].map(|text| to_locator(text.parse().unwrap()));
     for to in elsewhere.into_iter().chain([crate::udp::to_locator(addr_of(&b)), [0; 24]]) {
         assert!(!a.may_reach(&to), "{}", crate::show(&to));

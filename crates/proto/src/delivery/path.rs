@@ -404,9 +404,9 @@ impl Path {
         core::mem::replace(&mut self.flight, Flight::new(next_packet))
     }
 
-    /// Never answered, however often it was asked.
+    /// Never answered, however often it was asked. A stream that was not asked yet may lead there.
     pub(crate) fn is_hopeless(&self) -> bool {
-        self.standing == Standing::Unproven && !self.is_hopeful()
+        self.standing == Standing::Unproven && !self.is_hopeful() && !self.is_dormant()
     }
 
     /// Whether it is this way.
