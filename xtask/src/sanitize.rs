@@ -39,7 +39,7 @@ pub(crate) fn add_to(steps: &mut Steps) {
                 "test --quiet",
                 "address",
                 packages,
-                &format!("{API} faults fork one_host stranger provider"),
+                &format!("{API} faults fork one_host stranger scribbler provider"),
             );
             // One test leaks on purpose.
             tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");

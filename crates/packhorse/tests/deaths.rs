@@ -24,6 +24,8 @@ const HELLO: u64 = 1;
 const THERE: u64 = 2;
 const BACK: u64 = 3;
 const NEVER: u64 = 4;
+const NOTE: u64 = 5;
+const COPIED_LEN_MAX: usize = 8 << 10;
 const LEN_MAX: usize = 2 << 20;
 
 /// Numbers nobody can guess, unless told the seed.
@@ -152,10 +154,15 @@ fn talk(endpoint: &Endpoint, peer: Peer) {
     let never = endpoint.recv(Wanted::tag(NEVER).from(peer), vec![0; 8]);
     let error = loop {
         let back = endpoint.recv(Wanted::tag(BACK).from(peer), vec![0; LEN_MAX]);
+        // Copied at its post, it is given to a ring and kept by nobody else; the long one stays here until it is fetched.
+        let given = endpoint.send_copy(peer, NOTE, &[7; 100]);
         let going = endpoint.send(peer, THERE, vec![7; LEN_MAX]);
         if let Err(failed) = back.wait() {
             going.wait().ok(); // it may have arrived
             break failed.error;
+        }
+        if let Err(error) = given {
+            break error;
         }
         if let Err(failed) = going.wait() {
             break failed.error;
@@ -175,11 +182,16 @@ fn suffer(endpoint: &Endpoint, address: &Address) {
     endpoint.send(peer, HELLO, vec![0; 8]).wait().unwrap();
     let mut dice = Dice(u64::from(std::process::id()) << 7 | 1);
     loop {
+        endpoint.recv(Wanted::tag(NOTE), vec![0; 100]).wait().unwrap();
         let message = endpoint.recv(Wanted::tag(THERE), vec![0; LEN_MAX]).wait().unwrap();
         let mut buffer = message.buffer;
-        // Small, medium and large alike.
+        // Small, medium and large alike; small ones copied or lent.
         buffer.truncate(1 << dice.roll(22));
-        endpoint.send(peer, BACK, buffer).wait().unwrap();
+        if buffer.len() <= COPIED_LEN_MAX && dice.roll(2) == 0 {
+            endpoint.send_copy(peer, BACK, &buffer).unwrap();
+        } else {
+            endpoint.send(peer, BACK, buffer).wait().unwrap();
+        }
     }
 }
 
