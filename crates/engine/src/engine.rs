@@ -28,6 +28,7 @@ use packhorse_proto::{
     Tag, Use,
 };
 
+use crate::attend::Attendance;
 use crate::bell::Bell;
 use crate::commands::Commands;
 use crate::copies::CopyOffload;
@@ -202,6 +203,8 @@ pub struct Engine {
     pub(crate) looks: Looks,
     /// Somebody waits without driving, by futures or by looks at the ring of a queue, and counts on the helper.
     pub(crate) is_watched: AtomicBool,
+    /// Who is called when something ended.
+    pub(crate) attendance: Attendance,
     pub(crate) spin_ns: u64,
     /// When an application thread last asked without waiting.
     pub(crate) asked_at_ns: AtomicU64,
@@ -298,6 +301,9 @@ impl Engine {
     /// Unlocks and wakes whom the work woke. Wakers are foreign code: never called under the lock.
     pub(crate) fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         let has_news = std::mem::take(&mut inner.has_news);
+        if has_news {
+            self.attendance.on_news();
+        }
         let sleeper_count = inner.sleeper_count;
         // A turn told the links that nobody sleeps; if somebody does, a link in memory would not wake him.
         let must_knock = inner.is_dozing && (has_news || !inner.core.keep_armed());

@@ -195,12 +195,13 @@ impl Engine {
     }
 
     /// Whether somebody waits for what only a driver brings about: a message is to be granted, or is more than a socket holds; a peer may use
-    /// memory that is exposed here; a thread waits without driving. What else is pending waits in a socket until the application comes for it.
+    /// memory that is exposed here; a thread waits without driving; somebody is to be called. What else is pending waits in a socket until the application comes for it.
     pub(crate) fn needs_driver(&self, inner: &Inner) -> bool {
         let is_watched = self.is_watched.load(Ordering::Relaxed);
         inner.requests.are_heavy()
             || inner.has_regions()
             || (is_watched && inner.requests.pending_count() > 0)
+            || self.attendance.is_called()
     }
 
     /// Somebody looked at the ring of a queue in vain, and drove nothing.
@@ -239,6 +240,9 @@ impl Engine {
         let pause_ns = if work > 0 || !inner.core.arm() { 0 } else { sleep_ns(&mut inner, now) };
         self.helper_doze.announce(now, pause_ns);
         self.release(inner);
+        if self.attendance.attend() {
+            return; // what the attendant posted may be due
+        }
         if pause_ns > 0 {
             self.helper_doze.sleep(pause_ns);
             return;

@@ -26,12 +26,14 @@
 //!   waiting, doze, crowd     whoever waits, drives: it spins, then sleeps; at once where others want its core
 //!   looks, asking, sharing   calls that do not wait: which ask the links, which may sleep, which step aside
 //!   baton, helper, duties    who drives when nobody waits, and what the helper may do
+//!   attend                   somebody above who is called by the helper when something ended
 //!   door, seeking            found by host and number: a thread that answers, and sockets to ask by; apart from all else
 //!   slow                     a link for tests
 //! ```
 #![forbid(unsafe_code)]
 
 mod asking;
+mod attend;
 mod baton;
 mod bell;
 mod commands;

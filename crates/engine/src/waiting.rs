@@ -446,8 +446,10 @@ impl Engine {
             self.release(inner);
             return self.lock();
         }
-        // Nobody to be told: else `release` would knock for whoever dozes, at his own door.
-        inner.has_news = false;
+        // Nobody to be told but the attendant: else `release` would knock for whoever dozes, at his own door.
+        if std::mem::take(&mut inner.has_news) {
+            self.attendance.on_news();
+        }
         if !inner.core.arm() {
             return inner;
         }

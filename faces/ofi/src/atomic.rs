@@ -4,15 +4,20 @@
 //! when the operation is posted; results go to the application's memory when they come.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use packhorse::raw::Memory;
 
-use crate::abi::{AtomicAttr, AtomicOps, Desc, Descs, Ioc, MsgAtomic, Obj, code, flag, iovec};
+use crate::abi::{
+    AtomicAttr, AtomicOps, Desc, Descs, Ioc, MsgAtomic, MsgElements, Obj, code, flag, iovec,
+};
 use crate::common::or_return;
 use crate::ep::Ep;
 use crate::offer::PIECE_COUNT_MAX;
-use crate::remote::{How, SILENT, Sum, There};
-use crate::{flags, memory};
+use crate::op::{How, SILENT};
+use crate::port::Port;
+use crate::remote::{Sum, There};
+use crate::{flags, memory, trigger};
 
 pub(crate) static OPS: AtomicOps = AtomicOps {
     size: size_of::<AtomicOps>(),
@@ -90,15 +95,15 @@ impl Elements {
         }
     }
 
-    /// The elements as a place for results, of which there must be so many.
+    /// The elements as they are, a place for results perhaps, of which there must be so many.
     ///
     /// # Safety
     /// The list must be null, or as long as it says, and its elements the provider's until the operation has completed.
-    unsafe fn room(self, width: usize, count: usize) -> Result<Memory, c_int> {
+    unsafe fn lent(self, width: usize, count: usize, is_writable: bool) -> Result<Memory, c_int> {
         // SAFETY: says the caller.
         unsafe {
             let (pieces, total) = self.pieces(width)?;
-            let room = memory::pieces(pieces.as_ptr(), self.count, true);
+            let room = memory::pieces(pieces.as_ptr(), self.count, is_writable);
             room.and_then(|(memory, _)| if total == count { Ok(memory) } else { Err(libc::EINVAL) })
         }
     }
@@ -106,6 +111,9 @@ impl Elements {
 
 /// Operands, what to compare with, and the place of results with its length.
 type Given = (Vec<u8>, Vec<u8>, Option<(Memory, u32)>);
+
+/// The same, not read yet.
+type Lent = (Memory, Memory, Option<(Memory, u32)>);
 
 /// An operation, whatever form it came in.
 struct Call {
@@ -121,6 +129,26 @@ struct Call {
 }
 
 impl Call {
+    /// What a description says.
+    ///
+    /// # Safety
+    /// The description must be whole.
+    unsafe fn described(
+        ep: Obj,
+        msg: &MsgAtomic,
+        compare: Elements,
+        result: Option<Elements>,
+        how: How,
+    ) -> Result<Self, c_int> {
+        // SAFETY: null, or one place, as `rma_iov_limit` says; the application's, says the caller.
+        let place = unsafe { msg.rma_iov.as_ref() }.filter(|_| msg.rma_iov_count == 1);
+        let place = place.ok_or(libc::EINVAL)?;
+        let there = There { peer: msg.addr, key: place.key, offset: place.addr };
+        let operands = Elements { list: msg.msg_iov, count: msg.iov_count };
+        let (datatype, op) = (msg.datatype as c_int, msg.op as c_int);
+        Ok(Self { ep, there, datatype, op, operands, compare, result, how })
+    }
+
     /// # Safety
     /// `ep` must be an open endpoint of ours, and the lists as `Elements` says.
     unsafe fn post(self) -> isize {
@@ -128,11 +156,23 @@ impl Call {
         let Some(port) = (unsafe { Ep::of(self.ep) }).1 else {
             return -(code::EOPBADSTATE as isize);
         };
+        // SAFETY: says the caller.
+        unsafe { self.post_by(port) }
+    }
+
+    /// # Safety
+    /// As for `post`.
+    unsafe fn post_by(self, port: &Arc<Port>) -> isize {
         let Some(sum) = Sum::of(self.datatype, self.op) else {
             return -(libc::EOPNOTSUPP as isize);
         };
         if sum.op.compares() == (self.compare.count == 0) || self.is_idle(&sum) {
             return -(libc::EOPNOTSUPP as isize);
+        }
+        if self.how.when.is_some() {
+            // SAFETY: says the caller.
+            let (operands, compare, result) = or_return!(unsafe { self.lent_elements(sum) });
+            return port.atomic_later(&self.there, sum, (operands, compare), result, self.how);
         }
         // SAFETY: says the caller.
         let (operands, compare, result) = or_return!(unsafe { self.elements(sum) });
@@ -147,20 +187,52 @@ impl Call {
         let width = sum.datatype.width();
         // SAFETY: says the caller.
         unsafe {
-            // An operation that only fetches has no operands: the place of its results says how many.
-            let counted = self.result.filter(|_| !sum.op.writes()).unwrap_or(self.operands);
-            let (_, count) = counted.pieces(width)?;
-            let len = sum.len(count).ok_or(libc::EINVAL)?;
+            let (count, len) = self.count(sum)?;
             let operands =
                 if sum.op.writes() { self.operands.copied(width, count)? } else { Vec::new() };
             let compare =
                 if sum.op.compares() { self.compare.copied(width, count)? } else { Vec::new() };
             let result = match self.result {
-                Some(result) => Some((result.room(width, count)?, len)),
+                Some(result) => Some((result.lent(width, count, true)?, len)),
                 None => None,
             };
             Ok((operands, compare, result))
         }
+    }
+
+    /// The same, not read yet.
+    ///
+    /// # Safety
+    /// As for `post`; the elements must be the provider's until the operation has completed.
+    unsafe fn lent_elements(&self, sum: Sum) -> Result<Lent, c_int> {
+        let width = sum.datatype.width();
+        // SAFETY: says the caller.
+        unsafe {
+            let (count, len) = self.count(sum)?;
+            let lent = |elements: Elements, is_there: bool| match is_there {
+                true => elements.lent(width, count, false),
+                false => Ok(Memory::from(Vec::<u8>::new())),
+            };
+            let operands = lent(self.operands, sum.op.writes())?;
+            let compare = lent(self.compare, sum.op.compares())?;
+            let result = match self.result {
+                Some(result) => Some((result.lent(width, count, true)?, len)),
+                None => None,
+            };
+            Ok((operands, compare, result))
+        }
+    }
+
+    /// How many elements there are, and their bytes.
+    ///
+    /// # Safety
+    /// As for `post`.
+    unsafe fn count(&self, sum: Sum) -> Result<(usize, u32), c_int> {
+        // An operation that only fetches has no operands: the place of its results says how many.
+        let counted = self.result.filter(|_| !sum.op.writes()).unwrap_or(self.operands);
+        // SAFETY: says the caller.
+        let (_, count) = unsafe { counted.pieces(sum.datatype.width()) }?;
+        Ok((count, sum.len(count).ok_or(libc::EINVAL)?))
     }
 
     /// Neither changes nor fetches anything.
@@ -173,10 +245,9 @@ impl Call {
 ///
 /// # Safety
 /// `ep` must be an open endpoint of ours.
-unsafe fn as_usual(ep: Obj, context: Ctx) -> How {
-    // SAFETY: says the caller.
-    let flags = unsafe { Ep::of(ep) }.1.map_or(0, |port| port.tx_flags);
-    How { context: context as usize, flags, is_silent: false }
+unsafe fn as_usual(ep: Obj, context: Ctx) -> Result<How, c_int> {
+    // SAFETY: says the caller; where the flags make a condition of the context, it is the application's.
+    unsafe { trigger::how(context, Ep::of(ep).0.tx_flags) }
 }
 
 unsafe extern "C" fn write(
@@ -194,7 +265,7 @@ unsafe extern "C" fn write(
     let (there, operands) = (There { peer, key, offset }, piece(buf, count));
     // SAFETY: an endpoint of ours; so many elements of the application, for the time of the call.
     unsafe {
-        let (operands, how) = (list(&operands), as_usual(ep, context));
+        let (operands, how) = (list(&operands), or_return!(as_usual(ep, context)));
         Call { ep, there, datatype, op, operands, compare: NO_ELEMENTS, result: None, how }.post()
     }
 }
@@ -214,7 +285,7 @@ unsafe extern "C" fn writev(
     let (there, operands) = (There { peer, key, offset }, Elements { list: iocs, count });
     // SAFETY: as for `write`, in `count` pieces.
     unsafe {
-        let how = as_usual(ep, context);
+        let how = or_return!(as_usual(ep, context));
         Call { ep, there, datatype, op, operands, compare: NO_ELEMENTS, result: None, how }.post()
     }
 }
@@ -253,7 +324,8 @@ unsafe extern "C" fn readwrite(
     let (operands, result) = (piece(buf, count), piece(result, count));
     // SAFETY: as for `write`; room for so many elements, ours until the operation has completed.
     unsafe {
-        let (operands, result, how) = (list(&operands), Some(list(&result)), as_usual(ep, context));
+        let (operands, result, how) =
+            (list(&operands), Some(list(&result)), or_return!(as_usual(ep, context)));
         Call { ep, there, datatype, op, operands, compare: NO_ELEMENTS, result, how }.post()
     }
 }
@@ -277,7 +349,7 @@ unsafe extern "C" fn readwritev(
     let result = Some(Elements { list: results, count: result_count });
     // SAFETY: as for `readwrite`, in pieces.
     unsafe {
-        let how = as_usual(ep, context);
+        let how = or_return!(as_usual(ep, context));
         Call { ep, there, datatype, op, operands, compare: NO_ELEMENTS, result, how }.post()
     }
 }
@@ -303,7 +375,7 @@ unsafe extern "C" fn compwrite(
     // SAFETY: as for `readwrite`, with as many elements to compare with.
     unsafe {
         let (operands, compare, result) = (list(&pieces.0), list(&pieces.1), Some(list(&pieces.2)));
-        let how = as_usual(ep, context);
+        let how = or_return!(as_usual(ep, context));
         Call { ep, there, datatype, op, operands, compare, result, how }.post()
     }
 }
@@ -331,7 +403,7 @@ unsafe extern "C" fn compwritev(
     let result = Some(Elements { list: results, count: result_count });
     // SAFETY: as for `compwrite`, in pieces.
     unsafe {
-        let how = as_usual(ep, context);
+        let how = or_return!(as_usual(ep, context));
         Call { ep, there, datatype, op, operands, compare, result, how }.post()
     }
 }
@@ -340,7 +412,7 @@ unsafe extern "C" fn compwritev(
 ///
 /// # Safety
 /// As for `Call::post`; the description must be whole.
-unsafe fn post_described(
+unsafe fn post_flagged(
     ep: Obj,
     msg: *const MsgAtomic,
     compare: Elements,
@@ -351,20 +423,32 @@ unsafe fn post_described(
     unsafe {
         or_return!(flags::check(flags, flags::OPERATION));
         let Some(msg) = msg.as_ref() else { return -(libc::EINVAL as isize) };
-        // One place, as `rma_iov_limit` says.
-        let place = msg.rma_iov.as_ref().filter(|_| msg.rma_iov_count == 1);
-        let Some(place) = place else { return -(libc::EINVAL as isize) };
-        let there = There { peer: msg.addr, key: place.key, offset: place.addr };
-        let operands = Elements { list: msg.msg_iov, count: msg.iov_count };
-        let how = How { context: msg.context as usize, flags, is_silent: false };
-        let (datatype, op) = (msg.datatype as c_int, msg.op as c_int);
-        Call { ep, there, datatype, op, operands, compare, result, how }.post()
+        let how = or_return!(trigger::how(msg.context, flags));
+        or_return!(Call::described(ep, msg, compare, result, how)).post()
+    }
+}
+
+/// A deferred call: elements to compare with, and a place for results, if there are some.
+///
+/// # Safety
+/// As for `Call::post`; the descriptions must be whole.
+pub(crate) unsafe fn post_described(
+    port: &Arc<Port>,
+    msg: &MsgAtomic,
+    (compare, result): (Option<&MsgElements>, Option<&MsgElements>),
+    how: How,
+) -> isize {
+    let elements = |it: &MsgElements| Elements { list: it.msg_iov, count: it.iov_count };
+    let (compare, result) = (compare.map_or(NO_ELEMENTS, elements), result.map(elements));
+    // SAFETY: says the caller. The endpoint is known already.
+    unsafe {
+        or_return!(Call::described(std::ptr::null_mut(), msg, compare, result, how)).post_by(port)
     }
 }
 
 unsafe extern "C" fn writemsg(ep: Obj, msg: *const MsgAtomic, flags: u64) -> isize {
     // SAFETY: an endpoint of ours, and the application's description.
-    unsafe { post_described(ep, msg, NO_ELEMENTS, None, flags) }
+    unsafe { post_flagged(ep, msg, NO_ELEMENTS, None, flags) }
 }
 
 unsafe extern "C" fn readwritemsg(
@@ -377,7 +461,7 @@ unsafe extern "C" fn readwritemsg(
 ) -> isize {
     let result = Some(Elements { list: results, count: result_count });
     // SAFETY: as for `writemsg`; room for results, ours until the operation has completed.
-    unsafe { post_described(ep, msg, NO_ELEMENTS, result, flags) }
+    unsafe { post_flagged(ep, msg, NO_ELEMENTS, result, flags) }
 }
 
 unsafe extern "C" fn compwritemsg(
@@ -394,7 +478,7 @@ unsafe extern "C" fn compwritemsg(
     let compare = Elements { list: compares, count: compare_count };
     let result = Some(Elements { list: results, count: result_count });
     // SAFETY: as for `readwritemsg`, with elements to compare with.
-    unsafe { post_described(ep, msg, compare, result, flags) }
+    unsafe { post_flagged(ep, msg, compare, result, flags) }
 }
 
 /// The three families of operations.

@@ -16,11 +16,13 @@ use crate::ports::Ports;
 #[repr(C)]
 pub(crate) struct Cntr {
     head: Head<PlainFid<CntrOps>>,
-    _domain: Arc<Domain>,
+    domain: Arc<Domain>,
     value: AtomicU64,
     errors: AtomicU64,
     /// Both, as they were read last: who sleeps on the descriptor knows of so many.
     read: [AtomicU64; 2],
+    /// The lowest number that something waits for to be set off.
+    threshold: AtomicU64,
     /// Endpoints that count with it: reading it gives them time.
     pub(crate) ports: Ports,
 }
@@ -50,7 +52,8 @@ pub(crate) unsafe fn open(
     let fid = Fid { fclass: class::CNTR, context, ops: &raw const OPS };
     let head = Head::new(PlainFid { fid, ops: &raw const CNTR_OPS });
     let (value, errors, read) = Default::default();
-    let cntr = Cntr { head, _domain: domain, value, errors, read, ports };
+    let threshold = AtomicU64::new(u64::MAX);
+    let cntr = Cntr { head, domain, value, errors, read, threshold, ports };
     // SAFETY: says the caller.
     unsafe { object::hand_out(Arc::new(cntr), out) }
 }
@@ -61,12 +64,47 @@ impl Cntr {
     pub(crate) fn count(&self, is_success: bool) {
         let number = if is_success { &self.value } else { &self.errors };
         number.fetch_add(1, Ordering::SeqCst);
+        self.on_change();
+    }
+
+    pub(crate) fn add(&self, value: u64) {
+        self.value.fetch_add(value, Ordering::SeqCst);
+        self.on_change();
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.value.store(value, Ordering::SeqCst);
+        self.on_change();
+    }
+
+    fn on_change(&self) {
+        if self.has_reached(self.threshold.load(Ordering::SeqCst)) {
+            self.domain.works.mark();
+        }
         self.ports.ring();
+    }
+
+    /// Whether it has come to a threshold: successes and failures together, as libfabric says.
+    pub(crate) fn has_reached(&self, threshold: u64) -> bool {
+        let failed = self.errors.load(Ordering::SeqCst);
+        self.value.load(Ordering::SeqCst).saturating_add(failed) >= threshold
+    }
+
+    /// Something waits for it to come to a threshold. True: it has. (`SeqCst`: the threshold before the look at the numbers, as who counts
+    /// looks at the threshold behind them: one of both sees the other.)
+    pub(crate) fn await_threshold(&self, threshold: u64) -> bool {
+        self.threshold.fetch_min(threshold, Ordering::SeqCst);
+        self.has_reached(threshold)
+    }
+
+    /// What waited for it does no more; who waits on says so after this.
+    pub(crate) fn await_nothing(&self) {
+        self.threshold.store(u64::MAX, Ordering::SeqCst);
     }
 
     /// The numbers are those that were read last, even after a look; the descriptor tells of what comes from now on.
     pub(crate) fn may_sleep(&self) -> bool {
-        self.ports.progress(&mut Reader::nobody());
+        self.look();
         let is_known = |(now, read): (&AtomicU64, &AtomicU64)| {
             now.load(Ordering::SeqCst) == read.load(Ordering::Acquire)
         };
@@ -74,9 +112,16 @@ impl Cntr {
         are_known() && self.ports.arm() && are_known()
     }
 
+    /// Gives time to the endpoints that count with it. To one that no endpoint is bound to deferred work counts, of any endpoint.
+    fn look(&self) {
+        let ports = if self.ports.are_there() { &self.ports } else { &self.domain.works.ports };
+        ports.progress(&mut Reader::nobody());
+        self.domain.works.run();
+    }
+
     /// Reads one of the numbers, after a look.
     fn read(&self, number: &AtomicU64, read: &AtomicU64) -> u64 {
-        self.ports.progress(&mut Reader::nobody());
+        self.look();
         let now = number.load(Ordering::Acquire);
         read.store(now, Ordering::Release);
         now
@@ -88,7 +133,7 @@ impl Cntr {
         let is_reached = || self.value.load(Ordering::Acquire) >= threshold;
         let has_failed = || self.errors.load(Ordering::Acquire) != errors;
         loop {
-            self.ports.progress(&mut Reader::nobody());
+            self.look();
             if is_reached() {
                 return 0;
             }
@@ -99,7 +144,11 @@ impl Cntr {
             if left.is_some_and(|left| left.is_zero()) {
                 return -libc::ETIMEDOUT;
             }
-            self.ports.wait(left, || is_reached() || has_failed());
+            let mut all = self.ports.completions();
+            if all.is_empty() {
+                all = self.domain.works.ports.completions();
+            }
+            Ports::wait_for(&all, left, || is_reached() || has_failed());
         }
     }
 }
@@ -129,16 +178,16 @@ unsafe extern "C" fn readerr(cntr: Obj) -> u64 {
 unsafe extern "C" fn add(cntr: Obj, value: u64) -> c_int {
     // SAFETY: as for `read`.
     let cntr = unsafe { object::object::<Cntr>(cntr) };
-    cntr.value.fetch_add(value, Ordering::SeqCst);
-    cntr.ports.ring();
+    cntr.add(value);
+    cntr.domain.works.run();
     0
 }
 
 unsafe extern "C" fn set(cntr: Obj, value: u64) -> c_int {
     // SAFETY: as for `read`.
     let cntr = unsafe { object::object::<Cntr>(cntr) };
-    cntr.value.store(value, Ordering::SeqCst);
-    cntr.ports.ring();
+    cntr.set(value);
+    cntr.domain.works.run();
     0
 }
 
@@ -146,7 +195,8 @@ unsafe extern "C" fn adderr(cntr: Obj, value: u64) -> c_int {
     // SAFETY: as for `read`.
     let cntr = unsafe { object::object::<Cntr>(cntr) };
     cntr.errors.fetch_add(value, Ordering::SeqCst);
-    cntr.ports.ring();
+    cntr.on_change();
+    cntr.domain.works.run();
     0
 }
 
@@ -154,7 +204,8 @@ unsafe extern "C" fn seterr(cntr: Obj, value: u64) -> c_int {
     // SAFETY: as for `read`.
     let cntr = unsafe { object::object::<Cntr>(cntr) };
     cntr.errors.store(value, Ordering::SeqCst);
-    cntr.ports.ring();
+    cntr.on_change();
+    cntr.domain.works.run();
     0
 }
 

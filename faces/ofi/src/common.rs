@@ -87,6 +87,23 @@ macro_rules! or_return {
 
 pub(crate) use or_return;
 
+/// The endpoint's port, and how an operation with its default flags is to be; or a return of the function with what is wrong.
+macro_rules! usual {
+    ($ep:expr, $context:expr, $side:ident) => {
+        // SAFETY: the table is that of endpoints; where these flags make a condition of the context, it is the application's.
+        match unsafe { $crate::ep::Ep::of($ep) } {
+            (ep, Some(port)) => {
+                // SAFETY: as above.
+                let how = unsafe { $crate::trigger::how($context, ep.$side) };
+                (port, $crate::common::or_return!(how))
+            }
+            (_, None) => return -($crate::abi::code::EOPBADSTATE as isize),
+        }
+    };
+}
+
+pub(crate) use usual;
+
 /// The endpoint's port, or a return of the function with what an endpoint says that was not enabled.
 macro_rules! port {
     ($ep:expr) => {

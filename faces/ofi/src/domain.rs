@@ -10,7 +10,8 @@ use crate::abi::{
 use crate::fabric::Fabric;
 use crate::form::Form;
 use crate::object::{self, Head, Object};
-use crate::{atomic, av, cntr, common, cq, ep, mr, stx};
+use crate::works::Works;
+use crate::{atomic, av, cntr, common, cq, ep, mr, stx, trigger};
 
 /// A domain.
 #[repr(C)]
@@ -19,6 +20,8 @@ pub(crate) struct Domain {
     fabric: Arc<Fabric>,
     /// Memory that peers may use.
     pub(crate) registry: mr::Registry,
+    /// What waits for counters.
+    pub(crate) works: Arc<Works>,
     /// How its addresses look.
     pub(crate) form: Form,
 }
@@ -26,7 +29,7 @@ pub(crate) struct Domain {
 // SAFETY: `repr(C)`, and the head, which begins with a `Fid`, is first.
 unsafe impl Object for Domain {}
 
-static OPS: Ops = Ops { close, bind, ..common::OPS };
+static OPS: Ops = Ops { close, bind, control, ..common::OPS };
 static DOMAIN_OPS: DomainOps = DomainOps {
     size: size_of::<DomainOps>(),
     av_open,
@@ -54,7 +57,8 @@ impl Domain {
         let fid = Fid { fclass: class::DOMAIN, context, ops: &raw const OPS };
         let head = DomainFid { fid, ops: &raw const DOMAIN_OPS, mr: &raw const mr::MR_OPS };
         let form = Form::of(info.addr_format).unwrap_or_default();
-        Arc::new(Self { head: Head::new(head), fabric, registry: mr::Registry::default(), form })
+        let (registry, works) = Default::default();
+        Arc::new(Self { head: Head::new(head), fabric, registry, works, form })
     }
 
     /// The version of the interface the application was written for.
@@ -66,6 +70,11 @@ impl Domain {
 unsafe extern "C" fn close(domain: Obj) -> c_int {
     // SAFETY: the table is that of domains.
     unsafe { object::close::<Domain>(domain) }
+}
+
+unsafe extern "C" fn control(domain: Obj, what: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: a domain of ours, and an argument that goes with the command.
+    unsafe { trigger::control(object::object(domain), what, argument) }
 }
 
 /// An event queue may be bound; there are no events of domains.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::abi::{
-    CmOps, EpFid, EpOps, Fid, Info, Obj, Ops, Out, RxAttr, TxAttr, absent, class, code, command,
-    flag, kind,
+    Alias, CmOps, EpFid, EpOps, Fid, Info, Obj, Ops, Out, RxAttr, TxAttr, absent, class, code,
+    command, flag, kind,
 };
 use crate::av::Av;
 use crate::cntr::Cntr;
@@ -25,8 +25,9 @@ use crate::{atomic, common, errors, flags, msg, offer, rma, setting, tagged};
 pub(crate) struct Ep {
     head: Head<EpFid>,
     caps: u64,
-    tx_flags: u64,
-    rx_flags: u64,
+    /// Default flags of sends and receives.
+    pub(crate) tx_flags: u64,
+    pub(crate) rx_flags: u64,
     /// A buffer for many messages is given back when less than this is free.
     pub(crate) free_len_min: AtomicUsize,
     /// `None` once it was closed, but what it had sent was not accepted: the application may close it once more.
@@ -36,6 +37,8 @@ pub(crate) struct Ep {
     /// How its name looks.
     form: Form,
     port: OnceLock<Arc<Port>>,
+    /// Shared with its aliases, for as long as they are open.
+    aliases: Arc<()>,
 }
 
 /// What an endpoint belongs to, and what was bound so far.
@@ -150,6 +153,7 @@ pub(crate) unsafe fn open(
         place,
         form,
         port: OnceLock::new(),
+        aliases: Arc::default(),
     };
     // SAFETY: says the caller.
     unsafe { object::hand_out(Arc::new(ep), out) }
@@ -186,9 +190,8 @@ impl Ep {
         let uses = lock(&self.uses);
         let Some(uses) = &*uses else { return -code::EOPBADSTATE };
         let Some(av) = &uses.av else { return -code::ENOAV };
-        let flags = (self.tx_flags, self.rx_flags);
-        match Port::open(self.caps, flags, uses.bindings.clone(), (self.place.as_ref(), self.form))
-        {
+        let (works, bindings) = (&uses.domain.works, uses.bindings.clone());
+        match Port::open(self.caps, works, bindings, (self.place.as_ref(), self.form)) {
             Ok(port) => {
                 av.attach(&port);
                 uses.domain.registry.attach(&port);
@@ -200,6 +203,44 @@ impl Ep {
                 -errors::code_of(&error)
             }
         }
+    }
+}
+
+/// Flags that an alias may have for its own.
+const OF_ALIASES: u64 = offer::TX_FLAGS | offer::RX_FLAGS | flag::TRIGGER;
+
+impl Ep {
+    /// `fi_ep_alias`: the same endpoint with other default flags, for sends (`FI_TRANSMIT`), receives (`FI_RECV`), or both. It must be
+    /// enabled: an alias has no settings of its own.
+    ///
+    /// # Safety
+    /// `argument` must be null or whole, and say where the alias goes.
+    unsafe fn alias(&self, argument: *const Alias) -> c_int {
+        // SAFETY: says the caller.
+        let Some(argument) = (unsafe { argument.as_ref() }) else { return -libc::EINVAL };
+        let Some(port) = self.port.get() else { return -code::EOPBADSTATE };
+        let sides = argument.flags & (flag::SEND | flag::RECV);
+        let own = argument.flags & !sides;
+        if sides == 0 || own & !OF_ALIASES != 0 {
+            return -code::EBADFLAGS;
+        }
+        let of = |side: u64, flags: u64| if sides & side == 0 { flags } else { own };
+        // SAFETY: the head is ours, and nobody writes to it: integers and pointers to static tables.
+        let head = Head::new(unsafe { self.head.get().read() });
+        let alias = Self {
+            head,
+            caps: self.caps,
+            tx_flags: of(flag::SEND, self.tx_flags),
+            rx_flags: of(flag::RECV, self.rx_flags),
+            free_len_min: AtomicUsize::new(self.free_len_min.load(Ordering::Relaxed)),
+            uses: Mutex::new(None),
+            place: None,
+            form: self.form,
+            port: OnceLock::from(Arc::clone(port)),
+            aliases: Arc::clone(&self.aliases),
+        };
+        // SAFETY: says the caller.
+        unsafe { object::hand_out(Arc::new(alias), argument.fid) }
     }
 }
 
@@ -230,8 +271,16 @@ impl Uses {
 impl Ep {
     /// What was sent is waited for, the application's memory is let go, and all that it used is free again.
     fn shut(&mut self) -> Result<(), c_int> {
+        let is_alias = self.port.get().is_some() && lock(&self.uses).is_none();
+        if is_alias {
+            return Ok(()); // the port is that of the endpoint
+        }
+        if Arc::strong_count(&self.aliases) > 1 {
+            return Err(libc::EBUSY);
+        }
         let uses = lock(&self.uses).take();
         let (Some(port), Some(uses)) = (self.port.take(), uses) else { return Ok(()) };
+        port.works.forget(port.number());
         let closed = port.close();
         // Only now: peers use registered memory until the endpoint is closed, and who closes a registration meanwhile must find it here.
         uses.domain.registry.detach(&port);
@@ -284,6 +333,8 @@ unsafe extern "C" fn control(ep: Obj, what: c_int, argument: *mut c_void) -> c_i
         command::ENABLE => ep.enable(),
         // SAFETY: the command's argument is a place of flags, or null.
         command::GETOPSFLAG => unsafe { common::control_flags(argument, ep.tx_flags, ep.rx_flags) },
+        // SAFETY: the command's argument says where to put the alias, or is null.
+        command::ALIAS => unsafe { ep.alias(argument.cast()) },
         _ => -libc::ENOSYS,
     }
 }

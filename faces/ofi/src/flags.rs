@@ -13,14 +13,18 @@ pub(crate) fn check(flags: u64, known: u64) -> Result<(), c_int> {
 }
 
 /// Operations that send nothing beside their bytes: reads, atomic operations.
-pub(crate) const OPERATION: u64 = TX_FLAGS | flag::MORE;
+pub(crate) const OPERATION: u64 = TX_FLAGS | flag::MORE | flag::TRIGGER;
 /// Messages and writes, which may carry 64 bits for the other side.
 pub(crate) const SEND: u64 = OPERATION | flag::REMOTE_CQ_DATA;
 /// Receives of tagged messages.
 pub(crate) const TAGGED_RECV: u64 =
-    flag::COMPLETION | flag::MORE | flag::PEEK | flag::CLAIM | flag::DISCARD;
+    TAGGED_RECV_ONLY | flag::PEEK | flag::CLAIM | flag::DISCARD | flag::TRIGGER;
+/// The same, if it can be nothing but a receive.
+pub(crate) const TAGGED_RECV_ONLY: u64 = flag::COMPLETION | flag::MORE;
 /// Receives of others, whose buffers may be for many.
 pub(crate) const RECV: u64 = TAGGED_RECV | RX_FLAGS;
+/// The same, if it can be nothing but a receive.
+pub(crate) const RECV_ONLY: u64 = TAGGED_RECV_ONLY | RX_FLAGS;
 /// `fi_ep_bind` of a completion queue.
 pub(crate) const BIND_QUEUE: u64 = flag::SEND | flag::RECV | flag::SELECTIVE_COMPLETION;
 /// `fi_ep_bind` of a counter.
@@ -33,8 +37,8 @@ pub(crate) const ACCESS: u64 = BIND_COUNTER;
 /// `fi_eq_read`.
 pub(crate) const EVENT: u64 = flag::PEEK;
 
-/// A message is thrown away if it was found by a look, or was set aside; a receive of the next one is no way to do it.
+/// A message is thrown away if it was found by a look, or was set aside; a receive of the next one is no way to do it. Looks are made at once.
 pub(crate) fn check_recv(flags: u64, known: u64) -> Result<(), c_int> {
     let is_found = flags & (flag::PEEK | flag::CLAIM) != 0;
-    check(flags, if is_found { known } else { known & !flag::DISCARD })
+    check(flags, known & !if is_found { flag::TRIGGER } else { flag::DISCARD })
 }

@@ -21,7 +21,7 @@ use crate::errors;
 use crate::log::{Level, Subsystem, say};
 use crate::op::Op;
 use crate::place::Place;
-use crate::port::{COUNTED, Port, lock};
+use crate::port::{Port, lock};
 
 /// Places that are asked for at the same time; a host that is silent keeps one of these busy for 5 s.
 const THREAD_COUNT_MAX: usize = 16;
@@ -29,7 +29,7 @@ const THREAD_COUNT_MAX: usize = 16;
 const CLOSE_WAIT: Duration = Duration::from_secs(6);
 
 /// What posts an operation, once there is somebody to post it to.
-type Post = dyn FnOnce(&Port, PeerId) -> isize + Send;
+type Post = dyn FnOnce(&Port, PeerId, Op) -> isize + Send;
 
 /// An operation that waits for its peer.
 struct Later {
@@ -53,7 +53,7 @@ pub(crate) struct Search {
     sought: Mutex<State>,
     /// Something was found, or was not.
     changed: Condvar,
-    desk: Arc<Desk>,
+    pub(crate) desk: Arc<Desk>,
 }
 
 #[derive(Default)]
@@ -65,7 +65,17 @@ struct State {
 /// Where answers are handed in. They are as long as the endpoint is open: who has the lock has the endpoint, and gives it back before the
 /// lock, so that what the endpoint was bound to is free when it is closed.
 #[derive(Default)]
-struct Desk(Mutex<Weak<Port>>);
+pub(crate) struct Desk(Mutex<Weak<Port>>);
+
+impl Desk {
+    /// Does something with the endpoint, if it is open.
+    pub(crate) fn with(&self, act: impl FnOnce(&Port)) {
+        let desk = lock(&self.0);
+        if let Some(port) = desk.upgrade() {
+            act(&port);
+        }
+    }
+}
 
 /// A place that is to be asked for.
 struct Question {
@@ -90,10 +100,7 @@ impl Question {
             return; // its endpoint was closed
         }
         let answer = self.place.look_up();
-        let desk = lock(&self.desk.0);
-        if let Some(port) = desk.upgrade() {
-            port.on_answer(self.number, self.serial, answer);
-        }
+        self.desk.with(|port| port.on_answer(self.number, self.serial, answer));
     }
 }
 
@@ -180,10 +187,10 @@ impl Port {
         &self,
         number: u64,
         op: Op,
-        post: impl FnOnce(&Self, PeerId) -> isize + Send + 'static,
+        post: impl FnOnce(&Self, PeerId, Op) -> isize + Send + 'static,
     ) -> isize {
         match self.peer(number) {
-            Ok(peer) => post(self, peer),
+            Ok(peer) => post(self, peer, op),
             Err(code) => self.put_off(number, op, code, post),
         }
     }
@@ -195,13 +202,13 @@ impl Port {
         number: u64,
         op: Op,
         code: i32,
-        post: impl FnOnce(&Self, PeerId) -> isize + Send + 'static,
+        post: impl FnOnce(&Self, PeerId, Op) -> isize + Send + 'static,
     ) -> isize {
         let mut state = lock(&self.search.sought);
         let Some(sought) = state.by_number.get_mut(&number) else {
             drop(state);
             // It may have been found since.
-            return self.peer(number).map_or(-(code as isize), |peer| post(self, peer));
+            return self.peer(number).map_or(-(code as isize), |peer| post(self, peer, op));
         };
         let is_first = sought.waiting.is_empty();
         sought.waiting.push_back(Later { op, post: Box::new(post) });
@@ -231,7 +238,7 @@ impl Port {
         match answer.and_then(|address| self.name_peer(number, &address)) {
             Ok(peer) => {
                 for Later { op, post } in waiting {
-                    let status = post(self, peer);
+                    let status = post(self, peer, op.clone());
                     if status != 0 {
                         self.fail(&op, -status as i32, errors::REFUSED);
                     }
@@ -254,7 +261,7 @@ impl Port {
 
     /// An operation that was accepted comes to nothing.
     pub(crate) fn fail(&self, op: &Op, code: i32, reason: i32) {
-        self.count(op.flags & COUNTED, false);
+        self.count_operation(op, false);
         let trouble = Some(Trouble { code, reason, excess_len: 0 });
         self.tell(Done { context: op.context, flags: op.flags, trouble, ..Done::default() });
     }

@@ -48,6 +48,8 @@ mod rma;
 mod setting;
 mod stx;
 mod tagged;
+mod trigger;
+mod works;
 
 use std::cell::UnsafeCell;
 

@@ -1,16 +1,17 @@
 //! Messages without a tag: `fi_send`, `fi_recv` and their relatives.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use packhorse::raw::Use;
 
 use crate::abi::{Msg, MsgOps, Obj, code, flag, iovec};
-use crate::common::{or_return, port};
+use crate::common::{or_return, port, usual};
 use crate::ep::Ep;
-use crate::op::{Family, Letter, Wanted};
+use crate::op::{Family, How, Letter, Wanted};
 use crate::port::Port;
-use crate::{flags, memory};
+use crate::{flags, memory, trigger};
 
 pub(crate) static OPS: MsgOps = MsgOps {
     size: size_of::<MsgOps>(),
@@ -42,10 +43,10 @@ unsafe extern "C" fn send(
     to: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: the application's bytes, ours until the operation has completed.
     let memory = or_return!(unsafe { memory::readable(buf, len) });
-    port.send(&letter(to, None), memory, context as usize, port.tx_flags)
+    port.send(&letter(to, None), memory, how)
 }
 
 unsafe extern "C" fn senddata(
@@ -57,10 +58,10 @@ unsafe extern "C" fn senddata(
     to: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: as for `send`.
     let memory = or_return!(unsafe { memory::readable(buf, len) });
-    port.send(&letter(to, Some(data)), memory, context as usize, port.tx_flags)
+    port.send(&letter(to, Some(data)), memory, how)
 }
 
 unsafe extern "C" fn sendv(
@@ -71,10 +72,10 @@ unsafe extern "C" fn sendv(
     to: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: as for `send`, in `count` pieces.
     let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, false) });
-    port.send(&letter(to, None), memory, context as usize, port.tx_flags)
+    port.send(&letter(to, None), memory, how)
 }
 
 unsafe extern "C" fn sendmsg(ep: Obj, msg: *const Msg, flags: u64) -> isize {
@@ -83,11 +84,20 @@ unsafe extern "C" fn sendmsg(ep: Obj, msg: *const Msg, flags: u64) -> isize {
     unsafe {
         or_return!(flags::check(flags, flags::SEND));
         let Some(msg) = msg.as_ref() else { return -(libc::EINVAL as isize) };
-        let data = (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
-        let letter = letter(msg.addr, data);
-        let memory = or_return!(memory::described(msg.msg_iov, msg.iov_count, flags));
-        port.send(&letter, memory, msg.context as usize, flags)
+        let how = or_return!(trigger::how(msg.context, flags));
+        send_described(port, msg, how)
     }
+}
+
+/// Sends a message that came as a description.
+///
+/// # Safety
+/// The bytes it names must be the provider's until the operation has completed.
+pub(crate) unsafe fn send_described(port: &Arc<Port>, msg: &Msg, how: How) -> isize {
+    let data = (how.flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
+    // SAFETY: says the caller.
+    let memory = or_return!(unsafe { memory::described(msg.msg_iov, msg.iov_count, how.flags) });
+    port.send(&letter(msg.addr, data), memory, how)
 }
 
 unsafe extern "C" fn inject(ep: Obj, buf: *const c_void, len: usize, to: u64) -> isize {
@@ -119,8 +129,9 @@ unsafe extern "C" fn recv(
     // SAFETY: an endpoint of ours; the application's memory, ours until the operation has completed.
     unsafe {
         let (ep, Some(port)) = Ep::of(ep) else { return -(code::EOPBADSTATE as isize) };
-        let (room, uses) = (or_return!(memory::writable(buf, len)), uses(ep, port.rx_flags));
-        port.recv(&wanted(from), room, context as usize, port.rx_flags, uses)
+        let (room, uses) = (or_return!(memory::writable(buf, len)), uses(ep, ep.rx_flags));
+        let how = or_return!(trigger::how(context, ep.rx_flags));
+        port.recv(&wanted(from), room, how, uses)
     }
 }
 
@@ -132,10 +143,10 @@ unsafe extern "C" fn recvv(
     from: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, rx_flags);
     // SAFETY: as for `recv`, in `count` pieces.
     let room = or_return!(unsafe { memory::pieces(pieces, count, true) });
-    port.recv(&wanted(from), room, context as usize, port.rx_flags, Use::Once)
+    port.recv(&wanted(from), room, how, Use::Once)
 }
 
 unsafe extern "C" fn recvmsg(ep: Obj, msg: *const Msg, flags: u64) -> isize {
@@ -152,17 +163,29 @@ unsafe extern "C" fn recvmsg(ep: Obj, msg: *const Msg, flags: u64) -> isize {
 ///
 /// # Safety
 /// The memory named must be the provider's until the operation has completed.
-unsafe fn receive(ep: &Ep, port: &Port, msg: &Msg, flags: u64) -> isize {
-    let (wanted, context) = (wanted(msg.addr), msg.context as usize);
+unsafe fn receive(ep: &Ep, port: &Arc<Port>, msg: &Msg, flags: u64) -> isize {
+    let context = msg.context as usize;
     if flags & flag::PEEK != 0 {
-        return port.peek(&wanted, context, flags);
+        return port.peek(&wanted(msg.addr), context, flags);
     }
-    // SAFETY: says the caller.
-    let room = or_return!(unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) });
     if flags & flag::CLAIM != 0 {
+        // SAFETY: says the caller.
+        let room = or_return!(unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) });
         return port.claim(room, Family::Untagged, context, flags);
     }
-    port.recv(&wanted, room, context, flags, uses(ep, flags))
+    // SAFETY: says the caller.
+    unsafe { receive_described(ep, port, msg, or_return!(trigger::how(msg.context, flags))) }
+}
+
+/// Receives into what came as a description.
+///
+/// # Safety
+/// As for `receive`.
+pub(crate) unsafe fn receive_described(ep: &Ep, port: &Arc<Port>, msg: &Msg, how: How) -> isize {
+    // SAFETY: says the caller.
+    let room = or_return!(unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) });
+    let uses = uses(ep, how.flags);
+    port.recv(&wanted(msg.addr), room, how, uses)
 }
 
 /// Whether a buffer is for one message or for many.

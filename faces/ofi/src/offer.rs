@@ -23,11 +23,11 @@ const ONE_SIDED_WAYS: u64 = flag::READ | flag::WRITE | flag::REMOTE_READ | flag:
 /// Capabilities an application gets whether it asks or not.
 pub(crate) const SECONDARY: u64 = flag::MULTI_RECV | flag::LOCAL_COMM | flag::REMOTE_COMM;
 /// Capabilities that cost something: only if asked for, though they are secondary.
-pub(crate) const ON_REQUEST: u64 = flag::SOURCE | flag::RMA_EVENT;
+pub(crate) const ON_REQUEST: u64 = flag::SOURCE | flag::RMA_EVENT | flag::TRIGGER;
 const SUPPORTED: u64 = PRIMARY | SECONDARY | ON_REQUEST;
 /// Of these, those that say something about sending, and about receiving.
 pub(crate) const SENDING: u64 =
-    flag::MSG | flag::TAGGED | flag::SEND | ONE_SIDED | flag::READ | flag::WRITE;
+    flag::MSG | flag::TAGGED | flag::SEND | ONE_SIDED | flag::READ | flag::WRITE | flag::TRIGGER;
 pub(crate) const RECEIVING: u64 = flag::MSG
     | flag::TAGGED
     | flag::RECV

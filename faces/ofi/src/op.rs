@@ -1,11 +1,14 @@
 //! Operations as libfabric wants to hear of them, and what messages say of themselves.
 
+use std::sync::Arc;
+
 use packhorse::raw::Space;
 
 use crate::abi::flag;
+use crate::cntr::Cntr;
 
 /// What libfabric wants to hear of a pending operation.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Op {
     pub(crate) context: usize,
     /// Where its memory begins; told of received messages.
@@ -13,7 +16,53 @@ pub(crate) struct Op {
     /// What kind it is, as completions tell it.
     pub(crate) flags: u64,
     pub(crate) wants_entry: bool,
+    /// Who else is told, of one that was set off by a counter.
+    pub(crate) told: Option<Arc<Told>>,
 }
+
+/// How an operation is to be.
+#[derive(Clone)]
+pub(crate) struct How {
+    pub(crate) context: usize,
+    pub(crate) flags: u64,
+    /// Its success is never told.
+    pub(crate) is_silent: bool,
+    /// Not before this; at once if there is nothing.
+    pub(crate) when: Option<Box<When>>,
+    /// Who is told instead of the endpoint's counters, of deferred work.
+    pub(crate) told: Option<Arc<Told>>,
+}
+
+/// What an operation waits for.
+#[derive(Clone)]
+pub(crate) struct When {
+    pub(crate) counter: Arc<Cntr>,
+    pub(crate) threshold: u64,
+    /// By which it is cancelled, if it is deferred work; else 0.
+    pub(crate) id: usize,
+}
+
+/// Who is told of the end of deferred work.
+pub(crate) struct Told {
+    /// A counter of its own,
+    pub(crate) counter: Option<Arc<Cntr>>,
+    /// and what the endpoint is bound to only if that was asked for (`FI_COMPLETION`).
+    pub(crate) at_endpoint: bool,
+}
+
+/// What injected operations are: nobody is told of success.
+pub(crate) const SILENT: How =
+    How { context: 0, flags: 0, is_silent: true, when: None, told: None };
+
+impl How {
+    /// At once, and told as usual.
+    #[inline]
+    pub(crate) fn plain(context: usize, flags: u64) -> Self {
+        Self { context, flags, is_silent: false, when: None, told: None }
+    }
+}
+
+const OUR_NUMBERS: &str = "the engine returns the numbers it was given";
 
 /// Pending operations by number.
 #[derive(Default)]
@@ -32,16 +81,19 @@ impl Ops {
         self.slots.len() as u64 - 1
     }
 
-    pub(crate) fn get(&self, number: u64) -> Op {
-        let slot = usize::try_from(number).ok().and_then(|index| *self.slots.get(index)?);
-        slot.expect("the engine returns the numbers it was given")
+    pub(crate) fn get(&mut self, number: u64) -> Op {
+        self.slot(number).clone().expect(OUR_NUMBERS)
     }
 
     pub(crate) fn remove(&mut self, number: u64) -> Op {
-        let op = self.get(number);
-        self.slots[number as usize] = None;
+        let op = self.slot(number).take().expect(OUR_NUMBERS);
         self.vacant.push(number as u32);
         op
+    }
+
+    fn slot(&mut self, number: u64) -> &mut Option<Op> {
+        let index = usize::try_from(number).ok();
+        index.and_then(|index| self.slots.get_mut(index)).expect(OUR_NUMBERS)
     }
 }
 

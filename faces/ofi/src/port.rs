@@ -27,10 +27,11 @@ use crate::errors;
 use crate::form::{Form, Name};
 use crate::later::Search;
 use crate::log::{Level, Subsystem, say};
-use crate::op::{Family, Letter, Op, Ops, Wanted};
+use crate::op::{Family, How, Letter, Op, Ops, Wanted};
 use crate::peers::Peers;
 use crate::place::{self, Place};
 use crate::remote::WRITTEN;
+use crate::works::Works;
 
 /// The flags of an operation by which counters are chosen.
 pub(crate) const COUNTED: u64 = flag::SEND | flag::RECV | flag::READ | flag::WRITE;
@@ -58,10 +59,9 @@ pub(crate) struct Bindings {
 /// An enabled endpoint.
 pub(crate) struct Port {
     caps: u64,
-    /// Default flags of sends and receives.
-    pub(crate) tx_flags: u64,
-    pub(crate) rx_flags: u64,
     pub(crate) bindings: Bindings,
+    /// What waits for counters of its domain.
+    pub(crate) works: Arc<Works>,
     peers: Peers,
     /// Places among them that are not found yet.
     pub(crate) search: Search,
@@ -108,7 +108,7 @@ impl Port {
     /// Opens an endpoint, as the environment says; to be found there, if a place is given.
     pub(crate) fn open(
         caps: u64,
-        (tx_flags, rx_flags): (u64, u64),
+        works: &Arc<Works>,
         bindings: Bindings,
         (place, form): (Option<&Place>, Form),
     ) -> Result<Arc<Self>, Error> {
@@ -123,8 +123,7 @@ impl Port {
         raw::engine(&endpoint).tell_lost(Notify { context: LOST, ..notify });
         let port = Arc::new(Self {
             caps,
-            tx_flags,
-            rx_flags,
+            works: Arc::clone(works),
             bindings,
             peers: Peers::default(),
             search: Search::default(),
@@ -138,6 +137,9 @@ impl Port {
             endpoint,
         });
         port.search.begin(&port);
+        if caps & flag::TRIGGER != 0 {
+            port.have_attended();
+        }
         port.each_reader(|ports| ports.add(&port));
         Ok(port)
     }
@@ -167,6 +169,11 @@ impl Port {
         self.caps & flag::RMA_EVENT != 0
     }
 
+    /// Operations may wait for counters.
+    pub(crate) fn may_defer(&self) -> bool {
+        self.caps & flag::TRIGGER != 0
+    }
+
     /// A registration's counter counts for it no more; it may be bound to the endpoint itself.
     pub(crate) fn leave(self: &Arc<Self>, counter: &Arc<Cntr>) {
         if !self.bindings.counters.iter().any(|(_, own)| Arc::ptr_eq(own, counter)) {
@@ -179,6 +186,9 @@ impl Port {
             act(&binding.cq.ports);
         }
         self.bindings.counters.iter().for_each(|(_, counter)| act(&counter.ports));
+        if self.may_defer() {
+            act(&self.works.ports);
+        }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -247,6 +257,15 @@ impl Port {
         if is_directed { self.peer(wanted.from).map(Some) } else { Ok(None) }
     }
 
+    /// What is to be told of an operation, by a queue it may be bound to.
+    pub(crate) fn operation(binding: Option<&Binding>, how: How, flags: u64, buf: usize) -> Op {
+        let wants_entry = match &how.told {
+            Some(told) => told.at_endpoint && binding.is_some(),
+            None => !how.is_silent && Self::wants_entry(binding, how.flags),
+        };
+        Op { context: how.context, buf, flags, wants_entry, told: how.told }
+    }
+
     pub(crate) fn wants_entry(binding: Option<&Binding>, flags: u64) -> bool {
         binding.is_some_and(|it| !it.is_selective || flags & flag::COMPLETION != 0)
     }
@@ -266,26 +285,23 @@ impl Port {
     }
 
     /// Sends a message from the application's memory.
-    pub(crate) fn send(
-        &self,
-        letter: &Letter,
-        memory: Memory,
-        context: usize,
-        flags: u64,
-    ) -> isize {
-        if self.is_complete_at_once(letter, memory.len(), flags) {
+    pub(crate) fn send(self: &Arc<Self>, letter: &Letter, memory: Memory, how: How) -> isize {
+        let (kind, letter) = (letter.family.flag() | flag::SEND, *letter);
+        if how.when.is_some() {
+            return self.defer(how, kind, move |port, how| port.send(&letter, memory, how));
+        }
+        let flags = how.flags;
+        if how.told.is_none() && self.is_complete_at_once(&letter, memory.len(), flags) {
             let sent = match memory.as_one() {
-                Some(bytes) => self.send_copy(letter, bytes, context, flags),
-                None => self.send_copy(letter, &memory.copied(), context, flags),
+                Some(bytes) => self.send_copy(&letter, bytes, how.context, flags),
+                None => self.send_copy(&letter, &memory.copied(), how.context, flags),
             };
             if let Some(status) = sent {
                 return status;
             }
         }
-        let wants_entry = Self::wants_entry(self.bindings.tx.as_ref(), flags);
-        let op = Op { context, buf: 0, flags: letter.family.flag() | flag::SEND, wants_entry };
-        let letter = *letter;
-        self.to_peer(letter.to, op, move |port, peer| {
+        let op = Self::operation(self.bindings.tx.as_ref(), how, kind, 0);
+        self.to_peer(letter.to, op, move |port, peer, op| {
             port.send_to(sending(peer, &letter, flags), memory, op)
         })
     }
@@ -338,9 +354,9 @@ impl Port {
             // Longer than what goes without announcement (`PACKHORSE_EAGER`), or to somebody who is to be found first: from memory of its own.
             _ => {
                 let flags = letter.family.flag() | flag::SEND;
-                let op = Op { context: 0, buf: 0, flags, wants_entry: false };
+                let op = Op { flags, ..Op::default() };
                 let (memory, letter) = (Memory::from(bytes.to_vec()), *letter);
-                self.to_peer(letter.to, op, move |port, peer| {
+                self.to_peer(letter.to, op, move |port, peer, op| {
                     port.send_to(sending(peer, &letter, 0), memory, op)
                 })
             }
@@ -358,19 +374,21 @@ impl Port {
 
     /// Receives a message into the application's memory, which begins at `buf`.
     pub(crate) fn recv(
-        &self,
+        self: &Arc<Self>,
         wanted: &Wanted,
         (memory, buf): (Memory, usize),
-        context: usize,
-        flags: u64,
+        how: How,
         uses: Use,
     ) -> isize {
-        let wants_entry = Self::wants_entry(self.bindings.rx.as_ref(), flags);
-        let op = Op { context, buf, flags: wanted.family.flag() | flag::RECV, wants_entry };
-        let wanted = *wanted;
+        let (kind, wanted) = (wanted.family.flag() | flag::RECV, *wanted);
+        if how.when.is_some() {
+            let post = move |port: &Arc<Self>, how| port.recv(&wanted, (memory, buf), how, uses);
+            return self.defer(how, kind, post);
+        }
+        let op = Self::operation(self.bindings.rx.as_ref(), how, kind, buf);
         match self.source(&wanted) {
             Ok(source) => self.recv_from(criteria(&wanted, source), memory, op, uses),
-            Err(code) => self.put_off(wanted.from, op, code, move |port, peer| {
+            Err(code) => self.put_off(wanted.from, op, code, move |port, peer, op| {
                 port.recv_from(criteria(&wanted, Some(peer)), memory, op, uses)
             }),
         }
@@ -453,7 +471,7 @@ impl Port {
             }
             return 0;
         }
-        let op = Op { context, buf, flags: kind, wants_entry };
+        let op = Op { context, buf, flags: kind, wants_entry, told: None };
         status(self.post(op, |engine, notify| {
             let posted = engine.recv_claimed_queued(notify, claim, memory);
             posted.map_err(|refused| refused.error)
@@ -466,14 +484,14 @@ impl Port {
     }
 
     /// Cancels one operation that was posted with this context; its entry says so, or that it was too late.
-    pub(crate) fn cancel(&self, context: usize) {
-        if self.cancel_put_off(context) {
+    pub(crate) fn cancel(self: &Arc<Self>, context: usize) {
+        if self.cancel_put_off(context) || self.cancel_deferred(context) {
             return;
         }
         let number = {
             let ops = lock(&self.ops);
             let is_it = |op: &Option<Op>| {
-                op.is_some_and(|op| op.context == context && op.flags & flag::RECV != 0)
+                op.as_ref().is_some_and(|op| op.context == context && op.flags & flag::RECV != 0)
             };
             ops.slots.iter().position(is_it)
         };
@@ -485,14 +503,22 @@ impl Port {
     /// Turns the engine once, unless somebody does, and tells of what ended. A rank that waits in MPI asks without pause, and after a
     /// long time in vain may be put to sleep for moments; one that works between its questions never is.
     pub(crate) fn progress(&self, reader: &mut Reader<'_>) {
-        let Ok(mut completions) = self.completions.try_lock() else { return };
-        if self.is_holding.load(Ordering::Relaxed) {
-            self.mind_crowd(&mut Vec::new());
+        if let Ok(mut completions) = self.completions.try_lock() {
+            if self.is_holding.load(Ordering::Relaxed) {
+                self.mind_crowd(&mut Vec::new());
+            }
+            if completions.drive_or_doze() {
+                reader.mind_order();
+                self.tell_all(&mut completions, reader);
+            }
         }
-        if completions.drive_or_doze() {
-            reader.mind_order();
-            self.tell_all(&mut completions, reader);
-        }
+        self.works.run();
+    }
+
+    /// Tells of what ended and sets off what waited for it. For the helper, while the application is elsewhere.
+    pub(crate) fn attend(&self) {
+        self.tell_all(&mut lock(&self.completions), &mut Reader::nobody());
+        self.works.run();
     }
 
     /// Tells of all that ended.
@@ -561,7 +587,7 @@ impl Port {
         let done = self.done(&op, entry);
         let is_release = entry.kind == Kind::Unlinked && done.trouble.is_none();
         if !is_release {
-            self.count(op.flags & COUNTED, done.trouble.is_none());
+            self.count_operation(&op, done.trouble.is_none());
         }
         if op.wants_entry || is_release || done.trouble.is_some() {
             self.tell_first(done, reader);
@@ -634,6 +660,7 @@ impl Port {
                 counter.count(is_success);
             }
         }
+        self.mind_works();
     }
 
     pub(crate) fn tell(&self, done: Done) {

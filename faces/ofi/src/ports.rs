@@ -4,9 +4,10 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use packhorse::raw::Completions;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::abi::kind;
@@ -129,6 +130,10 @@ impl Ports {
         }
     }
 
+    pub(crate) fn are_there(&self) -> bool {
+        !self.list.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Turns all of them once and tells of what ended, its reader first.
     pub(crate) fn progress(&self, reader: &mut Reader<'_>) {
         for port in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -139,17 +144,28 @@ impl Ports {
     /// Waits until one of them may have news, so long at most, or until it is time to ask `is_ready` again: other threads tell what
     /// is waited for of ends, signal it, set it, close endpoints. `progress` tells of what came.
     pub(crate) fn wait(&self, longest: Option<Duration>, is_ready: impl Fn() -> bool) {
-        let longest = longest.map_or(LOOK, |longest| longest.min(LOOK));
-        // Neither under the lock nor with the endpoints in hand: who closes one must not wait for who sleeps on it, and what it was
-        // bound to is free when it is closed.
+        Self::wait_for(&self.completions(), longest, is_ready);
+    }
+
+    /// Where their news come from. Neither under the lock nor with the endpoints in hand is waited for these: who closes an endpoint must not
+    /// wait for who sleeps on it, and what it was bound to is free when it is closed.
+    pub(crate) fn completions(&self) -> Vec<Arc<Mutex<Completions>>> {
         let ports = self.list.read().unwrap_or_else(PoisonError::into_inner);
-        let all: Vec<_> = ports.iter().map(|port| port.completions()).collect();
-        drop(ports);
+        ports.iter().map(|port| port.completions()).collect()
+    }
+
+    /// The same for endpoints that are known by these.
+    pub(crate) fn wait_for(
+        all: &[Arc<Mutex<Completions>>],
+        longest: Option<Duration>,
+        is_ready: impl Fn() -> bool,
+    ) {
+        let longest = longest.map_or(LOOK, |longest| longest.min(LOOK));
         let longest = if all.len() > 1 { longest.min(SHARED_WAIT) } else { longest };
         if all.is_empty() {
             std::thread::sleep(longest);
         }
-        for completions in &all {
+        for completions in all {
             let mut completions = lock(completions);
             // Whoever had them before may have told of what is waited for.
             if is_ready() {

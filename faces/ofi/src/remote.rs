@@ -12,7 +12,7 @@ use crate::abi::flag;
 use crate::cntr::Cntr;
 use crate::cq::{Done, Reader};
 use crate::mr::Counters;
-use crate::op::Op;
+use crate::op::{How, Op, SILENT};
 use crate::port::{Port, lock, status};
 use crate::{errors, setting};
 
@@ -22,14 +22,6 @@ pub(crate) struct There {
     pub(crate) peer: u64,
     pub(crate) key: u64,
     pub(crate) offset: u64,
-}
-
-/// An operation's context, its flags, and whether it is one of those whose success is never told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
-    pub(crate) context: usize,
-    pub(crate) flags: u64,
-    pub(crate) is_silent: bool,
 }
 
 /// What an atomic operation computes.
@@ -77,15 +69,24 @@ impl There {
 }
 
 impl Port {
-    fn operation(&self, how: How, kind: u64) -> Op {
-        let wants_entry = !how.is_silent && Self::wants_entry(self.bindings.tx.as_ref(), how.flags);
-        Op { context: how.context, buf: 0, flags: kind, wants_entry }
+    fn remote_operation(&self, how: How, kind: u64) -> Op {
+        Self::operation(self.bindings.tx.as_ref(), how, kind, 0)
     }
 
     /// Writes to a peer's memory.
-    pub(crate) fn put(&self, there: &There, data: Option<u64>, memory: Memory, how: How) -> isize {
-        let (op, there) = (self.operation(how, flag::RMA | flag::WRITE), *there);
-        self.to_peer(there.peer, op, move |port, peer| {
+    pub(crate) fn put(
+        self: &Arc<Self>,
+        there: &There,
+        data: Option<u64>,
+        memory: Memory,
+        how: How,
+    ) -> isize {
+        let (kind, there) = (flag::RMA | flag::WRITE, *there);
+        if how.when.is_some() {
+            return self.defer(how, kind, move |port, how| port.put(&there, data, memory, how));
+        }
+        let op = self.remote_operation(how, kind);
+        self.to_peer(there.peer, op, move |port, peer, op| {
             let put = Put { to: there.at(peer), immediate: data };
             status(port.post(op, |engine, notify| {
                 engine.put(put, memory, Some(notify)).map(drop).map_err(|refused| refused.error)
@@ -94,14 +95,19 @@ impl Port {
     }
 
     /// Writes a copy to a peer's memory.
-    pub(crate) fn put_copied(&self, there: &There, data: Option<u64>, bytes: &[u8]) -> isize {
+    pub(crate) fn put_copied(
+        self: &Arc<Self>,
+        there: &There,
+        data: Option<u64>,
+        bytes: &[u8],
+    ) -> isize {
         if bytes.len() > crate::offer::INJECT_LEN_MAX {
             return -(libc::EMSGSIZE as isize);
         }
         let Ok(peer) = self.peer(there.peer) else {
             return self.put(there, data, Memory::from(bytes.to_vec()), SILENT); // once it is found
         };
-        let op = self.operation(SILENT, flag::RMA | flag::WRITE);
+        let op = self.remote_operation(SILENT, flag::RMA | flag::WRITE);
         let put = Put { to: there.at(peer), immediate: data };
         status(
             self.post(op, |engine, notify| engine.put_copied(put, bytes, Some(notify)).map(drop)),
@@ -109,9 +115,13 @@ impl Port {
     }
 
     /// Reads a peer's memory.
-    pub(crate) fn get(&self, there: &There, memory: Memory, how: How) -> isize {
-        let (op, there) = (self.operation(how, flag::RMA | flag::READ), *there);
-        self.to_peer(there.peer, op, move |port, peer| {
+    pub(crate) fn get(self: &Arc<Self>, there: &There, memory: Memory, how: How) -> isize {
+        let (kind, there) = (flag::RMA | flag::READ, *there);
+        if how.when.is_some() {
+            return self.defer(how, kind, move |port, how| port.get(&there, memory, how));
+        }
+        let op = self.remote_operation(how, kind);
+        self.to_peer(there.peer, op, move |port, peer, op| {
             status(port.post(op, |engine, notify| {
                 let posted = engine.get(there.at(peer), memory, Some(notify));
                 posted.map(drop).map_err(|refused| refused.error)
@@ -128,17 +138,32 @@ impl Port {
         result: Option<(Memory, u32)>,
         how: How,
     ) -> isize {
-        let way = if result.is_some() { flag::READ } else { flag::WRITE };
-        let (op, there) = (self.operation(how, flag::ATOMIC | way), *there);
+        let (kind, there) = (atomic_kind(result.is_some()), *there);
+        let op = self.remote_operation(how, kind);
         match self.peer(there.peer) {
             Ok(peer) => self.atomic_at(there.at(peer), sum, (operand, compare), result, op),
             Err(code) => {
                 let (operand, compare) = (operand.to_vec(), compare.to_vec());
-                self.put_off(there.peer, op, code, move |port, peer| {
+                self.put_off(there.peer, op, code, move |port, peer, op| {
                     port.atomic_at(there.at(peer), sum, (&operand, &compare), result, op)
                 })
             }
         }
+    }
+
+    /// The same when a counter says so: the operands are read then.
+    pub(crate) fn atomic_later(
+        self: &Arc<Self>,
+        there: &There,
+        sum: Sum,
+        (operand, compare): (Memory, Memory),
+        result: Option<(Memory, u32)>,
+        how: How,
+    ) -> isize {
+        let (kind, there) = (atomic_kind(result.is_some()), *there);
+        self.defer(how, kind, move |port, how| {
+            port.atomic(&there, sum, (&operand.copied(), &compare.copied()), result, how)
+        })
     }
 
     fn atomic_at(
@@ -215,5 +240,8 @@ impl Port {
 
 /// The context of entries about peers' writes: no operation has this number.
 pub(crate) const WRITTEN: u64 = u64::MAX;
-/// What injected operations are: nobody is told of success.
-pub(crate) const SILENT: How = How { context: 0, flags: 0, is_silent: true };
+
+/// What an atomic operation is called where it comes from.
+fn atomic_kind(fetches: bool) -> u64 {
+    flag::ATOMIC | if fetches { flag::READ } else { flag::WRITE }
+}

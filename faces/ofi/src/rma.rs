@@ -1,12 +1,14 @@
 //! Reads and writes of a peer's memory: `fi_read`, `fi_write` and their relatives.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use crate::abi::{MsgRma, Obj, RmaOps, flag, iovec};
-use crate::common::{or_return, port};
+use crate::common::{or_return, port, usual};
+use crate::op::How;
 use crate::port::Port;
-use crate::remote::{How, There};
-use crate::{flags, memory};
+use crate::remote::There;
+use crate::{flags, memory, trigger};
 
 pub(crate) static OPS: RmaOps = RmaOps {
     size: size_of::<RmaOps>(),
@@ -21,11 +23,6 @@ pub(crate) static OPS: RmaOps = RmaOps {
     injectdata,
 };
 
-/// An operation with the endpoint's default flags.
-fn as_usual(port: &Port, context: *mut c_void) -> How {
-    How { context: context as usize, flags: port.tx_flags, is_silent: false }
-}
-
 unsafe extern "C" fn read(
     ep: Obj,
     buf: *mut c_void,
@@ -36,10 +33,10 @@ unsafe extern "C" fn read(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: the application's memory, ours until the operation has completed.
     let (memory, _) = or_return!(unsafe { memory::writable(buf, len) });
-    port.get(&There { peer, key, offset }, memory, as_usual(port, context))
+    port.get(&There { peer, key, offset }, memory, how)
 }
 
 unsafe extern "C" fn readv(
@@ -52,25 +49,22 @@ unsafe extern "C" fn readv(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: as for `read`, in `count` pieces.
     let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, true) });
-    port.get(&There { peer, key, offset }, memory, as_usual(port, context))
+    port.get(&There { peer, key, offset }, memory, how)
 }
 
-/// A description, the place it names, and how the operation is to be; an error if there is none, or if it names several.
+/// The place that a description names; an error if there is none, or if it names several.
 ///
 /// # Safety
-/// The description must be null, or whole.
-unsafe fn described<'a>(msg: *const MsgRma, flags: u64) -> Result<(&'a MsgRma, There, How), c_int> {
-    // SAFETY: says the caller.
-    let msg = unsafe { msg.as_ref() }.ok_or(libc::EINVAL)?;
+/// The description must be whole.
+unsafe fn place(msg: &MsgRma) -> Result<There, c_int> {
     // One, as `rma_iov_limit` says.
     let is_one = msg.rma_iov_count == 1;
     // SAFETY: null, or the application's, says the caller.
     let there = unsafe { msg.rma_iov.as_ref() }.filter(|_| is_one).ok_or(libc::EINVAL)?;
-    let how = How { context: msg.context as usize, flags, is_silent: false };
-    Ok((msg, There { peer: msg.addr, key: there.key, offset: there.addr }, how))
+    Ok(There { peer: msg.addr, key: there.key, offset: there.addr })
 }
 
 unsafe extern "C" fn readmsg(ep: Obj, msg: *const MsgRma, flags: u64) -> isize {
@@ -78,7 +72,20 @@ unsafe extern "C" fn readmsg(ep: Obj, msg: *const MsgRma, flags: u64) -> isize {
     // SAFETY: the application's description, and the memory it names, as for `read`.
     unsafe {
         or_return!(flags::check(flags, flags::OPERATION));
-        let (msg, there, how) = or_return!(described(msg, flags));
+        let Some(msg) = msg.as_ref() else { return -(libc::EINVAL as isize) };
+        let how = or_return!(trigger::how(msg.context, flags));
+        read_described(port, msg, how)
+    }
+}
+
+/// Reads as a description says.
+///
+/// # Safety
+/// The description must be whole, and the memory it names the provider's until the operation has completed.
+pub(crate) unsafe fn read_described(port: &Arc<Port>, msg: &MsgRma, how: How) -> isize {
+    // SAFETY: says the caller.
+    unsafe {
+        let there = or_return!(place(msg));
         let (memory, _) = or_return!(memory::pieces(msg.msg_iov, msg.iov_count, true));
         port.get(&there, memory, how)
     }
@@ -94,10 +101,10 @@ unsafe extern "C" fn write(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: the application's bytes, ours until the operation has completed.
     let memory = or_return!(unsafe { memory::readable(buf, len) });
-    port.put(&There { peer, key, offset }, None, memory, as_usual(port, context))
+    port.put(&There { peer, key, offset }, None, memory, how)
 }
 
 unsafe extern "C" fn writedata(
@@ -111,10 +118,10 @@ unsafe extern "C" fn writedata(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: as for `write`.
     let memory = or_return!(unsafe { memory::readable(buf, len) });
-    port.put(&There { peer, key, offset }, Some(data), memory, as_usual(port, context))
+    port.put(&There { peer, key, offset }, Some(data), memory, how)
 }
 
 unsafe extern "C" fn writev(
@@ -127,10 +134,10 @@ unsafe extern "C" fn writev(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: as for `write`, in `count` pieces.
     let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, false) });
-    port.put(&There { peer, key, offset }, None, memory, as_usual(port, context))
+    port.put(&There { peer, key, offset }, None, memory, how)
 }
 
 unsafe extern "C" fn writemsg(ep: Obj, msg: *const MsgRma, flags: u64) -> isize {
@@ -138,9 +145,22 @@ unsafe extern "C" fn writemsg(ep: Obj, msg: *const MsgRma, flags: u64) -> isize 
     // SAFETY: the application's description, and the bytes it names, as for `write`.
     unsafe {
         or_return!(flags::check(flags, flags::SEND));
-        let (msg, there, how) = or_return!(described(msg, flags));
-        let data = (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
-        let memory = or_return!(memory::described(msg.msg_iov, msg.iov_count, flags));
+        let Some(msg) = msg.as_ref() else { return -(libc::EINVAL as isize) };
+        let how = or_return!(trigger::how(msg.context, flags));
+        write_described(port, msg, how)
+    }
+}
+
+/// Writes as a description says.
+///
+/// # Safety
+/// As for `read_described`.
+pub(crate) unsafe fn write_described(port: &Arc<Port>, msg: &MsgRma, how: How) -> isize {
+    // SAFETY: says the caller.
+    unsafe {
+        let there = or_return!(place(msg));
+        let data = (how.flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
+        let memory = or_return!(memory::described(msg.msg_iov, msg.iov_count, how.flags));
         port.put(&there, data, memory, how)
     }
 }

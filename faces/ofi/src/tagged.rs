@@ -1,15 +1,16 @@
 //! Messages with a tag: `fi_tsend`, `fi_trecv` and their relatives.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use packhorse::raw::Use;
 
 use crate::abi::{MsgTagged, Obj, TaggedOps, flag, iovec};
-use crate::common::{or_return, port};
+use crate::common::{or_return, port, usual};
 use crate::offer::COPY_LEN_MAX;
-use crate::op::{Family, Letter, Wanted};
+use crate::op::{Family, How, Letter, Wanted};
 use crate::port::Port;
-use crate::{flags, memory};
+use crate::{flags, memory, trigger};
 
 pub(crate) static OPS: TaggedOps = TaggedOps {
     size: size_of::<TaggedOps>(),
@@ -41,9 +42,9 @@ unsafe extern "C" fn send(
     tag: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: the application's bytes, ours until the operation has completed.
-    unsafe { send_one(port, &letter(to, tag, None), buf, len, context as usize) }
+    unsafe { send_one(port, &letter(to, tag, None), buf, len, how) }
 }
 
 unsafe extern "C" fn senddata(
@@ -56,9 +57,9 @@ unsafe extern "C" fn senddata(
     tag: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: as for `send`.
-    unsafe { send_one(port, &letter(to, tag, Some(data)), buf, len, context as usize) }
+    unsafe { send_one(port, &letter(to, tag, Some(data)), buf, len, how) }
 }
 
 /// Sends one piece; a short one that need not wait for anything without lending it first.
@@ -66,23 +67,22 @@ unsafe extern "C" fn senddata(
 /// # Safety
 /// `len` bytes at `buf`, the provider's until the operation has completed.
 unsafe fn send_one(
-    port: &Port,
+    port: &Arc<Port>,
     letter: &Letter,
     buf: *const c_void,
     len: usize,
-    context: usize,
+    how: How,
 ) -> isize {
-    let flags = port.tx_flags;
-    if port.is_complete_at_once(letter, len as u64, flags) {
+    if how.when.is_none() && port.is_complete_at_once(letter, len as u64, how.flags) {
         // SAFETY: says the caller.
         let bytes = or_return!(unsafe { memory::bytes_up_to(buf, len, COPY_LEN_MAX) });
-        if let Some(status) = port.send_copy(letter, bytes, context, flags) {
+        if let Some(status) = port.send_copy(letter, bytes, how.context, how.flags) {
             return status;
         }
     }
     // SAFETY: says the caller.
     let memory = or_return!(unsafe { memory::readable(buf, len) });
-    port.send(letter, memory, context, flags)
+    port.send(letter, memory, how)
 }
 
 unsafe extern "C" fn sendv(
@@ -94,10 +94,10 @@ unsafe extern "C" fn sendv(
     tag: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, tx_flags);
     // SAFETY: as for `send`, in `count` pieces.
     let (memory, _) = or_return!(unsafe { memory::pieces(pieces, count, false) });
-    port.send(&letter(to, tag, None), memory, context as usize, port.tx_flags)
+    port.send(&letter(to, tag, None), memory, how)
 }
 
 unsafe extern "C" fn sendmsg(ep: Obj, msg: *const MsgTagged, flags: u64) -> isize {
@@ -106,11 +106,20 @@ unsafe extern "C" fn sendmsg(ep: Obj, msg: *const MsgTagged, flags: u64) -> isiz
     unsafe {
         or_return!(flags::check(flags, flags::SEND));
         let Some(msg) = msg.as_ref() else { return -(libc::EINVAL as isize) };
-        let data = (flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
-        let letter = letter(msg.addr, msg.tag, data);
-        let memory = or_return!(memory::described(msg.msg_iov, msg.iov_count, flags));
-        port.send(&letter, memory, msg.context as usize, flags)
+        let how = or_return!(trigger::how(msg.context, flags));
+        send_described(port, msg, how)
     }
+}
+
+/// Sends a message that came as a description.
+///
+/// # Safety
+/// The bytes it names must be the provider's until the operation has completed.
+pub(crate) unsafe fn send_described(port: &Arc<Port>, msg: &MsgTagged, how: How) -> isize {
+    let data = (how.flags & flag::REMOTE_CQ_DATA != 0).then_some(msg.data);
+    // SAFETY: says the caller.
+    let memory = or_return!(unsafe { memory::described(msg.msg_iov, msg.iov_count, how.flags) });
+    port.send(&letter(msg.addr, msg.tag, data), memory, how)
 }
 
 unsafe extern "C" fn inject(ep: Obj, buf: *const c_void, len: usize, to: u64, tag: u64) -> isize {
@@ -142,10 +151,10 @@ unsafe extern "C" fn recv(
     ignore: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, rx_flags);
     // SAFETY: the application's memory, ours until the operation has completed.
     let room = or_return!(unsafe { memory::writable(buf, len) });
-    port.recv(&wanted(from, tag, ignore), room, context as usize, port.rx_flags, Use::Once)
+    port.recv(&wanted(from, tag, ignore), room, how, Use::Once)
 }
 
 unsafe extern "C" fn recvv(
@@ -158,10 +167,10 @@ unsafe extern "C" fn recvv(
     ignore: u64,
     context: *mut c_void,
 ) -> isize {
-    let port = port!(ep);
+    let (port, how) = usual!(ep, context, rx_flags);
     // SAFETY: as for `recv`, in `count` pieces.
     let room = or_return!(unsafe { memory::pieces(pieces, count, true) });
-    port.recv(&wanted(from, tag, ignore), room, context as usize, port.rx_flags, Use::Once)
+    port.recv(&wanted(from, tag, ignore), room, how, Use::Once)
 }
 
 unsafe extern "C" fn recvmsg(ep: Obj, msg: *const MsgTagged, flags: u64) -> isize {
@@ -179,15 +188,26 @@ unsafe extern "C" fn recvmsg(ep: Obj, msg: *const MsgTagged, flags: u64) -> isiz
 ///
 /// # Safety
 /// The memory named must be the provider's until the operation has completed.
-unsafe fn receive(port: &Port, msg: &MsgTagged, flags: u64) -> isize {
-    let (wanted, context) = (wanted(msg.addr, msg.tag, msg.ignore), msg.context as usize);
+unsafe fn receive(port: &Arc<Port>, msg: &MsgTagged, flags: u64) -> isize {
+    let context = msg.context as usize;
     if flags & flag::PEEK != 0 {
-        return port.peek(&wanted, context, flags);
+        return port.peek(&wanted(msg.addr, msg.tag, msg.ignore), context, flags);
     }
-    // SAFETY: says the caller.
-    let room = or_return!(unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) });
     if flags & flag::CLAIM != 0 {
+        // SAFETY: says the caller.
+        let room = or_return!(unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) });
         return port.claim(room, Family::Tagged, context, flags);
     }
-    port.recv(&wanted, room, context, flags, Use::Once)
+    // SAFETY: says the caller.
+    unsafe { receive_described(port, msg, or_return!(trigger::how(msg.context, flags))) }
+}
+
+/// Receives into what came as a description.
+///
+/// # Safety
+/// As for `receive`.
+pub(crate) unsafe fn receive_described(port: &Arc<Port>, msg: &MsgTagged, how: How) -> isize {
+    // SAFETY: says the caller.
+    let room = or_return!(unsafe { memory::pieces(msg.msg_iov, msg.iov_count, true) });
+    port.recv(&wanted(msg.addr, msg.tag, msg.ignore), room, how, Use::Once)
 }

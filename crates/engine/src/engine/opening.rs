@@ -12,6 +12,7 @@ use packhorse_proto::{Identity, Instant, Opening, Secret};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{Config, Engine, Inner, Placement, monotonic_ns};
+use crate::attend::Attendance;
 use crate::bell::Bell;
 use crate::commands::Commands;
 use crate::core::{Core, OpenError};
@@ -96,6 +97,7 @@ impl Engine {
             crowd: Crowd::default(),
             looks: Looks::default(),
             is_watched: AtomicBool::new(false),
+            attendance: Attendance::default(),
             spin_ns: config.spin_ns,
             asked_at_ns: AtomicU64::new(0),
             origin_ns,

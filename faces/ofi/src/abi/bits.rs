@@ -90,9 +90,28 @@ pub mod event {
 /// Commands of `control`.
 pub mod command {
     pub const GETOPSFLAG: i32 = 2;
+    pub const ALIAS: i32 = 4;
     pub const GETWAIT: i32 = 5;
     pub const ENABLE: i32 = 6;
+    pub const QUEUE_WORK: i32 = 11;
+    pub const CANCEL_WORK: i32 = 12;
+    pub const FLUSH_WORK: i32 = 13;
     pub const GETWAITOBJ: i32 = 16;
+}
+
+/// What deferred work does: `enum fi_op_type`.
+pub mod work {
+    pub const RECV: u32 = 0;
+    pub const SEND: u32 = 1;
+    pub const TRECV: u32 = 2;
+    pub const TSEND: u32 = 3;
+    pub const READ: u32 = 4;
+    pub const WRITE: u32 = 5;
+    pub const ATOMIC: u32 = 6;
+    pub const FETCH_ATOMIC: u32 = 7;
+    pub const COMPARE_ATOMIC: u32 = 8;
+    pub const CNTR_SET: u32 = 9;
+    pub const CNTR_ADD: u32 = 10;
 }
 
 /// Enumerations: types of endpoints, threading, progress and so on.

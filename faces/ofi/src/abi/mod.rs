@@ -7,10 +7,12 @@
 
 mod bits;
 mod data;
+mod deferred;
 mod info;
 mod ops;
 
 pub use bits::*;
 pub use data::*;
+pub use deferred::*;
 pub use info::*;
 pub use ops::*;

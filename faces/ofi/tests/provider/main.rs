@@ -8,6 +8,7 @@ mod named;
 mod nonsense;
 mod one_sided;
 mod refusals;
+mod triggered;
 
 use std::ptr::null_mut;
 

@@ -45,7 +45,18 @@ impl Leaked {
         Self(self.0, len)
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn len(&self) -> usize {
+        self.1
+    }
+
+    /// Other bytes, before any operation looks at them.
+    pub(crate) fn put(&self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.1);
+        // SAFETY: leaked, and as long; what is lent of it is not being read.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0, bytes.len()) };
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         // SAFETY: leaked, and no operation on it is under way when a test looks.
         unsafe { std::slice::from_raw_parts(self.0, self.1) }.to_vec()
     }
