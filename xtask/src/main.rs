@@ -22,6 +22,7 @@ mod beside;
 mod check;
 mod claims;
 mod coverage;
+mod fabtests;
 mod figures;
 mod flaky;
 mod fuzz;
@@ -71,6 +72,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Build Open-MX's own tests against our headers and run them, from a source tree of it
     Mx(mx::Args),
+    /// Run libfabric's fabtests by their own script over our provider, from a source tree of libfabric
+    Fabtests(fabtests::Args),
     /// Build everything and install it under a prefix
     Install(install::Args),
     /// Make the tables of figures and of instruction counts anew
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Task::Coverage(args) => coverage::run(&args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Mx(args) => mx::run(&args),
+        Task::Fabtests(args) => fabtests::run(&args),
         Task::Install(args) => install::run(&args),
         Task::Figures(args) => figures::run(&args),
     };

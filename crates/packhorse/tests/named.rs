@@ -288,6 +288,54 @@ fn a_number_of_a_killed_process_is_free_at_once() {
     assert_eq!(found.address, next.address());
 }
 
+/// A user who is not this one, for root to be.
+const NOBODY: u32 = 65534;
+
+/// Set in a process of another user, who wants this number, and says what came of it.
+const RIVAL: &str = "PACKHORSE_TEST_RIVAL";
+
+/// The other user's word on a number: that it is in use, and by whom.
+fn word_of_rival(number: u16) -> std::io::Result<String> {
+    use std::os::unix::process::CommandExt as _;
+    let mut rival = Command::new(std::env::current_exe().unwrap());
+    rival.args(["--exact", "two_users_do_not_get_one_number", "--nocapture"]).uid(NOBODY);
+    let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = rival.env(RIVAL, number.to_string()).output();
+    drop(starting);
+    Ok(String::from_utf8_lossy(&output?.stdout).into_owned())
+}
+
+#[test]
+fn two_users_do_not_get_one_number() {
+    if let Ok(number) = std::env::var(RIVAL) {
+        // Where `bind` to one address would not help either: the whole host is wanted, and one address of it.
+        for builder in [local(), Builder::plain().links("udp")] {
+            let error = builder.named(number.parse::<u16>().unwrap()).open().unwrap_err();
+            println!("rival: {error}");
+        }
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: only root can be another user");
+        return;
+    }
+    let (owner, number) = serve(21_600, local);
+    let said = match word_of_rival(number) {
+        Ok(said) => said,
+        // Not a file that everybody may run.
+        Err(error) => return eprintln!("left out: {error}"),
+    };
+    let words: Vec<&str> = said.lines().filter(|line| line.contains("rival: ")).collect();
+    assert_eq!(words.len(), 2, "{said}");
+    for line in words {
+        assert!(line.contains(&format!("number {number} ")), "{line}");
+        assert!(line.contains("in use by user root"), "{line}");
+    }
+    // The first still has it, and its clients find it.
+    let found = client().find("127.0.0.1", number).timeout(PATIENCE).wait().unwrap();
+    assert_eq!(found.address, owner.address());
+}
+
 #[test]
 fn who_found_a_server_may_not_use_its_memory_unless_everybody_may() {
     let (server, number) = serve(21_000, local);
