@@ -22,6 +22,7 @@ Examples:
   packhorse lab all --html lab.html          everything, as one page
   packhorse lab all --table                  only the numbers, as tests/lab.txt has them
   packhorse lab costs --machine rmpp         a machine's costs, and where they come from
+  packhorse lab all --html lab.html --today rows.json   paper, model, and what bench measured here
   packhorse lab explore --machine my.machine would offload pay on a machine of my own?";
 
 /// Run the protocol on the papers' machines, in virtual time.
@@ -42,9 +43,9 @@ pub(crate) struct LabArgs {
     /// For `explore` and `costs`: a machine's file, or the name of one that is known.
     #[arg(long, value_name = "FILE")]
     machine: Option<String>,
-    /// Curves measured on real links, to stand beside the model's (JSON; docs/lab.md).
+    /// What was measured on real links, to stand beside the model's: what `packhorse bench --json` wrote, or curves (docs/lab.md).
     #[arg(long, value_name = "FILE")]
-    today: Option<PathBuf>,
+    today: Vec<PathBuf>,
     /// Only the numbers.
     #[arg(long)]
     table: bool,
@@ -52,10 +53,10 @@ pub(crate) struct LabArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LabArgs, out: &mut impl Write) -> Result<()> {
-    let today = match &args.today {
-        None => Today::default(),
-        Some(path) => Today::parse(&read(path)?).with_context(|| path.display().to_string())?,
-    };
+    let mut today = Today::default();
+    for path in &args.today {
+        today.add(crate::today::parse(&read(path)?).with_context(|| path.display().to_string())?);
+    }
     let chosen: Vec<&Experiment> = match args.what.as_deref() {
         None => return list(out),
         Some("explore") => return write(out, &explore(&machine(args)?)?.text()),

@@ -20,6 +20,7 @@ mod paths;
 mod peers;
 mod simulate;
 mod soak;
+mod today;
 
 const EXAMPLES: &str = "\
 Examples:

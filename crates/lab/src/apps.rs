@@ -50,7 +50,7 @@ impl App for Receiver {
         if inbox.received == self.count {
             return Act::End;
         }
-        if self.posted < self.count && self.posted - inbox.received < self.window {
+        if self.posted < self.count && self.posted.saturating_sub(inbox.received) < self.window {
             self.posted += 1;
             return Act::Recv { len: self.len };
         }

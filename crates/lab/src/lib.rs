@@ -17,6 +17,7 @@
 //!   placement          which step of the protocol runs where
 //!   plant              processors, buses and wires: who is busy until when
 //!   load, node         what a frame carries; an endpoint, its memory and its application
+//!   streams            messages as streams of the protocol
 //!   costs, ways        what each step costs on a machine; which steps a frame goes through
 //!   world              the event loop
 //!   app, apps          what an application may do; the papers' programs
@@ -44,6 +45,7 @@ mod node;
 mod page;
 mod placement;
 mod plant;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod text;

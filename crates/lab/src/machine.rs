@@ -7,6 +7,8 @@
 //! wire.mtu       1500 B       stated   rmpp 448: "Standard (1500 Byte) Frames"
 //! ```
 //!
+//! A line `like open-mx` takes all costs of a machine that is known; lines behind it change some.
+//!
 //! *Stated* costs stand in the paper, *fitted* ones were found by `packhorse_lab::fit` on one experiment and left alone for all others,
 //! *assumed* ones are the hardware's data sheets, or do not matter much. Every cost that the model knows has a row in [`KEYS`]; a
 //! machine that says nothing of a cost has the default.
@@ -133,6 +135,7 @@ pub const KEYS: &[Key] = &[
     key("wire.delay", Unit::Time, 0.0, "from end to end"),
     key("wire.mtu", Unit::Bytes, 1500.0, "the longest frame"),
     key("proto.eager", Unit::Bytes, 1024.0, "longer messages are announced"),
+    key("proto.streams", Unit::Count, 0.0, "1: messages are streams, as Fast Messages are"),
     key("proto.grant", Unit::Count, 16.0, "frames of a grant"),
     key("proto.ahead", Unit::Count, 0.0, "granted frames missing when the next grant leaves"),
     key("proto.grants", Unit::Count, 4.0, "grants open at a time"),
@@ -184,6 +187,12 @@ impl Machine {
         }
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
+        if name == "like" {
+            let title = std::mem::take(&mut self.title);
+            self.costs = crate::machines::Bench::default().machine(rest)?.costs;
+            self.title = title;
+            return Ok(());
+        }
         if name == "title" {
             self.title = rest.to_owned();
             return Ok(());

@@ -8,6 +8,7 @@ const FILES: &[(&str, &str)] = &[
     ("rmpp", include_str!("../machines/rmpp.machine")),
     ("emp", include_str!("../machines/emp.machine")),
     ("open-mx", include_str!("../machines/open-mx.machine")),
+    ("open-mx-1g", include_str!("../machines/open-mx-1g.machine")),
     ("portals", include_str!("../machines/portals.machine")),
     ("fm", include_str!("../machines/fm.machine")),
 ];

@@ -201,8 +201,11 @@ pub(crate) fn traced_stream(
     world.run([Box::new(Sender::new(len, 3, 1)), Box::new(Receiver::new(len, 3, 2))])?;
     let [from, to] = world.notes[..] else { anyhow::bail!("a stream has two marks") };
     let mut spans = world.spans.take().unwrap_or_default();
-    spans.retain(|span| span.end_ns > from.at && span.start_ns < to.at);
     spans.sort_by_key(|span| (span.start_ns, span.node, span.part));
+    // From the last post on: before it the sender may wait for an acknowledgement of the message before.
+    let posted = spans.iter().rposition(|span| span.what == "post send");
+    let start_ns = posted.map_or(from.at, |at| spans[at].start_ns);
+    spans.retain(|span| span.start_ns >= start_ns && span.start_ns < to.at);
     Ok(spans)
 }
 

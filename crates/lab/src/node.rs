@@ -14,6 +14,7 @@ use crate::load::Load;
 use crate::machine::Machine;
 use crate::placement::{Place, Placement};
 use crate::plant::JobId;
+use crate::streams::Streams;
 
 /// A frame on its way.
 #[derive(Clone, Debug)]
@@ -45,6 +46,20 @@ fn pattern(at: u64) -> u8 {
 }
 
 impl Buffers {
+    /// The bytes of every send.
+    pub(crate) fn sent(&self) -> &[u8] {
+        &self.sent
+    }
+
+    /// Bytes of a message arrived and were read, from `at` on.
+    pub(crate) fn read(&mut self, at: u64, bytes: &[u8]) {
+        self.placed_len += bytes.len() as u64;
+        let is_right = |(number, &byte): (usize, &u8)| byte == pattern(at + number as u64);
+        if !bytes.iter().enumerate().all(is_right) {
+            self.wrong_len += bytes.len() as u64;
+        }
+    }
+
     fn grow(&mut self, len: u64) {
         for at in self.sent.len() as u64..len {
             self.sent.push(pattern(at));
@@ -66,11 +81,7 @@ impl Memory for Buffers {
     fn place(&mut self, to: Spot, bytes: &[u8]) {
         let start = to.offset as usize;
         self.received[to.buf.0 as usize][start..start + bytes.len()].copy_from_slice(bytes);
-        self.placed_len += bytes.len() as u64;
-        let is_right = |(at, &byte): (usize, &u8)| byte == pattern(to.offset + at as u64);
-        if !bytes.iter().enumerate().all(is_right) {
-            self.wrong_len += bytes.len() as u64;
-        }
+        self.read(to.offset, bytes);
     }
 
     fn update(
@@ -118,7 +129,13 @@ pub(crate) struct Node {
     taken_number: u32,
     frame_count: u32,
     recv_count: u64,
+    /// Messages are streams.
+    streams: Option<Streams>,
     tx: TxFrame,
+}
+
+fn refused(error: PostError) -> anyhow::Error {
+    anyhow::anyhow!("{error:?}")
 }
 
 fn locator(number: u64) -> Locator {
@@ -186,6 +203,7 @@ impl Node {
             taken_number: 0,
             frame_count: 0,
             recv_count: 0,
+            streams: (machine.value("proto.streams") >= 1.0).then(Streams::default),
             tx: TxFrame::default(),
         })
     }
@@ -240,8 +258,12 @@ impl Node {
     }
 
     /// Posts a send of `len` bytes.
-    pub(crate) fn post_send(&mut self, now: u64, len: u64) -> Result<(), PostError> {
+    pub(crate) fn post_send(&mut self, now: u64, len: u64) -> anyhow::Result<()> {
         self.memory.grow(len);
+        if let Some(streams) = &mut self.streams {
+            let begun = streams.begin(&mut self.endpoint, self.peer, len);
+            return begun.map_err(|error| anyhow::anyhow!("{error:?}"));
+        }
         let spec = SendSpec {
             peer: self.peer,
             space: Space(0),
@@ -251,11 +273,15 @@ impl Node {
             until_matched: false,
             user: 0,
         };
-        self.endpoint.post_send(Instant(now), spec).map(|_| ())
+        self.endpoint.post_send(Instant(now), spec).map_err(refused)?;
+        Ok(())
     }
 
     /// Posts a receive of up to `len` bytes.
-    pub(crate) fn post_recv(&mut self, now: u64, len: u64) -> Result<(), PostError> {
+    pub(crate) fn post_recv(&mut self, now: u64, len: u64) -> anyhow::Result<()> {
+        if self.streams.is_some() {
+            return Ok(()); // a handler takes what comes
+        }
         let buf = BufId(self.recv_count % BUFFER_COUNT);
         self.recv_count += 1;
         self.memory.ready(buf, len);
@@ -268,12 +294,16 @@ impl Node {
             header_only: false,
             user: 0,
         };
-        self.endpoint.post_recv(Instant(now), spec, &mut self.memory).map(|_| ())
+        self.endpoint.post_recv(Instant(now), spec, &mut self.memory).map_err(refused)?;
+        Ok(())
     }
 
     /// What became complete.
-    pub(crate) fn poll_events(&mut self) -> Inbox {
-        let mut inbox = Inbox::default();
+    pub(crate) fn poll_events(&mut self, now: u64) -> Inbox {
+        let mut inbox = match &mut self.streams {
+            Some(streams) => streams.turn(&mut self.endpoint, &mut self.memory, Instant(now)),
+            None => Inbox::default(),
+        };
         while let Some(event) = self.endpoint.poll_event() {
             match event {
                 Event::Sent { .. } => inbox.sent += 1,

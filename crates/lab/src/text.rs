@@ -38,6 +38,16 @@ pub(crate) fn verdict(target: &Target) -> &'static str {
     }
 }
 
+/// How many numbers came out as the paper has them, and how many did not. Those that a fit or a stated cost put in count only if they
+/// came out otherwise all the same.
+pub(crate) fn counted(findings: &[Finding]) -> (usize, usize) {
+    let words = || findings.iter().flat_map(|found| &found.targets).map(verdict);
+    (
+        words().filter(|word| *word == "met").count(),
+        words().filter(|word| *word == "missed").count(),
+    )
+}
+
 /// The table of an experiment, as it is committed and compared.
 pub fn committed(found: &Finding) -> String {
     let mut text = format!("{}  {}\n", found.name, found.title);
@@ -71,6 +81,17 @@ pub fn print(found: &Finding, today: &Today) -> String {
         found.targets.iter().filter(|target| !target.is_met() && !target.reason.is_empty())
     {
         let _ = writeln!(text, "  {}: {}", target.what, target.reason);
+    }
+    for target in &found.targets {
+        for (name, value) in today.numbers(found.name, &target.what) {
+            let _ = writeln!(
+                text,
+                "  today, {name}: {}, {} {}",
+                target.what,
+                short(value),
+                target.unit
+            );
+        }
     }
     if !found.curves.is_empty() {
         text.push('\n');
@@ -124,7 +145,13 @@ fn plot(found: &Finding, today: &Today) -> String {
         curves.chain(found.marks.iter().map(|mark| (mark.x, mark.y)))
     };
     let x = Scale::of(points().map(|point| point.0), found.is_log, false);
-    let y = Scale::of(points().map(|point| point.1), false, true);
+    // Today's machine is hundreds of times as fast as the paper's: in the terminal its curves are drawn in their own measure.
+    let now = || today.iter().flat_map(|curve| curve.points.iter().map(|point| point.1));
+    let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+    let ours = found.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1));
+    let ours = most(&mut ours.chain(found.marks.iter().map(|mark| mark.y)));
+    let by = if today.is_empty() { 1.0 } else { ours / most(&mut now()).max(f64::MIN_POSITIVE) };
+    let y = Scale::of([ours].into_iter(), false, true);
     let mut rows = vec![vec![' '; WIDTH + 1]; HEIGHT + 1];
     let mut put = |(px, py): (f64, f64), letter: char| {
         let column = (x.at(px) * WIDTH as f64).round() as usize;
@@ -149,13 +176,16 @@ fn plot(found: &Finding, today: &Today) -> String {
         let _ = writeln!(text, "  {letter}  {}", curve.name);
     }
     for curve in &today {
-        curve.points.iter().for_each(|&point| put(point, '+'));
+        curve.points.iter().for_each(|&point| put((point.0, point.1 * by), '+'));
     }
     found.marks.iter().for_each(|mark| put((mark.x, mark.y), '*'));
     let _ = writeln!(
         text,
         "  *  the paper's text{}",
-        if today.is_empty() { "" } else { "      +  today" }
+        match today.is_empty() {
+            true => String::new(),
+            false => format!("      +  today, up to {}", short(most(&mut now()))),
+        }
     );
     let _ = writeln!(text, "  {}", found.y);
     for (number, row) in rows.iter().enumerate() {

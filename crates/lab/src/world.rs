@@ -383,7 +383,7 @@ impl World {
     fn take(&mut self, node: usize, frame: &Frame, place: Place) {
         let now = self.now;
         self.nodes[node].on_frame(now, 1 - node as u64, frame);
-        let told = self.nodes[node].poll_events();
+        let told = self.nodes[node].poll_events(self.now);
         self.pump(node, Cause::Taken(place), told);
         self.set_timer(node);
     }
@@ -474,7 +474,7 @@ impl World {
         this.timer_at = u64::MAX;
         if this.endpoint.next_timeout().0 <= now {
             this.endpoint.on_timeout(Instant(now), &mut this.memory);
-            let told = this.poll_events();
+            let told = this.poll_events(now);
             self.pump(node, Cause::Taken(Place::Host), told);
         }
         self.set_timer(node);
@@ -564,9 +564,9 @@ impl World {
             false => this.post_recv(now, len),
         };
         if let Err(error) = posted {
-            bail!("a post of {len} bytes was refused: {error:?}");
+            bail!("a post of {len} bytes was refused: {error:#}");
         }
-        let told = self.nodes[node].poll_events();
+        let told = self.nodes[node].poll_events(self.now);
         self.pump(node, Cause::Post, told);
         Ok(())
     }

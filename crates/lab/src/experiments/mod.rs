@@ -51,6 +51,7 @@ const ALL: &[Experiment] = &[
     experiment("emp-table2", "what posts and the wait cost the host: 53, 9, 3 µs", emp::table2),
     experiment("emp-fig6", "throughput over the processor's share of work", emp::figure6),
     experiment("openmx-fig9", "ping-pong on 10 Gb/s: 7.3 µs", openmx::figure9),
+    experiment("openmx-fig9-1g", "ping-pong on 1 Gb/s: 24.9 and 44.6 µs", openmx::figure9_1g),
     experiment(
         "openmx-fig10",
         "copies by the host, none, by the engine: 800 MiB/s to line rate",
@@ -69,6 +70,7 @@ const ALL: &[Experiment] = &[
     ),
     experiment("app-fig11", "double buffering, bounded by the consumer", application::figure11),
     experiment("fm-fig1", "125 µs of overhead on 100 Mb/s and 1 Gb/s", fm::figure1),
+    experiment("fm-fig3", "the price of each step: link, bus, flow control, buffers", fm::figure3),
     experiment("fm-fig5", "FM 2: 11 µs, 77 MB/s", fm::figure5),
     experiment("fm-fig6", "MPI over FM: 17 µs, 70 MB/s, up to 90 %", fm::figure6),
 ];
