@@ -6,6 +6,8 @@ pub(crate) mod limits;
 pub(crate) mod pool;
 pub(crate) mod ring;
 pub(crate) mod sabotage;
+pub(crate) mod secret;
+pub(crate) mod seeded;
 pub(crate) mod siphash;
 pub(crate) mod slab;
 pub(crate) mod types;

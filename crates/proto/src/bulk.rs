@@ -3,6 +3,7 @@
 pub(crate) mod ahead;
 pub(crate) mod arrival;
 pub(crate) mod fetch;
+pub(crate) mod framed;
 pub(crate) mod grants;
 pub(crate) mod landing;
 pub(crate) mod large;

@@ -6,6 +6,7 @@
 pub(crate) mod ack;
 pub(crate) mod content;
 pub(crate) mod credit;
+pub(crate) mod frame;
 pub(crate) mod path;
 pub(crate) mod rate;
 pub(crate) mod rtt;

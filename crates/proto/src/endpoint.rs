@@ -13,6 +13,7 @@ pub(crate) mod lone;
 pub(crate) mod output;
 pub(crate) mod quick;
 pub(crate) mod quick_out;
+pub(crate) mod whole;
 
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
@@ -26,32 +27,31 @@ use crate::base::limits::{Limits, Settings, SettingsError};
 use crate::base::pool::BytePool;
 use crate::base::ring::Ring;
 use crate::base::sabotage::Saboteur;
+use crate::base::secret::Secret;
+use crate::base::seeded::Seeded;
 use crate::base::siphash::siphash13_words;
 use crate::base::slab::{NONE, Slab};
-use crate::base::types::{Address, Identity, Instant, Locator, PeerId, Secret};
+use crate::base::types::{Address, Identity, Instant, Locator, PeerId};
 use crate::bulk::arrival::{Arrival, Progress, Receive};
-use crate::bulk::fetch::Whereabouts;
 use crate::bulk::grants::Budgets;
 use crate::bulk::landing::Cursor;
-use crate::bulk::outgoing::{Outgoing, Parts};
+use crate::bulk::outgoing::{Outgoing, Parts, RESULT_BIT};
 use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
+use crate::delivery::path::Origin;
 use crate::delivery::path::{Path, PathRest, Standing};
 use crate::endpoint::aside::Aside;
-use crate::endpoint::farewell::{Closing, Forgotten};
-use crate::endpoint::input::Origin;
 use crate::matching::Matcher;
 use crate::messages::turns::Queries;
 use crate::onesided::operate::{Operation, Request};
 use crate::onesided::region::Regions;
 use crate::onesided::serve::Answer;
 use crate::peers::contact::Reply;
-use crate::peers::rows::{Active, Phase, Row, Rows, Seeded, make_id};
+use crate::peers::farewell::{Closing, Forgotten};
+use crate::peers::rows::{Active, Phase, Row, Rows, make_id};
 use crate::streams::Streams;
+use crate::wire::Whereabouts;
 use crate::wire::{self, pass_of};
-
-/// Tells a slot of `Endpoint::results` from one of `Endpoint::copied` where a frame names its pieces.
-pub(crate) const RESULT_BIT: u32 = 1 << 31;
 
 /// Spare active records kept, with their queues' memory.
 const SPARE_COUNT_MAX: usize = 64;

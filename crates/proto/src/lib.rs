@@ -86,28 +86,31 @@ pub mod wire;
 mod wraps;
 
 pub use base::api::{
-    Claim, Counters, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
-    Obstacle, Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece,
-    PostError, RecvSpec, Reliability, SendSpec, Source, TxFrame, Unaccepted, Use, Way,
+    Claim, Counters, Denial, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List,
+    NewLocators, Obstacle, Opening, OperationKind, PathError, PathInfo, PathState, Payload,
+    PeerError, Piece, PostError, RecvSpec, RegionId, Reliability, SendSpec, Source, TxFrame,
+    Unaccepted, Use, Way,
 };
 pub use base::gaps::GapSet;
-pub use base::limits::{FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, SECOND, Settings, SettingsError};
+pub use base::limits::{
+    FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, REQUEST_LEN_MAX, SECOND, Settings, SettingsError,
+};
 pub use base::sabotage::Sabotage;
+pub use base::secret::Secret;
 pub use base::types::{
     ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Lending, Locator,
-    Memory, OutStreamId, PeerId, Place, ReqId, Secret, Space, StreamId, Tag,
+    Memory, OutStreamId, PeerId, Place, ReqId, Space, StreamId, Tag,
 };
-pub use bulk::fetch::{Fetch, Whereabouts};
+pub use bulk::fetch::Fetch;
 pub use bulk::landing::Landing;
 pub use bulk::train::TxTrain;
 pub use endpoint::Endpoint;
 pub use endpoint::given::Given;
 pub use endpoint::lone::Lone;
 pub use onesided::atomic::{AtomicOp, Datatype};
-pub use onesided::operate::{
-    AtomicSpec, GetSpec, PutSpec, REQUEST_LEN_MAX, Remote, atomic_len_max,
-};
-pub use onesided::region::{Access, Denial, ExposeError, Permitted, RegionId, RegionSpec};
+pub use onesided::operate::{AtomicSpec, GetSpec, PutSpec, Remote, atomic_len_max};
+pub use onesided::region::{Access, ExposeError, Permitted, RegionSpec};
 pub use peers::pairs::PATH_COUNT_MAX;
 pub use streams::outbound::StreamError;
 pub use streams::{StreamBreak, StreamFront, StreamInfo};
+pub use wire::Whereabouts;

@@ -18,8 +18,8 @@ pub use door::{Door, DoorCounters, DoorSpec, Reception};
 
 use core::fmt;
 
+use crate::base::secret::Secret;
 use crate::base::siphash::siphash13;
-use crate::base::types::Secret;
 pub use crate::wire::{GREETING_LEN, LOOKUP_LEN, LookupFrame};
 
 /// 32 bytes of the application's, each way.

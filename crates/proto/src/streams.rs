@@ -20,15 +20,16 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-use crate::base::api::GoneReason;
+use crate::base::api::{GoneReason, Verdict};
 use crate::base::ring::Ring;
 use crate::base::sabotage::Sabotage;
+use crate::base::seeded::Seeded;
 use crate::base::slab::{NONE, Slab};
 use crate::base::types::{Instant, Lending, Memory, PeerId, StreamId, Tag};
-use crate::bulk::arrival::{Stage, Verdict, held_len};
+use crate::bulk::arrival::{Stage, held_len};
 use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
-use crate::peers::rows::{Phase, Row, Seeded};
+use crate::peers::rows::{Phase, Row};
 use crate::streams::outbound::Outbound;
 use crate::wire::{Class, DONE_CANCELLED, MessageHead};
 

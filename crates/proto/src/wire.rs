@@ -28,6 +28,10 @@ mod quote;
 mod read;
 mod record;
 mod request;
+
+/// Where the bytes of an announced message are, as the driver of its sender says it.
+pub type Whereabouts = [u8; WHEREABOUTS_LEN];
+
 #[cfg(test)]
 mod tests;
 mod train;

@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use crate::base::limits::Settings;
 use crate::base::types::{BufId, Criteria, Identity, Locator, PeerId, ReqId, Space, Tag};
-use crate::onesided::region::{Denial, RegionId};
 
 /// When a send is complete (PROTOCOL §7.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -408,7 +407,7 @@ pub struct TxFrame {
     /// Sum of the bodies' lengths.
     pub body_len: usize,
     /// The receiver's key, for `seal`; `None` if the frame was sealed as it was written.
-    pub(crate) secret: Option<crate::base::types::Secret>,
+    pub(crate) secret: Option<crate::base::secret::Secret>,
     /// The number of its packet; 0: it has none.
     pub(crate) packet: u64,
     /// Sealed as it was written.
@@ -419,7 +418,7 @@ pub struct TxFrame {
 #[derive(Clone, Debug)]
 pub struct Opening {
     /// The key peers must know.
-    pub secret: crate::base::types::Secret,
+    pub secret: crate::base::secret::Secret,
     /// Who this is.
     pub identity: Identity,
     /// Fresh randomness of this life: incarnation, cookie key, ids are drawn from it. Never the same twice.
@@ -689,4 +688,31 @@ counters! {
     held_len_peak,
     /// Most envelopes held at once.
     envelope_count_peak,
+}
+
+/// An exposed region. Never reused while anybody can hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionId(pub u64);
+
+/// Why a peer did not do what was asked of its memory. Nothing was touched there, but by the parts of a put that came before
+/// the region was withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// It has no region with this key for us.
+    NoKey,
+    /// The range is not inside the region.
+    Range,
+    /// The region is not exposed for this.
+    Access,
+    /// It knows no such operation.
+    Operation,
+    /// The region was withdrawn meanwhile.
+    Withdrawn,
+}
+
+/// Whether a record may be acknowledged (PROTOCOL §5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accepted,
+    Refused,
 }

@@ -222,11 +222,7 @@ impl Limits {
             ("grant_len_max", self.grant_len_max >= frame, "at least a frame"),
             ("unasked_len_max", self.unasked_len_max >= frame, "at least a frame"),
             ("request_count_max", self.request_count_max >= 1, "at least 1"),
-            (
-                "result_len_max",
-                self.result_len_max >= crate::onesided::operate::REQUEST_LEN_MAX as u64,
-                "at least 1024",
-            ),
+            ("result_len_max", self.result_len_max >= REQUEST_LEN_MAX as u64, "at least 1024"),
             ("stream_len_max", self.stream_len_max >= 1024, "at least 1024"),
         ];
         match rules.iter().find(|(_, holds, _)| !holds) {
@@ -235,6 +231,9 @@ impl Limits {
         }
     }
 }
+
+/// Bytes beside a request or a reply at most, so that every one fits a frame of 1200 with an acknowledgement in it.
+pub const REQUEST_LEN_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {

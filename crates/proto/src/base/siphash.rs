@@ -5,7 +5,7 @@
 //! if it stood behind the bytes, without anybody copying them together. It has seven bytes, because that is what
 //! SipHash's last word has room for beside its own length: eight would cost a word more, hence a round.
 
-use crate::base::types::Secret;
+use crate::base::secret::Secret;
 
 /// The four words of the hash (v0 to v3 of the SipHash paper).
 #[derive(Clone, Copy, Debug)]

@@ -10,6 +10,7 @@ use core::ops::{Add, Sub};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+pub(crate) use crate::base::secret::Secret;
 use crate::base::siphash::siphash13;
 
 /// A moment on the driver's monotonic clock, in nanoseconds from an origin of the driver's choice.
@@ -128,22 +129,6 @@ pub struct Identity {
     pub host: u64,
     /// The endpoint on that host.
     pub endpoint: u64,
-}
-
-/// The key under which frames to an endpoint are checked. Who has it may send, and may pass for the endpoint.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Secret(pub [u64; 2]);
-
-impl Secret {
-    /// The key of endpoints opened to strangers (PROTOCOL §3.9).
-    pub const PUBLIC: Self = Self([0; 2]);
-}
-
-/// Shows nothing: secrets do not belong in logs.
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
 }
 
 /// An address: the capability to send to an endpoint (PROTOCOL §3.1). Its text form is `ph1:` and URL-safe base64.

@@ -7,13 +7,14 @@
 //! the peer was seen to grant at a stroke. Longer messages of those that go unasked (§7.9) do the same when some of them is
 //! lost: where many send to one, its socket holds so many at most.
 
+use crate::base::api::Verdict;
 use crate::base::slab::NONE;
 use crate::base::types::Instant;
-use crate::bulk::arrival::{Verdict, lane_key};
-use crate::bulk::outgoing::{Outgoing, Parts};
+use crate::bulk::arrival::lane_key;
+use crate::bulk::outgoing::{Announced, Outgoing, Parts};
 use crate::delivery::ack::expand;
 use crate::endpoint::Endpoint;
-use crate::peers::rows::NO_MESSAGE;
+use crate::peers::rows::{Ahead, NO_MESSAGE};
 use crate::wire::{AHEAD_UNIT, Lane, MessageHead};
 
 /// What is ahead of its grant and not over, to all peers together: so many times `ahead_len`. Where all send to all, no receiver gets
@@ -27,46 +28,6 @@ const PARTLY_COUNT: u64 = 2;
 const AHEAD_LEN_MAX: u64 = u16::MAX as u64 * AHEAD_UNIT;
 /// Messages that ask first after bytes were sent in vain; twice as many each time.
 const PAUSE_MAX: u8 = 64;
-
-/// What was said of a message of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Announced {
-    /// Nothing, if it is a large one.
-    No,
-    /// That it comes up to here without a grant.
-    Yes { ahead_to: u32 },
-    /// The same, and the peer has granted some of it.
-    Known { ahead_to: u32, in_vain: bool },
-}
-
-impl Announced {
-    /// The peer knows it, and does not refuse it any more.
-    pub(crate) fn is_known(self) -> bool {
-        matches!(self, Self::Known { .. })
-    }
-
-    pub(crate) fn ahead_to(self) -> u64 {
-        match self {
-            Self::No => 0,
-            Self::Yes { ahead_to } | Self::Known { ahead_to, .. } => ahead_to.into(),
-        }
-    }
-}
-
-/// What may go to a peer without a grant.
-#[derive(Debug, Default)]
-pub(crate) struct Ahead {
-    /// Bytes of announced messages that go wholly ahead.
-    whole_len: u32,
-    /// Announced messages that need a grant: while there are any, their peer grants them first.
-    asking_count: u32,
-    /// Up to here the peer took a message at a stroke: how far its first grant went, in units of [`AHEAD_UNIT`]. It has room for as much
-    /// at a time.
-    at_once: u16,
-    /// Messages that ask first from now on, and how many did so the last time.
-    pause_count: u8,
-    last_pause_count: u8,
-}
 
 impl Ahead {
     /// A large message is announced: how much of it goes ahead. `len_max` bytes may, and more to a peer that was seen to take more.

@@ -13,16 +13,9 @@ use crate::base::api::{Envelope, GoneReason, List, RecvSpec, Use};
 use crate::base::gaps::GapSet;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, PeerId, Space, Tag};
-use crate::bulk::fetch::Whereabouts;
 use crate::matching::{EntryId, HeldId};
+use crate::wire::Whereabouts;
 use crate::wire::{Class, Lane, MessageHead};
-
-/// Whether a record may be acknowledged (PROTOCOL §5.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Accepted,
-    Refused,
-}
 
 /// Where an arrival stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,3 +276,6 @@ impl Progress {
         }
     }
 }
+
+/// Holes a fragmented message may have; a sender that sends in order makes one per lost frame.
+pub(crate) const GAP_COUNT_MAX: usize = 512;

@@ -10,15 +10,13 @@
 //!
 //! Whose turn it is: each message is read up to so many bytes, then goes behind the others.
 
+use crate::base::api::Verdict;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, Memory, Place};
-use crate::bulk::arrival::Verdict;
 use crate::delivery::path::Path;
 use crate::endpoint::Endpoint;
-use crate::wire::{Class, MessageHead, WHEREABOUTS_LEN};
-
-/// Where the bytes of an announced message are, as the driver of its sender says it.
-pub type Whereabouts = [u8; WHEREABOUTS_LEN];
+use crate::wire::Whereabouts;
+use crate::wire::{Class, MessageHead};
 
 /// Bytes that the driver is to read from where their sender told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

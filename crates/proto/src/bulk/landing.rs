@@ -19,10 +19,10 @@ use crate::base::limits::FRAME_LEN_FLOOR;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Locator, Memory};
+use crate::bulk::arrival::GAP_COUNT_MAX;
 use crate::bulk::arrival::Stage;
+use crate::delivery::path::FIRST_PACKETS;
 use crate::endpoint::Endpoint;
-use crate::endpoint::input::FIRST_PACKETS;
-use crate::messages::fill::GAP_COUNT_MAX;
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{self, DATA_FRAME_HEAD_LEN, Lane, TrainRepr};
 

@@ -5,11 +5,12 @@
 //! Every notice is content and is repeated until acknowledged; beside that, a granted range that does not come for
 //! long is granted again, so that no single lost thought can stop a transfer.
 
+use crate::base::api::Verdict;
 use crate::base::limits::GrantPolicy;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory};
-use crate::bulk::arrival::{Verdict, lane_key, number_key};
+use crate::bulk::arrival::{lane_key, number_key};
 use crate::bulk::landing::Cursor;
 use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::content::Content;

@@ -1,12 +1,12 @@
 //! A send that is not over: where its payload lies, how far it has come, and its place in the line of its peer's.
 
+use crate::PostError;
 use crate::base::api::{Event, Failure, SendSpec, Source};
 use crate::base::gaps::GapSet;
 use crate::base::pool::BytePool;
 use crate::base::ring::Ring;
 use crate::base::slab::{NONE, Slab};
 use crate::base::types::{BufId, PeerId, ReqId, Space, Tag};
-use crate::bulk::ahead::Announced;
 use crate::peers::rows::Active;
 use crate::wire::{self, EagerRepr, Lane};
 
@@ -276,3 +276,39 @@ impl Active {
 pub(crate) fn send_req(slot: u32, serial: u32) -> ReqId {
     ReqId(u64::from(serial) << 32 | u64::from(slot) | SEND_BIT)
 }
+
+/// Tells an operation's `ReqId` from those of sends and receives.
+pub(crate) const OPERATION_BIT: u64 = 1 << 62;
+
+/// Whether a message, a put or a get may be so long.
+pub(crate) fn check_len(total: u64, len_max: u64) -> Result<(), PostError> {
+    if total > len_max { Err(PostError::TooLong { len_max }) } else { Ok(()) }
+}
+
+/// What was said of a message of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Announced {
+    /// Nothing, if it is a large one.
+    No,
+    /// That it comes up to here without a grant.
+    Yes { ahead_to: u32 },
+    /// The same, and the peer has granted some of it.
+    Known { ahead_to: u32, in_vain: bool },
+}
+
+impl Announced {
+    /// The peer knows it, and does not refuse it any more.
+    pub(crate) fn is_known(self) -> bool {
+        matches!(self, Self::Known { .. })
+    }
+
+    pub(crate) fn ahead_to(self) -> u64 {
+        match self {
+            Self::No => 0,
+            Self::Yes { ahead_to } | Self::Known { ahead_to, .. } => ahead_to.into(),
+        }
+    }
+}
+
+/// Tells a slot of `Endpoint::results` from one of `Endpoint::copied` where a frame names its pieces.
+pub(crate) const RESULT_BIT: u32 = 1 << 31;

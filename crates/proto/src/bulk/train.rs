@@ -13,7 +13,7 @@ use crate::bulk::outgoing::{Bytes, Parts};
 use crate::delivery::content::Content;
 use crate::delivery::path::Path;
 use crate::endpoint::Endpoint;
-use crate::peers::rows::{Active, Phase};
+use crate::peers::rows::Phase;
 use crate::wire::{self, DATA_FRAME_HEAD_LEN, Header, Lane, TrainRepr};
 
 /// Frames to send, one behind the other: heads as bytes, sealed, and payload to gather between them. Made once by the
@@ -294,32 +294,5 @@ impl Endpoint {
             true => active.granted.push_back((plan.slot, plan.serial)),
             false => active.granted.push_front((plan.slot, plan.serial)),
         }
-    }
-}
-
-impl Active {
-    /// Nothing of this row goes before data, but for messages and paths that want something.
-    pub(crate) fn has_only_data(&self) -> bool {
-        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
-    }
-
-    /// No path has anything to say for itself, but perhaps that packets arrived.
-    pub(crate) fn are_paths_calm_but_for_acks(&self, now: Instant) -> bool {
-        let is_calm = |path: &Path| !path.probe_now && path.frame_probe_due(now).is_none();
-        match &self.paths[..] {
-            [path] => is_calm(path),
-            paths => paths.iter().all(|path| is_calm(path) && !path.wants_challenge(now)),
-        }
-    }
-
-    /// Whether an acknowledgement is due that waits for nobody.
-    pub(crate) fn must_acknowledge(&self) -> bool {
-        self.paths.iter().any(|path| path.ack_at_once)
-    }
-
-    /// The path the next data takes and how many bytes by it, if no path wants anything else first.
-    fn path_of_train(&self, now: Instant, unsent_len: u64) -> Option<(usize, u64)> {
-        let is_calm = !self.must_acknowledge() && self.are_paths_calm_but_for_acks(now);
-        if is_calm { self.choose_for_data(unsent_len) } else { None }
     }
 }

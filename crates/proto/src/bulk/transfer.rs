@@ -13,20 +13,18 @@
 
 use alloc::vec::Vec;
 
+use crate::base::api::{Denial, RegionId, Verdict};
 use crate::base::gaps::GapSet;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Place, Space, Tag};
-use crate::bulk::ahead::Announced;
-use crate::bulk::arrival::{
-    Arrival, Progress, Receive, Stage, Verdict, lane_key, lane_of, number_key,
-};
+use crate::bulk::arrival::{Arrival, Progress, Receive, Stage, lane_key, lane_of, number_key};
 use crate::bulk::large::GRANT_PIECE_COUNT_MAX;
+use crate::bulk::outgoing::Announced;
 use crate::bulk::outgoing::{Bytes, Outgoing, Parts, SendStage};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
 use crate::onesided::operate::Form;
-use crate::onesided::region::{Denial, RegionId};
 use crate::wire::{Class, Lane, MessageHead};
 
 /// A transfer that is about to begin.

@@ -3,7 +3,7 @@
 /// What a peer would hold, and what is on its way there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Credit {
-    /// Cost of eager messages in flight ([`eager_cost`](crate::messages::turns::eager_cost)).
+    /// Cost of eager messages in flight ([`eager_cost`](crate::delivery::credit::eager_cost)).
     in_flight: u64,
     len: u64,
 }
@@ -90,6 +90,11 @@ impl Share {
         let part = if self.peer_count <= 1 { len } else { len / u64::from(self.peer_count) };
         part.min(u64::from(u32::MAX)) as u32
     }
+}
+
+/// What an eager record counts against the peer's credit: its payload and a share of an envelope.
+pub(crate) fn eager_cost(len: u32) -> u64 {
+    u64::from(len) + 64
 }
 
 #[cfg(test)]

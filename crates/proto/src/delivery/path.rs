@@ -17,11 +17,10 @@ use crate::base::types::{Instant, Locator};
 use crate::delivery::ack::Received;
 use crate::delivery::content::Content;
 use crate::delivery::rate::Rate;
+use crate::delivery::rate::Turn;
 use crate::delivery::rtt::Rtt;
 use crate::delivery::sent::{Acked, Flight};
 use crate::delivery::window::Window;
-use crate::endpoint::input::{FIRST_PACKETS, Origin};
-use crate::peers::contest::Turn;
 
 /// Packets of trains that are acknowledged together at the latest (PROTOCOL §5.4).
 const TRAIN_ACK_EVERY: u32 = 256;
@@ -663,5 +662,16 @@ impl Path {
 }
 
 mod frame_len;
+
+/// The first packets are acknowledged at once: the peer wants a round trip measured.
+pub(crate) const FIRST_PACKETS: u64 = 2;
+
+/// Where a frame came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) link: u8,
+    pub(crate) from: Locator,
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 
 use crate::base::types::Instant;
 use crate::delivery::rtt::Rtt;
+use crate::{MS, SECOND};
 
 /// Shorter spans measure the driver's turns, not the path.
 const SPAN_NS_MIN: u64 = 50_000;
@@ -60,6 +61,57 @@ impl Rate {
             known if is_full => known - (known - sample) / 4,
             known => known,
         };
+    }
+}
+
+/// At its beginning the window grows; that is not counted.
+pub(crate) const WARM_UP_NS: u64 = 2 * MS;
+
+/// What a path carries while it is its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// The last acknowledgement, if data was on its way behind it.
+    busy_from: Instant,
+    pub(crate) warm_up_ns: u64,
+    pub(crate) len: u64,
+    pub(crate) ns: u64,
+    /// Bytes per second, as its turns showed; 0: it had none.
+    pub(crate) found: u64,
+}
+
+impl Turn {
+    /// As it was found before, or 0.
+    pub(crate) fn new(found: u64) -> Self {
+        Self { busy_from: Instant::NEVER, warm_up_ns: WARM_UP_NS, len: 0, ns: 0, found }
+    }
+
+    /// Bytes per second; 0: not known.
+    pub(crate) fn found(&self) -> u64 {
+        self.found
+    }
+
+    /// `len` bytes were acknowledged; `is_busy`: much more is on its way.
+    pub(crate) fn on_acked(&mut self, now: Instant, len: u64, is_busy: bool) {
+        if self.busy_from != Instant::NEVER {
+            let ns = now.since_ns(self.busy_from);
+            if self.warm_up_ns > 0 {
+                self.warm_up_ns = self.warm_up_ns.saturating_sub(ns);
+            } else {
+                (self.len, self.ns) = (self.len + len, self.ns + ns);
+            }
+        }
+        self.busy_from = if is_busy { now } else { Instant::NEVER };
+    }
+
+    /// It is over: what did it show?
+    pub(crate) fn close(&mut self) {
+        let rate = self.len.saturating_mul(SECOND) / self.ns.max(1);
+        self.found = match self.found {
+            0 => rate,
+            found => found - found / 4 + rate / 4,
+        }
+        .max(1);
+        (self.len, self.ns) = (0, 0);
     }
 }
 

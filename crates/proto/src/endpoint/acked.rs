@@ -11,9 +11,9 @@ use crate::bulk::outgoing::{Line, Outgoing, send_req};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
+use crate::delivery::credit::eager_cost;
 use crate::delivery::sent::Run;
 use crate::endpoint::Endpoint;
-use crate::messages::turns::eager_cost;
 use crate::wire::AckView;
 use alloc::vec::Vec;
 

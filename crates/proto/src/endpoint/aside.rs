@@ -13,12 +13,12 @@
 
 use alloc::vec::Vec;
 
+use crate::base::api::Verdict;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, Memory};
-use crate::bulk::arrival::Verdict;
 use crate::delivery::path::NO_PATH;
 use crate::endpoint::Endpoint;
-use crate::endpoint::input::Answer;
+use crate::peers::acks::Answer;
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{FrameView, Lane, Record};
 

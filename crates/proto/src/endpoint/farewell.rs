@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::base::api::{Event, Failure, GoneReason, Unaccepted};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
-use crate::base::types::{Identity, Instant, Memory, PeerId, Secret, Space};
+use crate::base::types::{Instant, Memory, PeerId, Space};
 use crate::bulk::arrival::Stage;
 use crate::bulk::outgoing::SendStage;
 use crate::delivery::ack::expand;
@@ -16,31 +16,10 @@ use crate::delivery::content::Content;
 use crate::delivery::credit::CreditRest;
 use crate::endpoint::Endpoint;
 use crate::peers::contact::{Reply, ReplyRecord, failure_of};
+use crate::peers::farewell::{Closing, FORGOTTEN_COUNT_MAX, Forgotten};
 use crate::peers::rows::{Farewell, NO_MESSAGE, Phase, Row};
 use crate::peers::strangers::Idle;
 use crate::wire::DONE_CANCELLED;
-
-/// Forgotten peers whose last id is remembered, so that one who has not heard does not begin again under the same id.
-const FORGOTTEN_COUNT_MAX: usize = 64;
-
-/// An endpoint on its way out.
-#[derive(Debug)]
-pub(crate) struct Closing {
-    /// Given up then.
-    until: Instant,
-    /// The next look at how far it is.
-    pub(crate) look_at: Instant,
-    /// What was given up when the time was over.
-    given_up: Vec<Unaccepted>,
-}
-
-/// A forgotten peer, and the id it last had.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Forgotten {
-    pub(crate) identity: Identity,
-    pub(crate) secret: Secret,
-    pub(crate) id: u64,
-}
 
 impl Endpoint {
     /// Begins to close: no new posts; receives end now; sends linger until accepted; then goodbye, and `Closed`.

@@ -12,16 +12,16 @@
 //! What was given cannot be refused, for nobody would send it again: the receiver takes it beyond its budgets if it must, and stops the sender (§7.5). So
 //! what it holds beyond them is what a link holds.
 
+use crate::base::api::Verdict;
 use crate::base::api::{Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, Memory, PeerId, Space};
-use crate::bulk::arrival::Verdict;
 use crate::delivery::ack::expand;
+use crate::delivery::credit::eager_cost;
+use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
-use crate::endpoint::input::Origin;
-use crate::endpoint::quick::{Miss, Takers};
-use crate::messages::turns::eager_cost;
+use crate::messages::take::{Miss, Takers};
 use crate::peers::rows::{NO_MESSAGE, Phase, row_of_id};
 use crate::wire::{
     self, Class, EagerRepr, EagerWords, FrameView, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,

@@ -4,20 +4,21 @@
 //! Nothing a frame says is believed before its keyed check, and nothing is counted as received before its records
 //! were accepted.
 
+use crate::base::api::Verdict;
 use crate::base::gaps::GapSet;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Criteria, Instant, Locator, Memory};
-use crate::bulk::arrival::Verdict;
 use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::content::Content;
-use crate::delivery::path::{NO_PATH, Path};
+use crate::delivery::credit::eager_cost;
+use crate::delivery::path::{FIRST_PACKETS, NO_PATH, Origin, Path};
 use crate::delivery::sent::{Acked, Flight};
 use crate::delivery::window::Shrink;
 use crate::endpoint::Endpoint;
-use crate::messages::turns::eager_cost;
+use crate::peers::acks::Answer;
 use crate::peers::pairs::PATH_COUNT_MAX;
-use crate::peers::rows::{Active, Phase, row_of_id};
+use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{
     ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FORM_UNKNOWN, FrameView, LONE, LONE_IMMEDIATE, Lane,
     LoneView, Proof, Record, base_of, numbered_header,
@@ -25,24 +26,6 @@ use crate::wire::{
 
 /// Packets below an acknowledged acknowledgement that may still arrive out of order.
 const REORDER_SLACK: u64 = 64;
-
-/// The first packets are acknowledged at once: the peer wants a round trip measured.
-pub(crate) const FIRST_PACKETS: u64 = 2;
-
-/// How soon a frame wants to be acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Answer {
-    None,
-    Soon,
-    AtOnce,
-}
-
-/// Where a frame came from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
-    pub(crate) link: u8,
-    pub(crate) from: Locator,
-}
 
 impl Endpoint {
     /// A frame arrived on `link` from `from`.
@@ -206,7 +189,7 @@ impl Endpoint {
     fn open_frame<'a>(&self, bytes: &'a [u8]) -> Option<FrameView<'a>> {
         let public = FrameView::form(bytes).is_some_and(|form| form & FORM_STRANGER != 0);
         let key = if public && self.settings.open_to_strangers {
-            crate::base::types::Secret::PUBLIC
+            crate::base::secret::Secret::PUBLIC
         } else {
             self.secret
         };
@@ -680,15 +663,5 @@ impl Endpoint {
             paths.push(Path::absent(&traits, rtt_ns));
         }
         true
-    }
-}
-
-impl Active {
-    /// One of several paths was acknowledged something. True: there is more to send than there was.
-    #[inline(never)]
-    fn learn_rate(&mut self, now: Instant, index: usize, len: u64) -> bool {
-        let path = &mut self.paths[index];
-        path.rate.on_acked(now, len, !path.flight.is_empty(), &path.rtt);
-        self.on_turn_acked(now, index, len) | self.on_measured(now, index)
     }
 }

@@ -13,11 +13,10 @@ use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, ReqId, Space};
 use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage};
 use crate::delivery::content::Content;
-use crate::delivery::path::Path;
+use crate::delivery::credit::eager_cost;
 use crate::endpoint::Endpoint;
-use crate::endpoint::quick_out::{note_ack_sent, plain_ack};
-use crate::messages::turns::eager_cost;
-use crate::peers::rows::{Active, Phase};
+use crate::peers::acks::{note_ack_sent, plain_ack};
+use crate::peers::rows::Phase;
 use crate::wire::{
     self, ACKED_EAGER_LEN, AckRepr, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
 };
@@ -193,52 +192,5 @@ impl Endpoint {
         let is_spent = self.rows.first_ready() == row; // it had an acknowledgement to send, and nothing else
         self.after_packet((row, timer_at), look_at, is_spent);
         way
-    }
-}
-
-impl Active {
-    /// Which path's acknowledgement a message by this path takes with it: one that is due, else that of its own path, else any that is
-    /// pending; the others wait for their time. `None`: two are due, and only one can ride (PROTOCOL §10.5).
-    #[inline(always)]
-    pub(crate) fn ack_to_ride(&self, index: u8) -> Option<Option<u8>> {
-        let is_owing = self.paths[usize::from(index)].ack_pending_count > 0;
-        if self.paths.len() == 1 {
-            Some(is_owing.then_some(index))
-        } else {
-            self.ack_of_many(index)
-        }
-    }
-
-    /// The same where there are several paths.
-    #[inline(never)]
-    pub(crate) fn ack_of_many(&self, index: u8) -> Option<Option<u8>> {
-        let owing = || (0_u8..).zip(&self.paths).filter(|(_, path)| path.ack_pending_count > 0);
-        let mut due = owing().filter(|(_, path)| path.ack_at_once).map(|it| it.0);
-        let (first, second) = (due.next(), due.next());
-        let own = || owing().find(|&(of, _)| of == index).or_else(|| owing().next()).map(|it| it.0);
-        second.is_none().then(|| first.or_else(own))
-    }
-
-    /// The main path, or for a message that is longer than its frames that of the longest.
-    fn clear_path_of_many(&self, now: Instant, len: u64) -> Option<u8> {
-        if !self.are_paths_calm_but_for_acks(now) {
-            return None;
-        }
-        let main = self.main;
-        let room = usize::from(self.paths[usize::from(main)].frame_len) - LONE_HEAD_LEN_MAX;
-        if len as usize <= room { Some(main) } else { self.path_of_longest() }
-    }
-
-    /// The path for a small message, if nothing at all waits before it.
-    #[inline(always)]
-    pub(crate) fn clear_path(&self, now: Instant, len: u64) -> Option<u8> {
-        let index = if self.paths.len() == 1 { 0 } else { self.clear_path_of_many(now, len)? };
-        let path: &Path = &self.paths[usize::from(index)];
-        let is_clear = self.unsent == NONE
-            && self.granted.is_empty()
-            && self.is_only_messages()
-            && !path.wants_ping()
-            && path.has_window();
-        is_clear.then_some(index)
     }
 }

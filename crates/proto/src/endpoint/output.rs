@@ -5,18 +5,19 @@
 //! of granted data, so that data frames are alike and can leave as a train. What goes in is recorded in the path's
 //! flight as content; what the record's body is made of goes out as pieces to gather.
 
-use crate::base::api::{Piece, Source, TxFrame};
+use crate::base::api::{Source, TxFrame};
 use crate::base::limits::{FRAME_LEN_FLOOR, MS};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
-use crate::base::types::{Instant, Locator, Secret};
-use crate::bulk::outgoing::SendStage;
+use crate::base::types::Instant;
+use crate::bulk::outgoing::{RESULT_BIT, SendStage};
 use crate::delivery::ack::PAIR_COUNT_MAX;
 use crate::delivery::content::Content;
 use crate::delivery::credit::Share;
+use crate::delivery::credit::eager_cost;
+use crate::delivery::frame::{Frame, start};
 use crate::delivery::path::Standing;
-use crate::endpoint::{Endpoint, RESULT_BIT};
-use crate::messages::turns::eager_cost;
+use crate::endpoint::Endpoint;
 use crate::peers::contact::{Reply, ReplyRecord};
 use crate::peers::rows::{NO_MESSAGE, Notice, Phase};
 use crate::wire::{self, AckRepr, FORM_STRANGER, Header, Writer};
@@ -529,61 +530,4 @@ impl Endpoint {
             frame.frame_len = 0; // nothing else fits
         }
     }
-}
-
-/// A frame being filled.
-pub(crate) struct Frame<'a> {
-    pub(crate) writer: Writer<'a>,
-    body: &'a mut alloc::vec::Vec<Piece>,
-    body_len: usize,
-    frame_len: usize,
-    /// Of a frame that holds nothing yet.
-    bare_len: usize,
-}
-
-impl Frame<'_> {
-    pub(crate) fn len(&self) -> usize {
-        self.writer.len() + self.body_len
-    }
-
-    pub(crate) fn room(&self) -> usize {
-        self.frame_len.saturating_sub(self.len())
-    }
-
-    /// Room of a frame that holds nothing yet.
-    pub(crate) fn fresh_room(&self) -> usize {
-        self.frame_len.saturating_sub(self.bare_len)
-    }
-
-    pub(crate) fn is_fresh(&self) -> bool {
-        self.writer.len() <= self.bare_len
-    }
-
-    pub(crate) fn push_body(&mut self, source: Source, len: usize) {
-        if len > 0 {
-            self.body.push(Piece { source, len: len as u32 });
-            self.body_len += len;
-        }
-    }
-}
-
-/// The same for a frame that is sealed as it is written: its key is not needed any more.
-#[inline(always)]
-pub(crate) fn start_sealed(tx: &mut TxFrame, link: u8, to: &Locator) {
-    tx.link = link;
-    tx.to = *to;
-    tx.secret = None;
-    tx.body.clear();
-    tx.is_sealed = true;
-}
-
-#[inline]
-pub(crate) fn start(tx: &mut TxFrame, link: u8, to: &Locator, secret: Secret, packet: u64) {
-    tx.link = link;
-    tx.to = *to;
-    tx.secret = Some(secret);
-    tx.packet = packet;
-    tx.body.clear();
-    tx.body_len = 0;
-    tx.is_sealed = false;
 }

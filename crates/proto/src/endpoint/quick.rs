@@ -6,24 +6,19 @@
 //! are looked up once, and everything is done on the borrowed parts. That is why they are apart: one can hold them
 //! against the general rules, which stand in the module named at each step.
 
-use alloc::boxed::Box;
-
-use crate::base::api::{Envelope, Event};
-use crate::base::ring::Ring;
+use crate::base::api::Verdict;
 use crate::base::sabotage::Sabotage;
-use crate::base::slab::{NONE, Slab};
-use crate::base::types::{Instant, Locator, Memory, PeerId, Place, ReqId, Space, Tag};
-use crate::bulk::arrival::{Receive, Verdict};
+use crate::base::slab::NONE;
+use crate::base::types::{Instant, Locator, Memory};
 use crate::bulk::outgoing::{Outgoing, send_req};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
-use crate::delivery::path::Path;
+use crate::delivery::credit::eager_cost;
+use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
-use crate::endpoint::input::Origin;
-use crate::matching::Matcher;
-use crate::messages::turns::eager_cost;
-use crate::peers::rows::{Active, Phase, Row, Rows, row_of_id};
-use crate::wire::{AckRepr, AckView, EagerWords, Header, LoneMessage, LoneView, PlainView};
+use crate::messages::take::{Miss, Takers};
+use crate::peers::rows::{hear, row_of_id};
+use crate::wire::{AckRepr, AckView, EagerWords, LoneMessage, LoneView, PlainView};
 
 impl Endpoint {
     /// Whether frames may take the quick ways. While it closes an endpoint looks at more than they do.
@@ -240,150 +235,6 @@ impl Endpoint {
         let due = path.on_next(now, message_count, &self.settings);
         self.see_to_ack(row, due);
     }
-}
-
-/// The row a frame is for and the path it came over, if the row is joined and awake and the frame is the next of that path.
-/// Then the peer was heard.
-#[inline(always)]
-pub(crate) fn hear<'a>(
-    now: Instant,
-    rows: &'a mut Rows,
-    actives: &'a mut Slab<Box<Active>>,
-    header: Header,
-    link: u8,
-    from: &Locator,
-) -> Option<(&'a mut Row, &'a mut Path)> {
-    let this = rows.get_any_mut(row_of_id(header.to))?;
-    // A row keeps no version that we do not speak.
-    if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form {
-        return None;
-    }
-    let active = &mut **actives.get_mut(this.active)?;
-    let path = active.paths.get_mut(usize::from(header.path))?;
-    // The whole number: the check was verified with this high half, which may not be the next packet's. An unnumbered frame's
-    // is 0, which is never next.
-    if header.packet != path.received.largest() + 1
-        || path.source != *from
-        || path.source_link != link
-    {
-        return None;
-    }
-    this.heard_at = now;
-    active.welcome = false; // the peer has joined
-    Some((this, path))
-}
-
-/// Why a message was not handed to a receive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Miss {
-    /// It is its turn, and no receive that is posted takes it.
-    Unexpected,
-    /// There is more to it.
-    Other,
-}
-
-/// What it takes to hand a message to its receive.
-pub(crate) struct Takers<'a> {
-    pub(crate) matcher: &'a mut Matcher,
-    pub(crate) receives: &'a mut Slab<Receive>,
-    pub(crate) events: &'a mut Ring<Event>,
-}
-
-impl Takers<'_> {
-    /// A whole message whose turn it is goes to a receive that is posted and waits for just one (`Endpoint::on_message`,
-    /// `take_entry`). How many bytes were placed; nothing changed if it does not.
-    #[inline(always)]
-    pub(crate) fn take(
-        &mut self,
-        this: &mut Row,
-        head: EagerWords,
-        body: &[u8],
-        memory: &mut impl Memory,
-    ) -> Result<u64, Miss> {
-        if head.wants_match() {
-            return Err(Miss::Other);
-        }
-        let token = self.receive_for(this, head.message(), (head.space(), head.tag()))?;
-        let (key, receive) = self.receives.remove_keyed(token);
-        let placed_len = receive.len.min(body.len() as u64);
-        memory.place(Place { buf: receive.buf, offset: 0 }, &body[..placed_len as usize]);
-        let envelope = Envelope {
-            source: this.peer,
-            space: head.space(),
-            tag: head.tag(),
-            immediate: head.immediate(),
-            len: body.len() as u64,
-        };
-        self.tell(this, (ReqId(key), &receive), envelope, placed_len);
-        Ok(placed_len)
-    }
-
-    /// The receive that takes the message with this number, if that is whole and its turn is now. It is not posted any more.
-    #[inline(always)]
-    pub(crate) fn receive_for(
-        &mut self,
-        this: &Row,
-        message: u32,
-        (space, tag): (Space, Tag),
-    ) -> Result<u32, Miss> {
-        if this.message_in as u32 != message
-            || this.message_in >= this.refused_from
-            || this.arrival_count != 0
-        {
-            return Err(Miss::Other);
-        }
-        if space == Space::STREAMS {
-            return Err(Miss::Unexpected); // nobody posts receives there
-        }
-        match self.matcher.first_for(space, tag, this.peer) {
-            Some(token) if self.receives[token].is_simple => {
-                self.matcher.unlink_first();
-                Ok(token)
-            }
-            _ => find(self.matcher, self.receives, (space, tag), this.peer),
-        }
-    }
-
-    /// The message whose turn it is lies in the memory of its receive, which is over.
-    #[inline(always)]
-    pub(crate) fn tell(
-        &mut self,
-        this: &mut Row,
-        (req, receive): (ReqId, &Receive),
-        envelope: Envelope,
-        placed_len: u64,
-    ) {
-        let (user, result) = (receive.user, Ok(()));
-        self.events.push_back(Event::Received {
-            req,
-            user,
-            envelope,
-            offset: 0,
-            placed_len,
-            result,
-        });
-        this.message_in += 1;
-        if receive.source.is_some() {
-            this.directed_count -= 1;
-        }
-    }
-}
-
-/// The receive for a message, if it is not the first posted.
-#[inline(never)]
-fn find(
-    matcher: &mut Matcher,
-    receives: &Slab<Receive>,
-    (space, tag): (Space, Tag),
-    source: PeerId,
-) -> Result<u32, Miss> {
-    let found = matcher.find(space, tag, source);
-    let (entry, token) = found.ok_or(Miss::Unexpected)?;
-    if !receives[token].is_simple {
-        return Err(Miss::Other);
-    }
-    matcher.unlink_found(entry);
-    Ok(token)
 }
 
 #[cfg(test)]

@@ -2,22 +2,20 @@
 //!
 //! As in `quick`, these do what `output` would do, without asking for all that could be but is not.
 
-use crate::base::api::{Counters, Piece, TxFrame};
-use crate::base::ring::Ring;
+use crate::base::api::{Piece, TxFrame};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::{NONE, Slab};
 use crate::base::types::Instant;
 use crate::bulk::outgoing::{Outgoing, SendStage};
-use crate::delivery::ack::AckHead;
 use crate::delivery::content::Content;
-use crate::delivery::credit::{Credit, Share};
-use crate::delivery::path::Path;
+use crate::delivery::credit::Credit;
+use crate::delivery::credit::eager_cost;
+use crate::delivery::frame::{start, start_sealed};
 use crate::endpoint::Endpoint;
-use crate::endpoint::output::{start, start_sealed};
-use crate::messages::turns::eager_cost;
+use crate::peers::acks::{note_ack_sent, plain_ack};
 use crate::peers::rows::{Active, Phase, Row};
 use crate::wire::{
-    self, ACKED_EAGER_LEN, AckRepr, CHECK_HEAD_LEN, HEADER_LEN, Header, LONE_EAGER_LEN, Writer,
+    self, ACKED_EAGER_LEN, CHECK_HEAD_LEN, HEADER_LEN, Header, LONE_EAGER_LEN, Writer,
     ack_head_len, eager_head_len,
 };
 use alloc::vec::Vec;
@@ -245,29 +243,6 @@ impl Endpoint {
     }
 }
 
-/// The acknowledgement that was pending on a path leaves. Its timer need not go off, if nobody's came after it.
-#[inline(always)]
-pub(crate) fn note_ack_sent(
-    path: &mut Path,
-    row: u32,
-    timers: &mut Ring<(Instant, u32)>,
-    counters: &mut Counters,
-) {
-    if timers.back() == Some(&(path.ack_due, row)) {
-        timers.end = timers.end.wrapping_sub(1);
-    }
-    path.on_ack_sent();
-    counters.acks_out += 1;
-}
-
-/// An Ack of the path of this number, if it has no holes to tell of.
-#[inline(always)]
-pub(crate) fn plain_ack(now: Instant, index: u8, path: &Path, share: Share) -> Option<AckRepr> {
-    let AckHead { largest, first_len, delay_ns, .. } = path.received.ack_without_holes(now)?;
-    let credit_len = share.by(path.is_reliable);
-    Some(AckRepr { path: index, largest: largest as u32, first_len, delay_ns, credit_len })
-}
-
 /// As many whole messages as may go and fit, of which there is one at least; the length of their payload.
 #[inline(always)]
 fn write_run(
@@ -310,40 +285,4 @@ fn may_go(send: &Outgoing, this: &Row, credit: Credit) -> Option<u64> {
     let cost = eager_cost(send.total as u32);
     let is_whole = !send.is_large && send.parts == NONE && send.stage == SendStage::Waiting;
     (is_whole && credit.allows(cost) && send.message < this.held_from).then_some(cost)
-}
-
-impl Active {
-    /// The path is open, and nothing waits but messages and perhaps an acknowledgement.
-    #[inline(always)]
-    fn is_plain(&self, index: usize) -> bool {
-        let path = &self.paths[index];
-        self.unsent != NONE && self.is_only_messages() && !path.wants_ping() && path.has_window()
-    }
-
-    /// The only path, or the main one if no other wants anything; and neither wants it itself.
-    #[inline]
-    fn quick_path(&self, now: Instant) -> Option<u8> {
-        let index = if self.paths.len() == 1 { 0 } else { self.undisturbed_path(now)? };
-        (!self.paths[usize::from(index)].wants_ping()).then_some(index)
-    }
-
-    /// The main path, if no other wants anything.
-    #[inline(never)]
-    fn undisturbed_path(&self, now: Instant) -> Option<u8> {
-        let main = usize::from(self.main);
-        let is_calm = |path: &Path| {
-            !path.ack_at_once
-                && !path.probe_now
-                && path.challenge_deadline() > now
-                && (!path.is_usable() || path.frame_probe_due(now).is_none())
-        };
-        let mut others = self.paths.iter().enumerate().filter(|&(index, _)| index != main);
-        others.all(|(_, path)| is_calm(path)).then_some(self.main)
-    }
-
-    /// Nothing waits but messages and acknowledgements.
-    #[inline]
-    pub(crate) fn is_only_messages(&self) -> bool {
-        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
-    }
 }

@@ -6,8 +6,9 @@
 
 use super::{FOUND, Greeting, NO_SECRET, Number, Refusal, versions_byte};
 use crate::base::limits::{MS, SECOND};
+use crate::base::secret::Secret;
 use crate::base::siphash::siphash13_words;
-use crate::base::types::{Address, Instant, Secret};
+use crate::base::types::{Address, Instant};
 use crate::wire::{FindRepr, LookupFrame, NamedView};
 
 /// Pause after the first question; each further one is twice as long, up to a second.

@@ -5,8 +5,9 @@
 
 use super::{FOUND, Greeting, NO_SECRET, Number, Refusal, versions_byte};
 use crate::base::limits::SECOND;
+use crate::base::secret::Secret;
 use crate::base::siphash::siphash13_words;
-use crate::base::types::{Address, Instant, Secret};
+use crate::base::types::{Address, Instant};
 use crate::wire::{FindView, GREETING_LEN, LookupFrame, NamedRepr};
 
 /// Questions looked at in a second, and at once after a pause.

@@ -2,10 +2,10 @@
 //!
 //! PROTOCOL §7.8, §8.6, §9.3. Memory goes back at once, whatever the peer does; whoever waits for word gets it.
 
-use crate::base::api::{Envelope, Failure, GoneReason};
+use crate::base::api::{Envelope, Failure, GoneReason, Verdict};
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Space, Tag};
-use crate::bulk::arrival::{Arrival, Stage, Verdict, number_key};
+use crate::bulk::arrival::{Arrival, Stage, number_key};
 use crate::delivery::ack::expand;
 use crate::endpoint::Endpoint;
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, MessageHead};

@@ -4,12 +4,12 @@
 //! message in turn whose receive is posted, touches nothing but the matcher and the receive: no `Arrival` is made.
 //! Everything else becomes an `Arrival` and is held, refused, or filled into its receive (`fill`).
 
-use crate::base::api::{Envelope, List};
+use crate::base::api::{Envelope, List, Verdict};
 use crate::base::gaps::GapSet;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Space};
-use crate::bulk::arrival::{Arrival, Progress, Stage, Verdict, held_len, lane_key, number_key};
+use crate::bulk::arrival::{Arrival, Progress, Stage, held_len, lane_key, number_key};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;

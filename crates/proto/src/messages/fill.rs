@@ -3,19 +3,16 @@
 //! PROTOCOL §8.1, §8.6, §8.7, §9. What is here already is placed, what is missing is awaited (eager) or granted (large). Every
 //! byte counts once, whatever record brings it.
 
-use crate::base::api::{Envelope, Event, Failure, List, RecvSpec, Use};
+use crate::base::api::{Envelope, Event, Failure, List, RecvSpec, Use, Verdict};
 use crate::base::gaps::GapSet;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Place, ReqId};
-use crate::bulk::arrival::{Arrival, Fit, Progress, Stage, Verdict, number_key};
+use crate::bulk::arrival::{Arrival, Fit, GAP_COUNT_MAX, Progress, Stage, number_key};
 use crate::delivery::ack::expand;
 use crate::endpoint::Endpoint;
 use crate::matching::EntryId;
 use crate::wire::{DONE_MATCHED, DONE_OK, Lane, MessageHead};
-
-/// Holes a fragmented message may have; a sender that sends in order makes one per lost frame.
-pub(crate) const GAP_COUNT_MAX: usize = 512;
 
 impl Endpoint {
     /// An entry matched: reserves the place of one message in it and unlinks it when it is used up.

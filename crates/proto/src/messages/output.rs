@@ -7,9 +7,9 @@ use crate::base::gaps::GapSet;
 use crate::base::slab::NONE;
 use crate::bulk::outgoing::{Bytes, Parts, SendStage};
 use crate::delivery::content::Content;
+use crate::delivery::credit::eager_cost;
+use crate::delivery::frame::Frame;
 use crate::endpoint::Endpoint;
-use crate::endpoint::output::Frame;
-use crate::messages::turns::eager_cost;
 use crate::peers::choice::Next;
 use crate::wire::{self, Class, MessageHead};
 

@@ -10,21 +10,16 @@ use crate::base::api::{
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Criteria, Instant, Memory, PeerId, ReqId, Space};
 use crate::bulk::arrival::{Receive, Stage, number_key};
-use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage};
+use crate::bulk::outgoing::OPERATION_BIT;
+use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage, check_len};
 use crate::bulk::train::TxTrain;
 use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
 use crate::matching::EntryId;
 use crate::messages::fragments::FRAGMENTED_LEN_MIN;
-use crate::onesided::operate::OPERATION_BIT;
 use crate::peers::choice::STREAMED_LEN_MIN;
 use crate::peers::rows::{Notice, Phase};
 use crate::wire::{self, Lane};
-
-/// Whether a message, a put or a get may be so long.
-pub(crate) fn check_len(total: u64, len_max: u64) -> Result<(), PostError> {
-    if total > len_max { Err(PostError::TooLong { len_max }) } else { Ok(()) }
-}
 
 impl Endpoint {
     /// Posts a send. In-place payload belongs to the endpoint until the `Sent` event; copied payload is the

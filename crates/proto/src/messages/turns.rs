@@ -15,6 +15,7 @@ use crate::bulk::arrival::{Stage, number_key};
 use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
+use crate::delivery::credit::eager_cost;
 use crate::endpoint::Endpoint;
 use crate::matching::EntryId;
 use crate::peers::rows::{NO_MESSAGE, Notice};
@@ -360,9 +361,4 @@ impl Endpoint {
         self.actives[active].control.push_back(Notice::Found(found));
         self.make_ready(row);
     }
-}
-
-/// What an eager record counts against the peer's credit: its payload and a share of an envelope.
-pub(crate) fn eager_cost(len: u32) -> u64 {
-    u64::from(len) + 64
 }

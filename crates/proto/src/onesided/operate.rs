@@ -14,30 +14,26 @@
 
 use alloc::vec::Vec;
 
+use crate::base::api::Denial;
 use crate::base::api::{Event, Failure, OperationKind, Payload, PostError, Source};
+use crate::base::limits::REQUEST_LEN_MAX;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Memory, PeerId, Place, ReqId};
 use crate::bulk::arrival::number_key;
-use crate::bulk::outgoing::Bytes;
+use crate::bulk::outgoing::check_len;
+use crate::bulk::outgoing::{Bytes, OPERATION_BIT};
 use crate::bulk::transfer::Transfer;
 use crate::delivery::content::Content;
+use crate::delivery::frame::Frame;
 use crate::endpoint::Endpoint;
-use crate::endpoint::output::Frame;
-use crate::messages::post::check_len;
 use crate::onesided::atomic::{AtomicOp, Datatype};
-use crate::onesided::region::Denial;
 use crate::peers::rows::{Notice, Phase};
 use crate::wire::{self, Action, Lane, REPLY_OK, RequestHead};
 
-/// Bytes beside a request or a reply at most, so that every one fits a frame of 1200 with an acknowledgement in it.
-pub const REQUEST_LEN_MAX: usize = 1024;
 /// A part shorter than this is not worth a request of its own, unless it is the last.
 const PART_LEN_MIN: usize = 64;
 /// Requests to one peer that are not answered yet.
 pub(crate) const REQUEST_COUNT_MAX: u16 = 1024;
-
-/// Tells an operation's `ReqId` from those of sends and receives.
-pub(crate) const OPERATION_BIT: u64 = 1 << 62;
 
 /// Memory of a peer: where in which of its regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,16 +7,13 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
+use crate::base::api::{Denial, RegionId};
 use crate::base::sabotage::Sabotage;
+use crate::base::seeded::Seeded;
 use crate::base::slab::Slab;
 use crate::base::types::{BufId, PeerId};
 use crate::endpoint::Endpoint;
-use crate::peers::rows::Seeded;
 use crate::wire;
-
-/// An exposed region. Never reused while anybody can hold it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RegionId(pub u64);
 
 /// What peers may do with a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,22 +77,6 @@ pub enum ExposeError {
     KeyInUse,
     /// The endpoint is closing.
     Closing,
-}
-
-/// Why a peer did not do what was asked of its memory. Nothing was touched there, but by the parts of a put that came before
-/// the region was withdrawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denial {
-    /// It has no region with this key for us.
-    NoKey,
-    /// The range is not inside the region.
-    Range,
-    /// The region is not exposed for this.
-    Access,
-    /// It knows no such operation.
-    Operation,
-    /// The region was withdrawn meanwhile.
-    Withdrawn,
 }
 
 impl Denial {

@@ -10,23 +10,24 @@
 //!                 n > next: Early         ──▶ when its turn comes
 //! ```
 
-use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use crate::base::api::{Event, OperationKind};
+use crate::base::api::{Denial, Event, OperationKind, RegionId, Verdict};
+use crate::base::limits::REQUEST_LEN_MAX;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Place};
-use crate::bulk::arrival::{Verdict, lane_key};
+use crate::bulk::arrival::lane_key;
 use crate::bulk::outgoing::Bytes;
 use crate::bulk::transfer::Transfer;
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
 use crate::onesided::atomic::{AtomicOp, Datatype, combine};
-use crate::onesided::operate::{REQUEST_COUNT_MAX, REQUEST_LEN_MAX, atomic_len_max};
-use crate::onesided::region::{Access, Denial, Permit, RegionId};
-use crate::peers::rows::{Active, Notice};
+use crate::onesided::operate::{REQUEST_COUNT_MAX, atomic_len_max};
+use crate::onesided::region::{Access, Permit};
+use crate::peers::rows::Notice;
+use crate::peers::side::Early;
 use crate::wire::{Action, Lane, REPLY_OK, RequestHead};
 
 /// How far ahead of its turn a request may be.
@@ -34,57 +35,8 @@ const AHEAD_MAX: u64 = 4096;
 /// Requests of one peer that are held, under way, or whose answers are not acknowledged.
 const SERVED_COUNT_MAX: u32 = 4096;
 
-/// One-sided operations with one peer, both ways.
-#[derive(Debug, Default)]
-pub(crate) struct Side {
-    /// Operations of ours that requests are still to be made of: slot and serial.
-    pub(crate) waiting: VecDeque<(u32, u32)>,
-    /// Requests of ours that were lost: slot and serial.
-    pub(crate) lost: VecDeque<(u32, u32)>,
-    /// Requests of ours that are not answered.
-    pub(crate) request_count: u32,
-    /// Operations of ours that are not over.
-    pub(crate) operation_count: u32,
-    /// `Notice::Requests` is among the notices.
-    pub(crate) is_queued: bool,
-    /// Requests of the peer ahead of their turn, by number.
-    early: BTreeMap<u64, Early>,
-    /// Requests of the peer that are held, under way, or whose answers are not acknowledged.
-    served_count: u32,
-}
-
 /// Instead of such an end: a part is missing.
 const PART_MISSING: u64 = u64::MAX;
-
-impl Side {
-    /// Nothing is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.operation_count == 0 && self.served_count == 0 && self.early.is_empty()
-    }
-
-    /// Something is to be finished before we leave.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.operation_count > 0 || self.served_count > 0
-    }
-}
-
-impl Active {
-    /// Its one-sided operations; made when there are the first.
-    pub(crate) fn side_mut(&mut self) -> &mut Side {
-        self.side.get_or_insert_default()
-    }
-}
-
-/// A request ahead of its turn.
-#[derive(Debug)]
-struct Early {
-    /// `None`: it was cancelled, only its number counts.
-    head: Option<RequestHead>,
-    /// Its body, in `Endpoint::held`, or NONE.
-    hold: u32,
-    /// Where its result will be, in `Endpoint::results`, or NONE.
-    result: u32,
-}
 
 /// An answer that is more than "done".
 #[derive(Debug)]

@@ -355,3 +355,40 @@ fn time_ns(len: u64, rate: u64) -> u64 {
     (u128::from(len) * 1_000_000_000 / u128::from(rate.max(1))).min(u128::from(u64::MAX >> 1))
         as u64
 }
+
+impl Active {
+    /// Nothing of this row goes before data, but for messages and paths that want something.
+    pub(crate) fn has_only_data(&self) -> bool {
+        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
+    }
+
+    /// No path has anything to say for itself, but perhaps that packets arrived.
+    pub(crate) fn are_paths_calm_but_for_acks(&self, now: Instant) -> bool {
+        let is_calm = |path: &Path| !path.probe_now && path.frame_probe_due(now).is_none();
+        match &self.paths[..] {
+            [path] => is_calm(path),
+            paths => paths.iter().all(|path| is_calm(path) && !path.wants_challenge(now)),
+        }
+    }
+
+    /// Whether an acknowledgement is due that waits for nobody.
+    pub(crate) fn must_acknowledge(&self) -> bool {
+        self.paths.iter().any(|path| path.ack_at_once)
+    }
+
+    /// The path the next data takes and how many bytes by it, if no path wants anything else first.
+    pub(crate) fn path_of_train(&self, now: Instant, unsent_len: u64) -> Option<(usize, u64)> {
+        let is_calm = !self.must_acknowledge() && self.are_paths_calm_but_for_acks(now);
+        if is_calm { self.choose_for_data(unsent_len) } else { None }
+    }
+}
+
+impl Active {
+    /// One of several paths was acknowledged something. True: there is more to send than there was.
+    #[inline(never)]
+    pub(crate) fn learn_rate(&mut self, now: Instant, index: usize, len: u64) -> bool {
+        let path = &mut self.paths[index];
+        path.rate.on_acked(now, len, !path.flight.is_empty(), &path.rtt);
+        self.on_turn_acked(now, index, len) | self.on_measured(now, index)
+    }
+}

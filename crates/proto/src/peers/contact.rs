@@ -9,11 +9,12 @@ mod proving;
 use crate::base::api::{Event, Failure, GoneReason};
 use crate::base::limits::SECOND;
 use crate::base::sabotage::Sabotage;
+use crate::base::secret::Secret;
 use crate::base::siphash::siphash13_words;
-use crate::base::types::{Address, Instant, Locator, Secret};
+use crate::base::types::{Address, Instant, Locator};
+use crate::delivery::path::Origin;
 use crate::delivery::path::{Path, Standing};
 use crate::endpoint::Endpoint;
-use crate::endpoint::input::Origin;
 use crate::peers::rows::{Phase, make_id};
 use crate::wire::{
     FLAG_ADDRESS, FLAG_HELPER, FLAG_PASS, FORM_STRANGER, FrameView, HelloRepr, HelloView, Record,

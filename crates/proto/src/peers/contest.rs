@@ -14,65 +14,17 @@
 use crate::base::limits::{MS, SECOND};
 use crate::base::types::Instant;
 use crate::delivery::path::Path;
+use crate::delivery::rate::Turn;
 use crate::peers::rows::Active;
 
 /// How long a turn takes, of the time in which data is on its way.
 const TURN_NS: u64 = 10 * MS;
-/// At its beginning the window grows; that is not counted.
-const WARM_UP_NS: u64 = 2 * MS;
+
 /// Data that ends a turn before its time.
 const TURN_LEN_MAX: u64 = 256 << 20;
 /// The one that carries data does so for this time before another is tried again, twice as long after each trial.
 const PAUSE_NS: u64 = SECOND;
 const PAUSE_NS_MAX: u64 = 64 * SECOND;
-
-/// What a path carries while it is its turn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    /// The last acknowledgement, if data was on its way behind it.
-    busy_from: Instant,
-    warm_up_ns: u64,
-    len: u64,
-    ns: u64,
-    /// Bytes per second, as its turns showed; 0: it had none.
-    found: u64,
-}
-
-impl Turn {
-    /// As it was found before, or 0.
-    pub(crate) fn new(found: u64) -> Self {
-        Self { busy_from: Instant::NEVER, warm_up_ns: WARM_UP_NS, len: 0, ns: 0, found }
-    }
-
-    /// Bytes per second; 0: not known.
-    pub(crate) fn found(&self) -> u64 {
-        self.found
-    }
-
-    /// `len` bytes were acknowledged; `is_busy`: much more is on its way.
-    fn on_acked(&mut self, now: Instant, len: u64, is_busy: bool) {
-        if self.busy_from != Instant::NEVER {
-            let ns = now.since_ns(self.busy_from);
-            if self.warm_up_ns > 0 {
-                self.warm_up_ns = self.warm_up_ns.saturating_sub(ns);
-            } else {
-                (self.len, self.ns) = (self.len + len, self.ns + ns);
-            }
-        }
-        self.busy_from = if is_busy { now } else { Instant::NEVER };
-    }
-
-    /// It is over: what did it show?
-    fn close(&mut self) {
-        let rate = self.len.saturating_mul(SECOND) / self.ns.max(1);
-        self.found = match self.found {
-            0 => rate,
-            found => found - found / 4 + rate / 4,
-        }
-        .max(1);
-        (self.len, self.ns) = (0, 0);
-    }
-}
 
 /// When somebody else is tried.
 #[derive(Clone, Copy, Debug)]

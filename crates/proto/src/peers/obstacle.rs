@@ -16,7 +16,8 @@
 
 use crate::base::api::{GoneReason, Obstacle};
 use crate::base::limits::{MS, SECOND};
-use crate::base::types::{Instant, Locator, Secret};
+use crate::base::secret::Secret;
+use crate::base::types::{Instant, Locator};
 use crate::delivery::ack::expand;
 use crate::delivery::path::Path;
 use crate::endpoint::Endpoint;

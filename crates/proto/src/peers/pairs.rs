@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use crate::base::api::{GoneReason, LinkTraits, NewLocators, PathError, PathInfo, PathState, Way};
 use crate::base::limits::FRAME_LEN_FLOOR;
 use crate::base::types::{Instant, Locator, PeerId};
+use crate::delivery::path::Origin;
 use crate::delivery::path::{Candidate, NO_PATH, Path, Standing};
 use crate::endpoint::Endpoint;
-use crate::endpoint::input::Origin;
 use crate::peers::rows::{Active, Phase};
 use crate::wire::pass_of;
 

@@ -7,23 +7,23 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::hash::{BuildHasher, Hasher};
 
 use hashbrown::HashTable;
 
-use crate::base::slab::NONE;
-use crate::base::types::{Identity, Instant, Locator, PeerId, Secret};
-use crate::bulk::ahead::Ahead;
+use crate::base::secret::Secret;
+use crate::base::seeded::Seeded;
+use crate::base::slab::{NONE, Slab};
+use crate::base::types::{Identity, Instant, Locator, PeerId};
 use crate::delivery::content::Content;
 use crate::delivery::credit::{Credit, CreditRest};
 use crate::delivery::path::{Path, PathRest};
-use crate::onesided::serve::Side;
 use crate::peers::allowance::Allowance;
 use crate::peers::choice::Trials;
 use crate::peers::contest::Contest;
 use crate::peers::obstacle::Refusals;
+use crate::peers::side::Side;
 use crate::peers::strangers::{Idlers, Seat};
-use crate::wire::Proof;
+use crate::wire::{Header, Proof};
 
 /// Bits of an association id that name the row (PROTOCOL §3.2).
 pub(crate) const ROW_BITS: u32 = PeerId::ROW_BITS;
@@ -587,45 +587,50 @@ impl Row {
     }
 }
 
-/// A cheap seeded hash for keys that are numbers: one wide multiplication per word.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seeded(pub(crate) u64);
-
-impl Seeded {
-    /// Of what a row is found by.
-    fn name(self, Identity { host, endpoint }: Identity, Secret([first, second]): Secret) -> u64 {
-        let mut hasher = self.build_hasher();
-        [host, endpoint, first, second].into_iter().for_each(|word| hasher.write_u64(word));
-        hasher.finish()
-    }
+/// What may go to a peer without a grant.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    /// Bytes of announced messages that go wholly ahead.
+    pub(crate) whole_len: u32,
+    /// Announced messages that need a grant: while there are any, their peer grants them first.
+    pub(crate) asking_count: u32,
+    /// Up to here the peer took a message at a stroke: how far its first grant went, in units of [`AHEAD_UNIT`]. It has room for as much
+    /// at a time.
+    pub(crate) at_once: u16,
+    /// Messages that ask first from now on, and how many did so the last time.
+    pub(crate) pause_count: u8,
+    pub(crate) last_pause_count: u8,
 }
 
-#[derive(Debug)]
-pub(crate) struct SeededHasher(u64);
-
-impl BuildHasher for Seeded {
-    type Hasher = SeededHasher;
-    fn build_hasher(&self) -> SeededHasher {
-        SeededHasher(self.0)
+/// The row a frame is for and the path it came over, if the row is joined and awake and the frame is the next of that path.
+/// Then the peer was heard.
+#[inline(always)]
+pub(crate) fn hear<'a>(
+    now: Instant,
+    rows: &'a mut Rows,
+    actives: &'a mut Slab<Box<Active>>,
+    header: Header,
+    link: u8,
+    from: &Locator,
+) -> Option<(&'a mut Row, &'a mut Path)> {
+    let this = rows.get_any_mut(row_of_id(header.to))?;
+    // A row keeps no version that we do not speak.
+    if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form {
+        return None;
     }
-}
-
-impl Hasher for SeededHasher {
-    fn finish(&self) -> u64 {
-        self.0
+    let active = &mut **actives.get_mut(this.active)?;
+    let path = active.paths.get_mut(usize::from(header.path))?;
+    // The whole number: the check was verified with this high half, which may not be the next packet's. An unnumbered frame's
+    // is 0, which is never next.
+    if header.packet != path.received.largest() + 1
+        || path.source != *from
+        || path.source_link != link
+    {
+        return None;
     }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-    fn write_u64(&mut self, word: u64) {
-        let mixed = u128::from(self.0 ^ word) * u128::from(0x9E37_79B9_7F4A_7C15_u64);
-        self.0 = (mixed >> 64) as u64 ^ mixed as u64;
-    }
+    this.heard_at = now;
+    active.welcome = false; // the peer has joined
+    Some((this, path))
 }
 
 #[cfg(test)]

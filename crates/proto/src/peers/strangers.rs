@@ -16,8 +16,8 @@ use crate::base::siphash::siphash13_words;
 use crate::base::slab::NONE;
 use crate::base::types::{Identity, Instant};
 use crate::endpoint::Endpoint;
-use crate::endpoint::farewell::Forgotten;
 use crate::peers::contact::{Reply, ReplyRecord};
+use crate::peers::farewell::Forgotten;
 use crate::peers::rows::{Phase, Rows};
 
 /// Classes of identities for which forgotten rows are counted (PROTOCOL §3.5).

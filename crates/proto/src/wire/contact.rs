@@ -3,8 +3,9 @@
 use super::layout::{
     FLAG_ADDRESS, First, LOCATOR_COUNT_MAX, LOCATOR_LEN, Word, locator_count, number,
 };
+use crate::base::secret::Secret;
 use crate::base::siphash::mask;
-use crate::base::types::{ADDRESS_LEN, Address, AddressError, Locator, Secret};
+use crate::base::types::{ADDRESS_LEN, Address, AddressError, Locator};
 
 /// What a Hello or a Welcome masks is at most this long.
 const MASKED_LEN_MAX: usize = ADDRESS_LEN + LOCATOR_COUNT_MAX * LOCATOR_LEN;

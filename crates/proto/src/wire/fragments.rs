@@ -20,7 +20,8 @@ use super::layout::{
 use super::record::{AckRepr, AckView, Class, MessageHead};
 use super::train::{Heads, TrainChecks};
 use super::write::seal_high;
-use crate::base::types::{Secret, Space, Tag};
+use crate::base::secret::Secret;
+use crate::base::types::{Space, Tag};
 
 /// Fragments that follow each other, but for their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

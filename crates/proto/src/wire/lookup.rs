@@ -15,8 +15,9 @@ use super::layout::{
 };
 use super::read::FrameView;
 use super::write::seal;
+use crate::base::secret::Secret;
 use crate::base::siphash::{mask, siphash13_words};
-use crate::base::types::{ADDRESS_LEN, Address, Secret};
+use crate::base::types::{ADDRESS_LEN, Address};
 
 /// Bytes of a question and of an answer.
 pub const LOOKUP_LEN: usize = 152;

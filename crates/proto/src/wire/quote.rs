@@ -8,8 +8,8 @@ use super::contact::HelloView;
 use super::layout::{First, HEADER_LEN, Header, WORD_LEN, Word, check_tail, kind, number};
 use super::read::{Records, lens_of};
 use super::record::Record;
+use crate::base::secret::Secret;
 use crate::base::siphash::siphash13_words_then;
-use crate::base::types::Secret;
 
 /// Header and heads of a frame that was sent. Its check is yet to be verified.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,9 @@ use super::layout::{
 };
 use super::record::{AckView, Class, FoundRepr, MessageHead, Record, TOTAL_MAX};
 use super::request;
+use crate::base::secret::Secret;
 use crate::base::siphash::siphash13_words_then;
-use crate::base::types::{Secret, Space, Tag};
+use crate::base::types::{Space, Tag};
 
 /// Why a frame is dropped. All are counted and none is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,9 @@ mod usual;
 
 use super::layout::{First, Word, kind, pair};
 use super::*;
+use crate::base::secret::Secret;
 use crate::base::siphash::mask;
-use crate::base::types::{Address, AddressError, Identity, Locator, Secret, Space, Tag};
+use crate::base::types::{Address, AddressError, Identity, Locator, Space, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use super::layout::{
     DATA_HEAD_LEN, First, HEADER_LEN, Header, Lane, WORD_LEN, base_of, check_tail, kind, number,
 };
+use crate::base::secret::Secret;
 use crate::base::siphash::State;
-use crate::base::types::Secret;
 
 /// Bytes of header and head of a frame with one Data record and no Check.
 pub const DATA_FRAME_HEAD_LEN: usize = HEADER_LEN + DATA_HEAD_LEN;

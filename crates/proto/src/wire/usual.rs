@@ -9,8 +9,9 @@ use super::layout::{
 };
 use super::read::{FrameView, eager};
 use super::record::{AckRepr, AckView, MessageHead};
+use crate::base::secret::Secret;
 use crate::base::siphash::siphash13_fixed_then;
-use crate::base::types::{Secret, Space, Tag};
+use crate::base::types::{Space, Tag};
 
 impl<'a> FrameView<'a> {
     /// The frame, if it is plain. It is valid then, if the sum is right; if not it may be valid all the same.

@@ -10,8 +10,9 @@ use super::layout::{
 };
 use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead, Record, TOTAL_MAX};
 use super::usual::Proof;
+use crate::base::secret::Secret;
 use crate::base::siphash::{mask, siphash13_words_then};
-use crate::base::types::{Locator, Secret, Space, Tag};
+use crate::base::types::{Locator, Space, Tag};
 
 /// Room made in a buffer at a time: most frames need no more for their heads.
 const ROOM_LEN: usize = 256;

@@ -8,8 +8,9 @@ use super::*;
 use crate::base::api::{Counters, List, Opening, Payload, RecvSpec, SendSpec, TxFrame, Use};
 use crate::base::limits::Limits;
 use crate::base::limits::Settings;
-use crate::base::types::{BufId, Criteria, Identity, Secret, Space, Tag};
-use crate::wire;
+use crate::base::secret::Secret;
+use crate::base::types::{BufId, Criteria, Identity, Space, Tag};
+use crate::{Event, PeerId, Place, ReqId, wire};
 
 const BUFFER_LEN: usize = 8 << 10;
 

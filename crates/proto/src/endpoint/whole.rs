@@ -9,8 +9,8 @@ use crate::base::sabotage::Sabotage;
 use crate::base::types::{Instant, Locator, Memory, Place, ReqId, Space};
 use crate::bulk::arrival::Stage;
 use crate::endpoint::Endpoint;
-use crate::endpoint::quick::{Miss, Takers, hear};
-use crate::peers::rows::{Phase, row_of_id};
+use crate::messages::take::{Miss, Takers};
+use crate::peers::rows::{Phase, hear, row_of_id};
 use crate::wire::{self, AckView, FragmentsRepr, TrainRepr};
 
 /// Who gets a message.

@@ -1,0 +1,122 @@
+//! A message that is as simple as can be goes to a receive that is as simple as can be.
+
+use crate::base::ring::Ring;
+use crate::base::slab::Slab;
+use crate::bulk::arrival::Receive;
+use crate::matching::Matcher;
+use crate::peers::rows::Row;
+use crate::wire::EagerWords;
+use crate::{Envelope, Event, Memory, PeerId, Place, ReqId, Space, Tag};
+
+/// Why a message was not handed to a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Miss {
+    /// It is its turn, and no receive that is posted takes it.
+    Unexpected,
+    /// There is more to it.
+    Other,
+}
+
+/// What it takes to hand a message to its receive.
+pub(crate) struct Takers<'a> {
+    pub(crate) matcher: &'a mut Matcher,
+    pub(crate) receives: &'a mut Slab<Receive>,
+    pub(crate) events: &'a mut Ring<Event>,
+}
+
+impl Takers<'_> {
+    /// A whole message whose turn it is goes to a receive that is posted and waits for just one (`Endpoint::on_message`,
+    /// `take_entry`). How many bytes were placed; nothing changed if it does not.
+    #[inline(always)]
+    pub(crate) fn take(
+        &mut self,
+        this: &mut Row,
+        head: EagerWords,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> Result<u64, Miss> {
+        if head.wants_match() {
+            return Err(Miss::Other);
+        }
+        let token = self.receive_for(this, head.message(), (head.space(), head.tag()))?;
+        let (key, receive) = self.receives.remove_keyed(token);
+        let placed_len = receive.len.min(body.len() as u64);
+        memory.place(Place { buf: receive.buf, offset: 0 }, &body[..placed_len as usize]);
+        let envelope = Envelope {
+            source: this.peer,
+            space: head.space(),
+            tag: head.tag(),
+            immediate: head.immediate(),
+            len: body.len() as u64,
+        };
+        self.tell(this, (ReqId(key), &receive), envelope, placed_len);
+        Ok(placed_len)
+    }
+
+    /// The receive that takes the message with this number, if that is whole and its turn is now. It is not posted any more.
+    #[inline(always)]
+    pub(crate) fn receive_for(
+        &mut self,
+        this: &Row,
+        message: u32,
+        (space, tag): (Space, Tag),
+    ) -> Result<u32, Miss> {
+        if this.message_in as u32 != message
+            || this.message_in >= this.refused_from
+            || this.arrival_count != 0
+        {
+            return Err(Miss::Other);
+        }
+        if space == Space::STREAMS {
+            return Err(Miss::Unexpected); // nobody posts receives there
+        }
+        match self.matcher.first_for(space, tag, this.peer) {
+            Some(token) if self.receives[token].is_simple => {
+                self.matcher.unlink_first();
+                Ok(token)
+            }
+            _ => find(self.matcher, self.receives, (space, tag), this.peer),
+        }
+    }
+
+    /// The message whose turn it is lies in the memory of its receive, which is over.
+    #[inline(always)]
+    pub(crate) fn tell(
+        &mut self,
+        this: &mut Row,
+        (req, receive): (ReqId, &Receive),
+        envelope: Envelope,
+        placed_len: u64,
+    ) {
+        let (user, result) = (receive.user, Ok(()));
+        self.events.push_back(Event::Received {
+            req,
+            user,
+            envelope,
+            offset: 0,
+            placed_len,
+            result,
+        });
+        this.message_in += 1;
+        if receive.source.is_some() {
+            this.directed_count -= 1;
+        }
+    }
+}
+
+/// The receive for a message, if it is not the first posted.
+#[inline(never)]
+pub(crate) fn find(
+    matcher: &mut Matcher,
+    receives: &Slab<Receive>,
+    (space, tag): (Space, Tag),
+    source: PeerId,
+) -> Result<u32, Miss> {
+    let found = matcher.find(space, tag, source);
+    let (entry, token) = found.ok_or(Miss::Unexpected)?;
+    if !receives[token].is_simple {
+        return Err(Miss::Other);
+    }
+    matcher.unlink_found(entry);
+    Ok(token)
+}

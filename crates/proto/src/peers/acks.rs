@@ -1,0 +1,124 @@
+//! Acknowledgements that wait, and what they ride on.
+
+use crate::base::ring::Ring;
+use crate::base::slab::NONE;
+use crate::delivery::ack::AckHead;
+use crate::delivery::credit::Share;
+use crate::delivery::path::Path;
+use crate::peers::rows::Active;
+use crate::wire::{AckRepr, LONE_HEAD_LEN_MAX};
+use crate::{Counters, Instant};
+
+/// The acknowledgement that was pending on a path leaves. Its timer need not go off, if nobody's came after it.
+#[inline(always)]
+pub(crate) fn note_ack_sent(
+    path: &mut Path,
+    row: u32,
+    timers: &mut Ring<(Instant, u32)>,
+    counters: &mut Counters,
+) {
+    if timers.back() == Some(&(path.ack_due, row)) {
+        timers.end = timers.end.wrapping_sub(1);
+    }
+    path.on_ack_sent();
+    counters.acks_out += 1;
+}
+
+/// An Ack of the path of this number, if it has no holes to tell of.
+#[inline(always)]
+pub(crate) fn plain_ack(now: Instant, index: u8, path: &Path, share: Share) -> Option<AckRepr> {
+    let AckHead { largest, first_len, delay_ns, .. } = path.received.ack_without_holes(now)?;
+    let credit_len = share.by(path.is_reliable);
+    Some(AckRepr { path: index, largest: largest as u32, first_len, delay_ns, credit_len })
+}
+
+/// How soon a frame wants to be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Answer {
+    None,
+    Soon,
+    AtOnce,
+}
+
+impl Active {
+    /// Which path's acknowledgement a message by this path takes with it: one that is due, else that of its own path, else any that is
+    /// pending; the others wait for their time. `None`: two are due, and only one can ride (PROTOCOL §10.5).
+    #[inline(always)]
+    pub(crate) fn ack_to_ride(&self, index: u8) -> Option<Option<u8>> {
+        let is_owing = self.paths[usize::from(index)].ack_pending_count > 0;
+        if self.paths.len() == 1 {
+            Some(is_owing.then_some(index))
+        } else {
+            self.ack_of_many(index)
+        }
+    }
+
+    /// The same where there are several paths.
+    #[inline(never)]
+    pub(crate) fn ack_of_many(&self, index: u8) -> Option<Option<u8>> {
+        let owing = || (0_u8..).zip(&self.paths).filter(|(_, path)| path.ack_pending_count > 0);
+        let mut due = owing().filter(|(_, path)| path.ack_at_once).map(|it| it.0);
+        let (first, second) = (due.next(), due.next());
+        let own = || owing().find(|&(of, _)| of == index).or_else(|| owing().next()).map(|it| it.0);
+        second.is_none().then(|| first.or_else(own))
+    }
+
+    /// The main path, or for a message that is longer than its frames that of the longest.
+    fn clear_path_of_many(&self, now: Instant, len: u64) -> Option<u8> {
+        if !self.are_paths_calm_but_for_acks(now) {
+            return None;
+        }
+        let main = self.main;
+        let room = usize::from(self.paths[usize::from(main)].frame_len) - LONE_HEAD_LEN_MAX;
+        if len as usize <= room { Some(main) } else { self.path_of_longest() }
+    }
+
+    /// The path for a small message, if nothing at all waits before it.
+    #[inline(always)]
+    pub(crate) fn clear_path(&self, now: Instant, len: u64) -> Option<u8> {
+        let index = if self.paths.len() == 1 { 0 } else { self.clear_path_of_many(now, len)? };
+        let path: &Path = &self.paths[usize::from(index)];
+        let is_clear = self.unsent == NONE
+            && self.granted.is_empty()
+            && self.is_only_messages()
+            && !path.wants_ping()
+            && path.has_window();
+        is_clear.then_some(index)
+    }
+}
+
+impl Active {
+    /// The path is open, and nothing waits but messages and perhaps an acknowledgement.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self, index: usize) -> bool {
+        let path = &self.paths[index];
+        self.unsent != NONE && self.is_only_messages() && !path.wants_ping() && path.has_window()
+    }
+
+    /// The only path, or the main one if no other wants anything; and neither wants it itself.
+    #[inline]
+    pub(crate) fn quick_path(&self, now: Instant) -> Option<u8> {
+        let index = if self.paths.len() == 1 { 0 } else { self.undisturbed_path(now)? };
+        (!self.paths[usize::from(index)].wants_ping()).then_some(index)
+    }
+
+    /// The main path, if no other wants anything.
+    #[inline(never)]
+    fn undisturbed_path(&self, now: Instant) -> Option<u8> {
+        let main = usize::from(self.main);
+        let is_calm = |path: &Path| {
+            !path.ack_at_once
+                && !path.probe_now
+                && path.challenge_deadline() > now
+                && (!path.is_usable() || path.frame_probe_due(now).is_none())
+        };
+        let mut others = self.paths.iter().enumerate().filter(|&(index, _)| index != main);
+        others.all(|(_, path)| is_calm(path)).then_some(self.main)
+    }
+
+    /// Nothing waits but messages and acknowledgements.
+    #[inline]
+    pub(crate) fn is_only_messages(&self) -> bool {
+        self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
+    }
+}

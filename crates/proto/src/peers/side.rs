@@ -1,0 +1,54 @@
+//! One-sided operations with one peer: what its record keeps of them (`onesided` has the rules).
+
+use crate::peers::rows::Active;
+use crate::wire::RequestHead;
+use alloc::collections::{BTreeMap, VecDeque};
+
+/// One-sided operations with one peer, both ways.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    /// Operations of ours that requests are still to be made of: slot and serial.
+    pub(crate) waiting: VecDeque<(u32, u32)>,
+    /// Requests of ours that were lost: slot and serial.
+    pub(crate) lost: VecDeque<(u32, u32)>,
+    /// Requests of ours that are not answered.
+    pub(crate) request_count: u32,
+    /// Operations of ours that are not over.
+    pub(crate) operation_count: u32,
+    /// `Notice::Requests` is among the notices.
+    pub(crate) is_queued: bool,
+    /// Requests of the peer ahead of their turn, by number.
+    pub(crate) early: BTreeMap<u64, Early>,
+    /// Requests of the peer that are held, under way, or whose answers are not acknowledged.
+    pub(crate) served_count: u32,
+}
+
+impl Side {
+    /// Nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.operation_count == 0 && self.served_count == 0 && self.early.is_empty()
+    }
+
+    /// Something is to be finished before we leave.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.operation_count > 0 || self.served_count > 0
+    }
+}
+
+impl Active {
+    /// Its one-sided operations; made when there are the first.
+    pub(crate) fn side_mut(&mut self) -> &mut Side {
+        self.side.get_or_insert_default()
+    }
+}
+
+/// A request ahead of its turn.
+#[derive(Debug)]
+pub(crate) struct Early {
+    /// `None`: it was cancelled, only its number counts.
+    pub(crate) head: Option<RequestHead>,
+    /// Its body, in `Endpoint::held`, or NONE.
+    pub(crate) hold: u32,
+    /// Where its result will be, in `Endpoint::results`, or NONE.
+    pub(crate) result: u32,
+}
