@@ -1,12 +1,98 @@
 //! Bytes of messages and transfers under way, in both directions: what is granted, sent, landed and fetched.
 
+use crate::base::pool::BytePool;
+use crate::base::seeded::Seeded;
+use crate::base::slab::Slab;
+use crate::bulk::arrival::{Arrival, Progress, Receive};
+use crate::bulk::grants::Budgets;
+use crate::bulk::landing::Cursor;
+use crate::bulk::outgoing::{Outgoing, Parts};
+use crate::peers::Peers;
+use crate::{Instant, Whereabouts, wire};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+
 pub(crate) mod ahead;
 pub(crate) mod arrival;
 pub(crate) mod fetch;
+pub(crate) mod filling;
 pub(crate) mod framed;
 pub(crate) mod grants;
 pub(crate) mod landing;
 pub(crate) mod large;
 pub(crate) mod outgoing;
+pub(crate) mod output;
+pub(crate) mod settled;
 pub(crate) mod train;
 pub(crate) mod transfer;
+
+/// What is under way in both directions, on top of the peers it is exchanged with.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    pub(crate) peers: Peers,
+    pub(crate) outgoing: Slab<Outgoing>,
+    pub(crate) parts: Slab<Parts>,
+    /// Sends that expect a Grant or a Done, by row and number.
+    pub(crate) sends_by_number: HashMap<u64, u32, Seeded>,
+    pub(crate) copied: BytePool,
+    pub(crate) receives: Slab<Receive>,
+    pub(crate) arrivals: Slab<Arrival>,
+    pub(crate) progress: Slab<Progress>,
+    /// Messages under way by row and number: those ahead of their turn, incomplete, or large.
+    pub(crate) by_number: HashMap<u64, u32, Seeded>,
+    pub(crate) held: BytePool,
+    pub(crate) envelope_count: u32,
+    pub(crate) grants: Budgets,
+    /// Arrivals that are granted, for the repeat of lost grants.
+    pub(crate) granting: Vec<u32>,
+    /// What is at hand cannot be refused: it is taken beyond the budgets (`given`).
+    pub(crate) takes_all: bool,
+    /// Up to here a message goes unasked whatever happens: the least that a setting says.
+    pub(crate) surely_unasked_len: u64,
+    /// Matched messages that are to be fetched: slot and serial.
+    pub(crate) fetches: VecDeque<(u32, u32)>,
+    /// What the announcement at hand says of where its message is.
+    pub(crate) told: Option<Whereabouts>,
+    pub(crate) regrant_at: Instant,
+    /// For each link: where data came last.
+    pub(crate) cursors: Box<[Cursor]>,
+    /// Perhaps a row that is ready has granted data to send; if not, `poll_train` need not look.
+    pub(crate) may_train: bool,
+    /// Bytes of messages of ours, to all peers, that go ahead of their grant (PROTOCOL §8.9).
+    pub(crate) ahead_sum: u64,
+    pub(crate) train_checks: wire::TrainChecks,
+}
+
+impl Bulk {
+    pub(crate) fn new(peers: Peers, seed: u64) -> Self {
+        let (settings, limits, links) = (&peers.settings, &peers.limits, peers.locators.len());
+        Self {
+            outgoing: Slab::default(),
+            parts: Slab::default(),
+            sends_by_number: HashMap::with_hasher(Seeded(seed)),
+            copied: BytePool::new(limits.copied_len_max),
+            receives: Slab::default(),
+            arrivals: Slab::default(),
+            progress: Slab::default(),
+            by_number: HashMap::with_hasher(Seeded(seed)),
+            held: BytePool::new(limits.held_len_max),
+            envelope_count: 0,
+            grants: Budgets::new(settings.grant_policy, limits.grant_len_max),
+            granting: Vec::new(),
+            takes_all: false,
+            surely_unasked_len: u64::from(
+                settings.eager_sure_len_max.min(settings.fetch_len_min.saturating_sub(1)),
+            ),
+            fetches: VecDeque::new(),
+            told: None,
+            regrant_at: Instant::NEVER,
+            cursors: alloc::vec![Cursor::NOWHERE; links].into_boxed_slice(),
+            may_train: false,
+            ahead_sum: 0,
+            train_checks: wire::train_checks_anywhere,
+            peers,
+        }
+    }
+}

@@ -1,7 +1,13 @@
 //! Messages: how they are posted, matched, held, refused, filled and given up.
 
+use crate::bulk::Bulk;
+use crate::matching::Matcher;
+use crate::messages::turns::Queries;
+use alloc::collections::VecDeque;
+
 pub(crate) mod abandon;
 pub(crate) mod arrive;
+pub(crate) mod farewell;
 pub(crate) mod fill;
 pub(crate) mod fragments;
 pub(crate) mod output;
@@ -9,3 +15,27 @@ pub(crate) mod overflow;
 pub(crate) mod post;
 pub(crate) mod take;
 pub(crate) mod turns;
+
+/// Messages in both directions, and the receives that wait for them.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    pub(crate) bulk: Bulk,
+    pub(crate) matcher: Matcher,
+    /// Whole messages whose association ended before their turn; keys of `arrivals`.
+    pub(crate) orphans: VecDeque<u64>,
+    /// Rows we refuse, oldest refusal first.
+    pub(crate) refused: VecDeque<u32>,
+    pub(crate) queries: Queries,
+}
+
+impl Messages {
+    pub(crate) fn new(bulk: Bulk, seed: u64) -> Self {
+        Self {
+            matcher: Matcher::new(seed),
+            orphans: VecDeque::new(),
+            refused: VecDeque::new(),
+            queries: Queries::default(),
+            bulk,
+        }
+    }
+}

@@ -1,6 +1,48 @@
 //! One-sided operations: as who asks for them, and as who is asked.
 
+use crate::Limits;
+use crate::base::pool::BytePool;
+use crate::base::seeded::Seeded;
+use crate::base::slab::Slab;
+use crate::onesided::operate::{Operation, Request};
+use crate::onesided::region::Regions;
+use crate::onesided::serve::Answer;
+use hashbrown::HashMap;
+
 pub(crate) mod atomic;
 pub(crate) mod operate;
 pub(crate) mod region;
 pub(crate) mod serve;
+pub(crate) mod transfer;
+
+/// One-sided operations of ours, and the memory that peers may use.
+#[derive(Debug)]
+pub(crate) struct Onesided {
+    /// One-sided operations of ours and the requests made of them (`operate`).
+    pub(crate) operations: Slab<Operation>,
+    pub(crate) requests: Slab<Request>,
+    pub(crate) requests_by_number: HashMap<u64, u32, Seeded>,
+    /// Memory exposed to peers, answers to their requests, and the bytes of these (`region`, `serve`).
+    pub(crate) regions: Regions,
+    pub(crate) answers: Slab<Answer>,
+    pub(crate) results: BytePool,
+    /// Requests of peers that are held, under way, or whose answers are not acknowledged.
+    pub(crate) served_count: u32,
+    /// The application does not take what it is told of peers' writes: no more of those that would be told.
+    pub(crate) are_notices_held: bool,
+}
+
+impl Onesided {
+    pub(crate) fn new(limits: &Limits, seed: u64) -> Self {
+        Self {
+            operations: Slab::default(),
+            requests: Slab::default(),
+            requests_by_number: HashMap::with_hasher(Seeded(seed)),
+            regions: Regions::new(seed),
+            answers: Slab::default(),
+            results: BytePool::new(limits.result_len_max),
+            served_count: 0,
+            are_notices_held: false,
+        }
+    }
+}

@@ -20,7 +20,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-use crate::base::api::{GoneReason, Verdict};
+use crate::base::api::GoneReason;
 use crate::base::ring::Ring;
 use crate::base::sabotage::Sabotage;
 use crate::base::seeded::Seeded;
@@ -28,8 +28,9 @@ use crate::base::slab::{NONE, Slab};
 use crate::base::types::{Instant, Lending, Memory, PeerId, StreamId, Tag};
 use crate::bulk::arrival::{Stage, held_len};
 use crate::delivery::content::Content;
-use crate::endpoint::Endpoint;
+use crate::messages::Messages;
 use crate::peers::rows::{Phase, Row};
+use crate::peers::strangers::Tickets;
 use crate::streams::outbound::Outbound;
 use crate::wire::{Class, DONE_CANCELLED, MessageHead};
 
@@ -197,6 +198,19 @@ impl PeerStreams {
     }
 }
 
+/// What was begun for a peer, or is not read to its end, keeps its row.
+impl Tickets for Streams {
+    fn holds(&self, row: u32) -> bool {
+        self.has_any(row)
+    }
+
+    fn forget(&mut self, row: u32) {
+        if let Some(peer) = self.peers.get_mut(row as usize) {
+            *peer = PeerStreams::new();
+        }
+    }
+}
+
 /// All streams of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Streams {
@@ -323,30 +337,31 @@ fn finish_of(tag: ChunkTag) -> Option<Finish> {
     }
 }
 
-impl Endpoint {
-    /// A chunk whose turn it is, or the first fragment of one.
+impl Streams {
+    /// A chunk whose turn it is, or the first fragment of one. False: there is no room for it, and its sender is refused.
     pub(crate) fn on_chunk(
         &mut self,
+        messages: &mut Messages,
         now: Instant,
         row: u32,
-        number: u64,
         head: &MessageHead,
         body: &[u8],
         memory: &mut impl Memory,
-    ) -> Verdict {
+    ) -> bool {
         if head.class == Class::Rts {
-            self.notify_done(row, head.message, DONE_CANCELLED, 0); // no honest sender announces a chunk
-        } else if !self.take_chunk(now, row, head, core::iter::once(body), memory) {
-            self.refuse(now, row, number, held_len(head));
-            return Verdict::Refused;
+            messages.bulk.peers.notify_done(row, head.message, DONE_CANCELLED, 0); // no honest sender announces a chunk
+        } else if !self.take_chunk(messages, now, row, head, core::iter::once(body), memory) {
+            let number = messages.bulk.peers.rows[row].message_in;
+            messages.refuse(now, row, number, held_len(head));
+            return false;
         }
-        self.after_chunk(now, row, memory);
-        Verdict::Accepted
+        true
     }
 
     /// A chunk that came as a train, whole, in its turn. False: there is no room for it after all, and it counts as not arrived.
     pub(crate) fn on_whole_chunk<'a>(
         &mut self,
+        messages: &mut Messages,
         now: Instant,
         row: u32,
         head: &MessageHead,
@@ -354,26 +369,14 @@ impl Endpoint {
         memory: &mut impl Memory,
     ) -> bool {
         let head = MessageHead { class: Class::Eager, ..*head };
-        let is_taken = self.take_chunk(now, row, &head, bodies, memory);
-        if is_taken {
-            self.after_chunk(now, row, memory);
-        }
-        is_taken
-    }
-
-    fn after_chunk(&mut self, now: Instant, row: u32, memory: &mut impl Memory) {
-        self.count_turn(row);
-        if self.rows[row].arrival_count > 0 {
-            self.follow_turn(now, row, memory);
-        }
-        // One that was refused ahead of its turn may have it now. What was lent has freed no room, so nobody else would notice.
-        self.recall_rows(now);
+        self.take_chunk(messages, now, row, &head, bodies, memory)
     }
 
     /// A chunk begins a stream, goes on with one, or is nobody's. Its payload may lie in several pieces if all of it is here. False: there
     /// is no room.
     fn take_chunk<'a>(
         &mut self,
+        messages: &mut Messages,
         now: Instant,
         row: u32,
         head: &MessageHead,
@@ -381,36 +384,44 @@ impl Endpoint {
         memory: &mut impl Memory,
     ) -> bool {
         let tag = ChunkTag::decode(head.tag);
-        let known = self.streams.find(row, tag.number);
+        let known = self.find(row, tag.number);
         if let Some(slot) = known.filter(|_| !tag.is_begin) {
-            return self.take_further_chunk(now, slot, tag, head, bodies, memory);
+            return self.take_further_chunk(messages, now, slot, tag, head, bodies, memory);
         }
         if known.is_none() && tag.is_begin {
-            if !self.has_room_for(head.total as usize) {
+            if !messages.has_room_for(head.total as usize) {
                 return false;
             }
             let is_over = head.class == Class::Eager && finish_of(tag).is_some();
-            let slot = self.begin_inbound(now, row, tag, is_over);
-            self.hold_chunk(now, slot, tag, head, (bodies, 0));
-            self.streams.make_ready(slot);
+            let slot = self.begin_inbound(messages, now, row, tag, is_over);
+            self.hold_chunk(messages, now, slot, tag, head, (bodies, 0));
+            self.make_ready(slot);
         } else {
             // Of a stream that is over, or never was: nobody will read it, so its sender has its credit back.
-            self.give_credit(row, chunk_cost(head.total));
+            self.give_credit(messages, row, chunk_cost(head.total));
         }
         true
     }
 
-    fn begin_inbound(&mut self, now: Instant, row: u32, tag: ChunkTag, is_over: bool) -> u32 {
+    fn begin_inbound(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        row: u32,
+        tag: ChunkTag,
+        is_over: bool,
+    ) -> u32 {
         if !is_over {
-            self.look_after(now, row); // whoever reads it must hear of its sender's death
+            messages.bulk.peers.look_after(now, row); // whoever reads it must hear of its sender's death
         }
-        let this = &self.rows[row];
-        self.streams.begin(this.peer, this.local_id, tag, is_over)
+        let this = &messages.bulk.peers.rows[row];
+        self.begin(this.peer, this.local_id, tag, is_over)
     }
 
     /// A further chunk of a stream: lent, held or dropped. False: there is no room.
     fn take_further_chunk<'a>(
         &mut self,
+        messages: &mut Messages,
         now: Instant,
         slot: u32,
         tag: ChunkTag,
@@ -418,206 +429,193 @@ impl Endpoint {
         bodies: impl Iterator<Item = &'a [u8]> + Clone,
         memory: &mut impl Memory,
     ) -> bool {
-        let this = &self.streams.inbound[slot];
+        let this = &self.inbound[slot];
         if this.is_closed {
-            self.give_credit(this.row, chunk_cost(head.total));
+            self.give_credit(messages, this.row, chunk_cost(head.total));
             if let Some(finish) = finish_of(tag) {
-                self.streams.finish(slot, finish);
+                self.finish(slot, finish);
             }
             return true;
         }
         // Whoever is lent the bytes may leave some: there must be room for these before he sees any.
-        if !self.has_room_for(head.total as usize) {
+        if !messages.has_room_for(head.total as usize) {
             return false;
         }
         let may_lend = this.is_waiting && this.first == NONE && head.class == Class::Eager;
         let mut taken_len =
-            if may_lend { self.lend_chunk(slot, bodies.clone(), memory) } else { 0 };
-        if self.saboteur.makes(Sabotage::LentBytesHeldToo) {
+            if may_lend { self.lend_chunk(messages, slot, bodies.clone(), memory) } else { 0 };
+        if messages.bulk.peers.saboteur.makes(Sabotage::LentBytesHeldToo) {
             taken_len = 0;
         }
-        self.hold_chunk(now, slot, tag, head, (bodies, taken_len));
+        self.hold_chunk(messages, now, slot, tag, head, (bodies, taken_len));
         true
     }
 
     /// Shows the pieces of a chunk to who waits for them, until he has enough; how many bytes he took.
     fn lend_chunk<'a>(
         &mut self,
+        messages: &mut Messages,
         slot: u32,
         bodies: impl Iterator<Item = &'a [u8]>,
         memory: &mut impl Memory,
     ) -> usize {
-        let stream = StreamId(self.streams.inbound.key(slot));
+        let stream = StreamId(self.inbound.key(slot));
         let mut taken_len = 0;
         for body in bodies.filter(|body| !body.is_empty()) {
             let lending: Lending = memory.lend(stream, body);
             let len = lending.taken_len.min(body.len());
             taken_len += len;
-            self.streams.inbound[slot].is_waiting = lending.is_waiting;
+            self.inbound[slot].is_waiting = lending.is_waiting;
             if len < body.len() || !lending.is_waiting {
                 break;
             }
         }
-        self.counters.stream_bytes_lent += taken_len as u64;
+        messages.bulk.peers.counters.stream_bytes_lent += taken_len as u64;
         taken_len
     }
 
     /// Holds what is left of a chunk behind `taken_len`, and notes how the stream goes on. There is room.
     fn hold_chunk<'a>(
         &mut self,
+        messages: &mut Messages,
         now: Instant,
         slot: u32,
         tag: ChunkTag,
         head: &MessageHead,
         (mut bodies, taken_len): (impl Iterator<Item = &'a [u8]>, usize),
     ) {
-        let row = self.streams.inbound[slot].row;
+        let row = self.inbound[slot].row;
         let cost = chunk_cost(head.total);
         if head.class == Class::Fragment {
             let body = bodies.next().unwrap_or_default();
-            let arrival = self.hold(now, row, head, body, Stage::Streamed).expect("there is room");
-            if self.arrivals[arrival].progress != NONE {
-                self.map(arrival);
+            let arrival =
+                messages.hold(now, row, head, body, Stage::Streamed).expect("there is room");
+            if messages.bulk.arrivals[arrival].progress != NONE {
+                messages.bulk.map(arrival);
             }
-            self.push_arrival(slot, arrival, cost);
+            self.push_arrival(messages, slot, arrival, cost);
         } else if (taken_len as u64) < head.total {
             let held_len = head.total as usize - taken_len;
-            let hold = self.held.try_reserve(held_len).expect("there is room");
-            copy_behind(taken_len, bodies, self.held.bytes_mut(hold));
-            self.counters.stream_bytes_held += held_len as u64;
-            self.charge_chunk();
+            let hold = messages.bulk.held.try_reserve(held_len).expect("there is room");
+            copy_behind(taken_len, bodies, messages.bulk.held.bytes_mut(hold));
+            messages.bulk.peers.counters.stream_bytes_held += held_len as u64;
+            messages.charge_chunk();
             let (arrival, arrival_serial, from, cost) = (NONE, 0, 0, cost as u32);
             let chunk = Chunk { hold, arrival, arrival_serial, from, cost, next: NONE };
-            self.streams.push(slot, chunk);
+            self.push(slot, chunk);
         } else {
-            self.give_credit(row, cost);
+            self.give_credit(messages, row, cost);
         }
         if let Some(finish) = finish_of(tag) {
-            self.streams.finish(slot, finish);
-            self.streams.make_ready(slot);
+            self.finish(slot, finish);
+            self.make_ready(slot);
         }
     }
 
     /// A chunk that came ahead of its turn: now it is its turn.
-    pub(crate) fn on_chunk_turn(&mut self, now: Instant, arrival: u32) {
-        let this = &mut self.arrivals[arrival];
+    pub(crate) fn on_chunk_turn(&mut self, messages: &mut Messages, now: Instant, arrival: u32) {
+        let this = &mut messages.bulk.arrivals[arrival];
         let (row, cost, tag) = (this.row, chunk_cost(this.total), ChunkTag::decode(this.tag));
         this.stage = Stage::Streamed;
-        let known = self.streams.find(row, tag.number);
+        let known = self.find(row, tag.number);
         let slot = match known {
-            Some(slot) if !tag.is_begin && !self.streams.inbound[slot].is_closed => slot,
-            None if tag.is_begin => self.begin_inbound(now, row, tag, false),
+            Some(slot) if !tag.is_begin && !self.inbound[slot].is_closed => slot,
+            None if tag.is_begin => self.begin_inbound(messages, now, row, tag, false),
             _ => {
-                self.end_arrival(now, arrival);
-                self.give_credit(row, cost);
+                messages.end_arrival(now, arrival);
+                self.give_credit(messages, row, cost);
                 if let (Some(slot), Some(finish)) = (known, finish_of(tag)) {
-                    self.streams.finish(slot, finish);
+                    self.finish(slot, finish);
                 }
                 return;
             }
         };
-        if self.arrivals[arrival].progress == NONE {
-            self.unmap(arrival);
+        if messages.bulk.arrivals[arrival].progress == NONE {
+            messages.bulk.unmap(arrival);
         }
-        self.push_arrival(slot, arrival, cost);
+        self.push_arrival(messages, slot, arrival, cost);
         if let Some(finish) = finish_of(tag) {
-            self.streams.finish(slot, finish);
+            self.finish(slot, finish);
         }
     }
 
     /// A chunk that is an arrival, whole or not, takes its place in its stream.
-    fn push_arrival(&mut self, slot: u32, arrival: u32, cost: u64) {
-        let arrival_serial = self.arrivals.serial(arrival);
+    fn push_arrival(&mut self, messages: &mut Messages, slot: u32, arrival: u32, cost: u64) {
+        let arrival_serial = messages.bulk.arrivals.serial(arrival);
         // Chunks have no immediate: there the arrival remembers whose it is.
-        self.arrivals[arrival].immediate = self.streams.inbound.key(slot);
+        messages.bulk.arrivals[arrival].immediate = self.inbound.key(slot);
         let (hold, from, cost) = (NONE, 0, cost as u32);
-        self.streams.push(slot, Chunk { hold, arrival, arrival_serial, from, cost, next: NONE });
+        self.push(slot, Chunk { hold, arrival, arrival_serial, from, cost, next: NONE });
     }
 
     /// The last fragment of a chunk came.
-    pub(crate) fn on_chunk_whole(&mut self, arrival: u32) {
+    pub(crate) fn on_chunk_whole(&mut self, messages: &mut Messages, arrival: u32) {
         // Which stream it belongs to was noted when it had its turn.
-        if let Some(slot) = self.streams.inbound.lookup(self.arrivals[arrival].immediate) {
-            self.streams.make_ready(slot);
+        if let Some(slot) = self.inbound.lookup(messages.bulk.arrivals[arrival].immediate) {
+            self.make_ready(slot);
         }
-    }
-
-    pub(crate) fn has_room_for(&self, len: usize) -> bool {
-        self.has_envelope()
-            && crate::base::pool::BytePool::cost_of(len)
-                .is_some_and(|cost| cost <= self.held.free_len())
-    }
-
-    /// Whether a chunk ahead of its turn may be held: half of all room is for those that have it, or none ever might.
-    pub(crate) fn has_room_ahead(&self, len: usize) -> bool {
-        let cost = crate::base::pool::BytePool::cost_of(len).unwrap_or(u64::MAX);
-        self.envelope_count < self.limits.envelope_count_max / 2
-            && self.held.free_len().saturating_sub(cost) >= self.held.len_max() / 2
-    }
-
-    fn charge_chunk(&mut self) {
-        self.envelope_count += 1;
-        self.counters.envelope_count_peak =
-            self.counters.envelope_count_peak.max(u64::from(self.envelope_count));
-        self.counters.held_len_peak = self.held.peak_len();
     }
 
     /// So much of a sender's credit is free again. It is told when a quarter is.
-    fn give_credit(&mut self, row: u32, cost: u64) {
-        if self.saboteur.makes(Sabotage::StreamCreditNeverGiven) {
+    fn give_credit(&mut self, messages: &mut Messages, row: u32, cost: u64) {
+        if messages.bulk.peers.saboteur.makes(Sabotage::StreamCreditNeverGiven) {
             return;
         }
-        let window = self.limits.stream_len_max;
-        let peer = self.streams.peer(row);
+        let window = messages.bulk.peers.limits.stream_len_max;
+        let peer = self.peer(row);
         peer.consumed_cost += cost;
         let limit = peer.consumed_cost + window;
         if limit >= peer.told_limit + window / 4 && !peer.is_telling {
             peer.is_telling = true;
-            self.notify(row, Content::StreamCredit);
+            messages.bulk.peers.notify(row, Content::StreamCredit);
         }
     }
 
     /// What to tell a sender of chunks now.
-    pub(crate) fn tell_stream_limit(&mut self, row: u32) -> Option<u64> {
-        let window = self.limits.stream_len_max;
-        let peer = self.streams.peers.get_mut(row as usize)?;
+    pub(crate) fn tell_stream_limit(&mut self, messages: &mut Messages, row: u32) -> Option<u64> {
+        let window = messages.bulk.peers.limits.stream_len_max;
+        let peer = self.peers.get_mut(row as usize)?;
         peer.is_telling = false;
         peer.told_limit = peer.told_limit.max(peer.consumed_cost + window);
         Some(peer.told_limit)
     }
 
     /// The association with a peer ended: what is whole stays readable, nothing follows it.
-    pub(crate) fn end_streams(&mut self, row: u32, reason: Option<GoneReason>) {
-        if self.streams.peers.len() <= row as usize {
+    pub(crate) fn end_streams(
+        &mut self,
+        messages: &mut Messages,
+        row: u32,
+        reason: Option<GoneReason>,
+    ) {
+        if self.peers.len() <= row as usize {
             return;
         }
         let of_row = |(slot, this): (u32, &Inbound)| (this.row == row).then_some(slot);
-        let all: Vec<u32> = self.streams.inbound.iter().filter_map(of_row).collect();
+        let all: Vec<u32> = self.inbound.iter().filter_map(of_row).collect();
         for slot in all {
             // One whose end is here may still wait for fragments, which will not come now.
-            self.streams.make_ready(slot);
-            if self.streams.inbound[slot].is_mapped {
-                self.streams.finish(slot, Finish::Broken(StreamBreak::Gone(reason)));
+            self.make_ready(slot);
+            if self.inbound[slot].is_mapped {
+                self.finish(slot, Finish::Broken(StreamBreak::Gone(reason)));
             }
         }
-        self.end_outbound(row);
-        let peer = &mut self.streams.peers[row as usize];
+        self.end_outbound(messages, row);
+        let peer = &mut self.peers[row as usize];
         let (next_number, unbegun) = (peer.next_number, core::mem::take(&mut peer.unbegun));
         *peer = PeerStreams { next_number, unbegun, ..PeerStreams::new() };
-        self.streams.has_credit_news = true;
+        self.has_credit_news = true;
     }
 
     /// A peer is forgotten, and what was begun for it.
-    pub(crate) fn forget_streams(&mut self, row: u32) {
-        if let Some(peer) = self.streams.peers.get_mut(row as usize) {
+    pub(crate) fn forget_streams(&mut self, messages: &mut Messages, row: u32) {
+        if let Some(peer) = self.peers.get_mut(row as usize) {
             *peer = PeerStreams::new();
-            self.drop_outbound(row);
+            self.drop_outbound(messages, row);
         }
     }
 
-    /// Streams that arrive and are not closed, chunks that are held.
-    pub fn stream_counts(&self) -> (u32, u32) {
-        (self.streams.inbound.len(), self.streams.chunks.len())
+    pub(crate) fn stream_counts(&self) -> (u32, u32) {
+        (self.inbound.len(), self.chunks.len())
     }
 }
 

@@ -149,13 +149,13 @@ fn brought_to_the_edge(mut sides: [Side; 2]) -> ([Side; 2], PeerId, u64) {
     run(&mut sides, &mut now, usize::MAX);
     for side in &mut sides {
         let ep = &mut side.ep;
-        if ep.rows[0].active == NONE {
-            ep.activate(0);
+        if ep.messages.bulk.peers.rows[0].active == NONE {
+            ep.messages.bulk.peers.activate(0);
         }
-        let row = &mut ep.rows[0];
+        let row = &mut ep.messages.bulk.peers.rows[0];
         (row.message_out, row.message_in) = (EDGE, EDGE);
         (row.turn_sent, row.turn_heard) = (u16::MAX, u16::MAX);
-        let path = &mut ep.actives[row.active].paths[0];
+        let path = &mut ep.messages.bulk.peers.actives[row.active].paths[0];
         path.flight = Flight::new(EDGE);
         path.received = Received::new(EDGE - 1);
     }
@@ -180,9 +180,9 @@ fn messages_of_every_class_cross_the_wrap_of_packets_and_messages() {
     for n in 1..=lens.len() {
         assert_eq!(sides[0].ram.0[n], sides[1].ram.0[n], "message {n}");
     }
-    assert_eq!(sides[1].ep.rows[0].message_in, EDGE + lens.len() as u64);
-    assert!(sides[0].ep.counters.packets_lost > 0, "the network was not kind");
-    assert_eq!(sides[0].ep.outgoing.len(), 0);
+    assert_eq!(sides[1].ep.messages.bulk.peers.rows[0].message_in, EDGE + lens.len() as u64);
+    assert!(sides[0].ep.messages.bulk.peers.counters.packets_lost > 0, "the network was not kind");
+    assert_eq!(sides[0].ep.messages.bulk.outgoing.len(), 0);
 }
 
 /// PROTOCOL §14.6: a pass fits any number, so nothing but the number itself says that its low half began anew.
@@ -195,22 +195,22 @@ fn messages_with_a_pass_cross_the_wrap() {
             is_private: true,
             can_fetch: false,
             payload_check: false,
-            ..side.ep.links[0]
+            ..side.ep.messages.bulk.peers.links[0]
         };
         side.ep.set_link(0, traits);
         side
     };
     let (mut sides, peer, mut now) = brought_to_the_edge([plan(1), plan(2)]);
-    assert!(!sides[1].ep.has_high);
+    assert!(!sides[1].ep.messages.bulk.peers.has_high);
     for n in 1..12 {
         send(&mut sides, now, peer, 8);
         recv(&mut sides, now, n);
         run(&mut sides, &mut now, usize::MAX);
         assert_eq!(sides[0].ram.0[n as usize], sides[1].ram.0[n as usize], "message {n}");
     }
-    assert_eq!(sides[1].ep.rows[0].message_in, EDGE + 11);
+    assert_eq!(sides[1].ep.messages.bulk.peers.rows[0].message_in, EDGE + 11);
     for Side { ep, .. } in &sides {
-        let counters = &ep.counters;
+        let counters = &ep.messages.bulk.peers.counters;
         assert_eq!((counters.packets_lost, counters.packets_duplicate), (0, 0));
         assert_eq!(counters.frames_unkeyed, 0);
     }
@@ -269,7 +269,7 @@ fn land(
 fn train_crosses_the_wrap_of_packet_numbers() {
     let plan = |n| {
         let mut side = open(n, Limits::default());
-        side.ep.links[0].payload_check = false;
+        side.ep.messages.bulk.peers.links[0].payload_check = false;
         side
     };
     let mut sides = [plan(1), plan(2)];
@@ -280,8 +280,10 @@ fn train_crosses_the_wrap_of_packet_numbers() {
     recv(&mut sides, now, 0);
     run(&mut sides, &mut now, usize::MAX);
     for side in &mut sides {
-        side.ep.activate(0);
-        let path = &mut side.ep.actives[side.ep.rows[0].active].paths[0];
+        side.ep.messages.bulk.peers.activate(0);
+        let path = &mut side.ep.messages.bulk.peers.actives
+            [side.ep.messages.bulk.peers.rows[0].active]
+            .paths[0];
         path.flight = Flight::new((1 << 32) - 20);
         path.received = Received::new((1 << 32) - 21);
     }
@@ -289,8 +291,12 @@ fn train_crosses_the_wrap_of_packet_numbers() {
     recv(&mut sides, now, 1);
     assert!(run_trains(&mut sides, &mut now) > 1, "a train went over the edge");
     assert_eq!(sides[0].ram.0[1], sides[1].ram.0[1]);
-    assert_eq!(sides[0].ep.outgoing.len(), 0);
-    assert_eq!(sides[1].ep.counters.packets_duplicate + sides[0].ep.counters.packets_lost, 0);
+    assert_eq!(sides[0].ep.messages.bulk.outgoing.len(), 0);
+    assert_eq!(
+        sides[1].ep.messages.bulk.peers.counters.packets_duplicate
+            + sides[0].ep.messages.bulk.peers.counters.packets_lost,
+        0
+    );
 }
 
 #[test]
@@ -301,7 +307,7 @@ fn refusal_and_recall_cross_the_wrap_of_their_order_and_of_message_numbers() {
         send(&mut sides, now, peer, 100);
     }
     run(&mut sides, &mut now, usize::MAX);
-    assert!(sides[1].ep.counters.refusals > 0);
+    assert!(sides[1].ep.messages.bulk.peers.counters.refusals > 0);
     for n in 1..=20 {
         recv(&mut sides, now, n);
         run(&mut sides, &mut now, usize::MAX);
@@ -309,8 +315,8 @@ fn refusal_and_recall_cross_the_wrap_of_their_order_and_of_message_numbers() {
     for n in 1..=20 {
         assert_eq!(sides[0].ram.0[n], sides[1].ram.0[n], "message {n}");
     }
-    assert!(sides[1].ep.rows[0].turn_sent < 100, "the order wrapped");
-    assert_eq!(sides[0].ep.outgoing.len(), 0);
+    assert!(sides[1].ep.messages.bulk.peers.rows[0].turn_sent < 100, "the order wrapped");
+    assert_eq!(sides[0].ep.messages.bulk.outgoing.len(), 0);
 }
 
 /// One frame of side 0, with whatever it wants to send.
@@ -325,17 +331,20 @@ fn next_frame(sides: &mut [Side; 2], now: u64) -> Vec<u8> {
 fn replay(sides: &mut [Side; 2], now: u64, recorded: &[u8], rounds: u64) -> (u64, u64) {
     let low = u32::from_le_bytes(recorded[16..20].try_into().expect("four bytes"));
     let Side { ep, ram } = &mut sides[1];
-    ep.activate(0);
-    let row = &mut ep.rows[0];
+    ep.messages.bulk.peers.activate(0);
+    let row = &mut ep.messages.bulk.peers.rows[0];
     row.message_in = (rounds << 32) + 1;
-    let path = &mut ep.actives[row.active].paths[0];
+    let path = &mut ep.messages.bulk.peers.actives[row.active].paths[0];
     path.received = Received::new((rounds << 32) + u64::from(low) - 1);
-    let before = (ep.counters.packets_duplicate, ep.counters.frames_unkeyed);
+    let before = (
+        ep.messages.bulk.peers.counters.packets_duplicate,
+        ep.messages.bulk.peers.counters.frames_unkeyed,
+    );
     ep.on_frame(Instant(now), 0, Locator([1; 24]), recorded, ram);
-    let path = &ep.actives[ep.rows[0].active].paths[0];
+    let path = &ep.messages.bulk.peers.actives[ep.messages.bulk.peers.rows[0].active].paths[0];
     let taken = path.received.largest() - ((rounds << 32) + u64::from(low) - 1);
-    assert_eq!(ep.counters.packets_duplicate, before.0);
-    (taken, ep.counters.frames_unkeyed - before.1)
+    assert_eq!(ep.messages.bulk.peers.counters.packets_duplicate, before.0);
+    (taken, ep.messages.bulk.peers.counters.frames_unkeyed - before.1)
 }
 
 #[test]
@@ -352,7 +361,7 @@ fn frame_recorded_2_32_packets_ago_is_dropped() {
             run(&mut sides, &mut now, usize::MAX);
             send(&mut sides, now, peer, len);
             let recorded = next_frame(&mut sides, now);
-            sides[1].ep.has_high = has_high;
+            sides[1].ep.messages.bulk.peers.has_high = has_high;
             assert_eq!(replay(&mut sides, now, &recorded, 1), (0, 1), "{len} bytes, {has_high}");
             assert_eq!(replay(&mut sides, now, &recorded, 3), (0, 1), "{len} bytes, {has_high}");
             // It is the high half that tells: in its own time the frame is taken.
@@ -374,8 +383,10 @@ fn answers_and_resting_rows_cross_the_wrap_too() {
         run(&mut sides, &mut now, usize::MAX);
         assert_eq!(sides[0].ram.0[n as usize], sides[1].ram.0[n as usize], "message {n}");
     }
-    let lost = sides[0].ep.counters.packets_lost + sides[1].ep.counters.packets_lost;
-    let unkeyed = sides[0].ep.counters.frames_unkeyed + sides[1].ep.counters.frames_unkeyed;
+    let lost = sides[0].ep.messages.bulk.peers.counters.packets_lost
+        + sides[1].ep.messages.bulk.peers.counters.packets_lost;
+    let unkeyed = sides[0].ep.messages.bulk.peers.counters.frames_unkeyed
+        + sides[1].ep.messages.bulk.peers.counters.frames_unkeyed;
     assert_eq!((lost, unkeyed), (0, 0));
-    assert!(sides[0].ep.has_high && sides[1].ep.has_high);
+    assert!(sides[0].ep.messages.bulk.peers.has_high && sides[1].ep.messages.bulk.peers.has_high);
 }

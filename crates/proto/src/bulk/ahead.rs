@@ -10,10 +10,10 @@
 use crate::base::api::Verdict;
 use crate::base::slab::NONE;
 use crate::base::types::Instant;
+use crate::bulk::Bulk;
 use crate::bulk::arrival::lane_key;
 use crate::bulk::outgoing::{Announced, Outgoing, Parts};
 use crate::delivery::ack::expand;
-use crate::endpoint::Endpoint;
 use crate::peers::rows::{Ahead, NO_MESSAGE};
 use crate::wire::{AHEAD_UNIT, Lane, MessageHead};
 
@@ -144,7 +144,7 @@ fn share_len(ahead_len: u32) -> u64 {
 }
 
 /// As a sender.
-impl Endpoint {
+impl Bulk {
     /// An announcement leaves: the first bytes follow it.
     pub(crate) fn send_ahead(&mut self, slot: u32) {
         let send = &mut self.outgoing[slot];
@@ -161,13 +161,13 @@ impl Endpoint {
 }
 
 /// As a receiver.
-impl Endpoint {
+impl Bulk {
     /// A message was matched, and nothing of what comes ahead of its grant was dropped: it counts as granted, if the budget has room for it.
     pub(crate) fn grant_ahead(&mut self, now: Instant, slot: u32, ahead_to: u64) {
         let (row, index) = (self.arrivals[slot].row, self.arrivals[slot].progress);
         let progress = &mut self.progress[index];
         let start = progress.granted_to;
-        let end = ahead_to.min(share_len(self.settings.ahead_len)).min(progress.cap);
+        let end = ahead_to.min(share_len(self.peers.settings.ahead_len)).min(progress.cap);
         let len = end.saturating_sub(start);
         if len == 0 || len > self.grants.room(slot) {
             return;
@@ -175,18 +175,18 @@ impl Endpoint {
         progress.granted_to = end;
         progress.progressed_at = now;
         let missing = progress.gaps.missing_within(start, end);
-        self.counters.granted_ahead += 1;
+        self.peers.counters.granted_ahead += 1;
         self.grants.on_granted(slot, len);
         self.grants.on_arrived(slot, len - missing);
         self.judge_readiness(slot);
-        if self.rows[row].granting == slot && self.grants.remaining_of(slot) == 0 {
-            self.pass_turn(row, now + self.settings.initial_rtt_ns);
+        if self.peers.rows[row].granting == slot && self.grants.remaining_of(slot) == 0 {
+            self.pass_turn(row, now + self.peers.settings.initial_rtt_ns);
         }
     }
 
     /// How far an announced message may be taken ahead: not at all if some of it came before its announcement, and is gone.
     pub(crate) fn taken_ahead(&self, row: u32, head: &MessageHead) -> u64 {
-        let this = &self.rows[row];
+        let this = &self.peers.rows[row];
         match expand(head.message, this.message_in) < this.ahead_missed_to {
             true => 0,
             false => u64::from(head.ahead) * AHEAD_UNIT,
@@ -199,7 +199,7 @@ impl Endpoint {
         if lane != Lane::Message {
             return Verdict::Accepted;
         }
-        let this = &mut self.rows[row];
+        let this = &mut self.peers.rows[row];
         let number = expand(message, this.message_in);
         match self.by_number.get(&lane_key(lane, row, message)) {
             Some(&slot) => {

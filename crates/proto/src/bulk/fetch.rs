@@ -10,13 +10,11 @@
 //!
 //! Whose turn it is: each message is read up to so many bytes, then goes behind the others.
 
-use crate::base::api::Verdict;
 use crate::base::slab::NONE;
-use crate::base::types::{Instant, Locator, Memory, Place};
+use crate::base::types::{Instant, Locator, Place};
+use crate::bulk::Bulk;
 use crate::delivery::path::Path;
-use crate::endpoint::Endpoint;
 use crate::wire::Whereabouts;
-use crate::wire::{Class, MessageHead};
 
 /// Bytes that the driver is to read from where their sender told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,29 +35,11 @@ pub struct Fetch {
     serial: u32,
 }
 
-impl Endpoint {
-    /// An announcement that says where the bytes are.
-    #[inline(never)]
-    pub(crate) fn on_told(
-        &mut self,
-        now: Instant,
-        row: u32,
-        head: &MessageHead,
-        whereabouts: &[u8],
-        memory: &mut impl Memory,
-    ) -> Verdict {
-        // Whoever makes the arrival takes it; of a copy of a known one nobody does.
-        self.told = whereabouts.try_into().ok();
-        let head = MessageHead { class: Class::Rts, len: 0, ..*head };
-        let verdict = self.on_message(now, row, &head, &[], memory);
-        self.told = None;
-        verdict
-    }
-
+impl Bulk {
     /// Whether a peer can fetch what is announced to it. Above a length that costs less than two copies.
     #[inline(never)]
     pub(crate) fn is_fetched_by(&self, row: u32) -> bool {
-        let active = self.actives.get(self.rows[row].active);
+        let active = self.peers.actives.get(self.peers.rows[row].active);
         let may_fetch = |path: &Path| path.is_usable() && path.can_fetch;
         active.is_some_and(|active| active.paths.iter().any(may_fetch))
     }
@@ -73,21 +53,19 @@ impl Endpoint {
         is_told
     }
 
-    /// Whether `poll_fetch` may have something.
     #[inline]
-    pub fn has_fetches(&self) -> bool {
+    pub(crate) fn has_fetches(&self) -> bool {
         !self.fetches.is_empty()
     }
 
-    /// The next bytes to read, `len_max` at most. The driver reads them and says so by `on_fetched` before it does anything else.
-    pub fn poll_fetch(&mut self, now: Instant, len_max: u64) -> Option<Fetch> {
+    pub(crate) fn poll_fetch(&mut self, now: Instant, len_max: u64) -> Option<Fetch> {
         while let Some((slot, serial)) = self.fetches.pop_front() {
             if !self.arrivals.holds(slot, serial) || !self.arrivals[slot].takes_data() {
                 continue; // cancelled, or its sender is gone
             }
             let arrival = &self.arrivals[slot];
             let progress = &self.progress[arrival.progress];
-            let active = self.actives.get(self.rows[arrival.row].active);
+            let active = self.peers.actives.get(self.peers.rows[arrival.row].active);
             let way = active.and_then(|active| active.paths.iter().find(|path| path.can_fetch));
             let gap = progress.gaps.first_gap();
             if let (Some(whereabouts), Some(path), Some((start, end))) = (progress.told, way, gap) {
@@ -108,26 +86,32 @@ impl Endpoint {
         None
     }
 
-    /// The driver has read what `poll_fetch` named, or could not.
-    pub fn on_fetched(&mut self, now: Instant, fetch: &Fetch, is_read: bool) {
+    /// The driver has read bytes, or could not. A slot: its message is whole.
+    pub(crate) fn take_fetched(
+        &mut self,
+        now: Instant,
+        fetch: &Fetch,
+        is_read: bool,
+    ) -> Option<u32> {
         let &Fetch { slot, serial, offset, len, .. } = fetch;
         if !self.arrivals.holds(slot, serial) || self.arrivals[slot].progress == NONE {
-            return;
+            return None;
         }
         if !is_read {
-            self.counters.fetches_failed += 1;
-            return self.send_instead(now, slot);
+            self.peers.counters.fetches_failed += 1;
+            self.send_instead(now, slot);
+            return None;
         }
         let progress = &mut self.progress[self.arrivals[slot].progress];
         progress.gaps.fill(offset, offset + len, &mut |_, _| ());
         progress.progressed_at = now;
-        self.counters.bytes_placed += len;
-        self.counters.bytes_fetched += len;
+        self.peers.counters.bytes_placed += len;
+        self.peers.counters.bytes_fetched += len;
         if progress.gaps.is_empty() {
-            self.on_whole(now, slot);
-        } else {
-            self.fetches.push_back((slot, serial));
+            return Some(slot);
         }
+        self.fetches.push_back((slot, serial));
+        None
     }
 
     /// A message that cannot be fetched is granted.

@@ -10,13 +10,12 @@
 //! ```
 
 use crate::base::types::ReqId;
+use crate::bulk::Bulk;
 use crate::bulk::outgoing::Bytes;
 use crate::bulk::train::TxTrain;
-use crate::endpoint::Endpoint;
-use crate::endpoint::lone::Lone;
 use crate::wire::LONE_HEAD_LEN_MAX;
 
-impl Endpoint {
+impl Bulk {
     /// Keeps a message as the frames of its train. False: there is no room for their heads.
     pub(crate) fn keep_frames(
         &mut self,
@@ -41,8 +40,7 @@ impl Endpoint {
         true
     }
 
-    /// The frames of a message that was written with its post (`post_copied`), one behind the other; `None` if they are not kept so.
-    pub fn copied_frames(&self, req: ReqId) -> Option<&[u8]> {
+    pub(crate) fn copied_frames(&self, req: ReqId) -> Option<&[u8]> {
         match self.outgoing.get(req.0 as u32)?.bytes {
             Bytes::Frames { pool, .. } => Some(self.copied.bytes(pool)),
             _ => None,
@@ -57,12 +55,12 @@ impl Endpoint {
         Some(Bytes::Frames { pool, head_len, payload_len })
     }
 
-    /// The frame of a copied message that left with its post (`post_lone`).
+    /// The frame of a copied message that left with its post, by its request and the length of its head.
     #[inline]
-    pub fn lone_frame(&self, lone: &Lone) -> Option<&[u8]> {
-        match self.outgoing.get(lone.req.0 as u32)?.bytes {
+    pub(crate) fn framed(&self, req: ReqId, head_len: usize) -> Option<&[u8]> {
+        match self.outgoing.get(req.0 as u32)?.bytes {
             Bytes::Frames { pool, .. } => {
-                Some(&self.copied.bytes(pool)[LONE_HEAD_LEN_MAX - lone.head_len..])
+                Some(&self.copied.bytes(pool)[LONE_HEAD_LEN_MAX - head_len..])
             }
             _ => None,
         }

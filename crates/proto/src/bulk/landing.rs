@@ -18,11 +18,10 @@
 use crate::base::limits::FRAME_LEN_FLOOR;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
-use crate::base::types::{BufId, Instant, Locator, Memory};
+use crate::base::types::{BufId, Instant, Locator};
+use crate::bulk::Bulk;
 use crate::bulk::arrival::GAP_COUNT_MAX;
 use crate::bulk::arrival::Stage;
-use crate::delivery::path::FIRST_PACKETS;
-use crate::endpoint::Endpoint;
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{self, DATA_FRAME_HEAD_LEN, Lane, TrainRepr};
 
@@ -45,7 +44,7 @@ pub struct Landing {
     pub payload_len: u32,
     /// Bytes of a frame before its payload.
     pub head_len: usize,
-    slot: u32,
+    pub(crate) slot: u32,
     serial: u32,
 }
 
@@ -71,19 +70,17 @@ impl Cursor {
 }
 
 /// A train as it is expected, and whose it is.
-struct Expected {
-    row: u32,
+pub(crate) struct Expected {
+    pub(crate) row: u32,
     /// Number of its first packet.
-    packet: u64,
-    train: TrainRepr,
+    pub(crate) packet: u64,
+    pub(crate) train: TrainRepr,
 }
 
-impl Endpoint {
-    /// Where data that arrives next on a link will probably go: what is granted and missing of the message that data came
-    /// for last, or of another. `None` if nothing is granted, or frames carry sums that must be verified first.
-    pub fn predict(&self, link: u8) -> Option<Landing> {
+impl Bulk {
+    pub(crate) fn predict(&self, link: u8) -> Option<Landing> {
         let cursor = *self.cursors.get(usize::from(link))?;
-        if self.granting.is_empty() || self.closing.is_some() {
+        if self.granting.is_empty() || self.peers.closing.is_some() {
             return None;
         }
         let holds = self.arrivals.holds(cursor.slot, cursor.serial);
@@ -108,10 +105,10 @@ impl Endpoint {
             gap = progress.gaps.first_gap()?;
         }
         let end = gap.1.min(progress.granted_to);
-        let active = self.actives.get(self.rows[arrival.row].active)?;
+        let active = self.peers.actives.get(self.peers.rows[arrival.row].active)?;
         let mut paths = active.paths.iter().filter(|path| path.source_link == link);
         let path = paths.next().filter(|_| gap.0 < end)?;
-        let own_check = || self.links[usize::from(link)].payload_check;
+        let own_check = || self.peers.links[usize::from(link)].payload_check;
         if path.is_checked_in.unwrap_or_else(own_check) {
             return None;
         }
@@ -130,44 +127,9 @@ impl Endpoint {
         })
     }
 
-    /// Frames arrived on `link` from `from` and were scattered as `landing` says: their heads are in `heads`, `head_len`
-    /// bytes each; their payload lies in memory from `landing.offset` on, `payload_len` bytes each and `last_len` of the
-    /// last. Returns how many of them, from the first on, were what was predicted; these are done with. The others were
-    /// not looked at: the driver moves their payload out and hands each to `on_frame`, in order.
-    ///
-    /// A driver may land several trains, each `behind` the one before.
-    #[expect(clippy::too_many_arguments, reason = "as `on_frame`, and what was landed where")]
-    pub fn on_landed(
-        &mut self,
-        now: Instant,
-        link: u8,
-        from: &Locator,
-        landing: &Landing,
-        heads: &[u8],
-        count: usize,
-        last_len: u32,
-        memory: &mut impl Memory,
-    ) -> usize {
-        if self.closed || self.closing.is_some() {
-            return 0;
-        }
-        if !self.orphans.is_empty() {
-            self.deliver_orphans(now, memory);
-        }
-        let count = count.min(heads.len() / DATA_FRAME_HEAD_LEN);
-        let Some(expected) = self.expect_train(link, from, landing, heads, count, last_len) else {
-            return 0;
-        };
-        let count = wire::agreeing_count(heads, &expected.train, self.secret, self.train_checks);
-        if count > 0 {
-            self.take_train(now, landing.slot, link, &expected, count);
-        }
-        count
-    }
-
     /// The train of which these may be the heads. `None` if there can be none there: everything that `on_frame` would ask
     /// is asked here, once, and what is not as usual is left to it.
-    fn expect_train(
+    pub(crate) fn expect_train(
         &self,
         link: u8,
         from: &Locator,
@@ -179,7 +141,7 @@ impl Endpoint {
         let &Landing { slot, serial, .. } = landing;
         if !self.arrivals.holds(slot, serial)
             || !self.arrivals[slot].takes_data()
-            || self.saboteur.makes(Sabotage::DoneTooEarly)
+            || self.peers.saboteur.makes(Sabotage::DoneTooEarly)
         {
             return None;
         }
@@ -190,12 +152,12 @@ impl Endpoint {
         }
         let mut header = wire::first_header(heads)?;
         let row = row_of_id(header.to);
-        let this = self.rows.get(row).filter(|_| row == arrival.row)?;
+        let this = self.peers.rows.get(row).filter(|_| row == arrival.row)?;
         if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form
         {
             return None;
         }
-        let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
+        let path = self.peers.actives.get(this.active)?.paths.get(usize::from(header.path))?;
         let packet = path.received.expand(header.packet as u32);
         header.packet = packet;
         if packet <= path.received.largest() || path.source_link != link || path.source != *from {
@@ -223,45 +185,6 @@ impl Endpoint {
         (train.count > 0).then_some(Expected { row, packet, train })
     }
 
-    /// The first frames of a train are what was expected.
-    fn take_train(&mut self, now: Instant, slot: u32, link: u8, expected: &Expected, count: usize) {
-        let &Expected { row, packet, ref train } = expected;
-        let len = train.len_of(count);
-        let end = train.offset + len;
-        let serial = self.arrivals.serial(slot);
-        self.counters.frames_in += count as u64;
-        self.counters.bytes_placed += len;
-        self.counters.bytes_landed += len;
-        self.rows[row].heard_at = now;
-        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("expected");
-        active.welcome = false; // the peer has joined
-        active.paths[usize::from(train.header.path)].data_len_in = train.payload_len;
-        self.cursors[usize::from(link)] = Cursor { slot, serial, offset: end };
-        let progress = &mut self.progress[self.arrivals[slot].progress];
-        progress.gaps.fill(train.offset, end, &mut |_, _| ());
-        progress.progressed_at = now;
-        let is_whole = progress.gaps.is_empty();
-        self.grants.on_arrived(slot, len);
-        if is_whole {
-            self.on_whole(now, slot);
-        }
-        if self.grants.is_waiting(slot) {
-            self.judge_readiness(slot); // as in `on_data`
-        }
-        self.pump_grants(now);
-        self.note_train(now, row, usize::from(train.header.path), packet, count as u64);
-    }
-
-    /// Counts the packets of a train as received (`Endpoint::note_received`).
-    fn note_train(&mut self, now: Instant, row: u32, path: usize, packet: u64, count: u64) {
-        let active = self.activate(row);
-        let path = &mut self.actives[active].paths[path];
-        let in_order = path.received.record_run(packet, count, now);
-        let at_once = !in_order || packet <= FIRST_PACKETS;
-        let due = path.owe_train_ack(now, count as u32, at_once, &self.settings);
-        self.see_to_ack(row, due);
-    }
-
     /// Data came frame by frame: the next will probably follow it. Unless it is the last of what is granted it is as long
     /// as a frame allows, or was cut to fill a hole; but no full frame is shorter than the floor.
     #[inline]
@@ -278,7 +201,7 @@ impl Endpoint {
         }
         if is_inner
             && len >= FULL_LEN_MIN
-            && let Some(active) = self.actives.get_mut(self.rows[row].active)
+            && let Some(active) = self.peers.actives.get_mut(self.peers.rows[row].active)
         {
             let mut paths = active.paths.iter_mut();
             if let Some(path) = paths.find(|path| path.source_link == link) {
@@ -294,5 +217,37 @@ impl crate::bulk::arrival::Arrival {
         let placing =
             self.stage == Stage::Arriving || (self.stage == Stage::Unexpected && self.in_overflow);
         self.is_large && placing && self.progress != NONE
+    }
+}
+
+impl Bulk {
+    /// The first frames of a train are what was expected. True: none of its message is missing any more.
+    pub(crate) fn take_train(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        link: u8,
+        expected: &Expected,
+        count: usize,
+    ) -> bool {
+        let &Expected { row, ref train, .. } = expected;
+        let len = train.len_of(count);
+        let end = train.offset + len;
+        let serial = self.arrivals.serial(slot);
+        self.peers.counters.frames_in += count as u64;
+        self.peers.counters.bytes_placed += len;
+        self.peers.counters.bytes_landed += len;
+        self.peers.rows[row].heard_at = now;
+        let active =
+            &mut **self.peers.actives.get_mut(self.peers.rows[row].active).expect("expected");
+        active.welcome = false; // the peer has joined
+        active.paths[usize::from(train.header.path)].data_len_in = train.payload_len;
+        self.cursors[usize::from(link)] = Cursor { slot, serial, offset: end };
+        let progress = &mut self.progress[self.arrivals[slot].progress];
+        progress.gaps.fill(train.offset, end, &mut |_, _| ());
+        progress.progressed_at = now;
+        let is_whole = progress.gaps.is_empty();
+        self.grants.on_arrived(slot, len);
+        is_whole
     }
 }

@@ -5,18 +5,18 @@
 //! Every notice is content and is repeated until acknowledged; beside that, a granted range that does not come for
 //! long is granted again, so that no single lost thought can stop a transfer.
 
-use crate::base::api::Verdict;
 use crate::base::limits::GrantPolicy;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory};
+use crate::bulk::Bulk;
 use crate::bulk::arrival::{lane_key, number_key};
+use crate::bulk::filling::Absorbed;
 use crate::bulk::landing::Cursor;
 use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::content::Content;
-use crate::endpoint::Endpoint;
 use crate::peers::rows::{NO_MESSAGE, Notice};
-use crate::wire::{CHECK_HEAD_LEN, DATA_HEAD_LEN, DONE_CANCELLED, HEADER_LEN, Lane};
+use crate::wire::{CHECK_HEAD_LEN, DATA_HEAD_LEN, HEADER_LEN, Lane};
 
 /// A granted range that did not come for this many probe times is granted again (PROTOCOL §8.5).
 const REGRANT_PROBES: u64 = 4;
@@ -26,7 +26,7 @@ pub(crate) const GRANT_PIECE_COUNT_MAX: usize = 4096;
 /// Ranges granted again at once.
 const REGRANT_COUNT_MAX: usize = 8;
 
-impl Endpoint {
+impl Bulk {
     /// A large message was matched: it takes part in the grants, or waits for an earlier one of its peer (PROTOCOL §8.4).
     /// Its sender sends it up to `ahead_to` without having been asked.
     pub(crate) fn start_grants(&mut self, now: Instant, slot: u32, ahead_to: u64) {
@@ -36,19 +36,19 @@ impl Endpoint {
         let (row, progress) =
             (self.arrivals[slot].row, &self.progress[self.arrivals[slot].progress]);
         let wanted = progress.cap - progress.first_wanted();
-        let before = match self.rows[row].granting {
+        let before = match self.peers.rows[row].granting {
             NONE => 0,
             earlier => self.grants.remaining_of(earlier),
         };
-        let takes_turns = self.settings.grant_policy == GrantPolicy::SmallestFirst;
+        let takes_turns = self.peers.settings.grant_policy == GrantPolicy::SmallestFirst;
         if takes_turns && before > 0 && wanted >= before / 2 {
             self.wait_behind(row, slot);
             return;
         }
         if before == 0 {
-            self.rows[row].granting = slot;
+            self.peers.rows[row].granting = slot;
         }
-        self.begin_grants(slot, now + self.settings.initial_rtt_ns);
+        self.begin_grants(slot, now + self.peers.settings.initial_rtt_ns);
         self.grant_ahead(now, slot, ahead_to);
         self.pump_grants(now);
     }
@@ -59,7 +59,7 @@ impl Endpoint {
         // simpler than granting around it, and its bytes are ignored when they come again.
         progress.granted_to = progress.first_wanted();
         let remaining = progress.cap - progress.granted_to;
-        let active = self.actives.get(self.rows[self.arrivals[slot].row].active);
+        let active = self.peers.actives.get(self.peers.rows[self.arrivals[slot].row].active);
         let is_free = active.is_some_and(|active| active.has_reliable());
         self.grants.start(slot, remaining, is_free);
         self.granting.push(slot);
@@ -68,11 +68,11 @@ impl Endpoint {
 
     /// Puts a message behind those of its peer that wait.
     fn wait_behind(&mut self, row: u32, slot: u32) {
-        let last = self.rows[row].waiting_last;
+        let last = self.peers.rows[row].waiting_last;
         self.progress[self.arrivals[slot].progress].waiting = Some((last, NONE));
-        self.rows[row].waiting_last = slot;
+        self.peers.rows[row].waiting_last = slot;
         match last {
-            NONE => self.rows[row].waiting_first = slot,
+            NONE => self.peers.rows[row].waiting_first = slot,
             last => self.set_neighbours(last, |(before, _)| (before, slot)),
         }
     }
@@ -88,11 +88,11 @@ impl Endpoint {
         let Some(progress) = self.progress.get_mut(index) else { return false };
         let Some((before, behind)) = progress.waiting.take() else { return false };
         match before {
-            NONE => self.rows[row].waiting_first = behind,
+            NONE => self.peers.rows[row].waiting_first = behind,
             before => self.set_neighbours(before, |(first, _)| (first, behind)),
         }
         match behind {
-            NONE => self.rows[row].waiting_last = before,
+            NONE => self.peers.rows[row].waiting_last = before,
             behind => self.set_neighbours(behind, |(_, last)| (before, last)),
         }
         true
@@ -100,8 +100,8 @@ impl Endpoint {
 
     /// The peer's message that was granted needs no more, or is gone: the next begins.
     pub(crate) fn pass_turn(&mut self, row: u32, look_at: Instant) {
-        let next = self.rows[row].waiting_first;
-        self.rows[row].granting = next;
+        let next = self.peers.rows[row].waiting_first;
+        self.peers.rows[row].granting = next;
         if next != NONE {
             self.wait_no_more(next);
             self.begin_grants(next, look_at);
@@ -117,16 +117,16 @@ impl Endpoint {
             self.granting.remove(at); // in the order of their beginnings: that is how data is expected
         }
         let row = self.arrivals[slot].row;
-        if self.rows[row].granting == slot {
+        if self.peers.rows[row].granting == slot {
             self.pass_turn(row, Instant(0)); // granted by the look that is due now
         }
     }
 
     /// Bytes of Data a frame from this peer holds.
     pub(crate) fn data_len(&self, row: u32) -> u64 {
-        let frame_len = match self.actives.get(self.rows[row].active) {
+        let frame_len = match self.peers.actives.get(self.peers.rows[row].active) {
             Some(active) if active.frame_len > 0 => active.frame_len,
-            _ => self.rows[row].frame_len_max.min(self.settings.frame_len_max),
+            _ => self.peers.rows[row].frame_len_max.min(self.peers.settings.frame_len_max),
         };
         let check_len = if self.is_checked(row) { CHECK_HEAD_LEN } else { 0 };
         u64::from(frame_len) - (HEADER_LEN + check_len + DATA_HEAD_LEN) as u64
@@ -134,8 +134,8 @@ impl Endpoint {
 
     /// Whether this peer's frames state sums of their bodies: as we know it, or as we do ourselves.
     pub(crate) fn is_checked(&self, row: u32) -> bool {
-        let active = self.actives.get(self.rows[row].active);
-        active.and_then(|active| active.is_checked).unwrap_or(self.settings.payload_check)
+        let active = self.peers.actives.get(self.peers.rows[row].active);
+        active.and_then(|active| active.is_checked).unwrap_or(self.peers.settings.payload_check)
     }
 
     /// Grants as long as somebody may be granted.
@@ -165,11 +165,11 @@ impl Endpoint {
             // Bytes that came before they were granted (a repeated announcement may hold more) are not waited for.
             let missing = self.progress[index].gaps.missing_within(offset, offset + len);
             self.grants.on_arrived(slot, len - missing);
-            self.counters.grants += 1;
-            self.notify(row, Content::Grant { slot, serial, offset, len: len as u32 });
+            self.peers.counters.grants += 1;
+            self.peers.notify(row, Content::Grant { slot, serial, offset, len: len as u32 });
             self.judge_readiness(slot);
-            if self.rows[row].granting == slot && self.grants.remaining_of(slot) == 0 {
-                self.pass_turn(row, now + self.settings.initial_rtt_ns);
+            if self.peers.rows[row].granting == slot && self.grants.remaining_of(slot) == 0 {
+                self.pass_turn(row, now + self.peers.settings.initial_rtt_ns);
             }
         }
     }
@@ -179,7 +179,7 @@ impl Endpoint {
         let data_len = self.data_len(self.arrivals[slot].row);
         let open = self.grants.open_of(slot);
         // By products, not quotients: this is asked for every frame.
-        let settings = &self.settings;
+        let settings = &self.peers.settings;
         let (grant_len, ahead_len) = match settings.grant_len {
             _ if self.has_free_grants(slot) => {
                 let len = u64::from(settings.grant_free_len);
@@ -198,12 +198,12 @@ impl Endpoint {
     /// What is granted to its sender waits there: grants may be long (PROTOCOL §8.2).
     #[inline]
     fn has_free_grants(&self, slot: u32) -> bool {
-        self.settings.grant_free_len > 0 && self.grants.is_free(slot)
+        self.peers.settings.grant_free_len > 0 && self.grants.is_free(slot)
     }
 
     /// Bytes of a grant for frames with this much payload: whole frames, and whole trains of them.
     fn grant_len(&self, slot: u32, data_len: u64) -> u64 {
-        let settings = &self.settings;
+        let settings = &self.peers.settings;
         if self.has_free_grants(slot) {
             return (u64::from(settings.grant_free_len) / data_len).max(1) * data_len;
         }
@@ -216,59 +216,16 @@ impl Endpoint {
         data_len * if whole_count > 0 { whole_count } else { frame_count }
     }
 
-    /// Granted bytes.
-    pub(crate) fn on_data(
-        &mut self,
-        now: Instant,
-        (row, link): (u32, u8),
-        (lane, message): (Lane, u32),
-        offset: u64,
-        body: &[u8],
-        memory: &mut impl Memory,
-    ) -> Verdict {
-        let Some(slot) = self.large_arrival(row, lane, message) else {
-            return self.on_data_of_none(row, lane, message);
-        };
-        let progress = &self.progress[self.arrivals[slot].progress];
-        // What was never granted is not ours to place. Of what is sent ahead a frame may go beyond the receive's end.
-        let granted_len = progress.granted_to.saturating_sub(offset);
-        let body = if granted_len < body.len() as u64 {
-            self.counters.data_unasked += 1;
-            &body[..granted_len as usize]
-        } else {
-            body
-        };
-        if body.is_empty() {
-            return Verdict::Accepted;
-        }
-        let serial = self.arrivals.serial(slot);
-        let end = offset + body.len() as u64;
-        let is_inner = end < progress.granted_to;
-        self.note_data(row, link, Cursor { slot, serial, offset: end }, body.len(), is_inner);
-        let progress = &self.progress[self.arrivals[slot].progress];
-        if self.saboteur.makes(Sabotage::DoneTooEarly)
-            && progress.gaps.missing_len() < 2 * body.len() as u64
-        {
-            let (start, end) = progress.gaps.first_gap().expect("missing bytes");
-            self.progress[self.arrivals[slot].progress].gaps.fill(start, end, &mut |_, _| ());
-        }
-        let verdict = self.absorb(now, slot, offset, body, memory);
-        // Arrivals only ever make a message ready; its end has put it out of the grants.
-        if self.grants.is_waiting(slot) {
-            self.judge_readiness(slot);
-        }
-        self.pump_grants(now);
-        verdict
-    }
-
-    fn large_arrival(&self, row: u32, lane: Lane, message: u32) -> Option<u32> {
+    pub(crate) fn large_arrival(&self, row: u32, lane: Lane, message: u32) -> Option<u32> {
         let slot = *self.by_number.get(&lane_key(lane, row, message))?;
         self.arrivals[slot].takes_data().then_some(slot)
     }
 
     /// A grant was lost: what is still missing of it is granted again.
     pub(crate) fn on_grant_lost(&mut self, slot: u32, serial: u32, offset: u64, len: u32) {
-        if !self.arrivals.holds(slot, serial) || self.saboteur.makes(Sabotage::GrantLostForGood) {
+        if !self.arrivals.holds(slot, serial)
+            || self.peers.saboteur.makes(Sabotage::GrantLostForGood)
+        {
             return;
         }
         let arrival = &self.arrivals[slot];
@@ -280,8 +237,8 @@ impl Endpoint {
             return;
         }
         let row = arrival.row;
-        self.counters.grants_repeated += 1;
-        self.notify(row, Content::Grant { slot, serial, offset, len });
+        self.peers.counters.grants_repeated += 1;
+        self.peers.notify(row, Content::Grant { slot, serial, offset, len });
     }
 
     /// A grant arrived, or need not.
@@ -298,10 +255,10 @@ impl Endpoint {
         for at in 0..self.granting.len() {
             let slot = self.granting[at];
             let row = self.arrivals[slot].row;
-            let active = self.activate(row);
-            let usable = self.actives[active].paths.iter().filter(|path| path.is_usable());
-            let probe_ns = usable.map(|path| path.probe_ns(self.settings.ack_delay_ns)).max();
-            let patience = REGRANT_PROBES * probe_ns.unwrap_or(self.settings.initial_rtt_ns);
+            let active = self.peers.activate(row);
+            let usable = self.peers.actives[active].paths.iter().filter(|path| path.is_usable());
+            let probe_ns = usable.map(|path| path.probe_ns(self.peers.settings.ack_delay_ns)).max();
+            let patience = REGRANT_PROBES * probe_ns.unwrap_or(self.peers.settings.initial_rtt_ns);
             let progress = &mut self.progress[self.arrivals[slot].progress];
             let due = progress.progressed_at + patience;
             if now < due {
@@ -311,7 +268,7 @@ impl Endpoint {
             progress.progressed_at = now;
             self.regrant_at = self.regrant_at.min(now + patience);
             // A grant that is still on its way will be repeated by itself; a second one beside it would be too.
-            if progress.grant_count == 0 && !self.saboteur.makes(Sabotage::GrantLostForGood) {
+            if progress.grant_count == 0 && !self.peers.saboteur.makes(Sabotage::GrantLostForGood) {
                 self.regrant_one(slot, active);
             }
             // All that was granted may have come by another way than as data: with a repeated announcement, whose frame was
@@ -334,13 +291,13 @@ impl Endpoint {
         for (start, end) in missing {
             let len = u32::try_from(end.min(granted_to) - start).unwrap_or(u32::MAX);
             let again = Content::Grant { slot, serial, offset: start, len };
-            self.counters.grants_repeated += 1;
+            self.peers.counters.grants_repeated += 1;
             repeated += 1;
-            self.actives[active].control.push_back(Notice::Content(again));
+            self.peers.actives[active].control.push_back(Notice::Content(again));
         }
         let (row, index) = (arrival.row, arrival.progress);
         self.progress[index].grant_count += repeated;
-        self.make_ready(row);
+        self.peers.make_ready(row);
     }
 
     /// The peer is ready for a range of our message (PROTOCOL §8.2, and §7.6 for messages it holds back).
@@ -360,7 +317,7 @@ impl Endpoint {
             self.pull(slot);
         }
         let send = &mut self.outgoing[slot];
-        self.rows[row].ahead.on_granted(send, offset, end);
+        self.peers.rows[row].ahead.on_granted(send, offset, end);
         if send.parts == NONE {
             send.parts = self.parts.insert(Parts::default());
         }
@@ -381,7 +338,7 @@ impl Endpoint {
         }
         let (row, next) = (send.row, send.next);
         self.sends_by_number.insert(number_key(row, send.message as u32), slot);
-        let active = &mut self.actives[self.rows[row].active];
+        let active = &mut self.peers.actives[self.peers.rows[row].active];
         if active.unsent == slot {
             active.unsent = next;
         }
@@ -393,11 +350,11 @@ impl Endpoint {
         if !send.is_queued {
             send.is_queued = true;
             let row = send.row;
-            let active = &mut self.actives[self.rows[row].active];
+            let active = &mut self.peers.actives[self.peers.rows[row].active];
             active.granted.push_back((slot, serial));
             active.wake_streams();
             self.may_train = true;
-            self.make_ready(row);
+            self.peers.make_ready(row);
         }
     }
 
@@ -407,11 +364,11 @@ impl Endpoint {
         if let Some(&slot) = self.sends_by_number.get(&number_key(row, message)) {
             return Some(slot);
         }
-        let active = self.rows[row].active;
-        if active == NONE || self.rows[row].held_from == NO_MESSAGE {
+        let active = self.peers.rows[row].active;
+        if active == NONE || self.peers.rows[row].held_from == NO_MESSAGE {
             return None;
         }
-        let mut slot = self.actives[active].first;
+        let mut slot = self.peers.actives[active].first;
         while slot != NONE {
             let send = &self.outgoing[slot];
             if send.message as u32 == message {
@@ -421,16 +378,51 @@ impl Endpoint {
         }
         None
     }
+}
 
-    /// The peer is through with our message, and took so many bytes of it (PROTOCOL §8.6).
-    pub(crate) fn on_done(&mut self, row: u32, message: u32, status: u8, placed_len: u64) {
-        let Some(slot) = self.find_outgoing(row, message) else { return };
-        let result = if status == DONE_CANCELLED {
-            Err(crate::base::api::Failure::CancelledByPeer)
+impl Bulk {
+    /// Granted bytes of an arrival. `None`: there is nothing in them for it.
+    pub(crate) fn take_data(
+        &mut self,
+        now: Instant,
+        (row, link): (u32, u8),
+        slot: u32,
+        offset: u64,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> Option<Absorbed> {
+        let progress = &self.progress[self.arrivals[slot].progress];
+        // What was never granted is not ours to place. Of what is sent ahead a frame may go beyond the receive's end.
+        let granted_len = progress.granted_to.saturating_sub(offset);
+        let body = if granted_len < body.len() as u64 {
+            self.peers.counters.data_unasked += 1;
+            &body[..granted_len as usize]
         } else {
-            Ok(placed_len.min(self.outgoing[slot].total))
+            body
         };
-        self.end_send(slot, result);
-        self.make_ready(row);
+        if body.is_empty() {
+            return None;
+        }
+        let serial = self.arrivals.serial(slot);
+        let end = offset + body.len() as u64;
+        let is_inner = end < progress.granted_to;
+        self.note_data(row, link, Cursor { slot, serial, offset: end }, body.len(), is_inner);
+        let progress = &self.progress[self.arrivals[slot].progress];
+        if self.peers.saboteur.makes(Sabotage::DoneTooEarly)
+            && progress.gaps.missing_len() < 2 * body.len() as u64
+        {
+            let (start, end) = progress.gaps.first_gap().expect("missing bytes");
+            self.progress[self.arrivals[slot].progress].gaps.fill(start, end, &mut |_, _| ());
+        }
+        Some(self.absorb(now, slot, offset, body, memory))
+    }
+
+    /// Bytes have arrived, and perhaps a message is over: others may be granted. Arrivals only ever make a message ready; its end has put
+    /// it out of the grants.
+    pub(crate) fn go_on_granting(&mut self, now: Instant, slot: u32) {
+        if self.grants.is_waiting(slot) {
+            self.judge_readiness(slot);
+        }
+        self.pump_grants(now);
     }
 }

@@ -9,10 +9,10 @@ use alloc::vec::Vec;
 use crate::base::api::Source;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Locator};
+use crate::bulk::Bulk;
 use crate::bulk::outgoing::{Bytes, Parts};
 use crate::delivery::content::Content;
 use crate::delivery::path::Path;
-use crate::endpoint::Endpoint;
 use crate::peers::rows::Phase;
 use crate::wire::{self, DATA_FRAME_HEAD_LEN, Header, Lane, TrainRepr};
 
@@ -87,7 +87,7 @@ impl Default for TxTrain {
 pub(crate) const RUN_COUNT_MAX: u64 = u16::MAX as u64;
 
 /// A train that may leave now.
-struct Plan {
+pub(crate) struct Plan {
     slot: u32,
     serial: u32,
     path: usize,
@@ -103,50 +103,22 @@ struct Plan {
     count: u64,
 }
 
-impl Endpoint {
-    /// The next frames to send, if these are granted data or fragments of one message: at most `count_max` of them, heads and payload
-    /// at most `len_max` bytes in all, or what their link takes in one go if that is more ([`LinkTraits`](crate::LinkTraits)). False whenever something else goes first, or nothing does: `poll_transmit` tells
-    /// which.
-    #[inline]
-    pub fn poll_train(
-        &mut self,
-        now: Instant,
-        count_max: usize,
-        len_max: usize,
-        train: &mut TxTrain,
-    ) -> bool {
-        self.may_train && self.write_train(now, count_max, len_max, train)
-    }
-
-    #[inline(never)]
-    fn write_train(
-        &mut self,
-        now: Instant,
-        count_max: usize,
-        len_max: usize,
-        train: &mut TxTrain,
-    ) -> bool {
-        let row = self.rows.first_ready();
-        if row == NONE || !self.replies.is_empty() || self.closed {
-            return false;
-        }
-        let (count_max, len_max) = (count_max as u64, len_max as u64);
-        if self.write_fragments(now, row, count_max, len_max, train) {
-            return true;
-        }
-        let Some(plan) = self.plan_train(now, row, count_max, len_max) else { return false };
-        self.start_train(now, row, &plan, train);
-        true
-    }
-
+impl Bulk {
     /// What may leave now of a row, if that is a train.
-    fn plan_train(&mut self, now: Instant, row: u32, count_max: u64, len_max: u64) -> Option<Plan> {
-        let this = &self.rows[row];
-        let active = self.actives.get_mut(this.active).filter(|_| this.phase == Phase::Joined)?;
+    pub(crate) fn plan_train(
+        &mut self,
+        now: Instant,
+        row: u32,
+        count_max: u64,
+        len_max: u64,
+    ) -> Option<Plan> {
+        let this = &self.peers.rows[row];
+        let active =
+            self.peers.actives.get_mut(this.active).filter(|_| this.phase == Phase::Joined)?;
         let (slot, serial) = loop {
             let Some(&(slot, serial)) = active.granted.front() else {
                 // Rows behind this one may have granted data; if there is none, nobody has.
-                self.may_train = !self.rows.is_last_ready(row);
+                self.may_train = !self.peers.rows.is_last_ready(row);
                 return None;
             };
             if self.outgoing.holds(slot, serial) {
@@ -173,7 +145,7 @@ impl Endpoint {
             active.granted.pop_front();
             return None; // the next poll finds the next one
         };
-        let len_max = len_max.max(self.links[usize::from(path.link)].train_len_max.into());
+        let len_max = len_max.max(self.peers.links[usize::from(path.link)].train_len_max.into());
         let frame_len = u64::from(path.frame_len);
         let payload_len = frame_len - DATA_FRAME_HEAD_LEN as u64;
         let count = (end - start)
@@ -203,10 +175,10 @@ impl Endpoint {
     }
 
     /// Writes a train and takes note of it.
-    fn start_train(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
+    pub(crate) fn start_train(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
         let &Plan { slot, serial, len, count, payload_len, .. } = plan;
-        let this = &self.rows[row];
-        let active = &mut **self.actives.get_mut(this.active).expect("planned");
+        let this = &self.peers.rows[row];
+        let active = &mut **self.peers.actives.get_mut(this.active).expect("planned");
         let path = &mut active.paths[plan.path];
         let packet = path.flight.next_packet();
         let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
@@ -236,7 +208,7 @@ impl Endpoint {
         let head_len = DATA_FRAME_HEAD_LEN as u16;
         let frame_len = head_len + if count == 1 { last_len } else { payload_len };
         self.on_train_sent(now, row, plan.path, content, (head_len, frame_len), count);
-        if let Some(active) = self.actives.get_mut(self.rows[row].active) {
+        if let Some(active) = self.peers.actives.get_mut(self.peers.rows[row].active) {
             active.paths.iter_mut().for_each(Path::stretch_ack);
         }
     }
@@ -251,30 +223,37 @@ impl Endpoint {
         (head_len, frame_len): (u16, u16),
         count: u64,
     ) {
-        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("planned");
+        let active =
+            &mut **self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
         let path = &mut active.paths[path_index];
         let has_more = !active.granted.is_empty() || active.unsent != NONE;
-        let look_at =
-            path.on_sent_run(now, content, (head_len, frame_len), count as u16, &self.settings);
+        let look_at = path.on_sent_run(
+            now,
+            content,
+            (head_len, frame_len),
+            count as u16,
+            &self.peers.settings,
+        );
         // The peer acknowledges trains when it suits it, but here the rest waits for that: it is asked to do it now.
         active.ping |= has_more && !path.has_window();
-        self.counters.frames_out += count;
+        self.peers.counters.frames_out += count;
         // No path wanted anything else when the train was planned, but perhaps to acknowledge.
         let is_spent = !has_more && active.has_only_data() && !active.must_acknowledge();
         // A train is a turn: other rows are served before the next.
-        self.rows.leave_ready();
+        self.peers.rows.leave_ready();
         if !is_spent {
-            self.rows.make_ready(row);
+            self.peers.rows.make_ready(row);
         }
         if look_at != Instant::NEVER {
-            self.arm(look_at, row);
+            self.peers.arm(look_at, row);
         }
     }
 
     /// What is planned leaves. Who has less to go goes next, as with the grants; equals do not take turns, for the peer
     /// expects data where the last ended (PROTOCOL §8.8).
     fn take_granted(&mut self, row: u32, plan: &Plan) {
-        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("planned");
+        let active =
+            &mut **self.peers.actives.get_mut(self.peers.rows[row].active).expect("planned");
         active.granted.pop_front();
         let send = &mut self.outgoing[plan.slot];
         let unsent = &mut self.parts[send.parts].unsent;

@@ -2,6 +2,7 @@
 //!
 //! PROTOCOL §5.3, §6.2. An Ack without holes that begins with the oldest packet in flight is the rule; all others go to `on_other_ack`.
 
+use crate::Sabotage;
 use crate::base::api::Event;
 use crate::base::pool::BytePool;
 use crate::base::ring::Ring;
@@ -12,8 +13,9 @@ use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
 use crate::delivery::credit::eager_cost;
-use crate::delivery::sent::Run;
-use crate::endpoint::Endpoint;
+use crate::delivery::sent::{Acked, Run};
+use crate::endpoint::{Endpoint, NONE};
+use crate::peers::rows::Phase;
 use crate::wire::AckView;
 use alloc::vec::Vec;
 
@@ -21,11 +23,12 @@ impl Endpoint {
     /// The peer says what it received.
     #[inline]
     pub(crate) fn on_ack(&mut self, now: Instant, row: u32, ack: &AckView<'_>) {
-        if !self.may_be_quick() {
+        if !self.messages.bulk.peers.may_be_quick() {
             return self.on_other_ack(now, row, ack);
         }
-        let active_slot = self.rows[row].active;
-        let active = &mut **self.actives.get_mut(active_slot).expect("heard of");
+        let active_slot = self.messages.bulk.peers.rows[row].active;
+        let active =
+            &mut **self.messages.bulk.peers.actives.get_mut(active_slot).expect("heard of");
         let path_index = usize::from(ack.path());
         let Some(path) = active.paths.get_mut(path_index) else {
             return self.on_other_ack(now, row, ack);
@@ -39,13 +42,13 @@ impl Endpoint {
         let Some((acked, run)) = settled else {
             return self.on_other_ack(now, row, ack);
         };
-        self.counters.acks_in += 1;
+        self.messages.bulk.peers.counters.acks_in += 1;
         active.credit.on_told(ack.credit_len());
         if acked.count == 0 {
             return; // told before
         }
         self.end_run(active_slot, path_index, run);
-        if !self.accepted.is_empty() {
+        if !self.messages.bulk.peers.accepted.is_empty() {
             self.on_contents_acked(now, row, path_index);
         }
         self.after_ack(now, row, path_index, &acked, ack.delay_ns(), in_flight_before);
@@ -54,19 +57,20 @@ impl Endpoint {
     /// What a run of acknowledged packets carried was accepted.
     #[inline(never)]
     fn end_run(&mut self, active_slot: u32, path_index: usize, run: Run) {
-        let active = &mut **self.actives.get_mut(active_slot).expect("heard of");
+        let active =
+            &mut **self.messages.bulk.peers.actives.get_mut(active_slot).expect("heard of");
         let flight = &active.paths[path_index].flight;
         let mut accepted = Accepted {
-            outgoing: &mut self.outgoing,
-            events: &mut self.events,
-            copied: &mut self.copied,
+            outgoing: &mut self.messages.bulk.outgoing,
+            events: &mut self.messages.bulk.peers.events,
+            copied: &mut self.messages.bulk.copied,
             line: Line {
                 first: &mut active.first,
                 last: &mut active.last,
                 unsent: &mut active.unsent,
             },
             credit: &mut active.credit,
-            others: &mut self.accepted,
+            others: &mut self.messages.bulk.peers.accepted,
         };
         let mut at = run.start;
         while at != run.end {
@@ -89,13 +93,19 @@ impl Endpoint {
     /// An Ack with holes, or one that tells nothing new.
     #[inline(never)]
     fn on_other_ack(&mut self, now: Instant, row: u32, ack: &AckView<'_>) {
-        self.counters.acks_in += 1;
-        let active = &mut **self.actives.get_mut(self.rows[row].active).expect("heard of");
+        self.messages.bulk.peers.counters.acks_in += 1;
+        let active = &mut **self
+            .messages
+            .bulk
+            .peers
+            .actives
+            .get_mut(self.messages.bulk.peers.rows[row].active)
+            .expect("heard of");
         let path_index = usize::from(ack.path());
         let Some(path) = active.paths.get_mut(path_index) else { return };
         let in_flight_before = path.flight.bytes_in_flight();
         let largest = expand(ack.largest(), path.flight.next_packet());
-        let accepted = &mut self.accepted;
+        let accepted = &mut self.messages.bulk.peers.accepted;
         let result = path.flight.on_ack(ack.ranges(largest), &mut |content| accepted.push(content));
         active.credit.on_told(ack.credit_len());
         self.on_contents_acked(now, row, path_index);
@@ -104,7 +114,7 @@ impl Endpoint {
                 self.after_ack(now, row, path_index, &acked, ack.delay_ns(), in_flight_before);
             }
             Ok(_) => {}
-            Err(_) => self.counters.frames_malformed += 1,
+            Err(_) => self.messages.bulk.peers.counters.frames_malformed += 1,
         }
     }
 }
@@ -145,3 +155,170 @@ impl Accepted<'_> {
         true
     }
 }
+
+impl Endpoint {
+    /// An Ack told of packets not known to have arrived before: what that teaches, and what may follow.
+    #[inline]
+    pub(crate) fn after_ack(
+        &mut self,
+        now: Instant,
+        row: u32,
+        path_index: usize,
+        acked: &Acked,
+        delay_ns: u32,
+        in_flight_before: u64,
+    ) {
+        let active = &mut **self
+            .messages
+            .bulk
+            .peers
+            .actives
+            .get_mut(self.messages.bulk.peers.rows[row].active)
+            .expect("heard of");
+        let path = &mut active.paths[path_index];
+        path.on_acked(now, acked, delay_ns, in_flight_before);
+        let is_done = path.flight.is_empty();
+        let is_one_of_several = active.paths.len() > 1;
+        let has_more = is_one_of_several && active.learn_rate(now, path_index, acked.bytes);
+        if is_one_of_several && core::mem::take(&mut active.contest.has_news) {
+            self.messages.bulk.peers.tell_path_news(row);
+        }
+        if !is_done {
+            if self.messages.bulk.peers.rows[row].phase == Phase::Joined
+                && !self.messages.bulk.peers.saboteur.makes(Sabotage::LossNeverDetected)
+            {
+                self.messages.bulk.may_train |=
+                    self.messages.bulk.peers.detect_lost(now, row, path_index);
+                self.settle_lost(row);
+            }
+            if !self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active].paths
+                [path_index]
+                .flight
+                .is_empty()
+            {
+                self.messages.bulk.peers.arm_flight(row, path_index);
+            }
+        }
+        let active = &self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active];
+        self.messages.bulk.may_train |= !active.granted.is_empty() || active.unsent != NONE;
+        if has_more || active.has_content() || !active.granted.is_empty() {
+            self.messages.bulk.peers.make_ready(row); // what waited for window or credit
+        }
+    }
+
+    /// What is left in `accepted` by `on_ack`.
+    #[inline(never)]
+    pub(crate) fn on_contents_acked(&mut self, now: Instant, row: u32, path_index: usize) {
+        let mut accepted = core::mem::take(&mut self.messages.bulk.peers.accepted);
+        for content in accepted.drain(..) {
+            self.on_content_acked(now, row, path_index, content);
+        }
+        self.messages.bulk.peers.accepted = accepted; // its memory is used again
+    }
+
+    /// Something we sent arrived and was accepted.
+    fn on_content_acked(&mut self, now: Instant, row: u32, path_index: usize, content: Content) {
+        match content {
+            Content::Message { slot, serial, offset, len } => {
+                self.credit_back(row, len);
+                if self.messages.bulk.outgoing.holds(slot, serial) {
+                    self.messages.bulk.on_message_acked(slot, offset, len);
+                }
+            }
+            Content::Probe { frame_len } => {
+                let path = &mut self.messages.bulk.peers.actives
+                    [self.messages.bulk.peers.rows[row].active]
+                    .paths[path_index];
+                path.on_frame_probe_acked(now, frame_len);
+                path.window.on_frame_len(path.frame_len);
+                self.messages.bulk.peers.refit(row); // what carries long frames may be the one for data
+            }
+            Content::Grant { slot, serial, .. } => {
+                self.messages.bulk.on_grant_settled(slot, serial)
+            }
+            Content::Cancel { .. } => {
+                self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active]
+                    .cancel_count -= 1
+            }
+            Content::Reply { slot, serial } => {
+                self.onesided.on_reply_acked(&mut self.messages.bulk, slot, serial)
+            }
+            Content::Replied { count, .. } => {
+                self.onesided.on_replied_acked(&mut self.messages.bulk, row, count)
+            }
+            Content::AckUpTo { path, largest } => {
+                let path = &mut self.messages.bulk.peers.actives
+                    [self.messages.bulk.peers.rows[row].active]
+                    .paths[usize::from(path)];
+                path.received.forget_below(largest.saturating_sub(REORDER_SLACK));
+            }
+            _ => {}
+        }
+    }
+
+    fn credit_back(&mut self, row: u32, len: u32) {
+        let active =
+            &mut self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active];
+        active.credit.on_settled(eager_cost(len));
+    }
+
+    /// What was lost goes back to its owners.
+    #[inline]
+    pub(crate) fn settle_lost(&mut self, row: u32) {
+        if !self.messages.bulk.peers.lost.is_empty() {
+            self.on_contents_lost(row);
+        }
+    }
+
+    #[inline(never)]
+    fn on_contents_lost(&mut self, row: u32) {
+        let mut lost = core::mem::take(&mut self.messages.bulk.peers.lost);
+        for content in lost.drain(..) {
+            self.on_content_lost(row, content);
+        }
+        self.messages.bulk.peers.lost = lost; // its memory is used again
+    }
+
+    /// Something we sent was lost: back to its owner.
+    fn on_content_lost(&mut self, row: u32, content: Content) {
+        self.messages.bulk.peers.counters.contents_resent += 1;
+        match content {
+            Content::Message { slot, serial, offset, len } => {
+                self.credit_back(row, len);
+                if self.messages.bulk.outgoing.holds(slot, serial) {
+                    self.messages.bulk.on_message_lost(slot, serial, offset, len);
+                }
+            }
+            Content::Data { slot, serial, offset, len } => {
+                self.messages.bulk.on_data_lost(slot, serial, offset, len);
+            }
+            Content::Grant { slot, serial, offset, len } => {
+                self.messages.bulk.on_grant_lost(slot, serial, offset, len)
+            }
+            Content::Turn { order } => {
+                if self.messages.bulk.peers.rows[row].turn_sent == order {
+                    self.messages.bulk.peers.notify(row, content);
+                }
+            }
+            Content::Request { slot, serial } => {
+                self.onesided.on_request_lost(&mut self.messages.bulk, row, slot, serial)
+            }
+            Content::Done { .. }
+            | Content::Cancel { .. }
+            | Content::Reply { .. }
+            | Content::Replied { .. }
+            | Content::End { .. }
+            | Content::StreamCredit
+            | Content::Goodbye => self.messages.bulk.peers.notify(row, content),
+            Content::Void
+            | Content::Query { .. }
+            | Content::Found
+            | Content::AckUpTo { .. }
+            | Content::Ping
+            | Content::Probe { .. } => {}
+        }
+    }
+}
+
+/// Packets below an acknowledged acknowledgement that may still arrive out of order.
+pub(crate) const REORDER_SLACK: u64 = 64;

@@ -44,17 +44,19 @@ impl Endpoint {
     /// False: it is of a kind that cannot wait, or void; it is to be handed in at once, as any other.
     #[must_use]
     pub fn put_aside(&mut self, now: Instant, link: u8, from: &Locator, bytes: &[u8]) -> bool {
-        if self.closed || self.closing.is_some() {
+        if self.messages.bulk.peers.closed || self.messages.bulk.peers.closing.is_some() {
             return false;
         }
         let Some(view) = self.open_aside(link, bytes) else { return false };
-        self.has_high |= view.header.packet & 1 << 31 != 0; // as for a pass in `input`
+        self.messages.bulk.peers.has_high |= view.header.packet & 1 << 31 != 0; // as for a pass in `input`
         let Some(row) = self.row_of_aside(&view).filter(|_| view.validate().is_ok()) else {
             return false;
         };
-        let (header, active) = (view.header, self.activate(row));
+        let (header, active) = (view.header, self.messages.bulk.peers.activate(row));
         let path_index = usize::from(header.path);
-        let Some(path) = self.actives[active].paths.get_mut(path_index) else { return false };
+        let Some(path) = self.messages.bulk.peers.actives[active].paths.get_mut(path_index) else {
+            return false;
+        };
         let packet = path.received.expand(header.packet as u32);
         let is_known = path.source == *from && path.source_link == link && path.back != NO_PATH;
         // What has no number was given to its link, and is taken as it comes.
@@ -63,9 +65,11 @@ impl Endpoint {
             return false;
         }
         path.is_checked_in = Some(view.crc().is_some());
-        self.rows[row].heard_at = now;
+        self.messages.bulk.peers.rows[row].heard_at = now;
         match prospect(&view) {
-            Prospect::Sure(answer) => self.note_received(now, row, path_index, packet, 0, answer),
+            Prospect::Sure(answer) => {
+                self.messages.bulk.peers.note_received(now, row, path_index, packet, 0, answer)
+            }
             Prospect::Open => {
                 path.received.record(packet, now);
                 path.received.hold(packet, now);
@@ -86,7 +90,7 @@ impl Endpoint {
     /// The living association of a frame that is put aside. Those of first contact are not: they are answered at once.
     fn row_of_aside(&self, view: &FrameView<'_>) -> Option<u32> {
         let row = row_of_id(view.header.to);
-        let this = self.rows.get(row)?;
+        let this = self.messages.bulk.peers.rows.get(row)?;
         let is_version = view.header.version() == this.version;
         let is_joined = this.local_id == view.header.to && this.phase == Phase::Joined;
         (is_version && is_joined).then_some(row)
@@ -95,47 +99,48 @@ impl Endpoint {
     /// A frame that was put aside is worked on now. In the order in which they came; when all are, `end_aside`.
     pub fn on_aside(&mut self, now: Instant, link: u8, bytes: &[u8], memory: &mut impl Memory) {
         let Some(view) = self.open_aside(link, bytes) else { return };
-        if !self.orphans.is_empty() {
-            self.deliver_orphans(now, memory);
+        if !self.messages.orphans.is_empty() {
+            self.messages.deliver_orphans(now, memory);
         }
         // Its association may have ended meanwhile, and with it what the frame speaks of.
         let Some(row) = self.row_of_aside(&view) else { return };
         if let Some(crc) = view.crc()
             && memory.crc32c(0, view.body) != crc
         {
-            self.counters.frames_damaged += 1;
+            self.messages.bulk.peers.counters.frames_damaged += 1;
             return self.reject_aside(row, &view);
         }
-        self.counters.frames_in += 1;
-        let active = self.activate(row);
-        self.actives[active].welcome = false;
-        self.actives[active].is_checked = Some(view.crc().is_some());
+        self.messages.bulk.peers.counters.frames_in += 1;
+        let active = self.messages.bulk.peers.activate(row);
+        self.messages.bulk.peers.actives[active].welcome = false;
+        self.messages.bulk.peers.actives[active].is_checked = Some(view.crc().is_some());
         let (verdict, ..) = self.on_records(now, (row, link), &view, true, memory);
         if verdict == Verdict::Refused {
             self.reject_aside(row, &view);
         }
-        if self.closing.is_some() {
+        if self.messages.bulk.peers.closing.is_some() {
             self.tend_closing_row(now, row);
         }
     }
 
     fn open_aside<'a>(&self, link: u8, bytes: &'a [u8]) -> Option<FrameView<'a>> {
-        let base = self.base_of(bytes);
-        let passed = match self.is_private(link) {
-            true => FrameView::open_passed(self.pass, base, bytes),
+        let base = self.messages.bulk.peers.base_of(bytes);
+        let passed = match self.messages.bulk.peers.is_private(link) {
+            true => FrameView::open_passed(self.messages.bulk.peers.pass, base, bytes),
             false => None,
         };
-        let view = passed.or_else(|| FrameView::open_high(self.secret, base, bytes).ok());
-        view.filter(|_| !self.closed)
+        let view = passed
+            .or_else(|| FrameView::open_high(self.messages.bulk.peers.secret, base, bytes).ok());
+        view.filter(|_| !self.messages.bulk.peers.closed)
     }
 
     /// A frame that was put aside is not accepted: it counts as not received.
     fn reject_aside(&mut self, row: u32, view: &FrameView<'_>) {
-        let this = &self.rows[row];
+        let this = &self.messages.bulk.peers.rows[row];
         if this.local_id != view.header.to || this.active == NONE {
             return; // it ended the association itself
         }
-        let paths = &mut self.actives[this.active].paths;
+        let paths = &mut self.messages.bulk.peers.actives[this.active].paths;
         if let Some(path) = paths.get_mut(usize::from(view.header.path)) {
             path.received.reject(view.header.packet);
         }
@@ -146,16 +151,16 @@ impl Endpoint {
         let mut aside: Vec<Aside> = core::mem::take(&mut self.aside);
         for Aside { local_id, path_index } in aside.drain(..) {
             let row = row_of_id(local_id);
-            let Some(this) = self.rows.get(row) else { continue };
+            let Some(this) = self.messages.bulk.peers.rows.get(row) else { continue };
             if this.local_id != local_id || this.active == NONE {
                 continue;
             }
-            let paths = &mut self.actives[this.active].paths;
+            let paths = &mut self.messages.bulk.peers.actives[this.active].paths;
             let Some(path) = paths.get_mut(usize::from(path_index)) else { continue };
             path.received.release();
             path.ack_pending_count += 1;
             path.ack_at_once = true;
-            self.make_ready(row);
+            self.messages.bulk.peers.make_ready(row);
         }
         self.aside = aside; // its memory is used again
     }

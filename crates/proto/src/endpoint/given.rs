@@ -56,16 +56,17 @@ impl Endpoint {
     ) -> Option<Given> {
         let Payload::Copied(bytes) = spec.payload else { return None };
         let len = bytes.len() as u64;
-        let is_usual = len <= GIVEN_LEN_MAX.min(self.settings.eager_len_max.into())
+        let is_usual = len
+            <= GIVEN_LEN_MAX.min(self.messages.bulk.peers.settings.eager_len_max.into())
             && !spec.until_matched
             && spec.space != Space::STREAMS
-            && self.may_be_quick();
-        let this = self.rows.known(spec.peer).filter(|_| is_usual)?;
+            && self.messages.bulk.peers.may_be_quick();
+        let this = self.messages.bulk.peers.rows.known(spec.peer).filter(|_| is_usual)?;
         if this.phase != Phase::Joined || this.message_out >= this.held_from || this.active == NONE
         {
             return None;
         }
-        let active = &*self.actives[this.active];
+        let active = &*self.messages.bulk.peers.actives[this.active];
         if active.paths[usize::from(active.main)].pass == 0 {
             return None; // as by all links but those in memory
         }
@@ -102,10 +103,10 @@ impl Endpoint {
     /// The link has taken the frame.
     #[inline]
     pub fn on_given(&mut self, given: &Given) {
-        self.rows[given.peer.row()].message_out += 1;
-        self.counters.messages_out += 1;
-        self.counters.messages_given += 1;
-        self.counters.frames_out += 1;
+        self.messages.bulk.peers.rows[given.peer.row()].message_out += 1;
+        self.messages.bulk.peers.counters.messages_out += 1;
+        self.messages.bulk.peers.counters.messages_given += 1;
+        self.messages.bulk.peers.counters.frames_out += 1;
     }
 }
 
@@ -124,7 +125,7 @@ impl Endpoint {
         let Some(lone) = LoneView::<N>::read(bytes) else { return };
         let message = lone.message(base);
         let is_taken = message.header.packet == 0
-            && self.may_be_quick()
+            && self.messages.bulk.peers.may_be_quick()
             && self.on_quick_given(now, origin.link, &origin.from, message, memory);
         if !is_taken {
             self.on_any_frame(now, origin, lone.view(base), memory);
@@ -143,31 +144,35 @@ impl Endpoint {
     ) -> bool {
         let LoneMessage { header, head, body } = lone;
         let row = row_of_id(header.to);
-        if !self.is_private(link) || self.saboteur.makes(Sabotage::TruncatedCopy) {
+        if !self.messages.bulk.peers.is_private(link)
+            || self.messages.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy)
+        {
             return false;
         }
-        let Some(this) = self.rows.get_any_mut(row) else { return false };
+        let Some(this) = self.messages.bulk.peers.rows.get_any_mut(row) else { return false };
         if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form
         {
             return false;
         }
-        let Some(active) = self.actives.get_mut(this.active) else { return false };
+        let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
+            return false;
+        };
         let path = active.paths.get(usize::from(header.path));
         if path.is_none_or(|path| path.source != *from || path.source_link != link) {
             return false;
         }
         this.heard_at = now;
         active.welcome = false; // the peer has joined
-        self.counters.frames_in += 1;
+        self.messages.bulk.peers.counters.frames_in += 1;
         let mut takers = Takers {
-            matcher: &mut self.matcher,
-            receives: &mut self.receives,
-            events: &mut self.events,
+            matcher: &mut self.messages.matcher,
+            receives: &mut self.messages.bulk.receives,
+            events: &mut self.messages.bulk.peers.events,
         };
         match takers.take(this, head, body, memory) {
             Ok(placed_len) => {
-                self.counters.messages_in += 1;
-                self.counters.bytes_placed += placed_len;
+                self.messages.bulk.peers.counters.messages_in += 1;
+                self.messages.bulk.peers.counters.bytes_placed += placed_len;
             }
             Err(miss) => self.take_given(now, row, miss, head, body, memory),
         }
@@ -183,7 +188,7 @@ impl Endpoint {
         view: &FrameView<'_>,
         memory: &mut impl Memory,
     ) -> bool {
-        if !self.is_private(link) {
+        if !self.messages.bulk.peers.is_private(link) {
             return false;
         }
         let mut is_given = false;
@@ -222,23 +227,24 @@ impl Endpoint {
         message: u32,
         take: impl FnOnce(&mut Self) -> Verdict,
     ) {
-        if self.saboteur.makes(Sabotage::TakenBeforeAcceptance) {
+        if self.messages.bulk.peers.saboteur.makes(Sabotage::TakenBeforeAcceptance) {
             return;
         }
-        let this = &mut self.rows[row];
+        let this = &mut self.messages.bulk.peers.rows[row];
         let number = expand(message, this.message_in);
         if this.refused_from != NO_MESSAGE && number >= this.refused_from {
             this.refused_from = number + 1; // what is refused are those that its sender keeps
         }
-        self.takes_all = true;
+        self.messages.bulk.takes_all = true;
         take(self);
-        self.takes_all = false;
-        let is_over =
-            self.held.is_overdrawn() || self.envelope_count > self.limits.envelope_count_max;
-        let this = &self.rows[row];
+        self.messages.bulk.takes_all = false;
+        let is_over = self.messages.bulk.held.is_overdrawn()
+            || self.messages.bulk.envelope_count
+                > self.messages.bulk.peers.limits.envelope_count_max;
+        let this = &self.messages.bulk.peers.rows[row];
         if is_over && this.phase == Phase::Joined && this.refused_from == NO_MESSAGE {
             let from = this.message_in.max(number + 1);
-            self.refuse(now, row, from, 0);
+            self.messages.refuse(now, row, from, 0);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! What this does is `post_send` and `write_lone` or `write_answer` (`quick`) in one; a message that cannot go this way
 //! is refused with nothing changed, and posted in the usual way. PROTOCOL §7, §10.
 
+use crate::PeerId;
 use crate::base::api::{Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
@@ -17,6 +18,7 @@ use crate::delivery::credit::eager_cost;
 use crate::endpoint::Endpoint;
 use crate::peers::acks::{note_ack_sent, plain_ack};
 use crate::peers::rows::Phase;
+use crate::streams::outbound::chunk_spec;
 use crate::wire::{
     self, ACKED_EAGER_LEN, AckRepr, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
 };
@@ -66,11 +68,12 @@ impl Endpoint {
         let leave = self.may_leave(now, spec, len)?;
         let bytes = match spec.payload {
             Payload::InPlace { buf, .. } => Bytes::User(buf),
-            Payload::Copied(bytes) => self.copy_framed(bytes)?,
+            Payload::Copied(bytes) => self.messages.bulk.copy_framed(bytes)?,
         };
         let lone = self.leave(now, spec, &leave, (bytes, len), head);
         if let Bytes::Frames { pool, .. } = bytes {
-            let frame = &mut self.copied.bytes_mut(pool)[LONE_HEAD_LEN_MAX - lone.head_len..];
+            let frame =
+                &mut self.messages.bulk.copied.bytes_mut(pool)[LONE_HEAD_LEN_MAX - lone.head_len..];
             frame[..lone.head_len].copy_from_slice(&head[..lone.head_len]);
         }
         Some(lone)
@@ -87,10 +90,10 @@ impl Endpoint {
         head: &mut [u8; LONE_HEAD_LEN_MAX],
     ) -> Lone {
         let row = spec.peer.row();
-        let this = &mut self.rows[row];
+        let this = &mut self.messages.bulk.peers.rows[row];
         let message = this.message_out;
         this.message_out += 1;
-        let path = &self.actives[leave.active].paths[usize::from(leave.index)];
+        let path = &self.messages.bulk.peers.actives[leave.active].paths[usize::from(leave.index)];
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: leave.index, form: this.version };
         let eager = EagerRepr {
@@ -112,19 +115,19 @@ impl Endpoint {
     /// Whether a message may leave as it is posted, and how.
     #[inline(always)]
     pub(crate) fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
-        if len > u64::from(self.settings.eager_len_max)
+        if len > u64::from(self.messages.bulk.peers.settings.eager_len_max)
             || spec.until_matched
-            || !self.may_be_quick()
+            || !self.messages.bulk.peers.may_be_quick()
         {
             return None;
         }
-        let this = self.rows.known(spec.peer)?;
+        let this = self.messages.bulk.peers.rows.known(spec.peer)?;
         if this.phase != Phase::Joined || this.message_out >= this.held_from || this.active == NONE
         {
             return None;
         }
-        let active = &*self.actives[this.active];
-        let is_sure = len <= u64::from(self.settings.eager_sure_len_max);
+        let active = &*self.messages.bulk.peers.actives[this.active];
+        let is_sure = len <= u64::from(self.messages.bulk.peers.settings.eager_sure_len_max);
         if !is_sure && (this.ahead.is_pausing() || active.must_ask(len)) {
             return None;
         }
@@ -136,10 +139,12 @@ impl Endpoint {
         }
         let ack = match active.ack_to_ride(index)? {
             None => None,
-            Some(_) if self.saboteur.makes(Sabotage::AckOneTooHigh) => return None,
+            Some(_) if self.messages.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh) => {
+                return None;
+            }
             Some(of) => {
                 let acked = &active.paths[usize::from(of)];
-                Some(plain_ack(now, of, acked, self.credit_for_peers())?)
+                Some(plain_ack(now, of, acked, self.messages.bulk.credit_for_peers())?)
             }
         };
         let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
@@ -157,12 +162,17 @@ impl Endpoint {
         spec: &SendSpec<'_>,
         (bytes, len): (Bytes, u64),
     ) -> u64 {
-        let slot = self.outgoing.next_slot();
+        let slot = self.messages.bulk.outgoing.next_slot();
         let stage = SendStage::Sent;
-        let previous = self.actives[active].line().append(slot, stage, &mut self.outgoing);
+        let previous = self.messages.bulk.peers.actives[active].line().append(
+            slot,
+            stage,
+            &mut self.messages.bulk.outgoing,
+        );
         let send = Outgoing::new(spec, (bytes, len), (message, previous), false);
-        let is_simple = send.is_simple && len <= u64::from(self.settings.eager_sure_len_max);
-        self.outgoing.put(slot, Outgoing { stage, is_simple, ..send })
+        let is_simple = send.is_simple
+            && len <= u64::from(self.messages.bulk.peers.settings.eager_sure_len_max);
+        self.messages.bulk.outgoing.put(slot, Outgoing { stage, is_simple, ..send })
     }
 
     /// Its packet is in flight, and what went with it is said; the link and the place it goes to.
@@ -175,22 +185,49 @@ impl Endpoint {
         key: u64,
         len: u32,
     ) -> (u8, Locator) {
-        let active = &mut *self.actives[leave.active];
+        let active = &mut *self.messages.bulk.peers.actives[leave.active];
         active.credit.on_sent(leave.cost);
         let path = &mut active.paths[usize::from(leave.index)];
         let way = (path.link, path.locator);
         let (slot, serial) = (key as u32, (key >> 32) as u32);
         let content = Content::Message { slot, serial, offset: 0, len };
         let frame_len = (leave.head_len + len as usize) as u16;
-        let look_at = path.on_sent_one(now, content, frame_len, &self.settings);
+        let look_at = path.on_sent_one(now, content, frame_len, &self.messages.bulk.peers.settings);
         if let Some(ack) = &leave.ack {
             let acked = &mut active.paths[usize::from(ack.path)];
-            note_ack_sent(acked, row, &mut self.ack_timers, &mut self.counters);
+            note_ack_sent(
+                acked,
+                row,
+                &mut self.messages.bulk.peers.ack_timers,
+                &mut self.messages.bulk.peers.counters,
+            );
         }
-        self.counters.messages_out += 1;
-        let timer_at = self.rows[row].timer_at;
-        let is_spent = self.rows.first_ready() == row; // it had an acknowledgement to send, and nothing else
-        self.after_packet((row, timer_at), look_at, is_spent);
+        self.messages.bulk.peers.counters.messages_out += 1;
+        let timer_at = self.messages.bulk.peers.rows[row].timer_at;
+        let is_spent = self.messages.bulk.peers.rows.first_ready() == row; // it had an acknowledgement to send, and nothing else
+        self.messages.bulk.peers.after_packet((row, timer_at), look_at, is_spent);
         way
+    }
+}
+
+impl Endpoint {
+    /// The same, in one step with its frame (`post_lone`).
+    pub fn send_lone_stream(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        handler: u16,
+        pieces: &[&[u8]],
+        head: &mut [u8; LONE_HEAD_LEN_MAX],
+    ) -> Option<Lone> {
+        let row = peer.row();
+        let (tag, len) = self.streams.short_stream(&mut self.messages, peer, handler, pieces)?;
+        let spec = chunk_spec(peer, tag);
+        let leave = self.may_leave(now, &spec, len as u64)?;
+        let pool = self.streams.pool_pieces(&mut self.messages, len, pieces)?;
+        self.streams.peer(row).next_number = tag.number.wrapping_add(1);
+        let lone = self.leave(now, &spec, &leave, (Bytes::Pool(pool), len as u64), head);
+        self.streams.on_chunk_posted(&mut self.messages, now, row, len as u32);
+        Some(lone)
     }
 }

@@ -20,17 +20,7 @@ use crate::messages::take::{Miss, Takers};
 use crate::peers::rows::{hear, row_of_id};
 use crate::wire::{AckRepr, AckView, EagerWords, LoneMessage, LoneView, PlainView};
 
-impl Endpoint {
-    /// Whether frames may take the quick ways. While it closes an endpoint looks at more than they do.
-    #[inline(always)]
-    pub(crate) fn may_be_quick(&self) -> bool {
-        #[cfg(test)]
-        if self.is_thorough {
-            return false;
-        }
-        self.closing.is_none()
-    }
-}
+impl Endpoint {}
 
 impl Endpoint {
     /// A frame that is one whole small message and the next in order (`Endpoint::on_row_frame`). False if it is not that.
@@ -45,15 +35,22 @@ impl Endpoint {
     ) -> bool {
         let LoneMessage { header, head, body } = lone;
         let row = row_of_id(header.to);
-        let heard = hear(now, &mut self.rows, &mut self.actives, header, link, from);
+        let heard = hear(
+            now,
+            &mut self.messages.bulk.peers.rows,
+            &mut self.messages.bulk.peers.actives,
+            header,
+            link,
+            from,
+        );
         let Some((this, path)) = heard else { return false };
-        self.counters.frames_in += 1;
+        self.messages.bulk.peers.counters.frames_in += 1;
         let mut takers = Takers {
-            matcher: &mut self.matcher,
-            receives: &mut self.receives,
-            events: &mut self.events,
+            matcher: &mut self.messages.matcher,
+            receives: &mut self.messages.bulk.receives,
+            events: &mut self.messages.bulk.peers.events,
         };
-        let taken = match self.saboteur.makes(Sabotage::TruncatedCopy) {
+        let taken = match self.messages.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy) {
             true => Err(Miss::Other),
             false => takers.take(this, head, body, memory),
         };
@@ -61,15 +58,15 @@ impl Endpoint {
             Ok(placed_len) => placed_len,
             Err(miss) => {
                 if self.on_missed(now, row, miss, head, body, memory) == Verdict::Accepted {
-                    self.note_next(now, row, header.path, 1);
+                    self.messages.bulk.peers.note_next(now, row, header.path, 1);
                 }
                 return true;
             }
         };
-        self.counters.messages_in += 1;
-        self.counters.bytes_placed += placed_len;
-        let due = path.on_next(now, 1, &self.settings);
-        self.see_to_ack(row, due);
+        self.messages.bulk.peers.counters.messages_in += 1;
+        self.messages.bulk.peers.counters.bytes_placed += placed_len;
+        let due = path.on_next(now, 1, &self.messages.bulk.peers.settings);
+        self.messages.bulk.peers.see_to_ack(row, due);
         true
     }
 
@@ -86,8 +83,9 @@ impl Endpoint {
     ) -> Verdict {
         match miss {
             Miss::Unexpected => {
-                let number = self.rows[row].message_in;
-                self.on_unexpected(now, row, number, &head.head(), body, memory)
+                let (number, head) = (self.messages.bulk.peers.rows[row].message_in, head.head());
+                let taken = self.messages.on_unexpected(now, row, number, &head, body);
+                self.after_message(now, row, taken, (&head, body), memory)
             }
             Miss::Other => self.on_message(now, row, &head.head(), body, memory),
         }
@@ -106,10 +104,17 @@ impl Endpoint {
         let LoneMessage { header, head, body } = acked.message(base);
         let row = row_of_id(header.to);
         let (link, from) = (origin.link, &origin.from);
-        let heard = hear(now, &mut self.rows, &mut self.actives, header, link, from);
+        let heard = hear(
+            now,
+            &mut self.messages.bulk.peers.rows,
+            &mut self.messages.bulk.peers.actives,
+            header,
+            link,
+            from,
+        );
         let Some((this, _)) = heard else { return false };
         let active_slot = this.active;
-        self.counters.frames_in += 1;
+        self.messages.bulk.peers.counters.frames_in += 1;
         if let Some(ack) = acked.ack()
             && !self.on_ack_of_only(now, active_slot, &ack)
         {
@@ -120,7 +125,7 @@ impl Endpoint {
             Err(miss) => self.on_missed(now, row, miss, head, body, memory),
         };
         if verdict == Verdict::Accepted {
-            self.note_next(now, row, header.path, 1);
+            self.messages.bulk.peers.note_next(now, row, header.path, 1);
         }
         true
     }
@@ -129,7 +134,8 @@ impl Endpoint {
     /// (`Endpoint::on_ack`). False, and nothing changed, if it is not that.
     #[inline(never)]
     fn on_ack_of_only(&mut self, now: Instant, active_slot: u32, ack: &AckRepr) -> bool {
-        let active = &mut **self.actives.get_mut(active_slot).expect("heard of");
+        let active =
+            &mut **self.messages.bulk.peers.actives.get_mut(active_slot).expect("heard of");
         let is_one_of_several = active.paths.len() > 1;
         let Some(path) = active.paths.get_mut(usize::from(ack.path)) else { return false };
         let in_flight = path.flight.bytes_in_flight();
@@ -145,19 +151,26 @@ impl Endpoint {
             return false;
         }
         let ends = |send: &Outgoing| send.ends_when_accepted(len);
-        let Some(send) = self.outgoing.remove_if(slot, serial, ends) else { return false };
+        let Some(send) = self.messages.bulk.outgoing.remove_if(slot, serial, ends) else {
+            return false;
+        };
         let acked = path.flight.take_only(last);
-        self.counters.acks_in += 1;
+        self.messages.bulk.peers.counters.acks_in += 1;
         (active.first, active.last) = (NONE, NONE);
         active.credit.on_settled(eager_cost(len));
         active.credit.on_told(ack.credit_len);
-        send.tell_end(send_req(slot, serial), Ok(send.total), &mut self.copied, &mut self.events);
+        send.tell_end(
+            send_req(slot, serial),
+            Ok(send.total),
+            &mut self.messages.bulk.copied,
+            &mut self.messages.bulk.peers.events,
+        );
         path.on_acked(now, &acked, ack.delay_ns, in_flight);
         let is_asked = is_one_of_several
             && !path.is_reliable
             && active.on_measured(now, usize::from(ack.path));
         if is_asked || active.has_content() || !active.granted.is_empty() {
-            self.rows.make_ready(send.row); // what waited for window or credit
+            self.messages.bulk.peers.rows.make_ready(send.row); // what waited for window or credit
         }
         true
     }
@@ -177,15 +190,26 @@ impl Endpoint {
             return false;
         }
         let (link, from) = (origin.link, &origin.from);
-        if hear(now, &mut self.rows, &mut self.actives, header, link, from).is_none() {
+        if hear(
+            now,
+            &mut self.messages.bulk.peers.rows,
+            &mut self.messages.bulk.peers.actives,
+            header,
+            link,
+            from,
+        )
+        .is_none()
+        {
             return false;
         }
-        self.counters.frames_in += 1;
+        self.messages.bulk.peers.counters.frames_in += 1;
         if let Some(ack) = &ack {
             self.on_ack(now, row, ack);
         }
         if plain.is_ack_only() {
-            let path = &mut self.actives[self.rows[row].active].paths[usize::from(header.path)];
+            let path = &mut self.messages.bulk.peers.actives
+                [self.messages.bulk.peers.rows[row].active]
+                .paths[usize::from(header.path)];
             path.received.record_next(now); // nobody waits for its acknowledgement
             return true;
         }
@@ -200,7 +224,7 @@ impl Endpoint {
             }
         }
         if all == Verdict::Accepted {
-            self.note_next(now, row, header.path, message_count);
+            self.messages.bulk.peers.note_next(now, row, header.path, message_count);
         }
         true
     }
@@ -214,26 +238,19 @@ impl Endpoint {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Result<(), Miss> {
-        if self.saboteur.makes(Sabotage::TruncatedCopy) {
+        if self.messages.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy) {
             return Err(Miss::Other);
         }
         let mut takers = Takers {
-            matcher: &mut self.matcher,
-            receives: &mut self.receives,
-            events: &mut self.events,
+            matcher: &mut self.messages.matcher,
+            receives: &mut self.messages.bulk.receives,
+            events: &mut self.messages.bulk.peers.events,
         };
-        let placed_len = takers.take(&mut self.rows[row], head, body, memory)?;
-        self.counters.messages_in += 1;
-        self.counters.bytes_placed += placed_len;
+        let placed_len =
+            takers.take(&mut self.messages.bulk.peers.rows[row], head, body, memory)?;
+        self.messages.bulk.peers.counters.messages_in += 1;
+        self.messages.bulk.peers.counters.bytes_placed += placed_len;
         Ok(())
-    }
-
-    /// Counts the packet that was expected as received (`Endpoint::note_received`).
-    #[inline]
-    fn note_next(&mut self, now: Instant, row: u32, path: u8, message_count: u64) {
-        let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
-        let due = path.on_next(now, message_count, &self.settings);
-        self.see_to_ack(row, due);
     }
 }
 

@@ -31,7 +31,7 @@ impl Endpoint {
     /// The same for a peer with several paths. Apart, so that the only path of the others is a constant.
     #[inline(never)]
     fn write_quick_main(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let active = &self.actives[self.rows[row].active];
+        let active = &self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active];
         active.are_paths_calm_but_for_acks(now) && {
             let main = active.main;
             self.write_lone(now, row, Some(main), tx)
@@ -41,8 +41,10 @@ impl Endpoint {
     /// On this path, or if there is only one on that.
     #[inline(always)]
     fn write_lone(&mut self, now: Instant, row: u32, main: Option<u8>, tx: &mut TxFrame) -> bool {
-        let this = &mut self.rows[row];
-        let Some(active) = self.actives.get_mut(this.active) else { return false };
+        let this = &mut self.messages.bulk.peers.rows[row];
+        let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
+            return false;
+        };
         let active = &mut **active;
         let index = match main {
             Some(main) => main,
@@ -57,7 +59,7 @@ impl Endpoint {
             Some(_) => active.ack_of_many(index),
         };
         let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
-        let (serial, send) = self.outgoing.get_with_serial(slot);
+        let (serial, send) = self.messages.bulk.outgoing.get_with_serial(slot);
         if send.next != NONE || send.immediate.is_some() || path.payload_check {
             return self.write_plain(now, row, index, tx);
         }
@@ -85,9 +87,10 @@ impl Endpoint {
         active.unsent = NONE;
         let is_spent = active.granted.is_empty(); // plain, and nothing left: it need not be asked again
         let content = Content::Message { slot, serial, offset: 0, len };
-        let look_at = path.on_sent_one(now, content, frame_len as u16, &self.settings);
+        let look_at =
+            path.on_sent_one(now, content, frame_len as u16, &self.messages.bulk.peers.settings);
         let timer_at = this.timer_at;
-        self.after_packet((row, timer_at), look_at, is_spent);
+        self.messages.bulk.peers.after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
@@ -100,19 +103,21 @@ impl Endpoint {
         (index, of): (u8, u8),
         tx: &mut TxFrame,
     ) -> bool {
-        let share = self.credit_for_peers();
-        let this = &mut self.rows[row];
-        let active = &mut **self.actives.get_mut(this.active).expect("plain");
+        let share = self.messages.bulk.credit_for_peers();
+        let this = &mut self.messages.bulk.peers.rows[row];
+        let active = &mut **self.messages.bulk.peers.actives.get_mut(this.active).expect("plain");
         let Some(ack) = plain_ack(now, of, &active.paths[usize::from(of)], share) else {
             return false;
         };
         let path = &mut active.paths[usize::from(index)];
         let slot = active.unsent;
-        let (serial, send) = self.outgoing.get_with_serial(slot);
+        let (serial, send) = self.messages.bulk.outgoing.get_with_serial(slot);
         let Some(cost) = may_go(send, this, active.credit) else { return false };
         let len = send.total as u32;
         let frame_len = ACKED_EAGER_LEN + len as usize;
-        if frame_len > usize::from(path.frame_len) || self.saboteur.makes(Sabotage::AckOneTooHigh) {
+        if frame_len > usize::from(path.frame_len)
+            || self.messages.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
+        {
             return false;
         }
         start_sealed(tx, path.link, &path.locator);
@@ -128,11 +133,17 @@ impl Endpoint {
         active.unsent = NONE;
         let is_spent = active.granted.is_empty();
         let content = Content::Message { slot, serial, offset: 0, len };
-        let look_at = path.on_sent_one(now, content, frame_len as u16, &self.settings);
+        let look_at =
+            path.on_sent_one(now, content, frame_len as u16, &self.messages.bulk.peers.settings);
         let acked = &mut active.paths[usize::from(of)];
-        note_ack_sent(acked, row, &mut self.ack_timers, &mut self.counters);
+        note_ack_sent(
+            acked,
+            row,
+            &mut self.messages.bulk.peers.ack_timers,
+            &mut self.messages.bulk.peers.counters,
+        );
         let timer_at = this.timer_at;
-        self.after_packet((row, timer_at), look_at, is_spent);
+        self.messages.bulk.peers.after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
@@ -140,19 +151,21 @@ impl Endpoint {
     /// plain.
     #[inline(never)]
     fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
-        let share = self.credit_for_peers();
-        let this = &mut self.rows[row];
-        let active = &mut **self.actives.get_mut(this.active).expect("plain");
+        let share = self.messages.bulk.credit_for_peers();
+        let this = &mut self.messages.bulk.peers.rows[row];
+        let active = &mut **self.messages.bulk.peers.actives.get_mut(this.active).expect("plain");
         let Some(riding) = active.ack_to_ride(index) else { return false };
         let ack = riding.and_then(|of| plain_ack(now, of, &active.paths[usize::from(of)], share));
         let has_ack = ack.is_some();
-        if has_ack != riding.is_some() || has_ack && self.saboteur.makes(Sabotage::AckOneTooHigh) {
+        if has_ack != riding.is_some()
+            || has_ack && self.messages.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
+        {
             return false;
         }
         let path = &mut active.paths[usize::from(index)];
         let is_checked = path.payload_check;
         // Whether anything can go is asked before anything is changed.
-        let send = &self.outgoing[active.unsent];
+        let send = &self.messages.bulk.outgoing[active.unsent];
         if may_go(send, this, active.credit).is_none() {
             return false;
         }
@@ -175,26 +188,42 @@ impl Endpoint {
         if let Some(ack) = &ack {
             writer.ack(ack, &[]);
         }
-        tx.body_len =
-            write_run(&mut writer, &mut tx.body, this, (active, index), &mut self.outgoing);
+        tx.body_len = write_run(
+            &mut writer,
+            &mut tx.body,
+            this,
+            (active, index),
+            &mut self.messages.bulk.outgoing,
+        );
         let is_spent = active.unsent == NONE && active.granted.is_empty();
         let path = &mut active.paths[usize::from(index)];
-        let look_at = path.on_sent(now, (tx.head.len() + tx.body_len) as u16, &self.settings);
+        let look_at = path.on_sent(
+            now,
+            (tx.head.len() + tx.body_len) as u16,
+            &self.messages.bulk.peers.settings,
+        );
         if let Some(of) = riding {
             let acked = &mut active.paths[usize::from(of)];
-            note_ack_sent(acked, row, &mut self.ack_timers, &mut self.counters);
+            note_ack_sent(
+                acked,
+                row,
+                &mut self.messages.bulk.peers.ack_timers,
+                &mut self.messages.bulk.peers.counters,
+            );
         }
         let timer_at = this.timer_at;
-        self.after_packet((row, timer_at), look_at, is_spent);
+        self.messages.bulk.peers.after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
     /// A frame that is nothing but an acknowledgement without holes (`Endpoint::write_acks`).
     #[inline(never)]
     pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let share = self.credit_for_peers();
-        let this = &mut self.rows[row];
-        let Some(active) = self.actives.get_mut(this.active) else { return false };
+        let share = self.messages.bulk.credit_for_peers();
+        let this = &mut self.messages.bulk.peers.rows[row];
+        let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
+            return false;
+        };
         let active = &mut **active;
         let is_alone = active.unsent == NONE && active.is_only_messages();
         let Some(index) = active.quick_path(now).filter(|_| is_alone) else { return false };
@@ -202,7 +231,7 @@ impl Endpoint {
         if this.phase != Phase::Joined
             || !path.ack_at_once
             || path.back != index
-            || self.saboteur.makes(Sabotage::AckOneTooHigh)
+            || self.messages.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
         }
@@ -218,28 +247,15 @@ impl Endpoint {
         }
         writer.ack(&ack, &[]);
         path.flight.on_sent(now, tx.head.len() as u16); // elicits nothing: nobody looks for it
-        note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+        note_ack_sent(
+            path,
+            row,
+            &mut self.messages.bulk.peers.ack_timers,
+            &mut self.messages.bulk.peers.counters,
+        );
         let (timer_at, is_spent) = (this.timer_at, active.granted.is_empty());
-        self.after_packet((row, timer_at), Instant::NEVER, is_spent);
+        self.messages.bulk.peers.after_packet((row, timer_at), Instant::NEVER, is_spent);
         true
-    }
-
-    /// A packet of this row has left: it is counted, the row is looked at in time for it, and passes its turn on if it has nothing
-    /// more to send. `timer_at` is the row's, which the caller has at hand.
-    #[inline(always)]
-    pub(crate) fn after_packet(
-        &mut self,
-        (row, timer_at): (u32, Instant),
-        look_at: Instant,
-        is_spent: bool,
-    ) {
-        self.counters.frames_out += 1;
-        if look_at < timer_at {
-            self.arm(look_at, row);
-        }
-        if is_spent {
-            self.rows.leave_ready();
-        }
     }
 }
 

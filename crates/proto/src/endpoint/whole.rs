@@ -36,33 +36,53 @@ impl Endpoint {
     ) -> usize {
         let Some(train) = self.expect_whole(link, from, frames, stride) else { return 0 };
         let count = train.count;
-        let is_right =
-            count == wire::agreeing_fragments(frames, &train, self.secret, self.train_checks);
+        let is_right = count
+            == wire::agreeing_fragments(
+                frames,
+                &train,
+                self.messages.bulk.peers.secret,
+                self.messages.bulk.train_checks,
+            );
         let row = row_of_id(train.header.to);
         let bodies = Bodies { frames, stride, train: &train };
         let Some(taker) = is_right.then(|| self.taker_of(row, &bodies)).flatten() else { return 0 };
-        hear(now, &mut self.rows, &mut self.actives, train.header, link, from);
-        self.counters.frames_in += count as u64;
-        self.counters.frames_together += count as u64;
+        hear(
+            now,
+            &mut self.messages.bulk.peers.rows,
+            &mut self.messages.bulk.peers.actives,
+            train.header,
+            link,
+            from,
+        );
+        self.messages.bulk.peers.counters.frames_in += count as u64;
+        self.messages.bulk.peers.counters.frames_together += count as u64;
         if let Some(ack) = train.ack {
             self.on_ack(now, row, &AckView::from(ack));
         }
         match taker {
             Taker::Receive(token) => {
-                self.counters.messages_in += 1;
+                self.messages.bulk.peers.counters.messages_in += 1;
                 self.place_whole(row, token, &bodies, memory);
             }
             Taker::Later => {
-                self.counters.messages_unexpected += 1;
-                self.count_turn(row);
+                self.messages.bulk.peers.counters.messages_unexpected += 1;
+                self.messages.count_turn(row);
             }
             Taker::Stream => {
-                if !self.on_whole_chunk(now, row, &train.head, bodies.iter(), memory) {
+                if !self.streams.on_whole_chunk(
+                    &mut self.messages,
+                    now,
+                    row,
+                    &train.head,
+                    bodies.iter(),
+                    memory,
+                ) {
                     return count; // not noted, so not acknowledged: it will come again
                 }
+                self.after_chunk(now, row, memory);
             }
         }
-        self.note_fragments(now, row, &train.header, count as u64);
+        self.messages.bulk.peers.note_fragments(now, row, &train.header, count as u64);
         count
     }
 
@@ -76,12 +96,19 @@ impl Endpoint {
     ) -> Option<FragmentsRepr> {
         let mut train = wire::whole_message(frames, stride)?;
         let (header, head) = (&mut train.header, &train.head);
-        let this = self.rows.get(row_of_id(header.to))?;
+        let this = self.messages.bulk.peers.rows.get(row_of_id(header.to))?;
         let is_row = this.local_id == header.to
             && this.phase == Phase::Joined
             && this.version == header.form
             && this.message_in as u32 == head.message;
-        let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
+        let path = self
+            .messages
+            .bulk
+            .peers
+            .actives
+            .get(this.active)?
+            .paths
+            .get(usize::from(header.path))?;
         header.packet = path.received.expand(header.packet as u32);
         let is_next = header.packet == path.received.largest() + 1
             && train.count as u64 <= TrainRepr::count_to_wrap(header.packet)
@@ -90,8 +117,8 @@ impl Endpoint {
         let may_be = is_row
             && is_next
             && !head.wants_match // who waits for it is told: there is more to that
-            && self.may_be_quick()
-            && !self.saboteur.makes(Sabotage::TruncatedCopy);
+            && self.messages.bulk.peers.may_be_quick()
+            && !self.messages.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy);
         may_be.then_some(train)
     }
 
@@ -99,18 +126,22 @@ impl Endpoint {
     fn taker_of(&mut self, row: u32, bodies: &Bodies<'_>) -> Option<Taker> {
         let head = &bodies.train.head;
         let mut takers = Takers {
-            matcher: &mut self.matcher,
-            receives: &mut self.receives,
-            events: &mut self.events,
+            matcher: &mut self.messages.matcher,
+            receives: &mut self.messages.bulk.receives,
+            events: &mut self.messages.bulk.peers.events,
         };
-        match takers.receive_for(&self.rows[row], head.message, (head.space, head.tag)) {
+        match takers.receive_for(
+            &self.messages.bulk.peers.rows[row],
+            head.message,
+            (head.space, head.tag),
+        ) {
             Ok(token) => Some(Taker::Receive(token)),
             Err(Miss::Unexpected) if head.space == Space::STREAMS => {
-                self.has_room_for(head.total as usize).then_some(Taker::Stream)
+                self.messages.has_room_for(head.total as usize).then_some(Taker::Stream)
             }
-            Err(Miss::Unexpected) if self.has_envelope() => {
-                let slot = self.hold_whole(row, head, bodies.iter(), Stage::Unexpected)?;
-                self.list_unexpected(slot);
+            Err(Miss::Unexpected) if self.messages.has_envelope() => {
+                let slot = self.messages.hold_whole(row, head, bodies.iter(), Stage::Unexpected)?;
+                self.messages.list_unexpected(slot);
                 Some(Taker::Later)
             }
             Err(_) => None,
@@ -120,7 +151,7 @@ impl Endpoint {
     /// The receive that was found takes the message.
     fn place_whole(&mut self, row: u32, token: u32, bodies: &Bodies<'_>, memory: &mut impl Memory) {
         let head = &bodies.train.head;
-        let (key, receive) = self.receives.remove_keyed(token);
+        let (key, receive) = self.messages.bulk.receives.remove_keyed(token);
         let placed_len = receive.len.min(head.total);
         let mut offset = 0;
         for body in bodies.iter() {
@@ -131,7 +162,7 @@ impl Endpoint {
             memory.place(Place { buf: receive.buf, offset }, &body[..len as usize]);
             offset += len;
         }
-        let this = &mut self.rows[row];
+        let this = &mut self.messages.bulk.peers.rows[row];
         let envelope = Envelope {
             source: this.peer,
             space: head.space,
@@ -140,12 +171,12 @@ impl Endpoint {
             len: head.total,
         };
         let mut takers = Takers {
-            matcher: &mut self.matcher,
-            receives: &mut self.receives,
-            events: &mut self.events,
+            matcher: &mut self.messages.matcher,
+            receives: &mut self.messages.bulk.receives,
+            events: &mut self.messages.bulk.peers.events,
         };
         takers.tell(this, (ReqId(key), &receive), envelope, placed_len);
-        self.counters.bytes_placed += placed_len;
+        self.messages.bulk.peers.counters.bytes_placed += placed_len;
     }
 }
 

@@ -4,38 +4,38 @@
 
 use crate::base::api::{Envelope, Failure, GoneReason, Verdict};
 use crate::base::slab::NONE;
-use crate::base::types::{Instant, Memory, Space, Tag};
+use crate::base::types::{Instant, Space, Tag};
 use crate::bulk::arrival::{Arrival, Stage, number_key};
 use crate::delivery::ack::expand;
-use crate::endpoint::Endpoint;
+use crate::messages::Messages;
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, MessageHead};
 
 /// Numbers of cancelled messages that may be known ahead of their turn, however small the budgets: few bytes each.
 const NUMBER_COUNT_MIN: u64 = 1 << 16;
 
-impl Endpoint {
+impl Messages {
     /// The receive is cancelled: whatever arrives into it, or lies in it, has no place any more.
     /// Tells the last one.
     pub(crate) fn abandon_arrivals_of(&mut self, now: Instant, receive: u32) -> Option<Envelope> {
         let mut swallowed = None;
-        if self.receives[receive].in_use_count == 0 {
+        if self.bulk.receives[receive].in_use_count == 0 {
             return swallowed;
         }
         loop {
-            let found = self.arrivals.iter().find_map(|(slot, arrival)| {
+            let found = self.bulk.arrivals.iter().find_map(|(slot, arrival)| {
                 let progress =
-                    (arrival.progress != NONE).then(|| &self.progress[arrival.progress])?;
+                    (arrival.progress != NONE).then(|| &self.bulk.progress[arrival.progress])?;
                 (progress.receive == receive || progress.claimant == receive)
                     .then_some((slot, progress.claimant))
             });
             let Some((slot, claimant)) = found else { break };
-            swallowed = Some(self.arrivals[slot].envelope());
+            swallowed = Some(self.bulk.arrivals[slot].envelope());
             if claimant == receive {
                 // Bound, though its bytes go to an overflow entry: spent all the same. (Back in the list it would
                 // stand behind younger ones.)
-                let index = self.arrivals[slot].progress;
-                let overflow = self.progress[index].receive;
-                self.progress[index].claimant = NONE;
+                let index = self.bulk.arrivals[slot].progress;
+                let overflow = self.bulk.progress[index].receive;
+                self.bulk.progress[index].claimant = NONE;
                 self.abandon_arrival(now, slot, DONE_CANCELLED);
                 self.leave_overflow(overflow);
             } else {
@@ -47,12 +47,12 @@ impl Endpoint {
 
     /// Gives a message up, with none of its bytes taken, and tells its sender, if that one waits to hear.
     pub(crate) fn abandon_arrival(&mut self, now: Instant, slot: u32, status: u8) {
-        let arrival = &self.arrivals[slot];
+        let arrival = &self.bulk.arrivals[slot];
         let (row, message) = (arrival.row, arrival.message);
         let tell = arrival.is_large || arrival.wants_match;
         let claimant = match arrival.progress {
             NONE => NONE,
-            index => self.progress[index].claimant,
+            index => self.bulk.progress[index].claimant,
         };
         let envelope = arrival.envelope();
         self.end_arrival(now, slot);
@@ -60,35 +60,29 @@ impl Endpoint {
             self.report_received(claimant, envelope, 0, 0, Err(Failure::Cancelled));
         }
         if tell {
-            self.notify_done(row, message, status, 0);
+            self.bulk.peers.notify_done(row, message, status, 0);
         }
     }
 
     /// The application discards a claimed message. For the sender it counts as received, with no byte taken.
     pub(crate) fn forget_claimed(&mut self, now: Instant, slot: u32) {
-        if let Stage::Orphaned(_) = self.arrivals[slot].stage {
-            self.remove_arrival(slot);
+        if let Stage::Orphaned(_) = self.bulk.arrivals[slot].stage {
+            self.bulk.remove_arrival(slot);
             return;
         }
-        let status = if self.arrivals[slot].is_large { DONE_OK } else { DONE_MATCHED };
+        let status = if self.bulk.arrivals[slot].is_large { DONE_OK } else { DONE_MATCHED };
         self.abandon_arrival(now, slot, status);
     }
 
-    /// The sender cancelled message `message` (PROTOCOL §7.8).
-    pub(crate) fn on_cancel(
-        &mut self,
-        now: Instant,
-        row: u32,
-        message: u32,
-        memory: &mut impl Memory,
-    ) -> Verdict {
-        let number = expand(message, self.rows[row].message_in);
-        match self.by_number.get(&number_key(row, message)).copied() {
+    /// The sender cancelled message `message` (PROTOCOL §7.8). If that is accepted, others may have their turn.
+    pub(crate) fn on_cancel(&mut self, now: Instant, row: u32, message: u32) -> Verdict {
+        let number = expand(message, self.bulk.peers.rows[row].message_in);
+        match self.bulk.by_number.get(&number_key(row, message)).copied() {
             Some(slot) => self.cancel_arrival(now, slot, Failure::CancelledByPeer),
-            None if number < self.rows[row].message_in => {}
+            None if number < self.bulk.peers.rows[row].message_in => {}
             // Numbers alone are held beside the budgets, so that a cancel is never the one thing everybody waits for;
             // but not without end.
-            None if u64::from(self.arrivals.len()) >= self.number_count_max() => {
+            None if u64::from(self.bulk.arrivals.len()) >= self.number_count_max() => {
                 return Verdict::Refused;
             }
             None => {
@@ -105,25 +99,24 @@ impl Endpoint {
                     len: 0,
                     ahead: 0,
                 };
-                let source = self.rows[row].peer;
-                let slot = self.insert_arrival(Arrival::new(source, &head, Stage::Lapsed));
-                self.map(slot);
+                let source = self.bulk.peers.rows[row].peer;
+                let slot = self.bulk.insert_arrival(Arrival::new(source, &head, Stage::Lapsed));
+                self.bulk.map(slot);
             }
         }
-        self.follow_turn(now, row, memory);
         Verdict::Accepted
     }
 
     pub(crate) fn cancel_arrival(&mut self, now: Instant, slot: u32, failure: Failure) {
-        let arrival = &self.arrivals[slot];
+        let arrival = &self.bulk.arrivals[slot];
         match arrival.stage {
             Stage::Lapsed | Stage::Orphaned(_) => {}
             // Whole and held: it was accepted before the cancel, and stays.
             Stage::Early | Stage::Unexpected | Stage::Claimed | Stage::Streamed
                 if arrival.progress == NONE => {}
             Stage::Unexpected
-                if arrival.in_overflow && self.progress[arrival.progress].gaps.is_empty() => {}
-            Stage::Claimed => self.arrivals[slot].stage = Stage::Orphaned(GoneReason::Reset),
+                if arrival.in_overflow && self.bulk.progress[arrival.progress].gaps.is_empty() => {}
+            Stage::Claimed => self.bulk.arrivals[slot].stage = Stage::Orphaned(GoneReason::Reset),
             Stage::Early | Stage::Unexpected | Stage::Arriving | Stage::Streamed => {
                 self.fail_arrival(now, slot, failure)
             }
@@ -132,18 +125,18 @@ impl Endpoint {
 
     /// How many messages, whole, arriving or mere numbers, may be known at once.
     fn number_count_max(&self) -> u64 {
-        NUMBER_COUNT_MIN.max(2 * u64::from(self.limits.envelope_count_max))
-            + u64::from(self.receives.len())
+        NUMBER_COUNT_MIN.max(2 * u64::from(self.bulk.peers.limits.envelope_count_max))
+            + u64::from(self.bulk.receives.len())
     }
 
     /// Ends an incomplete arrival; a receive it was bound to ends with `failure`.
     pub(crate) fn fail_arrival(&mut self, now: Instant, slot: u32, failure: Failure) {
-        let arrival = &self.arrivals[slot];
+        let arrival = &self.bulk.arrivals[slot];
         let envelope = arrival.envelope();
         let bound = match arrival.progress {
             NONE => (NONE, NONE, 0),
             index => {
-                let progress = &self.progress[index];
+                let progress = &self.bulk.progress[index];
                 (progress.receive, progress.claimant, progress.offset)
             }
         };

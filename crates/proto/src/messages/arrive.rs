@@ -9,44 +9,62 @@ use crate::base::gaps::GapSet;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Space};
-use crate::bulk::arrival::{Arrival, Progress, Stage, held_len, lane_key, number_key};
+use crate::bulk::arrival::{Arrival, Progress, Stage, held_len, number_key};
+use crate::bulk::filling::Absorbed;
 use crate::delivery::ack::expand;
-use crate::delivery::content::Content;
-use crate::endpoint::Endpoint;
-use crate::peers::rows::{Notice, Phase};
+use crate::messages::Messages;
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, MessageHead};
 
-impl Endpoint {
+/// What became of a record of a message, and what is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It must come again.
+    Refused,
+    /// That is all.
+    Accepted,
+    /// It had its turn: those that waited for theirs may follow.
+    InTurn,
+    /// It is a chunk of a stream whose turn it is; nothing was done.
+    Chunk,
+    /// The chunk of a stream that lies here is whole by it.
+    WholeChunk(u32),
+}
+
+impl Messages {
     /// A record of a message.
     #[inline]
-    pub(crate) fn on_message(
+    pub(crate) fn take_message(
         &mut self,
         now: Instant,
         row: u32,
         head: &MessageHead,
         body: &[u8],
         memory: &mut impl Memory,
-    ) -> Verdict {
+    ) -> Taken {
         if head.class == Class::Told {
             return self.on_told(now, row, head, body, memory);
         }
-        let this = &self.rows[row];
+        let this = &self.bulk.peers.rows[row];
         let number = expand(head.message, this.message_in);
-        if number >= this.refused_from && !self.takes_all {
-            return Verdict::Refused; // the refusal is content of its own and is repeated by itself
+        if number >= this.refused_from && !self.bulk.takes_all {
+            return Taken::Refused; // the refusal is content of its own and is repeated by itself
         }
         if this.arrival_count > 0
-            && let Some(&slot) = self.by_number.get(&number_key(row, head.message))
+            && let Some(&slot) = self.bulk.by_number.get(&number_key(row, head.message))
         {
             return self.on_known(now, slot, head, body, memory);
         }
-        if number < self.rows[row].message_in && !self.takes_again(row) {
-            self.counters.messages_duplicate += 1;
-            return Verdict::Accepted;
+        if number < self.bulk.peers.rows[row].message_in && !self.takes_again(row) {
+            self.bulk.peers.counters.messages_duplicate += 1;
+            return Taken::Accepted;
         }
-        if number > self.rows[row].message_in && !self.saboteur.makes(Sabotage::MatcherIgnoresOrder)
+        if number > self.bulk.peers.rows[row].message_in
+            && !self.bulk.peers.saboteur.makes(Sabotage::MatcherIgnoresOrder)
         {
-            return self.on_early(now, row, number, head, body);
+            return match self.on_early(now, row, number, head, body) {
+                Verdict::Refused => Taken::Refused,
+                Verdict::Accepted => Taken::Accepted,
+            };
         }
         self.on_in_turn(now, row, number, head, body, memory)
     }
@@ -55,11 +73,11 @@ impl Endpoint {
     #[inline(always)]
     fn takes_again(&self, row: u32) -> bool {
         let has_stream = || {
-            let active = self.actives.get(self.rows[row].active);
+            let active = self.bulk.peers.actives.get(self.bulk.peers.rows[row].active);
             active.is_some_and(|active| active.paths.iter().any(|path| path.is_stream))
         };
-        self.saboteur.makes(Sabotage::DuplicateAccepted)
-            || self.saboteur.makes(Sabotage::AcceptedAgainAfterBreak) && has_stream()
+        self.bulk.peers.saboteur.makes(Sabotage::DuplicateAccepted)
+            || self.bulk.peers.saboteur.makes(Sabotage::AcceptedAgainAfterBreak) && has_stream()
     }
 
     #[inline]
@@ -71,14 +89,15 @@ impl Endpoint {
         head: &MessageHead,
         body: &[u8],
         memory: &mut impl Memory,
-    ) -> Verdict {
-        let Some((entry, token)) = self.matcher.find(head.space, head.tag, self.rows[row].peer)
+    ) -> Taken {
+        let Some((entry, token)) =
+            self.matcher.find(head.space, head.tag, self.bulk.peers.rows[row].peer)
         else {
-            return self.on_unexpected(now, row, number, head, body, memory);
+            return self.on_unexpected(now, row, number, head, body);
         };
-        if self.receives[token].list == List::Overflow && !self.has_envelope() {
+        if self.bulk.receives[token].list == List::Overflow && !self.has_envelope() {
             self.refuse(now, row, number, 0);
-            return Verdict::Refused;
+            return Taken::Refused;
         }
         let fit = self.take_entry(entry, token, head.total);
         self.count_turn(row);
@@ -86,7 +105,7 @@ impl Endpoint {
             let placed = &body[..fit.cap as usize];
             self.place(memory, fit.receive, fit.offset, placed);
             let envelope = Envelope {
-                source: self.rows[row].peer,
+                source: self.bulk.peers.rows[row].peer,
                 space: head.space,
                 tag: head.tag,
                 immediate: head.immediate,
@@ -94,35 +113,40 @@ impl Endpoint {
             };
             self.report_received(fit.receive, envelope, fit.offset, fit.cap, Ok(()));
             if head.wants_match {
-                self.notify_done(row, head.message, DONE_MATCHED, fit.cap);
+                self.bulk.peers.notify_done(row, head.message, DONE_MATCHED, fit.cap);
             }
         } else {
             self.start_arrival(now, row, head, body, fit, memory);
         }
-        if self.rows[row].arrival_count > 0 {
-            self.follow_turn(now, row, memory);
-        }
-        Verdict::Accepted
+        Taken::InTurn
     }
 
     /// A message has its turn. Counted before it is looked at, so that it is not taken for one ahead of its turn.
     #[inline]
     pub(crate) fn count_turn(&mut self, row: u32) {
-        self.counters.messages_in += 1;
-        self.rows[row].message_in += 1;
+        self.bulk.peers.counters.messages_in += 1;
+        self.bulk.peers.rows[row].message_in += 1;
     }
 
-    /// Messages that waited for the turn to come to them.
-    pub(crate) fn follow_turn(&mut self, now: Instant, row: u32, memory: &mut impl Memory) {
+    /// Messages that waited for the turn to come to them. A slot: this one is a chunk of a stream, and others may follow it.
+    pub(crate) fn follow_turn(
+        &mut self,
+        now: Instant,
+        row: u32,
+        memory: &mut impl Memory,
+    ) -> Option<u32> {
         loop {
-            let message_in = self.rows[row].message_in;
-            let Some(&slot) = self.by_number.get(&number_key(row, message_in as u32)) else {
+            let message_in = self.bulk.peers.rows[row].message_in;
+            let Some(&slot) = self.bulk.by_number.get(&number_key(row, message_in as u32)) else {
                 break;
             };
             self.count_turn(row);
-            match self.arrivals[slot].stage {
+            match self.bulk.arrivals[slot].stage {
+                Stage::Early if self.bulk.arrivals[slot].space == Space::STREAMS => {
+                    return Some(slot);
+                }
                 Stage::Early => self.on_turn(now, slot, memory),
-                Stage::Lapsed => self.remove_arrival(slot),
+                Stage::Lapsed => self.bulk.remove_arrival(slot),
                 // Taken out of turn and still arriving.
                 Stage::Arriving
                 | Stage::Unexpected
@@ -131,27 +155,25 @@ impl Endpoint {
                 | Stage::Orphaned(_) => {}
             }
         }
-        if self.rows[row].message_in > self.rows[row].refused_from {
+        if self.bulk.peers.rows[row].message_in > self.bulk.peers.rows[row].refused_from {
             self.recall_rows(now);
         }
+        None
     }
 
     /// A message that came early: its turn is now.
     pub(crate) fn on_turn(&mut self, now: Instant, slot: u32, memory: &mut impl Memory) {
-        let arrival = &self.arrivals[slot];
-        if arrival.space == Space::STREAMS {
-            return self.on_chunk_turn(now, slot);
-        }
+        let arrival = &self.bulk.arrivals[slot];
         match self.matcher.find_in(List::Priority, arrival.space, arrival.tag, arrival.source) {
             Some((entry, token)) => {
-                let fit = self.take_entry(entry, token, self.arrivals[slot].total);
+                let fit = self.take_entry(entry, token, self.bulk.arrivals[slot].total);
                 self.fill_receive(now, slot, fit, memory);
             }
             None => {
-                self.arrivals[slot].stage = Stage::Unexpected;
+                self.bulk.arrivals[slot].stage = Stage::Unexpected;
                 self.list_unexpected(slot);
-                if self.arrivals[slot].progress == NONE {
-                    self.unmap(slot);
+                if self.bulk.arrivals[slot].progress == NONE {
+                    self.bulk.unmap(slot);
                 }
             }
         }
@@ -164,34 +186,33 @@ impl Endpoint {
         number: u64,
         head: &MessageHead,
         body: &[u8],
-        memory: &mut impl Memory,
-    ) -> Verdict {
-        if self.closing.is_some() {
+    ) -> Taken {
+        if self.bulk.peers.closing.is_some() {
             // Nobody will receive it any more: eager messages are accepted and dropped, large ones sent back.
             if head.class == Class::Rts {
-                self.notify_done(row, head.message, DONE_CANCELLED, 0);
+                self.bulk.peers.notify_done(row, head.message, DONE_CANCELLED, 0);
             }
             self.count_turn(row);
-            self.follow_turn(now, row, memory);
-            return Verdict::Accepted;
+            let this = &self.bulk.peers.rows[row];
+            if this.arrival_count == 0 && this.message_in > this.refused_from {
+                self.recall_rows(now);
+            }
+            return Taken::InTurn;
         }
         if head.space == Space::STREAMS {
-            return self.on_chunk(now, row, number, head, body, memory);
+            return Taken::Chunk;
         }
         let Some(slot) = self.hold(now, row, head, body, Stage::Unexpected) else {
             self.refuse(now, row, number, held_len(head));
-            return Verdict::Refused;
+            return Taken::Refused;
         };
-        self.counters.messages_unexpected += 1;
+        self.bulk.peers.counters.messages_unexpected += 1;
         self.list_unexpected(slot);
-        if self.arrivals[slot].progress != NONE {
-            self.map(slot);
+        if self.bulk.arrivals[slot].progress != NONE {
+            self.bulk.map(slot);
         }
         self.count_turn(row);
-        if self.rows[row].arrival_count > 0 {
-            self.follow_turn(now, row, memory);
-        }
-        Verdict::Accepted
+        Taken::InTurn
     }
 
     pub(crate) fn on_early(
@@ -209,8 +230,8 @@ impl Endpoint {
             self.refuse(now, row, number, held_len(head));
             return Verdict::Refused;
         };
-        self.counters.messages_early += 1;
-        self.map(slot);
+        self.bulk.peers.counters.messages_early += 1;
+        self.bulk.map(slot);
         Verdict::Accepted
     }
 
@@ -222,12 +243,18 @@ impl Endpoint {
         head: &MessageHead,
         body: &[u8],
         memory: &mut impl Memory,
-    ) -> Verdict {
-        if self.arrivals[slot].progress == NONE || self.arrivals[slot].stage == Stage::Lapsed {
-            self.counters.messages_duplicate += 1;
-            return Verdict::Accepted;
+    ) -> Taken {
+        if self.bulk.arrivals[slot].progress == NONE
+            || self.bulk.arrivals[slot].stage == Stage::Lapsed
+        {
+            self.bulk.peers.counters.messages_duplicate += 1;
+            return Taken::Accepted;
         }
-        self.absorb(now, slot, u64::from(head.offset), body, memory)
+        match self.bulk.absorb(now, slot, u64::from(head.offset), body, memory) {
+            Absorbed::Refused => Taken::Refused,
+            Absorbed::Wholly if self.on_whole_arrival(now, slot) => Taken::WholeChunk(slot),
+            Absorbed::Wholly | Absorbed::Partly => Taken::Accepted,
+        }
     }
 
     /// Makes an arrival for a message without a receive, within the budgets; `None` if there is no room.
@@ -259,14 +286,14 @@ impl Endpoint {
         body: &[u8],
         stage: Stage,
     ) -> Option<u32> {
-        let mut arrival = Arrival::new(self.rows[row].peer, head, stage);
+        let mut arrival = Arrival::new(self.bulk.peers.rows[row].peer, head, stage);
         // A large message is announced even if its first bytes find no room (PROTOCOL §8.1).
         let hold_len =
             if arrival.is_large { body.len() } else { usize::try_from(head.total).ok()? };
-        match self.held.try_reserve(hold_len) {
+        match self.bulk.held.try_reserve(hold_len) {
             Some(hold) => {
                 let at = head.offset as usize;
-                self.held.bytes_mut(hold)[at..at + body.len()].copy_from_slice(body);
+                self.bulk.held.bytes_mut(hold)[at..at + body.len()].copy_from_slice(body);
                 arrival.hold = hold;
             }
             None if arrival.is_large => {}
@@ -278,16 +305,16 @@ impl Endpoint {
             gaps.fill(start, start + body.len() as u64, &mut |_, _| ());
         }
         if !gaps.is_empty() || arrival.is_large {
-            let ahead_to = self.taken_ahead(row, head);
-            let told = self.told.take();
+            let ahead_to = self.bulk.taken_ahead(row, head);
+            let told = self.bulk.told.take();
             let progress = Progress { ahead_to, told, ..Progress::held(gaps, head.total, now) };
-            arrival.progress = self.progress.insert(progress);
+            arrival.progress = self.bulk.progress.insert(progress);
         }
         self.charge(&mut arrival);
         if arrival.is_large {
-            self.counters.rendezvous_in += 1;
+            self.bulk.peers.counters.rendezvous_in += 1;
         }
-        Some(self.insert_arrival(arrival))
+        Some(self.bulk.insert_arrival(arrival))
     }
 
     /// The same for a message that came whole, in one piece or some, when there is an envelope for it.
@@ -300,75 +327,88 @@ impl Endpoint {
         stage: Stage,
     ) -> Option<u32> {
         let len = head.total as usize;
-        let hold = match self.held.try_reserve(len) {
-            None if self.takes_all => self.held.overdraw(len)?,
+        let hold = match self.bulk.held.try_reserve(len) {
+            None if self.bulk.takes_all => self.bulk.held.overdraw(len)?,
             hold => hold?,
         };
-        let mut rest = self.held.bytes_mut(hold);
+        let mut rest = self.bulk.held.bytes_mut(hold);
         for body in bodies {
             let (to, behind) = rest.split_at_mut(body.len());
             to.copy_from_slice(body);
             rest = behind;
         }
-        let mut arrival = Arrival { hold, ..Arrival::new(self.rows[row].peer, head, stage) };
+        let mut arrival =
+            Arrival { hold, ..Arrival::new(self.bulk.peers.rows[row].peer, head, stage) };
         self.charge(&mut arrival);
-        Some(self.insert_arrival(arrival))
+        Some(self.bulk.insert_arrival(arrival))
     }
 
     #[inline(always)]
     fn charge(&mut self, arrival: &mut Arrival) {
         arrival.charged = true;
-        self.envelope_count += 1;
-        self.counters.envelope_count_peak =
-            self.counters.envelope_count_peak.max(u64::from(self.envelope_count));
-        self.counters.held_len_peak = self.held.peak_len();
+        self.bulk.envelope_count += 1;
+        self.bulk.peers.counters.envelope_count_peak =
+            self.bulk.peers.counters.envelope_count_peak.max(u64::from(self.bulk.envelope_count));
+        self.bulk.peers.counters.held_len_peak = self.bulk.held.peak_len();
     }
 
     pub(crate) fn has_envelope(&self) -> bool {
-        self.envelope_count < self.limits.envelope_count_max || self.takes_all
+        self.bulk.envelope_count < self.bulk.peers.limits.envelope_count_max || self.bulk.takes_all
     }
 
     #[inline(always)]
     pub(crate) fn list_unexpected(&mut self, slot: u32) {
-        let arrival = &self.arrivals[slot];
+        let arrival = &self.bulk.arrivals[slot];
         let held_id = self.matcher.hold(arrival.space, arrival.tag, arrival.source, slot);
-        self.arrivals[slot].held_id = Some(held_id);
+        self.bulk.arrivals[slot].held_id = Some(held_id);
     }
 
     /// Takes an arrival out of the unexpected list.
     pub(crate) fn take_held(&mut self, slot: u32) {
-        if let Some(held_id) = self.arrivals[slot].held_id.take() {
+        if let Some(held_id) = self.bulk.arrivals[slot].held_id.take() {
             self.matcher.release(held_id);
         }
     }
+}
 
-    pub(crate) fn map(&mut self, slot: u32) {
-        let arrival = &self.arrivals[slot];
-        self.rows[arrival.row].arrival_count += 1;
-        self.by_number.insert(lane_key(arrival.lane, arrival.row, arrival.message), slot);
+impl Messages {
+    /// An announcement that says where the bytes are.
+    #[inline(never)]
+    pub(crate) fn on_told(
+        &mut self,
+        now: Instant,
+        row: u32,
+        head: &MessageHead,
+        whereabouts: &[u8],
+        memory: &mut impl Memory,
+    ) -> Taken {
+        // Whoever makes the arrival takes it; of a copy of a known one nobody does.
+        self.bulk.told = whereabouts.try_into().ok();
+        let head = MessageHead { class: Class::Rts, len: 0, ..*head };
+        let verdict = self.take_message(now, row, &head, &[], memory);
+        self.bulk.told = None;
+        verdict
+    }
+}
+
+impl Messages {
+    pub(crate) fn has_room_for(&self, len: usize) -> bool {
+        self.has_envelope()
+            && crate::base::pool::BytePool::cost_of(len)
+                .is_some_and(|cost| cost <= self.bulk.held.free_len())
     }
 
-    pub(crate) fn unmap(&mut self, slot: u32) {
-        let arrival = &self.arrivals[slot];
-        let key = lane_key(arrival.lane, arrival.row, arrival.message);
-        if self.by_number.get(&key) == Some(&slot) {
-            self.by_number.remove(&key);
-            self.rows[arrival.row].arrival_count -= 1;
-        }
+    /// Whether a chunk ahead of its turn may be held: half of all room is for those that have it, or none ever might.
+    pub(crate) fn has_room_ahead(&self, len: usize) -> bool {
+        let cost = crate::base::pool::BytePool::cost_of(len).unwrap_or(u64::MAX);
+        self.bulk.envelope_count < self.bulk.peers.limits.envelope_count_max / 2
+            && self.bulk.held.free_len().saturating_sub(cost) >= self.bulk.held.len_max() / 2
     }
 
-    /// Tells the sender of a message that it ended here, and how many of its bytes were taken (PROTOCOL §8.6).
-    pub(crate) fn notify_done(&mut self, row: u32, message: u32, status: u8, placed_len: u64) {
-        self.notify(row, Content::Done { message, status, placed_len });
-    }
-
-    /// Queues a notice to a peer that has an association.
-    pub(crate) fn notify(&mut self, row: u32, content: Content) {
-        if self.rows[row].phase == Phase::Idle {
-            return; // nobody is there to hear it
-        }
-        let active = self.activate(row);
-        self.actives[active].control.push_back(Notice::Content(content));
-        self.make_ready(row);
+    pub(crate) fn charge_chunk(&mut self) {
+        self.bulk.envelope_count += 1;
+        self.bulk.peers.counters.envelope_count_peak =
+            self.bulk.peers.counters.envelope_count_peak.max(u64::from(self.bulk.envelope_count));
+        self.bulk.peers.counters.held_len_peak = self.bulk.held.peak_len();
     }
 }

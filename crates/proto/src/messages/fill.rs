@@ -3,22 +3,23 @@
 //! PROTOCOL §8.1, §8.6, §8.7, §9. What is here already is placed, what is missing is awaited (eager) or granted (large). Every
 //! byte counts once, whatever record brings it.
 
-use crate::base::api::{Envelope, Event, Failure, List, RecvSpec, Use, Verdict};
+use crate::base::api::{Envelope, Event, Failure, List, RecvSpec, Use};
 use crate::base::gaps::GapSet;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Place, ReqId};
-use crate::bulk::arrival::{Arrival, Fit, GAP_COUNT_MAX, Progress, Stage, number_key};
+use crate::bulk::arrival::{Arrival, Fit, Progress, Stage, number_key};
+use crate::bulk::filling::Absorbed;
 use crate::delivery::ack::expand;
-use crate::endpoint::Endpoint;
 use crate::matching::EntryId;
-use crate::wire::{DONE_MATCHED, DONE_OK, Lane, MessageHead};
+use crate::messages::Messages;
+use crate::wire::{DONE_MATCHED, DONE_OK, MessageHead};
 
-impl Endpoint {
+impl Messages {
     /// An entry matched: reserves the place of one message in it and unlinks it when it is used up.
     #[inline]
     pub(crate) fn take_entry(&mut self, entry: EntryId, token: u32, total: u64) -> Fit {
-        let receive = &mut self.receives[token];
+        let receive = &mut self.bulk.receives[token];
         let offset = receive.offset;
         let cap = if receive.header_only { 0 } else { total.min(receive.len - offset) };
         receive.in_use_count += 1;
@@ -33,78 +34,25 @@ impl Endpoint {
         Fit { receive: token, offset, cap, list }
     }
 
-    /// Takes bytes of a message under way. Bytes that are there already, or not wanted, are ignored.
-    pub(crate) fn absorb(
-        &mut self,
-        now: Instant,
-        slot: u32,
-        offset: u64,
-        body: &[u8],
-        memory: &mut impl Memory,
-    ) -> Verdict {
-        let arrival = &self.arrivals[slot];
-        let (hold, index) = (arrival.hold, arrival.progress);
-        let progress = &mut self.progress[index];
-        if progress.gaps.gap_count() >= GAP_COUNT_MAX
-            && progress.gaps.first_gap().is_none_or(|gap| gap.0 != offset)
-        {
-            return Verdict::Refused; // no honest sender is here; an honest one would send it again
-        }
-        let limit = if progress.receive == NONE && hold != NONE {
-            self.held.bytes(hold).len() as u64
-        } else {
-            progress.cap
-        };
-        let end = (offset + body.len() as u64).min(limit);
-        let target = (progress.receive != NONE)
-            .then(|| (self.receives[progress.receive].buf, progress.offset));
-        if target.is_none() && hold == NONE {
-            return Verdict::Accepted; // announced without room for first bytes: they will be granted
-        }
-        let held = &mut self.held;
-        let (granted_to, mut granted_len) = (progress.granted_to, 0);
-        let mut new = |from: u64, to: u64| {
-            granted_len += to.min(granted_to).saturating_sub(from);
-            let bytes = &body[(from - offset) as usize..(to - offset) as usize];
-            match target {
-                Some((buf, base)) => memory.place(Place { buf, offset: base + from }, bytes),
-                None => held.bytes_mut(hold)[from as usize..to as usize].copy_from_slice(bytes),
-            }
-        };
-        let new_len = if offset < end { progress.gaps.fill(offset, end, &mut new) } else { 0 };
-        if new_len > 0 {
-            progress.progressed_at = now;
-            if target.is_some() {
-                self.counters.bytes_placed += new_len; // held bytes are placed later
-            }
-            self.grants.on_arrived(slot, granted_len);
-        }
-        if self.progress[index].gaps.is_empty() {
-            self.on_whole(now, slot);
-        }
-        Verdict::Accepted
-    }
-
-    /// No byte is missing any more.
-    pub(crate) fn on_whole(&mut self, now: Instant, slot: u32) {
-        let arrival = &self.arrivals[slot];
+    /// No byte of a message is missing any more. True: it is a chunk of a stream that had its turn.
+    pub(crate) fn on_whole_arrival(&mut self, now: Instant, slot: u32) -> bool {
+        let arrival = &self.bulk.arrivals[slot];
         match arrival.stage {
             Stage::Arriving => self.finish_arrival(now, slot),
             Stage::Unexpected if arrival.in_overflow => self.on_overflow_whole(now, slot),
             Stage::Early | Stage::Unexpected | Stage::Claimed | Stage::Streamed => {
                 if !arrival.is_large {
-                    let index = core::mem::replace(&mut self.arrivals[slot].progress, NONE);
-                    self.progress.remove(index);
-                    if self.arrivals[slot].stage != Stage::Early {
-                        self.unmap(slot);
+                    let index = core::mem::replace(&mut self.bulk.arrivals[slot].progress, NONE);
+                    self.bulk.progress.remove(index);
+                    if self.bulk.arrivals[slot].stage != Stage::Early {
+                        self.bulk.unmap(slot);
                     }
-                    if self.arrivals[slot].stage == Stage::Streamed {
-                        self.on_chunk_whole(slot);
-                    }
+                    return self.bulk.arrivals[slot].stage == Stage::Streamed;
                 }
             }
             Stage::Lapsed | Stage::Orphaned(_) => {}
         }
+        false
     }
 
     /// A receive that is not posted takes an arrival: from the unexpected list, or claimed.
@@ -115,21 +63,24 @@ impl Endpoint {
         receive: u32,
         memory: &mut impl Memory,
     ) {
-        if let Stage::Orphaned(reason) = self.arrivals[slot].stage {
-            let envelope = self.arrivals[slot].envelope();
-            self.receives[receive].in_use_count += 1;
-            self.remove_arrival(slot);
+        if let Stage::Orphaned(reason) = self.bulk.arrivals[slot].stage {
+            let envelope = self.bulk.arrivals[slot].envelope();
+            self.bulk.receives[receive].in_use_count += 1;
+            self.bulk.remove_arrival(slot);
             self.report_received(receive, envelope, 0, 0, Err(Failure::Gone(reason)));
             return;
         }
-        if self.arrivals[slot].in_overflow {
+        if self.bulk.arrivals[slot].in_overflow {
             self.match_overflow(now, slot, receive);
             return;
         }
-        let this = &mut self.receives[receive];
+        let this = &mut self.bulk.receives[receive];
         let offset = this.offset;
-        let cap =
-            if this.header_only { 0 } else { self.arrivals[slot].total.min(this.len - offset) };
+        let cap = if this.header_only {
+            0
+        } else {
+            self.bulk.arrivals[slot].total.min(this.len - offset)
+        };
         this.in_use_count += 1;
         if let Use::Many { .. } = this.uses {
             this.offset += cap;
@@ -148,20 +99,20 @@ impl Endpoint {
         spec: &RecvSpec,
         memory: &mut impl Memory,
     ) -> ReqId {
-        let req = ReqId(self.receives.pass_key());
-        self.uncharge(slot);
-        let arrival = self.extract_arrival(slot);
+        let req = ReqId(self.bulk.receives.pass_key());
+        self.bulk.uncharge(slot);
+        let arrival = self.bulk.extract_arrival(slot);
         let placed_len = arrival.total.min(spec.len);
         if arrival.hold != NONE {
             if placed_len > 0 {
-                let bytes = &self.held.bytes(arrival.hold)[..placed_len as usize];
+                let bytes = &self.bulk.held.bytes(arrival.hold)[..placed_len as usize];
                 memory.place(Place { buf: spec.buf, offset: 0 }, bytes);
-                self.counters.bytes_placed += placed_len;
+                self.bulk.peers.counters.bytes_placed += placed_len;
             }
-            self.held.release(arrival.hold);
+            self.bulk.held.release(arrival.hold);
         }
         self.recall_rows(now);
-        self.events.push_back(Event::Received {
+        self.bulk.peers.events.push_back(Event::Received {
             req,
             user: spec.user,
             envelope: arrival.envelope(),
@@ -170,7 +121,7 @@ impl Endpoint {
             result: Ok(()),
         });
         if arrival.wants_match {
-            self.notify_done(arrival.row, arrival.message, DONE_MATCHED, placed_len);
+            self.bulk.peers.notify_done(arrival.row, arrival.message, DONE_MATCHED, placed_len);
         }
         req
     }
@@ -183,15 +134,15 @@ impl Endpoint {
         fit: Fit,
         memory: &mut impl Memory,
     ) {
-        let arrival = &mut self.arrivals[slot];
+        let arrival = &mut self.bulk.arrivals[slot];
         arrival.stage = Stage::Arriving;
         let (hold, index) = (core::mem::replace(&mut arrival.hold, NONE), arrival.progress);
-        let buf = self.receives[fit.receive].buf;
+        let buf = self.bulk.receives[fit.receive].buf;
         if hold != NONE {
-            let bytes = self.held.bytes(hold);
+            let bytes = self.bulk.held.bytes(hold);
             let end = (bytes.len() as u64).min(fit.cap);
             let mut from = 0;
-            let gaps = (index != NONE).then(|| &self.progress[index].gaps);
+            let gaps = (index != NONE).then(|| &self.bulk.progress[index].gaps);
             let past_the_end = core::iter::once((end, end));
             for (gap_start, gap_end) in gaps.iter().flat_map(|gaps| gaps.iter()).chain(past_the_end)
             {
@@ -201,16 +152,16 @@ impl Endpoint {
                         Place { buf, offset: fit.offset + from },
                         &bytes[from as usize..to as usize],
                     );
-                    self.counters.bytes_placed += to - from;
+                    self.bulk.peers.counters.bytes_placed += to - from;
                 }
                 from = from.max(gap_end);
             }
-            self.held.release(hold);
+            self.bulk.held.release(hold);
         }
-        self.uncharge(slot);
+        self.bulk.uncharge(slot);
         if index == NONE {
             let progress = Progress::held(GapSet::default(), 0, now);
-            self.arrivals[slot].progress = self.progress.insert(progress);
+            self.bulk.arrivals[slot].progress = self.bulk.progress.insert(progress);
         }
         self.aim(now, slot, &fit);
         self.recall_rows(now);
@@ -218,18 +169,18 @@ impl Endpoint {
 
     /// Directs an arrival's missing bytes to its receive.
     pub(crate) fn aim(&mut self, now: Instant, slot: u32, fit: &Fit) {
-        let total = self.arrivals[slot].total;
-        let progress = &mut self.progress[self.arrivals[slot].progress];
+        let total = self.bulk.arrivals[slot].total;
+        let progress = &mut self.bulk.progress[self.bulk.arrivals[slot].progress];
         progress.receive = fit.receive;
         progress.offset = fit.offset;
         progress.cap = fit.cap;
         progress.progressed_at = now;
         progress.gaps.fill(fit.cap, total, &mut |_, _| ());
         if progress.gaps.is_empty() {
-            self.on_whole(now, slot);
-        } else if self.arrivals[slot].is_large {
+            self.on_whole_arrival(now, slot); // matched, so it is no chunk
+        } else if self.bulk.arrivals[slot].is_large {
             let ahead_to = progress.ahead_to;
-            self.start_grants(now, slot, ahead_to);
+            self.bulk.start_grants(now, slot, ahead_to);
         }
     }
 
@@ -243,40 +194,42 @@ impl Endpoint {
         fit: Fit,
         memory: &mut impl Memory,
     ) {
-        let mut arrival = Arrival::new(self.rows[row].peer, head, Stage::Arriving);
+        let mut arrival = Arrival::new(self.bulk.peers.rows[row].peer, head, Stage::Arriving);
         if arrival.is_large {
-            self.counters.rendezvous_in += 1;
+            self.bulk.peers.counters.rendezvous_in += 1;
         }
         let in_overflow = fit.list == List::Overflow;
         if in_overflow {
             arrival.stage = Stage::Unexpected;
             arrival.in_overflow = true;
             arrival.charged = true;
-            self.envelope_count += 1;
+            self.bulk.envelope_count += 1;
         }
         let progress = Progress {
             receive: fit.receive,
             offset: fit.offset,
             cap: fit.cap,
-            told: self.told.take(),
+            told: self.bulk.told.take(),
             ..Progress::held(GapSet::whole(fit.cap), fit.cap, now)
         };
-        arrival.progress = self.progress.insert(progress);
-        let slot = self.insert_arrival(arrival);
-        self.map(slot);
+        arrival.progress = self.bulk.progress.insert(progress);
+        let slot = self.bulk.insert_arrival(arrival);
+        self.bulk.map(slot);
         if in_overflow {
             self.list_unexpected(slot);
         }
-        if self.progress[self.arrivals[slot].progress].gaps.is_empty() {
-            self.on_whole(now, slot);
+        if self.bulk.progress[self.bulk.arrivals[slot].progress].gaps.is_empty() {
+            self.on_whole_arrival(now, slot); // matched, so it is no chunk
             return;
         }
-        let serial = self.arrivals.serial(slot);
-        self.absorb(now, slot, u64::from(head.offset), body, memory);
-        if self.arrivals.holds(slot, serial) {
-            let arrival = &self.arrivals[slot];
-            if arrival.is_large && !self.progress[arrival.progress].gaps.is_empty() {
-                self.start_grants(now, slot, self.taken_ahead(row, head));
+        let serial = self.bulk.arrivals.serial(slot);
+        if self.bulk.absorb(now, slot, u64::from(head.offset), body, memory) == Absorbed::Wholly {
+            self.on_whole_arrival(now, slot);
+        }
+        if self.bulk.arrivals.holds(slot, serial) {
+            let arrival = &self.bulk.arrivals[slot];
+            if arrival.is_large && !self.bulk.progress[arrival.progress].gaps.is_empty() {
+                self.bulk.start_grants(now, slot, self.bulk.taken_ahead(row, head));
             }
         }
     }
@@ -297,15 +250,15 @@ impl Endpoint {
             cap: fit.cap,
             ..Progress::held(GapSet::whole(fit.cap), fit.cap, now)
         };
-        let mut arrival = Arrival::new(self.rows[row].peer, head, Stage::Arriving);
+        let mut arrival = Arrival::new(self.bulk.peers.rows[row].peer, head, Stage::Arriving);
         arrival.is_large = true;
-        arrival.progress = self.progress.insert(progress);
-        let slot = self.insert_arrival(arrival);
-        self.map(slot);
+        arrival.progress = self.bulk.progress.insert(progress);
+        let slot = self.bulk.insert_arrival(arrival);
+        self.bulk.map(slot);
         if fit.cap == 0 {
-            self.on_whole(now, slot);
+            self.on_whole_arrival(now, slot); // matched, so it is no chunk
         } else {
-            self.start_grants(now, slot, 0);
+            self.bulk.start_grants(now, slot, 0);
         }
     }
 
@@ -318,91 +271,55 @@ impl Endpoint {
         receive: u32,
         memory: &mut impl Memory,
     ) {
-        let fit = self.take_entry(entry, receive, self.arrivals[slot].total);
+        let fit = self.take_entry(entry, receive, self.bulk.arrivals[slot].total);
         self.fill_receive(now, slot, fit, memory);
     }
 
     /// Every wanted byte is in the receive's memory.
     pub(crate) fn finish_arrival(&mut self, now: Instant, slot: u32) {
-        let arrival = &self.arrivals[slot];
-        if arrival.lane != Lane::Message {
-            return self.finish_transfer(slot);
-        }
+        let arrival = &self.bulk.arrivals[slot];
         let (row, message, envelope) = (arrival.row, arrival.message, arrival.envelope());
         let status = match (arrival.is_large, arrival.wants_match) {
             (true, _) => Some(DONE_OK),
             (false, true) => Some(DONE_MATCHED),
             (false, false) => None,
         };
-        let progress = &self.progress[arrival.progress];
+        let progress = &self.bulk.progress[arrival.progress];
         let (receive, offset, cap) = (progress.receive, progress.offset, progress.cap);
         self.end_arrival(now, slot);
         self.report_received(receive, envelope, offset, cap, Ok(()));
         if let Some(status) = status {
-            let is_silent = self.saboteur.makes(Sabotage::CutNotTold);
+            let is_silent = self.bulk.peers.saboteur.makes(Sabotage::CutNotTold);
             let placed_len = if is_silent { envelope.len } else { cap };
-            self.notify_done(row, message, status, placed_len);
+            self.bulk.peers.notify_done(row, message, status, placed_len);
         }
     }
 
     /// The arrival is over: removed, or remembered by number while its turn has not come.
     pub(crate) fn end_arrival(&mut self, now: Instant, slot: u32) {
-        self.stop_grants(slot);
+        self.bulk.stop_grants(slot);
         self.take_held(slot);
-        let arrival = &mut self.arrivals[slot];
+        let arrival = &mut self.bulk.arrivals[slot];
         let (hold, progress) = (arrival.hold, arrival.progress);
         (arrival.hold, arrival.progress) = (NONE, NONE);
         if hold != NONE {
-            self.held.release(hold);
+            self.bulk.held.release(hold);
         }
         if progress != NONE {
-            self.progress.remove(progress);
+            self.bulk.progress.remove(progress);
         }
-        self.uncharge(slot);
-        let (row, message) = (self.arrivals[slot].row, self.arrivals[slot].message);
-        let message_in = self.rows[row].message_in;
+        self.bulk.uncharge(slot);
+        let (row, message) = (self.bulk.arrivals[slot].row, self.bulk.arrivals[slot].message);
+        let message_in = self.bulk.peers.rows[row].message_in;
         if expand(message, message_in) >= message_in
-            && self.by_number.get(&number_key(row, message)) == Some(&slot)
+            && self.bulk.by_number.get(&number_key(row, message)) == Some(&slot)
         {
             // Ahead of its turn: its number must not be taken for new when the turn comes.
-            self.arrivals[slot].stage = Stage::Lapsed;
+            self.bulk.arrivals[slot].stage = Stage::Lapsed;
         } else {
-            self.remove_arrival(slot);
+            self.bulk.remove_arrival(slot);
         }
         self.recall_rows(now);
-    }
-
-    pub(crate) fn uncharge(&mut self, slot: u32) {
-        if self.arrivals[slot].charged && !self.saboteur.makes(Sabotage::CreditNeverReturned) {
-            self.arrivals[slot].charged = false;
-            self.envelope_count -= 1;
-        }
-    }
-
-    /// Every arrival comes by this way and goes by the next: as long as there are any its row stays known.
-    #[inline(always)]
-    pub(crate) fn insert_arrival(&mut self, arrival: Arrival) -> u32 {
-        self.rows[arrival.row].kept_count += 1;
-        self.arrivals.insert(arrival)
-    }
-
-    #[inline(always)]
-    pub(crate) fn extract_arrival(&mut self, slot: u32) -> Arrival {
-        let arrival = self.arrivals.remove(slot);
-        self.rows[arrival.row].kept_count -= 1;
-        arrival
-    }
-
-    pub(crate) fn remove_arrival(&mut self, slot: u32) {
-        self.unmap(slot);
-        self.uncharge(slot);
-        let arrival = self.extract_arrival(slot);
-        if arrival.hold != NONE {
-            self.held.release(arrival.hold);
-        }
-        if arrival.progress != NONE {
-            self.progress.remove(arrival.progress);
-        }
     }
 
     /// Tells the application that a receive took a message.
@@ -415,13 +332,20 @@ impl Endpoint {
         placed_len: u64,
         result: Result<(), Failure>,
     ) {
-        let req = ReqId(self.receives.key(slot));
-        let receive = &mut self.receives[slot];
+        let req = ReqId(self.bulk.receives.key(slot));
+        let receive = &mut self.bulk.receives[slot];
         receive.in_use_count -= 1;
         let user = receive.user;
-        self.events.push_back(Event::Received { req, user, envelope, offset, placed_len, result });
+        self.bulk.peers.events.push_back(Event::Received {
+            req,
+            user,
+            envelope,
+            offset,
+            placed_len,
+            result,
+        });
         if receive.uses == Use::Once {
-            self.receives.remove(slot);
+            self.bulk.receives.remove(slot);
         } else {
             self.end_if_done(slot);
         }
@@ -429,12 +353,12 @@ impl Endpoint {
 
     /// An entry used many times ends when it is full and nothing arrives into it any more.
     pub(crate) fn end_if_done(&mut self, slot: u32) {
-        let receive = &self.receives[slot];
+        let receive = &self.bulk.receives[slot];
         if receive.entry.is_none() && receive.in_use_count == 0 && receive.is_full() {
-            let req = ReqId(self.receives.key(slot));
-            let receive = self.receives.remove(slot);
+            let req = ReqId(self.bulk.receives.key(slot));
+            let receive = self.bulk.receives.remove(slot);
             let (user, source) = (receive.user, receive.source);
-            self.events.push_back(Event::Unlinked { req, user, source, failure: None });
+            self.bulk.peers.events.push_back(Event::Unlinked { req, user, source, failure: None });
         }
     }
 
@@ -446,10 +370,12 @@ impl Endpoint {
         offset: u64,
         bytes: &[u8],
     ) {
-        let buf = self.receives[receive].buf;
+        let buf = self.bulk.receives[receive].buf;
         let len = bytes.len()
-            - usize::from(self.saboteur.makes(Sabotage::TruncatedCopy) && !bytes.is_empty());
-        self.counters.bytes_placed += len as u64;
+            - usize::from(
+                self.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy) && !bytes.is_empty(),
+            );
+        self.bulk.peers.counters.bytes_placed += len as u64;
         memory.place(Place { buf, offset }, &bytes[..len]);
     }
 }

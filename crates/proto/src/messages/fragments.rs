@@ -16,7 +16,7 @@
 use crate::base::limits::FRAME_LEN_FLOOR;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
-use crate::base::types::{Instant, Locator, Memory, Place};
+use crate::base::types::{Instant, Locator};
 use crate::bulk::arrival::GAP_COUNT_MAX;
 use crate::bulk::arrival::{Stage, number_key};
 use crate::bulk::outgoing::SendStage;
@@ -24,8 +24,7 @@ use crate::bulk::train::{RUN_COUNT_MAX, TxTrain};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
-use crate::endpoint::Endpoint;
-use crate::peers::acks::Answer;
+use crate::messages::Messages;
 use crate::peers::acks::{note_ack_sent, plain_ack};
 use crate::peers::choice::Next;
 use crate::peers::rows::{Active, Phase, row_of_id};
@@ -47,7 +46,7 @@ struct Plan {
 }
 
 /// As a sender.
-impl Endpoint {
+impl Messages {
     /// Fragments of the message whose turn it is, if nothing else goes before.
     pub(crate) fn write_fragments(
         &mut self,
@@ -63,9 +62,10 @@ impl Endpoint {
     }
 
     fn plan_fragments(&self, now: Instant, row: u32, count_max: u64, len_max: u64) -> Option<Plan> {
-        let this = &self.rows[row];
-        let active = self.actives.get(this.active).filter(|_| this.phase == Phase::Joined)?;
-        let send = self.outgoing.get(active.unsent)?;
+        let this = &self.bulk.peers.rows[row];
+        let active =
+            self.bulk.peers.actives.get(this.active).filter(|_| this.phase == Phase::Joined)?;
+        let send = self.bulk.outgoing.get(active.unsent)?;
         let may_go = !send.is_large
             && send.stage == SendStage::Waiting
             && send.message < this.held_from
@@ -73,7 +73,7 @@ impl Endpoint {
         if !may_go {
             return None;
         }
-        let (start, end) = match self.parts.get(send.parts) {
+        let (start, end) = match self.bulk.parts.get(send.parts) {
             Some(parts) => parts.unsent.first_gap()?,
             None => (0, send.total),
         };
@@ -82,7 +82,8 @@ impl Endpoint {
         let head_len = wire::HEADER_LEN + wire::fragment_head_len(send.immediate.is_some());
         let frame_len = u64::from(path.frame_len);
         let payload_len = frame_len - head_len as u64;
-        let len_max = len_max.max(self.links[usize::from(path.link)].train_len_max.into());
+        let len_max =
+            len_max.max(self.bulk.peers.links[usize::from(path.link)].train_len_max.into());
         let wanted_count = (end - start).div_ceil(payload_len);
         let count = wanted_count
             .min(count_max)
@@ -114,7 +115,7 @@ impl Endpoint {
     /// and must not wait.
     fn with_ack(&self, now: Instant, active: &Active, plan: Plan) -> Option<Plan> {
         let Some(index) = active.ack_to_ride(plan.path as u8)? else { return Some(plan) };
-        if self.saboteur.makes(Sabotage::AckOneTooHigh) {
+        if self.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh) {
             return None;
         }
         let path = &active.paths[usize::from(index)];
@@ -122,17 +123,17 @@ impl Endpoint {
         if last_len + wire::ack_head_len(0) as u64 > u64::from(plan.payload_len) {
             return (!path.ack_at_once).then_some(plan);
         }
-        let ack = plain_ack(now, index, path, self.credit_for_peers())?;
+        let ack = plain_ack(now, index, path, self.bulk.credit_for_peers())?;
         Some(Plan { ack: Some(ack), ..plan })
     }
 
     fn start_fragments(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
         let &Plan { slot, start, len, count, payload_len, .. } = plan;
-        let this = &self.rows[row];
-        let active = &mut **self.actives.get_mut(this.active).expect("planned");
+        let this = &self.bulk.peers.rows[row];
+        let active = &mut **self.bulk.peers.actives.get_mut(this.active).expect("planned");
         let path = &mut active.paths[plan.path];
-        let serial = self.outgoing.serial(slot);
-        let send = &mut self.outgoing[slot];
+        let serial = self.bulk.outgoing.serial(slot);
+        let send = &mut self.bulk.outgoing[slot];
         let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
         let repr = FragmentsRepr {
             header: Header {
@@ -157,7 +158,7 @@ impl Endpoint {
             count: count as usize,
             ack: plan.ack,
         };
-        wire::write_fragments(&mut train.heads, &repr, this.secret, self.train_checks);
+        wire::write_fragments(&mut train.heads, &repr, this.secret, self.bulk.train_checks);
         (train.link, train.to) = (path.link, path.locator);
         (train.head_len, train.count) = (repr.frame_head_len(), repr.count);
         train.source = send.source(start);
@@ -165,7 +166,7 @@ impl Endpoint {
         train.is_unasked = true;
 
         // Of a message that goes in one train no parts are kept: if it is cut later it gets them then (`keep_parts`).
-        let is_all = self.parts.get_mut(send.parts).is_none_or(|parts| {
+        let is_all = self.bulk.parts.get_mut(send.parts).is_none_or(|parts| {
             parts.unsent.take_front(len);
             parts.unsent.is_empty()
         });
@@ -176,11 +177,23 @@ impl Endpoint {
         active.credit.on_sent(eager_cost(len as u32));
         if let Some(ack) = plan.ack {
             let path = &mut active.paths[usize::from(ack.path)];
-            note_ack_sent(path, row, &mut self.ack_timers, &mut self.counters);
+            note_ack_sent(
+                path,
+                row,
+                &mut self.bulk.peers.ack_timers,
+                &mut self.bulk.peers.counters,
+            );
         }
         let content = Content::Message { slot, serial, offset: start as u32, len: len as u32 };
         let frame_len = train.head_len as u16 + if count == 1 { last_len } else { payload_len };
-        self.on_train_sent(now, row, plan.path, content, (train.head_len as u16, frame_len), count);
+        self.bulk.on_train_sent(
+            now,
+            row,
+            plan.path,
+            content,
+            (train.head_len as u16, frame_len),
+            count,
+        );
     }
 }
 
@@ -199,45 +212,17 @@ impl Active {
 }
 
 /// Fragments as they are expected to follow the first of them, and the message they belong to.
-struct Expected {
-    row: u32,
-    slot: u32,
-    train: FragmentsRepr,
+pub(crate) struct Expected {
+    pub(crate) row: u32,
+    pub(crate) slot: u32,
+    pub(crate) train: FragmentsRepr,
 }
 
 /// As a receiver.
-impl Endpoint {
-    /// Frames arrived together on `link` from `from`: they stand behind each other in `frames`, each `stride` bytes long, but the last may be
-    /// shorter. Returns how many of them, from the first on, were fragments of one message whose bytes are awaited; these are done with. The
-    /// next one was not looked at: it goes to `on_frame`, and those behind it may come here again.
-    pub fn on_fragments(
-        &mut self,
-        now: Instant,
-        link: u8,
-        from: &Locator,
-        frames: &[u8],
-        stride: usize,
-        memory: &mut impl Memory,
-    ) -> usize {
-        if self.closed || self.closing.is_some() || !self.orphans.is_empty() {
-            return 0;
-        }
-        let whole_count = self.on_whole_message(now, link, from, frames, stride, memory);
-        if whole_count > 0 {
-            return whole_count;
-        }
-        let Some(expected) = self.expect_fragments(link, from, frames, stride) else { return 0 };
-        let count =
-            wire::agreeing_fragments(frames, &expected.train, self.secret, self.train_checks);
-        if count > 0 {
-            self.take_fragments(now, &expected, count, frames, stride, memory);
-        }
-        count
-    }
-
+impl Messages {
     /// What these frames are if they are fragments that are awaited. Everything that `on_frame` would ask is asked here, once, and what is
     /// not as usual is left to it.
-    fn expect_fragments(
+    pub(crate) fn expect_fragments(
         &self,
         link: u8,
         from: &Locator,
@@ -246,12 +231,12 @@ impl Endpoint {
     ) -> Option<Expected> {
         let (mut header, head) = wire::lone_fragment(frames.get(..stride)?)?;
         let row = row_of_id(header.to);
-        let this = self.rows.get(row).filter(|this| this.arrival_count > 0)?;
+        let this = self.bulk.peers.rows.get(row).filter(|this| this.arrival_count > 0)?;
         if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form
         {
             return None;
         }
-        let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
+        let path = self.bulk.peers.actives.get(this.active)?.paths.get(usize::from(header.path))?;
         header.packet = path.received.expand(header.packet as u32);
         if header.packet <= path.received.largest()
             || path.source_link != link
@@ -260,9 +245,9 @@ impl Endpoint {
         {
             return None;
         }
-        let slot = *self.by_number.get(&number_key(row, head.message))?;
-        let arrival = &self.arrivals[slot];
-        let progress = self.progress.get(arrival.progress)?;
+        let slot = *self.bulk.by_number.get(&number_key(row, head.message))?;
+        let arrival = &self.bulk.arrivals[slot];
+        let progress = self.bulk.progress.get(arrival.progress)?;
         let is_awaited = !arrival.is_large
             && arrival.stage != Stage::Lapsed
             && arrival.total == head.total
@@ -303,65 +288,5 @@ impl Endpoint {
             });
         }
         (full_count > 0).then_some(FragmentsRepr { count: full_count, ..train })
-    }
-
-    /// The first fragments of a train are what was expected.
-    fn take_fragments(
-        &mut self,
-        now: Instant,
-        expected: &Expected,
-        count: usize,
-        frames: &[u8],
-        stride: usize,
-        memory: &mut impl Memory,
-    ) {
-        let &Expected { row, slot, ref train } = expected;
-        let (hold, index) = (self.arrivals[slot].hold, self.arrivals[slot].progress);
-        let progress = &mut self.progress[index];
-        let (start, head_len) = (u64::from(train.head.offset), train.frame_head_len());
-        let len = train.len_of(count);
-        let bodies = frames.chunks(stride).take(count).map(|frame| &frame[head_len..]);
-        if progress.receive != NONE {
-            let (buf, mut offset) = (self.receives[progress.receive].buf, progress.offset + start);
-            for body in bodies {
-                memory.place(Place { buf, offset }, body);
-                offset += body.len() as u64;
-            }
-            self.counters.bytes_placed += len; // held bytes are placed later
-        } else {
-            let mut rest = &mut self.held.bytes_mut(hold)[start as usize..];
-            for body in bodies {
-                let (to, behind) = rest.split_at_mut(body.len());
-                to.copy_from_slice(body);
-                rest = behind;
-            }
-        }
-        progress.gaps.fill(start, start + len, &mut |_, _| ());
-        progress.progressed_at = now;
-        let is_whole = progress.gaps.is_empty();
-        self.counters.frames_in += count as u64;
-        self.counters.frames_together += count as u64;
-        self.rows[row].heard_at = now;
-        if let Some(active) = self.actives.get_mut(self.rows[row].active) {
-            active.welcome = false; // the peer has joined
-        }
-        if is_whole {
-            self.on_whole(now, slot);
-        }
-        self.note_fragments(now, row, &train.header, count as u64);
-    }
-
-    /// Counts the packets of fragments as received. They are one thing for who acknowledges, too.
-    pub(crate) fn note_fragments(&mut self, now: Instant, row: u32, first: &Header, count: u64) {
-        let (path, last) = (usize::from(first.path), first.packet + count - 1);
-        if count > 1 {
-            let active = self.activate(row);
-            let received = &mut self.actives[active].paths[path].received;
-            let in_order = received.record_run(first.packet, count - 1, now);
-            if !in_order {
-                return self.note_received(now, row, path, last, 0, Answer::AtOnce);
-            }
-        }
-        self.note_received(now, row, path, last, 0, Answer::Soon);
     }
 }

@@ -9,42 +9,43 @@ use crate::bulk::outgoing::{Bytes, Parts, SendStage};
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
 use crate::delivery::frame::Frame;
-use crate::endpoint::Endpoint;
-use crate::peers::choice::Next;
+use crate::messages::Messages;
 use crate::wire::{self, Class, MessageHead};
 
 /// A fragment or the first bytes of a large message shorter than this are not worth a record of their own.
 const PIECE_LEN_MIN: usize = 64;
 
-impl Endpoint {
+impl Messages {
     /// Messages in order, what was lost first, within window and credit.
     pub(crate) fn write_messages(&mut self, row: u32, index: usize, frame: &mut Frame<'_>) {
-        let active = self.rows[row].active;
-        if !self.actives[active].paths[index].has_window() {
+        let active = self.bulk.peers.rows[row].active;
+        if !self.bulk.peers.actives[active].paths[index].has_window() {
             return;
         }
-        while let Some(&(slot, serial)) = self.actives[active].resend.front() {
-            let stale = !self.outgoing.holds(slot, serial)
-                || self.outgoing[slot].stage != SendStage::Waiting
-                || self.outgoing[slot].message >= self.rows[row].held_from;
+        while let Some(&(slot, serial)) = self.bulk.peers.actives[active].resend.front() {
+            let stale = !self.bulk.outgoing.holds(slot, serial)
+                || self.bulk.outgoing[slot].stage != SendStage::Waiting
+                || self.bulk.outgoing[slot].message >= self.bulk.peers.rows[row].held_from;
             if !stale && !self.write_message(row, index, slot, frame) {
                 return;
             }
-            if stale || self.outgoing[slot].stage != SendStage::Waiting {
-                self.actives[active].resend.pop_front();
+            if stale || self.bulk.outgoing[slot].stage != SendStage::Waiting {
+                self.bulk.peers.actives[active].resend.pop_front();
             }
         }
         loop {
-            let slot = self.actives[active].unsent;
-            if slot == NONE || self.outgoing[slot].message >= self.rows[row].held_from {
+            let slot = self.bulk.peers.actives[active].unsent;
+            if slot == NONE
+                || self.bulk.outgoing[slot].message >= self.bulk.peers.rows[row].held_from
+            {
                 return;
             }
-            let stage = self.outgoing[slot].stage;
+            let stage = self.bulk.outgoing[slot].stage;
             if stage == SendStage::Waiting && !self.write_message(row, index, slot, frame) {
                 return;
             }
-            if self.outgoing[slot].stage != SendStage::Waiting {
-                self.actives[active].unsent = self.outgoing[slot].next;
+            if self.bulk.outgoing[slot].stage != SendStage::Waiting {
+                self.bulk.peers.actives[active].unsent = self.bulk.outgoing[slot].next;
             }
         }
     }
@@ -58,8 +59,8 @@ impl Endpoint {
         slot: u32,
         frame: &Frame<'_>,
     ) -> Option<(MessageHead, u64)> {
-        let send = &self.outgoing[slot];
-        let active = &self.actives[self.rows[row].active];
+        let send = &self.bulk.outgoing[slot];
+        let active = &self.bulk.peers.actives[self.bulk.peers.rows[row].active];
         let has_immediate = send.immediate.is_some();
         let mut head = MessageHead {
             class: Class::Eager,
@@ -111,8 +112,8 @@ impl Endpoint {
                 }
                 let unsent = GapSet::whole(send.total);
                 let unacked = unsent.clone();
-                let parts = self.parts.insert(Parts { unacked, unsent, ..Parts::default() });
-                self.outgoing[slot].parts = parts;
+                let parts = self.bulk.parts.insert(Parts { unacked, unsent, ..Parts::default() });
+                self.bulk.outgoing[slot].parts = parts;
             }
             room as u64
         };
@@ -129,16 +130,16 @@ impl Endpoint {
         frame: &mut Frame<'_>,
     ) -> bool {
         let Some((mut head, len)) = self.fit_record(row, index, slot, frame) else { return false };
-        let serial = self.outgoing.serial(slot);
-        let active = &mut self.actives[self.rows[row].active];
-        let send = &mut self.outgoing[slot];
+        let serial = self.bulk.outgoing.serial(slot);
+        let active = &mut self.bulk.peers.actives[self.bulk.peers.rows[row].active];
+        let send = &mut self.bulk.outgoing[slot];
         let cost = eager_cost(len as u32);
         if !active.credit.allows(cost) {
             return false;
         }
         let mut is_new = false;
         if matches!(head.class, Class::Rts | Class::Told) {
-            let most = match self.settings.ahead_len {
+            let most = match self.bulk.peers.settings.ahead_len {
                 len if active.paths[index].is_reliable
                     || !active.credit.has_room_for(len.into()) =>
                 {
@@ -146,7 +147,7 @@ impl Endpoint {
                 }
                 len => len,
             };
-            is_new = self.rows[row].ahead.announce(send, most, &mut self.ahead_sum);
+            is_new = self.bulk.peers.rows[row].ahead.announce(send, most, &mut self.bulk.ahead_sum);
             // Announced before by another path, some of it may have gone ahead there; what is fetched is fetched whole.
             if head.class == Class::Rts {
                 head.ahead = send.announced.ahead_to().div_ceil(wire::AHEAD_UNIT) as u16;
@@ -155,7 +156,7 @@ impl Endpoint {
         let (offset, len) = if head.ahead > 0 {
             (0, 0) // what follows lands in its place, if this is short and known before
         } else if head.class == Class::Fragment {
-            let (start, end) = self.parts[send.parts]
+            let (start, end) = self.bulk.parts[send.parts]
                 .unsent
                 .take_front(len)
                 .expect("a waiting message has unsent bytes");
@@ -163,10 +164,10 @@ impl Endpoint {
         } else {
             (0, len)
         };
-        if head.class != Class::Fragment || self.parts[send.parts].unsent.is_empty() {
+        if head.class != Class::Fragment || self.bulk.parts[send.parts].unsent.is_empty() {
             send.stage = SendStage::Sent;
         } else {
-            self.may_train = true; // the others follow together
+            self.bulk.may_train = true; // the others follow together
         }
         head.offset = offset as u32;
         head.len = len as u16;
@@ -184,64 +185,51 @@ impl Endpoint {
             len: len as u32,
         });
         if is_new {
-            self.send_ahead(slot);
+            self.bulk.send_ahead(slot);
+        }
+        true
+    }
+}
+
+impl Messages {
+    /// A message that fills a frame leaves no room for the acknowledgement that waits to ride on it. The message is what the
+    /// peer waits for: it goes first, and the acknowledgement right behind it (PROTOCOL §10.1).
+    pub(crate) fn lets_message_go_first(
+        &mut self,
+        row: u32,
+        index: usize,
+        frame: &Frame<'_>,
+    ) -> bool {
+        let this = &self.bulk.peers.rows[row];
+        let active = &mut self.bulk.peers.actives[this.active];
+        let is_owing = active.paths.iter().any(|path| path.ack_pending_count > 0);
+        let slot = active.unsent;
+        let has_waited = active.paths.iter().any(|path| path.ack_waited || path.probe_now);
+        let has_other = !active.control.is_empty() || !active.resend.is_empty() || active.ping;
+        if !is_owing || has_waited || has_other || slot == NONE {
+            return false;
+        }
+        let (send, room) = (&self.bulk.outgoing[slot], frame.room());
+        let is_between =
+            send.fits_whole(room) && !send.fits_whole(room.saturating_sub(wire::ack_head_len(0)));
+        let cost = eager_cost(send.total as u32);
+        let may_go = send.stage == SendStage::Waiting
+            && send.message < this.held_from
+            && active.paths[index].has_window()
+            && active.credit.allows(cost);
+        if !is_between || !may_go {
+            return false;
+        }
+        for path in active.paths.iter_mut().filter(|path| path.ack_pending_count > 0) {
+            path.ack_waited = true;
+            path.ack_at_once = true;
         }
         true
     }
 
-    /// The message whose turn it is, and what may leave of it if that is in several frames. Asked only where there are several paths.
-    pub(crate) fn unsent_len(&self, row: u32) -> (u64, Next) {
-        let active = &self.actives[self.rows[row].active];
-        if active.paths.len() == 1 {
-            return (0, Next::Short);
-        }
-        if let Some(send) = self.outgoing.get(active.unsent).filter(|_| active.resend.is_empty()) {
-            let frame_len = active.paths[usize::from(active.main)].frame_len;
-            return match send.total >= u64::from(frame_len) {
-                true if send.is_large => (send.total, Next::Announcement),
-                true => (send.total, Next::Fragments),
-                false => (0, Next::Short),
-            };
-        }
-        match active.granted.front() {
-            Some(&(slot, serial)) if self.outgoing.holds(slot, serial) => {
-                let parts = self.parts.get(self.outgoing[slot].parts);
-                (parts.map_or(0, |parts| parts.unsent.missing_len()), Next::Short)
-            }
-            _ => (0, Next::Short),
-        }
-    }
-
-    /// One piece of granted data; the granted messages take turns.
-    pub(crate) fn write_data(&mut self, row: u32, index: usize, frame: &mut Frame<'_>) {
-        let active = &mut self.actives[self.rows[row].active];
-        if !active.paths[index].has_window() {
-            return;
-        }
-        while let Some((slot, serial)) = active.granted.pop_front() {
-            if !self.outgoing.holds(slot, serial) {
-                continue;
-            }
-            let room = frame.room() - wire::DATA_HEAD_LEN;
-            let send = &mut self.outgoing[slot];
-            let Some(Parts { lane, base, unsent, .. }) = self.parts.get_mut(send.parts) else {
-                send.is_queued = false; // refused since
-                continue;
-            };
-            let Some((start, end)) = unsent.take_front(room as u64) else {
-                send.is_queued = false;
-                continue;
-            };
-            let len = (end - start) as u32;
-            frame.writer.data(*lane, send.message as u32, len as u16, start);
-            frame.push_body(send.source(*base + start), len as usize);
-            active.paths[index].flight.add(Content::Data { slot, serial, offset: start, len });
-            if unsent.is_empty() {
-                send.is_queued = false;
-            } else {
-                active.granted.push_back((slot, serial));
-            }
-            return;
-        }
+    pub(crate) fn write_query(&mut self, number: u32, frame: &mut Frame<'_>) -> Option<Content> {
+        let query = self.queries.find(number)?;
+        frame.writer.query(number, query.criteria.space, query.criteria.tag, query.criteria.ignore);
+        Some(Content::Query { query: number })
     }
 }

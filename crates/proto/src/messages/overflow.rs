@@ -6,49 +6,49 @@
 use crate::base::api::{Event, Use};
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, ReqId};
-use crate::endpoint::Endpoint;
+use crate::messages::Messages;
 use crate::wire::{DONE_MATCHED, DONE_OK};
 
-impl Endpoint {
+impl Messages {
     /// A priority receive matched a message in an overflow entry.
     pub(crate) fn match_overflow(&mut self, now: Instant, slot: u32, receive: u32) {
-        let index = self.arrivals[slot].progress;
-        self.progress[index].claimant = receive;
-        self.receives[receive].in_use_count += 1;
-        if self.progress[index].gaps.is_empty() {
+        let index = self.bulk.arrivals[slot].progress;
+        self.bulk.progress[index].claimant = receive;
+        self.bulk.receives[receive].in_use_count += 1;
+        if self.bulk.progress[index].gaps.is_empty() {
             self.finish_overflow(now, slot);
         }
     }
 
     pub(crate) fn on_overflow_whole(&mut self, now: Instant, slot: u32) {
-        let arrival = &self.arrivals[slot];
+        let arrival = &self.bulk.arrivals[slot];
         if arrival.is_large {
             let (row, message) = (arrival.row, arrival.message);
-            let placed_len = self.progress[arrival.progress].cap;
-            self.stop_grants(slot);
-            self.notify_done(row, message, DONE_OK, placed_len);
-            self.arrivals[slot].is_large = false;
+            let placed_len = self.bulk.progress[arrival.progress].cap;
+            self.bulk.stop_grants(slot);
+            self.bulk.peers.notify_done(row, message, DONE_OK, placed_len);
+            self.bulk.arrivals[slot].is_large = false;
         }
-        if self.progress[self.arrivals[slot].progress].claimant != NONE {
+        if self.bulk.progress[self.bulk.arrivals[slot].progress].claimant != NONE {
             self.finish_overflow(now, slot);
         }
     }
 
     pub(crate) fn finish_overflow(&mut self, now: Instant, slot: u32) {
-        let arrival = &self.arrivals[slot];
+        let arrival = &self.bulk.arrivals[slot];
         let (row, message, envelope, wants_match) =
             (arrival.row, arrival.message, arrival.envelope(), arrival.wants_match);
-        let progress = &self.progress[arrival.progress];
+        let progress = &self.bulk.progress[arrival.progress];
         let (overflow, claimant, offset, placed_len) =
             (progress.receive, progress.claimant, progress.offset, progress.cap);
         self.end_arrival(now, slot);
         if wants_match {
-            self.notify_done(row, message, DONE_MATCHED, placed_len);
+            self.bulk.peers.notify_done(row, message, DONE_MATCHED, placed_len);
         }
-        let req = ReqId(self.receives.key(claimant));
-        let overflow_user = self.receives[overflow].user;
-        let user = self.receives[claimant].user;
-        self.events.push_back(Event::Overflowed {
+        let req = ReqId(self.bulk.receives.key(claimant));
+        let overflow_user = self.bulk.receives[overflow].user;
+        let user = self.bulk.receives[claimant].user;
+        self.bulk.peers.events.push_back(Event::Overflowed {
             req,
             user,
             envelope,
@@ -56,9 +56,9 @@ impl Endpoint {
             offset,
             placed_len,
         });
-        self.receives[claimant].in_use_count -= 1;
-        if self.receives[claimant].uses == Use::Once {
-            self.receives.remove(claimant);
+        self.bulk.receives[claimant].in_use_count -= 1;
+        if self.bulk.receives[claimant].uses == Use::Once {
+            self.bulk.receives.remove(claimant);
         } else {
             self.end_if_done(claimant);
         }
@@ -67,12 +67,12 @@ impl Endpoint {
 
     /// A message has left an overflow entry's memory.
     pub(crate) fn leave_overflow(&mut self, overflow: u32) {
-        self.receives[overflow].in_use_count -= 1;
-        if self.receives[overflow].uses == Use::Once {
-            let req = ReqId(self.receives.key(overflow));
-            let receive = self.receives.remove(overflow);
+        self.bulk.receives[overflow].in_use_count -= 1;
+        if self.bulk.receives[overflow].uses == Use::Once {
+            let req = ReqId(self.bulk.receives.key(overflow));
+            let receive = self.bulk.receives.remove(overflow);
             let (user, source) = (receive.user, receive.source);
-            self.events.push_back(Event::Unlinked { req, user, source, failure: None });
+            self.bulk.peers.events.push_back(Event::Unlinked { req, user, source, failure: None });
         } else {
             self.end_if_done(overflow);
         }

@@ -16,10 +16,10 @@ use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
-use crate::endpoint::Endpoint;
 use crate::matching::EntryId;
+use crate::messages::Messages;
 use crate::peers::rows::{NO_MESSAGE, Notice};
-use crate::wire::{Class, FoundRepr, MessageHead};
+use crate::wire::{Class, DONE_CANCELLED, FoundRepr, MessageHead};
 
 /// Receives asked about at a time.
 const QUERY_COUNT_MAX: usize = 16;
@@ -59,26 +59,26 @@ impl Queries {
 }
 
 /// As a receiver.
-impl Endpoint {
+impl Messages {
     /// No room for message `number`: it and all after it are refused until a recall.
     pub(crate) fn refuse(&mut self, now: Instant, row: u32, number: u64, need: u64) {
-        self.counters.refusals += 1;
-        if self.saboteur.makes(Sabotage::RefusedMessageForgotten)
-            && number == self.rows[row].message_in
+        self.bulk.peers.counters.refusals += 1;
+        if self.bulk.peers.saboteur.makes(Sabotage::RefusedMessageForgotten)
+            && number == self.bulk.peers.rows[row].message_in
         {
-            self.rows[row].message_in += 1;
+            self.bulk.peers.rows[row].message_in += 1;
         }
-        let this = &mut self.rows[row];
+        let this = &mut self.bulk.peers.rows[row];
         let again = this.refused_from != NO_MESSAGE; // from an earlier number on than before
         this.refused_from = number;
         this.turn_sent = this.turn_sent.wrapping_add(1);
         let order = this.turn_sent;
-        let active = self.activate(row);
-        self.actives[active].refused_need = need;
+        let active = self.bulk.peers.activate(row);
+        self.bulk.peers.actives[active].refused_need = need;
         if !again {
             self.refused.push_back(row);
         }
-        self.notify(row, Content::Turn { order });
+        self.bulk.peers.notify(row, Content::Turn { order });
         self.kick_queries(now);
     }
 
@@ -91,18 +91,19 @@ impl Endpoint {
     }
 
     fn recall_refused(&mut self, now: Instant) {
-        let free_count = self.limits.envelope_count_max.saturating_sub(self.envelope_count);
-        let free_len = self.held.free_len();
-        let roomy = free_count >= (self.limits.envelope_count_max / 4).max(1)
-            && free_len >= self.held.len_max() / 4;
+        let free_count =
+            self.bulk.peers.limits.envelope_count_max.saturating_sub(self.bulk.envelope_count);
+        let free_len = self.bulk.held.free_len();
+        let roomy = free_count >= (self.bulk.peers.limits.envelope_count_max / 4).max(1)
+            && free_len >= self.bulk.held.len_max() / 4;
         for _ in 0..self.refused.len() {
             let row = self.refused.pop_front().expect("counted");
-            let this = &self.rows[row];
+            let this = &self.bulk.peers.rows[row];
             let passed = this.message_in > this.refused_from;
-            let active = self.activate(row);
-            let need = self.actives[active].refused_need;
+            let active = self.bulk.peers.activate(row);
+            let need = self.bulk.peers.actives[active].refused_need;
             // Twice the need: the pool rounds up to size classes.
-            if passed || (roomy && (free_len >= 2 * need || free_len == self.held.len_max())) {
+            if passed || (roomy && (free_len >= 2 * need || free_len == self.bulk.held.len_max())) {
                 self.recall(row);
             } else {
                 self.refused.push_back(row);
@@ -117,12 +118,12 @@ impl Endpoint {
     }
 
     fn recall(&mut self, row: u32) {
-        self.counters.recalls += 1;
-        let this = &mut self.rows[row];
+        self.bulk.peers.counters.recalls += 1;
+        let this = &mut self.bulk.peers.rows[row];
         this.refused_from = NO_MESSAGE;
         this.turn_sent = this.turn_sent.wrapping_add(1);
         let order = this.turn_sent;
-        self.notify(row, Content::Turn { order });
+        self.bulk.peers.notify(row, Content::Turn { order });
     }
 
     /// Something changed that a query might answer: ask soon.
@@ -158,41 +159,42 @@ impl Endpoint {
             for at in 0..self.refused.len() {
                 let row = self.refused[at];
                 if posted.criteria.source.is_none_or(|source| source.row() == row) {
-                    let active = self.activate(row);
-                    self.actives[active].control.push_back(Notice::Query(number));
-                    self.counters.queries += 1;
-                    self.make_ready(row);
+                    let active = self.bulk.peers.activate(row);
+                    self.bulk.peers.actives[active].control.push_back(Notice::Query(number));
+                    self.bulk.peers.counters.queries += 1;
+                    self.bulk.peers.make_ready(row);
                 }
             }
         }
     }
 
-    /// A refused peer answers: this is the first of its messages that fits, or there is none.
+    /// A refused peer answers: this is the first of its messages that fits, or there is none. True: others may have their turn.
     pub(crate) fn on_found(
         &mut self,
         now: Instant,
         row: u32,
         found: &FoundRepr,
         memory: &mut impl Memory,
-    ) {
-        let Some(query) = self.queries.find(found.query) else { return };
-        let Some(receive) = self.matcher.entry_token(query.entry) else { return };
-        let (message_in, refused_from) = (self.rows[row].message_in, self.rows[row].refused_from);
+    ) -> bool {
+        let Some(query) = self.queries.find(found.query) else { return false };
+        let Some(receive) = self.matcher.entry_token(query.entry) else { return false };
+        let (message_in, refused_from) =
+            (self.bulk.peers.rows[row].message_in, self.bulk.peers.rows[row].refused_from);
         if refused_from == NO_MESSAGE {
-            return;
+            return false;
         }
         let theirs = (!found.none).then(|| expand(found.message, message_in));
         if theirs.is_some_and(|number| number < refused_from) {
-            return; // on its way in its turn
+            return false; // on its way in its turn
         }
         // A message held here ahead of its turn may come before what the peer found; the peer has just told that
         // nothing before that one fits.
         let early = self.first_early(row, &query.criteria);
         match (early, theirs) {
             (Some((number, slot)), theirs) if theirs.is_none_or(|theirs| number <= theirs) => {
-                let (space, tag) = (self.arrivals[slot].space, self.arrivals[slot].tag);
+                let (space, tag) = (self.bulk.arrivals[slot].space, self.bulk.arrivals[slot].tag);
                 if self.would_take(query.entry, space, tag, row) {
-                    self.counters.queries_found += 1;
+                    self.bulk.peers.counters.queries_found += 1;
                     self.match_early(now, slot, query.entry, receive, memory);
                     self.kick_queries(now);
                 }
@@ -200,7 +202,7 @@ impl Endpoint {
             (_, Some(_)) => self.on_found_theirs(now, row, found, &query, receive),
             _ => {}
         }
-        self.follow_turn(now, row, memory);
+        true
     }
 
     fn on_found_theirs(
@@ -211,7 +213,7 @@ impl Endpoint {
         query: &Query,
         receive: u32,
     ) {
-        if self.by_number.contains_key(&number_key(row, found.message))
+        if self.bulk.by_number.contains_key(&number_key(row, found.message))
             || !self.would_take(query.entry, found.space, found.tag, row)
         {
             return;
@@ -228,7 +230,7 @@ impl Endpoint {
             len: 0,
             ahead: 0,
         };
-        self.counters.queries_found += 1;
+        self.bulk.peers.counters.queries_found += 1;
         self.start_pulled(now, row, &head, query.entry, receive);
         self.kick_queries(now);
     }
@@ -236,19 +238,21 @@ impl Endpoint {
     /// A found message goes only to the receive that would take it in its turn: the first posted that admits it. If that is
     /// another one than was asked about, its own query will tell, perhaps of an earlier message still.
     fn would_take(&mut self, entry: EntryId, space: Space, tag: Tag, row: u32) -> bool {
-        self.matcher.find(space, tag, self.rows[row].peer).is_some_and(|(first, _)| first == entry)
+        self.matcher
+            .find(space, tag, self.bulk.peers.rows[row].peer)
+            .is_some_and(|(first, _)| first == entry)
     }
 
     /// The first message of a peer that waits for its turn and fits.
     fn first_early(&self, row: u32, criteria: &Criteria) -> Option<(u64, u32)> {
-        if self.rows[row].arrival_count == 0 {
+        if self.bulk.peers.rows[row].arrival_count == 0 {
             return None;
         }
-        let message_in = self.rows[row].message_in;
-        let fits = self.arrivals.iter().filter(|(_, arrival)| {
+        let message_in = self.bulk.peers.rows[row].message_in;
+        let fits = self.bulk.arrivals.iter().filter(|(_, arrival)| {
             arrival.row == row
                 && arrival.stage == Stage::Early
-                && self.by_number.contains_key(&number_key(row, arrival.message))
+                && self.bulk.by_number.contains_key(&number_key(row, arrival.message))
                 && criteria.admits(arrival.space, arrival.tag, arrival.source)
         });
         fits.map(|(slot, arrival)| (expand(arrival.message, message_in), slot)).min()
@@ -256,10 +260,10 @@ impl Endpoint {
 }
 
 /// As a sender.
-impl Endpoint {
+impl Messages {
     /// The peer refuses our messages from `message` on, or recalls them.
     pub(crate) fn on_turn_notice(&mut self, row: u32, message: u32, order: u16, refused: bool) {
-        let this = &mut self.rows[row];
+        let this = &mut self.bulk.peers.rows[row];
         let newer = order.wrapping_sub(this.turn_heard) as i16 > 0;
         if !newer {
             return;
@@ -267,23 +271,26 @@ impl Endpoint {
         this.turn_heard = order;
         if !refused {
             this.held_from = NO_MESSAGE;
-            self.make_ready(row);
+            self.bulk.peers.make_ready(row);
             return;
         }
-        let active = self.activate(row);
-        let first = self.actives[active].first;
-        let base =
-            if first == NONE { self.rows[row].message_out } else { self.outgoing[first].message };
+        let active = self.bulk.peers.activate(row);
+        let first = self.bulk.peers.actives[active].first;
+        let base = if first == NONE {
+            self.bulk.peers.rows[row].message_out
+        } else {
+            self.bulk.outgoing[first].message
+        };
         let from = expand(message, base);
-        self.rows[row].held_from = from;
+        self.bulk.peers.rows[row].held_from = from;
         self.hold_back(row, from);
     }
 
     /// Forgets what was sent of messages from `from` on, and keeps them.
     fn hold_back(&mut self, row: u32, from: u64) {
-        let active_slot = self.rows[row].active;
-        let outgoing = &self.outgoing;
-        let active = &mut self.actives[active_slot];
+        let active_slot = self.bulk.peers.rows[row].active;
+        let outgoing = &self.bulk.outgoing;
+        let active = &mut self.bulk.peers.actives[active_slot];
         let mut freed = 0;
         for path in &mut active.paths {
             path.flight.void(&mut |content| match *content {
@@ -297,41 +304,41 @@ impl Endpoint {
         }
         active.credit.on_settled(freed);
         // Where sending goes on, unless it has not even come that far.
-        let reached = active.unsent == NONE || self.outgoing[active.unsent].message >= from;
+        let reached = active.unsent == NONE || self.bulk.outgoing[active.unsent].message >= from;
         let mut slot = active.last;
-        while slot != NONE && self.outgoing[slot].message >= from {
-            self.unframe(slot);
-            let send = &mut self.outgoing[slot];
+        while slot != NONE && self.bulk.outgoing[slot].message >= from {
+            self.bulk.unframe(slot);
+            let send = &mut self.bulk.outgoing[slot];
             if !send.is_granted() {
                 send.stage = SendStage::Waiting;
-                self.rows[row].ahead.on_refused(send, &mut self.ahead_sum);
+                self.bulk.peers.rows[row].ahead.on_refused(send, &mut self.bulk.ahead_sum);
                 if reached {
-                    self.actives[active_slot].unsent = slot;
+                    self.bulk.peers.actives[active_slot].unsent = slot;
                 }
                 if send.parts != NONE {
-                    let parts = self.parts.remove(core::mem::replace(&mut send.parts, NONE));
+                    let parts = self.bulk.parts.remove(core::mem::replace(&mut send.parts, NONE));
                     drop::<Parts>(parts);
                 }
             }
-            if slot == self.actives[active_slot].first {
+            if slot == self.bulk.peers.actives[active_slot].first {
                 break;
             }
-            slot = self.outgoing[slot].previous;
+            slot = self.bulk.outgoing[slot].previous;
         }
     }
 
     /// The peer asks which of our messages, in order, a receive of its would take.
     pub(crate) fn on_query(&mut self, row: u32, query: u32, criteria: &Criteria) {
-        let active = self.activate(row);
-        if self.actives[active].control.len() >= NOTICE_COUNT_MAX {
+        let active = self.bulk.peers.activate(row);
+        if self.bulk.peers.actives[active].control.len() >= NOTICE_COUNT_MAX {
             return; // it asks faster than we can answer
         }
-        if self.actives[active].cancel_count > 0 {
+        if self.bulk.peers.actives[active].cancel_count > 0 {
             return; // a cancelled message may yet arrive in its turn: no answer can be sure; the query will come again
         }
-        let mut slot = self.actives[active].first;
+        let mut slot = self.bulk.peers.actives[active].first;
         while slot != NONE {
-            let send = &self.outgoing[slot];
+            let send = &self.bulk.outgoing[slot];
             if send.stage != SendStage::Pulled && criteria.admits(send.space, send.tag, send.peer) {
                 break;
             }
@@ -347,7 +354,7 @@ impl Endpoint {
             none: true,
         };
         if slot != NONE {
-            let send = &self.outgoing[slot];
+            let send = &self.bulk.outgoing[slot];
             found = FoundRepr {
                 query,
                 space: send.space,
@@ -358,7 +365,21 @@ impl Endpoint {
                 none: false,
             };
         }
-        self.actives[active].control.push_back(Notice::Found(found));
-        self.make_ready(row);
+        self.bulk.peers.actives[active].control.push_back(Notice::Found(found));
+        self.bulk.peers.make_ready(row);
+    }
+}
+
+impl Messages {
+    /// The peer is through with our message, and took so many bytes of it (PROTOCOL §8.6).
+    pub(crate) fn on_done(&mut self, row: u32, message: u32, status: u8, placed_len: u64) {
+        let Some(slot) = self.bulk.find_outgoing(row, message) else { return };
+        let result = if status == DONE_CANCELLED {
+            Err(crate::base::api::Failure::CancelledByPeer)
+        } else {
+            Ok(placed_len.min(self.bulk.outgoing[slot].total))
+        };
+        self.bulk.end_send(slot, result);
+        self.bulk.peers.make_ready(row);
     }
 }

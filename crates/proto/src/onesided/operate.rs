@@ -19,13 +19,14 @@ use crate::base::api::{Event, Failure, OperationKind, Payload, PostError, Source
 use crate::base::limits::REQUEST_LEN_MAX;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Memory, PeerId, Place, ReqId};
+use crate::bulk::Bulk;
 use crate::bulk::arrival::number_key;
 use crate::bulk::outgoing::check_len;
 use crate::bulk::outgoing::{Bytes, OPERATION_BIT};
 use crate::bulk::transfer::Transfer;
 use crate::delivery::content::Content;
 use crate::delivery::frame::Frame;
-use crate::endpoint::Endpoint;
+use crate::onesided::Onesided;
 use crate::onesided::atomic::{AtomicOp, Datatype};
 use crate::peers::rows::{Notice, Phase};
 use crate::wire::{self, Action, Lane, REPLY_OK, RequestHead};
@@ -158,35 +159,46 @@ pub(crate) struct Request {
     pub(crate) transfer: u32,
 }
 
-impl Endpoint {
-    /// Puts bytes into a peer's memory. In-place payload belongs to the endpoint until the `Operated` event; copied payload
-    /// is the caller's again on return.
-    pub fn put(&mut self, now: Instant, spec: PutSpec<'_>) -> Result<ReqId, PostError> {
-        self.may_operate(spec.to.peer)?;
+impl Onesided {
+    pub(crate) fn put(
+        &mut self,
+        bulk: &mut Bulk,
+        now: Instant,
+        spec: PutSpec<'_>,
+    ) -> Result<ReqId, PostError> {
+        self.may_operate(bulk, spec.to.peer)?;
         let (bytes, total) = match spec.payload {
             Payload::InPlace { buf, len } => {
                 check_len(len, wire::TOTAL_MAX)?;
                 (Bytes::User(buf), len)
             }
             Payload::Copied(bytes) => {
-                check_len(bytes.len() as u64, self.settings.put_parts_len_max().into())?;
-                (self.copy_payload(bytes)?, bytes.len() as u64)
+                check_len(bytes.len() as u64, bulk.peers.settings.put_parts_len_max().into())?;
+                (bulk.copy_payload(bytes)?, bytes.len() as u64)
             }
         };
         let deed = Deed::Put { bytes, immediate: spec.immediate };
-        Ok(self.operate(now, deed, spec.to, total, spec.user))
+        Ok(self.operate(bulk, now, deed, spec.to, total, spec.user))
     }
 
-    /// Gets bytes out of a peer's memory. `spec.buf` belongs to the endpoint until the `Operated` event.
-    pub fn get(&mut self, now: Instant, spec: GetSpec) -> Result<ReqId, PostError> {
-        self.may_operate(spec.from.peer)?;
+    pub(crate) fn get(
+        &mut self,
+        bulk: &mut Bulk,
+        now: Instant,
+        spec: GetSpec,
+    ) -> Result<ReqId, PostError> {
+        self.may_operate(bulk, spec.from.peer)?;
         check_len(spec.len, wire::TOTAL_MAX)?;
-        Ok(self.operate(now, Deed::Get { buf: spec.buf }, spec.from, spec.len, spec.user))
+        Ok(self.operate(bulk, now, Deed::Get { buf: spec.buf }, spec.from, spec.len, spec.user))
     }
 
-    /// Computes with elements in a peer's memory.
-    pub fn atomic(&mut self, now: Instant, spec: AtomicSpec<'_>) -> Result<ReqId, PostError> {
-        self.may_operate(spec.at.peer)?;
+    pub(crate) fn atomic(
+        &mut self,
+        bulk: &mut Bulk,
+        now: Instant,
+        spec: AtomicSpec<'_>,
+    ) -> Result<ReqId, PostError> {
+        self.may_operate(bulk, spec.at.peer)?;
         let AtomicSpec { op, datatype, len, operand, compare, result, .. } = spec;
         let wanted = |is_wanted: bool| if is_wanted { len as usize } else { 0 };
         let makes_sense = op.takes(datatype)
@@ -199,26 +211,34 @@ impl Endpoint {
             return Err(PostError::BadAtomic);
         }
         let pool_len = operand.len() + compare.len();
-        let pool = self.copied.try_reserve(pool_len).ok_or(PostError::PoolFull)?;
-        let (first, second) = self.copied.bytes_mut(pool).split_at_mut(operand.len());
+        let pool = bulk.copied.try_reserve(pool_len).ok_or(PostError::PoolFull)?;
+        let (first, second) = bulk.copied.bytes_mut(pool).split_at_mut(operand.len());
         first.copy_from_slice(operand);
         second.copy_from_slice(compare);
         let deed = Deed::Atomic { op, datatype, pool, pool_len: pool_len as u16, result };
-        Ok(self.operate(now, deed, spec.at, len.into(), spec.user))
+        Ok(self.operate(bulk, now, deed, spec.at, len.into(), spec.user))
     }
 
-    fn may_operate(&self, peer: PeerId) -> Result<(), PostError> {
-        match self.rows.known(peer) {
-            _ if self.closing.is_some() => Err(PostError::Closing),
+    fn may_operate(&self, bulk: &Bulk, peer: PeerId) -> Result<(), PostError> {
+        match bulk.peers.rows.known(peer) {
+            _ if bulk.peers.closing.is_some() => Err(PostError::Closing),
             None => Err(PostError::UnknownPeer),
             Some(_) => Ok(()),
         }
     }
 
-    fn operate(&mut self, now: Instant, deed: Deed, to: Remote, total: u64, user: u64) -> ReqId {
+    fn operate(
+        &mut self,
+        bulk: &mut Bulk,
+        now: Instant,
+        deed: Deed,
+        to: Remote,
+        total: u64,
+        user: u64,
+    ) -> ReqId {
         let row = to.peer.row();
-        if self.rows[row].phase == Phase::Idle || self.rows[row].active == NONE {
-            self.wake(now, row);
+        if bulk.peers.rows[row].phase == Phase::Idle || bulk.peers.rows[row].active == NONE {
+            bulk.peers.wake(now, row);
         }
         let (slot, key) = self.operations.insert_keyed(Operation {
             deed,
@@ -231,47 +251,50 @@ impl Endpoint {
             failure: None,
         });
         let serial = self.operations.serial(slot);
-        let active = self.rows[row].active;
-        let side = self.actives[active].side_mut();
+        let active = bulk.peers.rows[row].active;
+        let side = bulk.peers.actives[active].side_mut();
         side.operation_count += 1;
         side.waiting.push_back((slot, serial));
-        self.counters.operations_out += 1;
-        self.queue_requests(row);
+        bulk.peers.counters.operations_out += 1;
+        self.queue_requests(bulk, row);
         ReqId(key | OPERATION_BIT)
     }
 
     /// Requests of a row wait to be written.
-    fn queue_requests(&mut self, row: u32) {
-        let active = &mut self.actives[self.rows[row].active];
+    fn queue_requests(&mut self, bulk: &mut Bulk, row: u32) {
+        let active = &mut bulk.peers.actives[bulk.peers.rows[row].active];
         if !core::mem::replace(&mut active.side_mut().is_queued, true) {
             active.control.push_back(Notice::Requests);
         }
-        self.make_ready(row);
+        bulk.peers.make_ready(row);
     }
 
     /// Writes requests, what was lost first, within window and number. True if none is left that could go.
     pub(crate) fn write_requests(
         &mut self,
+        bulk: &mut Bulk,
         now: Instant,
         row: u32,
         index: usize,
         frame: &mut Frame<'_>,
     ) -> bool {
-        let active = self.rows[row].active;
-        if self.actives[active].side.is_none() {
+        let active = bulk.peers.rows[row].active;
+        if bulk.peers.actives[active].side.is_none() {
             return true;
         }
-        if !self.actives[active].paths[index].has_window() {
+        if !bulk.peers.actives[active].paths[index].has_window() {
             return false;
         }
-        while let Some(&(slot, serial)) = self.actives[active].side_mut().lost.front() {
-            if self.requests.holds(slot, serial) && !self.write_request(row, index, slot, frame) {
+        while let Some(&(slot, serial)) = bulk.peers.actives[active].side_mut().lost.front() {
+            if self.requests.holds(slot, serial)
+                && !self.write_request(bulk, row, index, slot, frame)
+            {
                 return false;
             }
-            self.actives[active].side_mut().lost.pop_front();
+            bulk.peers.actives[active].side_mut().lost.pop_front();
         }
         loop {
-            let side = self.actives[active].side_mut();
+            let side = bulk.peers.actives[active].side_mut();
             let Some(&(slot, serial)) = side.waiting.front() else { return true };
             if !self.operations.holds(slot, serial) || self.operations[slot].is_cut {
                 side.waiting.pop_front();
@@ -280,16 +303,16 @@ impl Endpoint {
             if side.request_count >= REQUEST_COUNT_MAX.into() {
                 return true; // the next answer queues them again
             }
-            let Some((form, len)) = self.next_cut(slot, frame) else { return false };
-            let request = self.cut(row, slot, form, len);
-            let is_written = self.write_request(row, index, request, frame);
+            let Some((form, len)) = self.next_cut(bulk, slot, frame) else { return false };
+            let request = self.cut(bulk, row, slot, form, len);
+            let is_written = self.write_request(bulk, row, index, request, frame);
             debug_assert!(is_written, "cut to fit");
-            self.start_get(now, request);
+            self.start_get(bulk, now, request);
         }
     }
 
     /// What the next request of an operation is, if there is room for it in the frame: form and bytes.
-    fn next_cut(&self, slot: u32, frame: &Frame<'_>) -> Option<(Form, u32)> {
+    fn next_cut(&self, bulk: &Bulk, slot: u32, frame: &Frame<'_>) -> Option<(Form, u32)> {
         let operation = &self.operations[slot];
         let left = operation.total - operation.cut_len;
         let room = frame.room();
@@ -307,7 +330,7 @@ impl Endpoint {
             let len = wire::put_head_len(immediate) + left as usize;
             return (len <= room).then_some((Form::Whole, left as u32));
         }
-        if operation.total > u64::from(self.settings.put_parts_len_max()) {
+        if operation.total > u64::from(bulk.peers.settings.put_parts_len_max()) {
             let len = wire::put_ask_head_len(immediate);
             return (len <= room).then_some((Form::Ask, 0));
         }
@@ -317,15 +340,15 @@ impl Endpoint {
     }
 
     /// Makes the next request of an operation and gives it a number.
-    fn cut(&mut self, row: u32, slot: u32, form: Form, len: u32) -> u32 {
+    fn cut(&mut self, bulk: &mut Bulk, row: u32, slot: u32, form: Form, len: u32) -> u32 {
         let operation = &mut self.operations[slot];
         let offset = operation.cut_len;
         operation.cut_len += u64::from(len);
         operation.is_cut = form != Form::Part || operation.cut_len == operation.total;
         operation.open_count += 1;
-        let number = self.rows[row].request_out;
-        self.rows[row].request_out += 1;
-        self.actives[self.rows[row].active].side_mut().request_count += 1;
+        let number = bulk.peers.rows[row].request_out;
+        bulk.peers.rows[row].request_out += 1;
+        bulk.peers.actives[bulk.peers.rows[row].active].side_mut().request_count += 1;
         let request = Request { operation: slot, row, number, offset, len, form, transfer: NONE };
         let request = self.requests.insert(request);
         self.requests_by_number.insert(number_key(row, number as u32), request);
@@ -333,7 +356,14 @@ impl Endpoint {
     }
 
     /// Writes a request; false if there is no room.
-    fn write_request(&mut self, row: u32, index: usize, slot: u32, frame: &mut Frame<'_>) -> bool {
+    fn write_request(
+        &mut self,
+        bulk: &mut Bulk,
+        row: u32,
+        index: usize,
+        slot: u32,
+        frame: &mut Frame<'_>,
+    ) -> bool {
         let (head, body) = self.request_head(slot);
         let len = body.map_or(0, |(_, len)| len);
         if head.head_len() + len > frame.room() {
@@ -344,7 +374,7 @@ impl Endpoint {
             frame.push_body(source, len);
         }
         let serial = self.requests.serial(slot);
-        let active = &mut self.actives[self.rows[row].active];
+        let active = &mut bulk.peers.actives[bulk.peers.rows[row].active];
         active.paths[index].flight.add(Content::Request { slot, serial });
         true
     }
@@ -381,7 +411,7 @@ impl Endpoint {
     }
 
     /// A get of more than fits a reply was written: its bytes are granted right behind it.
-    fn start_get(&mut self, now: Instant, slot: u32) {
+    fn start_get(&mut self, bulk: &mut Bulk, now: Instant, slot: u32) {
         let request = &self.requests[slot];
         let operation = &self.operations[request.operation];
         let Deed::Get { buf } = operation.deed else { return };
@@ -395,21 +425,21 @@ impl Endpoint {
                 to: Place { buf, offset: 0 },
                 owner: slot.into(),
             };
-            self.requests[slot].transfer = self.start_transfer(now, &transfer);
+            self.requests[slot].transfer = bulk.start_transfer(now, &transfer);
         }
     }
 
     /// A request was lost on its way.
-    pub(crate) fn on_request_lost(&mut self, row: u32, slot: u32, serial: u32) {
+    pub(crate) fn on_request_lost(&mut self, bulk: &mut Bulk, row: u32, slot: u32, serial: u32) {
         if self.requests.holds(slot, serial) {
-            let active = &mut self.actives[self.rows[row].active];
+            let active = &mut bulk.peers.actives[bulk.peers.rows[row].active];
             active.side_mut().lost.push_back((slot, serial));
-            self.queue_requests(row);
+            self.queue_requests(bulk, row);
         }
     }
 
     /// The peer carried out so many requests, from `first` on, that asked for nothing.
-    pub(crate) fn on_replied(&mut self, row: u32, first: u32, count: u16) {
+    pub(crate) fn on_replied(&mut self, bulk: &mut Bulk, row: u32, first: u32, count: u16) {
         // Nobody has more to tell.
         let count = u32::from(count.min(REQUEST_COUNT_MAX));
         for number in (0..count).map(|at| first.wrapping_add(at)) {
@@ -422,7 +452,7 @@ impl Endpoint {
                 Deed::Atomic { result, .. } => result.is_none(),
             };
             if asks_nothing {
-                self.end_request(slot, Ok(()));
+                self.end_request(bulk, slot, Ok(()));
             }
         }
     }
@@ -430,6 +460,7 @@ impl Endpoint {
     /// The peer answers a request.
     pub(crate) fn on_reply(
         &mut self,
+        bulk: &mut Bulk,
         row: u32,
         number: u32,
         status: u8,
@@ -440,7 +471,7 @@ impl Endpoint {
         let Some(slot) = found else { return };
         if status != REPLY_OK {
             let denial = Denial::of_status(status);
-            return self.end_request(slot, Err(Failure::Denied(denial)));
+            return self.end_request(bulk, slot, Err(Failure::Denied(denial)));
         }
         let operation = &self.operations[self.requests[slot].operation];
         let place = match operation.deed {
@@ -451,68 +482,68 @@ impl Endpoint {
         let Some(buf) = place.filter(|_| body.len() as u64 == operation.total) else {
             return; // no answer to what was asked
         };
-        self.counters.bytes_placed += body.len() as u64;
+        bulk.peers.counters.bytes_placed += body.len() as u64;
         memory.place(Place { buf, offset: 0 }, body);
-        self.end_request(slot, Ok(()));
+        self.end_request(bulk, slot, Ok(()));
     }
 
     /// A request is over.
-    pub(crate) fn end_request(&mut self, slot: u32, result: Result<(), Failure>) {
-        let request = self.drop_request(slot);
+    pub(crate) fn end_request(&mut self, bulk: &mut Bulk, slot: u32, result: Result<(), Failure>) {
+        let request = self.drop_request(bulk, slot);
         let operation = &mut self.operations[request.operation];
         if let Err(failure) = result {
             operation.failure.get_or_insert(failure);
             operation.is_cut = true; // what was not sent need not be
         }
         if operation.is_cut && operation.open_count == 0 {
-            self.end_operation(request.operation);
+            self.end_operation(bulk, request.operation);
         }
-        let side = self.actives[self.rows[request.row].active].side_mut();
+        let side = bulk.peers.actives[bulk.peers.rows[request.row].active].side_mut();
         if !side.waiting.is_empty() {
-            self.queue_requests(request.row);
+            self.queue_requests(bulk, request.row);
         }
     }
 
-    fn drop_request(&mut self, slot: u32) -> Request {
+    fn drop_request(&mut self, bulk: &mut Bulk, slot: u32) -> Request {
         let request = self.requests.remove(slot);
         self.requests_by_number.remove(&number_key(request.row, request.number as u32));
         self.operations[request.operation].open_count -= 1;
-        self.actives[self.rows[request.row].active].side_mut().request_count -= 1;
+        bulk.peers.actives[bulk.peers.rows[request.row].active].side_mut().request_count -= 1;
         match (request.transfer, request.form) {
             (NONE, _) => {}
-            (supply, Form::Ask) => self.end_supply(supply),
-            (arrival, _) => self.end_transfer(arrival),
+            (supply, Form::Ask) => bulk.end_supply(supply),
+            (arrival, _) => bulk.end_transfer(arrival),
         }
         request
     }
 
-    fn end_operation(&mut self, slot: u32) {
+    fn end_operation(&mut self, bulk: &mut Bulk, slot: u32) {
         let req = ReqId(self.operations.key(slot) | OPERATION_BIT);
         let Operation { deed, to, total, user, failure, .. } = self.operations.remove(slot);
         if let Deed::Atomic { pool, .. } | Deed::Put { bytes: Bytes::Pool(pool), .. } = deed {
-            self.copied.release(pool);
+            bulk.copied.release(pool);
         }
-        let active = self.rows[to.peer.row()].active;
-        self.actives[active].side_mut().operation_count -= 1;
+        let active = bulk.peers.rows[to.peer.row()].active;
+        bulk.peers.actives[active].side_mut().operation_count -= 1;
         let kind = match deed {
             Deed::Put { .. } => OperationKind::Put,
             Deed::Get { .. } => OperationKind::Get,
             Deed::Atomic { .. } => OperationKind::Atomic,
         };
         let (peer, len, result) = (to.peer, total, failure.map_or(Ok(()), Err));
-        self.events.push_back(Event::Operated { req, user, peer, kind, len, result });
+        bulk.peers.events.push_back(Event::Operated { req, user, peer, kind, len, result });
     }
 
     /// Cancels an operation. What the peer has heard of it may be done or not.
-    pub(crate) fn cancel_operation(&mut self, req: ReqId) -> bool {
+    pub(crate) fn cancel_operation(&mut self, bulk: &mut Bulk, req: ReqId) -> bool {
         let Some(slot) = self.operations.lookup(req.0 & !OPERATION_BIT) else { return false };
         let row = self.operations[slot].to.peer.row();
         for request in self.requests_of(slot) {
-            let number = self.drop_request(request).number as u32;
-            self.notify(row, Content::End { number });
+            let number = self.drop_request(bulk, request).number as u32;
+            bulk.peers.notify(row, Content::End { number });
         }
         self.operations[slot].failure = Some(Failure::Cancelled);
-        self.end_operation(slot);
+        self.end_operation(bulk, slot);
         true
     }
 
@@ -525,30 +556,30 @@ impl Endpoint {
     }
 
     /// An association ends: so do its operations, as they were posted.
-    pub(crate) fn end_operations(&mut self, row: u32, failure: Failure) {
-        let active = self.rows[row].active;
-        if active == NONE || self.actives[active].side.is_none() {
+    pub(crate) fn end_operations(&mut self, bulk: &mut Bulk, row: u32, failure: Failure) {
+        let active = bulk.peers.rows[row].active;
+        if active == NONE || bulk.peers.actives[active].side.is_none() {
             return;
         }
-        self.drop_served(row);
+        self.drop_served(bulk, row);
         let requests = self.requests.iter().filter(|(_, request)| request.row == row);
         let mut requests: Vec<(u64, u32)> =
             requests.map(|(slot, request)| (request.number, slot)).collect();
         requests.sort_unstable();
         let mut operations = Vec::new();
         for (_, slot) in requests {
-            let operation = self.drop_request(slot).operation;
+            let operation = self.drop_request(bulk, slot).operation;
             if self.operations[operation].open_count == 0 {
                 operations.push((operation, self.operations.serial(operation)));
             }
         }
-        operations.extend(self.actives[active].side_mut().waiting.drain(..));
+        operations.extend(bulk.peers.actives[active].side_mut().waiting.drain(..));
         for (slot, serial) in operations {
             if self.operations.holds(slot, serial) {
                 self.operations[slot].failure = Some(failure);
-                self.end_operation(slot);
+                self.end_operation(bulk, slot);
             }
         }
-        self.drop_transfers(row);
+        bulk.drop_transfers(row);
     }
 }

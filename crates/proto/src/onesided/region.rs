@@ -12,7 +12,8 @@ use crate::base::sabotage::Sabotage;
 use crate::base::seeded::Seeded;
 use crate::base::slab::Slab;
 use crate::base::types::{BufId, PeerId};
-use crate::endpoint::Endpoint;
+use crate::bulk::Bulk;
+use crate::onesided::Onesided;
 use crate::wire;
 
 /// What peers may do with a region.
@@ -124,39 +125,40 @@ pub(crate) struct Permit {
     pub(crate) tells_all: bool,
 }
 
-impl Endpoint {
-    /// Exposes memory to peers. It belongs to the endpoint, for reading and writing as `access` says, until it is withdrawn.
-    pub fn expose(&mut self, spec: RegionSpec) -> Result<RegionId, ExposeError> {
-        if self.closing.is_some() {
+impl Onesided {
+    pub(crate) fn expose(
+        &mut self,
+        bulk: &mut Bulk,
+        spec: RegionSpec,
+    ) -> Result<RegionId, ExposeError> {
+        if bulk.peers.closing.is_some() {
             return Err(ExposeError::Closing);
         }
         if self.regions.by_key.contains_key(&spec.key) {
             return Err(ExposeError::KeyInUse);
         }
-        self.count_permitted(&spec, 1);
+        self.count_permitted(bulk, &spec, 1);
         let key = spec.key;
         let slot = self.regions.regions.insert(spec);
         self.regions.by_key.insert(key, slot);
         Ok(RegionId(self.regions.regions.key(slot)))
     }
 
-    /// Withdraws a region. Its memory is the caller's again on return; what peers were doing with it ends with an error
-    /// there. False if there is no such region.
-    pub fn withdraw(&mut self, region: RegionId) -> bool {
+    pub(crate) fn withdraw(&mut self, bulk: &mut Bulk, region: RegionId) -> bool {
         let Some(slot) = self.regions.regions.lookup(region.0) else { return false };
         let spec = self.regions.regions.remove(slot);
         self.regions.by_key.remove(&spec.key);
-        self.count_permitted(&spec, -1);
-        self.end_transfers_of(region);
+        self.count_permitted(bulk, &spec, -1);
+        self.end_transfers_of(bulk, region);
         true
     }
 
     /// Peers on a list stay known as long as the list does (`strangers`).
-    fn count_permitted(&mut self, spec: &RegionSpec, more: i32) {
+    fn count_permitted(&mut self, bulk: &mut Bulk, spec: &RegionSpec, more: i32) {
         let Permitted::Only(peers) = &spec.permitted else { return };
         for &peer in peers {
-            if self.rows.known(peer).is_some() {
-                let count = &mut self.rows[peer.row()].permitted_count;
+            if bulk.peers.rows.known(peer).is_some() {
+                let count = &mut bulk.peers.rows[peer.row()].permitted_count;
                 *count = count.saturating_add_signed(more);
             }
         }
@@ -180,6 +182,7 @@ impl Endpoint {
     /// Whether a peer may do this with that range.
     pub(crate) fn permit(
         &self,
+        bulk: &Bulk,
         row: u32,
         key: u64,
         (target, len): (u64, u64),
@@ -188,12 +191,14 @@ impl Endpoint {
         let slot = *self.regions.by_key.get(&key).ok_or(Denial::NoKey)?;
         let spec = &self.regions.regions[slot];
         let is_permitted = match &spec.permitted {
-            Permitted::Any => self.rows[row].is_named || !self.settings.is_address_given(),
-            Permitted::Named => self.rows[row].is_named,
+            Permitted::Any => {
+                bulk.peers.rows[row].is_named || !bulk.peers.settings.is_address_given()
+            }
+            Permitted::Named => bulk.peers.rows[row].is_named,
             Permitted::Everybody => true,
-            Permitted::Only(peers) => peers.contains(&self.rows[row].peer),
+            Permitted::Only(peers) => peers.contains(&bulk.peers.rows[row].peer),
         };
-        if self.saboteur.makes(Sabotage::PermissionNotAsked) {
+        if bulk.peers.saboteur.makes(Sabotage::PermissionNotAsked) {
             // Only what would be out of bounds here is still refused.
         } else if !is_permitted {
             return Err(Denial::NoKey); // who may not use it need not know that it is there

@@ -17,18 +17,21 @@ use crate::base::limits::REQUEST_LEN_MAX;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Place};
+use crate::bulk::Bulk;
 use crate::bulk::arrival::lane_key;
-use crate::bulk::outgoing::Bytes;
+use crate::bulk::outgoing::{Bytes, RESULT_BIT};
 use crate::bulk::transfer::Transfer;
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
-use crate::endpoint::Endpoint;
+use crate::delivery::frame::Frame;
+use crate::onesided::Onesided;
 use crate::onesided::atomic::{AtomicOp, Datatype, combine};
 use crate::onesided::operate::{REQUEST_COUNT_MAX, atomic_len_max};
 use crate::onesided::region::{Access, Permit};
 use crate::peers::rows::Notice;
 use crate::peers::side::Early;
 use crate::wire::{Action, Lane, REPLY_OK, RequestHead};
+use crate::{Source, wire};
 
 /// How far ahead of its turn a request may be.
 const AHEAD_MAX: u64 = 4096;
@@ -49,34 +52,33 @@ pub(crate) struct Answer {
     pub(crate) len: u16,
 }
 
-impl Endpoint {
-    /// Whether requests that the application would be told of (`Event::Written`) are refused from now on: it has been told of more
-    /// than it took. They come again, so nothing is lost (PROTOCOL §11.9). What was accepted before is told all the same.
-    pub fn hold_notices(&mut self, are_held: bool) {
+impl Onesided {
+    pub(crate) fn hold_notices(&mut self, are_held: bool) {
         self.are_notices_held = are_held;
     }
 
     /// A request of a peer.
     pub(crate) fn on_request(
         &mut self,
+        bulk: &mut Bulk,
         now: Instant,
         row: u32,
         head: &RequestHead,
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
-        let next = self.rows[row].request_in;
+        let next = bulk.peers.rows[row].request_in;
         let number = expand(head.number, next);
-        let active = self.activate(row);
-        let side = self.actives[active].side_mut();
-        if number < next && !self.saboteur.makes(Sabotage::RequestCarriedOutAgain)
+        let active = bulk.peers.activate(row);
+        let side = bulk.peers.actives[active].side_mut();
+        if number < next && !bulk.peers.saboteur.makes(Sabotage::RequestCarriedOutAgain)
             || side.early.contains_key(&number)
         {
-            self.counters.messages_duplicate += 1;
+            bulk.peers.counters.messages_duplicate += 1;
             return Verdict::Accepted;
         }
         let is_full = side.served_count >= SERVED_COUNT_MAX
-            || self.served_count >= self.limits.request_count_max
+            || self.served_count >= bulk.peers.limits.request_count_max
             || (self.are_notices_held && has_notice(head));
         if is_full || number - next.min(number) > AHEAD_MAX {
             return Verdict::Refused;
@@ -90,62 +92,71 @@ impl Endpoint {
             },
         };
         if number > next {
-            return self.hold_request(row, number, head, body, result);
+            return self.hold_request(bulk, row, number, head, body, result);
         }
-        self.count_served(row);
-        self.rows[row].request_in = next.max(number + 1);
-        self.carry_out(now, row, head, body, result, memory);
-        self.follow_requests(now, row, memory);
+        self.count_served(bulk, row);
+        bulk.peers.rows[row].request_in = next.max(number + 1);
+        self.carry_out(bulk, now, row, head, body, result, memory);
+        self.follow_requests(bulk, now, row, memory);
         Verdict::Accepted
     }
 
     fn hold_request(
         &mut self,
+        bulk: &mut Bulk,
         row: u32,
         number: u64,
         head: &RequestHead,
         body: &[u8],
         result: u32,
     ) -> Verdict {
-        let Some(hold) = self.held.try_reserve(body.len()) else {
+        let Some(hold) = bulk.held.try_reserve(body.len()) else {
             if result != NONE {
                 self.results.release(result);
             }
             return Verdict::Refused; // it will come again
         };
-        self.held.bytes_mut(hold).copy_from_slice(body);
-        self.counters.held_len_peak = self.held.peak_len();
-        self.count_served(row);
+        bulk.held.bytes_mut(hold).copy_from_slice(body);
+        bulk.peers.counters.held_len_peak = bulk.held.peak_len();
+        self.count_served(bulk, row);
         let early = Early { head: Some(*head), hold, result };
-        self.actives[self.rows[row].active].side_mut().early.insert(number, early);
+        bulk.peers.actives[bulk.peers.rows[row].active].side_mut().early.insert(number, early);
         Verdict::Accepted
     }
 
-    fn count_served(&mut self, row: u32) {
+    fn count_served(&mut self, bulk: &mut Bulk, row: u32) {
         self.served_count += 1;
-        self.actives[self.rows[row].active].side_mut().served_count += 1;
+        bulk.peers.actives[bulk.peers.rows[row].active].side_mut().served_count += 1;
     }
 
-    fn uncount_served(&mut self, row: u32, count: u32) {
+    fn uncount_served(&mut self, bulk: &mut Bulk, row: u32, count: u32) {
         self.served_count -= count;
-        self.actives[self.rows[row].active].side_mut().served_count -= count;
+        bulk.peers.actives[bulk.peers.rows[row].active].side_mut().served_count -= count;
     }
 
     /// Requests that waited for the turn to come to them.
-    fn follow_requests(&mut self, now: Instant, row: u32, memory: &mut impl Memory) {
-        let active = self.rows[row].active;
+    fn follow_requests(
+        &mut self,
+        bulk: &mut Bulk,
+        now: Instant,
+        row: u32,
+        memory: &mut impl Memory,
+    ) {
+        let active = bulk.peers.rows[row].active;
         loop {
-            let next = self.rows[row].request_in;
-            let Some(early) = self.actives[active].side_mut().early.remove(&next) else { return };
-            self.rows[row].request_in += 1;
+            let next = bulk.peers.rows[row].request_in;
+            let Some(early) = bulk.peers.actives[active].side_mut().early.remove(&next) else {
+                return;
+            };
+            bulk.peers.rows[row].request_in += 1;
             let Early { head, hold, result } = early;
             if head.is_none() {
-                self.miss_part(row);
+                self.miss_part(bulk, row);
             }
             if let Some(head) = head {
-                let body = Vec::from(self.held.bytes(hold));
-                self.held.release(hold);
-                self.carry_out(now, row, &head, &body, result, memory);
+                let body = Vec::from(bulk.held.bytes(hold));
+                bulk.held.release(hold);
+                self.carry_out(bulk, now, row, &head, &body, result, memory);
             }
         }
     }
@@ -153,6 +164,7 @@ impl Endpoint {
     /// Does what a request asks for, if that is permitted, and answers.
     fn carry_out(
         &mut self,
+        bulk: &mut Bulk,
         now: Instant,
         row: u32,
         head: &RequestHead,
@@ -160,87 +172,87 @@ impl Endpoint {
         result: u32,
         memory: &mut impl Memory,
     ) {
-        self.counters.requests_in += 1;
-        let permit = match self.permit_of(row, head) {
+        bulk.peers.counters.requests_in += 1;
+        let permit = match self.permit_of(bulk, row, head) {
             Ok(permit) => permit,
             Err(denial) => {
                 if result != NONE {
                     self.results.release(result);
                 }
-                self.miss_part(row);
-                return self.reply_denied(row, head.number, denial);
+                self.miss_part(bulk, row);
+                return self.reply_denied(bulk, row, head.number, denial);
             }
         };
         let place = Place { buf: permit.buf, offset: head.target };
         match head.action {
             Action::Put { immediate, len } => {
-                self.place_put(memory, place, body);
-                self.tell_put(row, &permit, (head.target, len.into()), immediate);
-                self.reply_done(row, head.number);
+                self.place_put(bulk, memory, place, body);
+                self.tell_put(bulk, row, &permit, (head.target, len.into()), immediate);
+                self.reply_done(bulk, row, head.number);
             }
             Action::Part { offset, total, immediate, .. } => {
                 let place = Place { offset: head.target + u64::from(offset), ..place };
-                self.place_put(memory, place, body);
+                self.place_put(bulk, memory, place, body);
                 let is_whole =
-                    self.note_part(row, offset.into(), body.len() as u64) == total.into();
+                    self.note_part(bulk, row, offset.into(), body.len() as u64) == total.into();
                 if is_whole {
-                    self.tell_put(row, &permit, (head.target, total.into()), immediate);
+                    self.tell_put(bulk, row, &permit, (head.target, total.into()), immediate);
                 }
-                self.reply_done(row, head.number);
+                self.reply_done(bulk, row, head.number);
             }
             Action::Ask { total: 0, immediate } => {
-                self.tell_put(row, &permit, (head.target, 0), immediate);
-                self.reply_done(row, head.number);
+                self.tell_put(bulk, row, &permit, (head.target, 0), immediate);
+                self.reply_done(bulk, row, head.number);
             }
             Action::Ask { total, immediate } => {
                 let (lane, number, owner) = (Lane::Put, head.number, permit.region.0);
                 let to = place;
                 let transfer = Transfer { lane, row, number, total, immediate, to, owner };
-                self.start_transfer(now, &transfer);
+                bulk.start_transfer(now, &transfer);
             }
             Action::Get { total } if total <= REQUEST_LEN_MAX as u64 => {
                 self.fetch(place, total as usize, result, memory);
-                self.tell_used(row, &permit, OperationKind::Get, (head.target, total));
-                self.answer(row, head.number, result, total as u16);
+                self.tell_used(bulk, row, &permit, OperationKind::Get, (head.target, total));
+                self.answer(bulk, row, head.number, result, total as u16);
             }
             Action::Get { total } => {
-                let number = expand(head.number, self.rows[row].request_in);
+                let number = expand(head.number, bulk.peers.rows[row].request_in);
                 let name = (Lane::Get, row, number);
                 let from = (Bytes::User(permit.buf), head.target);
-                self.start_supply(name, from, total, permit.region.0);
+                bulk.start_supply(name, from, total, permit.region.0);
             }
             Action::Atomic { total, op, .. } => {
                 let len = self.compute(place, head, body, result, memory);
                 let writes = AtomicOp::read(op).is_some_and(AtomicOp::writes);
                 let kind = if writes { OperationKind::Atomic } else { OperationKind::Get };
-                self.tell_used(row, &permit, kind, (head.target, total.into()));
-                self.answer(row, head.number, result, len);
+                self.tell_used(bulk, row, &permit, kind, (head.target, total.into()));
+                self.answer(bulk, row, head.number, result, len);
             }
         }
     }
 
-    fn place_put(&mut self, memory: &mut impl Memory, place: Place, body: &[u8]) {
-        self.counters.bytes_placed += body.len() as u64;
+    fn place_put(&mut self, bulk: &mut Bulk, memory: &mut impl Memory, place: Place, body: &[u8]) {
+        bulk.peers.counters.bytes_placed += body.len() as u64;
         if !body.is_empty() {
             memory.place(place, body);
         }
     }
 
     /// A part of a put has its turn, and all parts of a put follow each other: up to where they have come without a gap.
-    fn note_part(&mut self, row: u32, offset: u64, len: u64) -> u64 {
-        let this = &mut self.rows[row];
+    fn note_part(&mut self, bulk: &mut Bulk, row: u32, offset: u64, len: u64) -> u64 {
+        let this = &mut bulk.peers.rows[row];
         let is_next = offset == 0 || offset == this.part_end;
         this.part_end = if is_next { offset + len } else { PART_MISSING };
         this.part_end
     }
 
     /// A request that was cancelled or denied may have been a part: of that put nobody is told.
-    fn miss_part(&mut self, row: u32) {
-        self.rows[row].part_end = PART_MISSING;
+    fn miss_part(&mut self, bulk: &mut Bulk, row: u32) {
+        bulk.peers.rows[row].part_end = PART_MISSING;
     }
 
     /// Whether a request is permitted, and makes sense.
-    fn permit_of(&self, row: u32, head: &RequestHead) -> Result<Permit, Denial> {
+    fn permit_of(&self, bulk: &Bulk, row: u32, head: &RequestHead) -> Result<Permit, Denial> {
         let (len, wanted) = match head.action {
             Action::Put { len, .. } => (len.into(), Access::WRITE),
             Action::Part { total, .. } => (total.into(), Access::WRITE),
@@ -251,35 +263,37 @@ impl Endpoint {
                 (total.into(), Access { read: fetch || !op.writes(), write: op.writes() })
             }
         };
-        self.permit(row, head.key, (head.target, len), wanted)
+        self.permit(bulk, row, head.key, (head.target, len), wanted)
     }
 
     /// Bytes were put: whoever owns the region hears of it, if they came with an immediate or he wants to hear of all.
     pub(crate) fn tell_put(
         &mut self,
+        bulk: &mut Bulk,
         row: u32,
         permit: &Permit,
         (offset, len): (u64, u64),
         immediate: Option<u64>,
     ) {
         let Some(immediate) = immediate else {
-            return self.tell_used(row, permit, OperationKind::Put, (offset, len));
+            return self.tell_used(bulk, row, permit, OperationKind::Put, (offset, len));
         };
-        let (region, user, peer) = (permit.region, permit.user, self.rows[row].peer);
-        self.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
+        let (region, user, peer) = (permit.region, permit.user, bulk.peers.rows[row].peer);
+        bulk.peers.events.push_back(Event::Written { region, user, peer, offset, len, immediate });
     }
 
     /// A peer did something with a region whose owner wants to hear of all.
     pub(crate) fn tell_used(
         &mut self,
+        bulk: &mut Bulk,
         row: u32,
         permit: &Permit,
         kind: OperationKind,
         (offset, len): (u64, u64),
     ) {
         if permit.tells_all {
-            let (region, user, peer) = (permit.region, permit.user, self.rows[row].peer);
-            self.events.push_back(Event::Used { region, user, peer, kind, offset, len });
+            let (region, user, peer) = (permit.region, permit.user, bulk.peers.rows[row].peer);
+            bulk.peers.events.push_back(Event::Used { region, user, peer, kind, offset, len });
         }
     }
 
@@ -320,86 +334,87 @@ impl Endpoint {
     }
 
     /// A request was carried out, and asked for nothing.
-    pub(crate) fn reply_done(&mut self, row: u32, number: u32) {
-        let active = self.activate(row);
+    pub(crate) fn reply_done(&mut self, bulk: &mut Bulk, row: u32, number: u32) {
+        let active = bulk.peers.activate(row);
         // Answers that follow each other are told as one.
         if let Some(Notice::Content(Content::Replied { first, count })) =
-            self.actives[active].control.back_mut()
+            bulk.peers.actives[active].control.back_mut()
             && first.wrapping_add(u32::from(*count)) == number
             && *count < REQUEST_COUNT_MAX
         {
             *count += 1;
             return;
         }
-        self.notify(row, Content::Replied { first: number, count: 1 });
+        bulk.peers.notify(row, Content::Replied { first: number, count: 1 });
     }
 
     /// A request was carried out; its result is this.
-    fn answer(&mut self, row: u32, number: u32, result: u32, len: u16) {
+    fn answer(&mut self, bulk: &mut Bulk, row: u32, number: u32, result: u32, len: u16) {
         if result == NONE {
-            return self.reply_done(row, number);
+            return self.reply_done(bulk, row, number);
         }
         let answer = Answer { row, number, status: REPLY_OK, result, len };
-        self.notify_answer(answer);
+        self.notify_answer(bulk, answer);
     }
 
     /// A request is not carried out, or not to its end.
-    pub(crate) fn reply_denied(&mut self, row: u32, number: u32, denial: Denial) {
-        self.counters.requests_denied += 1;
+    pub(crate) fn reply_denied(&mut self, bulk: &mut Bulk, row: u32, number: u32, denial: Denial) {
+        bulk.peers.counters.requests_denied += 1;
         let answer = Answer { row, number, status: denial.status(), result: NONE, len: 0 };
-        self.notify_answer(answer);
+        self.notify_answer(bulk, answer);
     }
 
-    fn notify_answer(&mut self, answer: Answer) {
+    fn notify_answer(&mut self, bulk: &mut Bulk, answer: Answer) {
         let row = answer.row;
         let slot = self.answers.insert(answer);
         let serial = self.answers.serial(slot);
-        self.notify(row, Content::Reply { slot, serial });
+        bulk.peers.notify(row, Content::Reply { slot, serial });
     }
 
     /// The peer knows what came of a request.
-    pub(crate) fn on_reply_acked(&mut self, slot: u32, serial: u32) {
+    pub(crate) fn on_reply_acked(&mut self, bulk: &mut Bulk, slot: u32, serial: u32) {
         if self.answers.holds(slot, serial) {
             let answer = self.answers.remove(slot);
             if answer.result != NONE {
                 self.results.release(answer.result);
             }
-            self.uncount_served(answer.row, 1);
+            self.uncount_served(bulk, answer.row, 1);
         }
     }
 
     /// The peer knows that so many requests were carried out.
-    pub(crate) fn on_replied_acked(&mut self, row: u32, count: u16) {
-        self.uncount_served(row, count.into());
+    pub(crate) fn on_replied_acked(&mut self, bulk: &mut Bulk, row: u32, count: u16) {
+        self.uncount_served(bulk, row, count.into());
     }
 
     /// The peer wants nothing more of a request: it got all, or gave it up.
     pub(crate) fn on_end(
         &mut self,
+        bulk: &mut Bulk,
         now: Instant,
         row: u32,
         number: u32,
         memory: &mut impl Memory,
     ) -> Verdict {
-        let next = self.rows[row].request_in;
+        let next = bulk.peers.rows[row].request_in;
         let whole = expand(number, next);
         if whole >= next {
-            return self.skip_request(now, row, whole, memory);
+            return self.skip_request(bulk, now, row, whole, memory);
         }
-        if let Some(&supply) = self.sends_by_number.get(&lane_key(Lane::Get, row, number)) {
+        if let Some(&supply) = bulk.sends_by_number.get(&lane_key(Lane::Get, row, number)) {
             let (region, total) =
-                (RegionId(self.outgoing[supply].user), self.outgoing[supply].total);
-            let base = self.parts[self.outgoing[supply].parts].base;
-            self.end_supply(supply);
-            self.uncount_served(row, 1);
+                (RegionId(bulk.outgoing[supply].user), bulk.outgoing[supply].total);
+            let base = bulk.parts[bulk.outgoing[supply].parts].base;
+            bulk.end_supply(supply);
+            self.uncount_served(bulk, row, 1);
             // Or gave it up: it may have read all the same.
             if let Some(permit) = self.permit_for(region) {
-                self.tell_used(row, &permit, OperationKind::Get, (base, total));
+                self.tell_used(bulk, row, &permit, OperationKind::Get, (base, total));
             }
         }
-        if let Some(&arrival) = self.by_number.get(&lane_key(Lane::Put, row, number)) {
-            self.end_transfer(arrival);
-            self.uncount_served(row, 1);
+        if let Some(&arrival) = bulk.by_number.get(&lane_key(Lane::Put, row, number)) {
+            bulk.end_transfer(arrival);
+            self.uncount_served(bulk, row, 1);
         }
         Verdict::Accepted
     }
@@ -407,29 +422,30 @@ impl Endpoint {
     /// A request that was cancelled before its turn: its number must be counted when that comes.
     fn skip_request(
         &mut self,
+        bulk: &mut Bulk,
         now: Instant,
         row: u32,
         number: u64,
         memory: &mut impl Memory,
     ) -> Verdict {
-        if number - self.rows[row].request_in > AHEAD_MAX {
+        if number - bulk.peers.rows[row].request_in > AHEAD_MAX {
             return Verdict::Refused;
         }
-        let active = self.activate(row);
+        let active = bulk.peers.activate(row);
         let skipped = Early { head: None, hold: NONE, result: NONE };
-        if let Some(early) = self.actives[active].side_mut().early.insert(number, skipped)
+        if let Some(early) = bulk.peers.actives[active].side_mut().early.insert(number, skipped)
             && early.head.is_some()
         {
-            self.release_early(&early);
-            self.uncount_served(row, 1);
+            self.release_early(bulk, &early);
+            self.uncount_served(bulk, row, 1);
         }
-        self.follow_requests(now, row, memory);
+        self.follow_requests(bulk, now, row, memory);
         Verdict::Accepted
     }
 
-    fn release_early(&mut self, early: &Early) {
+    fn release_early(&mut self, bulk: &mut Bulk, early: &Early) {
         if early.hold != NONE {
-            self.held.release(early.hold);
+            bulk.held.release(early.hold);
         }
         if early.result != NONE {
             self.results.release(early.result);
@@ -437,12 +453,12 @@ impl Endpoint {
     }
 
     /// An association ends: what was held and kept for the peer is dropped.
-    pub(crate) fn drop_served(&mut self, row: u32) {
-        let side = self.actives[self.rows[row].active].side_mut();
+    pub(crate) fn drop_served(&mut self, bulk: &mut Bulk, row: u32) {
+        let side = bulk.peers.actives[bulk.peers.rows[row].active].side_mut();
         let (early, served_count) =
             (core::mem::take(&mut side.early), core::mem::take(&mut side.served_count));
         self.served_count -= served_count;
-        early.values().for_each(|early| self.release_early(early));
+        early.values().for_each(|early| self.release_early(bulk, early));
         let answers = self.answers.iter().filter(|(_, answer)| answer.row == row);
         let answers: Vec<u32> = answers.map(|(slot, _)| slot).collect();
         for slot in answers {
@@ -483,4 +499,23 @@ fn check_atomic(op: u8, datatype: u8, total: u32, body_len: u16) -> Option<Atomi
         && total.is_multiple_of(datatype.width())
         && usize::from(body_len) == operand_count * total;
     makes_sense.then_some(op)
+}
+
+impl Onesided {
+    /// Room an answer needs; `None`: there is none any more.
+    pub(crate) fn answer_len(&self, slot: u32, serial: u32) -> Option<usize> {
+        let answer = self.answers.get(slot).filter(|_| self.answers.holds(slot, serial))?;
+        Some(wire::REPLY_HEAD_LEN + usize::from(answer.len))
+    }
+
+    /// Writes an answer; `None`: there is none any more.
+    pub(crate) fn write_answer(&self, slot: u32, serial: u32, frame: &mut Frame<'_>) -> Option<()> {
+        let answer = self.answers.get(slot).filter(|_| self.answers.holds(slot, serial))?;
+        frame.writer.reply(answer.number, answer.status, answer.len);
+        if answer.len > 0 {
+            let slot = answer.result | RESULT_BIT;
+            frame.push_body(Source::Pool { slot, offset: 0 }, answer.len.into());
+        }
+        Some(())
+    }
 }

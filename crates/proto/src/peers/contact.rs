@@ -14,11 +14,12 @@ use crate::base::siphash::siphash13_words;
 use crate::base::types::{Address, Instant, Locator};
 use crate::delivery::path::Origin;
 use crate::delivery::path::{Path, Standing};
-use crate::endpoint::Endpoint;
+use crate::peers::Peers;
 use crate::peers::rows::{Phase, make_id};
+use crate::peers::strangers::Tickets;
 use crate::wire::{
-    FLAG_ADDRESS, FLAG_HELPER, FLAG_PASS, FORM_STRANGER, FrameView, HelloRepr, HelloView, Record,
-    WelcomeRepr, WelcomeView,
+    FLAG_ADDRESS, FLAG_HELPER, FLAG_PASS, FORM_STRANGER, FrameView, Header, HelloRepr, HelloView,
+    Record, WelcomeRepr, WelcomeView,
 };
 
 /// Answers waiting to be sent; more are dropped, the asker will ask again.
@@ -50,7 +51,27 @@ pub(crate) enum ReplyRecord {
     PathResponse { nonce: u64 },
 }
 
-impl Endpoint {
+/// What came of a Hello.
+pub(crate) enum Greeting<'a> {
+    /// It was answered, or is nothing.
+    Answered,
+    /// Of a peer that has joined and does not know it yet: what follows in the frame may be processed.
+    Known(u32),
+    /// With an Echo that is good. `reset`: the row that was echoing itself, for an association which the other has ended.
+    Echoed { address: Address, hello: HelloView<'a>, reset: Option<u32> },
+}
+
+/// What came of a frame to an association that is not joined yet.
+pub(crate) enum Answered {
+    /// Nothing, or the asking goes on.
+    Asked,
+    /// It has joined by it.
+    Joined,
+    /// It is over.
+    Ended(GoneReason),
+}
+
+impl Peers {
     pub(crate) fn reply(&mut self, reply: Reply) {
         if self.replies.len() < REPLY_COUNT_MAX {
             self.replies.push_back(reply);
@@ -129,69 +150,6 @@ impl Endpoint {
 
     pub(crate) fn versions_byte(&self) -> u8 {
         self.settings.versions.0 << 4 | self.settings.versions.1
-    }
-
-    /// A frame to id 0: a Hello, with an Echo if the sender was challenged. Returns the row if what follows in the
-    /// frame may be processed.
-    pub(crate) fn on_first_contact(
-        &mut self,
-        now: Instant,
-        origin: Origin,
-        view: &FrameView<'_>,
-    ) -> Option<u32> {
-        let mut records = view
-            .records()
-            .map(|(record, _)| record)
-            .filter(|record| !matches!(record, Record::Check { .. }));
-        let Some(Record::Hello(hello)) = records.next() else {
-            self.counters.frames_malformed += 1;
-            return None;
-        };
-        let public = view.header.form & FORM_STRANGER != 0;
-        let Ok(address) = hello.address(self.key_of(view)) else {
-            self.counters.frames_malformed += 1;
-            return None;
-        };
-        if !self.may_be_a_peer(&address) {
-            self.counters.identities_refused += 1;
-            return None;
-        }
-        let row = self.row_of_claimant(&address);
-        if let Some(row) = row {
-            let this = &self.rows[row];
-            let same = this.incarnation == hello.incarnation() && this.remote_id == hello.id();
-            if same && this.phase == Phase::Joined {
-                // It has not heard our Welcome yet; perhaps because it has moved since.
-                let echo = records.next();
-                self.follow_newcomer(now, origin, row, &address, &hello, echo);
-                return Some(row);
-            }
-        }
-        let ended = row.is_some_and(|row| self.rows[row].ended_id == hello.id());
-        if ended || self.forgotten.iter().any(|it| it.id == hello.id()) {
-            // We have ended this association: say so, or it would start again with what we took already.
-            let reset = ReplyRecord::Reset { id: 0 };
-            self.reply_to(origin, &address, &hello, view.header.version(), reset);
-            self.counters.resets_out += 1;
-            return None;
-        }
-        let Some(Record::Echo { cookie }) = records.next() else {
-            self.challenge(now, origin, &address, &hello, view.header.version());
-            return None;
-        };
-        let fresh = self.is_fresh(now, origin, &address, &hello, cookie);
-        if !fresh && !self.saboteur.makes(Sabotage::StaleIncarnationAccepted) {
-            self.counters.cookies_refused += 1;
-            self.challenge(now, origin, &address, &hello, view.header.version());
-            return None;
-        }
-        if let (Some(row), Some(Record::Reset { id })) = (row, records.next()) {
-            // It has ended the association we are still echoing for, and what it took of it.
-            if self.rows[row].phase == Phase::Echo && self.rows[row].local_id == id {
-                self.end_association(now, row, Some(GoneReason::Reset));
-            }
-        }
-        self.accept_echo(now, origin, &address, &hello, public, view.header.version())
     }
 
     /// Nobody else is we, though whoever holds our address knows our secret too; and who has no secret of his own could not
@@ -324,63 +282,6 @@ impl Endpoint {
         });
     }
 
-    /// The echo is good: the peer lives, now, there.
-    fn accept_echo(
-        &mut self,
-        now: Instant,
-        origin: Origin,
-        address: &Address,
-        hello: &HelloView<'_>,
-        public: bool,
-        version: u8,
-    ) -> Option<u32> {
-        if self.closing.is_some() {
-            return None; // too late to make friends
-        }
-        let row = match self.row_of_claimant(address) {
-            Some(row) => row,
-            None if self.has_room_for_stranger() => self.insert_row(address),
-            None => return None,
-        };
-        let is_known = self.rows.set_secret(row, address.secret);
-        debug_assert!(is_known, "a row with this secret would have been found");
-        let this = &self.rows[row];
-        let other_life = this.incarnation != 0 && this.incarnation != hello.incarnation();
-        match this.phase {
-            Phase::Joined => {
-                let reason = if other_life { GoneReason::Restarted } else { GoneReason::Reset };
-                self.counters.renewed += 1;
-                self.end_association(now, row, Some(reason));
-            }
-            // It may have taken messages in the life that challenged us.
-            Phase::Echo if other_life => {
-                self.end_association(now, row, Some(GoneReason::Restarted))
-            }
-            Phase::Idle | Phase::Hello | Phase::Echo => {}
-        }
-        if self.rows[row].phase == Phase::Idle {
-            let id = make_id(row, self.draw());
-            self.association_count += 1;
-            self.rows[row].begin(id);
-        }
-        let this = &mut self.rows[row];
-        this.by_public_key = public;
-        this.version = version;
-        let locators = hello.locators(if public { Secret::PUBLIC } else { self.secret });
-        let known = Known {
-            incarnation: hello.incarnation(),
-            id: hello.id(),
-            flags: hello.flags(),
-            frame_len_max: hello.frame_len_max(),
-        };
-        self.join(now, row, origin, known, locators);
-        let active = &mut self.actives[self.rows[row].active];
-        active.welcome = true;
-        active.peer_nonce = hello.nonce();
-        self.make_ready(row);
-        Some(row)
-    }
-
     /// Both sides know each other.
     fn join(
         &mut self,
@@ -433,34 +334,35 @@ impl Endpoint {
         self.arm(now, row);
     }
 
-    /// A frame to the id of an association that is not joined yet. Returns the row if it joined by it.
+    /// A frame to the id of an association that is not joined yet.
     pub(crate) fn on_contact_answer(
         &mut self,
         now: Instant,
         origin: Origin,
         row: u32,
         view: &FrameView<'_>,
-    ) -> Option<u32> {
+    ) -> Answered {
         let mut records = view
             .records()
             .map(|(record, _)| record)
             .filter(|record| !matches!(record, Record::Check { .. }));
-        match records.next()? {
-            Record::Challenge { nonce, cookie, incarnation, .. } => {
-                self.on_challenge(now, origin.link, row, (nonce, cookie, incarnation));
-                None
+        let ended = match records.next() {
+            Some(Record::Challenge { nonce, cookie, incarnation, .. }) => {
+                self.on_challenge(now, origin.link, row, (nonce, cookie, incarnation))
             }
-            Record::Welcome(welcome) => self.on_welcome(now, origin, row, &welcome),
-            Record::Versions { min, max, nonce } => {
-                self.on_versions(now, row, min, max, nonce);
-                None
+            Some(Record::Welcome(welcome)) => {
+                return match self.on_welcome(now, origin, row, &welcome) {
+                    Some(_) => Answered::Joined,
+                    None => Answered::Asked,
+                };
             }
-            Record::Reset { id } => {
-                self.on_reset(now, row, id);
-                None
+            Some(Record::Versions { min, max, nonce }) => {
+                self.on_versions(now, row, min, max, nonce)
             }
+            Some(Record::Reset { id }) => self.on_reset(row, id),
             _ => None,
-        }
+        };
+        ended.map_or(Answered::Asked, Answered::Ended)
     }
 
     fn on_challenge(
@@ -469,17 +371,16 @@ impl Endpoint {
         link: u8,
         row: u32,
         (nonce, cookie, incarnation): (u64, u64, u64),
-    ) {
+    ) -> Option<GoneReason> {
         let active = self.rows[row].active;
         if nonce != self.actives[active].contact.nonce {
-            return;
+            return None;
         }
         let this = &mut self.rows[row];
         this.heard_at = now;
         if this.phase == Phase::Echo && this.incarnation != incarnation {
             // The one we echoed to may have taken messages before it died.
-            self.end_association(now, row, Some(GoneReason::Restarted));
-            return;
+            return Some(GoneReason::Restarted);
         }
         this.incarnation = incarnation;
         this.phase = Phase::Echo;
@@ -492,6 +393,7 @@ impl Endpoint {
         active.ping = true; // say the echo even if there is no message left to carry it
         self.make_ready(row);
         self.arm(now, row);
+        None
     }
 
     fn on_welcome(
@@ -577,13 +479,14 @@ impl Endpoint {
         self.reply(reply);
     }
 
-    pub(crate) fn on_reset(&mut self, now: Instant, row: u32, id: u64) {
+    /// The peer says that it has ended what has this id. A reason: so it is over.
+    pub(crate) fn on_reset(&mut self, row: u32, id: u64) -> Option<GoneReason> {
         let this = &self.rows[row];
         if matches!(this.phase, Phase::Idle | Phase::Hello) || this.remote_id != id {
-            return;
+            return None;
         }
         self.counters.resets_in += 1;
-        self.end_association(now, row, Some(GoneReason::Reset));
+        Some(GoneReason::Reset)
     }
 }
 
@@ -599,4 +502,131 @@ struct Known {
 /// Failures of requests bound to an association that ended.
 pub(crate) fn failure_of(reason: Option<GoneReason>) -> Failure {
     reason.map_or(Failure::Closed, Failure::Gone)
+}
+
+impl Peers {
+    /// The echo is good: the peer lives, now, there. Its row, and why the association that it had is over.
+    pub(crate) fn seat(
+        &mut self,
+        address: &Address,
+        hello: &HelloView<'_>,
+        tickets: &mut impl Tickets,
+    ) -> Option<(u32, Option<GoneReason>)> {
+        if self.closing.is_some() {
+            return None; // too late to make friends
+        }
+        let row = match self.row_of_claimant(address) {
+            Some(row) => row,
+            None if self.has_room_for_stranger(tickets) => self.insert_row(address),
+            None => return None,
+        };
+        let is_known = self.rows.set_secret(row, address.secret);
+        debug_assert!(is_known, "a row with this secret would have been found");
+        let this = &self.rows[row];
+        let other_life = this.incarnation != 0 && this.incarnation != hello.incarnation();
+        let ended = match this.phase {
+            Phase::Joined => {
+                self.counters.renewed += 1;
+                Some(if other_life { GoneReason::Restarted } else { GoneReason::Reset })
+            }
+            // It may have taken messages in the life that challenged us.
+            Phase::Echo if other_life => Some(GoneReason::Restarted),
+            Phase::Idle | Phase::Hello | Phase::Echo => None,
+        };
+        Some((row, ended))
+    }
+
+    /// It joins, by the row it has.
+    pub(crate) fn admit(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        row: u32,
+        hello: &HelloView<'_>,
+        header: Header,
+    ) {
+        let public = header.form & FORM_STRANGER != 0;
+        if self.rows[row].phase == Phase::Idle {
+            let id = make_id(row, self.draw());
+            self.association_count += 1;
+            self.rows[row].begin(id);
+        }
+        let this = &mut self.rows[row];
+        this.by_public_key = public;
+        this.version = header.version();
+        let locators = hello.locators(if public { Secret::PUBLIC } else { self.secret });
+        let known = Known {
+            incarnation: hello.incarnation(),
+            id: hello.id(),
+            flags: hello.flags(),
+            frame_len_max: hello.frame_len_max(),
+        };
+        self.join(now, row, origin, known, locators);
+        let active = &mut self.actives[self.rows[row].active];
+        active.welcome = true;
+        active.peer_nonce = hello.nonce();
+        self.make_ready(row);
+    }
+
+    /// A frame to id 0: a Hello, with an Echo if the sender was challenged.
+    pub(crate) fn on_hello<'a>(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        view: &FrameView<'a>,
+    ) -> Greeting<'a> {
+        let mut records = view
+            .records()
+            .map(|(record, _)| record)
+            .filter(|record| !matches!(record, Record::Check { .. }));
+        let Some(Record::Hello(hello)) = records.next() else {
+            self.counters.frames_malformed += 1;
+            return Greeting::Answered;
+        };
+        let Ok(address) = hello.address(self.key_of(view)) else {
+            self.counters.frames_malformed += 1;
+            return Greeting::Answered;
+        };
+        if !self.may_be_a_peer(&address) {
+            self.counters.identities_refused += 1;
+            return Greeting::Answered;
+        }
+        let row = self.row_of_claimant(&address);
+        if let Some(row) = row {
+            let this = &self.rows[row];
+            let same = this.incarnation == hello.incarnation() && this.remote_id == hello.id();
+            if same && this.phase == Phase::Joined {
+                // It has not heard our Welcome yet; perhaps because it has moved since.
+                let echo = records.next();
+                self.follow_newcomer(now, origin, row, &address, &hello, echo);
+                return Greeting::Known(row);
+            }
+        }
+        let ended = row.is_some_and(|row| self.rows[row].ended_id == hello.id());
+        if ended || self.forgotten.iter().any(|it| it.id == hello.id()) {
+            // We have ended this association: say so, or it would start again with what we took already.
+            let reset = ReplyRecord::Reset { id: 0 };
+            self.reply_to(origin, &address, &hello, view.header.version(), reset);
+            self.counters.resets_out += 1;
+            return Greeting::Answered;
+        }
+        let Some(Record::Echo { cookie }) = records.next() else {
+            self.challenge(now, origin, &address, &hello, view.header.version());
+            return Greeting::Answered;
+        };
+        let fresh = self.is_fresh(now, origin, &address, &hello, cookie);
+        if !fresh && !self.saboteur.makes(Sabotage::StaleIncarnationAccepted) {
+            self.counters.cookies_refused += 1;
+            self.challenge(now, origin, &address, &hello, view.header.version());
+            return Greeting::Answered;
+        }
+        // It has ended the association we are still echoing for, and what it took of it.
+        let is_echoing =
+            |row: u32, id| self.rows[row].phase == Phase::Echo && self.rows[row].local_id == id;
+        let reset = match (row, records.next()) {
+            (Some(row), Some(Record::Reset { id })) if is_echoing(row, id) => Some(row),
+            _ => None,
+        };
+        Greeting::Echoed { address, hello, reset }
+    }
 }

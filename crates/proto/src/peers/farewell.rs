@@ -1,6 +1,12 @@
 //! An endpoint on its way out, and what is remembered of peers that were forgotten.
 
-use crate::{Identity, Instant, Secret, Unaccepted};
+use crate::base::slab::NONE;
+use crate::delivery::credit::CreditRest;
+use crate::peers::Peers;
+use crate::peers::contact::{Reply, ReplyRecord};
+use crate::peers::rows::{NO_MESSAGE, Phase, Row};
+use crate::peers::strangers::Idle;
+use crate::{Event, GoneReason, Identity, Instant, Secret, Unaccepted};
 use alloc::vec::Vec;
 
 /// An endpoint on its way out.
@@ -24,3 +30,71 @@ pub(crate) struct Forgotten {
 
 /// Forgotten peers whose last id is remembered, so that one who has not heard does not begin again under the same id.
 pub(crate) const FORGOTTEN_COUNT_MAX: usize = 64;
+
+impl Peers {
+    /// A goodbye is answered with a reset of what it ends: the leaver need not wait for an acknowledgement of a row
+    /// that is no more, and a repeated goodbye gets the same answer (PROTOCOL §3.8).
+    pub(crate) fn answer_goodbye(&mut self, row: u32) {
+        let this = &self.rows[row];
+        let active = &self.actives[this.active];
+        let path = &active.paths[usize::from(active.main)];
+        self.reply(Reply {
+            link: path.link,
+            locator: path.locator,
+            secret: this.secret,
+            to: this.remote_id,
+            version: this.version,
+            path: 0,
+            record: ReplyRecord::Reset { id: this.local_id },
+        });
+    }
+
+    /// The peer may not have heard that its association is over.
+    pub(crate) fn remember_forgotten(&mut self, forgotten: Forgotten) {
+        if self.forgotten.len() >= FORGOTTEN_COUNT_MAX {
+            self.forgotten.pop_front();
+        }
+        self.forgotten.push_back(forgotten);
+    }
+
+    /// A row has no association any more; what hung on it has ended.
+    pub(crate) fn end_row(&mut self, now: Instant, row: u32, reason: Option<GoneReason>) {
+        let was_joined = self.rows[row].phase == Phase::Joined;
+        self.association_count -= 1;
+        let this = &mut self.rows[row];
+        this.phase = Phase::Idle;
+        if this.remote_id != 0 {
+            this.ended_id = this.remote_id;
+        }
+        this.refused_from = NO_MESSAGE;
+        this.held_from = NO_MESSAGE;
+        this.credit = CreditRest::INITIAL;
+        this.rest = None;
+        this.more_rest = None;
+        let active = core::mem::replace(&mut this.active, NONE);
+        if active != NONE {
+            let mut active = self.actives.remove(active);
+            active.clear();
+            self.keep_spare(active);
+        }
+        // Who said goodbye knows that it is over; others may not.
+        self.note_idle(now, row, if reason.is_none() { Idle::Departed } else { Idle::Gone });
+        if was_joined {
+            self.counters.left += 1;
+        }
+        if was_joined || reason.is_some() {
+            self.events.push_back(Event::Left { peer: self.rows[row].peer, reason });
+        }
+    }
+}
+
+impl Peers {
+    /// A row is free for another, and what it was is remembered.
+    pub(crate) fn forget_row(&mut self, row: u32) {
+        let &Row { identity, secret, ended_id: id, is_named, .. } = &self.rows[row];
+        self.count_forgotten(identity);
+        self.remember_forgotten(Forgotten { identity, secret, id });
+        self.named_count -= u32::from(is_named);
+        self.rows.remove(row);
+    }
+}

@@ -20,7 +20,7 @@ use crate::base::secret::Secret;
 use crate::base::types::{Instant, Locator};
 use crate::delivery::ack::expand;
 use crate::delivery::path::Path;
-use crate::endpoint::Endpoint;
+use crate::peers::Peers;
 use crate::peers::rows::Phase;
 use crate::wire::{FORM_STRANGER, QuoteView, base_of};
 
@@ -69,40 +69,43 @@ enum Worth {
     End,
 }
 
-impl Endpoint {
-    /// The link says that nobody is reached there (PROTOCOL §4.5). It matters only while something is unanswered.
-    pub fn on_unreachable(
+impl Peers {
+    /// The link says that nobody is reached there. A reason: the association is over; contents of a path that was left are in `lost`.
+    pub(crate) fn on_obstacle(
         &mut self,
         now: Instant,
-        link: u8,
-        locator: &Locator,
+        row: u32,
+        (link, locator): (u8, &Locator),
         obstacle: Obstacle<'_>,
-    ) {
-        let is_it = |path: &Path| path.link == link && path.locator == *locator;
-        for row in self.active_rows_with(is_it) {
-            match self.rows[row].phase {
-                Phase::Hello => self.on_contact_obstacle(now, row, link, obstacle),
-                _ => self.on_path_obstacle(now, row, (link, locator), obstacle),
-            }
+    ) -> Option<GoneReason> {
+        match self.rows[row].phase {
+            Phase::Hello => self.on_contact_obstacle(row, link, obstacle),
+            _ => self.on_path_obstacle(now, row, (link, locator), obstacle),
         }
     }
 
     /// Nothing is known of the peer yet, so one word is enough: if it is our own host's, or about our own Hello.
-    fn on_contact_obstacle(&mut self, now: Instant, row: u32, link: u8, obstacle: Obstacle<'_>) {
+    fn on_contact_obstacle(
+        &mut self,
+        row: u32,
+        link: u8,
+        obstacle: Obstacle<'_>,
+    ) -> Option<GoneReason> {
         let is_believed = match obstacle {
             Obstacle::Void | Obstacle::Here => true,
             Obstacle::Way(quote) | Obstacle::Refused(quote) => self.is_hello_of(row, quote),
         };
         if !is_believed {
-            return;
+            return None;
         }
         // There may be other links to try.
         let contact = &mut self.actives[self.rows[row].active].contact;
         contact.links &= !(1 << link);
-        match contact.links {
-            0 => self.end_association(now, row, Some(GoneReason::Unreachable)),
-            _ => self.make_ready(row),
+        if contact.links == 0 {
+            return Some(GoneReason::Unreachable);
         }
+        self.make_ready(row);
+        None
     }
 
     fn on_path_obstacle(
@@ -111,10 +114,10 @@ impl Endpoint {
         row: u32,
         (link, locator): (u8, &Locator),
         obstacle: Obstacle<'_>,
-    ) {
+    ) -> Option<GoneReason> {
         let active = &self.actives[self.rows[row].active];
         let hit = |path: &Path| path.leads_to(link, locator) && !path.flight.is_empty();
-        let Some(index) = active.paths.iter().position(hit) else { return };
+        let Some(index) = active.paths.iter().position(hit) else { return None };
         let worth = self.worth_of(row, index, obstacle);
         let mut others = active.paths.iter().enumerate();
         let has_other = others.any(|(other, path)| other != index && path.is_usable());
@@ -122,7 +125,7 @@ impl Endpoint {
             self.leave_path(now, row, index);
             self.make_ready(row);
             self.arm(now, row);
-            return;
+            return None;
         }
         let is_over = match worth {
             Worth::Hint | Worth::Outage => false,
@@ -132,10 +135,11 @@ impl Endpoint {
                 self.actives[this.active].refusals.on_refused(now, this.heard_at, packet)
             }
         };
-        match is_over {
-            true => self.end_association(now, row, Some(GoneReason::Unreachable)),
-            false => self.ask_for_hint(now, row, index),
+        if is_over {
+            return Some(GoneReason::Unreachable);
         }
+        self.ask_for_hint(now, row, index);
+        None
     }
 
     fn worth_of(&self, row: u32, index: usize, obstacle: Obstacle<'_>) -> Worth {

@@ -11,7 +11,7 @@ use crate::base::limits::FRAME_LEN_FLOOR;
 use crate::base::types::{Instant, Locator, PeerId};
 use crate::delivery::path::Origin;
 use crate::delivery::path::{Candidate, NO_PATH, Path, Standing};
-use crate::endpoint::Endpoint;
+use crate::peers::Peers;
 use crate::peers::rows::{Active, Phase};
 use crate::wire::pass_of;
 
@@ -22,9 +22,8 @@ const NEW_LOCATORS_COUNT_MAX: usize = 256;
 /// Peers kept for `poll_path_news`.
 const PATH_NEWS_COUNT_MAX: usize = 64;
 
-impl Endpoint {
-    /// What the driver knows of a link. Until it says so, a link is as the settings say.
-    pub fn set_link(&mut self, link: u8, traits: LinkTraits) {
+impl Peers {
+    pub(crate) fn set_link(&mut self, link: u8, traits: LinkTraits) {
         let frame_len_max =
             traits.frame_len_max.clamp(FRAME_LEN_FLOOR, self.settings.frame_len_max);
         if let Some(own) = self.links.get_mut(usize::from(link)) {
@@ -41,9 +40,8 @@ impl Endpoint {
         LinkTraits { frame_len_max: own.frame_len_max.min(frame_len_max), ..*own }
     }
 
-    /// A peer whose locators have become known: to be asked before frames are polled.
     #[inline]
-    pub fn poll_new_locators(&mut self) -> Option<NewLocators> {
+    pub(crate) fn poll_new_locators(&mut self) -> Option<NewLocators> {
         self.new_locators.pop_front()
     }
 
@@ -56,10 +54,8 @@ impl Endpoint {
         }
     }
 
-    /// A peer of whose paths something was learned that others who go there would like to know: one has answered, or never did
-    /// however often it was asked, or links over one card were compared.
     #[inline]
-    pub fn poll_path_news(&mut self) -> Option<PeerId> {
+    pub(crate) fn poll_path_news(&mut self) -> Option<PeerId> {
         self.path_news.pop_front()
     }
 
@@ -71,21 +67,17 @@ impl Endpoint {
         }
     }
 
-    /// The links (bit n: link n) that may lead to the locator of this peer's address. They are tried in turn; if there is
-    /// none, the peer is unreachable.
-    pub fn set_contact_links(&mut self, now: Instant, peer: PeerId, links: u8) {
-        let Some(this) = self.rows.known(peer).filter(|row| row.phase == Phase::Hello) else {
-            return;
-        };
-        let row = peer.row();
+    /// The links that may lead to a peer. A reason: there is none.
+    pub(crate) fn choose_contact_links(&mut self, peer: PeerId, links: u8) -> Option<GoneReason> {
+        let this = self.rows.known(peer).filter(|row| row.phase == Phase::Hello)?;
         let known = ((1_u16 << self.links.len()) - 1) as u8;
         let contact = &mut self.actives[this.active].contact;
         contact.links = links & known;
         if contact.links == 0 {
-            self.end_association(now, row, Some(GoneReason::Unreachable));
-        } else {
-            self.turn_contact(row);
+            return Some(GoneReason::Unreachable);
         }
+        self.turn_contact(peer.row());
+        None
     }
 
     /// First contact goes by the link whose turn it is.
@@ -104,9 +96,7 @@ impl Endpoint {
         }
     }
 
-    /// Adds the path by `link` to `locator`, of which so much is known. It carries nothing until it has proven that it leads to
-    /// this very peer.
-    pub fn add_path(
+    pub(crate) fn add_path(
         &mut self,
         now: Instant,
         peer: PeerId,
@@ -133,8 +123,7 @@ impl Endpoint {
         Ok(number)
     }
 
-    /// What the driver knows of a way that is a path already, to whomever (after `poll_new_path`).
-    pub fn set_way(&mut self, link: u8, locator: &Locator, way: &Way) {
+    pub(crate) fn set_way(&mut self, link: u8, locator: &Locator, way: &Way) {
         let frame_len_max = short_len(way.frame_len_max);
         self.change_paths(link, locator, |path| {
             path.limit_frame_len(frame_len_max);
@@ -221,31 +210,7 @@ impl Endpoint {
         active.frame_len = longest.map(|path| path.frame_len_max).max().unwrap_or(0);
     }
 
-    /// The link says that the process there has ended (PROTOCOL §4.2): whatever other paths lead to it.
-    pub fn on_dead(&mut self, now: Instant, link: u8, locator: &Locator) {
-        let dead: Vec<u32> = self
-            .rows
-            .ids()
-            .filter(|&row| {
-                let this = &self.rows[row];
-                let is_it = |path: &Path| path.is_usable() && path.leads_to(link, locator);
-                match self.actives.get(this.active) {
-                    Some(active) => active.paths.iter().any(is_it),
-                    None => this.rest.iter().chain(this.more_rest.iter().flatten()).any(|path| {
-                        path.standing == Standing::Proven
-                            && path.link == link
-                            && path.locator == *locator
-                    }),
-                }
-            })
-            .collect();
-        for row in dead {
-            self.on_peer_died(now, self.rows[row].peer);
-        }
-    }
-
-    /// The paths to a peer, in the order of their numbers.
-    pub fn paths(&self, peer: PeerId) -> Vec<PathInfo> {
+    pub(crate) fn paths(&self, peer: PeerId) -> Vec<PathInfo> {
         let Some(this) = self.rows.known(peer) else { return Vec::new() };
         let resting = || this.rest.iter().chain(this.more_rest.iter().flatten());
         let rtt_ns = self.settings.initial_rtt_ns;

@@ -15,7 +15,7 @@ use crate::base::limits::{MS, SECOND};
 use crate::base::siphash::siphash13_words;
 use crate::base::slab::NONE;
 use crate::base::types::{Identity, Instant};
-use crate::endpoint::Endpoint;
+use crate::peers::Peers;
 use crate::peers::contact::{Reply, ReplyRecord};
 use crate::peers::farewell::Forgotten;
 use crate::peers::rows::{Phase, Rows};
@@ -115,7 +115,15 @@ impl Rows {
     }
 }
 
-impl Endpoint {
+/// A part above that may hold a ticket for a row.
+pub(crate) trait Tickets {
+    /// Something of its own hangs on this row.
+    fn holds(&self, row: u32) -> bool;
+    /// The row, on which nothing hangs, is given back.
+    fn forget(&mut self, row: u32);
+}
+
+impl Peers {
     /// A row has nothing under way any more. If the application does not know it by name, its days are counted.
     pub(crate) fn note_idle(&mut self, now: Instant, row: u32, idle: Idle) {
         if self.rows[row].is_named {
@@ -146,7 +154,7 @@ impl Endpoint {
     }
 
     /// Those whose time is up: who left is forgotten, who rests is asked whether it lives.
-    pub(crate) fn tend_strangers(&mut self, now: Instant) {
+    pub(crate) fn tend_strangers(&mut self, now: Instant, tickets: &mut impl Tickets) {
         let mut left = TEND_COUNT_MAX;
         for idle in Idle::ALL {
             while let Some(row) = self.rows.first_idle(idle) {
@@ -159,7 +167,7 @@ impl Endpoint {
                     return;
                 }
                 left -= 1;
-                self.tend_stranger(now, row, idle);
+                self.tend_stranger(now, row, idle, tickets);
             }
         }
         let first_at = |idle| {
@@ -169,9 +177,11 @@ impl Endpoint {
         self.tend_at = Idle::ALL.into_iter().filter_map(first_at).min().unwrap_or(Instant::NEVER);
     }
 
-    fn tend_stranger(&mut self, now: Instant, row: u32, idle: Idle) {
+    fn tend_stranger(&mut self, now: Instant, row: u32, idle: Idle, tickets: &mut impl Tickets) {
         match idle {
-            Idle::Departed | Idle::Gone if self.is_forgettable(row) => self.drop_row(row),
+            Idle::Departed | Idle::Gone if self.is_forgettable(row, tickets) => {
+                self.drop_row(row, tickets);
+            }
             Idle::Departed | Idle::Gone => self.rows.sit_down(row, idle, now),
             Idle::Resting | Idle::RestingInline => {
                 let active = self.activate(row);
@@ -183,33 +193,33 @@ impl Endpoint {
     }
 
     /// Nothing hangs on this row: the application did not name it, waits for nothing of it and has all that it sent.
-    fn is_forgettable(&self, row: u32) -> bool {
+    fn is_forgettable(&self, row: u32, tickets: &impl Tickets) -> bool {
         let this = &self.rows[row];
         let is_idle = this.active == NONE && matches!(this.phase, Phase::Idle | Phase::Joined);
         let is_held = this.directed_count > 0 || this.kept_count > 0 || this.permitted_count > 0;
-        is_idle && !this.is_named && !is_held && !self.streams.has_any(row)
+        is_idle && !this.is_named && !is_held && !tickets.holds(row)
     }
 
     /// Whether a peer may get a row that introduced itself: if need be in the place of another.
-    pub(crate) fn has_room_for_stranger(&mut self) -> bool {
-        self.rows.len() < self.limits.peer_count_max as usize || self.make_room()
+    pub(crate) fn has_room_for_stranger(&mut self, tickets: &mut impl Tickets) -> bool {
+        self.rows.len() < self.limits.peer_count_max as usize || self.make_room(tickets)
     }
 
     /// One more peer will be named. A stranger makes room; if none can go now the table grows beyond its limit instead, at most
     /// to twice as many rows, for strangers come in only below it.
-    pub(crate) fn make_room_to_name(&mut self) {
+    pub(crate) fn make_room_to_name(&mut self, tickets: &mut impl Tickets) {
         if self.rows.len() >= self.limits.peer_count_max as usize {
-            self.make_room();
+            self.make_room(tickets);
         }
     }
 
     /// Forgets the idle stranger that was unused for longest, of those who left first.
-    fn make_room(&mut self) -> bool {
+    fn make_room(&mut self, tickets: &mut impl Tickets) -> bool {
         for idle in Idle::ALL {
             for _ in 0..TRY_COUNT_MAX {
                 let Some(row) = self.rows.first_idle(idle) else { break };
-                if self.is_forgettable(row) {
-                    self.evict(row, idle);
+                if self.is_forgettable(row, tickets) {
+                    self.evict(row, idle, tickets);
                     return true;
                 }
                 let since = self.rows[row].seat.since;
@@ -219,7 +229,7 @@ impl Endpoint {
         false
     }
 
-    fn evict(&mut self, row: u32, idle: Idle) {
+    fn evict(&mut self, row: u32, idle: Idle, tickets: &mut impl Tickets) {
         let this = &self.rows[row];
         match idle {
             Idle::Departed => {}
@@ -244,12 +254,12 @@ impl Endpoint {
                 }
             }
         }
-        self.drop_row(row);
+        self.drop_row(row, tickets);
     }
 
     /// Gives back a row that nothing hangs on.
-    fn drop_row(&mut self, row: u32) {
-        debug_assert!(self.is_forgettable(row));
+    fn drop_row(&mut self, row: u32, tickets: &mut impl Tickets) {
+        debug_assert!(self.is_forgettable(row, tickets));
         let (peer, identity) = (self.rows[row].peer, self.rows[row].identity);
         if self.rows[row].phase == Phase::Joined {
             self.association_count -= 1;
@@ -257,7 +267,7 @@ impl Endpoint {
             self.events.push_back(Event::Left { peer, reason: None });
         }
         self.counters.strangers_forgotten += 1;
-        self.forget_streams(row);
+        tickets.forget(row);
         self.count_forgotten(identity);
         self.rows.remove(row);
     }

@@ -11,12 +11,10 @@ use crate::base::limits::FRAME_LEN_FLOOR;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, OutStreamId, PeerId, ReqId, Space};
-use crate::bulk::outgoing::Bytes;
 use crate::delivery::credit::Credit;
-use crate::endpoint::Endpoint;
-use crate::endpoint::lone::Lone;
+use crate::messages::Messages;
 use crate::peers::rows::{Phase, Row};
-use crate::streams::{ChunkTag, PACKET_LEN, chunk_cost};
+use crate::streams::{ChunkTag, PACKET_LEN, Streams, chunk_cost};
 use crate::wire;
 
 /// The longest chunk by a link that sends trains: it fills one. Several fit the credit, but for what may be sent at first.
@@ -68,20 +66,24 @@ struct MessagesWay {
     credit: Credit,
 }
 
-impl Endpoint {
-    /// Begins a stream to a handler of a peer. Handlers start in the order of these calls.
-    pub fn begin_stream(&mut self, peer: PeerId, handler: u16) -> Result<OutStreamId, StreamError> {
-        if self.closing.is_some() {
+impl Streams {
+    pub(crate) fn begin_stream(
+        &mut self,
+        messages: &mut Messages,
+        peer: PeerId,
+        handler: u16,
+    ) -> Result<OutStreamId, StreamError> {
+        if messages.bulk.peers.closing.is_some() {
             return Err(StreamError::Closing);
         }
         let row = peer.row();
-        if self.rows.known(peer).is_none() {
+        if messages.bulk.peers.rows.known(peer).is_none() {
             return Err(StreamError::UnknownPeer);
         }
-        let streams = self.streams.peer(row);
+        let streams = self.peer(row);
         let number = streams.next_number;
         streams.next_number = number.wrapping_add(1);
-        let (slot, key) = self.streams.outbound.insert_keyed(Outbound {
+        let (slot, key) = self.outbound.insert_keyed(Outbound {
             row,
             number,
             handler,
@@ -92,63 +94,48 @@ impl Endpoint {
             filled_len: 0,
             room_len: 0,
         });
-        let unbegun = &mut self.streams.peer(row).unbegun;
-        match self.saboteur.makes(Sabotage::StreamsOutOfOrder) {
+        let unbegun = &mut self.peer(row).unbegun;
+        match messages.bulk.peers.saboteur.makes(Sabotage::StreamsOutOfOrder) {
             true => unbegun.push_front(slot),
             false => unbegun.push_back(slot),
         }
         Ok(OutStreamId(key))
     }
 
-    /// Sends a whole stream of one chunk, if it fits one, is the next to begin, and there is credit: without the bookkeeping
-    /// of one that goes on. False: nothing was done.
-    pub fn send_short_stream(
+    pub(crate) fn send_short_stream(
         &mut self,
+        messages: &mut Messages,
         now: Instant,
         peer: PeerId,
         handler: u16,
         pieces: &[&[u8]],
     ) -> bool {
-        let Some((tag, len)) = self.short_stream(peer, handler, pieces) else { return false };
-        let Some(pool) = self.pool_pieces(len, pieces) else { return false };
-        self.streams.peer(peer.row()).next_number = tag.number.wrapping_add(1);
-        self.post_one(now, peer.row(), tag, pool, len as u32);
+        let Some((tag, len)) = self.short_stream(messages, peer, handler, pieces) else {
+            return false;
+        };
+        let Some(pool) = self.pool_pieces(messages, len, pieces) else { return false };
+        self.peer(peer.row()).next_number = tag.number.wrapping_add(1);
+        self.post_one(messages, now, peer.row(), tag, pool, len as u32);
         true
     }
 
-    /// The same, in one step with its frame (`post_lone`).
-    pub fn send_lone_stream(
-        &mut self,
-        now: Instant,
-        peer: PeerId,
-        handler: u16,
-        pieces: &[&[u8]],
-        head: &mut [u8; wire::LONE_HEAD_LEN_MAX],
-    ) -> Option<Lone> {
-        let row = peer.row();
-        let (tag, len) = self.short_stream(peer, handler, pieces)?;
-        let spec = chunk_spec(peer, tag);
-        let leave = self.may_leave(now, &spec, len as u64)?;
-        let pool = self.pool_pieces(len, pieces)?;
-        self.streams.peer(row).next_number = tag.number.wrapping_add(1);
-        let lone = self.leave(now, &spec, &leave, (Bytes::Pool(pool), len as u64), head);
-        self.on_chunk_posted(now, row, len as u32);
-        Some(lone)
-    }
-
     /// A stream of one chunk that may be posted now: its tag and length.
-    fn short_stream(
+    pub(crate) fn short_stream(
         &mut self,
+        messages: &mut Messages,
         peer: PeerId,
         handler: u16,
         pieces: &[&[u8]],
     ) -> Option<(ChunkTag, usize)> {
         let row = peer.row();
         let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        if self.closing.is_some() || self.rows.known(peer).is_none() || len > self.chunk_len(row) {
+        if messages.bulk.peers.closing.is_some()
+            || messages.bulk.peers.rows.known(peer).is_none()
+            || len > self.chunk_len(messages, row)
+        {
             return None;
         }
-        let streams = self.streams.peer(row);
+        let streams = self.peer(row);
         let is_next = streams.unbegun.is_empty() && streams.waiting.front().is_none();
         if !is_next || streams.sent_cost >= streams.limit {
             return None;
@@ -159,9 +146,14 @@ impl Endpoint {
     }
 
     /// Copies the pieces of a chunk into the resend pool.
-    fn pool_pieces(&mut self, len: usize, pieces: &[&[u8]]) -> Option<u32> {
-        let pool = self.copied.try_reserve(len)?;
-        let mut rest = self.copied.bytes_mut(pool);
+    pub(crate) fn pool_pieces(
+        &mut self,
+        messages: &mut Messages,
+        len: usize,
+        pieces: &[&[u8]],
+    ) -> Option<u32> {
+        let pool = messages.bulk.copied.try_reserve(len)?;
+        let mut rest = messages.bulk.copied.bytes_mut(pool);
         for piece in pieces {
             let (here, behind) = rest.split_at_mut(piece.len());
             here.copy_from_slice(piece);
@@ -170,39 +162,39 @@ impl Endpoint {
         Some(pool)
     }
 
-    /// Sends a piece. How many bytes were taken: fewer than given if there is no credit, or no room in the resend pool, now.
-    pub fn write_stream(
+    pub(crate) fn write_stream(
         &mut self,
+        messages: &mut Messages,
         now: Instant,
         id: OutStreamId,
         piece: &[u8],
     ) -> Result<usize, StreamError> {
-        let slot = self.open_outbound(id)?;
-        let row = self.streams.outbound[slot].row;
-        if self.streams.peer(row).waiting.front().is_some() {
+        let slot = self.open_outbound(messages, id)?;
+        let row = self.outbound[slot].row;
+        if self.peer(row).waiting.front().is_some() {
             return Ok(0); // those that have ended and wait for credit go first: they must not become ever more
         }
         // What is long enough for its reader does not wait until a train is full.
-        let is_packet = self.streams.outbound[slot].filled_len as usize >= PACKET_LEN;
-        if is_packet && !piece.is_empty() && !self.post_chunk(now, slot, Ending::Open) {
+        let is_packet = self.outbound[slot].filled_len as usize >= PACKET_LEN;
+        if is_packet && !piece.is_empty() && !self.post_chunk(messages, now, slot, Ending::Open) {
             return Ok(0);
         }
         let mut taken_len = 0;
         while taken_len < piece.len() {
-            let this = &self.streams.outbound[slot];
+            let this = &self.outbound[slot];
             if this.pool != NONE && this.filled_len == this.room_len {
-                if !self.post_chunk(now, slot, Ending::Open) {
+                if !self.post_chunk(messages, now, slot, Ending::Open) {
                     break;
                 }
                 continue;
             }
-            if this.pool == NONE && !self.start_chunk(slot) {
+            if this.pool == NONE && !self.start_chunk(messages, slot) {
                 break;
             }
-            let this = &mut self.streams.outbound[slot];
+            let this = &mut self.outbound[slot];
             let start = this.filled_len as usize;
             let len = (piece.len() - taken_len).min(this.room_len as usize - start);
-            let chunk = &mut self.copied.bytes_mut(this.pool)[start..start + len];
+            let chunk = &mut messages.bulk.copied.bytes_mut(this.pool)[start..start + len];
             chunk.copy_from_slice(&piece[taken_len..taken_len + len]);
             this.filled_len += len as u32;
             taken_len += len;
@@ -210,140 +202,161 @@ impl Endpoint {
         Ok(taken_len)
     }
 
-    /// Bytes of one chunk of this stream, if a frame is to hold it.
-    pub fn stream_chunk_len(&self, id: OutStreamId) -> Result<usize, StreamError> {
-        let slot = self.open_outbound(id)?;
-        Ok(self.chunk_len(self.streams.outbound[slot].row))
+    pub(crate) fn stream_chunk_len(
+        &self,
+        messages: &Messages,
+        id: OutStreamId,
+    ) -> Result<usize, StreamError> {
+        let slot = self.open_outbound(messages, id)?;
+        Ok(self.chunk_len(messages, self.outbound[slot].row))
     }
 
-    /// Sends a chunk of this length from memory that stays where it is until the `Sent` event. `None`: there is no credit now.
-    pub fn write_stream_in_place(
+    pub(crate) fn write_stream_in_place(
         &mut self,
+        messages: &mut Messages,
         now: Instant,
         id: OutStreamId,
         (buf, len): (BufId, u32),
         user: u64,
     ) -> Result<Option<ReqId>, StreamError> {
-        let slot = self.open_outbound(id)?;
-        let row = self.streams.outbound[slot].row;
-        let is_behind = self.streams.peer(row).waiting.front().is_some();
-        let has_filled = self.streams.outbound[slot].filled_len > 0;
+        let slot = self.open_outbound(messages, id)?;
+        let row = self.outbound[slot].row;
+        let is_behind = self.peer(row).waiting.front().is_some();
+        let has_filled = self.outbound[slot].filled_len > 0;
         if is_behind
-            || !self.begin_earlier(now, slot)
-            || (has_filled && !self.post_filled(now, slot, Ending::Open))
+            || !self.begin_earlier(messages, now, slot)
+            || (has_filled && !self.post_filled(messages, now, slot, Ending::Open))
         {
             return Ok(None);
         }
-        let peer = self.streams.peer(row);
+        let peer = self.peer(row);
         if peer.sent_cost >= peer.limit {
             return Ok(None);
         }
         let tag = self.next_tag(slot, Ending::Open);
         let payload = Payload::InPlace { buf, len: u64::from(len) };
-        let spec = SendSpec { payload, user, ..chunk_spec(self.rows[row].peer, tag) };
-        let req = self.post_in_place(now, &spec, buf, len);
-        self.on_chunk_posted(now, row, len);
-        self.on_begun(slot);
+        let spec =
+            SendSpec { payload, user, ..chunk_spec(messages.bulk.peers.rows[row].peer, tag) };
+        let req = messages.post_in_place(now, &spec, buf, len);
+        self.on_chunk_posted(messages, now, row, len);
+        self.on_begun(messages, slot);
         Ok(Some(req))
     }
 
-    /// Lets what was given so far leave, though its chunk is not full. False: there is no credit now.
-    pub fn flush_stream(&mut self, now: Instant, id: OutStreamId) -> Result<bool, StreamError> {
-        let slot = self.open_outbound(id)?;
-        let this = &self.streams.outbound[slot];
+    pub(crate) fn flush_stream(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        id: OutStreamId,
+    ) -> Result<bool, StreamError> {
+        let slot = self.open_outbound(messages, id)?;
+        let this = &self.outbound[slot];
         if this.is_begun && this.filled_len == 0 {
             return Ok(true);
         }
-        Ok(self.post_chunk(now, slot, Ending::Open))
+        Ok(self.post_chunk(messages, now, slot, Ending::Open))
     }
 
-    /// Ends a stream. Its last bytes leave now, or by themselves when there is credit.
-    pub fn end_stream(&mut self, now: Instant, id: OutStreamId) -> Result<(), StreamError> {
-        self.finish_stream(now, id, Ending::Good)
+    pub(crate) fn end_stream(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        id: OutStreamId,
+    ) -> Result<(), StreamError> {
+        self.finish_stream(messages, now, id, Ending::Good)
     }
 
-    /// Ends a stream before its end: its reader is told that it broke.
-    pub fn give_up_stream(&mut self, now: Instant, id: OutStreamId) -> Result<(), StreamError> {
-        self.finish_stream(now, id, Ending::GivenUp)
+    pub(crate) fn give_up_stream(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        id: OutStreamId,
+    ) -> Result<(), StreamError> {
+        self.finish_stream(messages, now, id, Ending::GivenUp)
     }
 
     fn finish_stream(
         &mut self,
+        messages: &mut Messages,
         now: Instant,
         id: OutStreamId,
         ending: Ending,
     ) -> Result<(), StreamError> {
-        let slot = match self.open_outbound(id) {
+        let slot = match self.open_outbound(messages, id) {
             Err(StreamError::Gone) => {
-                self.streams.outbound.remove(id.0 as u32);
+                self.outbound.remove(id.0 as u32);
                 return Err(StreamError::Gone);
             }
             open => open?,
         };
-        let row = self.streams.outbound[slot].row;
-        self.streams.outbound[slot].ending = ending;
-        if self.streams.peer(row).waiting.front().is_some() || !self.finish_outbound(now, slot) {
-            self.streams.peer(row).waiting.push_back(slot);
+        let row = self.outbound[slot].row;
+        self.outbound[slot].ending = ending;
+        if self.peer(row).waiting.front().is_some() || !self.finish_outbound(messages, now, slot) {
+            self.peer(row).waiting.push_back(slot);
         }
         Ok(())
     }
 
-    /// Streams that the application has ended, and that wait for credit to leave.
-    pub fn waiting_stream_count(&self) -> usize {
+    pub(crate) fn waiting_stream_count(&self) -> usize {
         let is_ending = |out: &Outbound| out.ending == Ending::Good;
-        self.streams.outbound.iter().filter(|(_, out)| is_ending(out)).count()
+        self.outbound.iter().filter(|(_, out)| is_ending(out)).count()
     }
 
-    /// Whether credit came since this was asked last: who waits to send may look again.
-    pub fn take_credit_news(&mut self) -> bool {
-        core::mem::take(&mut self.streams.has_credit_news)
+    pub(crate) fn take_credit_news(&mut self) -> bool {
+        core::mem::take(&mut self.has_credit_news)
     }
 
     /// The peer says how far its streams may go.
-    pub(crate) fn on_stream_credit(&mut self, now: Instant, row: u32, limit: u64) {
-        let peer = self.streams.peer(row);
+    pub(crate) fn on_stream_credit(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        row: u32,
+        limit: u64,
+    ) {
+        let peer = self.peer(row);
         if limit <= peer.limit {
             return; // an older word
         }
         peer.limit = limit;
-        while let Some(&slot) = self.streams.peer(row).waiting.front() {
-            if !self.finish_outbound(now, slot) {
+        while let Some(&slot) = self.peer(row).waiting.front() {
+            if !self.finish_outbound(messages, now, slot) {
                 break;
             }
-            self.streams.peer(row).waiting.pop_front();
+            self.peer(row).waiting.pop_front();
         }
-        self.streams.has_credit_news = true;
+        self.has_credit_news = true;
     }
 
-    fn open_outbound(&self, id: OutStreamId) -> Result<u32, StreamError> {
-        if self.closing.is_some() {
+    fn open_outbound(&self, messages: &Messages, id: OutStreamId) -> Result<u32, StreamError> {
+        if messages.bulk.peers.closing.is_some() {
             return Err(StreamError::Closing);
         }
-        let slot = self.streams.outbound.lookup(id.0).ok_or(StreamError::Ended)?;
-        let this = &self.streams.outbound[slot];
+        let slot = self.outbound.lookup(id.0).ok_or(StreamError::Ended)?;
+        let this = &self.outbound[slot];
         if this.ending != Ending::Open {
             return Err(StreamError::Ended);
         }
-        let row = &self.rows[this.row];
+        let row = &messages.bulk.peers.rows[this.row];
         let is_same = row.local_id == this.association && row.phase != Phase::Idle;
         if this.is_begun && !is_same { Err(StreamError::Gone) } else { Ok(slot) }
     }
 
     /// Room for a chunk in the resend pool.
-    fn start_chunk(&mut self, slot: u32) -> bool {
-        let row = self.streams.outbound[slot].row;
-        let room_len = self.chunk_len(row);
-        let Some(pool) = self.copied.try_reserve(room_len) else { return false };
-        let this = &mut self.streams.outbound[slot];
+    fn start_chunk(&mut self, messages: &mut Messages, slot: u32) -> bool {
+        let row = self.outbound[slot].row;
+        let room_len = self.chunk_len(messages, row);
+        let Some(pool) = messages.bulk.copied.try_reserve(room_len) else { return false };
+        let this = &mut self.outbound[slot];
         (this.pool, this.filled_len, this.room_len) = (pool, 0, room_len as u32);
         true
     }
 
     /// What fills a frame to this peer, or a train of them: as long as the peer's sockets hold it.
-    fn chunk_len(&self, row: u32) -> usize {
-        let this = &self.rows[row];
+    fn chunk_len(&self, messages: &Messages, row: u32) -> usize {
+        let this = &messages.bulk.peers.rows[row];
         let heads_len = wire::LONE_EAGER_LEN + wire::CHECK_HEAD_LEN;
-        let len = match self.messages_way(this) {
+        let len = match self.messages_way(messages, this) {
             None => usize::from(FRAME_LEN_FLOOR) - INTRODUCTION_LEN - heads_len,
             Some(way) => {
                 let one_frame = (usize::from(way.frame_len) - heads_len).min(PACKET_LEN);
@@ -351,17 +364,17 @@ impl Endpoint {
                 if way.sends_trains { one_frame.max(train) } else { one_frame }
             }
         };
-        len.clamp(1, self.settings.eager_len_max.max(1) as usize)
+        len.clamp(1, messages.bulk.peers.settings.eager_len_max.max(1) as usize)
     }
 
     /// How messages go to a peer that has joined, be it at rest.
-    fn messages_way(&self, this: &Row) -> Option<MessagesWay> {
+    fn messages_way(&self, messages: &Messages, this: &Row) -> Option<MessagesWay> {
         if this.phase != Phase::Joined {
             return None;
         }
-        let Some(active) = self.actives.get(this.active) else {
+        let Some(active) = messages.bulk.peers.actives.get(this.active) else {
             let rest = this.rest.as_ref()?;
-            let link = self.links.get(usize::from(rest.link))?;
+            let link = messages.bulk.peers.links.get(usize::from(rest.link))?;
             let sends_trains = link.train_len_max > 0 && !link.reliability.never_loses();
             let credit = Credit::from_rest(this.credit);
             return Some(MessagesWay { frame_len: rest.frame_len(), sends_trains, credit });
@@ -373,59 +386,71 @@ impl Endpoint {
     }
 
     /// The last chunk of a stream leaves, and the stream is forgotten. False: not now.
-    fn finish_outbound(&mut self, now: Instant, slot: u32) -> bool {
-        let ending = self.streams.outbound[slot].ending;
-        let is_posted = self.post_chunk(now, slot, ending);
+    fn finish_outbound(&mut self, messages: &mut Messages, now: Instant, slot: u32) -> bool {
+        let ending = self.outbound[slot].ending;
+        let is_posted = self.post_chunk(messages, now, slot, ending);
         if is_posted {
-            self.streams.outbound.remove(slot);
+            self.outbound.remove(slot);
         }
         is_posted
     }
 
     /// Posts what a stream has filled. Streams that were begun before it show themselves first.
-    fn post_chunk(&mut self, now: Instant, slot: u32, ending: Ending) -> bool {
-        self.begin_earlier(now, slot) && self.post_filled(now, slot, ending)
+    fn post_chunk(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        slot: u32,
+        ending: Ending,
+    ) -> bool {
+        self.begin_earlier(messages, now, slot) && self.post_filled(messages, now, slot, ending)
     }
 
     /// Streams that were begun before this one show themselves, if it did not. False: they cannot now.
-    fn begin_earlier(&mut self, now: Instant, slot: u32) -> bool {
-        let row = self.streams.outbound[slot].row;
-        while !self.streams.outbound[slot].is_begun {
-            let first = *self.streams.peer(row).unbegun.front().expect("it is in it itself");
+    fn begin_earlier(&mut self, messages: &mut Messages, now: Instant, slot: u32) -> bool {
+        let row = self.outbound[slot].row;
+        while !self.outbound[slot].is_begun {
+            let first = *self.peer(row).unbegun.front().expect("it is in it itself");
             if first == slot {
                 break;
             }
-            if !self.post_filled(now, first, Ending::Open) {
+            if !self.post_filled(messages, now, first, Ending::Open) {
                 return false;
             }
         }
         true
     }
 
-    fn post_filled(&mut self, now: Instant, slot: u32, ending: Ending) -> bool {
-        let Outbound { row, pool, filled_len, .. } = self.streams.outbound[slot];
-        let peer = self.streams.peer(row);
+    fn post_filled(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        slot: u32,
+        ending: Ending,
+    ) -> bool {
+        let Outbound { row, pool, filled_len, .. } = self.outbound[slot];
+        let peer = self.peer(row);
         if peer.sent_cost >= peer.limit {
             return false;
         }
         let pool = match pool {
-            NONE => match self.copied.try_reserve(0) {
+            NONE => match messages.bulk.copied.try_reserve(0) {
                 Some(pool) => pool,
                 None => return false,
             },
             pool => pool,
         };
-        self.copied.truncate(pool, filled_len as usize);
+        messages.bulk.copied.truncate(pool, filled_len as usize);
         let tag = self.next_tag(slot, ending);
-        let this = &mut self.streams.outbound[slot];
+        let this = &mut self.outbound[slot];
         (this.pool, this.filled_len) = (NONE, 0);
-        self.post_one(now, row, tag, pool, filled_len);
-        self.on_begun(slot);
+        self.post_one(messages, now, row, tag, pool, filled_len);
+        self.on_begun(messages, slot);
         true
     }
 
     fn next_tag(&self, slot: u32, ending: Ending) -> ChunkTag {
-        let Outbound { number, handler, is_begun, .. } = self.streams.outbound[slot];
+        let Outbound { number, handler, is_begun, .. } = self.outbound[slot];
         ChunkTag {
             number,
             handler,
@@ -436,69 +461,83 @@ impl Endpoint {
     }
 
     /// A chunk of the stream was posted, in the association that is now.
-    fn on_begun(&mut self, slot: u32) {
-        let this = &mut self.streams.outbound[slot];
+    fn on_begun(&mut self, messages: &mut Messages, slot: u32) {
+        let this = &mut self.outbound[slot];
         let row = this.row;
-        this.association = self.rows[row].local_id;
+        this.association = messages.bulk.peers.rows[row].local_id;
         if !core::mem::replace(&mut this.is_begun, true) {
-            self.streams.peer(row).unbegun.pop_front();
+            self.peer(row).unbegun.pop_front();
         }
     }
 
     /// Posts a chunk whose bytes lie in the resend pool.
-    fn post_one(&mut self, now: Instant, row: u32, tag: ChunkTag, pool: u32, len: u32) {
-        self.post_pooled(now, &chunk_spec(self.rows[row].peer, tag), pool, len);
-        self.on_chunk_posted(now, row, len);
+    fn post_one(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        row: u32,
+        tag: ChunkTag,
+        pool: u32,
+        len: u32,
+    ) {
+        messages.post_pooled(now, &chunk_spec(messages.bulk.peers.rows[row].peer, tag), pool, len);
+        self.on_chunk_posted(messages, now, row, len);
     }
 
-    fn on_chunk_posted(&mut self, now: Instant, row: u32, len: u32) {
-        self.counters.stream_chunks_out += 1;
-        let peer = self.streams.peer(row);
+    pub(crate) fn on_chunk_posted(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        row: u32,
+        len: u32,
+    ) {
+        messages.bulk.peers.counters.stream_chunks_out += 1;
+        let peer = self.peer(row);
         peer.sent_cost += chunk_cost(u64::from(len));
         if peer.sent_cost >= peer.limit {
-            self.look_after(now, row); // whoever waits for credit must hear of its receiver's death
+            messages.bulk.peers.look_after(now, row); // whoever waits for credit must hear of its receiver's death
         }
     }
 
     /// The association ended: what was begun in it cannot go on, what had ended is lost with it.
-    pub(crate) fn end_outbound(&mut self, row: u32) {
-        let all = self.streams.outbound.iter();
+    pub(crate) fn end_outbound(&mut self, messages: &mut Messages, row: u32) {
+        let all = self.outbound.iter();
         let over: Vec<u32> = all
             .filter(|(_, out)| out.row == row && (out.is_begun || out.ending != Ending::Open))
             .map(|(slot, _)| slot)
             .collect();
         for slot in over {
-            let this = &mut self.streams.outbound[slot];
+            let this = &mut self.outbound[slot];
             let pool = core::mem::replace(&mut this.pool, NONE);
             this.filled_len = 0;
             let (is_over, is_begun) = (this.ending != Ending::Open, this.is_begun);
             if pool != NONE {
-                self.copied.release(pool);
+                messages.bulk.copied.release(pool);
             }
             if is_over {
-                self.streams.outbound.remove(slot);
+                self.outbound.remove(slot);
                 if !is_begun {
-                    self.streams.peer(row).unbegun.retain(|&other| other != slot);
+                    self.peer(row).unbegun.retain(|&other| other != slot);
                 }
             }
         }
     }
 
     /// The peer is forgotten: whatever was to be sent to it.
-    pub(crate) fn drop_outbound(&mut self, row: u32) {
+    pub(crate) fn drop_outbound(&mut self, messages: &mut Messages, row: u32) {
         let of_row = |(slot, out): (u32, &Outbound)| (out.row == row).then_some(slot);
-        let all: Vec<u32> = self.streams.outbound.iter().filter_map(of_row).collect();
+        let all: Vec<u32> = self.outbound.iter().filter_map(of_row).collect();
         for slot in all {
-            let out = self.streams.outbound.remove(slot);
+            let out = self.outbound.remove(slot);
             if out.pool != NONE {
-                self.copied.release(out.pool);
+                messages.bulk.copied.release(out.pool);
             }
         }
     }
 }
 
 /// A chunk as a message. Its bytes lie in the resend pool already.
-fn chunk_spec(peer: PeerId, tag: ChunkTag) -> SendSpec<'static> {
+pub(crate) fn chunk_spec(peer: PeerId, tag: ChunkTag) -> SendSpec<'static> {
     SendSpec {
         peer,
         space: Space::STREAMS,

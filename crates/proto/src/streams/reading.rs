@@ -1,13 +1,14 @@
 //! Streams as their reader sees them: news, what is next, what was read, and that he wants no more.
 
 use super::*;
+use crate::messages::Messages;
+use crate::streams::Streams;
 
-impl Endpoint {
-    /// A stream with news: it is new, or more of it is here, or it ended. Each is shown once, until there are more news.
-    pub fn poll_ready_stream(&mut self) -> Option<(StreamId, StreamInfo)> {
-        while let Some(key) = self.streams.ready.pop_front() {
-            if let Some(slot) = self.streams.inbound.lookup(key) {
-                let this = &mut self.streams.inbound[slot];
+impl Streams {
+    pub(crate) fn poll_ready_stream(&mut self) -> Option<(StreamId, StreamInfo)> {
+        while let Some(key) = self.ready.pop_front() {
+            if let Some(slot) = self.inbound.lookup(key) {
+                let this = &mut self.inbound[slot];
                 this.is_ready = false;
                 if !this.is_closed {
                     let info = StreamInfo { source: this.source, handler: this.handler };
@@ -18,29 +19,31 @@ impl Endpoint {
         None
     }
 
-    /// Whether `poll_ready_stream` may have something to show.
     #[inline]
-    pub fn has_ready_stream(&self) -> bool {
-        self.streams.ready.front().is_some()
+    pub(crate) fn has_ready_stream(&self) -> bool {
+        self.ready.front().is_some()
     }
 
-    /// Shows a stream again at the next `poll_ready_stream`: its reader stopped before he had all.
-    pub fn defer_stream(&mut self, id: StreamId) {
-        if let Some(slot) = self.streams.inbound.lookup(id.0) {
-            self.streams.make_ready(slot);
+    pub(crate) fn defer_stream(&mut self, id: StreamId) {
+        if let Some(slot) = self.inbound.lookup(id.0) {
+            self.make_ready(slot);
         }
     }
 
-    /// What is next in a stream.
-    pub fn stream_front(&mut self, now: Instant, id: StreamId) -> StreamFront<'_> {
-        let Some(slot) = self.streams.inbound.lookup(id.0) else { return StreamFront::Void };
-        self.adopt_front(now, slot);
-        let this = &self.streams.inbound[slot];
-        if let Some(chunk) = self.streams.chunks.get(this.first) {
+    pub(crate) fn stream_front<'a>(
+        &mut self,
+        messages: &'a mut Messages,
+        now: Instant,
+        id: StreamId,
+    ) -> StreamFront<'a> {
+        let Some(slot) = self.inbound.lookup(id.0) else { return StreamFront::Void };
+        self.adopt_front(messages, now, slot);
+        let this = &self.inbound[slot];
+        if let Some(chunk) = self.chunks.get(this.first) {
             if chunk.arrival != NONE {
                 return StreamFront::Empty; // fragments of it are missing
             }
-            let (from, bytes) = (chunk.from as usize, self.held.bytes(chunk.hold));
+            let (from, bytes) = (chunk.from as usize, messages.bulk.held.bytes(chunk.hold));
             let packet_end = (from / PACKET_LEN + 1) * PACKET_LEN;
             let bytes = &bytes[from..packet_end.min(bytes.len())];
             return StreamFront::Bytes { bytes, is_fresh: from.is_multiple_of(PACKET_LEN) };
@@ -53,104 +56,115 @@ impl Endpoint {
     }
 
     /// The first chunk, if it was an arrival and is whole now, becomes an ordinary one; empty ones are passed over.
-    pub(super) fn adopt_front(&mut self, now: Instant, slot: u32) {
-        while let Some(chunk) = self.streams.chunks.get(self.streams.inbound[slot].first) {
+    pub(super) fn adopt_front(&mut self, messages: &mut Messages, now: Instant, slot: u32) {
+        while let Some(chunk) = self.chunks.get(self.inbound[slot].first) {
             let (arrival, serial) = (chunk.arrival, chunk.arrival_serial);
             if arrival == NONE {
                 return;
             }
-            if !self.arrivals.holds(arrival, serial) {
+            if !messages.bulk.arrivals.holds(arrival, serial) {
                 // It vanished with its association, and what came behind it has no place.
-                self.drop_chunks(now, slot);
-                let this = &mut self.streams.inbound[slot];
+                self.drop_chunks(messages, now, slot);
+                let this = &mut self.inbound[slot];
                 if !matches!(this.finish, Finish::Broken(_)) {
                     this.finish = Finish::Broken(StreamBreak::Gone(None));
                 }
                 return;
             }
-            if self.arrivals[arrival].progress != NONE || !self.adopt(now, slot, arrival) {
+            if messages.bulk.arrivals[arrival].progress != NONE
+                || !self.adopt(messages, now, slot, arrival)
+            {
                 return;
             }
         }
     }
 
     /// The first chunk takes the bytes of its arrival. True: there were none, it is gone.
-    pub(super) fn adopt(&mut self, now: Instant, slot: u32, arrival: u32) -> bool {
-        let hold = core::mem::replace(&mut self.arrivals[arrival].hold, NONE);
-        self.remove_arrival(arrival);
-        self.charge_chunk();
-        let index = self.streams.inbound[slot].first;
-        let chunk = &mut self.streams.chunks[index];
+    pub(super) fn adopt(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        slot: u32,
+        arrival: u32,
+    ) -> bool {
+        let hold = core::mem::replace(&mut messages.bulk.arrivals[arrival].hold, NONE);
+        messages.bulk.remove_arrival(arrival);
+        messages.charge_chunk();
+        let index = self.inbound[slot].first;
+        let chunk = &mut self.chunks[index];
         (chunk.hold, chunk.arrival) = (hold, NONE);
-        let len = if hold == NONE { 0 } else { self.held.bytes(hold).len() };
-        self.counters.stream_bytes_held += len as u64;
+        let len = if hold == NONE { 0 } else { messages.bulk.held.bytes(hold).len() };
+        messages.bulk.peers.counters.stream_bytes_held += len as u64;
         if len == 0 {
-            self.drop_front(now, slot);
+            self.drop_front(messages, now, slot);
         }
         len == 0
     }
 
-    /// So many of the bytes `stream_front` showed were read.
-    pub fn consume_stream(&mut self, now: Instant, id: StreamId, len: usize) {
-        let Some(slot) = self.streams.inbound.lookup(id.0) else { return };
-        let index = self.streams.inbound[slot].first;
-        let Some(chunk) = self.streams.chunks.get_mut(index) else { return };
+    pub(crate) fn consume_stream(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        id: StreamId,
+        len: usize,
+    ) {
+        let Some(slot) = self.inbound.lookup(id.0) else { return };
+        let index = self.inbound[slot].first;
+        let Some(chunk) = self.chunks.get_mut(index) else { return };
         if chunk.arrival != NONE {
             return;
         }
         chunk.from += len as u32;
-        if chunk.hold == NONE || chunk.from as usize >= self.held.bytes(chunk.hold).len() {
-            self.drop_front(now, slot);
+        if chunk.hold == NONE || chunk.from as usize >= messages.bulk.held.bytes(chunk.hold).len() {
+            self.drop_front(messages, now, slot);
         }
     }
 
-    pub(super) fn drop_front(&mut self, now: Instant, slot: u32) {
-        let this = &mut self.streams.inbound[slot];
+    pub(super) fn drop_front(&mut self, messages: &mut Messages, now: Instant, slot: u32) {
+        let this = &mut self.inbound[slot];
         let (row, association) = (this.row, this.association);
-        let chunk = self.streams.chunks.remove(this.first);
+        let chunk = self.chunks.remove(this.first);
         this.first = chunk.next;
         if chunk.next == NONE {
             this.last = NONE;
         }
         if chunk.arrival == NONE {
-            self.envelope_count -= 1;
+            messages.bulk.envelope_count -= 1;
             if chunk.hold != NONE {
-                self.held.release(chunk.hold);
+                messages.bulk.held.release(chunk.hold);
             }
-        } else if self.arrivals.holds(chunk.arrival, chunk.arrival_serial) {
-            self.end_arrival(now, chunk.arrival);
+        } else if messages.bulk.arrivals.holds(chunk.arrival, chunk.arrival_serial) {
+            messages.end_arrival(now, chunk.arrival);
         }
         // Not for what is left of an association that is over: the next one counts anew.
         let is_same = |row: &Row| row.local_id == association && row.phase != Phase::Idle;
-        if self.rows.get(row).is_some_and(is_same) {
-            self.give_credit(row, u64::from(chunk.cost));
+        if messages.bulk.peers.rows.get(row).is_some_and(is_same) {
+            self.give_credit(messages, row, u64::from(chunk.cost));
         }
-        self.recall_rows(now);
+        messages.recall_rows(now);
     }
 
-    pub(super) fn drop_chunks(&mut self, now: Instant, slot: u32) {
-        while self.streams.inbound[slot].first != NONE {
-            self.drop_front(now, slot);
-        }
-    }
-
-    /// Whoever reads this stream waits for more: what comes next is lent (`Memory::lend`), if somebody can be lent to.
-    pub fn await_stream(&mut self, id: StreamId) {
-        if let Some(slot) = self.streams.inbound.lookup(id.0) {
-            self.streams.inbound[slot].is_waiting = true;
+    pub(super) fn drop_chunks(&mut self, messages: &mut Messages, now: Instant, slot: u32) {
+        while self.inbound[slot].first != NONE {
+            self.drop_front(messages, now, slot);
         }
     }
 
-    /// Nobody wants the rest of this stream. What is held and what still comes is dropped, and its sender may go on.
-    pub fn close_stream(&mut self, now: Instant, id: StreamId) {
-        let Some(slot) = self.streams.inbound.lookup(id.0) else { return };
-        self.drop_chunks(now, slot);
-        let this = &mut self.streams.inbound[slot];
+    pub(crate) fn await_stream(&mut self, id: StreamId) {
+        if let Some(slot) = self.inbound.lookup(id.0) {
+            self.inbound[slot].is_waiting = true;
+        }
+    }
+
+    pub(crate) fn close_stream(&mut self, messages: &mut Messages, now: Instant, id: StreamId) {
+        let Some(slot) = self.inbound.lookup(id.0) else { return };
+        self.drop_chunks(messages, now, slot);
+        let this = &mut self.inbound[slot];
         if this.finish == Finish::Open {
             this.is_closed = true;
             this.is_waiting = false;
         } else {
-            self.streams.inbound.remove(slot);
+            self.inbound.remove(slot);
         }
     }
 }

@@ -1,10 +1,16 @@
 //! Ways and versions of a peer that has joined, or is about to: what proves a path, and which version both speak.
 
 use super::*;
+use crate::peers::Peers;
 
-impl Endpoint {
-    /// PROTOCOL §3.10.
-    pub(crate) fn on_other_version(&mut self, now: Instant, origin: Origin, view: &FrameView<'_>) {
+impl Peers {
+    /// PROTOCOL §3.10. A row whose contact is over, and why.
+    pub(crate) fn on_other_version(
+        &mut self,
+        now: Instant,
+        origin: Origin,
+        view: &FrameView<'_>,
+    ) -> Option<(u32, GoneReason)> {
         let mut records = view
             .records()
             .map(|(record, _)| record)
@@ -30,20 +36,28 @@ impl Endpoint {
                 .get(row)
                 .is_some_and(|this| this.local_id == view.header.to && this.phase == Phase::Hello)
             {
-                self.on_versions(now, row, min, max, nonce);
+                return Some((row, self.on_versions(now, row, min, max, nonce)?));
             }
         }
+        None
     }
 
-    pub(super) fn on_versions(&mut self, now: Instant, row: u32, min: u8, max: u8, nonce: u64) {
+    /// A reason: there is none that both speak.
+    pub(super) fn on_versions(
+        &mut self,
+        now: Instant,
+        row: u32,
+        min: u8,
+        max: u8,
+        nonce: u64,
+    ) -> Option<GoneReason> {
         let active = self.rows[row].active;
         if self.rows[row].phase != Phase::Hello || nonce != self.actives[active].contact.nonce {
-            return;
+            return None;
         }
         let best = max.min(self.settings.versions.1);
         if best < min.max(self.settings.versions.0) {
-            self.end_association(now, row, Some(GoneReason::Version));
-            return;
+            return Some(GoneReason::Version);
         }
         if self.rows[row].version != best {
             self.rows[row].version = best;
@@ -52,16 +66,18 @@ impl Endpoint {
             self.actives[active].contact.hello_count = 0;
             self.make_ready(row);
         }
+        None
     }
 
-    /// A frame without a packet number, on a living association. False if it was a numbered frame after all.
+    /// A frame without a packet number, on a living association. `None` if it was a numbered frame after all; else why it ends the
+    /// association, if it does.
     pub(crate) fn on_unnumbered(
         &mut self,
         now: Instant,
         origin: Origin,
         row: u32,
         view: &FrameView<'_>,
-    ) -> bool {
+    ) -> Option<Option<GoneReason>> {
         let mut records = view
             .records()
             .map(|(record, _)| record)
@@ -74,10 +90,10 @@ impl Endpoint {
                     let other_life = self.rows[row].incarnation != incarnation;
                     self.counters.resets_in += 1;
                     let reason = if other_life { GoneReason::Restarted } else { GoneReason::Reset };
-                    self.end_association(now, row, Some(reason));
+                    return Some(Some(reason));
                 }
             }
-            Some(Record::Reset { id }) => self.on_reset(now, row, id),
+            Some(Record::Reset { id }) => return Some(self.on_reset(row, id)),
             Some(Record::PathChallenge { path, nonce }) => {
                 let this = &self.rows[row];
                 self.reply(Reply {
@@ -95,9 +111,9 @@ impl Endpoint {
             }
             Some(Record::Hello(_)) => {} // a repeated first Hello, or a probe's: the association is known
             Some(Record::Versions { .. }) => {}
-            _ => return false,
+            _ => return None,
         }
-        true
+        Some(None)
     }
 
     pub(crate) fn challenge_path(&mut self, row: u32, path: u8, origin: Origin, nonce: u64) {
@@ -137,8 +153,7 @@ impl Endpoint {
         self.make_ready(row);
     }
 
-    /// A local link has a new locator: peers hear of it by the frames that come from it.
-    pub fn on_rebound(&mut self, now: Instant, link: u8, locator: Locator) {
+    pub(crate) fn on_rebound(&mut self, now: Instant, link: u8, locator: Locator) {
         let Some(own) = self.locators.get_mut(usize::from(link)) else { return };
         *own = locator;
         let joined: alloc::vec::Vec<u32> =

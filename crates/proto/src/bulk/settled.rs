@@ -1,0 +1,113 @@
+//! How sends end: acknowledged, lost and to be sent again, or over.
+//!
+//! PROTOCOL §6.2, §7. What a packet carried comes back here when the peer has accepted it, or it was lost.
+
+use crate::base::slab::NONE;
+use crate::bulk::Bulk;
+use crate::bulk::arrival::number_key;
+use crate::bulk::outgoing::{Bytes, Parts, SEND_BIT, SendStage};
+use crate::{Failure, GapSet, PostError, ReqId};
+
+impl Bulk {
+    pub(crate) fn on_message_acked(&mut self, slot: u32, offset: u32, len: u32) {
+        let send = &self.outgoing[slot];
+        if send.is_large || send.stage == SendStage::Pulled {
+            return; // ends with Done
+        }
+        self.keep_parts(slot, len);
+        let send = &self.outgoing[slot];
+        if send.parts != NONE {
+            let unacked = &mut self.parts[send.parts].unacked;
+            unacked.fill(u64::from(offset), u64::from(offset) + u64::from(len), &mut |_, _| ());
+            if !unacked.is_empty() {
+                return;
+            }
+        }
+        if send.until_matched && send.bytes.pool().is_none() {
+            return; // accepted; the match is still to come
+        }
+        let len = send.total;
+        self.end_send(slot, Ok(len));
+    }
+
+    /// So many bytes of a message are settled by themselves. If it left in one train, which of them are is kept from now on.
+    fn keep_parts(&mut self, slot: u32, len: u32) {
+        let send = &mut self.outgoing[slot];
+        if send.parts == NONE && !send.is_large && u64::from(len) < send.total {
+            let unacked = GapSet::whole(send.total);
+            send.parts = self.parts.insert(Parts { unacked, ..Parts::default() });
+        }
+    }
+
+    pub(crate) fn on_message_lost(&mut self, slot: u32, serial: u32, offset: u32, len: u32) {
+        if self.outgoing[slot].stage == SendStage::Pulled {
+            return;
+        }
+        self.unframe(slot);
+        self.keep_parts(slot, len);
+        let send = &mut self.outgoing[slot];
+        if !send.is_large && send.total > u64::from(self.peers.settings.eager_sure_len_max) {
+            self.peers.rows[send.row].ahead.on_lost();
+        }
+        if send.parts != NONE && !send.is_large {
+            let parts = &mut self.parts[send.parts];
+            let (start, end) = (u64::from(offset), u64::from(offset) + u64::from(len));
+            // Only what is still unacknowledged: a copy of it may have arrived in another packet.
+            for (gap_start, gap_end) in parts.unacked.iter() {
+                let (from, to) = (gap_start.max(start), gap_end.min(end));
+                if from < to {
+                    parts.unsent.add(from, to);
+                }
+            }
+            if parts.unsent.is_empty() {
+                return;
+            }
+        }
+        if send.is_large && send.is_granted() {
+            return; // granted already: the announcement arrived
+        }
+        let was_waiting = send.stage == SendStage::Waiting;
+        send.stage = SendStage::Waiting;
+        let row = send.row;
+        let active = &mut self.peers.actives[self.peers.rows[row].active];
+        if !was_waiting || active.unsent != slot {
+            active.resend.push_back((slot, serial));
+        }
+        self.peers.make_ready(row);
+    }
+}
+
+impl Bulk {
+    #[inline(never)]
+    pub(crate) fn copy_payload(&mut self, bytes: &[u8]) -> Result<Bytes, PostError> {
+        let slot = self.copied.try_reserve(bytes.len()).ok_or(PostError::PoolFull)?;
+        self.copied.bytes_mut(slot).copy_from_slice(bytes);
+        Ok(Bytes::Pool(slot))
+    }
+
+    /// Takes a send out of its peer's list and tells the application, unless its payload was copied. A good end says how many bytes
+    /// were taken.
+    pub(crate) fn end_send(&mut self, slot: u32, result: Result<u64, Failure>) {
+        let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
+        let send = self.outgoing.remove(slot);
+        let active = &mut *self.peers.actives[self.peers.rows[send.row].active];
+        active.line().unlink(slot, &send, &mut self.outgoing);
+        if send.parts != NONE {
+            self.parts.remove(send.parts);
+        }
+        let was_sure = send.total <= u64::from(self.peers.settings.eager_sure_len_max);
+        self.peers.rows[send.row].ahead.on_ended(&send, was_sure, &mut self.ahead_sum);
+        if send.is_large || send.until_matched || send.stage == SendStage::Pulled {
+            self.sends_by_number.remove(&number_key(send.row, send.message as u32));
+        }
+        send.tell_end(req, result, &mut self.copied, &mut self.peers.events);
+    }
+
+    /// Granted bytes were lost: they are sent again.
+    pub(crate) fn on_data_lost(&mut self, slot: u32, serial: u32, offset: u64, len: u32) {
+        if self.outgoing.holds(slot, serial) && self.outgoing[slot].parts != NONE {
+            self.parts[self.outgoing[slot].parts].unsent.add(offset, offset + u64::from(len));
+            self.queue_granted(slot);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What becomes of messages when their association ends, or the endpoint closes.
+//!
+//! PROTOCOL §4.4, §9.4. What was accepted whole stays deliverable.
+
+use crate::base::slab::NONE;
+use crate::bulk::arrival::Stage;
+use crate::bulk::outgoing::SendStage;
+use crate::delivery::ack::expand;
+use crate::messages::Messages;
+use crate::wire::DONE_CANCELLED;
+use crate::{Failure, GoneReason, Instant, Memory, Space};
+use alloc::vec::Vec;
+
+impl Messages {
+    /// A closing endpoint holds nothing for nobody: refused peers may send, to hear the end.
+    fn drop_held(&mut self, now: Instant) {
+        let held: Vec<u32> = self
+            .bulk
+            .arrivals
+            .iter()
+            .filter(|(_, arrival)| {
+                matches!(arrival.stage, Stage::Unexpected | Stage::Claimed)
+                    && arrival.progress == NONE
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in held {
+            self.end_arrival(now, slot);
+        }
+        self.recall_rows(now);
+    }
+
+    /// What Goodbye tells: messages of the peer below this number were accepted (PROTOCOL §4.4).
+    pub(crate) fn accepted_below(&self, row: u32) -> u64 {
+        let message_in = self.bulk.peers.rows[row].message_in;
+        let incomplete = self.bulk.arrivals.iter().filter(|(_, arrival)| {
+            arrival.row == row
+                && !arrival.is_large
+                && arrival.progress != NONE
+                && !arrival.in_overflow
+        });
+        incomplete
+            .map(|(_, arrival)| expand(arrival.message, message_in))
+            .min()
+            .map_or(message_in, |first| first.min(message_in))
+    }
+
+    /// An association ends, and with it what was to be sent.
+    pub(crate) fn end_sends(&mut self, row: u32, failure: Failure) {
+        if let Some(at) = self.refused.iter().position(|&refused| refused == row) {
+            self.refused.remove(at);
+        }
+        let active = self.bulk.peers.rows[row].active;
+        while active != NONE && self.bulk.peers.actives[active].first != NONE {
+            let first = self.bulk.peers.actives[active].first;
+            self.bulk.end_send(first, Err(failure));
+        }
+    }
+
+    /// Incomplete messages vanish, complete ones stay; those ahead of their turn have it now: what is missing before them
+    /// failed at its sender.
+    pub(crate) fn end_arrivals(
+        &mut self,
+        now: Instant,
+        row: u32,
+        reason: Option<GoneReason>,
+        failure: Failure,
+    ) {
+        let message_in = self.bulk.peers.rows[row].message_in;
+        let mut under_way: Vec<(u64, u32)> = self
+            .bulk
+            .arrivals
+            .iter()
+            .filter(|(_, arrival)| arrival.row == row)
+            .map(|(slot, arrival)| (expand(arrival.message, message_in), slot))
+            .collect();
+        under_way.sort_unstable();
+        for (_, slot) in under_way {
+            self.bulk.unmap(slot);
+            let arrival = &self.bulk.arrivals[slot];
+            let whole = arrival.progress == NONE
+                || (arrival.in_overflow && self.bulk.progress[arrival.progress].gaps.is_empty());
+            match arrival.stage {
+                Stage::Early if whole => self.orphans.push_back(self.bulk.arrivals.key(slot)),
+                Stage::Unexpected | Stage::Claimed | Stage::Streamed if whole => {}
+                Stage::Claimed => {
+                    self.bulk.stop_grants(slot);
+                    self.bulk.arrivals[slot].stage =
+                        Stage::Orphaned(reason.unwrap_or(GoneReason::Reset));
+                }
+                Stage::Lapsed => {
+                    self.bulk.remove_arrival(slot);
+                    continue;
+                }
+                Stage::Orphaned(_) => {}
+                Stage::Early | Stage::Unexpected | Stage::Arriving | Stage::Streamed => {
+                    self.fail_arrival(now, slot, failure);
+                    continue;
+                }
+            }
+            if let Some(arrival) = self.bulk.arrivals.get_mut(slot) {
+                // Nobody is left to hear of it, and the next association counts anew.
+                (arrival.is_large, arrival.wants_match) = (false, false);
+            }
+        }
+        if let Some(reason) = reason {
+            self.fail_directed(now, row, Failure::Gone(reason));
+        }
+    }
+
+    /// Whole messages that were ahead of their turn when their association ended: now it is their turn.
+    pub(crate) fn deliver_orphans(&mut self, now: Instant, memory: &mut impl Memory) {
+        while let Some(key) = self.orphans.pop_front() {
+            // The row may have ended again before they were delivered: each is delivered once.
+            let waiting = |&slot: &u32| self.bulk.arrivals[slot].stage == Stage::Early;
+            if let Some(slot) = self.bulk.arrivals.lookup(key).filter(waiting) {
+                // A chunk behind a gap has no place: its stream broke where the gap is.
+                if self.bulk.peers.closing.is_some()
+                    || self.bulk.arrivals[slot].space == Space::STREAMS
+                {
+                    self.end_arrival(now, slot);
+                } else {
+                    self.on_turn(now, slot, memory);
+                }
+            }
+        }
+    }
+
+    fn fail_directed(&mut self, now: Instant, row: u32, failure: Failure) {
+        if self.bulk.peers.rows[row].directed_count == 0 {
+            return;
+        }
+        let directed: Vec<u64> = self
+            .bulk
+            .receives
+            .iter()
+            .filter(|(_, receive)| {
+                receive.entry.is_some() && receive.source == Some(self.bulk.peers.rows[row].peer)
+            })
+            .map(|(slot, _)| self.bulk.receives.key(slot))
+            .collect();
+        self.cancel_receives(now, &directed, failure);
+    }
+
+    /// Cancels receives by key: the end of one may be the end of another (an overflow entry and who waits for it).
+    fn cancel_receives(&mut self, now: Instant, keys: &[u64], failure: Failure) {
+        for &key in keys {
+            if let Some(slot) = self.bulk.receives.lookup(key) {
+                self.cancel_receive(now, slot, failure);
+            }
+        }
+    }
+}
+
+impl Messages {
+    /// The peer leaves, and has accepted our messages below this one.
+    pub(crate) fn end_accepted(&mut self, row: u32, message: u32) {
+        let active = self.bulk.peers.rows[row].active;
+        let mut slot = self.bulk.peers.actives[active].first;
+        while slot != NONE {
+            let (next, number) = (self.bulk.outgoing[slot].next, self.bulk.outgoing[slot].message);
+            let send = &self.bulk.outgoing[slot];
+            let accepted = number < expand(message, number);
+            if accepted && !send.is_large && !send.until_matched && send.stage != SendStage::Pulled
+            {
+                let len = send.total;
+                self.bulk.end_send(slot, Ok(len));
+            }
+            slot = next;
+        }
+    }
+}
+
+impl Messages {
+    /// The endpoint closes: receives end, and what was announced goes back.
+    pub(crate) fn end_receiving(&mut self, now: Instant) {
+        let posted: Vec<u64> = self
+            .bulk
+            .receives
+            .iter()
+            .filter(|(_, receive)| !receive.is_transfer)
+            .map(|(slot, _)| self.bulk.receives.key(slot))
+            .collect();
+        self.cancel_receives(now, &posted, Failure::Closing);
+        // Announced and not matched: nobody will.
+        let announced: Vec<u32> = self
+            .bulk
+            .arrivals
+            .iter()
+            .filter(|(_, arrival)| {
+                arrival.is_large
+                    && matches!(arrival.stage, Stage::Unexpected | Stage::Claimed | Stage::Early)
+            })
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in announced {
+            let (row, message) = (self.bulk.arrivals[slot].row, self.bulk.arrivals[slot].message);
+            self.end_arrival(now, slot);
+            self.bulk.peers.notify_done(row, message, DONE_CANCELLED, 0);
+        }
+        self.drop_held(now);
+    }
+}
+
+impl Messages {
+    /// A peer is forgotten: receives that wait for it end, and what is held of it is dropped.
+    pub(crate) fn forget_messages(&mut self, now: Instant, row: u32) {
+        self.fail_directed(now, row, Failure::Gone(GoneReason::Died));
+        let held: Vec<u32> = self
+            .bulk
+            .arrivals
+            .iter()
+            .filter(|(_, arrival)| arrival.row == row)
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in held {
+            self.take_held(slot);
+            self.bulk.remove_arrival(slot);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Large one-sided transfers, as who asked for them and as who was asked.
+//!
+//! PROTOCOL §11.5. `bulk` moves the bytes; here is what their beginning and their end mean.
+
+use crate::base::api::Verdict;
+use crate::base::slab::NONE;
+use crate::bulk::Bulk;
+use crate::bulk::arrival::{lane_key, number_key};
+use crate::bulk::large::GRANT_PIECE_COUNT_MAX;
+use crate::delivery::ack::expand;
+use crate::delivery::content::Content;
+use crate::onesided::Onesided;
+use crate::onesided::operate::Form;
+use crate::wire::Lane;
+use crate::{Denial, RegionId};
+use alloc::vec::Vec;
+
+impl Onesided {
+    /// All bytes of a transfer are in their place.
+    pub(crate) fn finish_transfer(&mut self, bulk: &mut Bulk, slot: u32) {
+        let arrival = &bulk.arrivals[slot];
+        let (lane, row, number) = (arrival.lane, arrival.row, arrival.message);
+        let envelope = arrival.envelope();
+        let progress = &bulk.progress[arrival.progress];
+        let (offset, owner) = (progress.offset, bulk.receives[progress.receive].user);
+        bulk.end_transfer(slot);
+        if lane == Lane::Get {
+            let request = owner as u32;
+            self.requests[request].transfer = NONE;
+            self.end_request(bulk, request, Ok(()));
+            bulk.peers.notify(row, Content::End { number });
+            return;
+        }
+        let region = RegionId(owner);
+        if let Some(permit) = self.permit_for(region) {
+            self.tell_put(bulk, row, &permit, (offset, envelope.len), envelope.immediate);
+        }
+        self.reply_done(bulk, row, number);
+    }
+
+    /// The peer is ready for a range of a put of ours, or of a get of its own.
+    pub(crate) fn on_supply_grant(
+        &mut self,
+        bulk: &mut Bulk,
+        row: u32,
+        lane: Lane,
+        number: u32,
+        (offset, len): (u64, u64),
+    ) -> Verdict {
+        let found = match lane {
+            Lane::Put => self.supply_of_put(bulk, row, number),
+            _ => bulk.sends_by_number.get(&lane_key(lane, row, number)).copied(),
+        };
+        let Some(slot) = found else {
+            // A grant may overtake its request, or that one waits for its turn: then it must come again.
+            let is_ahead = lane == Lane::Get
+                && expand(number, bulk.peers.rows[row].request_in)
+                    >= bulk.peers.rows[row].request_in;
+            return if is_ahead { Verdict::Refused } else { Verdict::Accepted };
+        };
+        let supply = &bulk.outgoing[slot];
+        let end = offset.saturating_add(len).min(supply.total);
+        if offset >= end {
+            return Verdict::Accepted;
+        }
+        let unsent = &mut bulk.parts[supply.parts].unsent;
+        if unsent.gap_count() < GRANT_PIECE_COUNT_MAX {
+            unsent.add(offset, end);
+        }
+        bulk.queue_granted(slot);
+        Verdict::Accepted
+    }
+
+    /// The supply of a large put of ours, which begins with its first grant.
+    fn supply_of_put(&mut self, bulk: &mut Bulk, row: u32, number: u32) -> Option<u32> {
+        let slot = *self.requests_by_number.get(&number_key(row, number))?;
+        let request = &self.requests[slot];
+        if request.form != Form::Ask {
+            return None;
+        }
+        if request.transfer == NONE {
+            let operation = &self.operations[request.operation];
+            let (number, total, bytes) = (request.number, operation.total, operation.bytes()?);
+            let supply =
+                bulk.start_supply((Lane::Put, row, number), (bytes, 0), total, slot.into());
+            self.requests[slot].transfer = supply;
+        }
+        Some(self.requests[slot].transfer)
+    }
+
+    /// A region is withdrawn: what peers put there or get from there ends, and they hear of it.
+    pub(crate) fn end_transfers_of(&mut self, bulk: &mut Bulk, region: RegionId) {
+        let arrivals = bulk.arrivals.iter().filter(|(_, arrival)| {
+            arrival.lane == Lane::Put
+                && bulk.receives[bulk.progress[arrival.progress].receive].user == region.0
+        });
+        let arrivals: Vec<u32> = arrivals.map(|(slot, _)| slot).collect();
+        for slot in arrivals {
+            let (row, number) = (bulk.arrivals[slot].row, bulk.arrivals[slot].message);
+            bulk.end_transfer(slot);
+            self.reply_denied(bulk, row, number, Denial::Withdrawn);
+        }
+        let supplies = bulk.outgoing.iter().filter(|(_, send)| {
+            send.user == region.0
+                && bulk.parts.get(send.parts).is_some_and(|parts| parts.lane == Lane::Get)
+        });
+        let supplies: Vec<u32> = supplies.map(|(slot, _)| slot).collect();
+        for slot in supplies {
+            let (row, number) = (bulk.outgoing[slot].row, bulk.outgoing[slot].message as u32);
+            bulk.end_supply(slot);
+            self.reply_denied(bulk, row, number, Denial::Withdrawn);
+        }
+    }
+}

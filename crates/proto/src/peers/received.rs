@@ -1,0 +1,166 @@
+//! Packets that arrive or are lost: whose they are, what is noted of them.
+//!
+//! PROTOCOL §5. Nothing is counted as received before its records were accepted.
+
+use crate::delivery::path::{FIRST_PACKETS, Path};
+use crate::delivery::window::Shrink;
+use crate::peers::Peers;
+use crate::peers::acks::Answer;
+use crate::peers::rows::row_of_id;
+use crate::wire::{Header, base_of, numbered_header};
+use crate::{Instant, PATH_COUNT_MAX, Sabotage};
+
+impl Peers {
+    /// Only the two ends of this link can write to it.
+    #[inline(always)]
+    pub(crate) fn is_private(&self, link: u8) -> bool {
+        self.private_links >> (link & 63) & 1 != 0
+    }
+
+    /// The number of a frame's packet, if it is one, but for its low half, which is what the wire shows (PROTOCOL §5.1). Nothing
+    /// is verified yet: with the wrong one the check fails.
+    #[inline(always)]
+    pub(crate) fn base_of(&self, bytes: &[u8]) -> u64 {
+        if self.has_high { self.find_base(bytes) } else { 0 }
+    }
+
+    #[inline(never)]
+    pub(crate) fn find_base(&self, bytes: &[u8]) -> u64 {
+        let Some(header) = numbered_header(bytes).filter(|header| header.to != 0) else { return 0 };
+        let low = header.packet as u32;
+        let this = self.rows.get(row_of_id(header.to)).filter(|row| row.local_id == header.to);
+        let Some(this) = this else { return 0 };
+        let path = usize::from(header.path);
+        let packet = match self.actives.get(this.active) {
+            Some(active) => active.paths.get(path).map(|path| path.received.expand(low)),
+            None => this.resting_path(path).map(|rest| rest.expand(low)),
+        };
+        packet.map_or(0, base_of)
+    }
+
+    /// Counts a packet as received; an acknowledgement is due now, or in a while (PROTOCOL §5.4).
+    #[inline]
+    pub(crate) fn note_received(
+        &mut self,
+        now: Instant,
+        row: u32,
+        path_index: usize,
+        packet: u64,
+        message_count: u64,
+        answer: Answer,
+    ) {
+        let active = self.activate(row);
+        let path = &mut self.actives[active].paths[path_index];
+        let in_order = path.received.record(packet, now);
+        if answer == Answer::None {
+            return;
+        }
+        let at_once = answer == Answer::AtOnce || !in_order || packet <= FIRST_PACKETS;
+        let due = path.owe_ack(now, message_count, at_once, &self.settings);
+        self.see_to_ack(row, due);
+    }
+
+    /// The peer has more paths than we; false if it has more than it may.
+    #[cold]
+    pub(crate) fn make_place(&mut self, row: u32, index: usize) -> bool {
+        if index >= PATH_COUNT_MAX {
+            return false;
+        }
+        let (traits, rtt_ns) = (self.links[0], self.settings.initial_rtt_ns);
+        let paths = &mut self.actives[self.rows[row].active].paths;
+        while paths.len() <= index {
+            paths.push(Path::absent(&traits, rtt_ns));
+        }
+        true
+    }
+
+    /// Looks for packets that must be lost by now, and leaves their contents in `lost`. True if there were any.
+    #[inline]
+    pub(crate) fn detect_lost(&mut self, now: Instant, row: u32, path_index: usize) -> bool {
+        let active_slot = self.rows[row].active;
+        let path = &mut self.actives[active_slot].paths[path_index];
+        if path.flight.is_empty() {
+            return false;
+        }
+        let loss_delay_ns = path.rtt.loss_delay_ns();
+        let is_forgotten = path.is_stream && self.saboteur.makes(Sabotage::RangeLostAtBreak);
+        let flight = &mut path.flight;
+        let contents = &mut self.lost;
+        let lost = flight.detect_lost(now, loss_delay_ns, &mut |content| {
+            if !is_forgotten {
+                contents.push(content);
+            }
+        });
+        if lost.count == 0 {
+            return false;
+        }
+        self.counters.packets_lost += u64::from(lost.count);
+        match path.window.on_lost(now, lost.count, lost.round_count, lost.newest_sent_at, &path.rtt)
+        {
+            Shrink::None => {}
+            Shrink::Gentle => self.counters.windows_shrunk += 1,
+            Shrink::Halved => self.counters.windows_halved += 1,
+        }
+        if path.on_frames_lost(lost.frame_len_max, now) {
+            path.window.on_frame_len(path.frame_len);
+            self.counters.frame_len_drops += 1;
+        }
+        self.make_ready(row);
+        true
+    }
+}
+
+impl Peers {
+    /// Counts the packet that was expected as received (`Endpoint::note_received`).
+    #[inline]
+    pub(crate) fn note_next(&mut self, now: Instant, row: u32, path: u8, message_count: u64) {
+        let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
+        let due = path.on_next(now, message_count, &self.settings);
+        self.see_to_ack(row, due);
+    }
+
+    /// Whether frames may take the quick ways. While it closes an endpoint looks at more than they do.
+    #[inline(always)]
+    pub(crate) fn may_be_quick(&self) -> bool {
+        #[cfg(test)]
+        if self.is_thorough {
+            return false;
+        }
+        self.closing.is_none()
+    }
+}
+
+impl Peers {
+    /// Counts the packets of fragments as received. They are one thing for who acknowledges, too.
+    pub(crate) fn note_fragments(&mut self, now: Instant, row: u32, first: &Header, count: u64) {
+        let (path, last) = (usize::from(first.path), first.packet + count - 1);
+        if count > 1 {
+            let active = self.activate(row);
+            let received = &mut self.actives[active].paths[path].received;
+            let in_order = received.record_run(first.packet, count - 1, now);
+            if !in_order {
+                return self.note_received(now, row, path, last, 0, Answer::AtOnce);
+            }
+        }
+        self.note_received(now, row, path, last, 0, Answer::Soon);
+    }
+}
+
+impl Peers {
+    /// Counts the packets of a train as received (`Endpoint::note_received`).
+    pub(crate) fn note_train(
+        &mut self,
+        now: Instant,
+        row: u32,
+        path: usize,
+        packet: u64,
+        count: u64,
+    ) {
+        let active = self.activate(row);
+        let path = &mut self.actives[active].paths[path];
+        let in_order = path.received.record_run(packet, count, now);
+        let at_once = !in_order || packet <= FIRST_PACKETS;
+        let due = path.owe_train_ack(now, count as u32, at_once, &self.settings);
+        self.see_to_ack(row, due);
+    }
+}
