@@ -27,8 +27,12 @@ const ROOMS: &[Room] = &[
     Room::new("packhorse-sim", ENGINE_AND_BELOW, &[]),
     // The rules and nothing else: what turns them here is the model.
     Room::new("packhorse-lab", &["packhorse-proto"], &[]),
-    // `link` only to read the port in an address.
-    Room::new("packhorse-bench", &["packhorse", "packhorse-layers", "packhorse-link"], &[]),
+    // `link` only to read the port in an address, `mx` to measure it beside the native interface.
+    Room::new(
+        "packhorse-bench",
+        &["packhorse", "packhorse-layers", "packhorse-link", "packhorse-mx"],
+        &[],
+    ),
     Room::new(
         "packhorse-cli",
         // `mx` to show boards and tables as its programs get them.

@@ -31,6 +31,7 @@ Examples:
   packhorse bench stream --two-hosts --mtu 9000   bandwidth between two namespaces
   packhorse bench rate --bytes 8,1K --json r.json
   packhorse bench pingpong --bytes 8,1K,64K,1M --html report.html
+  packhorse bench pingpong --link shm --face mx   what the calls of MX cost beside the native ones
   packhorse bench stream --peer ph1:…             against `packhorse serve` on another machine";
 
 const OFFLOAD_EXAMPLES: &str = "\
@@ -156,6 +157,9 @@ pub struct Setup {
     /// Systems to measure, by name; without it, all that can be had here.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system_names())]
     pub systems: Vec<String>,
+    /// Measure a face beside the native interface, and nothing else: mx (pingpong, stream and rate through the calls of MX).
+    #[arg(long, value_name = "FACE", value_parser = ["mx"], conflicts_with_all = ["systems", "peer"])]
+    pub face: Option<String>,
     /// Write the machine and every single measurement to this file.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -210,7 +214,11 @@ impl Setup {
             SYSTEMS.iter().filter(|system| system.is_usual(self.two_hosts)).filter(suits)
         };
         let all = || usual().map(|system| system.name().to_owned()).collect();
-        let systems: Vec<_> = if self.systems.is_empty() { all() } else { self.systems.clone() };
+        let systems: Vec<_> = match &self.face {
+            Some(face) => vec![OURS.to_owned(), format!("{OURS}-{face}")],
+            None if self.systems.is_empty() => all(),
+            None => self.systems.clone(),
+        };
         let placement = self.placement.first().map_or("thread", String::as_str);
         Plan {
             cases,

@@ -42,6 +42,7 @@ pub mod command;
 pub mod compare;
 pub mod courier;
 pub mod cpu;
+pub mod face;
 pub mod figures;
 pub mod hosts;
 pub mod layers;
@@ -67,6 +68,7 @@ pub mod table;
 pub mod variant;
 pub mod work;
 
+use face::Mx;
 use layers::Layer;
 use ours::Ours;
 use rival::{Bare, BarePacket, OpenMpi, Tcp, XdpBare};
@@ -78,6 +80,7 @@ pub const SYSTEMS: &[&dyn System] = &[
     &BarePacket,
     &XdpBare,
     &Ours,
+    &Mx,
     &Layer::BARE,
     &Layer::CONTIGUOUS,
     &Layer::STREAMED,

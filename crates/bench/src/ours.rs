@@ -12,8 +12,8 @@ use crate::our_courier::OurCourier;
 use crate::system::{Control, Job, Outcome, Pattern, Role, Rounds, System, Tally};
 
 /// Tags: data, and the word that ends it.
-const DATA: u64 = 1;
-const STOP: u64 = 2;
+pub(crate) const DATA: u64 = 1;
+pub(crate) const STOP: u64 = 2;
 /// Messages of a stream on their way at once: enough that one is always being moved while another is announced.
 const STREAM_LEN_IN_FLIGHT: usize = 1 << 20;
 const STREAM_COUNT_MAX: usize = 16;
@@ -22,7 +22,7 @@ const STREAM_COUNT_MIN: usize = 2;
 const OFFLOAD_SETTING: &str = "PACKHORSE_OFFLOAD";
 const COPIES_SETTING: &str = "PACKHORSE_COPY_OFFLOAD";
 /// A sender looks for the word that ends it so often.
-const LOOK_EVERY: usize = 32;
+pub(crate) const LOOK_EVERY: usize = 32;
 
 /// Packhorse.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,11 @@ pub(crate) fn meet(job: &Job, control: &mut dyn Control) -> Result<(Endpoint, Pe
 
 /// An endpoint as the job wants it.
 pub fn open(job: &Job, bind: IpAddr) -> Result<Endpoint> {
+    Ok(builder(job)?.bind(bind).open()?)
+}
+
+/// What such an endpoint is made from.
+pub(crate) fn builder(job: &Job) -> Result<Builder> {
     let placement = match job.placement.as_str() {
         "inline" => Placement::Inline,
         "thread" | "" => Placement::Thread,
@@ -75,7 +80,7 @@ pub fn open(job: &Job, bind: IpAddr) -> Result<Endpoint> {
     };
     let link = if job.link.is_empty() { "auto" } else { &job.link };
     let link = link.parse().map_err(anyhow::Error::msg)?;
-    let mut builder = Builder::new().bind(bind).placement(placement).link(link);
+    let mut builder = Builder::new().placement(placement).link(link);
     if let Some(ports) = &job.ports {
         builder = builder.ports(ports.clone());
     }
@@ -92,7 +97,7 @@ pub fn open(job: &Job, bind: IpAddr) -> Result<Endpoint> {
         builder = builder.settings(|settings| settings.grant_ahead = frames);
     }
     let builder = builder.small_socket_buffers(job.unprivileged_buffers);
-    Ok(builder.linger(Duration::from_millis(300)).open()?)
+    Ok(builder.linger(Duration::from_millis(300)))
 }
 
 fn ping(endpoint: &Endpoint, peer: Peer, job: &Job) -> Result<Outcome> {
@@ -131,7 +136,7 @@ fn pong(endpoint: &Endpoint, peer: Peer, job: &Job) -> Result<Outcome> {
 }
 
 /// Messages on their way at once.
-fn depth(job: &Job) -> usize {
+pub(crate) fn depth(job: &Job) -> usize {
     match job.pattern {
         Pattern::Rate => job.window.max(1),
         _ => (STREAM_LEN_IN_FLIGHT / job.bytes).clamp(STREAM_COUNT_MIN, STREAM_COUNT_MAX),

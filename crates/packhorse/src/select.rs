@@ -371,6 +371,7 @@ mod tests {
                 .collect(),
             is_up,
             is_loopback: name == "lo",
+            mac: None,
             card_rank: match name {
                 "eth1" | "eth3" => Some(0),
                 "docker0" => Some(3),

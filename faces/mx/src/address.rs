@@ -5,6 +5,10 @@
 //!   stuff[1]   0 (12) │ place of the local endpoint (8) │ the engine's name of the peer (44)
 //! ```
 //!
+//! The salt is all of the session number that is drawn anew: what is left of the 64 bits by which an endpoint is known. MX programs see it
+//! (`mx_decompose_endpoint_addr2`) and nothing depends on it here: frames of an earlier life of an endpoint are refused for its secret of 128 bits
+//! (PROTOCOL §3.1), which Open-MX had not.
+//!
 //! The first word says who the peer is, without asking anybody; the second by which endpoint of this process it is reached.
 
 use packhorse::raw::PeerId;

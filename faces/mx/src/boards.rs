@@ -35,7 +35,17 @@ static BOARDS: RwLock<Option<Arc<[Board]>>> = RwLock::new(None);
 
 /// Looks at the interfaces anew.
 pub(crate) fn refresh() -> Result<(), String> {
-    let found = choose(&interfaces(), settings::boards().as_deref(), &host_name(), mac_of)?;
+    let found = choose(&interfaces(), settings::boards().as_deref(), &host_name())?;
+    *BOARDS.write().unwrap_or_else(PoisonError::into_inner) = Some(found.into());
+    Ok(())
+}
+
+/// The interface with this address is the only board from now on.
+pub(crate) fn refresh_for(ip: IpAddr) -> Result<(), String> {
+    let there = interfaces();
+    let with_it = there.iter().find(|it| it.addrs.iter().any(|(addr, _)| *addr == ip));
+    let name = &with_it.ok_or_else(|| format!("no interface has the address {ip}"))?.name;
+    let found = choose(&there, Some(name), &host_name())?;
     *BOARDS.write().unwrap_or_else(PoisonError::into_inner) = Some(found.into());
     Ok(())
 }
@@ -67,22 +77,13 @@ pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
     bytes.next().is_none().then_some(mac)
 }
 
-fn mac_of(interface: &str) -> Option<[u8; 6]> {
-    parse_mac(&std::fs::read_to_string(format!("/sys/class/net/{interface}/address")).ok()?)
-}
-
 /// The NUMA node of a board's card.
 pub(crate) fn numa_node(board: &Board) -> Option<u32> {
     let path = format!("/sys/class/net/{}/device/numa_node", board.interface);
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn choose(
-    there: &[Interface],
-    wish: Option<&str>,
-    host: &str,
-    mac_of: impl Fn(&str) -> Option<[u8; 6]>,
-) -> Result<Vec<Board>, String> {
+fn choose(there: &[Interface], wish: Option<&str>, host: &str) -> Result<Vec<Board>, String> {
     let chosen: Vec<&Interface> = match wish {
         Some(wish) => named(there, wish)?,
         None => {
@@ -96,12 +97,12 @@ fn choose(
     let mut loopback = None;
     let usable = chosen.iter().copied().filter(|it| address_of(it).is_some());
     for interface in usable.take(BOARD_COUNT_MAX as usize) {
-        boards.extend(board_of(interface, boards.len(), host, &mac_of));
+        boards.extend(board_of(interface, boards.len(), host));
     }
     if boards.is_empty() && wish.is_none() {
         loopback = there.iter().find(|it| it.is_loopback && it.is_up);
     }
-    boards.extend(loopback.and_then(|interface| board_of(interface, 0, host, &mac_of)));
+    boards.extend(loopback.and_then(|interface| board_of(interface, 0, host)));
     Ok(boards)
 }
 
@@ -131,15 +132,10 @@ fn address_of(interface: &Interface) -> Option<(IpAddr, u8)> {
     addrs().find(|(ip, _)| ip.is_ipv4()).or_else(|| addrs().find(|(ip, _)| is_routed(ip)))
 }
 
-fn board_of(
-    interface: &Interface,
-    number: usize,
-    host: &str,
-    mac_of: &impl Fn(&str) -> Option<[u8; 6]>,
-) -> Option<Board> {
+fn board_of(interface: &Interface, number: usize, host: &str) -> Option<Board> {
     let (ip, prefix) = address_of(interface)?;
     let is_loopback = interface.is_loopback;
-    let mac = if is_loopback { [0; 6] } else { mac_of(&interface.name)? };
+    let mac = if is_loopback { [0; 6] } else { interface.mac? };
     let name = if is_loopback { "localhost".into() } else { format!("{host}:{number}") };
     let interface = interface.name.clone();
     Some(Board { interface, nic_id: number_of(mac), ip, prefix, is_loopback, name })
@@ -157,11 +153,8 @@ mod tests {
             is_up: true,
             is_loopback: name == "lo",
             card_rank: rank,
+            mac: Some([2, 0, 0, 0, 0, name.len() as u8]),
         }
-    }
-
-    fn mac(name: &str) -> Option<[u8; 6]> {
-        Some([2, 0, 0, 0, 0, name.len() as u8])
     }
 
     fn names(boards: &[Board]) -> Vec<&str> {
@@ -176,12 +169,12 @@ mod tests {
             interface("bare0", 3, "", Some(0)),
             interface("eth0", 4, "10.1.0.1", Some(0)),
         ];
-        let boards = choose(&there, None, "node", mac).unwrap();
+        let boards = choose(&there, None, "node").unwrap();
         assert_eq!(names(&boards), ["eth0", "veth1"]);
         assert_eq!((boards[1].name.as_str(), boards[1].nic_id), ("node:1", 0x0200_0000_0005));
-        let alone = choose(&there[..1], None, "node", mac).unwrap();
+        let alone = choose(&there[..1], None, "node").unwrap();
         assert_eq!((alone[0].name.as_str(), alone[0].nic_id), ("localhost", 0));
-        let wished = choose(&there, Some("lo, eth0"), "node", mac).unwrap();
+        let wished = choose(&there, Some("lo, eth0"), "node").unwrap();
         assert_eq!(names(&wished), ["lo", "eth0"]);
     }
 
@@ -189,7 +182,7 @@ mod tests {
     fn interfaces_that_cannot_be_boards_are_named() {
         let there = [interface("lo", 1, "127.0.0.1", None), interface("bare0", 3, "", Some(0))];
         for wish in ["eth9", "bare0", "lo,"] {
-            let why = choose(&there, Some(wish), "node", mac).unwrap_err();
+            let why = choose(&there, Some(wish), "node").unwrap_err();
             assert!(why.contains("there are lo, bare0"), "{why}");
         }
     }

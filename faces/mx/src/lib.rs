@@ -17,11 +17,14 @@
 //!
 //! `survey` is for people: `packhorse mx` shows what programs get, and what open endpoints tell of themselves (`telling`).
 //!
+//! `caller` calls these functions as a program does, for `packhorse bench`.
+//!
 //! The shared object is made by `link.sh`, for its symbols have versions. docs/mx.md says how it is used.
 
 pub mod abi;
 mod address;
 mod boards;
+pub mod caller;
 pub mod calls;
 mod codes;
 mod connect;

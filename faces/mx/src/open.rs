@@ -1,11 +1,12 @@
 //! Initialising, and opening endpoints: which board, which index, with what.
 
 use std::ffi::c_int;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use packhorse::{Endpoint, Error};
+use packhorse::{Builder, Endpoint, Error};
 
 use crate::abi::{ANY, ErrorHandler};
 use crate::address::{self, ENDPOINT_COUNT_MAX};
@@ -79,13 +80,48 @@ pub(crate) fn open(wish: Wish) -> Result<ports::Handle, Code> {
     if !is_index || !is_board {
         return Err(codes::BAD_ENDPOINT);
     }
-    let handle = search(Wish { index, ..wish }, &settings)?;
+    let handle = search(Wish { index, ..wish }, &settings, &|| usual(&settings))?;
     segment::listen(names::secret());
     Ok(handle)
 }
 
+/// Opens the first index that is free on the interface with this address, which becomes the only board, as `builder` says: how
+/// `packhorse bench` has links and placement from its own command line.
+pub(crate) fn open_on(
+    ip: IpAddr,
+    key: u32,
+    builder: &dyn Fn() -> Builder,
+) -> Result<ports::Handle, Code> {
+    boards::refresh_for(ip).map_err(|why| {
+        complain(&why);
+        codes::BOARD_UNKNOWN
+    })?;
+    IS_INITIALIZED.store(true, Ordering::Release);
+    let settings = settings::read().map_err(|_| codes::BAD_PARAM_VAL)?;
+    let wish = Wish { board: ANY, index: ANY, key, ..Wish::default() };
+    let handle = search(wish, &settings, builder)?;
+    segment::listen(names::secret());
+    Ok(handle)
+}
+
+/// What an endpoint is made from where nobody says otherwise: the environment.
+fn usual(settings: &Settings) -> Builder {
+    let mut builder = Endpoint::builder();
+    if std::env::var_os("PACKHORSE_LINGER_S").is_none() {
+        builder = builder.linger(LINGER);
+    }
+    if settings.without_shared && std::env::var_os("PACKHORSE_LINK").is_none() {
+        builder = builder.links("udp");
+    }
+    builder
+}
+
 /// Tries what is possible, indices outside and boards inside: endpoints spread over the boards.
-fn search(wish: Wish, settings: &Settings) -> Result<ports::Handle, Code> {
+fn search(
+    wish: Wish,
+    settings: &Settings,
+    builder: &dyn Fn() -> Builder,
+) -> Result<ports::Handle, Code> {
     let boards = boards::all();
     let indices =
         if wish.index == ANY { 0..ENDPOINT_COUNT_MAX } else { wish.index..wish.index + 1 };
@@ -95,7 +131,7 @@ fn search(wish: Wish, settings: &Settings) -> Result<ports::Handle, Code> {
             if wish.board != ANY && wish.board != number {
                 continue;
             }
-            match open_at(Wish { index, board: number, ..wish }, board, settings) {
+            match open_at(Wish { index, board: number, ..wish }, board, settings, builder()) {
                 Err(codes::BUSY) => code = codes::BUSY,
                 result => return result,
             }
@@ -104,23 +140,22 @@ fn search(wish: Wish, settings: &Settings) -> Result<ports::Handle, Code> {
     Err(code)
 }
 
-fn open_at(wish: Wish, board: &Board, settings: &Settings) -> Result<ports::Handle, Code> {
+fn open_at(
+    wish: Wish,
+    board: &Board,
+    settings: &Settings,
+    builder: Builder,
+) -> Result<ports::Handle, Code> {
     let word = address::word(board.nic_id, wish.index, segment::draw()[0]);
     let key = wish.key;
     // The door is there before the endpoint, and asks it for its counters.
     let port = Arc::new(OnceLock::new());
     let of_door = Arc::clone(&port);
-    let mut builder = Endpoint::builder()
+    let builder = builder
         .bind(board.ip)
         .named(FIRST_NUMBER + wish.index as u16)
         .known_as(word)
         .greeter(move |asker| receive(key, asker, &of_door));
-    if std::env::var_os("PACKHORSE_LINGER_S").is_none() {
-        builder = builder.linger(LINGER);
-    }
-    if settings.without_shared && std::env::var_os("PACKHORSE_LINK").is_none() {
-        builder = builder.links("udp");
-    }
     let endpoint = builder.open().map_err(|error| match error {
         Error::NumberInUse { .. } => codes::BUSY,
         error => {

@@ -50,6 +50,8 @@ pub(crate) struct Port {
     pub(crate) completions: Mutex<Completions>,
     /// With `state`: something ended, or whoever drove has left.
     pub(crate) changed: Condvar,
+    /// Threads that sleep on it.
+    pub(crate) sleeper_count: AtomicU32,
     /// How often `mx_wakeup` was called.
     pub(crate) wakes: AtomicU64,
     /// Threads in blocking calls.
@@ -119,6 +121,7 @@ impl Port {
             state: Mutex::new(state),
             completions: Mutex::new(completions),
             changed: Condvar::new(),
+            sleeper_count: AtomicU32::new(0),
             wakes: AtomicU64::new(0),
             waiter_count: AtomicU32::new(0),
             is_frozen: AtomicBool::new(false),
@@ -181,7 +184,7 @@ impl Port {
             placed_len: if until_matched { 0 } else { len },
             context,
         };
-        if !until_matched && self.send_copy(send, room)? {
+        if !until_matched && self.send_copy(send, room, is_told)? {
             return Ok(if is_told { self.insert_done(Kind::Send, ended) } else { 0 });
         }
         let phase = if is_told { Phase::Pending } else { Phase::Forgotten };
@@ -192,14 +195,14 @@ impl Port {
     }
 
     /// Sends a copy, with which the send is complete. False: peers have not accepted what was copied before, so that this one has to
-    /// wait for them where it is.
-    fn send_copy(&self, send: Send, room: &Room) -> Result<bool, Code> {
+    /// wait for them where it is. Not so one that nobody is told of (`may_wait`): nobody could learn when its memory is free again.
+    fn send_copy(&self, send: Send, room: &Room, may_wait: bool) -> Result<bool, Code> {
         let bytes = room.bytes();
         match self.engine().send_copied(send, &bytes) {
             Ok(()) => Ok(true),
-            Err(PostError::PoolFull) => Ok(false),
-            // Longer than what this path carries without announcement: announced, from memory of its own.
-            Err(PostError::TooLong { .. }) => {
+            Err(PostError::PoolFull) if may_wait => Ok(false),
+            // Longer than what this path carries without announcement, too: announced, from memory of its own.
+            Err(PostError::TooLong { .. } | PostError::PoolFull) => {
                 let notify = Notify { context: LOST, only_errors: true, ..self.notify };
                 let sent =
                     self.engine().send_queued(notify, send, Memory::from(bytes.into_owned()));

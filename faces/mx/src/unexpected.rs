@@ -189,7 +189,7 @@ impl Port {
             // Refused only if the endpoint is closing: the handle is void then.
             let _ = self.post_recv(criteria, handle, &room);
         }
-        self.changed.notify_all();
+        self.tell_sleepers();
     }
 
     /// A message that nobody took yet, if there is one: those that the handler let be come first.

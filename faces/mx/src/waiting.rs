@@ -16,9 +16,12 @@ use crate::unexpected;
 /// A thread that sleeps behind a driver looks this often: a driver that left between its look and its sleep is missed so long at most.
 const BEHIND_MAX: Duration = Duration::from_millis(10);
 
-/// How long a call may take.
+/// How long a call may take. Its time begins when the call begins to wait: most find what they ask for at once, and need no clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience(Option<Instant>);
+pub(crate) struct Patience {
+    longest: Option<Duration>,
+    began: Option<Instant>,
+}
 
 impl Patience {
     /// `MX_INFINITE` is 0: there is no waiting for no time.
@@ -32,12 +35,19 @@ impl Patience {
 
     fn of(milliseconds: u32, infinite: u32) -> Self {
         let is_finite = milliseconds != infinite;
-        Self(is_finite.then(|| Instant::now() + Duration::from_millis(milliseconds.into())))
+        let longest = is_finite.then(|| Duration::from_millis(milliseconds.into()));
+        Self { longest, began: None }
+    }
+
+    /// The same, with its time running from now on.
+    fn begun(self) -> Self {
+        Self { began: self.longest.map(|_| Instant::now()), ..self }
     }
 
     /// What is left; `None` without an end.
-    pub(crate) fn rest(self) -> Option<Duration> {
-        self.0.map(|end| end.saturating_duration_since(Instant::now()))
+    fn rest(self) -> Option<Duration> {
+        let passed = self.began.map_or(Duration::ZERO, |began| began.elapsed());
+        self.longest.map(|longest| longest.saturating_sub(passed))
     }
 }
 
@@ -54,7 +64,7 @@ impl<'a> Waiter<'a> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.0.waiter_count.fetch_sub(1, Ordering::Relaxed);
-        self.0.changed.notify_all(); // somebody else may have to drive now
+        self.0.tell_sleepers(); // somebody else may have to drive now
     }
 }
 
@@ -71,9 +81,7 @@ impl Port {
         let Ok(mut completions) = self.completions.try_lock() else { return };
         if completions.drive_or_doze() {
             self.take_entries(&mut completions);
-            if self.waiter_count.load(Ordering::Relaxed) > 0 {
-                self.changed.notify_all();
-            }
+            self.tell_sleepers();
         }
         if self.has_handler.load(Ordering::Relaxed) {
             self.ask_handler(&mut completions);
@@ -103,35 +111,43 @@ impl Port {
         if let Some(found) = self.test(&mut ready) {
             return Some(found);
         }
-        let wakes = self.wakes.load(Ordering::Relaxed);
+        let (wakes, patience) = (self.wakes.load(Ordering::Relaxed), patience.begun());
+        let mut rest = patience.longest;
         let _waiter = Waiter::new(self);
+        if let Some(found) = ready(self) {
+            return Some(found); // ended by who did not see a waiter yet
+        }
         loop {
-            if let Some(found) = ready(self) {
-                return Some(found);
-            }
-            let is_over = patience.rest() == Some(Duration::ZERO);
+            let is_over = rest == Some(Duration::ZERO);
             let is_woken = self.wakes.load(Ordering::Relaxed) != wakes;
             if is_over || is_woken || self.is_closing.load(Ordering::Relaxed) {
                 return None;
             }
-            if let Some(found) = self.drive_or_sleep(patience, wanted, &mut ready) {
+            if let Some(found) = self.drive_or_sleep(rest, wanted, &mut ready) {
                 return Some(found);
             }
+            // What was waited for is mostly there now, and then the time does not matter.
+            if let Some(found) = ready(self) {
+                return Some(found);
+            }
+            rest = patience.rest();
         }
     }
 
     /// Drives until something happened, or sleeps while another thread does.
     fn drive_or_sleep<R>(
         &self,
-        patience: Patience,
+        rest: Option<Duration>,
         wanted: Option<&Criteria>,
         ready: &mut impl FnMut(&Self) -> Option<R>,
     ) -> Option<R> {
         let driving = if self.may_progress() { self.completions.try_lock().ok() } else { None };
         let Some(mut completions) = driving else {
             let state = lock(&self.state);
-            let longest = patience.rest().map_or(BEHIND_MAX, |rest| rest.min(BEHIND_MAX));
+            self.sleeper_count.fetch_add(1, Ordering::SeqCst);
+            let longest = rest.map_or(BEHIND_MAX, |rest| rest.min(BEHIND_MAX));
             drop(self.changed.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner));
+            self.sleeper_count.fetch_sub(1, Ordering::Relaxed);
             return None;
         };
         // What the driver before took may be what this thread waits for.
@@ -141,22 +157,29 @@ impl Port {
         let has_handler = self.has_handler.load(Ordering::Relaxed);
         let wanted = if has_handler { Some(&unexpected::ANY) } else { wanted };
         match wanted {
-            Some(wanted) => completions.wait_or_find(wanted, patience.rest()),
-            None => completions.wait(patience.rest()),
+            Some(wanted) => completions.wait_or_find(wanted, rest),
+            None => completions.wait(rest),
         };
         self.take_entries(&mut completions);
         if has_handler {
             self.ask_handler(&mut completions);
         }
         drop(completions);
-        self.changed.notify_all();
+        self.tell_sleepers();
         None
+    }
+
+    /// Something changed that a thread behind a driver may wait for. Mostly nobody sleeps there, and then the system need not be called.
+    pub(crate) fn tell_sleepers(&self) {
+        if self.sleeper_count.load(Ordering::SeqCst) > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Wakes all that are in blocking calls: they look at what they wait for.
     pub(crate) fn wake_all(&self) {
         self.engine().ring(self.notify(0));
-        self.changed.notify_all();
+        self.tell_sleepers();
     }
 
     /// Ends all blocking calls there are now.
@@ -183,7 +206,7 @@ impl Port {
     pub(crate) fn reenable_progression(&self) {
         self.is_frozen.store(false, Ordering::Relaxed);
         self.progress();
-        self.changed.notify_all();
+        self.tell_sleepers();
     }
 
     /// Whether the endpoint may be closed by this thread.
@@ -197,6 +220,6 @@ impl Port {
         self.wake_all();
         drop(lock(&self.completions));
         raw::close(&self.endpoint);
-        self.changed.notify_all();
+        self.tell_sleepers();
     }
 }

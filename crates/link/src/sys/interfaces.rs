@@ -99,6 +99,8 @@ pub struct Interface {
     /// How likely raw Ethernet by it reaches other hosts, the likeliest 0: a card of the machine, something upon one, a cable to
     /// another namespace, a bridge. `None`: not at all, for it has no carrier, is a part of another one, or leads nowhere.
     pub card_rank: Option<u8>,
+    /// Its Ethernet address.
+    pub mac: Option<[u8; 6]>,
 }
 
 /// The interfaces of this host, in the system's order.
@@ -116,7 +118,8 @@ pub fn interfaces() -> Vec<Interface> {
                 addrs: Vec::new(),
                 is_up: flags & libc::IFF_UP != 0,
                 is_loopback: flags & libc::IFF_LOOPBACK != 0,
-                card_rank: netdev.and_then(|netdev| netdev.card_rank()),
+                card_rank: netdev.as_ref().and_then(|netdev| netdev.card_rank()),
+                mac: netdev.map(|netdev| netdev.mac).filter(|mac| *mac != [0; 6]),
             });
             found.len() - 1
         });
