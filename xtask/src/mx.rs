@@ -1,6 +1,6 @@
-//! `cargo xtask mx`: Open-MX's own tests over our library, from a source tree that the caller provides.
+//! `cargo xtask mx`: other people's programs over our library, from sources that the caller provides; and random operations by the thousand.
 //!
-//! They are compiled as they are, against our headers, and run in a network namespace of their own where loopback is board 0, as their scripts
+//! Open MPI 1.8 is in `open_mpi`. Open-MX's own tests are compiled as they are, against our headers, and run in a network namespace of their own where loopback is board 0, as their scripts
 //! want it. Two that speak to Open-MX's driver are left out.
 
 use std::collections::BTreeSet;
@@ -11,14 +11,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::install::{link_mx, target};
+use crate::sanitize;
 use crate::steps::{cargo, root, run as run_command};
+
+mod open_mpi;
 
 /// Where from.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// An Open-MX source tree, with its `tests`
-    #[arg(long, value_name = "DIR")]
-    sources: PathBuf,
+    /// An Open-MX source tree, with its `tests`; or a folder with one called `open-mx`, or Open MPI 1.8's called `openmpi`, or both
+    #[arg(long, value_name = "DIR", required_unless_present = "random")]
+    sources: Option<PathBuf>,
+    /// So many random operations from four processes, with the address sanitizer, before an oracle (`faces/mx/tests/random`)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1000..))]
+    random: Option<u64>,
     /// Only those whose program has this in its name
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
@@ -75,15 +81,33 @@ const CASES: &[Case] = &[
     Case { is_stopped: true, ..pair("mx_wakeup_test", "", "-d localhost -e 3") },
 ];
 
-/// Builds and runs them; fails if one does.
+/// Builds and runs what was asked for; fails if one of them does.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let tests = args.sources.join("tests");
+    if let Some(count) = args.random {
+        run_command(sanitize::random_of_mx(count))?;
+    }
+    let Some(sources) = &args.sources else { return Ok(ExitCode::SUCCESS) };
+    let has_tests = |folder: &PathBuf| folder.join("tests/omx_perf.c").exists();
+    let open_mx = [sources.clone(), sources.join("open-mx")].into_iter().find(has_tests);
+    let open_mpi = Some(sources.join("openmpi")).filter(|folder| folder.exists());
     ensure!(
-        tests.join("omx_perf.c").exists(),
-        "{} has no tests/omx_perf.c: --sources is an Open-MX source tree",
-        args.sources.display()
+        open_mx.is_some() || open_mpi.is_some(),
+        "{} has neither tests/omx_perf.c, as an Open-MX source tree, nor folders open-mx or openmpi",
+        sources.display()
     );
     run_command(cargo("build --release --quiet --package packhorse-mx"))?;
+    let mut failed = 0;
+    if let Some(folder) = open_mx {
+        failed += try_open_mx(&folder.join("tests"), args)?;
+    }
+    if let Some(folder) = open_mpi.filter(|_| args.only.is_none()) {
+        failed += open_mpi::try_all(&folder)?;
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Open-MX's tests; how many failed.
+fn try_open_mx(tests: &Path, args: &Args) -> Result<usize> {
     let folder = target().join("mx");
     std::fs::create_dir_all(&folder)?;
     link_mx(&target().join("release"), &folder)?;
@@ -92,17 +116,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let cases: Vec<&Case> = CASES.iter().filter(is_wanted).collect();
     ensure!(!cases.is_empty(), "no test has `{}` in its name", args.only.as_deref().unwrap_or(""));
     let programs: BTreeSet<&str> = cases.iter().map(|case| case.program).collect();
-    programs.iter().try_for_each(|program| build(&tests, program, &folder))?;
+    programs.iter().try_for_each(|program| build(tests, program, &folder))?;
     let mut failed = 0;
     for case in &cases {
         let is_passed = try_case(case, &folder)?;
-        failed += u32::from(!is_passed);
+        failed += usize::from(!is_passed);
         let env: String = case.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         let word = if is_passed { "passed" } else { "FAILED" };
         println!("{word}  {env}{} {}", case.program, case.words);
     }
-    println!("{} of {} passed", cases.len() - failed as usize, cases.len());
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!("{} of {} passed", cases.len() - failed, cases.len());
+    Ok(failed)
 }
 
 fn build(tests: &Path, program: &str, folder: &Path) -> Result<()> {
@@ -122,7 +146,7 @@ fn try_case(case: &Case, folder: &Path) -> Result<bool> {
     let script = "ip link set lo up\n\
         if [ -n \"$RECEIVER\" ]; then\n\
           \"$0\" $RECEIVER_WORDS > /dev/null 2>&1 & receiver=$!\n\
-          until ss -uln | grep -q ':619[56]'; do sleep 0.05; done; sleep 0.3\n\
+          until [ $(ss -uln | grep -c ':619[56]') -ge $ENDPOINTS ]; do sleep 0.02; done\n\
           [ -z \"$STOPPED\" ] || kill -STOP $receiver\n\
         fi\n\
         timeout 60 \"$0\" $WORDS > /dev/null; code=$?\n\
@@ -133,7 +157,9 @@ fn try_case(case: &Case, folder: &Path) -> Result<bool> {
     test.arg(folder.join(case.program)).env("LD_LIBRARY_PATH", folder);
     test.env("PACKHORSE_MX_BOARDS", "lo").env("WORDS", case.words).envs(case.env.iter().copied());
     if let Some(words) = case.receiver {
-        test.env("RECEIVER", "1").env("RECEIVER_WORDS", words);
+        // From then on its doors answer, and what comes before a receive is posted waits for that.
+        let endpoint_count = if words.contains("-R 2") { "2" } else { "1" };
+        test.env("RECEIVER", "1").env("RECEIVER_WORDS", words).env("ENDPOINTS", endpoint_count);
     }
     if case.is_stopped {
         test.env("STOPPED", "1");

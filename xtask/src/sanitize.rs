@@ -34,12 +34,12 @@ pub(crate) fn add_to(steps: &mut Steps) {
     if has(&[&NIGHTLY], steps, name) {
         steps.take(name, || {
             // Where `unsafe` stands, and what hands it memory: links, their rings and tables; the engine; a face that C calls.
-            let packages = "packhorse-link packhorse-engine packhorse packhorse-fi";
+            let packages = "packhorse-link packhorse-engine packhorse packhorse-fi packhorse-mx";
             let mut tests = nightly(
                 "test --quiet",
                 "address",
                 packages,
-                &format!("{API} faults fork one_host stranger scribbler provider"),
+                &format!("{API} faults fork one_host stranger scribbler provider random"),
             );
             // One test leaks on purpose.
             tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
@@ -60,6 +60,15 @@ pub(crate) fn add_to(steps: &mut Steps) {
             run_command(tests)
         });
     }
+}
+
+/// So many random operations of MX, by the address sanitizer.
+pub(crate) fn random_of_mx(count: u64) -> Command {
+    let mut tests = nightly("test", "address", "packhorse-mx", "random");
+    tests.env("PACKHORSE_MX_OPERATIONS", count.to_string());
+    tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
+    tests.args(["--", "--nocapture"]);
+    tests
 }
 
 /// Whether all of this is here, if need be after it was installed; if not, the step is noted as left out.

@@ -191,6 +191,52 @@ fn a_program_that_finds_the_library_by_its_name_does_so_too() {
     Running::start(scratch.command(&program, None)).expect_success();
 }
 
+/// A library that has nothing but the names and versions of MX's symbols, under this name: what a program was linked with elsewhere.
+fn make_elsewhere(scratch: &Scratch, soname: &str) -> PathBuf {
+    let folder = scratch.path.join("elsewhere");
+    std::fs::create_dir_all(&folder).unwrap();
+    let ours = scratch.path.join("libopen-mx.so.0");
+    let listed = Command::new("nm").args(["-D", "--defined-only"]).arg(ours).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let mut source = String::new();
+    for line in listed.lines() {
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, name) = (words.next().unwrap(), words.next().unwrap());
+        let name = name.split('@').next().unwrap();
+        match kind {
+            "T" => source.push_str(&format!("void {name}(void) {{ __builtin_trap(); }}\n")),
+            "D" => source.push_str(&format!("void *{name};\n")),
+            _ => {}
+        }
+    }
+    let (source, map) = (
+        scratch.write("elsewhere.c", &source),
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("mx.map"),
+    );
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-w", "-o"]).arg(folder.join("libmyriexpress.so")).arg(source);
+    cc.arg(format!("-Wl,-soname,{soname}")).arg(format!("-Wl,--version-script={}", map.display()));
+    assert!(cc.status().unwrap().success());
+    folder
+}
+
+#[test]
+fn a_program_that_was_linked_elsewhere_runs_with_the_path_alone() {
+    let scratch = Scratch::new("elsewhere");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // As native MX recorded it, and as Open-MX did.
+    for soname in ["libmyriexpress.so", "libopen-mx.so.0"] {
+        let folder = make_elsewhere(&scratch, soname);
+        let program = scratch.path.join(format!("linked-{soname}"));
+        let mut cc = Command::new("cc");
+        cc.args(["-std=gnu11", "-w", "-o"]).arg(&program).arg(root.join("tests/c/alone.c"));
+        cc.arg("-I").arg(root.join("include")).arg("-L").arg(&folder);
+        assert!(cc.args(["-lmyriexpress", "-lpthread"]).status().unwrap().success());
+        std::fs::remove_dir_all(&folder).unwrap();
+        Running::start(scratch.command(&program, None)).expect_success();
+    }
+}
+
 #[test]
 fn two_processes_of_a_host_talk() {
     let scratch = Scratch::new("pair");

@@ -30,12 +30,12 @@ fn await_carrier(name: &str) -> Result<()> {
 }
 
 /// Both; gone when dropped, also by a failing test.
-pub(super) struct Hosts {
+pub(crate) struct Hosts {
     names: [String; 2],
 }
 
 impl Hosts {
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let stem = format!("phm{}", std::process::id());
         let hosts = Self { names: [format!("{stem}a"), format!("{stem}b")] };
         let [a, b] = &hosts.names;
@@ -68,7 +68,7 @@ impl Hosts {
     }
 
     /// Lets what follows run on the first host, under a name of its own.
-    pub(super) fn enter(&self, command: &mut Command) {
+    pub(crate) fn enter(&self, command: &mut Command) {
         let [a, b] = &self.names;
         command.args(["ip", "netns", "exec", a, "unshare", "--uts", "sh", "-c"]);
         command.args(["hostname \"$1\" && shift && exec \"$@\"", "sh", a]);
@@ -84,6 +84,14 @@ impl Hosts {
         let (near, far) = (rank_count.div_ceil(2), rank_count / 2);
         let list = format!("{}:{near},{}:{far}", ADDRESSES[0], ADDRESSES[1]);
         command.args(["--bind-to", "none", "--host", &list]);
+    }
+
+    /// The same for Open MPI 1.8, in which a host has as many places as times it is named.
+    pub(crate) fn tell_old_open_mpi(command: &mut Command, rank_count: usize) {
+        command.env("OMPI_MCA_plm_rsh_agent", root().join("tools/mpi-agent.sh"));
+        let near = std::iter::repeat_n(ADDRESSES[0], rank_count.div_ceil(2));
+        let all: Vec<_> = near.chain(std::iter::repeat_n(ADDRESSES[1], rank_count / 2)).collect();
+        command.args(["--host", &all.join(",")]);
     }
 
     /// The same for Hydra, which MPICH and Intel MPI share.

@@ -13,7 +13,7 @@
 //! MPI that fell back to something else fails.
 
 pub(crate) mod conformance;
-mod hosts;
+pub(crate) mod hosts;
 mod launch;
 pub(crate) mod library;
 pub(crate) mod life;
