@@ -45,6 +45,7 @@ const ROOMS: &[Room] = &[
     Room::new("packhorse-fi", FACE, &[]),
     Room::new("packhorse-fm", FACE, &[]),
     Room::new("packhorse-mx", FACE, &[]),
+    Room::new("packhorse-portals4", FACE, &[]),
     Room::new(
         "packhorse-tests",
         &["packhorse-proto"],

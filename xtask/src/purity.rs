@@ -58,6 +58,10 @@ const UNSAFE_MAY_LIVE_IN: &[&str] = &[
     "faces/mx/src/caller.rs",
     "faces/mx/tests/random/calls.rs",
     "faces/mx/tests/random/aside.rs",
+    // The C boundary of Portals 4: its calls, and the application's memory.
+    "faces/portals4/src/calls.rs",
+    "faces/portals4/src/calls",
+    "faces/portals4/src/memory.rs",
     // The C boundary of the libfabric provider: what the library and the application call, and the layouts they share with it. What is
     // behind it (`port`, `works`, `peers`, `form`, `place`, `remote`, `refusals`, and the tables of codes, flags and settings) has none, and is not listed.
     "faces/ofi/src/lib.rs",

@@ -1,0 +1,34 @@
+//! Return codes.
+
+use std::ffi::c_int;
+
+/// A number of `enum ptl_retvals`.
+pub(crate) type Code = c_int;
+
+pub(crate) const OK: Code = 0;
+pub(crate) const ARG_INVALID: Code = 1;
+pub(crate) const CT_NONE_REACHED: Code = 2;
+pub(crate) const EQ_DROPPED: Code = 3;
+pub(crate) const EQ_EMPTY: Code = 4;
+pub(crate) const FAIL: Code = 5;
+pub(crate) const IGNORED: Code = 6;
+pub(crate) const IN_USE: Code = 7;
+pub(crate) const NO_INIT: Code = 9;
+pub(crate) const NO_SPACE: Code = 10;
+pub(crate) const PID_IN_USE: Code = 11;
+pub(crate) const PT_FULL: Code = 12;
+pub(crate) const PT_EQ_NEEDED: Code = 13;
+pub(crate) const PT_IN_USE: Code = 14;
+pub(crate) const ABORTED: Code = 15;
+
+/// What a call returns.
+pub(crate) fn of(result: Result<(), Code>) -> Code {
+    result.err().unwrap_or(OK)
+}
+
+/// A call that is not built yet: it fails, and says so on standard error.
+#[cold]
+pub(crate) fn missing<T>(call: &str) -> Result<T, Code> {
+    packhorse_common::complain("portals4", format_args!("{call} is not built yet"));
+    Err(FAIL)
+}
