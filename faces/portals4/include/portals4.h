@@ -1,6 +1,6 @@
-/* Portals 4.3, as Packhorse has it. Numbers and layouts are those of the reference implementation, so that a program that was built against
-   that one loads, too. Beside them stand two names that the reference no longer has and Open MPI still uses: PTL_INTERRUPTED, which no
-   call returns, and PTL_ME_ACK_DISABLE, which asks for nothing. */
+/* Portals 4.3, as Packhorse has it. Numbers and layouts are those of the reference implementation, but for PTL_NID_ANY and PTL_PID_ANY, which are
+   0xffff there: a number that a process may have. Beside them stand two names that the reference no longer has and Open MPI still uses:
+   PTL_INTERRUPTED, which no call returns, and PTL_ME_ACK_DISABLE, which asks for nothing. */
 #ifndef PORTALS4_H
 #define PORTALS4_H
 
@@ -45,8 +45,8 @@ typedef ptl_handle_any_t ptl_handle_me_t;
 #define PTL_INVALID_HANDLE ((ptl_handle_any_t)0xffffffff)
 
 #define PTL_IFACE_DEFAULT ((ptl_interface_t)0xffffffff)
-#define PTL_PID_ANY ((ptl_pid_t)0xffff)
-#define PTL_NID_ANY ((ptl_nid_t)0xffff)
+#define PTL_PID_ANY ((ptl_pid_t)0xffffffff)
+#define PTL_NID_ANY ((ptl_nid_t)0xffffffff)
 #define PTL_RANK_ANY ((ptl_rank_t)0xffffffff)
 #define PTL_UID_ANY ((ptl_uid_t)0xffffffff)
 #define PTL_PT_ANY ((ptl_pt_index_t)0xffffffff)

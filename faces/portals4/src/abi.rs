@@ -17,9 +17,9 @@ pub const INVALID_HANDLE: Handle = 0xffff_ffff;
 /// Whichever interface there is.
 pub const IFACE_DEFAULT: u32 = 0xffff_ffff;
 /// Any number of a process at its host.
-pub const PID_ANY: u32 = 0xffff;
+pub const PID_ANY: u32 = 0xffff_ffff;
 /// Any host.
-pub const NID_ANY: u32 = 0xffff;
+pub const NID_ANY: u32 = 0xffff_ffff;
 /// Any rank.
 pub const RANK_ANY: u32 = 0xffff_ffff;
 /// Any user.
