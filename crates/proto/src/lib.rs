@@ -55,6 +55,7 @@
 //!   farewell, clock                         how associations end; how time passes
 //!   operate │ serve, region, atomic         one-sided operations, as who asks │ as who is asked
 //!   transfer                                their bulk, by the same grants
+//!   portals                                 the same with matching at the target, events, counters and triggers
 //!   streams, streams_out                    messages piece by piece
 //!   quick, quick_out, lone                  the common frames at little cost
 //!   given                                   copied messages whose copy is the link's own
@@ -99,7 +100,7 @@ pub use base::sabotage::Sabotage;
 pub use base::secret::Secret;
 pub use base::types::{
     ADDRESS_LEN, Address, AddressError, BufId, Criteria, Identity, Instant, Lending, Locator,
-    Memory, OutStreamId, PeerId, Place, ReqId, Space, StreamId, Tag,
+    LongNumbers, Memory, OutStreamId, PeerId, Place, ReqId, Space, StreamId, Tag,
 };
 pub use bulk::fetch::Fetch;
 pub use bulk::landing::Landing;
@@ -109,6 +110,7 @@ pub use endpoint::given::Given;
 pub use endpoint::lone::Lone;
 pub use onesided::atomic::{AtomicOp, Datatype};
 pub use onesided::operate::{AtomicSpec, GetSpec, PutSpec, Remote, atomic_len_max};
+pub use onesided::portals;
 pub use onesided::region::{Access, ExposeError, Permitted, RegionSpec};
 pub use peers::pairs::PATH_COUNT_MAX;
 pub use streams::outbound::StreamError;

@@ -24,11 +24,16 @@ use crate::base::types::{Criteria, PeerId, Space, Tag};
 
 mod held;
 mod index;
+mod portals;
 #[cfg(test)]
 mod tests;
 
 use held::HeldList;
-use index::{Index, Keyed, Link, NONE, Queues, Words};
+use index::{
+    Index, Keyed, Link, NAMED_BIT, NONE, PORTAL_BIT, PORTAL_PROCESS_BITS, PROCESS_NAMED_BIT,
+    Queues, Words,
+};
+pub(crate) use portals::{PortalSource, PortalWanted};
 
 /// A posted entry. Names nothing once the entry was unlinked, even when its slot is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -434,10 +439,15 @@ impl PostedLists {
 
     #[inline(always)]
     fn post(&mut self, list: List, criteria: &Criteria, token: u32) -> SlotId {
+        self.post_words(Words::wanted(criteria).in_list(list), criteria.ignore, token)
+    }
+
+    #[inline(always)]
+    fn post_words(&mut self, words: Words, ignore: u64, token: u32) -> SlotId {
         self.post_count += 1;
-        let (ignore, number) = (criteria.ignore, self.post_count);
+        let number = self.post_count;
         let posting = Posting { ignore, number, queue: Link::LOOSE, group: NONE, home: 0 };
-        let id = self.slab.insert(Words::wanted(criteria).in_list(list), token, posting);
+        let id = self.slab.insert(words, token, posting);
         if self.fresh_count == 0 {
             self.fresh = id.slot;
         }

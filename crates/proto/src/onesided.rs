@@ -4,13 +4,17 @@ use crate::Limits;
 use crate::base::pool::BytePool;
 use crate::base::seeded::Seeded;
 use crate::base::slab::Slab;
+use crate::base::types::Instant;
 use crate::onesided::operate::{Operation, Request};
+use crate::onesided::portals::Portals;
 use crate::onesided::region::Regions;
 use crate::onesided::serve::Answer;
 use hashbrown::HashMap;
 
 pub(crate) mod atomic;
+pub(crate) mod matched;
 pub(crate) mod operate;
+pub mod portals;
 pub(crate) mod region;
 pub(crate) mod serve;
 pub(crate) mod transfer;
@@ -22,6 +26,9 @@ pub(crate) struct Onesided {
     pub(crate) operations: Slab<Operation>,
     pub(crate) requests: Slab<Request>,
     pub(crate) requests_by_number: HashMap<u64, u32, Seeded>,
+    /// Portals 4: entries, queues, counters, triggers (`portals`), and when it last was that something happened there.
+    pub(crate) portals: Portals,
+    pub(crate) portals_now: Instant,
     /// Memory exposed to peers, answers to their requests, and the bytes of these (`region`, `serve`).
     pub(crate) regions: Regions,
     pub(crate) answers: Slab<Answer>,
@@ -38,6 +45,8 @@ impl Onesided {
             operations: Slab::default(),
             requests: Slab::default(),
             requests_by_number: HashMap::with_hasher(Seeded(seed)),
+            portals: Portals::new(seed),
+            portals_now: Instant::default(),
             regions: Regions::new(seed),
             answers: Slab::default(),
             results: BytePool::new(limits.result_len_max),

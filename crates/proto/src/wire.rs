@@ -24,6 +24,7 @@ mod contact;
 mod fragments;
 mod layout;
 mod lookup;
+mod matched;
 mod quote;
 mod read;
 mod record;
@@ -44,6 +45,9 @@ pub use fragments::{
 };
 pub use layout::*;
 pub use lookup::{FindRepr, FindView, GREETING_LEN, LOOKUP_LEN, LookupFrame, NamedRepr, NamedView};
+pub use matched::{
+    Matched, MatchedKind, OPERAND_WORDS, OUTCOME_HEAD_LEN, OutcomeRepr, matched_head_len,
+};
 pub use quote::QuoteView;
 pub use read::{Audience, FrameError, FrameView, Records, audience, numbered_header};
 pub use record::{

@@ -259,6 +259,18 @@ pub trait Memory {
     /// CRC32C of `bytes`, continuing from `crc` (0 at the start).
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32;
 
+    /// Whether the `len` bytes at `at` are there, to be read or to be written. Asked of memory that is all of the address space (PROTOCOL
+    /// §17.9), before any of it is touched.
+    fn reaches(&mut self, at: Place, len: u64, writes: bool) -> bool {
+        let _ = (at, len, writes);
+        true
+    }
+
+    /// Who computes with numbers of the host's C that are longer than those of this language; `None`: nobody.
+    fn long_numbers(&self) -> Option<LongNumbers> {
+        None
+    }
+
     /// Lends bytes of a stream, straight from the frame, to whoever waits for them (PROTOCOL §12.5). Asked only for a stream
     /// that said it is waiting, and has nothing held before them. Who does not take any says so: they are held then.
     fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
@@ -266,6 +278,10 @@ pub trait Memory {
         Lending { taken_len: 0, is_waiting: false }
     }
 }
+
+/// Combines long numbers, real or complex, as the operation of Portals with this number says: those that are there with those given, and
+/// with what is compared.
+pub type LongNumbers = fn(op: u8, is_complex: bool, there: &mut [u8], given: &[u8], compare: &[u8]);
 
 /// What became of bytes that were lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

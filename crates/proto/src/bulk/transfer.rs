@@ -22,6 +22,9 @@ use crate::bulk::outgoing::Announced;
 use crate::bulk::outgoing::{Bytes, Outgoing, Parts, SendStage};
 use crate::wire::{Class, Lane, MessageHead};
 
+/// In the owner of a transfer: it is a delivery of Portals, not a region.
+pub(crate) const DELIVERY_BIT: u64 = 1 << 63;
+
 /// A transfer that is about to begin.
 pub(crate) struct Transfer {
     pub(crate) lane: Lane,
@@ -119,18 +122,28 @@ impl Bulk {
     }
 
     /// An association ends: so do all transfers of its row. Their requests tell it to whoever waits.
-    pub(crate) fn drop_transfers(&mut self, row: u32) {
+    /// Returns whose those were.
+    pub(crate) fn drop_transfers(&mut self, row: u32) -> Vec<u64> {
+        let mut owners = Vec::new();
         let arrivals = self.arrivals.iter();
         let arrivals: Vec<u32> = arrivals
             .filter(|(_, arrival)| arrival.row == row && arrival.lane != Lane::Message)
             .map(|(slot, _)| slot)
             .collect();
-        arrivals.into_iter().for_each(|slot| self.end_transfer(slot));
+        for slot in arrivals {
+            let progress = self.arrivals[slot].progress;
+            owners.push(self.receives[self.progress[progress].receive].user);
+            self.end_transfer(slot);
+        }
         let supplies = self.sends_by_number.iter();
         let supplies: Vec<u32> = supplies
             .filter(|&(&key, &slot)| lane_of(key) != 0 && self.outgoing[slot].row == row)
             .map(|(_, &slot)| slot)
             .collect();
-        supplies.into_iter().for_each(|slot| self.end_supply(slot));
+        for slot in supplies {
+            owners.push(self.outgoing[slot].user);
+            self.end_supply(slot);
+        }
+        owners
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::bulk::outgoing::{OPERATION_BIT, SEND_BIT};
 use crate::endpoint::{Path, Standing, Vec};
+use crate::onesided::portals::Portals;
 use crate::peers::rows::Phase;
 use crate::{
     Address, AtomicSpec, BufId, Claim, Criteria, Endpoint, Envelope, ExposeError, Failure, Fetch,
@@ -230,6 +231,26 @@ impl Endpoint {
     /// Gets bytes out of a peer's memory. `spec.buf` belongs to the endpoint until the `Operated` event.
     pub fn get(&mut self, now: Instant, spec: GetSpec) -> Result<ReqId, PostError> {
         self.onesided.get(&mut self.messages.bulk, now, spec)
+    }
+
+    /// All of Portals. Whoever changed something there calls [`Endpoint::run_portals`].
+    pub fn portals(&mut self) -> &mut Portals {
+        &mut self.onesided.portals
+    }
+
+    /// The same, to be looked at.
+    pub fn portals_seen(&self) -> &Portals {
+        &self.onesided.portals
+    }
+
+    /// Begins what is due.
+    pub fn run_portals(&mut self, now: Instant) {
+        self.onesided.run_portals(&mut self.messages.bulk, now);
+    }
+
+    /// Closes one of the four interfaces: what peers do there ends, and what was begun from there.
+    pub fn close_portals(&mut self, now: Instant, ni: u8) {
+        self.onesided.close_portals(&mut self.messages.bulk, now, ni);
     }
 
     /// Computes with elements in a peer's memory.

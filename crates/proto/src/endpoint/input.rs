@@ -418,6 +418,10 @@ impl Endpoint {
             Record::Reply { number, status } => {
                 self.onesided.on_reply(&mut self.messages.bulk, row, number, status, body, memory)
             }
+            Record::Outcome { number, answer } => {
+                let bulk = &mut self.messages.bulk;
+                self.onesided.on_outcome(bulk, now, row, number, &answer, body, memory);
+            }
             Record::Replied { first, count } => {
                 self.onesided.on_replied(&mut self.messages.bulk, row, first, count)
             }

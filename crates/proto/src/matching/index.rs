@@ -46,7 +46,23 @@ const SOURCE_BITS: u64 = (1 << PeerId::BITS) - 1;
 const SPACE_SHIFT: u32 = PeerId::BITS;
 const SPACE_BITS: u64 = 0xFF << SPACE_SHIFT;
 /// In `from` of what is wanted: a source is named. Envelopes do not have it and shapes do not look at it.
-const NAMED_BIT: u64 = 1 << 62;
+pub(super) const NAMED_BIT: u64 = 1 << 62;
+/// In `from` of what is wanted: of Portals, whose source has two parts (`portals`); and its second part is named.
+pub(super) const PORTAL_BIT: u64 = 1 << 61;
+pub(super) const PROCESS_NAMED_BIT: u64 = 1 << 60;
+const PORTAL_NODE_BITS: u64 = 0xFFFF_FFFF;
+pub(super) const PORTAL_PROCESS_BITS: u64 = 0xF_FFFF << 32;
+/// What of `from` is compared, by these three bits.
+const COMPARED: [u64; 8] = [
+    OVERFLOW_BIT | SPACE_BITS,
+    OVERFLOW_BIT | SPACE_BITS,
+    OVERFLOW_BIT,
+    OVERFLOW_BIT | PORTAL_PROCESS_BITS,
+    OVERFLOW_BIT | SPACE_BITS | SOURCE_BITS,
+    OVERFLOW_BIT | SPACE_BITS | SOURCE_BITS,
+    OVERFLOW_BIT | PORTAL_NODE_BITS,
+    OVERFLOW_BIT | PORTAL_NODE_BITS | PORTAL_PROCESS_BITS,
+];
 /// In `from`: of the overflow list. A shape looks at it, so that entries of the two lists never have a key in common.
 const OVERFLOW_BIT: u64 = 1 << 63;
 
@@ -83,8 +99,7 @@ impl Words {
     /// The shape of what is wanted but for these bits of the tag.
     #[inline(always)]
     pub(super) fn shape_ignoring(self, ignore: u64) -> Self {
-        let source_bits = if self.from & NAMED_BIT == 0 { 0 } else { SOURCE_BITS };
-        Self { bits: !ignore, from: OVERFLOW_BIT | SPACE_BITS | source_bits }
+        Self { bits: !ignore, from: COMPARED[(self.from >> 60) as usize & 7] }
     }
 
     /// The criteria that `wanted` was made from.

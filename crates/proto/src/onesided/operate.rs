@@ -31,6 +31,8 @@ use crate::onesided::atomic::{AtomicOp, Datatype};
 use crate::peers::rows::{Notice, Phase};
 use crate::wire::{self, Action, Lane, REPLY_OK, RequestHead};
 
+/// Bytes beside a request of Portals at most: its head is longer than that of others.
+pub(crate) const MATCHED_LEN_MAX: usize = 960;
 /// A part shorter than this is not worth a request of its own, unless it is the last.
 const PART_LEN_MIN: usize = 64;
 /// Requests to one peer that are not answered yet.
@@ -121,6 +123,10 @@ pub(crate) struct Operation {
     /// Requests that are not answered.
     open_count: u32,
     failure: Option<Failure>,
+    /// Of Portals: what it is there, else NONE.
+    pub(crate) launch: u32,
+    /// Where in its memory it begins.
+    pub(crate) base: u64,
 }
 
 impl Operation {
@@ -219,7 +225,7 @@ impl Onesided {
         Ok(self.operate(bulk, now, deed, spec.at, len.into(), spec.user))
     }
 
-    fn may_operate(&self, bulk: &Bulk, peer: PeerId) -> Result<(), PostError> {
+    pub(crate) fn may_operate(&self, bulk: &Bulk, peer: PeerId) -> Result<(), PostError> {
         match bulk.peers.rows.known(peer) {
             _ if bulk.peers.closing.is_some() => Err(PostError::Closing),
             None => Err(PostError::UnknownPeer),
@@ -236,6 +242,18 @@ impl Onesided {
         total: u64,
         user: u64,
     ) -> ReqId {
+        self.operate_for(bulk, now, (deed, 0), (to, total, user), NONE)
+    }
+
+    /// The same for an operation of Portals, which may begin anywhere in its memory.
+    pub(crate) fn operate_for(
+        &mut self,
+        bulk: &mut Bulk,
+        now: Instant,
+        (deed, base): (Deed, u64),
+        (to, total, user): (Remote, u64, u64),
+        launch: u32,
+    ) -> ReqId {
         let row = to.peer.row();
         if bulk.peers.rows[row].phase == Phase::Idle || bulk.peers.rows[row].active == NONE {
             bulk.peers.wake(now, row);
@@ -249,6 +267,8 @@ impl Onesided {
             is_cut: false,
             open_count: 0,
             failure: None,
+            launch,
+            base,
         });
         let serial = self.operations.serial(slot);
         let active = bulk.peers.rows[row].active;
@@ -314,6 +334,9 @@ impl Onesided {
     /// What the next request of an operation is, if there is room for it in the frame: form and bytes.
     fn next_cut(&self, bulk: &Bulk, slot: u32, frame: &Frame<'_>) -> Option<(Form, u32)> {
         let operation = &self.operations[slot];
+        if operation.launch != NONE {
+            return self.next_matched_cut(operation.launch, frame);
+        }
         let left = operation.total - operation.cut_len;
         let room = frame.room();
         let immediate = match operation.deed {
@@ -383,6 +406,9 @@ impl Onesided {
     fn request_head(&self, slot: u32) -> (RequestHead, Option<(Source, usize)>) {
         let request = &self.requests[slot];
         let operation = &self.operations[request.operation];
+        if operation.launch != NONE {
+            return self.matched_head(operation.launch, request.number, request.form);
+        }
         let (total, offset, len) = (operation.total, request.offset, request.len);
         let (action, body) = match (operation.deed, request.form) {
             (Deed::Put { immediate, .. }, Form::Ask) => (Action::Ask { total, immediate }, None),
@@ -415,7 +441,8 @@ impl Onesided {
         let request = &self.requests[slot];
         let operation = &self.operations[request.operation];
         let Deed::Get { buf } = operation.deed else { return };
-        if operation.total > REQUEST_LEN_MAX as u64 {
+        // One of Portals hears first how many there are.
+        if operation.total > REQUEST_LEN_MAX as u64 && operation.launch == NONE {
             let transfer = Transfer {
                 lane: Lane::Get,
                 row: request.row,
@@ -474,6 +501,9 @@ impl Onesided {
             return self.end_request(bulk, slot, Err(Failure::Denied(denial)));
         }
         let operation = &self.operations[self.requests[slot].operation];
+        if operation.launch != NONE {
+            return; // that has answers of its own
+        }
         let place = match operation.deed {
             Deed::Get { buf } => Some(buf),
             Deed::Atomic { result, .. } => result,
@@ -519,12 +549,15 @@ impl Onesided {
 
     fn end_operation(&mut self, bulk: &mut Bulk, slot: u32) {
         let req = ReqId(self.operations.key(slot) | OPERATION_BIT);
-        let Operation { deed, to, total, user, failure, .. } = self.operations.remove(slot);
+        let Operation { deed, to, total, user, failure, launch, .. } = self.operations.remove(slot);
         if let Deed::Atomic { pool, .. } | Deed::Put { bytes: Bytes::Pool(pool), .. } = deed {
             bulk.copied.release(pool);
         }
         let active = bulk.peers.rows[to.peer.row()].active;
         bulk.peers.actives[active].side_mut().operation_count -= 1;
+        if launch != NONE {
+            return self.end_launch(bulk, launch, failure.is_some());
+        }
         let kind = match deed {
             Deed::Put { .. } => OperationKind::Put,
             Deed::Get { .. } => OperationKind::Get,
@@ -536,7 +569,11 @@ impl Onesided {
 
     /// Cancels an operation. What the peer has heard of it may be done or not.
     pub(crate) fn cancel_operation(&mut self, bulk: &mut Bulk, req: ReqId) -> bool {
-        let Some(slot) = self.operations.lookup(req.0 & !OPERATION_BIT) else { return false };
+        self.cancel_keyed(bulk, req.0 & !OPERATION_BIT)
+    }
+
+    pub(crate) fn cancel_keyed(&mut self, bulk: &mut Bulk, key: u64) -> bool {
+        let Some(slot) = self.operations.lookup(key) else { return false };
         let row = self.operations[slot].to.peer.row();
         for request in self.requests_of(slot) {
             let number = self.drop_request(bulk, request).number as u32;
@@ -580,6 +617,8 @@ impl Onesided {
                 self.end_operation(bulk, slot);
             }
         }
-        bulk.drop_transfers(row);
+        for owner in bulk.drop_transfers(row) {
+            self.fail_delivery(bulk, owner);
+        }
     }
 }

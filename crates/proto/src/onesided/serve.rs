@@ -20,17 +20,17 @@ use crate::base::types::{Instant, Memory, Place};
 use crate::bulk::Bulk;
 use crate::bulk::arrival::lane_key;
 use crate::bulk::outgoing::{Bytes, RESULT_BIT};
-use crate::bulk::transfer::Transfer;
+use crate::bulk::transfer::{DELIVERY_BIT, Transfer};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
 use crate::onesided::atomic::{AtomicOp, Datatype, combine};
-use crate::onesided::operate::{REQUEST_COUNT_MAX, atomic_len_max};
+use crate::onesided::operate::{MATCHED_LEN_MAX, REQUEST_COUNT_MAX, atomic_len_max};
 use crate::onesided::region::{Access, Permit};
 use crate::peers::rows::Notice;
 use crate::peers::side::Early;
-use crate::wire::{Action, Lane, REPLY_OK, RequestHead};
+use crate::wire::{Action, Lane, Matched, MatchedKind, OutcomeRepr, REPLY_OK, RequestHead};
 use crate::{Source, wire};
 
 /// How far ahead of its turn a request may be.
@@ -44,12 +44,14 @@ const PART_MISSING: u64 = u64::MAX;
 /// An answer that is more than "done".
 #[derive(Debug)]
 pub(crate) struct Answer {
-    row: u32,
+    pub(crate) row: u32,
     pub(crate) number: u32,
     pub(crate) status: u8,
     /// Its bytes, in `Endpoint::results`, or NONE.
     pub(crate) result: u32,
     pub(crate) len: u16,
+    /// Of a request of Portals.
+    pub(crate) outcome: Option<OutcomeRepr>,
 }
 
 impl Onesided {
@@ -124,7 +126,7 @@ impl Onesided {
         Verdict::Accepted
     }
 
-    fn count_served(&mut self, bulk: &mut Bulk, row: u32) {
+    pub(crate) fn count_served(&mut self, bulk: &mut Bulk, row: u32) {
         self.served_count += 1;
         bulk.peers.actives[bulk.peers.rows[row].active].side_mut().served_count += 1;
     }
@@ -173,6 +175,10 @@ impl Onesided {
         memory: &mut impl Memory,
     ) {
         bulk.peers.counters.requests_in += 1;
+        if let Action::Matched(matched) = head.action {
+            self.miss_part(bulk, row);
+            return self.carry_out_matched(bulk, now, row, (head, &matched), body, result, memory);
+        }
         let permit = match self.permit_of(bulk, row, head) {
             Ok(permit) => permit,
             Err(denial) => {
@@ -228,10 +234,17 @@ impl Onesided {
                 self.tell_used(bulk, row, &permit, kind, (head.target, total.into()));
                 self.answer(bulk, row, head.number, result, len);
             }
+            Action::Matched(_) => {} // carried out above
         }
     }
 
-    fn place_put(&mut self, bulk: &mut Bulk, memory: &mut impl Memory, place: Place, body: &[u8]) {
+    pub(crate) fn place_put(
+        &mut self,
+        bulk: &mut Bulk,
+        memory: &mut impl Memory,
+        place: Place,
+        body: &[u8],
+    ) {
         bulk.peers.counters.bytes_placed += body.len() as u64;
         if !body.is_empty() {
             memory.place(place, body);
@@ -262,6 +275,7 @@ impl Onesided {
                 let op = check_atomic(op, datatype, total, len).ok_or(Denial::Operation)?;
                 (total.into(), Access { read: fetch || !op.writes(), write: op.writes() })
             }
+            Action::Matched(_) => return Err(Denial::Operation), // entries permit, not regions
         };
         self.permit(bulk, row, head.key, (head.target, len), wanted)
     }
@@ -353,18 +367,19 @@ impl Onesided {
         if result == NONE {
             return self.reply_done(bulk, row, number);
         }
-        let answer = Answer { row, number, status: REPLY_OK, result, len };
+        let answer = Answer { row, number, status: REPLY_OK, result, len, outcome: None };
         self.notify_answer(bulk, answer);
     }
 
     /// A request is not carried out, or not to its end.
     pub(crate) fn reply_denied(&mut self, bulk: &mut Bulk, row: u32, number: u32, denial: Denial) {
         bulk.peers.counters.requests_denied += 1;
-        let answer = Answer { row, number, status: denial.status(), result: NONE, len: 0 };
+        let (status, result, len, outcome) = (denial.status(), NONE, 0, None);
+        let answer = Answer { row, number, status, result, len, outcome };
         self.notify_answer(bulk, answer);
     }
 
-    fn notify_answer(&mut self, bulk: &mut Bulk, answer: Answer) {
+    pub(crate) fn notify_answer(&mut self, bulk: &mut Bulk, answer: Answer) {
         let row = answer.row;
         let slot = self.answers.insert(answer);
         let serial = self.answers.serial(slot);
@@ -402,19 +417,27 @@ impl Onesided {
             return self.skip_request(bulk, now, row, whole, memory);
         }
         if let Some(&supply) = bulk.sends_by_number.get(&lane_key(Lane::Get, row, number)) {
-            let (region, total) =
-                (RegionId(bulk.outgoing[supply].user), bulk.outgoing[supply].total);
+            let owner = bulk.outgoing[supply].user;
+            let (region, total) = (RegionId(owner), bulk.outgoing[supply].total);
             let base = bulk.parts[bulk.outgoing[supply].parts].base;
             bulk.end_supply(supply);
             self.uncount_served(bulk, row, 1);
+            if owner & DELIVERY_BIT != 0 {
+                self.portals_now = now;
+                self.end_delivery(bulk, owner);
+                return Verdict::Accepted;
+            }
             // Or gave it up: it may have read all the same.
             if let Some(permit) = self.permit_for(region) {
                 self.tell_used(bulk, row, &permit, OperationKind::Get, (base, total));
             }
         }
         if let Some(&arrival) = bulk.by_number.get(&lane_key(Lane::Put, row, number)) {
+            let progress = bulk.arrivals[arrival].progress;
+            let owner = bulk.receives[bulk.progress[progress].receive].user;
             bulk.end_transfer(arrival);
             self.uncount_served(bulk, row, 1);
+            self.fail_delivery(bulk, owner);
         }
         Verdict::Accepted
     }
@@ -476,7 +499,7 @@ fn has_notice(head: &RequestHead) -> bool {
         Action::Put { immediate, .. }
         | Action::Part { immediate, .. }
         | Action::Ask { immediate, .. } => immediate.is_some(),
-        Action::Get { .. } | Action::Atomic { .. } => false,
+        Action::Get { .. } | Action::Atomic { .. } | Action::Matched(_) => false,
     }
 }
 
@@ -485,6 +508,12 @@ fn result_len(head: &RequestHead) -> usize {
     match head.action {
         Action::Get { total } if total <= REQUEST_LEN_MAX as u64 => total as usize,
         Action::Atomic { fetch: true, total, .. } => (total as usize).min(REQUEST_LEN_MAX),
+        Action::Matched(Matched { kind: MatchedKind::Get, total, .. })
+            if total <= MATCHED_LEN_MAX as u64 =>
+        {
+            total as usize
+        }
+        Action::Matched(Matched { kind: MatchedKind::Fetch, len, .. }) => len.into(),
         _ => 0,
     }
 }
@@ -505,13 +534,16 @@ impl Onesided {
     /// Room an answer needs; `None`: there is none any more.
     pub(crate) fn answer_len(&self, slot: u32, serial: u32) -> Option<usize> {
         let answer = self.answers.get(slot).filter(|_| self.answers.holds(slot, serial))?;
-        Some(wire::REPLY_HEAD_LEN + usize::from(answer.len))
+        Some(wire::OUTCOME_HEAD_LEN + usize::from(answer.len))
     }
 
     /// Writes an answer; `None`: there is none any more.
     pub(crate) fn write_answer(&self, slot: u32, serial: u32, frame: &mut Frame<'_>) -> Option<()> {
         let answer = self.answers.get(slot).filter(|_| self.answers.holds(slot, serial))?;
-        frame.writer.reply(answer.number, answer.status, answer.len);
+        match &answer.outcome {
+            Some(outcome) => frame.writer.outcome(answer.number, outcome, answer.len),
+            None => frame.writer.reply(answer.number, answer.status, answer.len),
+        }
         if answer.len > 0 {
             let slot = answer.result | RESULT_BIT;
             frame.push_body(Source::Pool { slot, offset: 0 }, answer.len.into());

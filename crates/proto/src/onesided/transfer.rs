@@ -7,6 +7,7 @@ use crate::base::slab::NONE;
 use crate::bulk::Bulk;
 use crate::bulk::arrival::{lane_key, number_key};
 use crate::bulk::large::GRANT_PIECE_COUNT_MAX;
+use crate::bulk::transfer::DELIVERY_BIT;
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::onesided::Onesided;
@@ -30,6 +31,9 @@ impl Onesided {
             self.end_request(bulk, request, Ok(()));
             bulk.peers.notify(row, Content::End { number });
             return;
+        }
+        if owner & DELIVERY_BIT != 0 {
+            return self.finish_delivery(bulk, row, number, owner);
         }
         let region = RegionId(owner);
         if let Some(permit) = self.permit_for(region) {
@@ -81,8 +85,9 @@ impl Onesided {
         if request.transfer == NONE {
             let operation = &self.operations[request.operation];
             let (number, total, bytes) = (request.number, operation.total, operation.bytes()?);
+            let base = operation.base;
             let supply =
-                bulk.start_supply((Lane::Put, row, number), (bytes, 0), total, slot.into());
+                bulk.start_supply((Lane::Put, row, number), (bytes, base), total, slot.into());
             self.requests[slot].transfer = supply;
         }
         Some(self.requests[slot].transfer)

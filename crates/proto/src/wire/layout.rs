@@ -1,5 +1,6 @@
 //! What stands where: the header, the first word that all heads share, and how long the head of each kind is.
 
+use super::matched::{OUTCOME_HEAD_LEN, matched_head_len};
 use crate::base::types::ADDRESS_LEN;
 
 /// Bytes of the header.
@@ -112,6 +113,9 @@ pub(crate) mod kind {
     pub(crate) const REPLY: u8 = 0x48;
     pub(crate) const REPLIED: u8 = 0x49;
     pub(crate) const END: u8 = 0x4A;
+    pub(crate) const MATCHED: u8 = 0x4B;
+    pub(crate) const MATCHED_SWAP: u8 = 0x4C;
+    pub(crate) const OUTCOME: u8 = 0x4D;
 
     /// Message kinds and puts, bit 0: an immediate follows.
     pub(crate) const WITH_IMMEDIATE: u8 = 0x01;
@@ -285,6 +289,9 @@ const fn shapes() -> [u8; 0x50] {
     shapes[kind::REPLY as usize] = words(REPLY_HEAD_LEN) | SHAPE_BODY;
     shapes[kind::REPLIED as usize] = words(REPLY_HEAD_LEN);
     shapes[kind::END as usize] = words(END_HEAD_LEN);
+    shapes[kind::MATCHED as usize] = words(matched_head_len(false)) | SHAPE_BODY;
+    shapes[kind::MATCHED_SWAP as usize] = words(matched_head_len(true)) | SHAPE_BODY;
+    shapes[kind::OUTCOME as usize] = words(OUTCOME_HEAD_LEN) | SHAPE_BODY;
     shapes
 }
 

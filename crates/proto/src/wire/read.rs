@@ -7,7 +7,7 @@ use super::layout::{
     kind, number, unpair,
 };
 use super::record::{AckView, Class, FoundRepr, MessageHead, Record, TOTAL_MAX};
-use super::request;
+use super::{matched, request};
 use crate::base::secret::Secret;
 use crate::base::siphash::siphash13_words_then;
 use crate::base::types::{Space, Tag};
@@ -153,13 +153,18 @@ pub fn audience(bytes: &[u8]) -> Audience {
     let mut audience = Audience::Both;
     while let Some((first, _, _)) = records.cut() {
         match first.kind() {
-            0x10..=0x1F | kind::DATA | kind::PUT..=kind::ATOMIC => return Audience::Receiver,
+            0x10..=0x1F
+            | kind::DATA
+            | kind::PUT..=kind::ATOMIC
+            | kind::MATCHED
+            | kind::MATCHED_SWAP => return Audience::Receiver,
             kind::GRANT
             | kind::DONE
             | kind::REFUSE
             | kind::RECALL
             | kind::QUERY
             | kind::REPLY
+            | kind::OUTCOME
             | kind::END => audience = Audience::Sender,
             _ => {}
         }
@@ -287,6 +292,7 @@ fn makes_sense(first: First, rest: &[Word], is_first: bool) -> bool {
         (kind::DATA, [offset]) => {
             Lane::read(first.a()).is_some() && number(offset).checked_add(len).is_some()
         }
+        (kind::MATCHED.., _) => matched::makes_sense(first, rest),
         (kind::PUT.., _) => request::makes_sense(first, rest),
         _ => true,
     }
@@ -369,6 +375,7 @@ fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
         }
         (kind::STREAM_CREDIT, [limit]) => Record::StreamCredit { limit: number(limit) },
         (kind::FOUND, words) => Record::Found(decode_found(first, words.first_chunk()?)),
+        (kind::MATCHED.., _) => return matched::decode(first, rest),
         (kind::PUT.., _) => return request::decode(first, rest),
         _ => return decode_contact(first, rest),
     })

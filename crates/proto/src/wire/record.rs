@@ -6,6 +6,7 @@ use super::contact::{HelloView, WelcomeView};
 use super::layout::{
     First, Lane, Word, eager_head_len, fragment_head_len, kind, number, pair, rts_head_len, unpair,
 };
+use super::matched::OutcomeRepr;
 use super::request::RequestHead;
 use crate::base::types::{Space, Tag};
 
@@ -101,6 +102,13 @@ pub enum Record<'a> {
         first: u32,
         /// How many, one behind the other; at least 1.
         count: u16,
+    },
+    /// What became of a request that was matched (PROTOCOL §17); what was asked for is the body.
+    Outcome {
+        /// Low half of the request's number.
+        number: u32,
+        /// What.
+        answer: OutcomeRepr,
     },
     /// Nothing more is wanted of a request: it is complete, or was cancelled.
     End {

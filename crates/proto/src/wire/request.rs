@@ -4,6 +4,7 @@ use super::layout::{
     END_HEAD_LEN, First, REPLY_HEAD_LEN, Word, atomic_head_len, get_head_len, kind, number, pair,
     put_ask_head_len, put_head_len, put_part_head_len, unpair,
 };
+use super::matched::{Matched, matched_head_len};
 use super::record::Record;
 use super::write::Writer;
 
@@ -66,6 +67,8 @@ pub enum Action {
         /// Bytes of the body: operands, if the operation has any, then what to compare with, if it compares.
         len: u16,
     },
+    /// One of these where an entry of Portals matches (PROTOCOL §17): `key` are its match bits.
+    Matched(Matched),
 }
 
 impl RequestHead {
@@ -77,6 +80,7 @@ impl RequestHead {
             Action::Ask { immediate, .. } => put_ask_head_len(immediate.is_some()),
             Action::Get { .. } => get_head_len(),
             Action::Atomic { .. } => atomic_head_len(),
+            Action::Matched(matched) => matched_head_len(matched.operand.is_some()),
         }
     }
 }
@@ -160,6 +164,7 @@ impl Writer<'_> {
                 let third = pair(u32::from(datatype) | u32::from(fetch) << 8, total);
                 self.put([First::word(kind::ATOMIC, op, len, number), key, target, third]);
             }
+            Action::Matched(matched) => self.matched(number, key, target, &matched),
         }
     }
 

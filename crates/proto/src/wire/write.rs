@@ -405,6 +405,7 @@ impl Writer<'_> {
             Record::Request(head) => self.request(&head),
             Record::Reply { number, status } => self.reply(number, status, body_len),
             Record::Replied { first, count } => self.replied(first, count),
+            Record::Outcome { number, answer } => self.outcome(number, &answer, body_len),
             Record::End { number } => self.end(number),
             Record::Done { message, status, placed_len } => self.done(message, status, placed_len),
             Record::Cancel { message } => self.cancel(message),

@@ -109,6 +109,7 @@ fn plain_head_len(record: &Record<'_>) -> usize {
         Record::Found(_) => FOUND_HEAD_LEN,
         Record::Request(head) => head.head_len(),
         Record::Reply { .. } | Record::Replied { .. } => REPLY_HEAD_LEN,
+        Record::Outcome { .. } => OUTCOME_HEAD_LEN,
         Record::End { .. } => END_HEAD_LEN,
         Record::Challenge { .. } => CHALLENGE_HEAD_LEN,
         Record::Echo { .. } => ECHO_HEAD_LEN,
@@ -186,10 +187,17 @@ fn any_control() -> impl Strategy<Value = Sample> {
                 13 => Record::Replied { first: message, count: order.max(1) },
                 14 => Record::End { number: message },
                 15 => Record::StreamCredit { limit: x },
+                16 => {
+                    let (moved_len, offset, list, follows) = (x, y, order as u8, none);
+                    let answer = OutcomeRepr { fail: a, list, moved_len, offset, follows };
+                    Record::Outcome { number: message, answer }
+                }
                 _ => Record::PathResponse { path: a, nonce: x },
             };
-            let has_body =
-                matches!(record, Record::Pad | Record::Data { .. } | Record::Reply { .. });
+            let has_body = matches!(
+                record,
+                Record::Pad | Record::Data { .. } | Record::Reply { .. } | Record::Outcome { .. }
+            );
             Sample::Plain(record, if has_body { len } else { 0 })
         },
     )
@@ -197,7 +205,7 @@ fn any_control() -> impl Strategy<Value = Sample> {
 
 fn any_request() -> impl Strategy<Value = Sample> {
     let numbers = (any::<u32>(), any::<[u64; 3]>(), any::<u32>(), any::<[u8; 2]>());
-    (0..5_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
+    (0..7_u8, numbers, any::<Option<u64>>(), any::<bool>(), 0..600_u16).prop_map(
         |(which, (number, [key, target, wide], narrow, [op, datatype]), immediate, fetch, len)| {
             let (action, body_len) = match which {
                 0 => (Action::Put { immediate, len }, len),
@@ -208,6 +216,41 @@ fn any_request() -> impl Strategy<Value = Sample> {
                 }
                 2 => (Action::Ask { total: wide, immediate }, 0),
                 3 => (Action::Get { total: wide }, 0),
+                4 | 5 => {
+                    let kinds = [
+                        MatchedKind::Put,
+                        MatchedKind::Ask,
+                        MatchedKind::Get,
+                        MatchedKind::Atomic,
+                        MatchedKind::Fetch,
+                    ];
+                    let kind = kinds[usize::from(op) % kinds.len()];
+                    let len =
+                        if matches!(kind, MatchedKind::Ask | MatchedKind::Get) { 0 } else { len };
+                    let total = if len == 0 { wide } else { len.into() };
+                    let total = if len == 0 && !matches!(kind, MatchedKind::Ask | MatchedKind::Get)
+                    {
+                        0
+                    } else {
+                        total
+                    };
+                    let operand = immediate.map(|word| [word, wide, 0, key]);
+                    let matched = Matched {
+                        kind,
+                        ni: op & 3,
+                        ack: datatype,
+                        op,
+                        datatype,
+                        len,
+                        portal: narrow,
+                        uid: number,
+                        total,
+                        header: key,
+                        initiator: target,
+                        operand,
+                    };
+                    (Action::Matched(matched), len)
+                }
                 _ => (Action::Atomic { op, datatype, fetch, total: narrow, len }, len),
             };
             let head = RequestHead { number, key, target, action };

@@ -56,7 +56,7 @@ fn kind_of(record: &Record<'_>) -> Kind {
         Record::Query { .. } => Kind::Query,
         Record::Found(_) => Kind::Found,
         Record::Request(_) => Kind::Request,
-        Record::Reply { .. } | Record::Replied { .. } => Kind::Reply,
+        Record::Reply { .. } | Record::Replied { .. } | Record::Outcome { .. } => Kind::Reply,
         Record::End { .. } => Kind::End,
         Record::StreamCredit { .. } => Kind::StreamCredit,
         Record::Hello(_) => Kind::Hello,
