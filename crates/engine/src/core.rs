@@ -185,6 +185,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         })
     }
 
+    /// The endpoint, to be looked at.
+    pub(crate) fn endpoint_seen(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// The rules.
     #[inline]
     pub fn endpoint(&mut self) -> &mut Endpoint {

@@ -200,6 +200,7 @@ impl Engine {
         let is_watched = self.is_watched.load(Ordering::Relaxed);
         inner.requests.are_heavy()
             || inner.has_regions()
+            || inner.core.endpoint_seen().portals_seen().is_open()
             || (is_watched && inner.requests.pending_count() > 0)
             || self.attendance.is_called()
     }

@@ -1,13 +1,23 @@
 //! The application's memory as the rules see it while a frame is read: they name places, and here the bytes go there, at once or at
 //! the end of the burst (`copies`), or to who extracts a stream (`streams`).
 
+use std::sync::OnceLock;
+
 use packhorse_link::Copier;
 use packhorse_link::mem::UserMemory;
-use packhorse_proto::{Lending, Memory, Place, StreamId};
+use packhorse_proto::{Lending, LongNumbers, Memory, Place, StreamId};
 
 use crate::copies::Later;
 use crate::streams::Loans;
 use crate::translate::memory_of;
+
+/// Who computes with long numbers, for all endpoints of the process.
+static LONG_NUMBERS: OnceLock<LongNumbers> = OnceLock::new();
+
+/// From now on these numbers are known: an interface on top brings what computes with them.
+pub fn set_long_numbers(compute: LongNumbers) {
+    let _ = LONG_NUMBERS.set(compute); // the first will do for all
+}
 
 /// The application's memory as the protocol wants it, counting what is copied.
 pub struct Lent<'a, M> {
@@ -42,6 +52,14 @@ impl<M: UserMemory> Memory for Lent<'_, M> {
             later.settle(self.memory);
         }
         self.memory.update(memory_of(at.buf), at.offset, len, width, change);
+    }
+
+    fn reaches(&mut self, at: Place, len: u64, writes: bool) -> bool {
+        self.memory.reaches(memory_of(at.buf), at.offset, len, writes)
+    }
+
+    fn long_numbers(&self) -> Option<LongNumbers> {
+        LONG_NUMBERS.get().copied()
     }
 
     fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {

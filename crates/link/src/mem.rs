@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::sys::copier::{Copier, Piece};
+use crate::sys::reach::reaches;
 use notes::Notes;
 
 /// The name of memory that was lent, as the owner of the memory gives it: of a [`Table`], a slot and its serial.
@@ -68,6 +69,12 @@ pub trait UserMemory {
             self.place(id, offset, &bytes);
         }
     }
+
+    /// Whether so many bytes are there, to be read or to be written.
+    fn reaches(&mut self, id: MemoryId, offset: u64, len: u64, writes: bool) -> bool {
+        let _ = (id, offset, len, writes);
+        true
+    }
 }
 
 /// Bytes and where they go.
@@ -112,6 +119,8 @@ enum Parts {
     One(Part),
     /// With the offset in the whole at which each ends.
     Many(Box<[(Part, u64)]>),
+    /// All of the address space: an offset is an address.
+    Whole,
 }
 
 /// What to do with the memory when it is given back.
@@ -176,6 +185,12 @@ fn part_of(bytes: &mut Vec<u8>) -> Part {
     Part { ptr, len: bytes.len() }
 }
 
+/// Bytes at an address; nothing is at 0.
+fn part_at(address: u64, len: usize) -> Option<Part> {
+    let ptr = std::ptr::with_exposed_provenance_mut(usize::try_from(address).ok()?);
+    NonNull::new(ptr).map(|ptr| Part { ptr, len })
+}
+
 fn many(parts: impl Iterator<Item = Part>) -> Parts {
     let mut end = 0;
     let with_ends = parts.map(|part| {
@@ -205,11 +220,20 @@ impl Memory {
         Self { parts, owner: Owner::Borrowed { is_writable } }
     }
 
+    /// All memory of this process, of which offsets are addresses.
+    ///
+    /// # Safety
+    /// As of `borrowed`, for each range that is then used: whoever names one has asked `Table::reaches`, or says himself that it is there.
+    pub unsafe fn whole() -> Self {
+        Self { parts: Parts::Whole, owner: Owner::Borrowed { is_writable: true } }
+    }
+
     /// Bytes in all.
     #[inline]
     pub fn len(&self) -> u64 {
         match &self.parts {
             Parts::One(part) => part.len as u64,
+            Parts::Whole => u64::MAX,
             Parts::Many(parts) => parts.last().map_or(0, |&(_, end)| end),
         }
     }
@@ -237,7 +261,7 @@ impl Memory {
     /// How many pieces it is made of.
     pub fn segment_count(&self) -> usize {
         match &self.parts {
-            Parts::One(_) => 1,
+            Parts::One(_) | Parts::Whole => 1,
             Parts::Many(parts) => parts.len(),
         }
     }
@@ -247,7 +271,7 @@ impl Memory {
         match &self.parts {
             // SAFETY: `part` is this memory, which is readable for as long as it lives; nobody writes it while it is not in a table.
             Parts::One(part) => Some(unsafe { std::slice::from_raw_parts(part.ptr(), part.len()) }),
-            Parts::Many(_) => None,
+            Parts::Many(_) | Parts::Whole => None,
         }
     }
 
@@ -319,7 +343,11 @@ impl Memory {
     /// `len` bytes from `offset`, if they are inside and all memory is one piece.
     #[inline]
     pub(crate) fn one_part(&self, offset: u64, len: usize) -> Option<Part> {
-        let Parts::One(part) = &self.parts else { return None };
+        let part = match &self.parts {
+            Parts::One(part) => part,
+            Parts::Whole => return part_at(offset, len),
+            Parts::Many(_) => return None,
+        };
         let offset = usize::try_from(offset).ok().filter(|&offset| offset <= part.len)?;
         (len <= part.len - offset).then(|| part.cut(offset, len))
     }
@@ -332,6 +360,10 @@ impl Memory {
         }
         match &self.parts {
             Parts::One(part) => f(part.cut(offset as usize, len as usize)),
+            Parts::Whole => match part_at(offset, len as usize) {
+                Some(part) => f(part),
+                None => return len == 0,
+            },
             Parts::Many(parts) => {
                 let (mut at, stop) = (offset, offset + len);
                 let first = parts.partition_point(|&(_, end)| end <= at);
@@ -598,6 +630,14 @@ impl UserMemory for Table {
         elements.load(bytes);
         if change(bytes) && memory.is_some_and(Memory::is_writable) {
             elements.store(bytes);
+        }
+    }
+
+    fn reaches(&mut self, id: MemoryId, offset: u64, len: u64, writes: bool) -> bool {
+        match self.get(id).map(|memory| &memory.parts) {
+            Some(Parts::Whole) => reaches(offset as usize, len as usize, writes),
+            Some(_) => true,
+            None => false,
         }
     }
 }

@@ -113,6 +113,7 @@ impl Inner {
                 }
             }
         }
+        self.settle_portals();
         self.queues.publish();
     }
 

@@ -50,6 +50,7 @@ pub(crate) mod packet_queue;
 pub(crate) mod packet_ring;
 mod parts;
 pub(crate) mod poll;
+pub(crate) mod reach;
 pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod signals;

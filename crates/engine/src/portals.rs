@@ -1,0 +1,117 @@
+//! Portals 4 behind the lock: its memory, and who waits for its queues and counters.
+//!
+//! What happens there happens in the turn of whoever drives. Here it is asked for and waited for; an endpoint with an open interface always
+//! has a driver, as one with exposed memory has.
+
+use std::time::Duration;
+
+use packhorse_link::mem::Memory;
+use packhorse_proto::portals::Portals;
+use packhorse_proto::{BufId, Instant};
+
+use crate::engine::{Engine, Inner};
+use crate::translate::{buf_of, memory_of};
+
+impl Inner {
+    /// Memory that nobody uses is given back; whoever waits hears that something was told.
+    pub(crate) fn settle_portals(&mut self) {
+        let portals = self.core.endpoint().portals();
+        if portals.take_stirred() {
+            self.has_news = true;
+        }
+        while let Some(buf) = self.core.endpoint().portals().take_freed() {
+            drop(self.core.memory().remove(memory_of(buf)));
+        }
+    }
+}
+
+/// Portals of an endpoint.
+impl Engine {
+    /// Does something there that begins nothing and tells nobody: looks, mostly.
+    pub fn look_at_portals<R>(&self, look: impl FnOnce(&mut Portals) -> R) -> R {
+        let mut inner = self.lock();
+        let result = look(inner.core.endpoint().portals());
+        self.release(inner);
+        result
+    }
+
+    /// Does something there. What it makes due begins before this returns.
+    pub fn with_portals<R>(&self, work: impl FnOnce(&mut Portals) -> R) -> R {
+        self.with_portals_and(None, |portals, _| work(portals))
+    }
+
+    /// The same with memory for it; whoever does not keep its name gives it back (`Portals::take_freed` does that for what was used).
+    pub fn with_portals_and<R>(
+        &self,
+        memory: Option<Memory>,
+        work: impl FnOnce(&mut Portals, Option<BufId>) -> R,
+    ) -> R {
+        let mut inner = self.lock_in_order();
+        let now = self.now();
+        let buf = memory.map(|memory| buf_of(inner.core.memory().insert(memory)));
+        let result = work(inner.core.endpoint().portals(), buf);
+        inner.core.endpoint().run_portals(now);
+        self.after_portals(inner, now);
+        result
+    }
+
+    /// The same, where that may fail: then the memory is given back.
+    pub fn try_portals_with<T, E>(
+        &self,
+        memory: Memory,
+        work: impl FnOnce(&mut Portals, BufId) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut inner = self.lock_in_order();
+        let now = self.now();
+        let id = inner.core.memory().insert(memory);
+        let result = work(inner.core.endpoint().portals(), buf_of(id));
+        if result.is_err() {
+            drop(inner.core.memory().remove(id));
+        }
+        inner.core.endpoint().run_portals(now);
+        self.after_portals(inner, now);
+        result
+    }
+
+    /// A copy of bytes of memory that is lent; `None` if they are not there.
+    pub fn copy_lent(&self, buf: BufId, offset: u64, len: usize) -> Option<Vec<u8>> {
+        let mut inner = self.lock();
+        let mut bytes = Vec::new();
+        inner.core.memory().copy_out(memory_of(buf), offset, len, &mut bytes).then_some(bytes)
+    }
+
+    /// Closes one of the four interfaces, with all that is under way there.
+    pub fn close_portals(&self, ni: u8) {
+        let mut inner = self.lock_in_order();
+        let now = self.now();
+        inner.core.endpoint().close_portals(now, ni);
+        self.after_portals(inner, now);
+    }
+
+    fn after_portals(&self, mut inner: std::sync::MutexGuard<'_, Inner>, now: Instant) {
+        inner.settle_portals();
+        self.after_post(inner, now, false);
+        self.run_errand(self.helper.baton.on_pending(true));
+    }
+
+    /// Looks once, after a turn if need be.
+    pub fn poll_portals<R>(&self, mut ready: impl FnMut(&mut Portals) -> Option<R>) -> Option<R> {
+        self.poll_once(|inner| ready(inner.core.endpoint().portals()))
+    }
+
+    /// Waits until something is ready there; `None` if the time is over first, or the endpoint has ended.
+    pub fn wait_portals<R>(
+        &self,
+        longest: Option<Duration>,
+        mut ready: impl FnMut(&mut Portals) -> Option<R>,
+    ) -> Option<R> {
+        self.drive_until(longest, |inner| ready(inner.core.endpoint().portals()))
+    }
+
+    /// Whoever waits looks again.
+    pub fn wake_portals(&self) {
+        let mut inner = self.lock();
+        inner.has_news = true;
+        self.release(inner);
+    }
+}
