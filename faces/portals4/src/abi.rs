@@ -71,7 +71,7 @@ pub mod op {
 
 /// `ptl_process_t`: a union in C, of one number and two, which passes as this does.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Process {
     /// The rank on a logical interface, the IPv4 address on a physical one.
     pub rank_or_nid: u32,

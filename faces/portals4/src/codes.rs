@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 
+use packhorse::raw::portals::PortalsError;
+
 /// A number of `enum ptl_retvals`.
 pub(crate) type Code = c_int;
 
@@ -24,6 +26,18 @@ pub(crate) const ABORTED: Code = 15;
 /// What a call returns.
 pub(crate) fn of(result: Result<(), Code>) -> Code {
     result.err().unwrap_or(OK)
+}
+
+/// What the core says of something that it does not do.
+pub(crate) fn of_core(error: PortalsError) -> Code {
+    match error {
+        PortalsError::Invalid => ARG_INVALID,
+        PortalsError::NoSpace => NO_SPACE,
+        PortalsError::InUse => IN_USE,
+        PortalsError::PortalInUse => PT_IN_USE,
+        PortalsError::PortalsFull => PT_FULL,
+        PortalsError::QueueNeeded => PT_EQ_NEEDED,
+    }
 }
 
 /// A call that is not built yet: it fails, and says so on standard error.

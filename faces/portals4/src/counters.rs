@@ -1,7 +1,13 @@
 //! Counters.
 
-use crate::abi::{CtEvent, Handle};
-use crate::codes::{Code, missing};
+use std::time::Duration;
+
+use packhorse::raw::portals::Count;
+
+use crate::abi::{CT_NONE, CtEvent, Handle, INVALID_HANDLE};
+use crate::codes::{self, Code, of_core};
+use crate::handles::{Kind, handle, number};
+use crate::interfaces::{check_aborted, node, opened};
 
 /// When a triggered operation goes: as soon as that counter reaches that threshold.
 #[derive(Clone, Copy, Debug)]
@@ -10,34 +16,113 @@ pub(crate) struct When {
     pub(crate) threshold: u64,
 }
 
-pub(crate) fn alloc(_ni: Handle) -> Result<Handle, Code> {
-    missing("PtlCTAlloc")
+impl When {
+    /// The same for the core.
+    pub(crate) fn of_core(self) -> Result<(u32, u64), Code> {
+        Ok((number(Kind::Counter, self.counter)?, self.threshold))
+    }
 }
 
-pub(crate) fn free(_ct: Handle) -> Result<(), Code> {
-    missing("PtlCTFree")
+/// A counter that is named with something, or none. One program names no handle at all where it counts nothing.
+pub(crate) fn named(ct: Handle, counts: bool) -> Result<Option<u32>, Code> {
+    match ct {
+        CT_NONE => Ok(None),
+        INVALID_HANDLE if !counts => Ok(None),
+        ct => number(Kind::Counter, ct).map(Some),
+    }
 }
 
-pub(crate) fn cancel_triggered(_ct: Handle) -> Result<(), Code> {
-    missing("PtlCTCancelTriggered")
+fn event_of(count: Count) -> CtEvent {
+    CtEvent { success: count.success, failure: count.failure }
 }
 
-pub(crate) fn get(_ct: Handle) -> Result<CtEvent, Code> {
-    missing("PtlCTGet")
+fn count_of(event: CtEvent) -> Count {
+    Count { success: event.success, failure: event.failure }
+}
+
+pub(crate) fn alloc(ni: Handle) -> Result<Handle, Code> {
+    let this = opened(ni)?;
+    let added = this.node.engine().with_portals(|portals| portals.add_counter(this.kind));
+    added.map(|counter| handle(Kind::Counter, counter)).map_err(of_core)
+}
+
+pub(crate) fn free(ct: Handle) -> Result<(), Code> {
+    let ct = number(Kind::Counter, ct)?;
+    node()?.engine().with_portals(|portals| portals.free_counter(ct)).map_err(of_core)
+}
+
+pub(crate) fn cancel_triggered(ct: Handle) -> Result<(), Code> {
+    let ct = number(Kind::Counter, ct)?;
+    node()?.engine().with_portals(|portals| portals.cancel_triggers(ct)).map_err(of_core)
+}
+
+/// Who asks again and again moves it on, as one who waits does.
+pub(crate) fn get(ct: Handle) -> Result<CtEvent, Code> {
+    let ct = number(Kind::Counter, ct)?;
+    let node = node()?;
+    let mut asked_count = 0;
+    let seen = node.engine().poll_portals(|portals| {
+        asked_count += 1;
+        let count = portals.count(ct);
+        (asked_count > 1 || count.is_err()).then_some(count)
+    });
+    let seen = seen.unwrap_or_else(|| node.engine().look_at_portals(|portals| portals.count(ct)));
+    seen.map(event_of).map_err(of_core)
 }
 
 /// Waits for the first of these, each with what it is to reach; `None` waits for ever. What it has, and which it is.
 pub(crate) fn wait(
-    _counters: &[(Handle, u64)],
-    _longest_ms: Option<u32>,
+    counters: &[(Handle, u64)],
+    longest_ms: Option<u32>,
 ) -> Result<(CtEvent, usize), Code> {
-    missing("PtlCTPoll")
+    check_aborted()?;
+    let wanted = counters.iter().map(|&(ct, test)| Ok((number(Kind::Counter, ct)?, test)));
+    let wanted: Vec<(u32, u64)> = wanted.collect::<Result<_, Code>>()?;
+    let node = node()?;
+    let ready = |portals: &mut packhorse::raw::portals::Portals| {
+        if let Err(code) = check_aborted() {
+            return Some(Err(code));
+        }
+        for (which, &(ct, test)) in wanted.iter().enumerate() {
+            match portals.count(ct) {
+                Err(error) => return Some(Err(of_core(error))),
+                Ok(count) if count.success >= test || count.failure != 0 => {
+                    return Some(Ok((event_of(count), which)));
+                }
+                Ok(_) => {}
+            }
+        }
+        None
+    };
+    let found = match longest_ms {
+        Some(0) => node.engine().poll_portals(ready),
+        longest => {
+            let longest = longest.map(|ms| Duration::from_millis(ms.into()));
+            node.engine().wait_portals(longest, ready)
+        }
+    };
+    found.unwrap_or(Err(codes::CT_NONE_REACHED))
 }
 
-pub(crate) fn set(_ct: Handle, _to: CtEvent, _when: Option<When>) -> Result<(), Code> {
-    missing("PtlCTSet")
+pub(crate) fn set(ct: Handle, to: CtEvent, when: Option<When>) -> Result<(), Code> {
+    let ct = number(Kind::Counter, ct)?;
+    let when = when.map(When::of_core).transpose()?;
+    let set = node()?.engine().with_portals(|portals| match when {
+        None => portals.set_count(ct, count_of(to)),
+        Some((trigger, threshold)) => portals.set_count_at(ct, count_of(to), trigger, threshold),
+    });
+    set.map_err(of_core)
 }
 
-pub(crate) fn add(_ct: Handle, _more: CtEvent, _when: Option<When>) -> Result<(), Code> {
-    missing("PtlCTInc")
+pub(crate) fn add(ct: Handle, more: CtEvent, when: Option<When>) -> Result<(), Code> {
+    let ct = number(Kind::Counter, ct)?;
+    if more.success != 0 && more.failure != 0 {
+        return Err(codes::ARG_INVALID);
+    }
+    let when = when.map(When::of_core).transpose()?;
+    let added = node()?.engine().with_portals(|portals| match when {
+        None => portals.add_count(ct, count_of(more)),
+        Some((trigger, threshold)) => portals.add_count_at(ct, count_of(more), trigger, threshold),
+    });
+    added.map_err(of_core)
 }

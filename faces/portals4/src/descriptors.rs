@@ -1,13 +1,31 @@
 //! Memory descriptors.
 
-use crate::abi::{Handle, Md};
-use crate::codes::{Code, missing};
+use packhorse::raw::portals::DescriptorSpec;
+
+use crate::abi::{EQ_NONE, Handle, Md};
+use crate::codes::{Code, of_core};
+use crate::counters;
+use crate::handles::{Kind, handle, number};
+use crate::interfaces::{node, opened};
 use crate::memory::Named;
 
-pub(crate) fn bind(_ni: Handle, _md: &Md, _memory: Named) -> Result<Handle, Code> {
-    missing("PtlMDBind")
+/// `PTL_MD_EVENT_CT_…`: one of them asks for a counter.
+const COUNTS: u32 = 0x2 | 0x4 | 0x8;
+
+pub(crate) fn bind(ni: Handle, md: &Md, memory: Named) -> Result<Handle, Code> {
+    let this = opened(ni)?;
+    let queue =
+        if md.eq_handle == EQ_NONE { None } else { Some(number(Kind::Queue, md.eq_handle)?) };
+    let counter = counters::named(md.ct_handle, md.options & COUNTS != 0)?;
+    let (len, options) = (memory.len(), md.options);
+    let bound = this.node.engine().try_portals_with(memory.lend(), |portals, buf| {
+        let spec = DescriptorSpec { buf, len, options, queue, counter };
+        portals.add_descriptor(this.kind, spec)
+    });
+    bound.map(|bound| handle(Kind::Descriptor, bound)).map_err(of_core)
 }
 
-pub(crate) fn release(_md: Handle) -> Result<(), Code> {
-    missing("PtlMDRelease")
+pub(crate) fn release(md: Handle) -> Result<(), Code> {
+    let md = number(Kind::Descriptor, md)?;
+    node()?.engine().with_portals(|portals| portals.release_descriptor(md)).map_err(of_core)
 }

@@ -12,12 +12,9 @@
 //! ```
 //!
 //! A thin translation. What things look like to C is `abi`; `codes` has the one table from our errors to return codes. What is `unsafe` is
-//! in `calls` and `memory`. Panics end the process with their message: they cannot cross into C.
+//! in `calls`, `memory` and `long`. Panics end the process with their message: they cannot cross into C.
 //!
 //! The shared object is made by `link.sh`, which shows `Ptl*` and nothing else. docs/portals.md says how it is used.
-
-// What the functions behind the boundary take is used as they are built; goes with the last of them.
-#![allow(dead_code)]
 
 pub mod abi;
 pub mod calls;
@@ -27,6 +24,8 @@ mod descriptors;
 mod entries;
 mod handles;
 mod interfaces;
+mod limits;
+mod long;
 mod memory;
 mod moves;
 mod queues;

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use packhorse::raw::Memory;
 use packhorse_common::pointed;
 
 use crate::abi::{IoVec, SIZE_MAX};
@@ -50,6 +51,43 @@ impl Named {
             all = all.checked_add(len).ok_or(codes::ARG_INVALID)?;
         }
         Ok(Self::Pieces(pieces))
+    }
+
+    /// Bytes in all.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Range { len, .. } => *len,
+            Self::Pieces(pieces) => pieces.iter().map(|&(_, len)| len).sum(),
+        }
+    }
+
+    /// Where it begins; in pieces, where the first does.
+    pub(crate) fn start(&self) -> usize {
+        match self {
+            Self::Range { start, .. } => *start,
+            Self::Pieces(pieces) => pieces.first().map_or(0, |&(start, _)| start),
+        }
+    }
+
+    /// Whether it is a window on the address space.
+    pub(crate) fn is_window(&self) -> bool {
+        matches!(self, Self::Range { start: 0, len } if *len > 0)
+    }
+
+    /// Lends it to the engine.
+    pub(crate) fn lend(&self) -> Memory {
+        let place = |start: usize| std::ptr::with_exposed_provenance_mut::<u8>(start);
+        let pieces: Vec<(*mut u8, usize)> = match self {
+            // SAFETY: what the application names it has, says the contract of `calls`; what others name is asked for first (PROTOCOL §17.9).
+            _ if self.is_window() => return unsafe { Memory::whole() },
+            Self::Range { start, len } => vec![(place(*start), *len as usize)],
+            Self::Pieces(pieces) => {
+                pieces.iter().map(|&(start, len)| (place(start), len as usize)).collect()
+            }
+        };
+        // SAFETY: it is ours until the descriptor is released or the entry unlinked, says the contract of `calls`. Who binds what cannot be
+        // written only sends from it: what may be written is said by the operation, as in the reference.
+        unsafe { Memory::borrowed(&pieces, true) }
     }
 
     fn range(start: usize, len: u64) -> Result<Self, Code> {

@@ -1,8 +1,13 @@
 //! Moving data: put, get, atomic operations; now, or when a counter says so.
 
+use packhorse::raw::Memory;
+use packhorse::raw::portals::{MoveKind, MoveSpec, codes::md};
+
 use crate::abi::{Handle, Process};
-use crate::codes::{Code, missing};
+use crate::codes::{self, Code, of_core};
 use crate::counters::When;
+use crate::handles::{Kind, number};
+use crate::interfaces::{Opened, node, opened_kind};
 
 /// A place in the initiator's memory.
 #[derive(Clone, Copy, Debug)]
@@ -59,16 +64,88 @@ pub(crate) struct Tail {
     pub(crate) hdr_data: u64,
 }
 
-pub(crate) fn start(what: What, _tail: Tail, when: Option<When>) -> Result<(), Code> {
-    missing(match (what, when) {
-        (What::Put { .. }, None) => "PtlPut",
-        (What::Get { .. }, None) => "PtlGet",
-        (What::Atomic { .. }, None) => "PtlAtomic",
-        (What::FetchAtomic { .. }, None) => "PtlFetchAtomic",
-        (What::Swap { .. }, None) => "PtlSwap",
-        (_, Some(_)) => "PtlTriggered…",
+/// What the kinds of operations have in common: kind, where from, where to, acknowledgement, atomic operation, operand.
+type Parts = (MoveKind, Option<Place>, Option<Place>, u8, Option<Atomic>, [u64; 4]);
+
+fn parts(what: What) -> Result<Parts, Code> {
+    Ok(match what {
+        What::Put { from, ack } => (MoveKind::Put, Some(from), None, ack, None, [0; 4]),
+        What::Get { to } => (MoveKind::Get, None, Some(to), 0, None, [0; 4]),
+        What::Atomic { from, ack, atomic } => {
+            (MoveKind::Atomic, Some(from), None, ack, Some(atomic), [0; 4])
+        }
+        What::FetchAtomic { to, from, atomic } => {
+            (MoveKind::FetchAtomic, Some(from), Some(to), 0, Some(atomic), [0; 4])
+        }
+        What::Swap { to, from, atomic, operand } => {
+            let operand = operand.ok_or(codes::ARG_INVALID)?;
+            let (words, _) = operand.as_chunks::<8>();
+            let words = std::array::from_fn(|at| u64::from_le_bytes(words[at]));
+            (MoveKind::Swap, Some(from), Some(to), 0, Some(atomic), words)
+        }
     })
 }
 
-/// Atomic operations are coherent with the application's own: nothing to do.
-pub(crate) fn sync() {}
+fn check_len(this: &Opened, kind: MoveKind, len: u64) -> Result<(), Code> {
+    let limits = &this.limits;
+    let len_max = match kind {
+        MoveKind::Put | MoveKind::Get => limits.max_msg_size,
+        MoveKind::Atomic => limits.max_atomic_size,
+        MoveKind::FetchAtomic | MoveKind::Swap => {
+            limits.max_atomic_size.min(limits.max_fetch_atomic_size)
+        }
+    };
+    if len <= len_max { Ok(()) } else { Err(codes::ARG_INVALID) }
+}
+
+pub(crate) fn start(what: What, tail: Tail, when: Option<When>) -> Result<(), Code> {
+    let (kind, from, to, ack, atomic, operand) = parts(what)?;
+    let named = |place: Option<Place>| {
+        place.map(|it| number(Kind::Descriptor, it.md).map(|md| (md, it.offset))).transpose()
+    };
+    let (put, get) = (named(from)?, named(to)?);
+    let node = node()?;
+    let first = put.or(get).ok_or(codes::ARG_INVALID)?.0;
+    let known = node.engine().look_at_portals(|portals| {
+        portals.descriptor_interface(first).zip(portals.descriptor(first))
+    });
+    let (ni, (buf, options)) = known.ok_or(codes::ARG_INVALID)?;
+    let this = opened_kind(ni)?;
+    check_len(&this, kind, tail.length)?;
+    let trigger = when.map(When::of_core).transpose()?;
+    let spec = MoveSpec {
+        ni,
+        kind,
+        peer: this.target(tail.target)?,
+        portal: tail.portal,
+        bits: tail.match_bits,
+        offset: tail.remote_offset,
+        len: tail.length,
+        header: tail.hdr_data,
+        user: tail.user_ptr as u64,
+        ack,
+        put,
+        get,
+        op: atomic.map_or(0, |atomic| atomic.operation),
+        datatype: atomic.map_or(0, |atomic| atomic.datatype),
+        operand,
+        copy: None,
+    };
+    // What fires later has what is there then; what begins now may be changed as soon as this returns, if the descriptor says so.
+    let is_copied = put.is_some()
+        && trigger.is_none()
+        && options & md::VOLATILE != 0
+        && (1..=this.limits.max_volatile_size).contains(&tail.length);
+    let copy = put.filter(|_| is_copied).and_then(|(_, offset)| {
+        node.engine().copy_lent(buf, offset, tail.length as usize).map(Memory::from)
+    });
+    let begun = node
+        .engine()
+        .with_portals_and(copy, |portals, copy| portals.begin(MoveSpec { copy, ..spec }, trigger));
+    begun.map_err(of_core)
+}
+
+/// Atomic operations are done by whoever drives, one after the other: what is left is the order of loads and stores.
+pub(crate) fn sync() {
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
