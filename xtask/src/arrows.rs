@@ -45,6 +45,8 @@ const ROOMS: &[Room] = &[
     Room::new("packhorse-fi", FACE, &[]),
     Room::new("packhorse-fm", FACE, &[]),
     Room::new("packhorse-mx", FACE, &[]),
+    // Nothing of the protocol: who is in the job.
+    Room::new("packhorse-pmi", &["packhorse-common"], &[]),
     Room::new("packhorse-portals4", FACE, &[]),
     Room::new(
         "packhorse-tests",

@@ -5,6 +5,7 @@
 //!        lib/libfabric/libpackhorse-fi.so        found from bin by `packhorse run`
 //!        lib/libpackhorse-fm.so, lib/pkgconfig/packhorse-fm.pc, include/packhorse/
 //!        lib/libopen-mx.so.0 and its other names, lib/pkgconfig/packhorse-mx.pc, include/mx/
+//!        lib/libportals.so.4, lib/portals4/libpmi.so, lib/pkgconfig/portals.pc, include/portals4/
 //!        share/man/man1/packhorse.1
 //!        share/bash-completion/completions/packhorse, zsh's and fish's likewise
 //!        share/doc/packhorse/                    licences, README, CHANGELOG
@@ -50,9 +51,11 @@ enum From {
     Template(&'static str),
     /// The shared object of MX, and its other names: made by a script, for its symbols have versions.
     Mx,
+    /// The same of Portals, of which only the interface is shown; and the PMI that its programs may need.
+    Portals,
 }
 
-const ITEMS: [Item; 25] = [
+const ITEMS: [Item; 32] = [
     Item { place: "bin/packhorse", from: From::Built("packhorse") },
     // libfabric loads what ends in `fi.so`; cargo cannot write the hyphen that is the custom.
     Item { place: "lib/libfabric/libpackhorse-fi.so", from: From::Built("libpackhorse_fi.so") },
@@ -86,6 +89,20 @@ const ITEMS: [Item; 25] = [
         place: "include/mx/mx_internals/mx__driver_interface.h",
         from: From::File("faces/mx/include/mx_internals/mx__driver_interface.h"),
     },
+    Item { place: "lib/libportals.so.4", from: From::Portals },
+    Item { place: "lib/libportals.so", from: From::Portals },
+    // In a folder of its own: another PMI may be there, and is not to be hidden.
+    Item { place: "lib/portals4/libpmi.so.0", from: From::Built("libpackhorse_pmi.so") },
+    Item { place: "lib/portals4/libpmi.so", from: From::Built("libpackhorse_pmi.so") },
+    Item {
+        place: "lib/pkgconfig/portals.pc",
+        from: From::Template("faces/portals4/portals.pc.in"),
+    },
+    Item {
+        place: "include/portals4/portals4.h",
+        from: From::File("faces/portals4/include/portals4.h"),
+    },
+    Item { place: "include/portals4/pmi.h", from: From::File("faces/pmi/include/pmi.h") },
     Item { place: "share/man/man1/packhorse.1", from: From::Said("man") },
     Item {
         place: "share/bash-completion/completions/packhorse",
@@ -116,10 +133,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Builds everything and puts it in place.
 pub(crate) fn into(prefix: &Path) -> Result<()> {
-    let packages = "--package packhorse-cli --package packhorse-fi --package packhorse-fm --package packhorse-mx";
-    run_command(cargo(&format!("build --release --quiet {packages}")))?;
+    let packages = ["cli", "fi", "fm", "mx", "pmi", "portals4"];
+    let packages = packages.map(|name| format!(" --package packhorse-{name}")).concat();
+    run_command(cargo(&format!("build --release --quiet{packages}")))?;
     let built = target().join("release");
     link_mx(&built, &prefix.join("lib"))?;
+    link("portals4", &built, &prefix.join("lib"))?;
     for item in &ITEMS {
         let to = prefix.join(item.place);
         let folder = to.parent().context("no place at all")?;
@@ -127,7 +146,7 @@ pub(crate) fn into(prefix: &Path) -> Result<()> {
         match item.from {
             From::Built(name) => replace(&built.join(name), &to)?,
             From::File(name) => replace(&root().join(name), &to)?,
-            From::Mx => {} // all three are there since `link_mx`
+            From::Mx | From::Portals => {} // all are there since `link`
             From::Template(name) => {
                 let text = filled(&fs::read_to_string(root().join(name))?, prefix)?;
                 fs::write(&to, text).with_context(|| refused(&to))?;
@@ -146,10 +165,24 @@ pub(crate) fn into(prefix: &Path) -> Result<()> {
 
 /// Makes the shared object of MX from its archive, under all its names.
 pub(crate) fn link_mx(built: &Path, folder: &Path) -> Result<()> {
+    link("mx", built, folder)
+}
+
+/// The same of Portals, with the PMI that its programs may need beside it.
+pub(crate) fn link_portals(built: &Path, folder: &Path) -> Result<()> {
+    link("portals4", built, folder)?;
+    for name in ["libpmi.so.0", "libpmi.so"] {
+        replace(&built.join("libpackhorse_pmi.so"), &folder.join(name))?;
+    }
+    Ok(())
+}
+
+/// Makes the shared object of a face from its archive, by the face's own script.
+fn link(face: &str, built: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| refused(folder))?;
-    let (script, archive) = (root().join("faces/mx/link.sh"), built.join("libpackhorse_mx.a"));
+    let script = root().join(format!("faces/{face}/link.sh"));
     let mut link = std::process::Command::new("sh");
-    link.arg(script).arg(archive).arg(folder);
+    link.arg(script).arg(built.join(format!("libpackhorse_{face}.a"))).arg(folder);
     run_command(link)
 }
 

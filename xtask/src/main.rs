@@ -31,6 +31,7 @@ mod mpi;
 mod mutants;
 mod mx;
 mod passed;
+mod portals;
 mod programs;
 mod purity;
 mod rooms;
@@ -74,6 +75,8 @@ enum Task {
     Mx(mx::Args),
     /// Run libfabric's fabtests by their own script over our provider, from a source tree of libfabric
     Fabtests(fabtests::Args),
+    /// Build the tests of Portals' reference implementation against our header and run them, from a source tree of it
+    Portals(portals::Args),
     /// Build everything and install it under a prefix
     Install(install::Args),
     /// Make the tables of figures and of instruction counts anew
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Task::Mutants(args) => mutants::run(&args),
         Task::Mx(args) => mx::run(&args),
         Task::Fabtests(args) => fabtests::run(&args),
+        Task::Portals(args) => portals::run(&args),
         Task::Install(args) => install::run(&args),
         Task::Figures(args) => figures::run(&args),
     };

@@ -1,0 +1,202 @@
+//! `cargo xtask portals`: the tests of Portals' reference implementation over our library, from a source tree that the caller provides.
+//!
+//! They are compiled as they are, against our header, and started by a launcher of our own that speaks PMI-1 (`server`). Which programs there are,
+//! and with which words each is compiled, is read from their makefiles. Nothing of theirs is kept but a table of results.
+
+mod server;
+mod suite;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::install::{link_portals, target};
+use crate::steps::{cargo, root, run as run_command};
+use suite::{Outcome, Program};
+
+/// Where from, and which.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A source tree of Portals' reference implementation, with its `test`
+    #[arg(long, value_name = "DIR")]
+    sources: PathBuf,
+    /// Only those with this in their name
+    #[arg(long, value_name = "WORD")]
+    only: Option<String>,
+    /// So many ranks, once for each; scripts say themselves how many they need
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4")]
+    ranks: Vec<u32>,
+    /// Also the scripted ones (needs libxml2)
+    #[arg(long)]
+    scripts: bool,
+    /// Write the table of results there
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
+}
+
+/// A program that ran with so many ranks.
+struct Row {
+    name: String,
+    ranks: u32,
+    outcome: Outcome,
+}
+
+/// Builds and runs them; fails if one does.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let tests = args.sources.join("test");
+    ensure!(
+        tests.join("basic/Makefile.am").exists(),
+        "{} has no test/basic/Makefile.am: --sources is a source tree of Portals' reference implementation",
+        args.sources.display()
+    );
+    run_command(cargo(
+        "build --release --quiet --package packhorse-portals4 --package packhorse-pmi",
+    ))?;
+    let folder = target().join("portals");
+    std::fs::create_dir_all(&folder)?;
+    link_portals(&target().join("release"), &folder)?;
+    let is_wanted = |name: &str| args.only.as_ref().is_none_or(|word| name.contains(word));
+    let mut rows = Vec::new();
+    for program in suite::basic(&tests)?.iter().filter(|program| is_wanted(&program.name)) {
+        let built = build(&tests, program, &folder)?;
+        for &ranks in &args.ranks {
+            let outcome = match &built {
+                Ok(path) => try_program(path, &[], ranks, &folder)?,
+                Err(why) => Outcome::Failed(why.clone()),
+            };
+            rows.push(told(Row { name: program.name.clone(), ranks, outcome }));
+        }
+    }
+    if args.scripts {
+        let interpreter = build_interpreter(&tests, &folder)?;
+        for (script, ranks) in suite::scripts(&tests)? {
+            let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            if is_wanted(&name) {
+                let words = ["-b", "", "-f", script.to_str().context("a path that is not text")?];
+                let outcome = try_program(&interpreter, &words, ranks, &folder)?;
+                rows.push(told(Row { name, ranks, outcome }));
+            }
+        }
+    }
+    ensure!(!rows.is_empty(), "no test has `{}` in its name", args.only.as_deref().unwrap_or(""));
+    let table = table_of(&rows);
+    if let Some(path) = &args.table {
+        std::fs::write(path, &table).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
+    println!("{}", summary(&rows));
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn told(row: Row) -> Row {
+    let (word, why) = match &row.outcome {
+        Outcome::Passed => ("passed ", ""),
+        Outcome::Skipped => ("skipped", ""),
+        Outcome::Failed(why) => ("FAILED ", why.as_str()),
+    };
+    println!("{word} {} with {}: {why}", row.name, row.ranks);
+    row
+}
+
+/// What a compiler that is given our header and libraries first needs.
+fn compiler(tests: &Path, folder: &Path) -> Command {
+    let mut cc = Command::new("cc");
+    cc.args(["-w", "-g", "-O1", "-D_GNU_SOURCE", "-I"]).arg(folder.join("include"));
+    cc.arg("-I").arg(tests).arg("-I").arg(tests.join("basic"));
+    cc.arg("-I").arg(root().join("faces/portals4/include"));
+    cc.arg("-I").arg(root().join("faces/pmi/include"));
+    cc
+}
+
+/// Their sources ask for a `config.h`, and one for `portals4/pmi.h`.
+fn headers(folder: &Path) -> Result<()> {
+    let include = folder.join("include");
+    std::fs::create_dir_all(include.join("portals4"))?;
+    std::fs::write(include.join("config.h"), "")?;
+    std::fs::copy(root().join("faces/pmi/include/pmi.h"), include.join("portals4/pmi.h"))?;
+    Ok(())
+}
+
+/// Where a program is, or what the compiler said.
+fn build(tests: &Path, program: &Program, folder: &Path) -> Result<Result<PathBuf, String>> {
+    headers(folder)?;
+    let path = folder.join(&program.name);
+    let mut cc = compiler(tests, folder);
+    cc.args(&program.words).arg("-o").arg(&path);
+    cc.arg(tests.join("basic").join(&program.source));
+    cc.arg(tests.join("support.c")).arg(tests.join("pmi.c"));
+    cc.arg("-L").arg(folder).args(["-lportals", "-lpmi", "-lm", "-lpthread"]);
+    let output = cc.output().context("cc is needed")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let first = said.lines().find(|line| line.contains("error")).unwrap_or("cc failed");
+    Ok(if output.status.success() { Ok(path) } else { Err(first.to_owned()) })
+}
+
+fn build_interpreter(tests: &Path, folder: &Path) -> Result<PathBuf> {
+    headers(folder)?;
+    let path = folder.join("ptl_test");
+    let mut cc = compiler(tests, folder);
+    cc.args(["-I", "/usr/include/libxml2", "-o"]).arg(&path);
+    for source in ["main", "run", "api", "data", "cio", "dict", "enum", "mask", "rt"] {
+        cc.arg(tests.join(format!("sfw/{source}.c")));
+    }
+    cc.arg(tests.join("support.c")).arg(tests.join("pmi.c")).arg("-L").arg(folder);
+    cc.args(["-lportals", "-lpmi", "-lxml2", "-lm", "-lpthread"]);
+    run_command(cc).context("their interpreter of scripts needs libxml2 (libxml2-dev)")?;
+    Ok(path)
+}
+
+/// Runs a program with so many ranks, for a minute at most.
+fn try_program(program: &Path, words: &[&str], ranks: u32, folder: &Path) -> Result<Outcome> {
+    let server = server::Server::start(ranks)?;
+    let mut children = Vec::new();
+    for rank in 0..ranks {
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", "60"]).arg(program).args(words);
+        command.env("LD_LIBRARY_PATH", folder).env("PTL_IFACE_NAME", "lo");
+        command.env("PMI_PORT", server.at()).env("PMI_ID", rank.to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        children.push(command.spawn().context("timeout is part of coreutils")?);
+    }
+    let readers: Vec<_> = children
+        .into_iter()
+        .map(|child| std::thread::spawn(move || child.wait_with_output()))
+        .collect();
+    let end = Instant::now() + Duration::from_secs(70);
+    let mut outcome = Outcome::Passed;
+    for reader in readers {
+        while !reader.is_finished() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let output = reader.join().map_err(|_| anyhow::anyhow!("a reader died"))??;
+        outcome = outcome.and(Outcome::of(&output));
+    }
+    Ok(outcome)
+}
+
+fn summary(rows: &[Row]) -> String {
+    let count = |is: fn(&Outcome) -> bool| rows.iter().filter(|row| is(&row.outcome)).count();
+    let passed = count(|outcome| matches!(outcome, Outcome::Passed));
+    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped));
+    let ran = rows.len() - skipped;
+    format!("{passed} of {ran} passed, {skipped} said that they cannot run with so few ranks")
+}
+
+/// For people: what failed, and how; then all of it.
+fn table_of(rows: &[Row]) -> String {
+    let mut text = String::from("# The reference implementation's tests, over Packhorse\n\n");
+    let _ = writeln!(text, "Written by `cargo xtask portals --sources DIR --table FILE`.\n");
+    let _ = writeln!(text, "{}.\n\n| test | ranks | result |\n| --- | --- | --- |", summary(rows));
+    for row in rows {
+        let result = match &row.outcome {
+            Outcome::Passed => "passed".to_owned(),
+            Outcome::Skipped => "not for so few ranks".to_owned(),
+            Outcome::Failed(why) => format!("**failed**: {}", why.replace('|', "\\|")),
+        };
+        let _ = writeln!(text, "| {} | {} | {result} |", row.name, row.ranks);
+    }
+    text
+}
