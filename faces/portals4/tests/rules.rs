@@ -1,0 +1,161 @@
+//! The rules of Portals 4, one by one: C programs over the shared object as it is installed, each rule in a process of its own.
+//!
+//! A rule is a function in `tests/c`, named after the section it is from: A for what each call takes, B for what target and initiator do (see
+//! docs/portals.md). Rules that do not hold yet stand in `tests/pending.txt`, with the reason; they are run and printed, and one that holds after all
+//! must leave that list.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory with the library under its names; gone when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("packhorse-portals4-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let script = root().join("link.sh");
+        let linked = Command::new("sh").arg(script).arg(archive()).arg(&path).status().unwrap();
+        assert!(linked.success());
+        Self(path)
+    }
+
+    fn compile(&self, name: &str) -> PathBuf {
+        let program = self.0.join(name);
+        let sources = root().join("tests/c");
+        let mut cc = Command::new("cc");
+        cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-g"]);
+        cc.arg("-O1").arg("-o").arg(&program).arg(sources.join(format!("{name}.c")));
+        cc.arg(sources.join("rules.c")).arg("-I").arg(root().join("include"));
+        cc.arg("-L").arg(&self.0).args(["-lportals", "-lpthread", "-lm"]);
+        assert!(cc.status().expect("cc is needed").success());
+        program
+    }
+
+    fn run(&self, program: &Path, words: &[&str]) -> Output {
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", "120"]).arg(program).args(words);
+        command.env("LD_LIBRARY_PATH", &self.0).env("PTL_IFACE_NAME", "lo");
+        command.output().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The archive that cargo made of the library, the newest there is: its name has a hash in it, and it lies beside the tests.
+fn archive() -> PathBuf {
+    let beside = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    let mut found: Vec<_> = [beside.clone(), beside.parent().unwrap().to_path_buf()]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten())
+        .filter(|entry| {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            name.starts_with("libpackhorse_portals4") && name.ends_with(".a")
+        })
+        .map(|entry| (entry.metadata().unwrap().modified().unwrap(), entry.path()))
+        .collect();
+    found.sort();
+    found.pop().expect("cargo builds the archive with the tests").1
+}
+
+/// Rules that do not hold yet, each with the reason.
+fn pending() -> BTreeMap<&'static str, &'static str> {
+    let lines = include_str!("pending.txt").lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let pair = |line: &'static str| line.split_once(": ").expect("a line is RULE: REASON");
+    lines.map(pair).collect()
+}
+
+/// Runs all rules of a program.
+fn hold(name: &str) {
+    let scratch = Scratch::new(name);
+    let program = scratch.compile(name);
+    let listed = scratch.run(&program, &[]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let pending = pending();
+    let (mut broken, mut count) = (Vec::new(), 0);
+    for rule in listed.lines() {
+        let output = scratch.run(&program, &[rule]);
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        match (output.status.success(), pending.get(rule)) {
+            (true, None) => count += 1,
+            (false, None) => broken.push(format!("{rule}: {} {said}", output.status)),
+            (false, Some(why)) => println!("pending: {rule}: {why} ({} {said})", output.status),
+            (true, Some(_)) => {
+                broken.push(format!("{rule} holds: it must leave tests/pending.txt"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{} of {name}:\n{}", broken.len(), broken.join("\n"));
+    println!("{count} rules of {name} hold");
+    assert!(listed.lines().count() > 0, "{name} has no rules");
+}
+
+#[test]
+fn numbers_and_layouts_are_those_of_the_reference() {
+    hold("layouts");
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    hold("arguments");
+}
+
+#[test]
+fn messages_find_their_entries() {
+    hold("matching");
+}
+
+#[test]
+fn messages_that_came_first_are_found() {
+    hold("unexpected");
+}
+
+#[test]
+fn events_counters_triggers_and_flow_control() {
+    hold("events");
+}
+
+#[test]
+fn atomic_operations() {
+    hold("atomics");
+}
+
+#[test]
+fn order_abort_memory_and_limits() {
+    hold("rest");
+}
+
+#[test]
+fn two_processes() {
+    hold("pair");
+}
+
+#[test]
+fn only_the_interface_is_shown() {
+    let scratch = Scratch::new("shown");
+    let library = scratch.0.join("libportals.so.4");
+    let shown = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let mut shown: Vec<&str> = shown.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    shown.sort_unstable();
+    let header = std::fs::read_to_string(root().join("include/portals4.h")).unwrap();
+    let declared = header.lines().filter_map(|line| {
+        let name = line.strip_prefix("int ").or_else(|| line.strip_prefix("void "))?;
+        name.split('(').next().filter(|name| name.starts_with("Ptl"))
+    });
+    let mut declared: Vec<&str> = declared.collect();
+    declared.sort_unstable();
+    assert_eq!(declared.len(), 55);
+    assert_eq!(shown, declared);
+}
