@@ -95,7 +95,7 @@ pub(crate) const GUARDED: [Guarded; 8] = [
 ];
 
 /// Programs with threads, sockets, processes or clocks in their tests. A test that waits for anything belongs into one of these.
-const WAITING: [&str; 10] = [
+const WAITING: [&str; 12] = [
     "packhorse/",
     "packhorse-engine/",
     "packhorse-link/",
@@ -105,6 +105,8 @@ const WAITING: [&str; 10] = [
     "packhorse-fi/",
     "packhorse-fm/",
     "packhorse-mx/",
+    "packhorse-pmi/",
+    "packhorse-portals4/",
     "packhorse-layers/",
 ];
 

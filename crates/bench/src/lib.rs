@@ -24,7 +24,7 @@
 //!
 //! ```text
 //!   system, courier           the seams: what a system does for a pattern, and how a pattern of offload moves messages
-//!   ours, our_courier         Packhorse behind them; layers: what is built on Fast Messages
+//!   ours, our_courier         Packhorse behind them; layers: what is built on Fast Messages; portals: what its programs get
 //!   rival                     the others; none shares code with Packhorse
 //!   plan, variant, sizes      what is measured, in which manner, with which lengths
 //!   process, peer, pair       two sides: started, given orders, heard; remote, serve: one of them on another machine
@@ -54,6 +54,7 @@ pub mod ours;
 pub mod pair;
 pub mod peer;
 pub mod plan;
+pub mod portals;
 pub mod process;
 pub mod ratio;
 pub mod remote;
@@ -71,6 +72,7 @@ pub mod work;
 use face::Mx;
 use layers::Layer;
 use ours::Ours;
+use portals::Portals;
 use rival::{Bare, BarePacket, OpenMpi, Tcp, XdpBare};
 use system::System;
 
@@ -84,6 +86,7 @@ pub const SYSTEMS: &[&dyn System] = &[
     &Layer::BARE,
     &Layer::CONTIGUOUS,
     &Layer::STREAMED,
+    &Portals,
     &Tcp,
     &OpenMpi::SHM,
     &OpenMpi::TCP,

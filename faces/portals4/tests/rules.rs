@@ -5,8 +5,9 @@
 //! must leave that list.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 /// A directory with the library under its names; gone when the test is over.
 struct Scratch(PathBuf);
@@ -139,6 +140,47 @@ fn order_abort_memory_and_limits() {
 #[test]
 fn two_processes() {
     hold("pair");
+}
+
+/// One half of the paper's double buffering.
+struct Half {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Half {
+    fn start(scratch: &Scratch, program: &Path, role: &str) -> Self {
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", "120"]).arg(program).args([role, "65536", "0.2"]);
+        command.args(["1e9", "3e9"]).env("LD_LIBRARY_PATH", &scratch.0).env("PTL_IFACE_NAME", "lo");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("the program ended early").unwrap()
+    }
+}
+
+#[test]
+fn the_papers_double_buffering_moves_all_buffers_in_order() {
+    let scratch = Scratch::new("doublebuf");
+    let program = scratch.0.join("doublebuf");
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-o"]).arg(&program);
+    cc.arg(root().join("examples/doublebuf.c")).arg("-I").arg(root().join("include"));
+    cc.arg("-L").arg(&scratch.0).arg("-lportals");
+    assert!(cc.status().expect("cc is needed").success());
+    let mut halves = ["produce", "consume"].map(|role| Half::start(&scratch, &program, role));
+    let ids = halves.each_mut().map(Half::line);
+    for (half, other) in halves.iter_mut().zip(ids.iter().rev()) {
+        writeln!(half.child.stdin.as_mut().unwrap(), "{other}").unwrap();
+    }
+    let figures = halves.each_mut().map(Half::line);
+    assert!(halves.iter_mut().all(|half| half.child.wait().unwrap().success()), "{figures:?}");
+    assert!(figures[0].contains("producer_bytes_per_s") && !figures[1].contains("\"messages\":0,"));
 }
 
 #[test]

@@ -74,6 +74,9 @@ pub struct DoubleBufArgs {
     /// The consumer says when a buffer is free and the producer waits for that, as in the paper's Figure 7.
     #[arg(long)]
     cts: bool,
+    /// Also the paper's program against a face of Packhorse (portals: always with clear to send; needs cc).
+    #[arg(long, value_name = "FACE", value_parser = ["portals"])]
+    face: Option<String>,
 }
 
 /// `bench overlap`.
@@ -225,7 +228,7 @@ fn some_or_none<T: Clone>(given: &[T]) -> Vec<Option<T>> {
 impl DoubleBufArgs {
     /// With everything as usual.
     pub fn usual(setup: Setup) -> Self {
-        Self { setup, bound: Vec::new(), rate: 1000, cts: false }
+        Self { setup, bound: Vec::new(), rate: 1000, cts: false, face: None }
     }
 
     fn part(&self) -> Part {
@@ -236,6 +239,10 @@ impl DoubleBufArgs {
             .collect();
         let pattern = Pattern::DoubleBuf;
         let mut contenders = contenders(&self.setup, pattern);
+        contenders.extend(self.face.iter().map(|face| {
+            let only = vec![pattern];
+            Contender { only, ..Contender::new(face, "") }
+        }));
         for one in &mut contenders {
             one.manner.slow_rate = Some(self.rate * 1_000_000);
             one.manner.clear_to_send = self.cts;
