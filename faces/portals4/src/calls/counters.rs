@@ -6,6 +6,7 @@ use packhorse_common::pointed::put;
 
 use super::{done, list, longest, told};
 use crate::abi::{CtEvent, Handle};
+use crate::codes;
 use crate::counters;
 
 /// `PtlCTAlloc`.
@@ -65,6 +66,9 @@ pub unsafe extern "C" fn PtlCTPoll(
     which: *mut c_uint,
 ) -> c_int {
     let reached = || {
+        if count == 0 || which.is_null() {
+            return Err(codes::ARG_INVALID);
+        }
         // SAFETY: as this function demands.
         let (cts, tests) = unsafe { (list(cts, count as usize)?, list(tests, count as usize)?) };
         let wanted: Vec<(Handle, u64)> = cts.iter().copied().zip(tests.iter().copied()).collect();

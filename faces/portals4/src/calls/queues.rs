@@ -80,6 +80,9 @@ pub unsafe extern "C" fn PtlEQPoll(
     which: *mut c_uint,
 ) -> c_int {
     let polled = || {
+        if count == 0 || which.is_null() {
+            return Err(codes::ARG_INVALID);
+        }
         // SAFETY: as this function demands.
         let eqs = unsafe { list(eqs, count as usize) }?;
         queues::wait(eqs, longest(timeout))

@@ -185,7 +185,7 @@ RULE(A4_descriptors_want_known_options_and_live_handles) {
   md.eq_handle = 77;
   IS(PTL_ARG_INVALID, PtlMDBind(ni, &md, &handle));
   md.eq_handle = PTL_EQ_NONE;
-  md.ct_handle = PTL_INVALID_HANDLE;
+  md.ct_handle = 77;
   IS(PTL_ARG_INVALID, PtlMDBind(ni, &md, &handle));
 }
 
