@@ -4,7 +4,7 @@
 //!   a program linked with libmyriexpress.so or libopen-mx.so.0
 //!        │ mx_isend, mx_test …           │ omx_isend, omx_test …        │ mx_raw_*, mx__*
 //!        ▼                               ▼                              ▼
-//!       mx ───────────────▶ ops ◀────── omx                         internals
+//!       mx ──── both ─────▶ ops ◀────── omx                         internals
 //!                            │  handles, pointers, codes, the error handler (`calls`)
 //!                            ▼
 //!       ports ──▶ port: requests ⇄ packhorse::raw      waiting: who drives, who sleeps      unexpected: the handler
@@ -24,6 +24,7 @@
 pub mod abi;
 mod address;
 mod boards;
+pub mod both;
 pub mod caller;
 pub mod calls;
 mod codes;
