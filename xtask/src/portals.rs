@@ -26,12 +26,15 @@ pub(crate) struct Args {
     /// Only those with this in their name
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
-    /// So many ranks, once for each; scripts say themselves how many they need
+    /// So many ranks, once for each; of scripts it is known how many they need
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4")]
     ranks: Vec<u32>,
-    /// Also the scripted ones (needs libxml2)
+    /// The scripted ones instead (needs libxml2)
     #[arg(long)]
     scripts: bool,
+    /// With the build that tests use, which is there sooner
+    #[arg(long)]
+    debug: bool,
     /// Write the table of results there
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
@@ -52,35 +55,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         "{} has no test/basic/Makefile.am: --sources is a source tree of Portals' reference implementation",
         args.sources.display()
     );
-    run_command(cargo(
-        "build --release --quiet --package packhorse-portals4 --package packhorse-pmi",
-    ))?;
+    let (profile, built) = if args.debug { ("dev", "debug") } else { ("release", "release") };
+    let packages = "--package packhorse-portals4 --package packhorse-pmi";
+    run_command(cargo(&format!("build --profile {profile} --quiet {packages}")))?;
     let folder = target().join("portals");
     std::fs::create_dir_all(&folder)?;
-    link_portals(&target().join("release"), &folder)?;
+    link_portals(&target().join(built), &folder)?;
     let is_wanted = |name: &str| args.only.as_ref().is_none_or(|word| name.contains(word));
-    let mut rows = Vec::new();
-    for program in suite::basic(&tests)?.iter().filter(|program| is_wanted(&program.name)) {
-        let built = build(&tests, program, &folder)?;
-        for &ranks in &args.ranks {
-            let outcome = match &built {
-                Ok(path) => try_program(path, &[], ranks, &folder)?,
-                Err(why) => Outcome::Failed(why.clone()),
-            };
-            rows.push(told(Row { name: program.name.clone(), ranks, outcome }));
-        }
-    }
-    if args.scripts {
-        let interpreter = build_interpreter(&tests, &folder)?;
-        for (script, ranks) in suite::scripts(&tests)? {
-            let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            if is_wanted(&name) {
-                let words = ["-b", "", "-f", script.to_str().context("a path that is not text")?];
-                let outcome = try_program(&interpreter, &words, ranks, &folder)?;
-                rows.push(told(Row { name, ranks, outcome }));
-            }
-        }
-    }
+    let rows = if args.scripts {
+        try_scripts(&tests, &folder, is_wanted)?
+    } else {
+        try_basic(&tests, &folder, &args.ranks, is_wanted)?
+    };
     ensure!(!rows.is_empty(), "no test has `{}` in its name", args.only.as_deref().unwrap_or(""));
     let table = table_of(&rows);
     if let Some(path) = &args.table {
@@ -89,6 +75,42 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
     println!("{}", summary(&rows));
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Each basic program, once for each number of ranks.
+fn try_basic(
+    tests: &Path,
+    folder: &Path,
+    ranks: &[u32],
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for program in suite::basic(tests)?.iter().filter(|program| is_wanted(&program.name)) {
+        let built = build(tests, program, folder)?;
+        for &ranks in ranks {
+            let outcome = match &built {
+                Ok(path) => try_program(path, &[], ranks, folder)?,
+                Err(why) => Outcome::Failed(why.clone()),
+            };
+            rows.push(told(Row { name: program.name.clone(), ranks, outcome }));
+        }
+    }
+    Ok(rows)
+}
+
+/// Each script, with the ranks that it needs.
+fn try_scripts(tests: &Path, folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Row>> {
+    let interpreter = build_interpreter(tests, folder)?;
+    let mut rows = Vec::new();
+    for (script, ranks) in suite::scripts(tests)? {
+        let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if is_wanted(&name) {
+            let words = ["-b", "", "-f", script.to_str().context("a path that is not text")?];
+            let outcome = try_program(&interpreter, &words, ranks, folder)?;
+            rows.push(told(Row { name, ranks, outcome }));
+        }
+    }
+    Ok(rows)
 }
 
 fn told(row: Row) -> Row {
