@@ -59,6 +59,14 @@ local RECORDS = {
     [0x48] = { "Reply", { { "status", 1, REPLY }, { "len", 2 }, { "number", 4 } }, body = true },
     [0x49] = { "Replied", { { nil, 1 }, { "count", 2 }, { "first", 4 } } },
     [0x4A] = { "End", { { nil, 3 }, { "number", 4 } } },
+    [0x4B] = { "Matched", { { "action", 1 }, { "len", 2 }, { "number", 4 }, { "bits", 8 }, { "offset", 8 }, { "total", 8 },
+        { "header", 8 }, { "initiator", 8 }, { "portal", 4 }, { "uid", 4 }, { "interface", 1 }, { "ack", 1 }, { "op", 1 },
+        { "datatype", 1 }, { nil, 4 } }, body = true },
+    [0x4C] = { "MatchedSwap", { { "action", 1 }, { "len", 2 }, { "number", 4 }, { "bits", 8 }, { "offset", 8 }, { "total", 8 },
+        { "header", 8 }, { "initiator", 8 }, { "portal", 4 }, { "uid", 4 }, { "interface", 1 }, { "ack", 1 }, { "op", 1 },
+        { "datatype", 1 }, { nil, 4 } }, rest = 32, body = true },
+    [0x4D] = { "Outcome", { { "fail", 1 }, { "len", 2 }, { "number", 4 }, { "moved", 8 }, { "offset", 8 }, { "list", 1 },
+        { "flags", 1 }, { nil, 6 } }, body = true },
 }
 
 -- The message kinds: bit 0 says that an immediate follows, bit 1 that the sender wants to hear of the match.

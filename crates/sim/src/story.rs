@@ -247,7 +247,7 @@ fn topics_of(secret: Secret, bytes: &[u8]) -> Vec<Topic> {
             Record::Data { .. } => Topic::Data,
             Record::Grant { .. } => Topic::Grant,
             Record::Request(_) => Topic::Small,
-            Record::Reply { .. } | Record::Replied { .. } => Topic::Done,
+            Record::Reply { .. } | Record::Replied { .. } | Record::Outcome { .. } => Topic::Done,
             Record::Ack(_) => Topic::Ack,
             _ => Topic::Other,
         })

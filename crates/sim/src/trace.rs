@@ -264,6 +264,7 @@ fn describe_record(record: &Record<'_>, body_len: usize) -> String {
         Record::Request(head) => describe_request(head),
         Record::Reply { number, status } => format!("Reply {number} status {status} {body_len} B"),
         Record::Replied { first, count } => format!("Replied {first}+{count}"),
+        Record::Outcome { number, answer } => format!("Outcome {number} {answer:?} {body_len} B"),
         Record::End { number } => format!("End {number}"),
         Record::Hello(hello) => {
             format!("Hello id {:x} life {:x}", hello.id() >> 40, hello.incarnation() >> 40)

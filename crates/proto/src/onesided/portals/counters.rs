@@ -30,6 +30,10 @@ pub(super) struct Counter {
 
 /// Something to be done.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "operations are the usual ones, and need no memory of their own"
+)]
 pub(super) enum Due {
     /// An operation begins.
     Move(Move),
