@@ -185,6 +185,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         })
     }
 
+    /// Frames to this endpoint itself wait to be received.
+    pub(crate) fn has_home(&self) -> bool {
+        !self.home.is_empty()
+    }
+
     /// The endpoint, to be looked at.
     pub(crate) fn endpoint_seen(&self) -> &Endpoint {
         &self.endpoint

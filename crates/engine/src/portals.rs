@@ -12,6 +12,9 @@ use packhorse_proto::{BufId, Instant};
 use crate::engine::{Engine, Inner};
 use crate::translate::{buf_of, memory_of};
 
+/// A request to oneself and its answer, and acknowledgements of both.
+const HOME_TURN_COUNT: usize = 4;
+
 impl Inner {
     /// Memory that nobody uses is given back; whoever waits hears that something was told.
     pub(crate) fn settle_portals(&mut self) {
@@ -89,6 +92,13 @@ impl Engine {
     }
 
     fn after_portals(&self, mut inner: std::sync::MutexGuard<'_, Inner>, now: Instant) {
+        // What goes to this process itself needs nobody else, and is over before the call returns.
+        inner.core.transmit(now);
+        for _ in 0..HOME_TURN_COUNT {
+            if inner.core.has_home() {
+                inner.turn(now);
+            }
+        }
         inner.settle_portals();
         self.after_post(inner, now, false);
         self.run_errand(self.helper.baton.on_pending(true));

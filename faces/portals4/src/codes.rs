@@ -39,10 +39,3 @@ pub(crate) fn of_core(error: PortalsError) -> Code {
         PortalsError::QueueNeeded => PT_EQ_NEEDED,
     }
 }
-
-/// A call that is not built yet: it fails, and says so on standard error.
-#[cold]
-pub(crate) fn missing<T>(call: &str) -> Result<T, Code> {
-    packhorse_common::complain("portals4", format_args!("{call} is not built yet"));
-    Err(FAIL)
-}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use packhorse::raw::portals::Count;
 
-use crate::abi::{CT_NONE, CtEvent, Handle, INVALID_HANDLE};
+use crate::abi::{CT_NONE, CtEvent, Handle};
 use crate::codes::{self, Code, of_core};
 use crate::handles::{Kind, handle, number};
 use crate::interfaces::{check_aborted, node, opened};
@@ -23,11 +23,10 @@ impl When {
     }
 }
 
-/// A counter that is named with something, or none. One program names no handle at all where it counts nothing.
-pub(crate) fn named(ct: Handle, counts: bool) -> Result<Option<u32>, Code> {
+/// A counter that is named with something, or none.
+pub(crate) fn named(ct: Handle) -> Result<Option<u32>, Code> {
     match ct {
         CT_NONE => Ok(None),
-        INVALID_HANDLE if !counts => Ok(None),
         ct => number(Kind::Counter, ct).map(Some),
     }
 }
@@ -76,6 +75,9 @@ pub(crate) fn wait(
     longest_ms: Option<u32>,
 ) -> Result<(CtEvent, usize), Code> {
     check_aborted()?;
+    if counters.is_empty() {
+        return Err(codes::ARG_INVALID);
+    }
     let wanted = counters.iter().map(|&(ct, test)| Ok((number(Kind::Counter, ct)?, test)));
     let wanted: Vec<(u32, u64)> = wanted.collect::<Result<_, Code>>()?;
     let node = node()?;

@@ -9,14 +9,11 @@ use crate::handles::{Kind, handle, number};
 use crate::interfaces::{node, opened};
 use crate::memory::Named;
 
-/// `PTL_MD_EVENT_CT_…`: one of them asks for a counter.
-const COUNTS: u32 = 0x2 | 0x4 | 0x8;
-
 pub(crate) fn bind(ni: Handle, md: &Md, memory: Named) -> Result<Handle, Code> {
     let this = opened(ni)?;
     let queue =
         if md.eq_handle == EQ_NONE { None } else { Some(number(Kind::Queue, md.eq_handle)?) };
-    let counter = counters::named(md.ct_handle, md.options & COUNTS != 0)?;
+    let counter = counters::named(md.ct_handle)?;
     let (len, options) = (memory.len(), md.options);
     let bound = this.node.engine().try_portals_with(memory.lend(), |portals, buf| {
         let spec = DescriptorSpec { buf, len, options, queue, counter };

@@ -4,7 +4,7 @@ use packhorse::raw::List;
 use packhorse::raw::portals::{EntrySpec, SearchKind, codes::entry};
 
 use crate::abi::{Handle, Me, NID_ANY, PID_ANY, RANK_ANY, UID_ANY};
-use crate::codes::{self, Code, missing, of_core};
+use crate::codes::{self, Code, of_core};
 use crate::counters::{self, When};
 use crate::handles::{Kind, handle, number};
 use crate::interfaces::{Opened, node, opened};
@@ -30,7 +30,6 @@ impl Wish {
             return Err(codes::ARG_INVALID);
         }
         let me = &self.me;
-        let counts = me.options & (entry::EVENT_CT_COMM | entry::EVENT_CT_OVERFLOW) != 0;
         let not = |value: u32, any: u32| (value != any).then_some(value);
         let (node, process) = if this.is_logical() {
             (not(me.match_id.rank_or_nid, RANK_ANY), None)
@@ -43,7 +42,7 @@ impl Wish {
             len: self.memory.len(),
             is_whole: self.memory.is_window(),
             options: me.options,
-            counter: counters::named(me.ct_handle, counts)?,
+            counter: counters::named(me.ct_handle)?,
             uid: not(me.uid, UID_ANY),
             node,
             process,
@@ -59,31 +58,37 @@ impl Wish {
 
 /// Now, or when a counter says so: then the handle is told now all the same.
 pub(crate) fn append(wish: Wish, list: u8, when: Option<When>) -> Result<Handle, Code> {
-    if when.is_some() {
-        return missing("PtlTriggeredMEAppend");
-    }
     let list = match list {
         0 => List::Priority,
         1 => List::Overflow,
         _ => return Err(codes::ARG_INVALID),
     };
+    let when = when.map(When::of_core).transpose()?;
     let (this, spec) = wish.check()?;
     if spec.is_whole {
         this.name_all();
     }
     let Wish { kind, portal, memory, .. } = wish;
     let appended = this.node.engine().try_portals_with(memory.lend(), |portals, buf| {
-        portals.append(this.kind, portal, list, EntrySpec { buf, ..spec })
+        let spec = EntrySpec { buf, ..spec };
+        match when {
+            None => portals.append(this.kind, portal, list, spec),
+            Some((counter, threshold)) => {
+                portals.append_at((this.kind, portal), list, spec, counter, threshold)
+            }
+        }
     });
     appended.map(|entry| handle(kind, entry)).map_err(of_core)
 }
 
 pub(crate) fn unlink(kind: Kind, entry: Handle, when: Option<When>) -> Result<(), Code> {
     let entry = number(kind, entry)?;
-    if when.is_some() {
-        return missing("PtlTriggeredMEUnlink");
-    }
-    node()?.engine().with_portals(|portals| portals.unlink(entry)).map_err(of_core)
+    let when = when.map(When::of_core).transpose()?;
+    let unlinked = node()?.engine().with_portals(|portals| match when {
+        None => portals.unlink(entry),
+        Some((counter, threshold)) => portals.unlink_at(entry, counter, threshold),
+    });
+    unlinked.map_err(of_core)
 }
 
 pub(crate) fn search(wish: Wish, operation: u8) -> Result<(), Code> {

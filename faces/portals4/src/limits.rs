@@ -45,7 +45,11 @@ pub(crate) fn granted(desired: Option<Limits>) -> Limits {
         max_pt_index: wish.max_pt_index.clamp(1, PORTAL_MAX),
         max_iovecs: wish.max_iovecs.clamp(0, PIECE_COUNT_MAX),
         max_list_size: count(wish.max_list_size),
-        max_triggered_ops: count(wish.max_triggered_ops),
+        // Younger than the others: programs that do not know it leave a zero there, and trigger all the same.
+        max_triggered_ops: match count(wish.max_triggered_ops) {
+            0 => USUAL.max_triggered_ops,
+            asked => asked,
+        },
         max_msg_size: wish.max_msg_size.min(MESSAGE_LEN_MAX),
         max_atomic_size: wish.max_atomic_size.min(ATOMIC_LEN_MAX),
         max_fetch_atomic_size: wish.max_fetch_atomic_size.clamp(8, ATOMIC_LEN_MAX),

@@ -90,10 +90,8 @@ fn check_len(this: &Opened, kind: MoveKind, len: u64) -> Result<(), Code> {
     let limits = &this.limits;
     let len_max = match kind {
         MoveKind::Put | MoveKind::Get => limits.max_msg_size,
-        MoveKind::Atomic => limits.max_atomic_size,
-        MoveKind::FetchAtomic | MoveKind::Swap => {
-            limits.max_atomic_size.min(limits.max_fetch_atomic_size)
-        }
+        // Also of those that fetch: the reference and its tests know one bound for all.
+        MoveKind::Atomic | MoveKind::FetchAtomic | MoveKind::Swap => limits.max_atomic_size,
     };
     if len <= len_max { Ok(()) } else { Err(codes::ARG_INVALID) }
 }
@@ -132,10 +130,11 @@ pub(crate) fn start(what: What, tail: Tail, when: Option<When>) -> Result<(), Co
         copy: None,
     };
     // What fires later has what is there then; what begins now may be changed as soon as this returns, if the descriptor says so.
-    let is_copied = put.is_some()
-        && trigger.is_none()
-        && options & md::VOLATILE != 0
-        && (1..=this.limits.max_volatile_size).contains(&tail.length);
+    let is_volatile = put.is_some() && options & md::VOLATILE != 0;
+    if is_volatile && tail.length > this.limits.max_volatile_size {
+        return Err(codes::ARG_INVALID);
+    }
+    let is_copied = is_volatile && trigger.is_none() && tail.length > 0;
     let copy = put.filter(|_| is_copied).and_then(|(_, offset)| {
         node.engine().copy_lent(buf, offset, tail.length as usize).map(Memory::from)
     });

@@ -74,6 +74,9 @@ pub(crate) fn get(eq: Handle) -> Result<Told, Code> {
 /// Waits for an event of any of these; `None` waits for ever.
 pub(crate) fn wait(queues: &[Handle], longest_ms: Option<u32>) -> Result<Told, Code> {
     check_aborted()?;
+    if queues.is_empty() {
+        return Err(codes::ARG_INVALID);
+    }
     let queues = queues.iter().map(|&eq| number(Kind::Queue, eq));
     let queues: Vec<u32> = queues.collect::<Result<_, Code>>()?;
     let node = node()?;

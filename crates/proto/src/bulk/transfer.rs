@@ -122,9 +122,9 @@ impl Bulk {
     }
 
     /// An association ends: so do all transfers of its row. Their requests tell it to whoever waits.
-    /// Returns whose those were.
-    pub(crate) fn drop_transfers(&mut self, row: u32) -> Vec<u64> {
-        let mut owners = Vec::new();
+    /// Returns whose those were: of those that came here, and of those that left.
+    pub(crate) fn drop_transfers(&mut self, row: u32) -> (Vec<u64>, Vec<u64>) {
+        let (mut came, mut left) = (Vec::new(), Vec::new());
         let arrivals = self.arrivals.iter();
         let arrivals: Vec<u32> = arrivals
             .filter(|(_, arrival)| arrival.row == row && arrival.lane != Lane::Message)
@@ -132,7 +132,7 @@ impl Bulk {
             .collect();
         for slot in arrivals {
             let progress = self.arrivals[slot].progress;
-            owners.push(self.receives[self.progress[progress].receive].user);
+            came.push(self.receives[self.progress[progress].receive].user);
             self.end_transfer(slot);
         }
         let supplies = self.sends_by_number.iter();
@@ -141,9 +141,9 @@ impl Bulk {
             .map(|(_, &slot)| slot)
             .collect();
         for slot in supplies {
-            owners.push(self.outgoing[slot].user);
+            left.push(self.outgoing[slot].user);
             self.end_supply(slot);
         }
-        owners
+        (came, left)
     }
 }

@@ -335,7 +335,7 @@ impl Onesided {
             return None;
         }
         let width = arithmetic::width(datatype)? as usize;
-        let len = (taken.len as usize / width) * width; // whole elements only
+        let len = taken.len as usize;
         let known = op_of(op)?;
         let mut compare = Vec::new();
         if arithmetic::compares(op) {

@@ -23,7 +23,7 @@ use crate::bulk::Bulk;
 use crate::bulk::arrival::number_key;
 use crate::bulk::outgoing::check_len;
 use crate::bulk::outgoing::{Bytes, OPERATION_BIT};
-use crate::bulk::transfer::Transfer;
+use crate::bulk::transfer::{DELIVERY_BIT, Transfer};
 use crate::delivery::content::Content;
 use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
@@ -617,8 +617,17 @@ impl Onesided {
                 self.end_operation(bulk, slot);
             }
         }
-        for owner in bulk.drop_transfers(row) {
+        let (came, left) = bulk.drop_transfers(row);
+        for owner in came {
             self.fail_delivery(bulk, owner);
+        }
+        for owner in left {
+            // Who said goodbye has all that it wanted of a get of Portals, though its word on that may be lost.
+            if failure == Failure::Closed && owner & DELIVERY_BIT != 0 {
+                self.end_delivery(bulk, owner);
+            } else {
+                self.fail_delivery(bulk, owner);
+            }
         }
     }
 }

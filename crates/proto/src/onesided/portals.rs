@@ -19,6 +19,7 @@ pub(crate) mod arithmetic;
 pub mod codes;
 mod counters;
 mod entries;
+mod fault;
 mod incoming;
 mod moves;
 mod queues;
@@ -139,6 +140,8 @@ pub struct Portals {
     freed: Vec<BufId>,
     /// Something was told or counted since the driver last asked.
     is_stirred: bool,
+    #[cfg(test)]
+    fault: Option<fault::Fault>,
 }
 
 /// Bits of a handle that name a slot; above them some of its serial.

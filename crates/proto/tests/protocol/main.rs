@@ -21,6 +21,7 @@ mod obstacles;
 mod one_by_one;
 mod onesided;
 mod paths;
+mod portals;
 mod reliability;
 mod strangers;
 mod streams;

@@ -81,7 +81,8 @@ pub(crate) fn makes_sense(kind: MoveKind, op: u8, datatype: u8, len: u64) -> boo
     };
     let swaps = op >= SWAP;
     // Conditional and masked swaps are of one element.
-    let len_is_right = if op >= CSWAP { len == width } else { len.is_multiple_of(width) };
+    // What is left of others behind their last whole element is not computed with.
+    let len_is_right = op < CSWAP || len == width;
     is_for_them && swaps == (kind == MoveKind::Swap) && len_is_right && len <= ATOMIC_LEN_MAX
 }
 

@@ -41,13 +41,31 @@ pub(super) enum Due {
     Add { ni: u8, counter: u64, more: Count },
     /// A counter is set.
     Set { ni: u8, counter: u64, count: Count },
+    /// An entry is linked.
+    Link { ni: u8, entry: u64 },
+    /// An entry is unlinked, if nothing uses it.
+    Unlink { ni: u8, entry: u64 },
+}
+
+impl Counter {
+    fn reached(&self) -> u64 {
+        reached_by(self.count)
+    }
+}
+
+/// What thresholds are compared with.
+fn reached_by(count: Count) -> u64 {
+    count.success.saturating_add(count.failure)
 }
 
 impl Due {
     pub(super) fn ni(&self) -> u8 {
         match self {
             Self::Move(this) => this.spec.ni,
-            Self::Add { ni, .. } | Self::Set { ni, .. } => *ni,
+            Self::Add { ni, .. }
+            | Self::Set { ni, .. }
+            | Self::Link { ni, .. }
+            | Self::Unlink { ni, .. } => *ni,
         }
     }
 }
@@ -80,8 +98,10 @@ impl Portals {
         let slot = slot_of(&self.counters, handle).ok_or(PortalsError::Invalid)?;
         let triggers = core::mem::take(&mut self.counters[slot].triggers);
         for due in triggers.into_values() {
-            if let Due::Move(this) = due {
-                self.let_go(&this);
+            match due {
+                Due::Move(this) => self.let_go(&this),
+                Due::Link { entry, .. } => self.cancel_link(entry),
+                Due::Add { .. } | Due::Set { .. } | Due::Unlink { .. } => {}
             }
         }
         Ok(())
@@ -157,7 +177,8 @@ impl Portals {
         let ni = self.counters[slot].ni;
         let most = self.interface(ni)?.limits.trigger_count_max;
         let counter = &mut self.counters[slot];
-        if counter.triggers.len() >= most as usize {
+        // What need not wait takes no room.
+        if counter.reached() < threshold && counter.triggers.len() >= most as usize {
             return Err(PortalsError::NoSpace);
         }
         let serial = self.trigger_serial;
@@ -207,7 +228,7 @@ impl Portals {
         if triggers.is_empty() {
             return;
         }
-        let reached = count.success.saturating_add(count.failure);
+        let reached = reached_by(*count);
         let waiting = match reached.checked_add(1) {
             Some(beyond) => triggers.split_off(&(beyond, 0)),
             None => BTreeMap::new(),
@@ -229,6 +250,8 @@ impl Portals {
                         self.move_count(slot, more);
                     }
                 }
+                Due::Link { entry, .. } => self.link_due(entry, true),
+                Due::Unlink { entry, .. } => self.link_due(entry, false),
                 Due::Set { counter, count, .. } => {
                     if let Some(slot) = self.counters.lookup(counter) {
                         self.store_count(slot, count);

@@ -1,6 +1,8 @@
 //! Entries: appended, searched for what came before them, unlinked.
 
 use super::codes::{entry, event, fail, interface};
+use super::counters::Due;
+use super::fault::Fault;
 use super::{NOTHING, Portals, PortalsError, PortalsEvent, THING_COUNT_MAX, handle_of, slot_of};
 use crate::base::api::List;
 use crate::base::types::BufId;
@@ -150,67 +152,137 @@ impl Portals {
         list: List,
         spec: EntrySpec,
     ) -> Result<u32, PortalsError> {
+        let slot = self.add_entry(ni, portal, list, spec)?;
+        let handle = handle_of(&self.entries, slot);
+        self.link(slot);
+        Ok(handle)
+    }
+
+    /// The same when a counter has reached a threshold; its handle is known from now on.
+    pub fn append_at(
+        &mut self,
+        (ni, portal): (u8, u32),
+        list: List,
+        spec: EntrySpec,
+        trigger: u32,
+        threshold: u64,
+    ) -> Result<u32, PortalsError> {
+        if self.counter_interface(trigger) != Some(ni) {
+            return Err(PortalsError::Invalid);
+        }
+        let slot = self.add_entry(ni, portal, list, spec)?;
+        let (entry, handle) = (self.entries.key(slot), handle_of(&self.entries, slot));
+        let added = self.add_trigger(trigger, threshold, Due::Link { ni, entry });
+        if added.is_err() {
+            self.forget_entry(slot);
+        }
+        added.map(|()| handle)
+    }
+
+    /// Unlinks an entry when a counter has reached a threshold, if it is not in use then.
+    pub fn unlink_at(
+        &mut self,
+        handle: u32,
+        trigger: u32,
+        threshold: u64,
+    ) -> Result<(), PortalsError> {
+        let slot = slot_of(&self.entries, handle).ok_or(PortalsError::Invalid)?;
+        let ni = self.entries[slot].ni;
+        if self.counter_interface(trigger) != Some(ni) {
+            return Err(PortalsError::Invalid);
+        }
+        let entry = self.entries.key(slot);
+        self.add_trigger(trigger, threshold, Due::Unlink { ni, entry })
+    }
+
+    /// What waited for a counter is linked, or unlinked.
+    pub(super) fn link_due(&mut self, entry: u64, is_to_link: bool) {
+        let Some(slot) = self.entries.lookup(entry) else { return };
+        if is_to_link {
+            self.link(slot);
+        } else {
+            let _ = self.unlink(handle_of(&self.entries, slot)); // in use: it stays
+        }
+    }
+
+    /// An entry that waited for a counter is not to come any more.
+    pub(super) fn cancel_link(&mut self, entry: u64) {
+        if let Some(slot) = self.entries.lookup(entry) {
+            self.drop_entry(slot);
+        }
+    }
+
+    /// Makes an entry, which is in no list yet.
+    fn add_entry(
+        &mut self,
+        ni: u8,
+        portal: u32,
+        list: List,
+        spec: EntrySpec,
+    ) -> Result<u32, PortalsError> {
         let counter = self.check_entry(ni, portal, &spec)?;
         let limits = self.interface(ni)?.limits;
         let this = self.portal(ni, portal).ok_or(PortalsError::Invalid)?;
-        let is_full = self.interface(ni)?.entry_count
-            >= limits.entry_count_max.min(THING_COUNT_MAX)
-            || this.list_counts[list as usize] >= limits.list_count_max;
-        if is_full {
+        let is_list_full = this.list_counts[list as usize] >= limits.list_count_max;
+        let interface = self.interface_mut(ni)?;
+        let count_max = limits.entry_count_max.min(THING_COUNT_MAX);
+        if is_list_full || interface.entry_count >= count_max {
             return Err(PortalsError::NoSpace);
         }
-        let queue = this.queue;
-        let mut local_offset = 0;
-        let mut is_over = false;
-        if list == List::Priority {
-            let found = Claim {
-                queue,
-                user: spec.user,
-                options: spec.options,
-                counter,
-                ends_entry: spec.has(entry::USE_ONCE),
-            };
-            while let Some(header) = self.find_header(ni, portal, &spec, local_offset) {
-                let asked_len = self.headers[header].event.asked_len;
-                if spec.has(entry::LOCAL_INC_UH_RLENGTH) {
-                    local_offset = local_offset.saturating_add(asked_len).min(spec.len);
-                }
-                is_over = found.ends_entry
-                    || (spec.has(entry::LOCAL_INC_UH_RLENGTH) && spec.is_used_up(local_offset));
-                self.claim_header(header, Claim { ends_entry: is_over, ..found }, portal);
-                if is_over {
-                    break;
-                }
-            }
-        }
-        self.interface_mut(ni)?.entry_count += 1;
-        let slot = self.entries.insert(Entry {
+        interface.entry_count += 1;
+        Ok(self.entries.insert(Entry {
             ni,
             portal,
             list,
             spec,
             buf: spec.buf,
             counter,
-            local_offset,
+            local_offset: 0,
             linked: None,
             owes_unlink: false,
             busy_count: 0,
             header_count: 0,
-        });
-        let handle = handle_of(&self.entries, slot);
-        if is_over {
-            self.drop_entry(slot);
-            return Ok(handle);
+        }))
+    }
+
+    /// Looks for what came before an entry, and puts it into its list unless that has used it up.
+    fn link(&mut self, slot: u32) {
+        let Entry { ni, portal, list, spec, .. } = self.entries[slot];
+        if self.portal(ni, portal).is_none() || (list == List::Priority && self.look_back(slot)) {
+            return self.drop_entry(slot);
         }
         let wanted = spec.wanted(ni);
-        let this = self.portal_mut(ni, portal).ok_or(PortalsError::Invalid)?;
+        let Some(this) = self.portal_mut(ni, portal) else { return };
+        let queue = this.queue;
         this.list_counts[list as usize] += 1;
         let linked = this.matcher.post_portal(list, &wanted, slot);
         self.entries[slot].linked = Some(linked);
         if !spec.has(entry::EVENT_LINK_DISABLE) {
             self.tell(queue, plain(event::LINK, portal, spec.user));
         }
-        Ok(handle)
+    }
+
+    /// Finds the headers that an entry of the priority list would have taken. True if they have used it up.
+    fn look_back(&mut self, slot: u32) -> bool {
+        let Entry { ni, portal, spec, counter, .. } = self.entries[slot];
+        let queue = self.portal(ni, portal).and_then(|this| this.queue);
+        let (user, options) = (spec.user, spec.options);
+        let found = Claim { queue, user, options, counter, ends_entry: false };
+        let mut local_offset: u64 = 0;
+        while let Some(header) = self.find_header(ni, portal, &spec, local_offset) {
+            let asked_len = self.headers[header].event.asked_len;
+            let counts = spec.has(entry::LOCAL_INC_UH_RLENGTH);
+            if counts {
+                local_offset = local_offset.saturating_add(asked_len).min(spec.len);
+            }
+            let ends_entry = spec.has(entry::USE_ONCE) || (counts && spec.is_used_up(local_offset));
+            self.claim_header(header, Claim { ends_entry, ..found }, portal);
+            if ends_entry {
+                return true;
+            }
+        }
+        self.entries[slot].local_offset = local_offset;
+        false
     }
 
     fn check_entry(
@@ -411,7 +483,7 @@ impl Portals {
             self.tell(queue, plain(event::AUTO_UNLINK, portal, user));
         }
         if is_free {
-            if list == List::Overflow && is_told {
+            if list == List::Overflow && is_told && !self.makes(Fault::FreeNotTold) {
                 self.tell(queue, plain(event::AUTO_FREE, portal, user));
             }
             self.drop_entry(slot);
@@ -419,8 +491,14 @@ impl Portals {
     }
 
     fn drop_entry(&mut self, slot: u32) {
-        let Entry { ni, buf, .. } = self.entries.remove(slot);
+        let buf = self.entries[slot].buf;
         self.freed.push(buf);
+        self.forget_entry(slot);
+    }
+
+    /// The same when its memory is still the caller's.
+    fn forget_entry(&mut self, slot: u32) {
+        let ni = self.entries.remove(slot).ni;
         if let Ok(interface) = self.interface_mut(ni) {
             interface.entry_count -= 1;
         }

@@ -2,6 +2,7 @@
 
 use super::codes::{entry, event, fail};
 use super::entries::{Header, source_of};
+use super::fault::Fault;
 use super::{NOTHING, Portals, PortalsEvent};
 use crate::base::api::List;
 use crate::base::types::Place;
@@ -132,6 +133,7 @@ impl Portals {
         }
         let keeps_header =
             list == List::Overflow && spec.options & entry::UNEXPECTED_HDR_DISABLE == 0;
+        let keeps_header = keeps_header && !self.makes(Fault::HeaderForgotten);
         if keeps_header && !self.has_header_room(ni, portal) {
             let is_told = spec.options & entry::EVENT_FLOWCTRL_DISABLE == 0;
             let is_stopped = self.stop_portal(ni, portal, is_told);
@@ -159,14 +161,20 @@ impl Portals {
     fn find_entry(&mut self, incoming: &Incoming) -> Option<(u32, List)> {
         let &Incoming { ni, portal, bits, offset, len, initiator, .. } = incoming;
         let source = source_of(ni, initiator);
+        let (is_reversed, cuts) =
+            (self.makes(Fault::OverflowFirst), self.makes(Fault::CutAllTheSame));
         let interface = self.interfaces[usize::from(ni)].as_mut()?;
         let matcher = &mut interface.portals.get_mut(portal as usize)?.as_mut()?.matcher;
         let entries = &self.entries;
-        for list in [List::Priority, List::Overflow] {
+        let lists = match is_reversed {
+            false => [List::Priority, List::Overflow],
+            true => [List::Overflow, List::Priority],
+        };
+        for list in lists {
             let Some((id, slot)) = matcher.find_portal(list, bits, source) else { continue };
             let fits = |slot: u32| {
                 let this = &entries[slot];
-                !this.spec.is_too_long(this.local_offset, offset, len)
+                cuts || !this.spec.is_too_long(this.local_offset, offset, len)
             };
             if fits(slot) {
                 return Some((slot, list));
@@ -185,15 +193,17 @@ impl Portals {
         let &Incoming {
             ni, portal, asked, bits, initiator, uid, len, header, op, datatype, ..
         } = incoming;
+        let (stays, is_used_twice) =
+            (self.makes(Fault::LocalOffsetStays), self.makes(Fault::UsedTwice));
         let this = &mut self.entries[slot];
         let is_local = this.spec.options & entry::MANAGE_LOCAL != 0;
         let offset = if is_local { this.local_offset } else { incoming.offset };
         let moved_len = len.min(this.spec.len.saturating_sub(offset));
-        if is_local {
+        if is_local && !stays {
             this.local_offset += moved_len;
         }
-        let is_over =
-            this.spec.options & entry::USE_ONCE != 0 || this.spec.is_used_up(this.local_offset);
+        let is_over = (this.spec.options & entry::USE_ONCE != 0 && !is_used_twice)
+            || this.spec.is_used_up(this.local_offset);
         this.busy_count += 1;
         let shift = if this.spec.options & entry::IOVEC != 0 { 0 } else { offset };
         let event = PortalsEvent {

@@ -1,6 +1,7 @@
 //! The portal table: indexes, their lists, and when they take no messages.
 
 use super::codes::{event, fail, portal};
+use super::fault::Fault;
 use super::{Portals, PortalsError, PortalsEvent};
 use crate::matching::Matcher;
 
@@ -103,11 +104,12 @@ impl Portals {
 
     /// Flow control: it cannot take a message, and takes none from here on. True if it has flow control.
     pub(super) fn stop_portal(&mut self, ni: u8, index: u32, is_told: bool) -> bool {
+        let is_left = self.makes(Fault::NotStopped);
         let Some(this) = self.portal_mut(ni, index) else { return false };
         if this.options & portal::FLOWCTRL == 0 {
             return false;
         }
-        if this.is_enabled {
+        if this.is_enabled && !is_left {
             (this.is_enabled, this.owes_stop) = (false, is_told);
             self.tell_stop(ni, index);
         }

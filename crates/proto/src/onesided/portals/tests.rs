@@ -322,3 +322,30 @@ fn acknowledgements_need_what_they_are_told_to() {
     let stale = md ^ 1 << SLOT_BITS;
     assert_eq!(bench.portals.begin(sending(stale, 0), None), Err(PortalsError::Invalid));
 }
+
+#[test]
+fn entries_are_linked_and_unlinked_when_a_counter_says_so() {
+    let mut bench = Bench::usual();
+    let counter = bench.portals.add_counter(NI).expect("room");
+    let step = |bench: &mut Bench| {
+        bench.portals.add_count(counter, Count { success: 1, failure: 0 }).expect("a counter");
+        assert!(bench.portals.next_due().is_none());
+    };
+    let place = (NI, 0);
+    let appended = bench.portals.append_at(place, List::Priority, spec(PUT, 64, 1), counter, 1);
+    let handle = appended.expect("room");
+    bench.portals.unlink_at(handle, counter, 2).expect("an entry");
+    assert_eq!(bench.arrive(put(0, 1)), Err(fail::DROPPED));
+    step(&mut bench);
+    assert!(bench.arrive(put(0, 1)).is_ok());
+    step(&mut bench);
+    assert_eq!(bench.arrive(put(0, 1)), Err(fail::DROPPED));
+    assert_eq!(bench.portals.unlink(handle), Err(PortalsError::Invalid));
+    // What is cancelled never comes, and its memory is free.
+    while bench.portals.take_freed().is_some() {}
+    let appended = bench.portals.append_at(place, List::Priority, spec(PUT, 64, 5), counter, 9);
+    assert!(appended.is_ok());
+    bench.portals.cancel_triggers(counter).expect("a counter");
+    assert_eq!(bench.portals.take_freed(), Some(BufId(5)));
+    assert_eq!(bench.portals.free_portal(NI, 0), Ok(()));
+}

@@ -151,6 +151,22 @@ impl Net {
     }
 
     /// Puts a pattern of `tag` into a peer's memory.
+    /// Memory for something that is not posted here.
+    pub(crate) fn lend(&mut self, node: usize, bytes: Vec<u8>) -> BufId {
+        self.nodes[node].ram.add(bytes)
+    }
+
+    /// What is due in Portals begins.
+    pub(crate) fn run_portals(&mut self, node: usize) {
+        let now = self.now;
+        self.nodes[node].ep.run_portals(now);
+    }
+
+    pub(crate) fn close_portals(&mut self, node: usize, ni: u8) {
+        let now = self.now;
+        self.nodes[node].ep.close_portals(now, ni);
+    }
+
     pub(crate) fn put(
         &mut self,
         (from, to): (usize, usize),
