@@ -6,8 +6,7 @@
  *
  *   doublebuf produce|consume BYTES SECONDS PRODUCER_RATE CONSUMER_RATE         rates in bytes a second, without communication
  *
- * Each prints "NID PID" and reads that of the other from standard input, so that whoever starts the two joins them (see the test, or `packhorse
- * bench doublebuf --systems portals`). At the end each prints a line of JSON: what it reached alone, and what it reached while the
+ * Each prints "NID PID" and reads that of the other from standard input, so that whoever starts the two joins them (see the test). At the end each prints a line of JSON: what it reached alone, and what it reached while the
  * other's data came and went (the paper's Figures 12 and 13). */
 #define _GNU_SOURCE
 #include <stdint.h>
