@@ -12,7 +12,7 @@ use packhorse::Builder;
 
 use crate::abi::{Addr, Segment, Status};
 use crate::codes::{self, Code};
-use crate::{mx, open};
+use crate::{both, mx, open};
 
 /// Of endpoints that measure.
 const KEY: u32 = 0x7061_636b;
