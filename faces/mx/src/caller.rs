@@ -12,7 +12,7 @@ use packhorse::Builder;
 
 use crate::abi::{Addr, Segment, Status};
 use crate::codes::{self, Code};
-use crate::{both, mx, open};
+use crate::{mx, open};
 
 /// Of endpoints that measure.
 const KEY: u32 = 0x7061_636b;
@@ -85,11 +85,11 @@ impl Caller {
         // Not zeros: pages that nobody wrote to are all one page, and cost nothing to read.
         let slot = || Slot { bytes: vec![1; len].into(), request: 0 };
         let calls = black_box(Calls {
-            isend: both::mx_isend,
-            irecv: both::mx_irecv,
+            isend: mx::mx_isend,
+            irecv: mx::mx_irecv,
             wait: mx::mx_wait,
-            test: both::mx_test,
-            cancel: both::mx_cancel,
+            test: mx::mx_test,
+            cancel: mx::mx_cancel,
         });
         let slots = std::iter::repeat_with(slot).take(slot_count).collect();
         Ok(Self { calls, endpoint, peer: Addr::default(), slots })
@@ -100,7 +100,7 @@ impl Caller {
         let (mut own, mut nic_id, mut index) = (Addr::default(), 0, 0);
         // SAFETY: the pointers are to values of this function.
         let codes = unsafe {
-            let got = both::mx_get_endpoint_addr(self.endpoint, &raw mut own);
+            let got = mx::mx_get_endpoint_addr(self.endpoint, &raw mut own);
             (got, mx::mx_decompose_endpoint_addr(own, &raw mut nic_id, &raw mut index))
         };
         check("mx_get_endpoint_addr", codes.0)?;
@@ -201,6 +201,6 @@ fn told(status: &Status, result: u32) -> Result<Option<Ended>, String> {
 impl Drop for Caller {
     /// Closes the endpoint; the buffers go after that.
     fn drop(&mut self) {
-        both::mx_close_endpoint(self.endpoint);
+        mx::mx_close_endpoint(self.endpoint);
     }
 }

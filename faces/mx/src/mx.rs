@@ -6,6 +6,9 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+/// Those that Open-MX has, too, so that all of MX is found here.
+pub use crate::both::*;
+
 use crate::abi::{Addr, ErrorHandler, Status};
 use crate::calls::{self, Api};
 use crate::codes;
