@@ -275,20 +275,23 @@ impl Port {
             return found;
         }
         let Some(room) = state.defer((criteria, handle, room)) else { return Ok(handle) };
-        drop(state);
-        self.post_recv(criteria, handle, &room)
+        self.post_recv(&mut state, criteria, handle, &room)
     }
 
-    /// Posts a receive to the engine.
+    /// Posts a receive to the engine. With the state in hand: between the look at what is kept here and the post nobody may take a
+    /// message from the engine to ask the handler about it, or a later message would come before that one.
     pub(crate) fn post_recv(
         &self,
+        state: &mut State,
         criteria: Criteria,
         handle: Handle,
         room: &Room,
     ) -> Result<Handle, Code> {
         let recv = Recv { criteria, list: List::Priority, uses: Use::Once, header_only: false };
-        self.post(handle, |engine, notify| {
-            engine.recv_queued(notify, recv, room.memory(true)).map_err(|refused| refused.error)
+        let posted = self.engine().recv_queued(self.notify(handle), recv, room.memory(true));
+        posted.map(|()| handle).map_err(|refused| {
+            state.requests.remove(handle);
+            codes::of_refusal(refused.error)
         })
     }
 

@@ -136,10 +136,20 @@ impl Port {
     /// Asks the handler about what no receive took. With the completions in hand: nobody else makes progress meanwhile.
     pub(crate) fn ask_handler(&self, completions: &mut Completions) {
         for _ in 0..ASK_COUNT_MAX {
-            let Some(handler) = lock(&self.state).handler else { return };
+            let mut state = lock(&self.state);
+            let Some(handler) = state.handler else { return };
             let Some((claim, envelope)) = self.engine().claim(&ANY) else { return };
-            let Some(stored) = self.fetch(claim, envelope) else { continue };
-            self.ask(&handler, stored);
+            // From here on a receive that might take it waits for the handler's word, whichever thread posts it.
+            state.asked = Some(Asked { envelope, deferred: Vec::new() });
+            drop(state);
+            match self.fetch(claim, envelope) {
+                Some(stored) => self.ask(&handler, stored),
+                None => {
+                    let mut state = lock(&self.state);
+                    let deferred = state.asked.take().map(|asked| asked.deferred);
+                    self.post_deferred(&mut state, deferred.unwrap_or_default());
+                }
+            }
             self.take_entries(completions);
         }
     }
@@ -161,7 +171,6 @@ impl Port {
         let mut state = lock(&self.state);
         let from: Addr = self.address_of(&mut state, envelope.source);
         state.in_handler = Some(std::thread::current().id());
-        state.asked = Some(Asked { envelope, deferred: Vec::new() });
         drop(state);
         let bytes = match &stored.content {
             Content::Bytes(bytes) => Some(&bytes[..]),
@@ -184,12 +193,21 @@ impl Port {
         } else {
             state.stored.push(stored);
         }
+        self.post_deferred(&mut state, deferred);
         drop(state);
+        self.tell_sleepers();
+    }
+
+    /// Posts receives that waited for the handler's word, before any later one.
+    fn post_deferred(
+        &self,
+        state: &mut State,
+        deferred: impl IntoIterator<Item = (Criteria, Handle, Room)>,
+    ) {
         for (criteria, handle, room) in deferred {
             // Refused only if the endpoint is closing: the handle is void then.
-            let _ = self.post_recv(criteria, handle, &room);
+            let _ = self.post_recv(state, criteria, handle, &room);
         }
-        self.tell_sleepers();
     }
 
     /// A message that nobody took yet, if there is one: those that the handler let be come first.
