@@ -231,3 +231,69 @@ fn layers(rows: &[Row], today: &mut Today) {
     }
     add(today, "fm-fig5", &name, bare);
 }
+
+#[cfg(test)]
+mod tests {
+    use packhorse_bench::machine::Machine;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A row as `--json` writes it, with what is special to its pattern.
+    fn row(bench: &str, bytes: usize, rate: f64, more: Value) -> Value {
+        let mut row = json!({
+            "bench": bench, "system": "packhorse", "link": "udp", "placement": "thread",
+            "mtu": 1500, "bytes": bytes, "rep": 0, "bytes_per_s": rate,
+        });
+        row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        row
+    }
+
+    fn today(rows: &[Value]) -> Today {
+        let machine = serde_json::to_value(Machine::here()).unwrap();
+        parse(&json!({ "machine": machine, "rows": rows }).to_string()).unwrap()
+    }
+
+    fn points(today: &Today, experiment: &str) -> Vec<(f64, f64)> {
+        today.of(experiment).next().expect("a curve").points.clone()
+    }
+
+    #[test]
+    fn rows_of_bench_become_curves_in_the_papers_units() {
+        let slice = |slice: u64, ns: f64, availability: f64| json!({ "slice": slice, "slice_ns": ns, "availability": availability });
+        let today = today(&[
+            row("availability", 32 << 10, 2e9, slice(10, 1e3, 0.25)),
+            row("availability", 32 << 10, 1e9, slice(100, 1e4, 0.5)),
+            row("availability", 1 << 20, 9e9, slice(10, 1e3, 0.9)), // not the paper's length
+            row("doublebuf", 4096, 3e6, json!({ "bound": "producer" })),
+        ]);
+        assert_eq!(points(&today, "rmpp-fig10"), [(25.0, 2000.0), (50.0, 1000.0)]);
+        assert_eq!(points(&today, "rmpp-fig11"), [(1.0, 500.0), (10.0, 500.0)]);
+        assert_eq!(points(&today, "app-fig8"), [(4096.0, 3.0)]);
+        assert_eq!(today.of("app-fig11").count(), 0);
+    }
+
+    #[test]
+    fn grants_ahead_and_posts_are_told_apart() {
+        let ahead = |frames: u32| json!({ "slice": 10, "slice_ns": 1e3, "availability": 0.5, "grant_ahead": frames });
+        let posts = json!({ "load": 90, "work_share": 0.9, "post_send_ns": 2000.0, "post_recv_ns": 500.0, "wait_ns": 1500.0 });
+        let today = today(&[
+            row("availability", 1 << 20, 5e8, ahead(15)),
+            row("availability", 1 << 20, 4e8, ahead(0)),
+            row("posts", 10 << 10, 1e8, posts),
+        ]);
+        assert_eq!(points(&today, "rmpp-fig8"), [(0.0, 400.0), (15.0, 500.0)]);
+        assert_eq!(today.of("rmpp-fig10").count(), 0, "those are Figure 8's");
+        assert_eq!(points(&today, "emp-fig6"), [(90.0, 1600.0)]);
+        let total: Vec<_> = today.numbers("emp-table2", "total").map(|(_, us)| us).collect();
+        assert_eq!(total, [4.0]);
+    }
+
+    #[test]
+    fn a_file_without_such_rows_is_refused() {
+        let machine = serde_json::to_value(Machine::here()).unwrap();
+        let text = json!({ "machine": machine, "rows": [] }).to_string();
+        assert!(format!("{:#}", parse(&text).unwrap_err()).contains("none of its rows"));
+        assert!(format!("{:#}", parse(r#"{"rows": 1}"#).unwrap_err()).contains("bench --json"));
+    }
+}
