@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, run as run_command};
-use crate::{arrows, claims, purity, rooms};
+use crate::{arrows, claims, order, purity, rooms};
 
 /// Takes the steps of `check` alone.
 pub(crate) fn run() -> Result<ExitCode> {
@@ -25,6 +25,7 @@ pub(crate) fn add_quick_to(steps: &mut Steps) {
     steps.take("the protocol is pure", purity::check_protocol);
     steps.take("arrows between rooms are those that are drawn", arrows::check);
     steps.take("arrows between the rooms of the protocol point downward", rooms::check);
+    steps.take("modules of the engine name those before them", order::check);
     steps.take("`unsafe` keeps to its homes", purity::check_unsafe_homes);
     steps.take("the claims of SECURITY.md have tests", claims::check);
 }

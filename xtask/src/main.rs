@@ -30,6 +30,7 @@ mod install;
 mod mpi;
 mod mutants;
 mod mx;
+mod order;
 mod passed;
 mod portals;
 mod programs;

@@ -73,12 +73,12 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Files with nothing but tests.
-fn is_of_tests(file: &Path) -> bool {
+pub(crate) fn is_of_tests(file: &Path) -> bool {
     file.iter().any(|part| part == "tests" || part == "wraps")
 }
 
 /// The code before its tests, which stand last.
-fn without_tests(code: &str) -> String {
+pub(crate) fn without_tests(code: &str) -> String {
     match code.find("#[cfg(test)]\nmod tests {") {
         Some(at) => code[..at].to_owned(),
         None => code.to_owned(),
@@ -123,7 +123,7 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The paths behind `crate::`, without the names that braces hold.
-fn targets(code: &str) -> Vec<String> {
+pub(crate) fn targets(code: &str) -> Vec<String> {
     let is_of_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let behind = code.split("crate::").skip(1);
     behind

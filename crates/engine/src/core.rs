@@ -26,9 +26,9 @@ use crate::costly::{self, Costly};
 use crate::counters::Counters;
 use crate::duties::{Kept, Offload};
 use crate::home::Home;
+use crate::lending::{Lender, Loans};
 use crate::lent::Lent;
 use crate::pairs::{Asked, Pairs, Rejected};
-use crate::streams::{Lender, Loans};
 use crate::time::TurnTime;
 use crate::translate::traits_of;
 use crate::watch::{Advice, TrainWatch};
@@ -298,6 +298,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             &mut self.endpoint,
             &mut Lent { memory: &mut self.memory, copied, loans: None, later: None },
         )
+    }
+
+    /// What the clock that all endpoints of the process share says when this one's is 0: what one learns of ways between hosts holds for all,
+    /// and for a while.
+    pub fn set_origin(&mut self, origin_ns: u64) {
+        self.pairs.origin_ns = origin_ns;
     }
 
     /// What a turn reads whose time is that of an earlier look.

@@ -26,8 +26,9 @@ use packhorse_proto::lookup::{
 use packhorse_proto::{Address, Instant, Secret};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::engine::{draw, monotonic_ns};
+use crate::drawn::draw;
 use crate::helper::{EndsProcess, HelperCpus};
+use crate::time::monotonic_ns;
 
 /// In a flood the thread sleeps at least so long: what a wake-up costs is shared by many answers.
 const FLOOD_PAUSE: Duration = Duration::from_millis(10);

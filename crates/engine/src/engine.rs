@@ -3,44 +3,37 @@
 //! One lock, held by whoever drives for as long as nobody else wants it. A thread that wants it says so (`wanted`), and the
 //! driver lets it in after the turn it is in: the lock itself is not fair, a spinning driver would win it every time.
 //!
-//! How an endpoint is opened is in `opening`, what the application posts in `posts`, what a turn ends in `turns`, what can be asked of
-//! peers and links in `peers`, how an endpoint ends in `closing`.
+//! What the application posts is in `posts`, beside somebody's turn in `beside`, for queues in `queued`; what can be asked of peers and links in
+//! `peers`, how an endpoint ends in `closing`. How it is opened is in `opening`, who waits in `waiting`, who drives when nobody waits in `helping`.
 
+mod attending;
+mod beside;
 mod closing;
-mod opening;
 mod peers;
 mod posts;
-mod turns;
+mod queued;
 
-pub(crate) use opening::draw;
-pub use opening::host_identity;
-
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::task::Waker;
 
 use packhorse_link::fork::Mark;
-use packhorse_link::mem::{Memory, Table};
-use packhorse_link::{Link, loan};
-use packhorse_proto::{
-    Address, Criteria, Event, Identity, Instant, Limits, List, PeerId, PostError, Settings, Space,
-    Tag, Use,
-};
+use packhorse_link::loan;
+use packhorse_proto::{Address, Identity, Instant, Limits, Settings};
 
 use crate::attend::Attendance;
+use crate::baton::Errand;
 use crate::bell::Bell;
 use crate::commands::Commands;
 use crate::copies::CopyOffload;
-use crate::core::Core;
 use crate::crowd::Crowd;
 use crate::doze::Doze;
 use crate::duties::Offload;
 use crate::helper::{Helper, HelperCpus};
+use crate::inner::Inner;
 use crate::looks::Looks;
-use crate::onesided::Regions;
-use crate::queue::{Notify, Queues};
-use crate::requests::{Ended, Requests};
+use crate::requests::Ended;
+use crate::time::monotonic_ns;
 
 /// Who turns the engine when no application thread waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,85 +84,6 @@ impl Default for Config {
     }
 }
 
-/// A send to post.
-#[derive(Clone, Copy, Debug)]
-pub struct Send {
-    /// To whom.
-    pub peer: PeerId,
-    /// Matching space.
-    pub space: Space,
-    /// Match bits.
-    pub tag: Tag,
-    /// 64 bits beside the payload.
-    pub immediate: Option<u64>,
-    /// Complete only when a receive took it.
-    pub until_matched: bool,
-}
-
-/// A receive to post.
-#[derive(Clone, Copy, Debug)]
-pub struct Recv {
-    /// What it takes.
-    pub criteria: Criteria,
-    /// Priority or overflow.
-    pub list: List,
-    /// Once or many times.
-    pub uses: Use,
-    /// Take the envelope only.
-    pub header_only: bool,
-}
-
-/// A post that was refused, with the memory it came with.
-#[derive(Debug)]
-pub struct Refused {
-    /// Why.
-    pub error: PostError,
-    /// Given back.
-    pub memory: Option<Memory>,
-}
-
-pub(crate) type DynCore = Core<Box<dyn Link>, Table>;
-
-/// What the lock protects.
-pub(crate) struct Inner {
-    pub(crate) core: DynCore,
-    pub(crate) requests: Requests,
-    pub(crate) queues: Queues,
-    pub(crate) commands: Arc<Commands>,
-    /// Memory exposed to peers.
-    pub(crate) regions: Regions,
-    /// To be woken when the lock is free.
-    pub(crate) wakers: Vec<Waker>,
-    /// An application thread drives, and dozes at the moment.
-    pub(crate) is_dozing: bool,
-    /// Somebody sleeps, or is about to, in a loop of its own.
-    pub(crate) is_bell_armed: bool,
-    /// Threads that wait for another's driving.
-    pub(crate) sleeper_count: u32,
-    /// When a send was posted that did not wait for company.
-    pub(crate) sent_at: Instant,
-    /// Among what was posted since the helper was told is a message that needs to be granted.
-    pub(crate) has_posted_long: bool,
-    /// Sends in a row that were posted at once behind each other, to a peer to which something is on its way.
-    pub(crate) burst_count: u32,
-    /// Requests ended since the sleepers were told.
-    pub(crate) has_news: bool,
-    /// What `Closed` said.
-    pub(crate) closed: Option<bool>,
-    /// Nothing will happen any more: whoever waits goes.
-    pub(crate) is_stopped: bool,
-    /// Which queue is told of copied sends that fail.
-    pub(crate) lost_notify: Option<Notify>,
-    /// Notices of peers' writes that a reader took out of its queue are not taken from there (`Engine::hold_notices`).
-    pub(crate) is_reader_full: bool,
-    /// Peers' writes that would be told are refused.
-    pub(crate) are_notices_held: bool,
-    /// Events that belong to no request, for `poll_peer_event`.
-    pub(crate) peer_events: std::collections::VecDeque<Event>,
-    /// Who extracts streams, and who waits to send them.
-    pub(crate) streams: crate::streams::Waiters,
-}
-
 /// A handler of streams is polled with a frame in hand and the engine locked: it would wait for itself.
 const CALLED_UNDER_LOAN: &str = "an endpoint was called inside the `poll` of a future that shares a stream handler with a \
      waiting `receive`; call it between awaits, or await it";
@@ -186,7 +100,7 @@ pub(crate) fn broken() -> ! {
 /// An endpoint that many threads may use. Always behind an `Arc`.
 pub struct Engine {
     /// Of the process that opened it.
-    mark: Mark,
+    pub(crate) mark: Mark,
     pub(crate) inner: Mutex<Inner>,
     pub(crate) wanted: AtomicU32,
     pub(crate) commands: Arc<Commands>,
@@ -210,7 +124,7 @@ pub struct Engine {
     pub(crate) asked_at_ns: AtomicU64,
     /// What the system's clock said when the engine's was 0.
     pub(crate) origin_ns: u64,
-    address: Address,
+    pub(crate) address: Address,
 }
 
 impl std::fmt::Debug for Engine {
@@ -234,19 +148,6 @@ impl Engine {
     /// Who turns it.
     pub fn placement(&self) -> Placement {
         if self.helper.baton.is_present() { Placement::Thread } else { Placement::Inline }
-    }
-
-    /// Changes who turns it: starts or resumes the helper, or lets it pause. What peers were told at first contact stays: they
-    /// give one that was opened with a helper less time to answer, so a long pause is better opened without.
-    pub fn set_placement(self: &Arc<Self>, placement: Placement) -> io::Result<()> {
-        match placement {
-            Placement::Thread if self.offload == Offload::None => Ok(()),
-            Placement::Thread => Helper::start(self),
-            Placement::Inline => {
-                self.run_errand(self.helper.baton.pause());
-                Ok(())
-            }
-        }
     }
 
     /// Whether this is the process that opened it. In one that was forked from that, nothing of it may be used: its threads are
@@ -324,11 +225,51 @@ impl Engine {
             self.doze.knock();
         }
     }
-}
 
-/// The system's monotonic clock. Read at every turn: plainer than `std::time::Instant`, which checks each subtraction.
-#[inline]
-pub(crate) fn monotonic_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    /// The lock is given up while somebody sleeps in a loop of its own, or is about to: it is rung for news. A turn made meanwhile
+    /// has told the links that nobody sleeps; somebody does.
+    #[cold]
+    pub(crate) fn keep_bell(&self, inner: &mut Inner, has_news: bool) {
+        let must_ring = has_news || (!self.helper.baton.is_present() && !inner.core.arm());
+        if must_ring {
+            inner.is_bell_armed = false;
+            self.bell.ring();
+        }
+    }
+
+    /// What the baton asks for.
+    #[inline]
+    pub(crate) fn run_errand(&self, errand: Errand) {
+        match errand {
+            Errand::None => {}
+            Errand::Unpark => self.helper.unpark(),
+            Errand::Knock => self.helper_doze.knock(),
+        }
+    }
+
+    /// Whether somebody waits for what only a driver brings about: a message is to be granted, or is more than a socket holds; a peer may use
+    /// memory that is exposed here; a thread waits without driving; somebody is to be called. What else is pending waits in a socket until the application comes for it.
+    pub(crate) fn needs_driver(&self, inner: &Inner) -> bool {
+        let is_watched = self.is_watched.load(Ordering::Relaxed);
+        inner.requests.are_heavy()
+            || inner.has_regions()
+            || inner.core.endpoint_seen().portals_seen().is_open()
+            || (is_watched && inner.requests.pending_count() > 0)
+            || self.attendance.is_called()
+    }
+
+    /// Somebody looked at the ring of a queue in vain, and drove nothing.
+    #[inline]
+    pub(crate) fn on_watched(&self) {
+        if !self.is_watched.load(Ordering::Relaxed) {
+            self.is_watched.store(true, Ordering::Relaxed);
+            self.run_errand(self.helper.baton.on_pending(true));
+        }
+    }
+
+    /// Whether somebody will turn the core within a fraction of a millisecond. Without a helper nobody promises that: the
+    /// application may go and wait for something else, for what its own message is to bring about.
+    pub(crate) fn is_driven_soon(&self, inner: &Inner) -> bool {
+        !inner.is_dozing && self.helper.baton.is_near()
+    }
 }

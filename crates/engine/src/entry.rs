@@ -11,7 +11,7 @@
 use packhorse_proto::wire::TOTAL_MAX;
 use packhorse_proto::{Denial, Failure, GoneReason, Instant, PeerId, PostError, Space, Tag};
 
-use crate::requests::RequestId;
+use crate::names::RequestId;
 
 /// Which operation an entry tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use packhorse_link::mem::UserMemory;
 use packhorse_proto::{Lending, LongNumbers, Memory, Place, StreamId};
 
 use crate::copies::Later;
-use crate::streams::Loans;
+use crate::lending::Loans;
 use crate::translate::memory_of;
 
 /// Who computes with long numbers, for all endpoints of the process.

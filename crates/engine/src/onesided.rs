@@ -3,21 +3,21 @@
 //! A region's memory is lent like that of a request, until it is withdrawn: peers read and write it while the engine is
 //! turned, whoever turns it. Operations are requests like any other; they can be waited for, or told to a queue.
 
-use std::collections::{HashMap, VecDeque};
-use std::fmt;
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use packhorse_link::mem::{Memory, MemoryId};
 use packhorse_proto::{
-    Access, AtomicOp, AtomicSpec, Datatype, ExposeError, GetSpec, Instant, Payload, PeerId,
-    Permitted, PostError, PutSpec, RegionId, RegionSpec, Remote, ReqId,
+    Access, AtomicOp, AtomicSpec, Datatype, ExposeError, GetSpec, Instant, Payload, Permitted,
+    PostError, PutSpec, RegionId, RegionSpec, Remote, ReqId,
 };
 
-use crate::engine::{Engine, Inner, Refused};
-use crate::entry::Kind;
-use crate::queue::Notify;
-use crate::requests::{RequestId, UNASKED_LEN};
+use crate::engine::Engine;
+use crate::inner::Inner;
+use crate::names::{Notify, RequestId};
+use crate::post::Refused;
+use crate::regions::{Region, Watcher, Written};
+use crate::requests::UNASKED_LEN;
 use crate::translate::buf_of;
 
 /// How memory is exposed.
@@ -44,31 +44,6 @@ pub struct Unexposed {
     pub memory: Option<Memory>,
 }
 
-/// A peer wrote to a region, with an immediate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// Who.
-    pub peer: PeerId,
-    /// Where in the region.
-    pub offset: u64,
-    /// How many bytes; they are there.
-    pub len: u64,
-    /// 64 bits beside them.
-    pub immediate: u64,
-}
-
-/// Who is told of all that peers do with a region, once it is done: of puts (`Kind::Written`), of gets and atomic operations that only
-/// read (`Kind::Got`), of other atomic operations (`Kind::Atomic`). It is called by whoever turns the engine, with the engine in hand: it may
-/// count, and call nothing of the engine. Who waits for a queue looks up when it was.
-#[derive(Clone)]
-pub struct Watcher(pub Arc<dyn Fn(Kind) + Send + Sync>);
-
-impl fmt::Debug for Watcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Watcher")
-    }
-}
-
 /// A put to post.
 #[derive(Clone, Copy, Debug)]
 pub struct Put {
@@ -93,85 +68,6 @@ pub struct Atomic<'a> {
     pub operand: &'a [u8],
     /// So many bytes to compare with, if the operation compares; else none.
     pub compare: &'a [u8],
-}
-
-/// Writes kept for who asks; beyond it peers' writes that are told of are refused until somebody asked.
-const WRITTEN_COUNT_MAX: usize = 1 << 16;
-
-/// An exposed region, as the engine knows it.
-#[derive(Debug)]
-struct Region {
-    memory_id: MemoryId,
-    notify: Option<Notify>,
-    watcher: Option<Watcher>,
-    written: VecDeque<Written>,
-}
-
-/// All exposed regions of an engine.
-#[derive(Debug, Default)]
-pub(crate) struct Regions {
-    regions: HashMap<RegionId, Region>,
-    /// How often somebody was told who watches one.
-    pub(crate) used_count: u64,
-}
-
-impl Regions {
-    /// Whether more than this was told of one and not asked for.
-    pub(crate) fn is_any_fuller_than(&self, count: usize) -> bool {
-        self.regions.values().any(|region| region.written.len() > count)
-    }
-}
-
-impl Inner {
-    /// Peers may use memory that is exposed here.
-    pub(crate) fn has_regions(&self) -> bool {
-        !self.regions.regions.is_empty()
-    }
-
-    pub(crate) fn on_written(&mut self, region: RegionId, written: Written, now: Instant) {
-        self.on_used(region, Kind::Written);
-        let Some(this) = self.regions.regions.get_mut(&region) else { return };
-        if let Some(notify) = this.notify {
-            return self.tell_written(&notify, &written, now);
-        }
-        this.written.push_back(written);
-        self.has_news = true;
-        if this.written.len() >= WRITTEN_COUNT_MAX {
-            self.set_notices_held(true);
-        }
-    }
-
-    /// A peer did something with a region, of which nobody is told but who watches it.
-    pub(crate) fn on_used(&mut self, region: RegionId, kind: Kind) {
-        let this = self.regions.regions.get(&region);
-        if let Some(watcher) = this.and_then(|this| this.watcher.as_ref()) {
-            (watcher.0)(kind);
-            self.regions.used_count += 1;
-            self.has_news = true;
-        }
-    }
-
-    /// The next write to a region that tells no queue; `None` within: there is none yet.
-    fn take_written(&mut self, region: RegionId) -> Option<Option<Written>> {
-        let written = self.regions.regions.get_mut(&region)?.written.pop_front();
-        if self.are_notices_held {
-            self.look_for_room();
-        }
-        Some(written)
-    }
-
-    fn withdraw(&mut self, region: RegionId) -> Option<Memory> {
-        let this = self.regions.regions.remove(&region)?;
-        self.look_for_room();
-        self.core.endpoint().withdraw(region);
-        self.core.memory().remove(this.memory_id)
-    }
-
-    /// The engine ends: nothing is exposed any more.
-    pub(crate) fn drop_regions(&mut self) {
-        let all: Vec<RegionId> = self.regions.regions.keys().copied().collect();
-        all.into_iter().for_each(|region| drop(self.withdraw(region)));
-    }
 }
 
 /// Memory for peers.

@@ -67,6 +67,8 @@ pub struct Asked {
 /// The pairs that were not tried, and those that first contact was tried by; newest last.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
+    /// What the clock of the process says when that of the endpoint is 0.
+    pub(crate) origin_ns: u64,
     rejected: VecDeque<Rejected>,
     asked: VecDeque<Asked>,
 }
@@ -112,7 +114,7 @@ impl Pairs {
         for (link, at) in rank(&reach, first) {
             let locator = &locators[at];
             let mut way = way_by(&mut links[link], &locator.0);
-            match known::about(host, way.card, &locator.0) {
+            match known::about(host, way.card, &locator.0, self.origin_ns.saturating_add(now.0)) {
                 Some(Known::Unheard) => {
                     self.reject(peer, link as u8, locator, Reject::Unheard);
                     continue;
@@ -131,20 +133,23 @@ impl Pairs {
     #[cold]
     pub(crate) fn remember<L: Link<M>, M: UserMemory>(
         &mut self,
+        now: Instant,
         peer: PeerId,
         endpoint: &Endpoint,
         links: &mut [L],
     ) {
+        let at_ns = self.origin_ns.saturating_add(now.0);
         let Some(host) = endpoint.identity_of(peer).map(|identity| identity.host) else { return };
         for path in endpoint.paths(peer) {
             let Some(link) = links.get_mut(usize::from(path.link)) else { continue };
             let card = card_by(link, &path.locator.0);
             match path.state {
                 PathState::Proven { .. } => {
-                    known::carried(host, card, &path.locator.0, path.rate.unwrap_or(0));
+                    let rate = path.rate.unwrap_or(0);
+                    known::carried(host, card, &path.locator.0, rate, at_ns);
                 }
                 PathState::Unproven { asked_count } if asked_count >= ASKED_COUNT_MIN => {
-                    known::unheard(host, card, &path.locator.0);
+                    known::unheard(host, card, &path.locator.0, at_ns);
                 }
                 PathState::Unproven { .. } | PathState::Dormant | PathState::Left => {}
             }

@@ -9,24 +9,11 @@ use packhorse_link::mem::Memory;
 use packhorse_proto::portals::Portals;
 use packhorse_proto::{BufId, Instant};
 
-use crate::engine::{Engine, Inner};
-use crate::translate::{buf_of, memory_of};
+use crate::engine::Engine;
+use crate::translate::buf_of;
 
 /// A request to oneself and its answer, and acknowledgements of both.
 const HOME_TURN_COUNT: usize = 4;
-
-impl Inner {
-    /// Memory that nobody uses is given back; whoever waits hears that something was told.
-    pub(crate) fn settle_portals(&mut self) {
-        let portals = self.core.endpoint().portals();
-        if portals.take_stirred() {
-            self.has_news = true;
-        }
-        while let Some(buf) = self.core.endpoint().portals().take_freed() {
-            drop(self.core.memory().remove(memory_of(buf)));
-        }
-    }
-}
 
 /// Portals of an endpoint.
 impl Engine {

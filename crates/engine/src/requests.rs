@@ -18,11 +18,7 @@ use std::task::Waker;
 use packhorse_link::mem::{Memory, MemoryId};
 use packhorse_proto::{Envelope, Failure, Instant, OperationKind, PeerId, PostError, ReqId};
 
-use crate::queue::Notify;
-
-/// A request. Void once its completion was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RequestId(pub(crate) u64);
+use crate::names::{Notify, RequestId};
 
 /// What came of a request.
 #[derive(Debug)]

@@ -13,7 +13,8 @@ use packhorse_proto::lookup::{Asking, AskingSpec, Finding, Greeting, LOOKUP_LEN,
 use packhorse_proto::{Address, Instant, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::engine::{draw, monotonic_ns};
+use crate::drawn::draw;
+use crate::time::monotonic_ns;
 
 /// Whoever does not want the answer any more waits no longer than this for the look-up to end.
 const LOOK_AROUND: Duration = Duration::from_millis(250);

@@ -3,110 +3,19 @@
 //! The protocol keeps what arrives (`proto::streams`); here it meets threads. One thread at a time extracts. The turn it makes
 //! itself lends frames to its readers, under the lock; all other turns hold what arrives, up to each sender's credit.
 
-use std::any::Any;
 use std::sync::MutexGuard;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use packhorse_link::loan;
 use packhorse_link::mem::Memory;
-use packhorse_proto::{
-    Instant, Lending, OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId,
-    StreamInfo,
-};
+use packhorse_proto::{OutStreamId, PeerId, StreamBreak, StreamError, StreamFront, StreamId};
 
-use crate::engine::{Engine, Inner};
-use crate::requests::{Outcome, RequestId};
-use crate::translate::buf_of;
-
-/// Who is lent bytes of streams straight from a frame. Called under the engine's lock: it must not call the engine.
-pub trait Lender: Any + Send {
-    /// Bytes of a stream whose reader waits for them.
-    fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending;
-
-    /// Whether it has something to do because of what was lent.
-    fn has_news(&self) -> bool {
-        false
-    }
-}
-
-/// A lender, for the time of a turn or of a wait.
-pub(crate) struct Loans {
-    lender: Box<dyn Lender>,
-    budget: Budget,
-    /// Turns of this thread lend, if it is known: readers are polled by the thread that extracts and by no other.
-    thread: Option<usize>,
-}
-
-/// What an extraction may handle, and has.
-#[derive(Clone, Copy, Debug, Default)]
-struct Budget {
-    len_max: u64,
-    handled_len: u64,
-}
-
-impl Budget {
-    fn is_spent(&self) -> bool {
-        self.handled_len >= self.len_max
-    }
-}
-
-impl Loans {
-    /// A lender to whoever makes turns.
-    pub(crate) fn new(lender: Box<dyn Lender>, len_max: u64) -> Self {
-        Self { lender, budget: Budget { len_max, handled_len: 0 }, thread: None }
-    }
-
-    pub(crate) fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
-        let is_here = self.thread.is_none_or(|thread| thread == loan::this_thread());
-        if !is_here || self.budget.is_spent() {
-            return Lending { taken_len: 0, is_waiting: false };
-        }
-        let lending = self.lender.lend(stream, bytes);
-        self.budget.handled_len += lending.taken_len as u64;
-        lending
-    }
-}
-
-/// Who waits for streams.
-#[derive(Debug, Default)]
-pub(crate) struct Waiters {
-    /// Of the extraction that is under way.
-    budget: Budget,
-    /// Woken when credit comes.
-    senders: Vec<Waker>,
-    /// Woken when there is something to extract.
-    extractors: Vec<Waker>,
-}
-
-impl Waiters {
-    /// Whether a future waits.
-    pub(crate) fn are_there(&self) -> bool {
-        !self.senders.is_empty() || !self.extractors.is_empty()
-    }
-}
-
-/// What somebody who extracts asks for next.
-#[derive(Debug, Default)]
-pub struct Extract {
-    /// The extraction begins here and may handle so many bytes.
-    pub begin: Option<u64>,
-    /// Nobody wants the rest of this stream.
-    pub closed: Option<StreamId>,
-    /// The extraction shall handle no more.
-    pub is_enough: bool,
-    /// If there is none, and the lender has no news, the extraction is over.
-    pub is_last: bool,
-}
-
-/// What somebody who extracts is told.
-#[derive(Clone, Copy, Debug)]
-pub struct Extractable {
-    /// A stream with news.
-    pub next: Option<(StreamId, StreamInfo)>,
-    /// Bytes handled by now.
-    pub handled_len: u64,
-}
+use crate::engine::Engine;
+use crate::inner::Inner;
+use crate::lending::{Budget, Extract, Extractable, Lender};
+use crate::names::RequestId;
+use crate::requests::Outcome;
 
 /// What reading a stream came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,75 +32,6 @@ pub enum StreamRead {
     Broken(StreamBreak),
     /// There is no such stream.
     Void,
-}
-
-impl Inner {
-    /// Wakes who waits for streams or for credit.
-    #[inline]
-    pub(crate) fn settle_streams(&mut self) {
-        if self.core.endpoint().take_credit_news() {
-            self.has_news = true;
-            self.wakers.append(&mut self.streams.senders);
-        }
-        if self.core.rules().has_ready_stream() {
-            self.has_news |= self.sleeper_count > 0;
-            self.wakers.append(&mut self.streams.extractors);
-        }
-    }
-}
-
-impl Inner {
-    fn on_extract(&mut self, extract: Extract) {
-        if let Some(len_max) = extract.begin {
-            self.streams.budget = Budget { len_max, handled_len: 0 };
-        }
-        if extract.is_enough {
-            self.streams.budget.len_max = 0;
-        }
-        if let Some(closed) = extract.closed {
-            let now = self.core.turned_at();
-            self.core.endpoint().close_stream(now, closed);
-        }
-    }
-
-    /// A chunk of a stream from lent memory. Without credit, or with an error, the memory comes back.
-    fn put_chunk(
-        &mut self,
-        now: Instant,
-        stream: OutStreamId,
-        memory: Memory,
-    ) -> Result<RequestId, (Option<StreamError>, Option<Memory>)> {
-        let len = memory.len() as u32;
-        let id = self.core.memory().insert(memory);
-        let request = self.requests.next_id();
-        let chunk = (buf_of(id), len);
-        let posted = self.core.endpoint().write_stream_in_place(now, stream, chunk, request.0);
-        match posted {
-            Ok(Some(req)) => {
-                self.requests.put(req, Some(id), len.into());
-                Ok(request)
-            }
-            Ok(None) => Err((None, self.core.memory().remove(id))),
-            Err(error) => Err((Some(error), self.core.memory().remove(id))),
-        }
-    }
-
-    fn next_ready_stream(&mut self) -> Extractable {
-        let budget = self.streams.budget;
-        let next = if budget.is_spent() { None } else { self.core.endpoint().poll_ready_stream() };
-        Extractable { next, handled_len: budget.handled_len }
-    }
-
-    fn begin_lending(&mut self, lender: Box<dyn Lender>) {
-        let (budget, thread) = (self.streams.budget, Some(loan::this_thread()));
-        self.core.loans = Some(Loans { lender, budget, thread });
-    }
-
-    fn end_lending(&mut self) -> Box<dyn Lender> {
-        let Loans { lender, budget, .. } = self.core.loans.take().expect("lending has begun");
-        self.streams.budget = budget;
-        lender
-    }
 }
 
 impl Engine {

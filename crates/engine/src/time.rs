@@ -56,6 +56,13 @@ impl TurnTime {
     }
 }
 
+/// The system's monotonic clock. Read at every turn: plainer than `std::time::Instant`, which checks each subtraction.
+#[inline]
+pub(crate) fn monotonic_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,8 @@
 
 use super::*;
 
-use crate::queue::QueueId;
+use crate::names::QueueId;
+use crate::post::Send;
 use packhorse_proto::{PeerId, Space, Tag};
 
 fn send() -> Send {
@@ -19,10 +20,12 @@ mod alone {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use packhorse_proto::{Criteria, List, PostError};
+    use packhorse_proto::{Criteria, List, PostError, Use};
 
     use super::*;
-    use crate::engine::{Config, Placement};
+    use crate::engine::{Config, Engine, Placement};
+    use crate::post::Recv;
+    use crate::requests::Outcome;
     use crate::slow::{Gate, Slow};
 
     #[test]

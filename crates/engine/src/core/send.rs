@@ -177,7 +177,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
         }
         while let Some(peer) = self.endpoint.poll_path_news() {
-            self.pairs.remember(peer, &self.endpoint, &mut self.links);
+            self.pairs.remember(now, peer, &self.endpoint, &mut self.links);
         }
         while let Some((link, to)) = self.endpoint.poll_new_path() {
             if let Some(path) = self.links.get_mut(usize::from(link)) {

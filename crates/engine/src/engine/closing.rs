@@ -1,7 +1,5 @@
 //! Closing an endpoint: what was accepted is finished, then the helper, the links and all lent memory go.
 
-use std::time::Duration;
-
 use packhorse_proto::{Failure, Unaccepted};
 
 use super::Engine;
@@ -19,7 +17,7 @@ impl Engine {
     /// Ends the helper, closes the links and takes all memory back, whoever still holds requests or waits for some: on return no
     /// byte of the application's is read or written any more. For the last owner, after closing.
     pub fn stop(&self) {
-        self.helper.end(self);
+        self.helper.end(&self.helper_doze);
         let mut inner = self.lock_in_order();
         inner.core.drop_links();
         // Whoever waits, in whatever way, learns of it: `forget_links` below waits for whoever sleeps on them.
@@ -37,11 +35,6 @@ impl Engine {
         inner.queues.publish();
         self.release(inner);
         self.doze.forget_links();
-    }
-
-    /// Drives until closing is complete, or until the time is over. True: all messages were accepted.
-    pub fn wait_closed(&self, longest: Duration) -> Option<bool> {
-        self.drive_until(Some(longest), |inner| inner.closed)
     }
 
     /// What peers have not accepted yet; after closing what they had not when it gave them up.

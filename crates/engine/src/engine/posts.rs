@@ -4,13 +4,14 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use packhorse_link::mem::Memory;
-use packhorse_proto::{Claim, Criteria, Envelope, Instant, Payload, PeerId, PostError, SendSpec};
+use packhorse_proto::{Claim, Instant, Payload, PeerId, PostError};
 
-use super::{Engine, Inner, Recv, Refused, Send};
+use super::Engine;
 use crate::baton::Errand;
-use crate::commands::Post;
-use crate::queue::Notify;
-use crate::requests::{RequestId, UNASKED_LEN};
+use crate::inner::Inner;
+use crate::names::{Notify, RequestId};
+use crate::post::{Post, Recv, Refused, Send};
+use crate::requests::UNASKED_LEN;
 use crate::translate::buf_of;
 
 /// Sends that follow each other so closely are a burst.
@@ -204,19 +205,6 @@ impl Engine {
         }
     }
 
-    /// Asks for a message no receive took yet; the links are asked before it says that there is none (`looks`).
-    pub fn probe(&self, criteria: &Criteria) -> Option<Envelope> {
-        self.poll_once(|inner| inner.core.probe(criteria))
-    }
-
-    /// Takes such a message out of matching: only who holds the claim gets it.
-    pub fn claim(&self, criteria: &Criteria) -> Option<(Claim, Envelope)> {
-        self.poll_once(|inner| {
-            inner.core.probe(criteria)?;
-            inner.core.endpoint().claim(self.now(), criteria)
-        })
-    }
-
     /// Throws a claimed message away.
     pub fn discard(&self, claim: Claim) -> Result<(), PostError> {
         if !self.is_here() {
@@ -266,12 +254,5 @@ impl Engine {
     /// Whether the request has ended, or its name is void.
     pub fn is_over(&self, id: RequestId) -> bool {
         self.lock().requests.is_done(id)
-    }
-}
-
-impl Send {
-    pub(crate) fn spec(self, payload: Payload<'_>, request: RequestId) -> SendSpec<'_> {
-        let Self { peer, space, tag, immediate, until_matched } = self;
-        SendSpec { peer, space, tag, immediate, payload, until_matched, user: request.0 }
     }
 }

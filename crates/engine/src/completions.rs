@@ -6,11 +6,13 @@ use std::time::Duration;
 use packhorse_link::ring::{self, Consumer, Share};
 use packhorse_proto::{Criteria, Instant};
 
-use super::{OUR_OWN, QueueId, Writer};
 use crate::asking::{Asking, Call};
 use crate::core::Answer;
-use crate::engine::{Engine, Inner};
+use crate::engine::Engine;
 use crate::entry::Entry;
+use crate::inner::Inner;
+use crate::names::QueueId;
+use crate::queue::OUR_OWN;
 
 /// Lines an entry may take, for sizing: most take one.
 const LINES_PER_ENTRY: usize = 2;
@@ -43,13 +45,11 @@ impl Completions {
         // A ring is called full a quarter early.
         let (producer, ring) = ring::channel((entry_count * LINES_PER_ENTRY).div_ceil(3) * 4);
         let mut inner = engine.lock();
-        let number =
-            u32::try_from(inner.queues.writers.len()).expect("four thousand million queues");
-        inner.queues.writers.push(Some(Box::new(Writer::new(producer))));
+        let id = inner.queues.open(producer);
         inner.commands.want();
         drop(inner);
         let asking = Asking::new(engine.spin_ns, engine.origin_ns);
-        let (engine, id) = (Arc::clone(engine), QueueId(number));
+        let engine = Arc::clone(engine);
         Self {
             engine,
             id,
@@ -260,9 +260,7 @@ impl Drop for Completions {
         }
         let mut inner = self.engine.lock();
         let now = self.engine.now();
-        if let Some(writer) = inner.queues.writers.get_mut(self.id.0 as usize) {
-            *writer = None;
-        }
+        inner.queues.close(self.id);
         inner.look_for_room();
         let pending: Vec<_> = inner.requests.of_queue(self.id.0).map(|(id, _)| id).collect();
         for id in pending {

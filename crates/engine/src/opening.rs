@@ -9,21 +9,20 @@ use packhorse_link::fork::Mark;
 use packhorse_link::mem::Table;
 use packhorse_link::{Copier, Link};
 use packhorse_proto::{Identity, Instant, Opening, Secret};
-use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::{Config, Engine, Inner, Placement, monotonic_ns};
 use crate::attend::Attendance;
 use crate::bell::Bell;
 use crate::commands::Commands;
 use crate::core::{Core, OpenError};
 use crate::crowd::Crowd;
 use crate::doze::Doze;
+use crate::drawn::{draw, host_identity};
 use crate::duties::Offload;
+use crate::engine::{Config, Engine, Placement};
 use crate::helper::Helper;
+use crate::inner::Inner;
 use crate::looks::Looks;
-use crate::onesided::Regions;
-use crate::queue::Queues;
-use crate::requests::Requests;
+use crate::time::monotonic_ns;
 
 impl Engine {
     /// Opens an endpoint over these links; the first one's locator goes into its address.
@@ -54,33 +53,12 @@ impl Engine {
             let copier = Copier::start(len_min, move || cpus.apply(None));
             core.set_copier(copier.map_err(system("starting the thread that copies"))?);
         }
+        core.set_origin(origin_ns);
         core.set_clock(Box::new(move || Instant(monotonic_ns() - origin_ns)));
         let address = core.rules().address();
         let commands = Arc::new(Commands::default());
-        let requests = Requests::default();
-        let ended = requests.ended();
-        let inner = Inner {
-            core,
-            requests,
-            queues: Queues::default(),
-            commands: Arc::clone(&commands),
-            regions: Regions::default(),
-            wakers: Vec::new(),
-            is_dozing: false,
-            is_bell_armed: false,
-            sleeper_count: 0,
-            sent_at: Instant(0),
-            has_posted_long: false,
-            burst_count: 0,
-            has_news: false,
-            closed: None,
-            is_stopped: false,
-            lost_notify: None,
-            is_reader_full: false,
-            are_notices_held: false,
-            peer_events: std::collections::VecDeque::new(),
-            streams: crate::streams::Waiters::default(),
-        };
+        let inner = Inner::new(core, Arc::clone(&commands));
+        let ended = inner.requests.ended();
         let engine = Arc::new(Self {
             mark: Mark::new().map_err(system("getting memory that a fork wipes"))?,
             inner: Mutex::new(inner),
@@ -104,7 +82,7 @@ impl Engine {
             address,
         });
         if has_helper {
-            Helper::start(&engine).map_err(system("starting the helper thread"))?;
+            engine.start_helper().map_err(system("starting the helper thread"))?;
         }
         Ok(engine)
     }
@@ -119,22 +97,4 @@ fn draw_opening(identity: Option<Identity>, links: &[Box<dyn Link>]) -> io::Resu
         entropy,
         locators: links.iter().map(|link| packhorse_proto::Locator(link.locator())).collect(),
     })
-}
-
-/// Words that nobody can guess.
-pub(crate) fn draw<const N: usize>() -> io::Result<[u64; N]> {
-    let mut words = [[0; 8]; N];
-    let bytes = words.as_flattened_mut();
-    let mut filled = 0;
-    while filled < bytes.len() {
-        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
-    }
-    Ok(words.map(u64::from_ne_bytes))
-}
-
-/// The same for all endpoints of one boot of one host.
-pub fn host_identity() -> u64 {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits = boot.chars().filter_map(|c| c.to_digit(16)).take(16);
-    digits.fold(0, |number, digit| number << 4 | u64::from(digit))
 }

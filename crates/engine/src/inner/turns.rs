@@ -6,9 +6,10 @@ use super::{DynCore, Inner};
 use crate::core::Answer;
 use crate::duties::Offload;
 use crate::entry::Kind;
-use crate::onesided::Written;
+use crate::names::RequestId;
 use crate::queue::Lost;
-use crate::requests::{Arrival, Outcome, RequestId};
+use crate::regions::Written;
+use crate::requests::{Arrival, Outcome};
 
 /// Events about peers kept for who asks; older ones are dropped.
 const PEER_EVENT_COUNT_MAX: usize = 1024;
