@@ -10,7 +10,8 @@ use packhorse_proto::portals::Portals;
 use packhorse_proto::{BufId, Instant};
 
 use crate::engine::Engine;
-use crate::translate::buf_of;
+use crate::inner::Inner;
+use crate::translate::{buf_of, memory_of};
 
 /// A request to oneself and its answer, and acknowledgements of both.
 const HOME_TURN_COUNT: usize = 4;
