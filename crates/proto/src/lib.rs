@@ -32,34 +32,27 @@
 //!
 //! # Reading order
 //!
+//! Folders are rooms, one above the other. A file names what stands in its own room and below, and nobody below `endpoint` knows the
+//! [`Endpoint`]; `cargo xtask check` holds it so (`xtask/src/rooms.rs`). Each part has its own state and contains the one below it, or is
+//! handed it; it takes what happened and returns what is to be done.
+//!
 //! ```text
-//!   wire                                    what a frame looks like: the only folder that knows byte offsets
-//!   types, api, limits                      the nouns; what driver and endpoint say to each other; bounds and settings
-//!   endpoint, peer, path                    what an endpoint is made of: rows, active records, paths
-//!   slab, ring, pool, gaps                  what all of that is kept in
-//!   post, outgoing                          what the application asks for; a send that is not over
-//!   input, arrive, arrival, fill            a frame arrives; a message finds its receive and fills it
-//!   matching                                how it finds it
-//!   overflow, abandon                       the odd ways of a message
-//!   large, grants, ahead, fetch             rendezvous
-//!   output, messages_out                    a frame leaves; what of messages goes into it
-//!   train, landing                          granted data, many frames at once
-//!   fragments, whole, framed                the same for messages of some frames
-//!   content, sent, ack, acked, rtt, window  reliability
-//!   credit                                  what the peer would hold
-//!   pairs, choice, rate, contest            several ways to one peer
-//!   contact, siphash, strangers             how strangers become peers, and how they are forgotten
-//!   lookup                                  how an endpoint is found by host and number: apart from all else
-//!   allowance, obstacle                     what may be sent to places that never answered; what the network says of a frame
-//!   turns, aside                            refusal, recall, query; frames that wait for the application
-//!   farewell, clock                         how associations end; how time passes
-//!   operate │ serve, region, atomic         one-sided operations, as who asks │ as who is asked
-//!   transfer                                their bulk, by the same grants
-//!   portals                                 the same with matching at the target, events, counters and triggers
-//!   streams, streams_out                    messages piece by piece
-//!   quick, quick_out, lone                  the common frames at little cost
-//!   given                                   copied messages whose copy is the link's own
-//!   sabotage, wraps                         for tests: deliberate faults; numbers across their wrap
+//!   base                  the nouns (types, api), bounds and settings (limits), what things are kept in (slab, ring, pool, gaps)
+//!   wire                  what a frame looks like: the only room that knows byte offsets
+//!   lookup                how an endpoint is found by host and number: apart from all else
+//!   delivery              one path: content, sent, ack, rtt, window, rate, credit; a frame that is being filled
+//!   peers     `Peers`     rows; table (wake, rest), contact (strangers become peers), strangers, farewell; pairs, choice, contest (several
+//!                         ways to one peer); clock, received, output, acks, obstacle, allowance
+//!   matching              how a message finds its receive
+//!   bulk      `Bulk`      arrival, outgoing: what is under way; filling, settled; large, grants, ahead, fetch (rendezvous); train, landing
+//!                         (many frames at once); framed; transfer (of one-sided operations)
+//!   messages  `Messages`  post, arrive, fill, take; overflow, abandon, turns, farewell; output, fragments
+//!   onesided  `Onesided`  operate │ serve, region, atomic, transfer: as who asks │ as who is asked; handed a `Bulk`; portals: the same with
+//!                         matching at the target, events, counters and triggers
+//!   streams   `Streams`   messages piece by piece; handed the `Messages`
+//!   endpoint  `Endpoint`  what a driver sees, and routes: input, acked, data, output, clock, farewell, calls (the doors of single parts);
+//!                         quick, quick_out, lone, given, whole, fragments: the common frames at little cost; aside
+//!   base/sabotage, wraps  for tests: deliberate faults; numbers across their wrap
 //! ```
 //!
 //! `quick` and `lone` come last because they do for the common frames what the others do for all. They skip questions, not

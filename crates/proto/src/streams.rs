@@ -419,6 +419,7 @@ impl Streams {
     }
 
     /// A further chunk of a stream: lent, held or dropped. False: there is no room.
+    #[expect(clippy::too_many_arguments, reason = "a chunk, and where it goes")]
     fn take_further_chunk<'a>(
         &mut self,
         messages: &mut Messages,

@@ -449,10 +449,8 @@ impl Endpoint {
                 let criteria = Criteria { space, tag, ignore, source: None };
                 self.messages.on_query(row, query, &criteria);
             }
-            Record::Found(found) => {
-                if self.messages.on_found(now, row, &found, memory) {
-                    self.follow_turns(now, row, memory);
-                }
+            Record::Found(found) if self.messages.on_found(now, row, &found, memory) => {
+                self.follow_turns(now, row, memory);
             }
             Record::StreamCredit { limit } => {
                 self.streams.on_stream_credit(&mut self.messages, now, row, limit)

@@ -164,6 +164,7 @@ impl Onesided {
     }
 
     /// Does what a request asks for, if that is permitted, and answers.
+    #[expect(clippy::too_many_arguments, reason = "a request, and whom it is carried out for")]
     fn carry_out(
         &mut self,
         bulk: &mut Bulk,

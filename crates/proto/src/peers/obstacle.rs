@@ -117,7 +117,7 @@ impl Peers {
     ) -> Option<GoneReason> {
         let active = &self.actives[self.rows[row].active];
         let hit = |path: &Path| path.leads_to(link, locator) && !path.flight.is_empty();
-        let Some(index) = active.paths.iter().position(hit) else { return None };
+        let index = active.paths.iter().position(hit)?;
         let worth = self.worth_of(row, index, obstacle);
         let mut others = active.paths.iter().enumerate();
         let has_other = others.any(|(other, path)| other != index && path.is_usable());
