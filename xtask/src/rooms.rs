@@ -31,10 +31,6 @@ const TOP: &str = "endpoint";
 /// What only that room names.
 const WHOLE: &str = "Endpoint";
 
-/// So many there are still: to become fewer, and never more.
-const UPWARD_COUNT_MAX: usize = 0;
-const CIRCLE_COUNT_MAX: usize = 6;
-
 /// What was found, as lines for a reader.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Findings {
@@ -57,7 +53,7 @@ pub(crate) fn check() -> Result<()> {
     }
     let findings = find(&files)?;
     let Findings { upward, circles } = &findings;
-    if upward.len() > UPWARD_COUNT_MAX || circles.len() > CIRCLE_COUNT_MAX {
+    if findings != Findings::default() {
         let upward_lines: Vec<_> = upward.iter().map(|line| format!("  {line}")).collect();
         let circle_lines: Vec<_> =
             circles.iter().map(|it| format!("  circle: {}", it.join(", "))).collect();

@@ -1,6 +1,7 @@
 //! What every room stands on: the nouns, bounds and settings, and what things are kept in. It knows nothing of frames or peers.
 
 pub(crate) mod api;
+pub(crate) mod counters;
 pub(crate) mod gaps;
 pub(crate) mod limits;
 pub(crate) mod pool;

@@ -3,9 +3,9 @@
 use crate::base::pool::BytePool;
 use crate::base::seeded::Seeded;
 use crate::base::slab::Slab;
+use crate::bulk::arrival::Cursor;
 use crate::bulk::arrival::{Arrival, Progress, Receive};
 use crate::bulk::grants::Budgets;
-use crate::bulk::landing::Cursor;
 use crate::bulk::outgoing::{Outgoing, Parts};
 use crate::peers::Peers;
 use crate::{Instant, Whereabouts, wire};

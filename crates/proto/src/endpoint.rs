@@ -20,14 +20,14 @@ pub(crate) mod whole;
 
 use alloc::vec::Vec;
 
-use crate::base::api::{Counters, Event, Opening, TxFrame};
+use crate::base::api::{Event, Opening, TxFrame};
+use crate::base::counters::Counters;
 use crate::base::limits::{Limits, Settings, SettingsError};
 use crate::base::slab::NONE;
 use crate::base::types::{Identity, Instant, Locator, PeerId};
 use crate::bulk::Bulk;
 use crate::bulk::outgoing::RESULT_BIT;
 use crate::delivery::path::{Path, Standing};
-use crate::endpoint::aside::Aside;
 use crate::messages::Messages;
 use crate::onesided::Onesided;
 use crate::peers::Peers;
@@ -207,4 +207,12 @@ impl TxFrame {
         let base = wire::base_of(self.packet);
         wire::seal_high(&mut self.head, self.body_len, base, secret, crc);
     }
+}
+
+/// Where frames are held back from acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Aside {
+    /// The association they came with; tells its row, too.
+    local_id: u64,
+    path_index: u8,
 }

@@ -80,11 +80,11 @@ pub mod wire;
 mod wraps;
 
 pub use base::api::{
-    Claim, Counters, Denial, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List,
-    NewLocators, Obstacle, Opening, OperationKind, PathError, PathInfo, PathState, Payload,
-    PeerError, Piece, PostError, RecvSpec, RegionId, Reliability, SendSpec, Source, TxFrame,
-    Unaccepted, Use, Way,
+    Claim, Denial, Envelope, Event, Failure, GoneReason, Level, LinkTraits, List, NewLocators,
+    Obstacle, Opening, OperationKind, PathError, PathInfo, PathState, Payload, PeerError, Piece,
+    PostError, RecvSpec, RegionId, Reliability, SendSpec, Source, TxFrame, Unaccepted, Use, Way,
 };
+pub use base::counters::Counters;
 pub use base::gaps::GapSet;
 pub use base::limits::{
     FRAME_LEN_FLOOR, GrantPolicy, Limits, MS, REQUEST_LEN_MAX, SECOND, Settings, SettingsError,
@@ -102,9 +102,10 @@ pub use endpoint::Endpoint;
 pub use endpoint::given::Given;
 pub use endpoint::lone::Lone;
 pub use onesided::atomic::{AtomicOp, Datatype};
-pub use onesided::operate::{AtomicSpec, GetSpec, PutSpec, Remote, atomic_len_max};
+pub use onesided::operate::{AtomicSpec, GetSpec, PutSpec, atomic_len_max};
 pub use onesided::portals;
-pub use onesided::region::{Access, ExposeError, Permitted, RegionSpec};
+pub use onesided::records::{Access, Permitted, RegionSpec, Remote};
+pub use onesided::region::ExposeError;
 pub use peers::pairs::PATH_COUNT_MAX;
 pub use streams::outbound::StreamError;
 pub use streams::{StreamBreak, StreamFront, StreamInfo};

@@ -2,7 +2,7 @@
 
 use crate::bulk::Bulk;
 use crate::matching::Matcher;
-use crate::messages::turns::Queries;
+use crate::messages::queries::Queries;
 use alloc::collections::VecDeque;
 
 pub(crate) mod abandon;
@@ -13,6 +13,7 @@ pub(crate) mod fragments;
 pub(crate) mod output;
 pub(crate) mod overflow;
 pub(crate) mod post;
+pub(crate) mod queries;
 pub(crate) mod take;
 pub(crate) mod turns;
 

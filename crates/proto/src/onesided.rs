@@ -5,16 +5,15 @@ use crate::base::pool::BytePool;
 use crate::base::seeded::Seeded;
 use crate::base::slab::Slab;
 use crate::base::types::Instant;
-use crate::onesided::operate::{Operation, Request};
 use crate::onesided::portals::Portals;
-use crate::onesided::region::Regions;
-use crate::onesided::serve::Answer;
+use crate::onesided::records::{Answer, Operation, Regions, Request};
 use hashbrown::HashMap;
 
 pub(crate) mod atomic;
 pub(crate) mod matched;
 pub(crate) mod operate;
 pub mod portals;
+pub(crate) mod records;
 pub(crate) mod region;
 pub(crate) mod serve;
 pub(crate) mod transfer;

@@ -4,8 +4,7 @@ use crate::base::ring::Ring;
 use crate::base::sabotage::Saboteur;
 use crate::base::slab::Slab;
 use crate::delivery::content::Content;
-use crate::peers::contact::Reply;
-use crate::peers::farewell::{Closing, Forgotten};
+use crate::peers::kept::{Closing, Forgotten, Reply};
 use crate::peers::rows::{Active, Rows};
 use crate::wire::pass_of;
 use crate::{
@@ -24,6 +23,7 @@ pub(crate) mod clock;
 pub(crate) mod contact;
 pub(crate) mod contest;
 pub(crate) mod farewell;
+pub(crate) mod kept;
 pub(crate) mod obstacle;
 pub(crate) mod output;
 pub(crate) mod pairs;

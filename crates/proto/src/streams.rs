@@ -13,6 +13,7 @@
 //! sender and nobody else. How chunks leave is in `streams_out`.
 
 pub(crate) mod outbound;
+pub(crate) mod records;
 
 mod reading;
 
@@ -31,7 +32,7 @@ use crate::delivery::content::Content;
 use crate::messages::Messages;
 use crate::peers::rows::{Phase, Row};
 use crate::peers::strangers::Tickets;
-use crate::streams::outbound::Outbound;
+use crate::streams::records::Outbound;
 use crate::wire::{Class, DONE_CANCELLED, MessageHead};
 
 /// What a chunk costs its sender beside its bytes: also empty ones are bounded.

@@ -279,3 +279,16 @@ impl Progress {
 
 /// Holes a fragmented message may have; a sender that sends in order makes one per lost frame.
 pub(crate) const GAP_COUNT_MAX: usize = 512;
+
+/// Where data came last on a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
+    pub(crate) slot: u32,
+    pub(crate) serial: u32,
+    /// Where in the message the data ended.
+    pub(crate) offset: u64,
+}
+
+impl Cursor {
+    pub(crate) const NOWHERE: Self = Self { slot: NONE, serial: 0, offset: 0 };
+}

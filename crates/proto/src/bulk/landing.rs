@@ -20,8 +20,8 @@ use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Locator};
 use crate::bulk::Bulk;
-use crate::bulk::arrival::GAP_COUNT_MAX;
 use crate::bulk::arrival::Stage;
+use crate::bulk::arrival::{Cursor, GAP_COUNT_MAX};
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{self, DATA_FRAME_HEAD_LEN, Lane, TrainRepr};
 
@@ -54,19 +54,6 @@ impl Landing {
         let len = len.min(self.len);
         Self { offset: self.offset + len, len: self.len - len, ..self }
     }
-}
-
-/// Where data came last on a link.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor {
-    pub(crate) slot: u32,
-    pub(crate) serial: u32,
-    /// Where in the message the data ended.
-    pub(crate) offset: u64,
-}
-
-impl Cursor {
-    pub(crate) const NOWHERE: Self = Self { slot: NONE, serial: 0, offset: 0 };
 }
 
 /// A train as it is expected, and whose it is.

@@ -10,9 +10,9 @@ use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory};
 use crate::bulk::Bulk;
+use crate::bulk::arrival::Cursor;
 use crate::bulk::arrival::{lane_key, number_key};
 use crate::bulk::filling::Absorbed;
-use crate::bulk::landing::Cursor;
 use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::content::Content;
 use crate::peers::rows::{NO_MESSAGE, Notice};
@@ -382,6 +382,7 @@ impl Bulk {
 
 impl Bulk {
     /// Granted bytes of an arrival. `None`: there is nothing in them for it.
+    #[inline(always)]
     pub(crate) fn take_data(
         &mut self,
         now: Instant,
@@ -419,6 +420,7 @@ impl Bulk {
 
     /// Bytes have arrived, and perhaps a message is over: others may be granted. Arrivals only ever make a message ready; its end has put
     /// it out of the grants.
+    #[inline(always)]
     pub(crate) fn go_on_granting(&mut self, now: Instant, slot: u32) {
         if self.grants.is_waiting(slot) {
             self.judge_readiness(slot);

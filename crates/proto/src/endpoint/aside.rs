@@ -17,18 +17,10 @@ use crate::base::api::Verdict;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, Memory};
 use crate::delivery::path::NO_PATH;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Aside, Endpoint};
 use crate::peers::acks::Answer;
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{FrameView, Lane, Record};
-
-/// Where frames are held back from acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Aside {
-    /// The association they came with; tells its row, too.
-    local_id: u64,
-    path_index: u8,
-}
 
 /// What becomes of a frame's records, as far as can be said before they are worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -99,6 +99,7 @@ impl Endpoint {
     }
 
     /// No byte of an arrival is missing any more: whoever it belongs to hears of it.
+    #[inline]
     pub(crate) fn on_whole(&mut self, now: Instant, slot: u32) {
         if self.messages.bulk.arrivals[slot].lane != Lane::Message {
             self.onesided.finish_transfer(&mut self.messages.bulk, slot);

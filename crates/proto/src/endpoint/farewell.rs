@@ -12,7 +12,7 @@ use crate::base::types::{Instant, PeerId};
 use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
 use crate::peers::contact::failure_of;
-use crate::peers::farewell::Closing;
+use crate::peers::kept::Closing;
 use crate::peers::rows::{Farewell, Phase};
 
 impl Endpoint {

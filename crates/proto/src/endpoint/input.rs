@@ -480,8 +480,31 @@ impl Endpoint {
     }
 
     /// What is to be done behind a record of a message.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn after_message(
+        &mut self,
+        now: Instant,
+        row: u32,
+        taken: Taken,
+        message: (&MessageHead, &[u8]),
+        memory: &mut impl Memory,
+    ) -> Verdict {
+        match taken {
+            Taken::InTurn => {
+                self.follow_turn(now, row, memory);
+                Verdict::Accepted
+            }
+            Taken::Accepted => Verdict::Accepted,
+            Taken::Refused => Verdict::Refused,
+            Taken::Chunk | Taken::WholeChunk(_) => {
+                self.after_record_of_chunk(now, row, taken, message, memory)
+            }
+        }
+    }
+
+    /// The same for a record that belongs to a stream. Apart, for messages need not carry what that needs.
+    #[inline(never)]
+    fn after_record_of_chunk(
         &mut self,
         now: Instant,
         row: u32,
@@ -489,18 +512,15 @@ impl Endpoint {
         (head, body): (&MessageHead, &[u8]),
         memory: &mut impl Memory,
     ) -> Verdict {
-        match taken {
-            Taken::Refused => return Verdict::Refused,
-            Taken::Accepted => {}
-            Taken::InTurn => self.follow_turn(now, row, memory),
-            Taken::Chunk => {
-                if !self.streams.on_chunk(&mut self.messages, now, row, head, body, memory) {
-                    return Verdict::Refused;
-                }
-                self.after_chunk(now, row, memory);
+        let Taken::WholeChunk(slot) = taken else {
+            let is_taken = self.streams.on_chunk(&mut self.messages, now, row, head, body, memory);
+            if !is_taken {
+                return Verdict::Refused;
             }
-            Taken::WholeChunk(slot) => self.streams.on_chunk_whole(&mut self.messages, slot),
-        }
+            self.after_chunk(now, row, memory);
+            return Verdict::Accepted;
+        };
+        self.streams.on_chunk_whole(&mut self.messages, slot);
         Verdict::Accepted
     }
 

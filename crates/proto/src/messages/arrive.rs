@@ -179,6 +179,7 @@ impl Messages {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn on_unexpected(
         &mut self,
         now: Instant,
@@ -188,16 +189,7 @@ impl Messages {
         body: &[u8],
     ) -> Taken {
         if self.bulk.peers.closing.is_some() {
-            // Nobody will receive it any more: eager messages are accepted and dropped, large ones sent back.
-            if head.class == Class::Rts {
-                self.bulk.peers.notify_done(row, head.message, DONE_CANCELLED, 0);
-            }
-            self.count_turn(row);
-            let this = &self.bulk.peers.rows[row];
-            if this.arrival_count == 0 && this.message_in > this.refused_from {
-                self.recall_rows(now);
-            }
-            return Taken::InTurn;
+            return self.drop_in_turn(now, row, head);
         }
         if head.space == Space::STREAMS {
             return Taken::Chunk;
@@ -212,6 +204,21 @@ impl Messages {
             self.bulk.map(slot);
         }
         self.count_turn(row);
+        Taken::InTurn
+    }
+
+    /// Nobody will receive anything any more: a message whose turn it is.
+    #[cold]
+    fn drop_in_turn(&mut self, now: Instant, row: u32, head: &MessageHead) -> Taken {
+        // Nobody will receive it any more: eager messages are accepted and dropped, large ones sent back.
+        if head.class == Class::Rts {
+            self.bulk.peers.notify_done(row, head.message, DONE_CANCELLED, 0);
+        }
+        self.count_turn(row);
+        let this = &self.bulk.peers.rows[row];
+        if this.arrival_count == 0 && this.message_in > this.refused_from {
+            self.recall_rows(now);
+        }
         Taken::InTurn
     }
 

@@ -5,8 +5,6 @@
 //! wants yet, the one that is wanted held back. So a receiver that refuses asks the refused about each receive it cannot
 //! satisfy, and takes what they find out of turn, by grants, straight into the receive's memory.
 
-use alloc::collections::VecDeque;
-
 use crate::base::limits::MS;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
@@ -18,6 +16,7 @@ use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
 use crate::matching::EntryId;
 use crate::messages::Messages;
+use crate::messages::queries::{QUERY_NS, Query};
 use crate::peers::rows::{NO_MESSAGE, Notice};
 use crate::wire::{Class, DONE_CANCELLED, FoundRepr, MessageHead};
 
@@ -25,38 +24,8 @@ use crate::wire::{Class, DONE_CANCELLED, FoundRepr, MessageHead};
 const QUERY_COUNT_MAX: usize = 16;
 /// Notices waiting for one peer before its queries go unanswered.
 const NOTICE_COUNT_MAX: usize = 1024;
-/// Pause between two rounds of queries, at first and at most.
-const QUERY_NS: u64 = MS;
+
 const QUERY_NS_MAX: u64 = 64 * MS;
-
-/// A query under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Query {
-    pub(crate) number: u32,
-    pub(crate) criteria: Criteria,
-    entry: EntryId,
-}
-
-/// Queries about posted receives, while peers are refused.
-#[derive(Debug)]
-pub(crate) struct Queries {
-    open: VecDeque<Query>,
-    next_number: u32,
-    pub(crate) at: Instant,
-    pause_ns: u64,
-}
-
-impl Default for Queries {
-    fn default() -> Self {
-        Self { open: VecDeque::new(), next_number: 0, at: Instant::NEVER, pause_ns: QUERY_NS }
-    }
-}
-
-impl Queries {
-    pub(crate) fn find(&self, number: u32) -> Option<Query> {
-        self.open.iter().find(|query| query.number == number).copied()
-    }
-}
 
 /// As a receiver.
 impl Messages {

@@ -22,11 +22,11 @@ use crate::delivery::ack::expand;
 use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
 use crate::onesided::atomic::combine;
-use crate::onesided::operate::{Deed, Form, MATCHED_LEN_MAX, Remote};
+use crate::onesided::operate::MATCHED_LEN_MAX;
 use crate::onesided::portals::arithmetic::{self, datatype_of, op_of};
 use crate::onesided::portals::codes::fail;
 use crate::onesided::portals::{Asked, Incoming, Move, MoveKind, Outcome, Taken};
-use crate::onesided::serve::Answer;
+use crate::onesided::records::{Answer, Deed, Form, Remote};
 use crate::wire::{
     Action, Lane, Matched, MatchedKind, OutcomeRepr, REPLY_OK, RequestHead, matched_head_len,
 };

@@ -28,6 +28,7 @@ use crate::delivery::content::Content;
 use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
 use crate::onesided::atomic::{AtomicOp, Datatype};
+use crate::onesided::records::{Deed, Form, Operation, Remote, Request};
 use crate::peers::rows::{Notice, Phase};
 use crate::wire::{self, Action, Lane, REPLY_OK, RequestHead};
 
@@ -37,17 +38,6 @@ pub(crate) const MATCHED_LEN_MAX: usize = 960;
 const PART_LEN_MIN: usize = 64;
 /// Requests to one peer that are not answered yet.
 pub(crate) const REQUEST_COUNT_MAX: u16 = 1024;
-
-/// Memory of a peer: where in which of its regions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remote {
-    /// Whose.
-    pub peer: PeerId,
-    /// Which region.
-    pub key: u64,
-    /// Where in it.
-    pub offset: u64,
-}
 
 /// A put: bytes go into a peer's memory.
 #[derive(Clone, Copy, Debug)]
@@ -99,70 +89,6 @@ pub struct AtomicSpec<'a> {
 /// Bytes that the elements of one atomic operation may have.
 pub const fn atomic_len_max(op: AtomicOp) -> usize {
     if op.compares() { REQUEST_LEN_MAX / 2 } else { REQUEST_LEN_MAX }
-}
-
-/// What an operation does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Deed {
-    Put { bytes: Bytes, immediate: Option<u64> },
-    Get { buf: BufId },
-    Atomic { op: AtomicOp, datatype: Datatype, pool: u32, pool_len: u16, result: Option<BufId> },
-}
-
-/// An operation that is not over.
-#[derive(Debug)]
-pub(crate) struct Operation {
-    deed: Deed,
-    pub(crate) to: Remote,
-    pub(crate) total: u64,
-    user: u64,
-    /// Bytes of a put that requests have been made of.
-    cut_len: u64,
-    /// Requests are made of all of it, or no more will be.
-    is_cut: bool,
-    /// Requests that are not answered.
-    open_count: u32,
-    failure: Option<Failure>,
-    /// Of Portals: what it is there, else NONE.
-    pub(crate) launch: u32,
-    /// Where in its memory it begins.
-    pub(crate) base: u64,
-}
-
-impl Operation {
-    /// The bytes of a put.
-    pub(crate) fn bytes(&self) -> Option<Bytes> {
-        match self.deed {
-            Deed::Put { bytes, .. } => Some(bytes),
-            _ => None,
-        }
-    }
-}
-
-/// In which form a request goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// All bytes of a put.
-    Whole,
-    /// Some of them.
-    Part,
-    /// Only the question whether they may come.
-    Ask,
-    /// A get or an atomic operation.
-    Other,
-}
-
-/// A request that is not answered.
-#[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) operation: u32,
-    pub(crate) row: u32,
-    pub(crate) number: u64,
-    offset: u64,
-    len: u32,
-    pub(crate) form: Form,
-    /// Of much data: the supply that sends it (put) or the arrival that takes it (get), or NONE.
-    pub(crate) transfer: u32,
 }
 
 impl Onesided {

@@ -3,73 +3,13 @@
 //! PROTOCOL §11.3. A region is named by a key of the application's choice. A request that does not fit (its key, its
 //! range, what it wants to do, who it comes from) is answered and touches nothing.
 
-use alloc::vec::Vec;
-
-use hashbrown::HashMap;
-
 use crate::base::api::{Denial, RegionId};
 use crate::base::sabotage::Sabotage;
-use crate::base::seeded::Seeded;
-use crate::base::slab::Slab;
 use crate::base::types::{BufId, PeerId};
 use crate::bulk::Bulk;
 use crate::onesided::Onesided;
+use crate::onesided::records::{Access, Permitted, RegionSpec};
 use crate::wire;
-
-/// What peers may do with a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// Get, and atomic operations that fetch.
-    pub read: bool,
-    /// Put, and atomic operations that change something.
-    pub write: bool,
-}
-
-impl Access {
-    /// Everything.
-    pub const ALL: Self = Self { read: true, write: true };
-    /// Get only.
-    pub const READ: Self = Self { read: true, write: false };
-    /// Put only, and atomic operations that fetch nothing.
-    pub const WRITE: Self = Self { read: false, write: true };
-
-    fn admits(self, wanted: Self) -> bool {
-        (self.read || !wanted.read) && (self.write || !wanted.write)
-    }
-}
-
-/// Who may use a region.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Permitted {
-    /// Every peer: who has the endpoint's address. Where that is given to whoever asks (`Settings::is_found`,
-    /// `Settings::open_to_strangers`) only those that the application has named (PROTOCOL §3.20).
-    Any,
-    /// Peers that the application has named (`Endpoint::add_peer`), now or later; known by their secret (PROTOCOL §3.2).
-    Named,
-    /// These.
-    Only(Vec<PeerId>),
-    /// Every peer, also where the endpoint's address is given to whoever asks.
-    Everybody,
-}
-
-/// Memory to expose.
-#[derive(Clone, Debug)]
-pub struct RegionSpec {
-    /// Its name among peers.
-    pub key: u64,
-    /// The memory.
-    pub buf: BufId,
-    /// Its length.
-    pub len: u64,
-    /// What peers may do with it.
-    pub access: Access,
-    /// Which peers.
-    pub permitted: Permitted,
-    /// Returned in events.
-    pub user: u64,
-    /// All that peers do with it is told (`Event::Used`), not only puts with an immediate. Nothing is held back for that: it is for who counts.
-    pub tells_all: bool,
-}
 
 /// Why a region was not exposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,19 +40,6 @@ impl Denial {
             wire::REPLY_WITHDRAWN => Self::Withdrawn,
             _ => Self::Operation,
         }
-    }
-}
-
-/// The regions of an endpoint.
-#[derive(Debug)]
-pub(crate) struct Regions {
-    regions: Slab<RegionSpec>,
-    by_key: HashMap<u64, u32, Seeded>,
-}
-
-impl Regions {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { regions: Slab::default(), by_key: HashMap::with_hasher(Seeded(seed)) }
     }
 }
 

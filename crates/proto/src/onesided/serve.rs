@@ -27,10 +27,11 @@ use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
 use crate::onesided::atomic::{AtomicOp, Datatype, combine};
 use crate::onesided::operate::{MATCHED_LEN_MAX, REQUEST_COUNT_MAX, atomic_len_max};
-use crate::onesided::region::{Access, Permit};
+use crate::onesided::records::{Access, Answer};
+use crate::onesided::region::Permit;
 use crate::peers::rows::Notice;
 use crate::peers::side::Early;
-use crate::wire::{Action, Lane, Matched, MatchedKind, OutcomeRepr, REPLY_OK, RequestHead};
+use crate::wire::{Action, Lane, Matched, MatchedKind, REPLY_OK, RequestHead};
 use crate::{Source, wire};
 
 /// How far ahead of its turn a request may be.
@@ -40,19 +41,6 @@ const SERVED_COUNT_MAX: u32 = 4096;
 
 /// Instead of such an end: a part is missing.
 const PART_MISSING: u64 = u64::MAX;
-
-/// An answer that is more than "done".
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) row: u32,
-    pub(crate) number: u32,
-    pub(crate) status: u8,
-    /// Its bytes, in `Endpoint::results`, or NONE.
-    pub(crate) result: u32,
-    pub(crate) len: u16,
-    /// Of a request of Portals.
-    pub(crate) outcome: Option<OutcomeRepr>,
-}
 
 impl Onesided {
     pub(crate) fn hold_notices(&mut self, are_held: bool) {

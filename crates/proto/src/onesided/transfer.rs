@@ -11,7 +11,7 @@ use crate::bulk::transfer::DELIVERY_BIT;
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::onesided::Onesided;
-use crate::onesided::operate::Form;
+use crate::onesided::records::Form;
 use crate::wire::Lane;
 use crate::{Denial, RegionId};
 use alloc::vec::Vec;

@@ -40,22 +40,6 @@ const TRIAL_COUNT: u8 = 8;
 /// The time between trials doubles so often while nothing comes of them: about a second.
 const TRIAL_DOUBLINGS_MAX: u8 = 11;
 
-/// Another path than the quickest carries small messages for a moment. Only so can the two be compared: the round trip of a
-/// question on a path that carries nothing is another thing than that of a message.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trials {
-    /// Acknowledgements of the trial that are still to come; 0: there is none.
-    left_count: u8,
-    /// The main path before it.
-    home: u8,
-    /// The path tried last.
-    last: u8,
-    /// Trials in a row of which nothing came.
-    lost_count: u8,
-    /// Not before then.
-    next_at: Instant,
-}
-
 /// The message whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {

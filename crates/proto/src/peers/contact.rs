@@ -15,6 +15,7 @@ use crate::base::types::{Address, Instant, Locator};
 use crate::delivery::path::Origin;
 use crate::delivery::path::{Path, Standing};
 use crate::peers::Peers;
+use crate::peers::kept::{Reply, ReplyRecord};
 use crate::peers::rows::{Phase, make_id};
 use crate::peers::strangers::Tickets;
 use crate::wire::{
@@ -28,28 +29,6 @@ const REPLY_COUNT_MAX: usize = 256;
 const EPOCH_SHIFT: u32 = 34;
 /// Longest pause between two Hellos.
 const HELLO_NS_MAX: u64 = SECOND;
-
-/// A lone answer: one record, no packet number, to wherever the question came from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reply {
-    pub(crate) link: u8,
-    pub(crate) locator: Locator,
-    pub(crate) secret: Secret,
-    pub(crate) to: u64,
-    pub(crate) version: u8,
-    pub(crate) path: u8,
-    pub(crate) record: ReplyRecord,
-}
-
-/// What a lone answer says.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ReplyRecord {
-    Challenge { nonce: u64, cookie: u64 },
-    Versions { nonce: u64 },
-    Reset { id: u64 },
-    PathChallenge { nonce: u64 },
-    PathResponse { nonce: u64 },
-}
 
 /// What came of a Hello.
 pub(crate) enum Greeting<'a> {

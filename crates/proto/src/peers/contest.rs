@@ -15,6 +15,7 @@ use crate::base::limits::{MS, SECOND};
 use crate::base::types::Instant;
 use crate::delivery::path::Path;
 use crate::delivery::rate::Turn;
+use crate::peers::kept::Contest;
 use crate::peers::rows::Active;
 
 /// How long a turn takes, of the time in which data is on its way.
@@ -25,16 +26,6 @@ const TURN_LEN_MAX: u64 = 256 << 20;
 /// The one that carries data does so for this time before another is tried again, twice as long after each trial.
 const PAUSE_NS: u64 = SECOND;
 const PAUSE_NS_MAX: u64 = 64 * SECOND;
-
-/// When somebody else is tried.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Contest {
-    pause_ns: u64,
-    left_ns: u64,
-    is_trial: bool,
-    /// A trial is over.
-    pub(crate) has_news: bool,
-}
 
 impl Default for Contest {
     fn default() -> Self {

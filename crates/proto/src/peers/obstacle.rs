@@ -15,7 +15,7 @@
 //! Nothing is stored for that: the check of what is quoted is computed again with the secret we have for that peer.
 
 use crate::base::api::{GoneReason, Obstacle};
-use crate::base::limits::{MS, SECOND};
+use crate::base::limits::MS;
 use crate::base::secret::Secret;
 use crate::base::types::{Instant, Locator};
 use crate::delivery::ack::expand;
@@ -24,37 +24,8 @@ use crate::peers::Peers;
 use crate::peers::rows::Phase;
 use crate::wire::{FORM_STRANGER, QuoteView, base_of};
 
-/// Different frames of ours that the peer's host must refuse before that ends an association.
-const REFUSAL_COUNT: u32 = 3;
-/// And from the first of them to the last it must be so long at least: a port may be closed for a moment by a firewall that is
-/// being reloaded.
-const REFUSAL_NS: u64 = SECOND;
 /// A path is asked so often at most because of hints: whoever forges them shall not make us send.
 const HINT_PAUSE_NS: u64 = 250 * MS;
-
-/// Refusals of frames in flight since the peer was heard last.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Refusals {
-    count: u32,
-    since: Instant,
-    /// The newest packet that was refused.
-    packet: u64,
-}
-
-impl Refusals {
-    /// A packet was refused by a peer that was heard last at `heard_at`. True: that is enough.
-    fn on_refused(&mut self, now: Instant, heard_at: Instant, packet: u64) -> bool {
-        if self.count == 0 || heard_at >= self.since {
-            *self = Self { count: 1, since: now, packet };
-            return false;
-        }
-        if packet > self.packet {
-            self.count += 1;
-            self.packet = packet;
-        }
-        self.count >= REFUSAL_COUNT && now.since_ns(self.since) >= REFUSAL_NS
-    }
-}
 
 /// What the word of an obstacle is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +180,7 @@ impl Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::kept::Refusals;
 
     #[test]
     fn three_refusals_of_different_packets_over_a_second_are_enough() {

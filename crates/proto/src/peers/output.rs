@@ -7,7 +7,7 @@ use crate::delivery::credit::Share;
 use crate::delivery::frame::{Frame, start};
 use crate::delivery::path::Standing;
 use crate::peers::Peers;
-use crate::peers::contact::{Reply, ReplyRecord};
+use crate::peers::kept::{Reply, ReplyRecord};
 use crate::peers::rows::Phase;
 use crate::wire::{AckRepr, FORM_STRANGER, Header, Writer};
 use crate::{Instant, MS, Sabotage, Source, TxFrame, wire};

@@ -18,11 +18,10 @@ use crate::delivery::content::Content;
 use crate::delivery::credit::{Credit, CreditRest};
 use crate::delivery::path::{Path, PathRest};
 use crate::peers::allowance::Allowance;
-use crate::peers::choice::Trials;
-use crate::peers::contest::Contest;
-use crate::peers::obstacle::Refusals;
+use crate::peers::kept::Contest;
+use crate::peers::kept::Refusals;
+use crate::peers::kept::{Idlers, Seat, Trials};
 use crate::peers::side::Side;
-use crate::peers::strangers::{Idlers, Seat};
 use crate::wire::{Header, Proof};
 
 /// Bits of an association id that name the row (PROTOCOL §3.2).
@@ -631,6 +630,13 @@ pub(crate) fn hear<'a>(
     this.heard_at = now;
     active.welcome = false; // the peer has joined
     Some((this, path))
+}
+
+impl Active {
+    /// Its one-sided operations; made when there are the first.
+    pub(crate) fn side_mut(&mut self) -> &mut Side {
+        self.side.get_or_insert_default()
+    }
 }
 
 #[cfg(test)]

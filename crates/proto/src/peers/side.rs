@@ -1,6 +1,5 @@
 //! One-sided operations with one peer: what its record keeps of them (`onesided` has the rules).
 
-use crate::peers::rows::Active;
 use crate::wire::RequestHead;
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -32,13 +31,6 @@ impl Side {
     /// Something is to be finished before we leave.
     pub(crate) fn is_busy(&self) -> bool {
         self.operation_count > 0 || self.served_count > 0
-    }
-}
-
-impl Active {
-    /// Its one-sided operations; made when there are the first.
-    pub(crate) fn side_mut(&mut self) -> &mut Side {
-        self.side.get_or_insert_default()
     }
 }
 

@@ -16,8 +16,8 @@ use crate::base::siphash::siphash13_words;
 use crate::base::slab::NONE;
 use crate::base::types::{Identity, Instant};
 use crate::peers::Peers;
-use crate::peers::contact::{Reply, ReplyRecord};
-use crate::peers::farewell::Forgotten;
+use crate::peers::kept::Forgotten;
+use crate::peers::kept::{Idle, Reply, ReplyRecord, Seat};
 use crate::peers::rows::{Phase, Rows};
 
 /// Classes of identities for which forgotten rows are counted (PROTOCOL §3.5).
@@ -32,56 +32,6 @@ const TEND_SLACK_NS: u64 = SECOND;
 /// Strangers at rest are asked whether they live after this many times the silence that would end their association.
 const ASK_FACTOR: u64 = 60;
 const ASK_FACTOR_INLINE: u64 = 6;
-
-/// What an idle stranger waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Idle {
-    /// It said goodbye.
-    Departed,
-    /// Its association ended in another way; it may not know.
-    Gone,
-    /// Its association lives, and nothing is under way; a helper drives it.
-    Resting,
-    /// The same, but only its application's calls drive it.
-    RestingInline,
-}
-
-impl Idle {
-    /// In the order in which they make room.
-    const ALL: [Self; 4] = [Self::Departed, Self::Gone, Self::Resting, Self::RestingInline];
-}
-
-/// A queue of rows, linked through themselves.
-#[derive(Clone, Copy, Debug)]
-struct Queue {
-    first: u32,
-    last: u32,
-}
-
-/// The queues of idle strangers.
-#[derive(Debug)]
-pub(crate) struct Idlers([Queue; 4]);
-
-impl Default for Idlers {
-    fn default() -> Self {
-        Self([Queue { first: NONE, last: NONE }; 4])
-    }
-}
-
-/// A row's place among idle strangers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
-    queue: Option<Idle>,
-    previous: u32,
-    next: u32,
-    since: Instant,
-}
-
-impl Default for Seat {
-    fn default() -> Self {
-        Self { queue: None, previous: NONE, next: NONE, since: Instant(0) }
-    }
-}
 
 impl Rows {
     /// The row is idle from now on.

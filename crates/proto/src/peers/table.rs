@@ -6,7 +6,7 @@ use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
 use crate::delivery::path::{Origin, Path, PathRest, Standing};
 use crate::peers::Peers;
-use crate::peers::farewell::Forgotten;
+use crate::peers::kept::Forgotten;
 use crate::peers::rows::{Active, Notice, Phase, make_id};
 use crate::peers::strangers::Tickets;
 use crate::{Address, Instant, Locator, PeerError, PeerId, Secret};

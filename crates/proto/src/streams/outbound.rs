@@ -14,6 +14,7 @@ use crate::base::types::{BufId, Instant, OutStreamId, PeerId, ReqId, Space};
 use crate::delivery::credit::Credit;
 use crate::messages::Messages;
 use crate::peers::rows::{Phase, Row};
+use crate::streams::records::{Ending, Outbound};
 use crate::streams::{ChunkTag, PACKET_LEN, Streams, chunk_cost};
 use crate::wire;
 
@@ -33,30 +34,6 @@ pub enum StreamError {
     Gone,
     /// It was ended before.
     Ended,
-}
-
-/// How an outbound stream is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    Open,
-    Good,
-    GivenUp,
-}
-
-/// A stream that is sent.
-#[derive(Debug)]
-pub(crate) struct Outbound {
-    pub(crate) row: u32,
-    number: u32,
-    handler: u16,
-    ending: Ending,
-    /// A chunk of it was posted, in this association.
-    is_begun: bool,
-    association: u64,
-    /// The chunk that is filled: where in the resend pool, so far, at most.
-    pool: u32,
-    filled_len: u32,
-    room_len: u32,
 }
 
 /// The path that messages take, as far as it matters here.

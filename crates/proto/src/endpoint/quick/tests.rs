@@ -5,7 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::base::api::{Counters, List, Opening, Payload, RecvSpec, SendSpec, TxFrame, Use};
+use crate::base::api::{List, Opening, Payload, RecvSpec, SendSpec, TxFrame, Use};
+use crate::base::counters::Counters;
 use crate::base::limits::Limits;
 use crate::base::limits::Settings;
 use crate::base::secret::Secret;

@@ -1,0 +1,154 @@
+//! What a peer's record and the list of peers keep for the rules beside it: plain data, so that no rule must know another.
+
+use crate::base::slab::NONE;
+use crate::{Identity, Instant, Locator, SECOND, Secret, Unaccepted};
+use alloc::vec::Vec;
+
+/// Another path than the quickest carries small messages for a moment. Only so can the two be compared: the round trip of a
+/// question on a path that carries nothing is another thing than that of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trials {
+    /// Acknowledgements of the trial that are still to come; 0: there is none.
+    pub(crate) left_count: u8,
+    /// The main path before it.
+    pub(crate) home: u8,
+    /// The path tried last.
+    pub(crate) last: u8,
+    /// Trials in a row of which nothing came.
+    pub(crate) lost_count: u8,
+    /// Not before then.
+    pub(crate) next_at: Instant,
+}
+
+/// When somebody else is tried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contest {
+    pub(crate) pause_ns: u64,
+    pub(crate) left_ns: u64,
+    pub(crate) is_trial: bool,
+    /// A trial is over.
+    pub(crate) has_news: bool,
+}
+
+/// Different frames of ours that the peer's host must refuse before that ends an association.
+pub(crate) const REFUSAL_COUNT: u32 = 3;
+
+/// And from the first of them to the last it must be so long at least: a port may be closed for a moment by a firewall that is
+/// being reloaded.
+pub(crate) const REFUSAL_NS: u64 = SECOND;
+
+/// Refusals of frames in flight since the peer was heard last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refusals {
+    count: u32,
+    since: Instant,
+    /// The newest packet that was refused.
+    packet: u64,
+}
+
+impl Refusals {
+    /// A packet was refused by a peer that was heard last at `heard_at`. True: that is enough.
+    pub(crate) fn on_refused(&mut self, now: Instant, heard_at: Instant, packet: u64) -> bool {
+        if self.count == 0 || heard_at >= self.since {
+            *self = Self { count: 1, since: now, packet };
+            return false;
+        }
+        if packet > self.packet {
+            self.count += 1;
+            self.packet = packet;
+        }
+        self.count >= REFUSAL_COUNT && now.since_ns(self.since) >= REFUSAL_NS
+    }
+}
+
+/// What an idle stranger waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// It said goodbye.
+    Departed,
+    /// Its association ended in another way; it may not know.
+    Gone,
+    /// Its association lives, and nothing is under way; a helper drives it.
+    Resting,
+    /// The same, but only its application's calls drive it.
+    RestingInline,
+}
+
+impl Idle {
+    /// In the order in which they make room.
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Departed, Self::Gone, Self::Resting, Self::RestingInline];
+}
+
+/// A queue of rows, linked through themselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+}
+
+/// The queues of idle strangers.
+#[derive(Debug)]
+pub(crate) struct Idlers(pub(crate) [Queue; 4]);
+
+impl Default for Idlers {
+    fn default() -> Self {
+        Self([Queue { first: NONE, last: NONE }; 4])
+    }
+}
+
+/// A row's place among idle strangers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    pub(crate) queue: Option<Idle>,
+    pub(crate) previous: u32,
+    pub(crate) next: u32,
+    pub(crate) since: Instant,
+}
+
+impl Default for Seat {
+    fn default() -> Self {
+        Self { queue: None, previous: NONE, next: NONE, since: Instant(0) }
+    }
+}
+
+/// A lone answer: one record, no packet number, to wherever the question came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reply {
+    pub(crate) link: u8,
+    pub(crate) locator: Locator,
+    pub(crate) secret: Secret,
+    pub(crate) to: u64,
+    pub(crate) version: u8,
+    pub(crate) path: u8,
+    pub(crate) record: ReplyRecord,
+}
+
+/// What a lone answer says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReplyRecord {
+    Challenge { nonce: u64, cookie: u64 },
+    Versions { nonce: u64 },
+    Reset { id: u64 },
+    PathChallenge { nonce: u64 },
+    PathResponse { nonce: u64 },
+}
+
+/// An endpoint on its way out.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    /// Given up then.
+    pub(crate) until: Instant,
+    /// The next look at how far it is.
+    pub(crate) look_at: Instant,
+    /// What was given up when the time was over.
+    pub(crate) given_up: Vec<Unaccepted>,
+}
+
+/// A forgotten peer, and the id it last had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forgotten {
+    pub(crate) identity: Identity,
+    pub(crate) secret: Secret,
+    pub(crate) id: u64,
+}
