@@ -1,6 +1,6 @@
 //! What MX and Open-MX have alike: one function under two names.
 //!
-//! The names differ, and the words in which a failure is told ([`Api`]); arguments and meaning do not. What differs in more than that, as the place of a
+//! The names differ, and the words in which a failure is told (`Api`); arguments and meaning do not. What differs in more than that, as the place of a
 //! time-out, is in `mx` and `omx`.
 //!
 //! # Safety

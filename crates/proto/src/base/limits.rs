@@ -234,6 +234,8 @@ impl Limits {
 
 /// Bytes beside a request or a reply at most, so that every one fits a frame of 1200 with an acknowledgement in it.
 pub const REQUEST_LEN_MAX: usize = 1024;
+/// The same of requests of Portals, whose heads are longer.
+pub(crate) const MATCHED_LEN_MAX: usize = 960;
 
 #[cfg(test)]
 mod tests {

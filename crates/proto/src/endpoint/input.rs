@@ -420,7 +420,7 @@ impl Endpoint {
             }
             Record::Outcome { number, answer } => {
                 let bulk = &mut self.messages.bulk;
-                self.onesided.on_outcome(bulk, now, row, number, &answer, body, memory);
+                self.onesided.on_outcome(bulk, now, (row, number), &answer, body, memory);
             }
             Record::Replied { first, count } => {
                 self.onesided.on_replied(&mut self.messages.bulk, row, first, count)

@@ -12,6 +12,7 @@
 use alloc::vec::Vec;
 
 use crate::base::api::Source;
+use crate::base::limits::MATCHED_LEN_MAX;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Place};
 use crate::bulk::Bulk;
@@ -22,7 +23,6 @@ use crate::delivery::ack::expand;
 use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
 use crate::onesided::atomic::combine;
-use crate::onesided::operate::MATCHED_LEN_MAX;
 use crate::onesided::portals::arithmetic::{self, datatype_of, op_of};
 use crate::onesided::portals::codes::fail;
 use crate::onesided::portals::{Asked, Incoming, Move, MoveKind, Outcome, Taken};
@@ -131,8 +131,7 @@ impl Onesided {
         &mut self,
         bulk: &mut Bulk,
         now: Instant,
-        row: u32,
-        number: u32,
+        (row, number): (u32, u32),
         answer: &OutcomeRepr,
         body: &[u8],
         memory: &mut impl Memory,
@@ -177,8 +176,7 @@ impl Onesided {
     pub(crate) fn carry_out_matched(
         &mut self,
         bulk: &mut Bulk,
-        now: Instant,
-        row: u32,
+        (now, row): (Instant, u32),
         (head, matched): (&RequestHead, &Matched),
         body: &[u8],
         result: u32,

@@ -32,8 +32,6 @@ use crate::onesided::records::{Deed, Form, Operation, Remote, Request};
 use crate::peers::rows::{Notice, Phase};
 use crate::wire::{self, Action, Lane, REPLY_OK, RequestHead};
 
-/// Bytes beside a request of Portals at most: its head is longer than that of others.
-pub(crate) const MATCHED_LEN_MAX: usize = 960;
 /// A part shorter than this is not worth a request of its own, unless it is the last.
 const PART_LEN_MIN: usize = 64;
 /// Requests to one peer that are not answered yet.

@@ -30,9 +30,9 @@ mod tests;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::base::limits::MATCHED_LEN_MAX;
 use crate::base::slab::{NONE, Slab};
 use crate::base::types::BufId;
-use crate::onesided::operate::MATCHED_LEN_MAX;
 
 pub use arithmetic::ATOMIC_LEN_MAX;
 pub use counters::Count;

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 
 use crate::base::api::{Denial, Event, OperationKind, RegionId, Verdict};
-use crate::base::limits::REQUEST_LEN_MAX;
+use crate::base::limits::{MATCHED_LEN_MAX, REQUEST_LEN_MAX};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Memory, Place};
@@ -26,7 +26,7 @@ use crate::delivery::content::Content;
 use crate::delivery::frame::Frame;
 use crate::onesided::Onesided;
 use crate::onesided::atomic::{AtomicOp, Datatype, combine};
-use crate::onesided::operate::{MATCHED_LEN_MAX, REQUEST_COUNT_MAX, atomic_len_max};
+use crate::onesided::operate::{REQUEST_COUNT_MAX, atomic_len_max};
 use crate::onesided::records::{Access, Answer};
 use crate::onesided::region::Permit;
 use crate::peers::rows::Notice;
@@ -166,7 +166,14 @@ impl Onesided {
         bulk.peers.counters.requests_in += 1;
         if let Action::Matched(matched) = head.action {
             self.miss_part(bulk, row);
-            return self.carry_out_matched(bulk, now, row, (head, &matched), body, result, memory);
+            return self.carry_out_matched(
+                bulk,
+                (now, row),
+                (head, &matched),
+                body,
+                result,
+                memory,
+            );
         }
         let permit = match self.permit_of(bulk, row, head) {
             Ok(permit) => permit,
