@@ -3,7 +3,7 @@
 /// What a peer would hold, and what is on its way there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Credit {
-    /// Cost of eager messages in flight ([`eager_cost`](crate::delivery::credit::eager_cost)).
+    /// Cost of eager messages in flight ([`eager_cost`]).
     in_flight: u64,
     len: u64,
 }

@@ -593,7 +593,7 @@ pub(crate) struct Ahead {
     pub(crate) whole_len: u32,
     /// Announced messages that need a grant: while there are any, their peer grants them first.
     pub(crate) asking_count: u32,
-    /// Up to here the peer took a message at a stroke: how far its first grant went, in units of [`AHEAD_UNIT`]. It has room for as much
+    /// Up to here the peer took a message at a stroke: how far its first grant went, in units of `AHEAD_UNIT`. It has room for as much
     /// at a time.
     pub(crate) at_once: u16,
     /// Messages that ask first from now on, and how many did so the last time.
