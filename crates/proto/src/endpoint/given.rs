@@ -232,8 +232,10 @@ impl Endpoint {
         }
         let this = &mut self.messages.bulk.peers.rows[row];
         let number = expand(message, this.message_in);
-        if this.refused_from != NO_MESSAGE && number >= this.refused_from {
-            this.refused_from = number + 1; // what is refused are those that its sender keeps
+        // What is refused are messages that the sender keeps, and this one it does not keep. But if a message before this one is refused, the refusal
+        // stays there: the sender holds that message back until it is recalled or asked for (§7.6).
+        if number == this.refused_from {
+            this.refused_from = number + 1;
         }
         self.messages.bulk.takes_all = true;
         take(self);

@@ -133,6 +133,28 @@ fn what_was_given_is_taken_beyond_the_budgets_and_its_sender_stopped() {
 }
 
 #[test]
+fn what_was_given_behind_a_refused_message_does_not_hide_it() {
+    let mut net = pair(4);
+    awake(&mut net);
+    // The room is used up and one message is taken beyond it, so B refuses what follows: a message that A keeps.
+    (0..5).for_each(|tag| assert!(give(&mut net, tag)));
+    net.send(A, B, 5, 8);
+    net.pump();
+    net.freeze(A);
+    net.run_for(MS);
+    // A has not read the refusal and gives more, which B holds ahead of their turn: they alone take all of its room.
+    (6..11).for_each(|tag| assert!(give(&mut net, tag)));
+    net.thaw(A);
+    net.run_for(MS);
+    assert_eq!((net.count(B, "refusals"), net.ep(B).held().1), (1, 10));
+    for tag in 0..11 {
+        let recv = net.recv(B, tagged(tag), 8);
+        net.run_for(100 * MS);
+        net.assert_got(B, recv, tag, 8);
+    }
+}
+
+#[test]
 fn who_is_not_alone_with_its_peer_is_given_nothing() {
     let mut net = Net::joined();
     awake(&mut net);
