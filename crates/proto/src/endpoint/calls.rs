@@ -260,7 +260,6 @@ impl Endpoint {
 
     /// Posts a send. In-place payload belongs to the endpoint until the `Sent` event; copied payload is the
     /// caller's again on return, and has no event but that of a failure (`Event::Lost`).
-    #[inline]
     pub fn post_send(&mut self, now: Instant, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
         self.messages.post_send(now, spec)
     }

@@ -21,6 +21,7 @@ use crate::peers::rows::Notice;
 use crate::wire::{self, Lane};
 
 impl Messages {
+    #[inline(always)]
     pub(crate) fn post_send(
         &mut self,
         now: Instant,
