@@ -400,6 +400,7 @@ impl World {
 
     /// A killed node comes back: same address, new incarnation, empty memory.
     pub fn revive(&mut self, node: NodeId) {
+        self.mourn(node);
         let life = self.node(node).life + 1;
         let (name, spec) = (self.node(node).name, &self.node(node).spec);
         let core = self.open(name, life, spec, self.simulated_ports(node, name, life, spec));
@@ -408,6 +409,24 @@ impl World {
         entry.rows.clear();
         (entry.life, entry.state, entry.is_dirty) = (life, State::Alive, true);
         self.net.resume(self.now.0, node);
+    }
+
+    /// Memory that was shared with a process ends with it: whoever has the other end hears of it before somebody else is there, as links
+    /// in memory watch their peers. A network only has what the next life answers to.
+    fn mourn(&mut self, node: NodeId) {
+        let dead = self.node(node);
+        let ports: Vec<u8> =
+            (0..dead.spec.ports).filter(|&port| dead.spec.port(port).is_reliable).collect();
+        for port in ports {
+            let locator = Locator(self.net.locator(node.port(port)));
+            for (number, other) in self.nodes.iter_mut().enumerate() {
+                let has_end = port < other.spec.ports && other.spec.port(port).is_reliable;
+                if number != node.0 as usize && other.state != State::Dead && has_end {
+                    other.core.endpoint().on_dead(self.now, port, &locator);
+                    other.is_dirty = true;
+                }
+            }
+        }
     }
 
     /// The node is not turned until `resume`; the system keeps up to `held_len_max` bytes of frames for it.
