@@ -349,7 +349,7 @@ impl Streams {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> bool {
-        if head.class == Class::Rts {
+        if matches!(head.class, Class::Rts | Class::Told) {
             messages.bulk.peers.notify_done(row, head.message, DONE_CANCELLED, 0); // no honest sender announces a chunk
         } else if !self.take_chunk(messages, now, row, head, core::iter::once(body), memory) {
             let number = messages.bulk.peers.rows[row].message_in;
