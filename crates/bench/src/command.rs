@@ -157,8 +157,9 @@ pub struct Setup {
     /// Systems to measure, by name; without it, all that can be had here.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system_names())]
     pub systems: Vec<String>,
-    /// Measure a face beside the native interface, and nothing else: mx (pingpong, stream and rate through the calls of MX).
-    #[arg(long, value_name = "FACE", value_parser = ["mx"], conflicts_with_all = ["systems", "peer"])]
+    /// Measure a face: mx beside the native interface and nothing else (pingpong, stream and rate through the calls of MX), or portals beside
+    /// the others (doublebuf: the paper's program, always with clear to send; needs cc).
+    #[arg(long, value_name = "FACE", value_parser = ["mx", "portals"], conflicts_with_all = ["systems", "peer"])]
     pub face: Option<String>,
     /// Write the machine and every single measurement to this file.
     #[arg(long, value_name = "FILE")]
@@ -206,6 +207,16 @@ fn check_environment(plan: &Plan) -> Result<()> {
 }
 
 impl Setup {
+    /// Refuses a face that this pattern is not measured through.
+    pub(crate) fn check_face(&self, pattern: &str, known: Option<&str>) -> Result<()> {
+        match &self.face {
+            Some(face) if Some(face.as_str()) != known => {
+                bail!("{pattern} is not measured through the calls of {face}; leave --face away")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The plan for these cases; time and repetitions where none were asked for.
     pub fn plan(&self, cases: Vec<Case>, seconds: f64, reps: usize) -> Plan {
         let is_near = self.peer.is_none();
@@ -376,6 +387,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     if setup.placement.len() > 1 {
         bail!("{} is measured with one --placement at a time", pattern.name());
     }
+    setup.check_face(pattern.name(), Some("mx"))?;
     let sizes = setup.bytes.as_ref().map_or(sizes, |sizes| &sizes.0);
     let findings = setup.measure(setup.plan(Case::each(pattern, sizes), 1.0, 5))?;
     print!("{}", table::tables(&findings.rows));

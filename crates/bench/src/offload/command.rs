@@ -74,9 +74,6 @@ pub struct DoubleBufArgs {
     /// The consumer says when a buffer is free and the producer waits for that, as in the paper's Figure 7.
     #[arg(long)]
     cts: bool,
-    /// Also the paper's program against a face of Packhorse (portals: always with clear to send; needs cc).
-    #[arg(long, value_name = "FACE", value_parser = ["portals"])]
-    face: Option<String>,
 }
 
 /// `bench overlap`.
@@ -228,7 +225,7 @@ fn some_or_none<T: Clone>(given: &[T]) -> Vec<Option<T>> {
 impl DoubleBufArgs {
     /// With everything as usual.
     pub fn usual(setup: Setup) -> Self {
-        Self { setup, bound: Vec::new(), rate: 1000, cts: false, face: None }
+        Self { setup, bound: Vec::new(), rate: 1000, cts: false }
     }
 
     fn part(&self) -> Part {
@@ -239,7 +236,7 @@ impl DoubleBufArgs {
             .collect();
         let pattern = Pattern::DoubleBuf;
         let mut contenders = contenders(&self.setup, pattern);
-        contenders.extend(self.face.iter().map(|face| {
+        contenders.extend(self.setup.face.iter().map(|face| {
             let only = vec![pattern];
             Contender { only, ..Contender::new(face, "") }
         }));
@@ -379,6 +376,8 @@ impl Asked<'_> {
 
     /// Measures and shows.
     pub fn run(&self) -> Result<()> {
+        let face = matches!(self, Self::DoubleBuf(_)).then_some("portals");
+        self.setup().check_face("this", face)?;
         let findings = self.setup().measure(self.plan())?;
         print!("{}", sheets::text(&findings.rows));
         Ok(())
