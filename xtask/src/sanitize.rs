@@ -34,12 +34,12 @@ pub(crate) fn add_to(steps: &mut Steps) {
     if has(&[&NIGHTLY], steps, name) {
         steps.take(name, || {
             // Where `unsafe` stands, and what hands it memory: links, their rings and tables; the engine; a face that C calls.
-            let packages = "packhorse-link packhorse-engine packhorse packhorse-fi packhorse-mx";
+            let packages = "packhorse-link packhorse-engine packhorse packhorse-fi";
             let mut tests = nightly(
                 "test --quiet",
                 "address",
                 packages,
-                &format!("{API} faults fork one_host stranger scribbler provider random"),
+                &format!("{API} faults fork one_host stranger provider"),
             );
             // One test leaks on purpose.
             tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
