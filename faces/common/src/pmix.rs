@@ -178,9 +178,9 @@ impl Job {
     fn value(&self, rank: u32, key: &CStr) -> Result<&Value, String> {
         let of = Proc { rank, ..self.this.clone() };
         let mut value = std::ptr::null_mut();
+        let (get, of, key_at) = (self.functions.get, &raw const of, key.as_ptr());
         // SAFETY: process and key are as the call wants them; `value` is filled in on success.
-        let status =
-            unsafe { (self.functions.get)(&raw const of, key.as_ptr(), null(), 0, &raw mut value) };
+        let status = unsafe { get(of, key_at, null(), 0, &raw mut value) };
         check(&format!("PMIx_Get of {}", key.to_string_lossy()), status)?;
         // SAFETY: on success it points to a value that is ours to free, which we never do. Only the parts its kind has are read.
         unsafe { value.as_ref() }.ok_or_else(|| "PMIx_Get gave nothing".to_owned())

@@ -128,10 +128,10 @@ impl Caller {
     pub fn send(&mut self, slot: usize, len: usize, tag: u64) -> Result<(), String> {
         let mut segment = self.segment(slot, len);
         let (list, out) = (&raw mut segment, &raw mut self.slots[slot].request);
+        let (isend, from, to) = (self.calls.isend, self.endpoint, self.peer);
         // SAFETY: the segment lies in a buffer of ours that is neither moved nor used until its request ended, or the endpoint
         // is closed (`drop`); the list is looked at during the call only.
-        let code =
-            unsafe { (self.calls.isend)(self.endpoint, list, 1, self.peer, tag, null_mut(), out) };
+        let code = unsafe { isend(from, list, 1, to, tag, null_mut(), out) };
         check("mx_isend", code)
     }
 
@@ -141,9 +141,9 @@ impl Caller {
         let len = self.slots[slot].bytes.len();
         let mut segment = self.segment(slot, len);
         let (list, out) = (&raw mut segment, &raw mut self.slots[slot].request);
+        let (irecv, at) = (self.calls.irecv, self.endpoint);
         // SAFETY: as in `send`.
-        let code =
-            unsafe { (self.calls.irecv)(self.endpoint, list, 1, tag, mask, null_mut(), out) };
+        let code = unsafe { irecv(at, list, 1, tag, mask, null_mut(), out) };
         check("mx_irecv", code)
     }
 
@@ -165,9 +165,9 @@ impl Caller {
     pub fn test(&mut self, slot: usize) -> Result<Option<Ended>, String> {
         let (mut status, mut result) = (blank(), 0);
         let request = &raw mut self.slots[slot].request;
+        let (test, at) = (self.calls.test, self.endpoint);
         // SAFETY: as in `wait`.
-        let code =
-            unsafe { (self.calls.test)(self.endpoint, request, &raw mut status, &raw mut result) };
+        let code = unsafe { test(at, request, &raw mut status, &raw mut result) };
         check("mx_test", code)?;
         told(&status, result)
     }

@@ -155,9 +155,9 @@ impl Endpoint {
     /// The address, or the code.
     pub(crate) fn connect(self, (nic_id, index): (u64, u32)) -> Result<Addr, u32> {
         let mut to = Addr::default();
+        let at = &raw mut to;
         // SAFETY: the pointer is to a value of this function.
-        let code =
-            during(|| unsafe { mx::mx_connect(self.0, nic_id, index, KEY, 20_000, &raw mut to) });
+        let code = during(|| unsafe { mx::mx_connect(self.0, nic_id, index, KEY, 20_000, at) });
         if code == SUCCESS { Ok(to) } else { Err(code) }
     }
 
