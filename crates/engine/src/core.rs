@@ -19,7 +19,7 @@ use packhorse_link::mem::UserMemory;
 use packhorse_link::{Copier, Link, Whereabouts, wide};
 use packhorse_proto::{
     Criteria, Endpoint, Envelope, Instant, Limits, MS, Opening, PeerId, Settings, SettingsError,
-    TxFrame, TxTrain, wire,
+    TxFrame, TxTrain, seal,
 };
 
 use crate::costly::{self, Costly};
@@ -81,7 +81,7 @@ impl std::error::Error for OpenError {
 
 /// The checks of a train.
 struct Checks<'a> {
-    seed: &'a wire::TrainSeed,
+    seed: &'a seal::TrainSeed,
     checks: &'a mut [u64],
 }
 
@@ -90,7 +90,7 @@ impl wide::Work for Checks<'_> {
 
     #[inline(always)]
     fn run(self) {
-        wire::train_checks(self.seed, self.checks);
+        seal::train_checks(self.seed, self.checks);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::bulk::arrival::{Arrival, Progress, Receive};
 use crate::bulk::grants::Budgets;
 use crate::bulk::outgoing::{Outgoing, Parts};
 use crate::peers::Peers;
-use crate::{Instant, Whereabouts, wire};
+use crate::{Instant, Whereabouts};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -62,7 +62,6 @@ pub(crate) struct Bulk {
     pub(crate) may_train: bool,
     /// Bytes of messages of ours, to all peers, that go ahead of their grant (PROTOCOL §8.9).
     pub(crate) ahead_sum: u64,
-    pub(crate) train_checks: wire::TrainChecks,
 }
 
 impl Bulk {
@@ -91,7 +90,6 @@ impl Bulk {
             cursors: alloc::vec![Cursor::NOWHERE; links].into_boxed_slice(),
             may_train: false,
             ahead_sum: 0,
-            train_checks: wire::train_checks_anywhere,
             peers,
         }
     }

@@ -32,6 +32,7 @@ use crate::messages::Messages;
 use crate::onesided::Onesided;
 use crate::peers::Peers;
 use crate::peers::rows::{Phase, Row};
+use crate::seal::TrainChecks;
 use crate::streams::Streams;
 use crate::wire::{self};
 
@@ -175,9 +176,9 @@ impl Endpoint {
         self.messages.bulk.peers.settings.ack_every = count.clamp(1, 256);
     }
 
-    /// Has the checks of trains computed by this function: `wire::train_checks`, but made for the machine at hand.
-    pub fn set_train_checks(&mut self, checks: wire::TrainChecks) {
-        self.messages.bulk.train_checks = checks;
+    /// Has the marks of trains computed by this function: `seal::train_checks`, but made for the machine at hand.
+    pub fn set_train_checks(&mut self, checks: TrainChecks) {
+        self.messages.bulk.peers.train_checks = checks;
     }
 
     /// Tells the endpoint to make a mistake, to see whether anybody notices.
@@ -205,7 +206,7 @@ impl TxFrame {
         let secret = self.secret.expect("made by poll_transmit");
         let crc = self.wants_crc().then_some(crc);
         let base = wire::base_of(self.packet);
-        wire::seal_high(&mut self.head, self.body_len, base, secret, crc);
+        wire::seal_high(&mut self.head, self.body_len, base, &secret, crc);
     }
 }
 

@@ -38,6 +38,7 @@
 //!
 //! ```text
 //!   base                  the nouns (types, api), bounds and settings (limits), what things are kept in (slab, ring, pool, gaps)
+//!   seal                  the check of a frame: `Seal`; SipHash keyed with a secret, and the pass
 //!   wire                  what a frame looks like: the only room that knows byte offsets
 //!   lookup                how an endpoint is found by host and number: apart from all else
 //!   delivery              one path: content, sent, ack, rtt, window, rate, credit; a frame that is being filled
@@ -74,6 +75,7 @@ pub mod matching;
 mod messages;
 mod onesided;
 mod peers;
+pub mod seal;
 mod streams;
 pub mod wire;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::base::slab::Slab;
 use crate::delivery::content::Content;
 use crate::peers::kept::{Closing, Forgotten, Reply};
 use crate::peers::rows::{Active, Rows};
-use crate::wire::pass_of;
+use crate::seal::{Pass, TrainChecks, pass_of, train_checks};
 use crate::{
     Counters, Event, Identity, Instant, Limits, LinkTraits, Locator, NewLocators, Opening, PeerId,
     Secret, Settings,
@@ -29,6 +29,7 @@ pub(crate) mod output;
 pub(crate) mod pairs;
 pub(crate) mod received;
 pub(crate) mod rows;
+pub(crate) mod seals;
 pub(crate) mod side;
 pub(crate) mod strangers;
 pub(crate) mod table;
@@ -44,7 +45,9 @@ pub(crate) struct Peers {
     pub(crate) links: Box<[LinkTraits]>,
     /// Those that only their two ends can write to, and what those ends may say there instead of a check (PROTOCOL §14.6).
     pub(crate) private_links: u64,
-    pub(crate) pass: u64,
+    pub(crate) pass: Pass,
+    /// How the machine at hand computes the marks of trains.
+    pub(crate) train_checks: TrainChecks,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
     /// Key of this life: cookies, nonces and ids are drawn from it.
@@ -106,6 +109,7 @@ impl Peers {
             links: alloc::vec![traits; links].into_boxed_slice(),
             private_links: 0,
             pass: pass_of(&opening.secret),
+            train_checks,
             settings,
             limits,
             key,

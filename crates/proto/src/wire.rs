@@ -54,14 +54,9 @@ pub use record::{
     AHEAD_UNIT, AckRepr, AckView, Class, EagerRepr, FoundRepr, MessageHead, Record, TOTAL_MAX,
 };
 pub use request::{Action, RequestHead};
-pub(crate) use train::train_checks_anywhere;
-pub use train::{
-    DATA_FRAME_HEAD_LEN, TrainChecks, TrainRepr, TrainSeed, agreeing_count, first_header,
-    train_checks, write_train,
-};
+pub use train::{DATA_FRAME_HEAD_LEN, TrainRepr, agreeing_count, first_header, write_train};
 pub use usual::{
     ACKED, ACKED_IMMEDIATE, EagerWords, LONE, LONE_IMMEDIATE, LoneMessage, LoneView, PlainView,
-    Proof, pass_of,
 };
 pub use write::{
     Writer, seal, seal_high, wants_crc, write_acked_eager, write_lone_at, write_lone_eager,

@@ -14,9 +14,9 @@ use std::io::{self, BufWriter, Write};
 
 use packhorse_link::pcapng;
 use packhorse_link::sim::{Event, Port, What};
+use packhorse_proto::seal::pass_of;
 use packhorse_proto::wire::{
     Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, FrameView, MessageHead, Record, RequestHead,
-    pass_of,
 };
 use packhorse_proto::{Instant, Secret};
 

@@ -66,6 +66,8 @@ impl Guarantee {
 const RULES: &[(&str, &str, Guarantee)] = &[
     ("wire/", "", Guarantee::Frame),
     ("base/siphash.rs", "", Guarantee::Frame),
+    ("seal.rs", "", Guarantee::Frame),
+    ("seal/", "", Guarantee::Frame),
     ("base/api.rs", "", Guarantee::Frame),
     ("endpoint.rs", "seal", Guarantee::Frame),
     ("delivery/frame.rs", "", Guarantee::Frame),

@@ -169,7 +169,7 @@ impl Mallory {
             scribble(&mut head[HEADER_LEN..], script);
         }
         let crc = wants_crc(&head).then(|| crc32c::crc32c(&body));
-        seal_high(&mut head, body.len(), base_of(packet), secret, crc);
+        seal_high(&mut head, body.len(), base_of(packet), &secret, crc);
         head.extend_from_slice(&body);
         head
     }

@@ -23,6 +23,7 @@ use crate::bulk::Bulk;
 use crate::bulk::arrival::Stage;
 use crate::bulk::arrival::{Cursor, GAP_COUNT_MAX};
 use crate::peers::rows::{Phase, row_of_id};
+use crate::seal::Seal as _;
 use crate::wire::{self, DATA_FRAME_HEAD_LEN, Lane, TrainRepr};
 
 /// Granted messages that are looked at when the one data came for last expects no more.
@@ -67,7 +68,8 @@ pub(crate) struct Expected {
 impl Bulk {
     pub(crate) fn predict(&self, link: u8) -> Option<Landing> {
         let cursor = *self.cursors.get(usize::from(link))?;
-        if self.granting.is_empty() || self.peers.closing.is_some() {
+        let may_land = self.peers.own_seal().may_land_first();
+        if self.granting.is_empty() || self.peers.closing.is_some() || !may_land {
             return None;
         }
         let holds = self.arrivals.holds(cursor.slot, cursor.serial);

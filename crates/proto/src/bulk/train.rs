@@ -196,7 +196,7 @@ impl Bulk {
             last_len,
             count: count as usize,
         };
-        wire::write_train(&mut train.heads, &repr, this.secret, self.train_checks);
+        wire::write_train(&mut train.heads, &repr, &this.train_seal(self.peers.train_checks));
         (train.link, train.to) = (path.link, path.locator);
         (train.head_len, train.count) = (DATA_FRAME_HEAD_LEN, repr.count);
         train.source = Source::User { buf: plan.buf, offset: plan.base + plan.start };

@@ -121,8 +121,9 @@ impl Endpoint {
             true => FrameView::open_passed(self.messages.bulk.peers.pass, base, bytes),
             false => None,
         };
-        let view = passed
-            .or_else(|| FrameView::open_high(self.messages.bulk.peers.secret, base, bytes).ok());
+        let view = passed.or_else(|| {
+            FrameView::open_high(&self.messages.bulk.peers.own_seal(), base, bytes).ok()
+        });
         view.filter(|_| !self.messages.bulk.peers.closed)
     }
 

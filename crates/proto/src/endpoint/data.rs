@@ -47,12 +47,8 @@ impl Endpoint {
         else {
             return 0;
         };
-        let count = wire::agreeing_count(
-            heads,
-            &expected.train,
-            self.messages.bulk.peers.secret,
-            self.messages.bulk.train_checks,
-        );
+        let peers = &self.messages.bulk.peers;
+        let count = wire::agreeing_count(heads, &expected.train, &peers.own_seal());
         if count > 0 {
             let slot = landing.slot;
             if self.messages.bulk.take_train(now, slot, link, &expected, count) {

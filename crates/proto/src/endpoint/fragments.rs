@@ -30,12 +30,8 @@ impl Endpoint {
         let Some(expected) = self.messages.expect_fragments(link, from, frames, stride) else {
             return 0;
         };
-        let count = wire::agreeing_fragments(
-            frames,
-            &expected.train,
-            self.messages.bulk.peers.secret,
-            self.messages.bulk.train_checks,
-        );
+        let peers = &self.messages.bulk.peers;
+        let count = wire::agreeing_fragments(frames, &expected.train, &peers.own_seal());
         if count > 0 {
             self.take_fragments(now, &expected, count, frames, stride, memory);
         }

@@ -96,7 +96,7 @@ impl Endpoint {
             wants_match: false,
             len: len as u16,
         };
-        wire::write_lone_at(head, header, None, (eager, spec.immediate), this.proof(path));
+        wire::write_lone_at(head, header, None, (eager, spec.immediate), &this.seal(path));
         Some(Given { link: path.link, to: path.locator, head_len, peer: spec.peer })
     }
 

@@ -15,7 +15,7 @@ use crate::peers::contact::{Answered, Greeting};
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{
     ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FORM_UNKNOWN, FrameView, LONE, LONE_IMMEDIATE, Lane,
-    LoneView, MessageHead, Proof, Record,
+    LoneView, MessageHead, Record,
 };
 
 impl Endpoint {
@@ -55,9 +55,9 @@ impl Endpoint {
     #[inline(always)]
     fn is_proven<const N: usize>(&mut self, lone: &LoneView<'_, N>, link: u8, base: u64) -> bool {
         if !self.messages.bulk.peers.is_private(link)
-            || !lone.is_proven(Proof::Pass(self.messages.bulk.peers.pass), base)
+            || !lone.is_proven(&self.messages.bulk.peers.pass, base)
         {
-            return lone.is_proven(Proof::Keyed(&self.messages.bulk.peers.secret), base);
+            return lone.is_proven(&self.messages.bulk.peers.own_seal(), base);
         }
         // A pass fits any packet number, so it will not show that the low half began anew: that is expected from here on.
         self.messages.bulk.peers.has_high |= lone.is_in_upper_half();
@@ -183,13 +183,9 @@ impl Endpoint {
     #[inline]
     fn open_frame<'a>(&self, bytes: &'a [u8]) -> Option<FrameView<'a>> {
         let public = FrameView::form(bytes).is_some_and(|form| form & FORM_STRANGER != 0);
-        let key = if public && self.messages.bulk.peers.settings.open_to_strangers {
-            crate::base::secret::Secret::PUBLIC
-        } else {
-            self.messages.bulk.peers.secret
-        };
-        let view =
-            FrameView::open_high(key, self.messages.bulk.peers.base_of(bytes), bytes).ok()?;
+        let base = self.messages.bulk.peers.base_of(bytes);
+        let seal = self.messages.bulk.peers.seal_of_form(public);
+        let view = FrameView::open_high(&seal, base, bytes).ok()?;
         // A public key opens first contact and nothing else; what later versions mean by other bits is not known here.
         let is_ours = (!public || view.header.to == 0) && view.header.form & FORM_UNKNOWN == 0;
         is_ours.then_some(view)

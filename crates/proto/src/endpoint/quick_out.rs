@@ -77,7 +77,7 @@ impl Endpoint {
         start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
-        wire::write_lone_eager(&mut tx.head, header, send.eager(), this.proof(path));
+        wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.seal(path));
         if len > 0 {
             tx.body.push(Piece { source: send.source(0), len });
         }
@@ -123,7 +123,7 @@ impl Endpoint {
         start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
-        wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), this.proof(path));
+        wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.seal(path));
         if len > 0 {
             tx.body.push(Piece { source: send.source(0), len });
         }

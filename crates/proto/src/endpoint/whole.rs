@@ -36,13 +36,8 @@ impl Endpoint {
     ) -> usize {
         let Some(train) = self.expect_whole(link, from, frames, stride) else { return 0 };
         let count = train.count;
-        let is_right = count
-            == wire::agreeing_fragments(
-                frames,
-                &train,
-                self.messages.bulk.peers.secret,
-                self.messages.bulk.train_checks,
-            );
+        let peers = &self.messages.bulk.peers;
+        let is_right = count == wire::agreeing_fragments(frames, &train, &peers.own_seal());
         let row = row_of_id(train.header.to);
         let bodies = Bodies { frames, stride, train: &train };
         let Some(taker) = is_right.then(|| self.taker_of(row, &bodies)).flatten() else { return 0 };

@@ -158,7 +158,11 @@ impl Messages {
             count: count as usize,
             ack: plan.ack,
         };
-        wire::write_fragments(&mut train.heads, &repr, this.secret, self.bulk.train_checks);
+        wire::write_fragments(
+            &mut train.heads,
+            &repr,
+            &this.train_seal(self.bulk.peers.train_checks),
+        );
         (train.link, train.to) = (path.link, path.locator);
         (train.head_len, train.count) = (repr.frame_head_len(), repr.count);
         train.source = send.source(start);

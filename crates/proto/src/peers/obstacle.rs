@@ -144,7 +144,7 @@ impl Peers {
         let is_said =
             is_joined || quote.hello().is_some_and(|it| it.nonce() == active.contact.nonce);
         let secret = self.secret_towards(row, header.form);
-        (is_said && quote.is_keyed(secret, base_of(packet))).then_some(packet)
+        (is_said && quote.is_sealed(&secret, base_of(packet))).then_some(packet)
     }
 
     /// Whether this quotes a Hello of the contact under way.
@@ -155,7 +155,7 @@ impl Peers {
         let is_it = |id: u64, said: u64| id == this.local_id && said == nonce;
         header.to == 0
             && quote.hello().is_some_and(|hello| is_it(hello.id(), hello.nonce()))
-            && quote.is_keyed(self.secret_towards(row, header.form), 0)
+            && quote.is_sealed(&self.secret_towards(row, header.form), 0)
     }
 
     /// The key of our frames of this form to a peer.

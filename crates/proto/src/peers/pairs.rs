@@ -13,7 +13,7 @@ use crate::delivery::path::Origin;
 use crate::delivery::path::{Candidate, NO_PATH, Path, Standing};
 use crate::peers::Peers;
 use crate::peers::rows::{Active, Phase};
-use crate::wire::pass_of;
+use crate::seal::pass_of;
 
 /// Paths to one peer, and of one.
 pub const PATH_COUNT_MAX: usize = 8;
@@ -203,7 +203,7 @@ impl Peers {
         let this = &self.rows[row];
         let Some(active) = self.actives.get_mut(this.active) else { return };
         for path in active.paths.iter_mut().filter(|path| path.is_private) {
-            path.pass = if this.takes_pass { pass_of(&this.secret) } else { 0 };
+            path.pass = if this.takes_pass { pass_of(&this.secret).0 } else { 0 };
         }
         active.weigh_paths();
         let longest = active.paths.iter().filter(|path| path.is_usable() && !path.is_spare);

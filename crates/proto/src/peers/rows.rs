@@ -22,7 +22,7 @@ use crate::peers::kept::Contest;
 use crate::peers::kept::Refusals;
 use crate::peers::kept::{Idlers, Seat, Trials};
 use crate::peers::side::Side;
-use crate::wire::{Header, Proof};
+use crate::wire::Header;
 
 /// Bits of an association id that name the row (PROTOCOL §3.2).
 pub(crate) const ROW_BITS: u32 = PeerId::ROW_BITS;
@@ -494,15 +494,6 @@ impl core::ops::IndexMut<u32> for Rows {
 }
 
 impl Row {
-    /// What shows this peer that a frame by this path is from one who has its address.
-    #[inline(always)]
-    pub(crate) fn proof(&self, path: &Path) -> Proof<'_> {
-        match path.pass {
-            0 => Proof::Keyed(&self.secret),
-            pass => Proof::Pass(pass),
-        }
-    }
-
     /// What is kept of a path while the row rests.
     pub(crate) fn resting_path(&self, index: usize) -> Option<&PathRest> {
         self.rest.iter().chain(self.more_rest.iter().flatten()).nth(index)

@@ -18,10 +18,10 @@ use super::layout::{
     pair, unpair,
 };
 use super::record::{AckRepr, AckView, Class, MessageHead};
-use super::train::{Heads, TrainChecks};
+use super::train::Heads;
 use super::write::seal_high;
-use crate::base::secret::Secret;
 use crate::base::types::{Space, Tag};
+use crate::seal::Seal;
 
 /// Fragments that follow each other, but for their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl FragmentsRepr {
     }
 
     /// The sealed head of a frame with this acknowledgement before the Fragment, and how long it is.
-    fn acked_head(&self, ack: &AckRepr, secret: Secret) -> ([u8; ACKED_LEN_MAX], usize) {
+    fn acked_head(&self, ack: &AckRepr, seal: &impl Seal) -> ([u8; ACKED_LEN_MAX], usize) {
         let [to, last, first, tag, place] = self.words();
         let [one, two, three] = ack.words();
         let immediate = self.head.immediate.unwrap_or(0);
@@ -80,7 +80,7 @@ impl FragmentsRepr {
             *slot = word.to_le_bytes();
         }
         let len = self.last_head_len();
-        seal_high(&mut out[..len], self.head.len.into(), base_of(self.header.packet), secret, None);
+        seal_high(&mut out[..len], self.head.len.into(), base_of(self.header.packet), seal, None);
         (out, len)
     }
 
@@ -107,49 +107,35 @@ impl FragmentsRepr {
         Heads { words, payload_len: self.head.len, base: base_of(self.header.packet) }
     }
 
-    fn write(&self, out: &mut [u8], secret: Secret, checks: TrainChecks) {
+    fn write(&self, out: &mut [u8], seal: &impl Seal) {
         match self.head.immediate {
-            None => self.plain().write(out, secret, checks),
-            Some(immediate) => self.with_immediate(immediate).write(out, secret, checks),
+            None => self.plain().write(out, seal),
+            Some(immediate) => self.with_immediate(immediate).write(out, seal),
         }
     }
 
-    fn agreeing(
-        &self,
-        frames: &[u8],
-        stride: usize,
-        count: usize,
-        secret: Secret,
-        checks: TrainChecks,
-    ) -> usize {
+    fn agreeing(&self, frames: &[u8], stride: usize, count: usize, seal: &impl Seal) -> usize {
         match self.head.immediate {
-            None => self.plain().agreeing(frames, stride, count, secret, checks),
-            Some(immediate) => {
-                self.with_immediate(immediate).agreeing(frames, stride, count, secret, checks)
-            }
+            None => self.plain().agreeing(frames, stride, count, seal),
+            Some(immediate) => self.with_immediate(immediate).agreeing(frames, stride, count, seal),
         }
     }
 }
 
 /// Writes and seals the heads of fragments, one behind the other; what was in `out` is forgotten.
-pub fn write_fragments(
-    out: &mut Vec<u8>,
-    train: &FragmentsRepr,
-    secret: Secret,
-    checks: TrainChecks,
-) {
+pub fn write_fragments(out: &mut Vec<u8>, train: &FragmentsRepr, seal: &impl Seal) {
     let last = train.other_last();
     let alike_count = train.count - usize::from(last.is_some());
     let alike_len = alike_count * train.frame_head_len();
     out.resize(alike_len + last.map_or(0, |last| last.last_head_len()), 0);
     let (alike, other) = out.split_at_mut(alike_len);
-    train.write(alike, secret, checks);
+    train.write(alike, seal);
     match (last, train.ack) {
         (Some(last), Some(ack)) => {
-            let (head, len) = last.acked_head(&ack, secret);
+            let (head, len) = last.acked_head(&ack, seal);
             other.copy_from_slice(&head[..len]);
         }
-        (Some(last), None) => last.write(other, secret, checks),
+        (Some(last), None) => last.write(other, seal),
         (None, _) => {}
     }
 }
@@ -185,22 +171,17 @@ pub fn lone_fragment(frame: &[u8]) -> Option<(Header, MessageHead)> {
 
 /// How many of the frames that stand behind each other in `frames`, from the first on, are those of the train, rightly keyed. All are as
 /// long as the first, but perhaps the last.
-pub fn agreeing_fragments(
-    frames: &[u8],
-    train: &FragmentsRepr,
-    secret: Secret,
-    checks: TrainChecks,
-) -> usize {
+pub fn agreeing_fragments(frames: &[u8], train: &FragmentsRepr, seal: &impl Seal) -> usize {
     let stride = train.frame_head_len() + usize::from(train.head.len);
     let last = train.other_last();
     let alike_count = train.count - usize::from(last.is_some());
-    let count = train.agreeing(frames, stride, alike_count, secret, checks);
+    let count = train.agreeing(frames, stride, alike_count, seal);
     let Some(last) = last.filter(|_| count == alike_count) else { return count };
     let rest = frames.get(count * stride..).unwrap_or_default();
     match train.ack {
-        None => count + last.agreeing(rest, stride, 1, secret, checks),
+        None => count + last.agreeing(rest, stride, 1, seal),
         Some(ack) => {
-            let (head, len) = last.acked_head(&ack, secret);
+            let (head, len) = last.acked_head(&ack, seal);
             count + usize::from(rest.starts_with(&head[..len]))
         }
     }
@@ -239,7 +220,7 @@ fn ack_of(frame: &[u8]) -> Option<AckRepr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::train::train_checks_anywhere;
+    use crate::base::secret::Secret;
     use crate::wire::{TrainRepr, Writer, seal_high};
     use alloc::vec;
     use proptest::prelude::*;
@@ -249,7 +230,7 @@ mod tests {
     /// A train's frames as they leave, with payload of sevens.
     fn frames_of(train: &FragmentsRepr) -> Vec<u8> {
         let mut heads = vec![9; 100];
-        write_fragments(&mut heads, train, KEY, train_checks_anywhere);
+        write_fragments(&mut heads, train, &KEY);
         let mut frames = Vec::new();
         let (last, others) = (train.count - 1, train.frame_head_len());
         for head in heads[..last * others].chunks(others) {
@@ -262,7 +243,7 @@ mod tests {
     }
 
     fn count_of(frames: &[u8], train: &FragmentsRepr) -> usize {
-        agreeing_fragments(frames, train, KEY, train_checks_anywhere)
+        agreeing_fragments(frames, train, &KEY)
     }
 
     #[test]
@@ -282,7 +263,7 @@ mod tests {
         };
         let mut frame = Vec::new();
         Writer::begin(&mut frame, header).message(&head);
-        seal_high(&mut frame, 0, 0, KEY, None);
+        seal_high(&mut frame, 0, 0, &KEY, None);
         assert_eq!(lone_fragment(&frame), None);
         frame.push(7);
         assert_eq!(lone_fragment(&frame), None, "nor one that says so and has a byte");
@@ -351,7 +332,7 @@ mod tests {
                     writer.ack(ack, &[]);
                 }
                 writer.message(&head);
-                seal_high(&mut single, len.into(), base_of(packet), KEY, None);
+                seal_high(&mut single, len.into(), base_of(packet), &KEY, None);
                 prop_assert_eq!(&frame[..single.len()], &single[..], "frame {}", at);
                 sent_len += u32::from(len);
                 if rides.is_some() {

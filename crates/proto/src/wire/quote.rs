@@ -8,8 +8,7 @@ use super::contact::HelloView;
 use super::layout::{First, HEADER_LEN, Header, WORD_LEN, Word, check_tail, kind, number};
 use super::read::{Records, lens_of};
 use super::record::Record;
-use crate::base::secret::Secret;
-use crate::base::siphash::siphash13_words_then;
+use crate::seal::Seal;
 
 /// Header and heads of a frame that was sent. Its check is yet to be verified.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +35,9 @@ impl<'a> QuoteView<'a> {
     }
 
     /// Verifies the keyed check (PROTOCOL §1.2) of a packet whose number is `base` but for its low half.
-    pub fn is_keyed(&self, secret: Secret, base: u64) -> bool {
+    pub fn is_sealed(&self, seal: &impl Seal, base: u64) -> bool {
         let tail = check_tail(self.frame_len, base);
-        siphash13_words_then(secret, self.words, self.heads, tail) == self.check
+        seal.mark_of(self.words, self.heads, tail) == self.check
     }
 
     /// The Hello it begins with.
@@ -66,6 +65,7 @@ fn bodies_len(mut heads: &[Word]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::secret::Secret;
     use crate::base::types::{Space, Tag};
     use crate::wire::{EagerRepr, Writer, base_of, seal_high};
     use alloc::vec::Vec;
@@ -83,23 +83,23 @@ mod tests {
                 writer.eager(EagerRepr { space, message: 1, tag, wants_match: false, len }, None);
             }
             let head_len = frame.len();
-            seal_high(&mut frame, 308, base_of(packet), KEY, None);
+            seal_high(&mut frame, 308, base_of(packet), &KEY, None);
             frame.resize(head_len + 308, 0xAA);
             for len in 0..frame.len() {
                 let quote = QuoteView::read(&frame[..len]);
                 assert_eq!(quote.is_some(), len >= head_len, "{len} bytes are quoted");
                 let Some(quote) = quote else { continue };
                 assert_eq!((quote.header.to, quote.header.packet, quote.header.path), (9, 7, 2));
-                assert!(quote.is_keyed(KEY, base_of(packet)) && quote.hello().is_none());
-                assert!(!quote.is_keyed(Secret::PUBLIC, base_of(packet)));
-                assert!(!quote.is_keyed(KEY, base_of(packet) + (1 << 32)));
+                assert!(quote.is_sealed(&KEY, base_of(packet)) && quote.hello().is_none());
+                assert!(!quote.is_sealed(&Secret::PUBLIC, base_of(packet)));
+                assert!(!quote.is_sealed(&KEY, base_of(packet) + (1 << 32)));
             }
             for bit in 0..8 * head_len {
                 let mut bad = frame[..head_len].to_vec();
                 bad[bit / 8] ^= 1 << (bit % 8);
-                let is_keyed =
-                    QuoteView::read(&bad).is_some_and(|it| it.is_keyed(KEY, base_of(packet)));
-                assert!(!is_keyed, "bit {bit}");
+                let is_sealed =
+                    QuoteView::read(&bad).is_some_and(|it| it.is_sealed(&KEY, base_of(packet)));
+                assert!(!is_sealed, "bit {bit}");
             }
         }
     }
@@ -111,7 +111,7 @@ mod tests {
             bytes[20] = 16;
             bytes[HEADER_LEN] = kind;
             let _ = QuoteView::read(&bytes)
-                .map(|quote| (quote.is_keyed(KEY, 0), quote.hello().is_some()));
+                .map(|quote| (quote.is_sealed(&KEY, 0), quote.hello().is_some()));
         }
         assert!(QuoteView::read(&[0xFF; 600]).is_none());
     }

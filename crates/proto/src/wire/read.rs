@@ -9,8 +9,8 @@ use super::layout::{
 use super::record::{AckView, Class, FoundRepr, MessageHead, Record, TOTAL_MAX};
 use super::{matched, request};
 use crate::base::secret::Secret;
-use crate::base::siphash::siphash13_words_then;
 use crate::base::types::{Space, Tag};
+use crate::seal::Seal;
 
 /// Why a frame is dropped. All are counted and none is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +44,12 @@ impl<'a> FrameView<'a> {
     /// looked at.
     #[inline]
     pub fn open(secret: Secret, bytes: &'a [u8]) -> Result<Self, FrameError> {
-        Self::open_high(secret, 0, bytes)
+        Self::open_high(&secret, 0, bytes)
     }
 
     /// The same for any frame: `base` is the number its packet must have, with the low half zero.
     #[inline(always)] // once per frame: as a call it would write the view to memory to be read back
-    pub fn open_high(secret: Secret, base: u64, bytes: &'a [u8]) -> Result<Self, FrameError> {
+    pub fn open_high(seal: &impl Seal, base: u64, bytes: &'a [u8]) -> Result<Self, FrameError> {
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return Err(FrameError::Short);
         };
@@ -66,7 +66,7 @@ impl<'a> FrameView<'a> {
         if len > FRAME_LEN_SEALED_MAX {
             return Err(FrameError::Short); // cut from something longer than frames are
         }
-        if siphash13_words_then(secret, [to, last], heads, check_tail(len, base)) != check {
+        if seal.mark_of([to, last], heads, check_tail(len, base)) != check {
             return Err(FrameError::Check);
         }
         Ok(Self { header: Header::read(to, last, base), heads, body })

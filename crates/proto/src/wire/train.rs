@@ -14,8 +14,7 @@ use alloc::vec::Vec;
 use super::layout::{
     DATA_HEAD_LEN, First, HEADER_LEN, Header, Lane, WORD_LEN, base_of, check_tail, kind, number,
 };
-use crate::base::secret::Secret;
-use crate::base::siphash::State;
+use crate::seal::{Seal, place_in_train};
 
 /// Bytes of header and head of a frame with one Data record and no Check.
 pub const DATA_FRAME_HEAD_LEN: usize = HEADER_LEN + DATA_HEAD_LEN;
@@ -92,8 +91,8 @@ pub(super) struct Heads<const N: usize> {
 impl<const N: usize> Heads<N> {
     /// Bytes of a frame before its payload.
     pub(super) const LEN: usize = WORD_LEN * (N + 1);
-    /// Which word says where the bytes belong: the last of a Data, the third of a Fragment.
-    const PLACE: usize = if N == 4 { 3 } else { 4 };
+    /// Which word says where the bytes belong.
+    const PLACE: usize = place_in_train(N);
 
     /// The words of the frame `at` behind the first.
     #[inline(always)]
@@ -106,25 +105,21 @@ impl<const N: usize> Heads<N> {
         words
     }
 
-    /// What the checks of frames from `at` on come from.
-    fn seed(&self, at: usize, secret: Secret) -> TrainSeed {
-        let words = self.behind(at);
-        let mut state = State::new(secret);
-        state.absorb(words[0]);
-        let mut rest = [0; REST_COUNT_MAX];
-        rest[..N - 1].copy_from_slice(&words[1..]);
+    /// The marks of frames from `at` on.
+    #[inline(always)]
+    fn marks(&self, at: usize, seal: &impl Seal, marks: &mut [u64]) {
         let frame_len = Self::LEN as u64 + u64::from(self.payload_len);
         let tail = check_tail(frame_len, self.base);
-        TrainSeed { state, rest, rest_count: N - 1, step: self.payload_len.into(), tail }
+        seal.marks(&self.behind(at), self.payload_len.into(), tail, marks);
     }
 
     /// Writes and seals heads, one behind the other.
-    pub(super) fn write(&self, out: &mut [u8], secret: Secret, checks: TrainChecks) {
+    pub(super) fn write(&self, out: &mut [u8], seal: &impl Seal) {
         let mut sums = [0; BLOCK];
         for (block, heads) in out.chunks_mut(BLOCK * Self::LEN).enumerate() {
             let start = block * BLOCK;
             let sums = &mut sums[..heads.len() / Self::LEN];
-            checks(&self.seed(start, secret), sums);
+            self.marks(start, seal, sums);
             for (at, (head, check)) in heads.chunks_exact_mut(Self::LEN).zip(sums).enumerate() {
                 let (slots, _) = head.as_chunks_mut::<WORD_LEN>();
                 let [slot, rest @ ..] = slots else { return };
@@ -143,13 +138,12 @@ impl<const N: usize> Heads<N> {
         frames: &[u8],
         stride: usize,
         count: usize,
-        secret: Secret,
-        checks: TrainChecks,
+        seal: &impl Seal,
     ) -> usize {
         let mut sums = [0; BLOCK];
         for start in (0..count).step_by(BLOCK) {
             let sums = &mut sums[..BLOCK.min(count - start)];
-            checks(&self.seed(start, secret), sums);
+            self.marks(start, seal, sums);
             for (at, check) in (start..).zip(sums) {
                 let Some(head) = frames.get(at * stride..at * stride + Self::LEN) else {
                     return at;
@@ -169,68 +163,16 @@ impl<const N: usize> Heads<N> {
     }
 }
 
-/// Words of a frame's head but for check and `to`, at most.
-const REST_COUNT_MAX: usize = 5;
-
-/// Where the checks of a train's frames come from: what these have in common, and how they differ.
-#[derive(Clone, Copy, Debug)]
-pub struct TrainSeed {
-    /// With `to` absorbed.
-    state: State,
-    /// The words behind `to` of the first frame.
-    rest: [u64; REST_COUNT_MAX],
-    rest_count: usize,
-    step: u64,
-    tail: u64,
-}
-
-/// Fills in the checks of frames that follow each other.
-pub type TrainChecks = fn(&TrainSeed, &mut [u64]);
-
-/// Fills in the checks of frames that follow each other.
-///
-/// Loops without branches, so that a compiler that may use wide registers computes several frames at once: inlined into
-/// a function with the features of the machine at hand (`Endpoint::set_train_checks`) it is three times as quick.
-#[inline(always)]
-pub fn train_checks(seed: &TrainSeed, checks: &mut [u64]) {
-    match seed.rest_count {
-        3 => checks_of::<3, 2>(seed, checks), // Data
-        4 => checks_of::<4, 3>(seed, checks), // Fragment
-        _ => checks_of::<5, 3>(seed, checks), // and with an immediate
-    }
-}
-
-/// The same for heads of `N` words behind `to`, of which that at `PLACE` grows.
-#[inline(always)]
-fn checks_of<const N: usize, const PLACE: usize>(seed: &TrainSeed, checks: &mut [u64]) {
-    let TrainSeed { state, ref rest, step, tail, .. } = *seed;
-    let (packet, above) = (rest[0] as u32, rest[0] & !u64::from(u32::MAX));
-    for (at, check) in checks.iter_mut().enumerate() {
-        let mut state = state;
-        state.absorb(above | u64::from(packet.wrapping_add(at as u32)));
-        for (n, &word) in rest[..N].iter().enumerate().skip(1) {
-            let grown = if n == PLACE { step.wrapping_mul(at as u64) } else { 0 };
-            state.absorb(word.wrapping_add(grown));
-        }
-        *check = state.finish(tail, 8 * (N + 1) + 7);
-    }
-}
-
-/// The same for any machine.
-pub(crate) fn train_checks_anywhere(seed: &TrainSeed, checks: &mut [u64]) {
-    train_checks(seed, checks);
-}
-
 /// Frames whose checks are computed at once: what a train of UDP can hold.
 const BLOCK: usize = 64;
 
 /// Writes and seals the heads of a train, one behind the other; what was in `out` is forgotten.
-pub fn write_train(out: &mut Vec<u8>, train: &TrainRepr, secret: Secret, checks: TrainChecks) {
+pub fn write_train(out: &mut Vec<u8>, train: &TrainRepr, seal: &impl Seal) {
     out.resize(train.count * DATA_FRAME_HEAD_LEN, 0);
-    train.heads().write(out, secret, checks);
+    train.heads().write(out, seal);
     if let Some(last) = train.short_last() {
         let at = out.len() - DATA_FRAME_HEAD_LEN;
-        last.heads().write(&mut out[at..], secret, checks);
+        last.heads().write(&mut out[at..], seal);
     }
 }
 
@@ -242,20 +184,15 @@ pub fn first_header(heads: &[u8]) -> Option<Header> {
 }
 
 /// How many of these heads, from the first on, are those of the train, rightly keyed.
-pub fn agreeing_count(
-    heads: &[u8],
-    train: &TrainRepr,
-    secret: Secret,
-    checks: TrainChecks,
-) -> usize {
+pub fn agreeing_count(heads: &[u8], train: &TrainRepr, seal: &impl Seal) -> usize {
     let present = train.count.min(heads.len() / DATA_FRAME_HEAD_LEN);
     let last = train.short_last().filter(|_| present == train.count);
     let full_count = present - usize::from(last.is_some());
-    let count = train.heads().agreeing(heads, DATA_FRAME_HEAD_LEN, full_count, secret, checks);
+    let count = train.heads().agreeing(heads, DATA_FRAME_HEAD_LEN, full_count, seal);
     match last {
         Some(last) if count == full_count => {
             let heads = &heads[count * DATA_FRAME_HEAD_LEN..];
-            count + last.heads().agreeing(heads, DATA_FRAME_HEAD_LEN, 1, secret, checks)
+            count + last.heads().agreeing(heads, DATA_FRAME_HEAD_LEN, 1, seal)
         }
         _ => count,
     }
@@ -264,6 +201,7 @@ pub fn agreeing_count(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::secret::Secret;
     use crate::wire::{FrameView, Record, Writer, seal_high};
     use alloc::vec;
     use proptest::prelude::*;
@@ -272,7 +210,7 @@ mod tests {
 
     fn written(train: &TrainRepr) -> Vec<u8> {
         let mut heads = vec![9; 100];
-        write_train(&mut heads, train, KEY, train_checks_anywhere);
+        write_train(&mut heads, train, &KEY);
         heads
     }
 
@@ -294,13 +232,13 @@ mod tests {
                 let mut single = Vec::new();
                 let header = Header { packet: packet + at as u64, ..header };
                 Writer::begin(&mut single, header).data(Lane::Put, message, len, at_offset);
-                seal_high(&mut single, len.into(), base_of(packet), KEY, None);
+                seal_high(&mut single, len.into(), base_of(packet), &KEY, None);
                 prop_assert_eq!(head, &single[..], "frame {}", at);
                 at_offset += u64::from(len);
             }
             prop_assert_eq!(train.len_of(count), at_offset - offset);
             let count_of = |heads: &[u8], train: &TrainRepr| {
-                agreeing_count(heads, train, KEY, train_checks_anywhere)
+                agreeing_count(heads, train, &KEY)
             };
             prop_assert_eq!(count_of(&heads, &train), count);
             let cut = cut.min(count);

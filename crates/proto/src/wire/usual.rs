@@ -9,9 +9,8 @@ use super::layout::{
 };
 use super::read::{FrameView, eager};
 use super::record::{AckRepr, AckView, MessageHead};
-use crate::base::secret::Secret;
-use crate::base::siphash::siphash13_fixed_then;
 use crate::base::types::{Space, Tag};
+use crate::seal::{Pass, Seal};
 
 impl<'a> FrameView<'a> {
     /// The frame, if it is plain. It is valid then, if the sum is right; if not it may be valid all the same.
@@ -151,31 +150,6 @@ impl<'a> PlainView<'a> {
     }
 }
 
-/// What shows that a frame of the commonest shape is from one who may send to its receiver.
-#[derive(Clone, Copy, Debug)]
-pub enum Proof<'a> {
-    /// A check over header and heads, keyed with the receiver's secret (PROTOCOL §1.2).
-    Keyed(&'a Secret),
-    /// The receiver's pass, by a link that only the two can write to (PROTOCOL §14.6).
-    Pass(u64),
-}
-
-impl Proof<'_> {
-    /// What stands first in a frame with these words behind it.
-    #[inline(always)]
-    pub(super) fn of<const N: usize>(self, words: &[Word; N], tail: u64) -> u64 {
-        match self {
-            Self::Keyed(secret) => siphash13_fixed_then(secret, words, tail),
-            Self::Pass(pass) => pass,
-        }
-    }
-}
-
-/// A secret's pass: whoever knows the one can tell the other, but not the other way round.
-pub fn pass_of(secret: &Secret) -> u64 {
-    siphash13_fixed_then(secret, &[*b"the pass"], 0).max(1) // 0 is none
-}
-
 /// A frame that has the shape of the commonest ones, for those who know us: one small message, perhaps with an immediate,
 /// perhaps behind an Ack without holes, and nothing else. `N` is how many words its header and heads have, and tells
 /// which of the four it is. Its check is yet to be verified. Read in a straight line, because it is most of what arrives.
@@ -218,16 +192,16 @@ impl<'a, const N: usize> LoneView<'a, N> {
 
     /// Verifies the check (PROTOCOL §1.2, §14.6) of a packet whose number is `base` but for its low half.
     #[inline(always)]
-    pub fn is_proven(&self, proof: Proof<'_>, base: u64) -> bool {
+    pub fn is_proven(&self, seal: &impl Seal, base: u64) -> bool {
         // By its shape the body is no longer than 16 bits say.
         let tail = check_tail((N * WORD_LEN + self.body.len()) as u64, base);
         let words = &self.words[1..];
         // Spelled out, for `N - 1` cannot be said of an array's length.
         let check = match N {
-            LONE => words.first_chunk::<{ LONE - 1 }>().map(|words| proof.of(words, tail)),
-            LONE_IMMEDIATE => words.first_chunk::<LONE>().map(|words| proof.of(words, tail)),
-            ACKED => words.first_chunk::<{ ACKED - 1 }>().map(|words| proof.of(words, tail)),
-            _ => words.first_chunk::<ACKED>().map(|words| proof.of(words, tail)),
+            LONE => words.first_chunk::<{ LONE - 1 }>().map(|words| seal.mark(words, tail)),
+            LONE_IMMEDIATE => words.first_chunk::<LONE>().map(|words| seal.mark(words, tail)),
+            ACKED => words.first_chunk::<{ ACKED - 1 }>().map(|words| seal.mark(words, tail)),
+            _ => words.first_chunk::<ACKED>().map(|words| seal.mark(words, tail)),
         };
         check == Some(number(&self.words[0]))
     }
@@ -270,10 +244,10 @@ impl<'a, const N: usize> LoneView<'a, N> {
 
 impl<'a> FrameView<'a> {
     /// A frame of one of the commonest shapes that carries this pass (PROTOCOL §14.6).
-    pub fn open_passed(pass: u64, base: u64, bytes: &'a [u8]) -> Option<Self> {
-        fn by<const N: usize>(pass: u64, base: u64, bytes: &[u8]) -> Option<FrameView<'_>> {
+    pub fn open_passed(pass: Pass, base: u64, bytes: &'a [u8]) -> Option<Self> {
+        fn by<const N: usize>(pass: Pass, base: u64, bytes: &[u8]) -> Option<FrameView<'_>> {
             let lone = LoneView::<N>::read(bytes)?;
-            lone.is_proven(Proof::Pass(pass), base).then(|| lone.view(base))
+            lone.is_proven(&pass, base).then(|| lone.view(base))
         }
         by::<LONE>(pass, base, bytes)
             .or_else(|| by::<ACKED>(pass, base, bytes))

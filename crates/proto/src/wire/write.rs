@@ -9,10 +9,10 @@ use super::layout::{
     ack_head_len, base_of, check_tail, eager_head_len, kind, number, pair, unpair,
 };
 use super::record::{AckRepr, Class, EagerRepr, FoundRepr, MessageHead, Record, TOTAL_MAX};
-use super::usual::Proof;
 use crate::base::secret::Secret;
-use crate::base::siphash::{mask, siphash13_words_then};
+use crate::base::siphash::mask;
 use crate::base::types::{Locator, Space, Tag};
+use crate::seal::Seal;
 
 /// Room made in a buffer at a time: most frames need no more for their heads.
 const ROOM_LEN: usize = 256;
@@ -27,9 +27,9 @@ pub struct Writer<'a> {
 /// Writes and seals a frame with one Eager without immediate: the same as `Writer::begin`, `Writer::eager` and `seal`,
 /// in one piece.
 #[inline(always)]
-pub fn write_lone_eager(out: &mut Vec<u8>, header: Header, eager: EagerRepr, proof: Proof<'_>) {
+pub fn write_lone_eager(out: &mut Vec<u8>, header: Header, eager: EagerRepr, seal: &impl Seal) {
     put_all(out, lone_words(header, eager));
-    seal_all::<4>(out, LONE_EAGER_LEN + usize::from(eager.len), header.packet, proof);
+    seal_all::<4>(out, LONE_EAGER_LEN + usize::from(eager.len), header.packet, seal);
 }
 
 #[inline(always)]
@@ -47,10 +47,10 @@ pub fn write_acked_eager(
     header: Header,
     ack: &AckRepr,
     eager: EagerRepr,
-    proof: Proof<'_>,
+    seal: &impl Seal,
 ) {
     put_all(out, acked_words(header, ack, eager));
-    seal_all::<7>(out, ACKED_EAGER_LEN + usize::from(eager.len), header.packet, proof);
+    seal_all::<7>(out, ACKED_EAGER_LEN + usize::from(eager.len), header.packet, seal);
 }
 
 #[inline(always)]
@@ -72,7 +72,7 @@ pub fn write_lone_at(
     header: Header,
     ack: Option<&AckRepr>,
     (eager, immediate): (EagerRepr, Option<u64>),
-    proof: Proof<'_>,
+    seal: &impl Seal,
 ) -> usize {
     let heads_len = |ack_len| ack_len + eager_head_len(immediate.is_some());
     let [_, to, last] = header.words();
@@ -84,11 +84,11 @@ pub fn write_lone_at(
         return match immediate {
             None => {
                 store_all(out, [0, to, last, first, tag]);
-                seal_all::<4>(out, LONE_EAGER_LEN + len, header.packet, proof)
+                seal_all::<4>(out, LONE_EAGER_LEN + len, header.packet, seal)
             }
             Some(immediate) => {
                 store_all(out, [0, to, last, with_immediate, tag, immediate]);
-                seal_all::<5>(out, LONE_EAGER_LEN + WORD_LEN + len, header.packet, proof)
+                seal_all::<5>(out, LONE_EAGER_LEN + WORD_LEN + len, header.packet, seal)
             }
         };
     };
@@ -97,11 +97,11 @@ pub fn write_lone_at(
     match immediate {
         None => {
             store_all(out, [0, to, last, one, two, three, first, tag]);
-            seal_all::<7>(out, ACKED_EAGER_LEN + len, header.packet, proof)
+            seal_all::<7>(out, ACKED_EAGER_LEN + len, header.packet, seal)
         }
         Some(immediate) => {
             store_all(out, [0, to, last, one, two, three, with_immediate, tag, immediate]);
-            seal_all::<8>(out, LONE_HEAD_LEN_MAX + len, header.packet, proof)
+            seal_all::<8>(out, LONE_HEAD_LEN_MAX + len, header.packet, seal)
         }
     }
 }
@@ -135,14 +135,14 @@ fn seal_all<const N: usize>(
     out: &mut [u8],
     frame_len: usize,
     packet: u64,
-    proof: Proof<'_>,
+    seal: &impl Seal,
 ) -> usize {
     let (places, _) = out.as_chunks_mut::<WORD_LEN>();
     if let Some((check, rest)) = places.split_first_mut()
         && let Some(words) = rest.first_chunk::<N>()
     {
         let tail = check_tail(frame_len as u64, base_of(packet));
-        *check = proof.of(words, tail).to_le_bytes();
+        *check = seal.mark(words, tail).to_le_bytes();
     }
     (N + 1) * WORD_LEN
 }
@@ -453,12 +453,12 @@ pub fn wants_crc(head: &[u8]) -> bool {
 /// and the keyed check (PROTOCOL §1.2) of a packet whose number has no high half. Nothing in `head` may change afterwards.
 #[inline]
 pub fn seal(head: &mut [u8], body_len: usize, secret: Secret, crc: Option<u32>) {
-    seal_high(head, body_len, 0, secret, crc);
+    seal_high(head, body_len, 0, &secret, crc);
 }
 
 /// The same for any packet: `base` is its number with the low half zero.
 #[inline]
-pub fn seal_high(head: &mut [u8], body_len: usize, base: u64, secret: Secret, crc: Option<u32>) {
+pub fn seal_high(head: &mut [u8], body_len: usize, base: u64, seal: &impl Seal, crc: Option<u32>) {
     let frame_len = (head.len() + body_len) as u64;
     let (words, _) = head.as_chunks_mut::<WORD_LEN>();
     let Some(([check, to, last], heads)) = words.split_first_chunk_mut() else {
@@ -476,5 +476,5 @@ pub fn seal_high(head: &mut [u8], body_len: usize, base: u64, secret: Secret, cr
         *first = First::word(kind::CHECK, 0, 0, crc).to_le_bytes();
     }
     let tail = check_tail(frame_len, base);
-    *check = siphash13_words_then(secret, [number(to), last_word], heads, tail).to_le_bytes();
+    *check = seal.mark_of([number(to), last_word], heads, tail).to_le_bytes();
 }

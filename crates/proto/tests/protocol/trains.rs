@@ -330,7 +330,7 @@ fn train_longer_than_what_is_granted_is_taken_up_to_there() {
             count,
         };
         let (mut heads, secret) = (vec![], net.ep(B).address().secret);
-        wire::write_train(&mut heads, &train, secret, wire::train_checks);
+        wire::write_train(&mut heads, &train, &secret);
         let (now, from) = (net.now, net.nodes[A].locators[0]);
         let Node { ep, ram, .. } = &mut net.nodes[B];
         let taken = ep.on_landed(now, 0, &from, &landing, &heads, count, last_len.into(), ram);

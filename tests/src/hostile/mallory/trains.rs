@@ -106,7 +106,7 @@ impl Mallory {
                 scribble(&mut head[HEADER_LEN..], script);
             }
             let len = usize::from(piece.len());
-            seal_high(&mut head, len, base_of(packet), victim.secret, None);
+            seal_high(&mut head, len, base_of(packet), &victim.secret, None);
             head.resize(head.len() + len, 0xBE);
             if number == 0 {
                 stride = head.len();

@@ -1,6 +1,7 @@
 //! The usual frames: written and read in a straight line as the general rules would write and read them.
 
 use super::*;
+use crate::seal::pass_of;
 
 /// PROTOCOL §14.6.
 #[test]
@@ -8,13 +9,13 @@ fn a_pass_is_a_word_of_its_secret_alone() {
     let eager =
         EagerRepr { space: Space(7), message: 9, tag: Tag(0xABCD), wants_match: false, len: 8 };
     let (pass, other) = (pass_of(&SECRET), pass_of(&Secret::PUBLIC));
-    assert!(pass != other && pass != SECRET.0[0] && pass != SECRET.0[1]);
+    assert!(pass != other && pass.0 != SECRET.0[0] && pass.0 != SECRET.0[1]);
     let mut frame = Vec::new();
-    write_lone_eager(&mut frame, HEADER, eager, Proof::Pass(pass));
+    write_lone_eager(&mut frame, HEADER, eager, &pass);
     frame.resize(LONE_EAGER_LEN + 8, 5);
     let lone = LoneView::<LONE>::read(&frame).expect("its shape");
-    assert!(lone.is_proven(Proof::Pass(pass), 0) && !lone.is_proven(Proof::Pass(other), 0));
-    assert!(!lone.is_proven(Proof::Keyed(&SECRET), 0) && FrameView::open(SECRET, &frame).is_err());
+    assert!(lone.is_proven(&pass, 0) && !lone.is_proven(&other, 0));
+    assert!(!lone.is_proven(&SECRET, 0) && FrameView::open(SECRET, &frame).is_err());
 }
 
 #[test]
@@ -23,23 +24,19 @@ fn lone_message_is_written_and_read_as_by_the_general_rules() {
         let (space, tag) = (Space(7), Tag(0xABCD));
         let eager = EagerRepr { space, message: 9, tag, wants_match, len };
         let (mut frame, mut general) = (Vec::new(), Vec::new());
-        write_lone_eager(&mut frame, HEADER, eager, Proof::Keyed(&SECRET));
+        write_lone_eager(&mut frame, HEADER, eager, &SECRET);
         Writer::begin(&mut general, HEADER).eager(eager, None);
         seal(&mut general, usize::from(len), SECRET, None);
         assert_eq!(frame, general);
         frame.resize(LONE_EAGER_LEN + usize::from(len), 5);
         let lone = LoneView::<LONE>::read(&frame).expect("its shape");
-        assert!(
-            lone.is_proven(Proof::Keyed(&SECRET), 0)
-                && !lone.is_proven(Proof::Keyed(&Secret::PUBLIC), 0)
-        );
+        assert!(lone.is_proven(&SECRET, 0) && !lone.is_proven(&Secret::PUBLIC, 0));
         let view = FrameView::open(SECRET, &frame).expect("keyed");
         let LoneMessage { header, head, body } = lone.message(0);
         assert_eq!((lone.view(0), header), (view, view.header));
         assert_eq!(view.lone_eager(), Some((head.head(), body)));
         let is_taken = |bytes: &[u8]| {
-            LoneView::<LONE>::read(bytes)
-                .is_some_and(|lone| lone.is_proven(Proof::Keyed(&SECRET), 0))
+            LoneView::<LONE>::read(bytes).is_some_and(|lone| lone.is_proven(&SECRET, 0))
         };
         assert!(!is_taken(&frame[..frame.len() - 1]) && !is_taken(&[&frame[..], &[0]].concat()));
         for bit in 0..8 * LONE_EAGER_LEN {
@@ -55,7 +52,7 @@ fn a_frame_with_an_ack_and_a_message_is_written_as_the_writer_writes_it() {
     let eager = EagerRepr { space: Space(9), message: 7, tag: Tag(!3), wants_match: true, len: 5 };
     let ack = AckRepr { path: 2, largest: 9, first_len: 8, delay_ns: 1, credit_len: u32::MAX };
     let (mut quick, mut frame) = (Vec::new(), Vec::new());
-    write_acked_eager(&mut quick, HEADER, &ack, eager, Proof::Keyed(&SECRET));
+    write_acked_eager(&mut quick, HEADER, &ack, eager, &SECRET);
     let mut writer = Writer::begin(&mut frame, HEADER);
     writer.ack(&ack, &[]);
     writer.eager(eager, None);
@@ -66,18 +63,14 @@ fn a_frame_with_an_ack_and_a_message_is_written_as_the_writer_writes_it() {
 /// One shape of `LoneView` against the general rules.
 fn is_read_as_by_the_general_rules<const N: usize>(frame: &[u8], ack: Option<AckRepr>) {
     let lone = LoneView::<N>::read(frame).expect("its shape");
-    assert!(
-        lone.is_proven(Proof::Keyed(&SECRET), 0)
-            && !lone.is_proven(Proof::Keyed(&Secret::PUBLIC), 0)
-    );
+    assert!(lone.is_proven(&SECRET, 0) && !lone.is_proven(&Secret::PUBLIC, 0));
     let view = FrameView::open(SECRET, frame).expect("keyed");
     let LoneMessage { header, head, body } = lone.message(0);
     assert_eq!((lone.view(0), header, lone.ack()), (view, view.header, ack));
     let plain = view.plain().expect("plain as well");
     assert_eq!(plain.messages().collect::<Vec<_>>(), [(head, body)]);
-    let is_taken = |bytes: &[u8]| {
-        LoneView::<N>::read(bytes).is_some_and(|it| it.is_proven(Proof::Keyed(&SECRET), 0))
-    };
+    let is_taken =
+        |bytes: &[u8]| LoneView::<N>::read(bytes).is_some_and(|it| it.is_proven(&SECRET, 0));
     assert!(!is_taken(&frame[..frame.len() - 1]) && !is_taken(&[frame, &[0]].concat()));
     for bit in 0..8 * N * 8 {
         let mut damaged = frame.to_vec();
@@ -95,7 +88,7 @@ fn lone_frames_are_written_in_place_and_read_as_by_the_general_rules() {
     {
         let mut place = [0xEE; LONE_HEAD_LEN_MAX];
         let words = (eager, immediate);
-        let len = write_lone_at(&mut place, HEADER, ack.as_ref(), words, Proof::Keyed(&SECRET));
+        let len = write_lone_at(&mut place, HEADER, ack.as_ref(), words, &SECRET);
         let mut general = Vec::new();
         let mut writer = Writer::begin(&mut general, HEADER);
         if let Some(ack) = &ack {

@@ -1,6 +1,7 @@
 //! A frame as it left, and what it says.
 
-use packhorse_proto::wire::{Class, FrameView, Record, pass_of};
+use packhorse_proto::seal::pass_of;
+use packhorse_proto::wire::{Class, FrameView, Record};
 use packhorse_proto::{Instant, Locator, Secret};
 
 /// What kind of record a frame holds.
