@@ -60,7 +60,7 @@ impl Bulk {
         progress.granted_to = progress.first_wanted();
         let remaining = progress.cap - progress.granted_to;
         let active = self.peers.actives.get(self.peers.rows[self.arrivals[slot].row].active);
-        let is_free = active.is_some_and(|active| active.has_reliable());
+        let is_free = active.is_some_and(|active| active.grants_soon());
         self.grants.start(slot, remaining, is_free);
         self.granting.push(slot);
         self.regrant_at = self.regrant_at.min(look_at);

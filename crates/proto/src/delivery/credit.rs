@@ -84,7 +84,7 @@ pub(crate) struct Share {
 impl Share {
     /// A peer's part, for what comes by this kind of link.
     #[inline(always)]
-    pub(crate) fn by(self, is_reliable: bool) -> u32 {
+    pub(super) fn by(self, is_reliable: bool) -> u32 {
         let len = if is_reliable { self.held_len } else { self.held_len.min(self.unasked_len) };
         // A division costs as much as all the rest, and most have one peer.
         let part = if self.peer_count <= 1 { len } else { len / u64::from(self.peer_count) };

@@ -129,8 +129,8 @@ pub(crate) struct Path {
     pub(crate) data_len_in: u16,
     /// Sum bodies of what we send here.
     pub(crate) payload_check: bool,
-    /// The link never loses a frame.
-    pub(crate) is_reliable: bool,
+    /// The link never loses a frame. What that means to others is in `kind`.
+    is_reliable: bool,
     /// Only its two ends can write to its link.
     pub(crate) is_private: bool,
     /// What is announced there says where it is (PROTOCOL §8.10).
@@ -662,6 +662,7 @@ impl Path {
 }
 
 mod frame_len;
+pub(crate) mod kind;
 
 /// The first packets are acknowledged at once: the peer wants a round trip measured.
 pub(crate) const FIRST_PACKETS: u64 = 2;

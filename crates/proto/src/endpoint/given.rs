@@ -72,13 +72,8 @@ impl Endpoint {
         }
         let index = active.clear_path(now, len)?;
         let path = &active.paths[usize::from(index)];
-        // By a numbered packet the peer has learned where frames of this path come from.
-        let is_sure = path.is_reliable
-            && path.pass != 0
-            && !path.payload_check
-            && path.flight.next_packet() > 1;
         // An acknowledgement that waits takes a numbered message with it.
-        if !is_sure
+        if !path.may_be_given()
             || active.ack_to_ride(index) != Some(None)
             || !active.credit.allows(eager_cost(len as u32))
         {

@@ -167,7 +167,7 @@ impl Endpoint {
         );
         path.on_acked(now, &acked, ack.delay_ns, in_flight);
         let is_asked = is_one_of_several
-            && !path.is_reliable
+            && !path.makes_others_spare()
             && active.on_measured(now, usize::from(ack.path));
         if is_asked || active.has_content() || !active.granted.is_empty() {
             self.messages.bulk.peers.rows.make_ready(send.row); // what waited for window or credit

@@ -209,8 +209,7 @@ impl Active {
         }
         let index = self.choose_path(now, unsent_len, Next::Fragments)?;
         let path = &self.paths[index];
-        // Frames of links that lose nothing are long: few are needed, and each says what it is.
-        let may_go = path.has_window() && !path.payload_check && !path.is_reliable;
+        let may_go = path.has_window() && !path.payload_check && !path.has_long_frames();
         may_go.then_some(index)
     }
 }

@@ -94,7 +94,7 @@ impl Messages {
                 head.class = Class::Told;
                 return Some((head, wire::WHEREABOUTS_LEN as u64));
             }
-            let len = if path.is_reliable { 0 } else { room as u64 };
+            let len = if path.grants_soon() { 0 } else { room as u64 };
             len.min(send.total)
         } else {
             head.class = Class::Fragment;
@@ -140,7 +140,7 @@ impl Messages {
         let mut is_new = false;
         if matches!(head.class, Class::Rts | Class::Told) {
             let most = match self.bulk.peers.settings.ahead_len {
-                len if active.paths[index].is_reliable
+                len if active.paths[index].grants_soon()
                     || !active.credit.has_room_for(len.into()) =>
                 {
                     0

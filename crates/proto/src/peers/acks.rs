@@ -28,7 +28,7 @@ pub(crate) fn note_ack_sent(
 #[inline(always)]
 pub(crate) fn plain_ack(now: Instant, index: u8, path: &Path, share: Share) -> Option<AckRepr> {
     let AckHead { largest, first_len, delay_ns, .. } = path.received.ack_without_holes(now)?;
-    let credit_len = share.by(path.is_reliable);
+    let credit_len = path.credit_of(share);
     Some(AckRepr { path: index, largest: largest as u32, first_len, delay_ns, credit_len })
 }
 

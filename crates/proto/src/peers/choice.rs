@@ -58,27 +58,28 @@ impl Active {
         !self.control.is_empty() || !self.resend.is_empty() || self.unsent != NONE || self.ping
     }
 
-    /// A link that never loses a frame leads to the peer.
-    pub(crate) fn has_reliable(&self) -> bool {
-        self.paths.iter().any(|path| path.is_usable() && path.is_reliable)
+    /// The peer can be asked at little cost (`Path::grants_soon`).
+    pub(crate) fn grants_soon(&self) -> bool {
+        self.paths.iter().any(|path| path.is_usable() && path.grants_soon())
     }
 
     /// A message of this length, which is not short, is announced and not just sent: a copy would cost more than a question, or the
     /// peer has no room for it (PROTOCOL §7.9).
     pub(crate) fn must_ask(&self, len: u64) -> bool {
-        self.has_reliable() || !self.credit.has_room_for(len)
+        self.grants_soon() || !self.credit.has_room_for(len)
     }
 
     /// A path was proven, left, moved or measured: which are spare, which is the main one.
     pub(crate) fn weigh_paths(&mut self) {
-        let has_reliable = self.has_reliable();
+        let is_best = |path: &Path| path.is_usable() && path.makes_others_spare();
+        let has_best = self.paths.iter().any(is_best);
         for index in 0..self.paths.len() {
             let (before, rest) = self.paths.split_at_mut(index);
             let this = &mut rest[0];
             let serves = |path: &Path| path.is_usable() && !path.is_spare;
             let has_link = before.iter().any(|path| serves(path) && path.link == this.link);
             let has_end = before.iter().any(|path| serves(path) && path.locator == this.locator);
-            this.is_spare = has_link && has_end || has_reliable && !this.is_reliable;
+            this.is_spare = has_link && has_end || has_best && !this.makes_others_spare();
         }
         self.weigh_streams();
         self.weigh_cards();
@@ -197,9 +198,9 @@ impl Active {
         self.in_use().filter(|(_, path)| !path.is_for_bulk)
     }
 
-    /// Whether a message of several frames goes as a train. Frames of links that lose nothing are long: few are needed.
+    /// Whether a message of several frames goes as a train.
     pub(crate) fn has_trains_for_messages(&self) -> bool {
-        self.for_messages().any(|(_, path)| path.sends_trains && !path.is_reliable)
+        self.for_messages().any(|(_, path)| path.cuts_into_trains())
     }
 
     /// Of these, the one with the longest frames.

@@ -166,7 +166,7 @@ impl Peers {
                 largest: (ack.largest as u32).wrapping_add(u32::from(sabotaged)),
                 first_len: ack.first_len + u32::from(sabotaged),
                 delay_ns: ack.delay_ns,
-                credit_len: share.by(path.is_reliable),
+                credit_len: path.credit_of(share),
             };
             frame.writer.ack(&repr, &pairs[..ack.pair_count]);
             self.counters.acks_out += 1;

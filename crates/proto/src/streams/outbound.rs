@@ -12,6 +12,7 @@ use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, OutStreamId, PeerId, ReqId, Space};
 use crate::delivery::credit::Credit;
+use crate::delivery::path::kind::cuts_into_trains;
 use crate::messages::Messages;
 use crate::peers::rows::{Phase, Row};
 use crate::streams::records::{Ending, Outbound};
@@ -352,7 +353,7 @@ impl Streams {
         let Some(active) = messages.bulk.peers.actives.get(this.active) else {
             let rest = this.rest.as_ref()?;
             let link = messages.bulk.peers.links.get(usize::from(rest.link))?;
-            let sends_trains = link.train_len_max > 0 && !link.reliability.never_loses();
+            let sends_trains = cuts_into_trains(link);
             let credit = Credit::from_rest(this.credit);
             return Some(MessagesWay { frame_len: rest.frame_len(), sends_trains, credit });
         };

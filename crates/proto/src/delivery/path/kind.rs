@@ -1,0 +1,52 @@
+//! What it means to others that a path's link never loses a frame, or does.
+//!
+//! Nobody outside `delivery` asks which of the two a path is. Each question here is what somebody needs to know, so that another kind of delivery answers
+//! it in its own way.
+
+use super::*;
+use crate::delivery::credit::Share;
+
+/// Whether a message of several frames goes as a train by a link. Frames of links that lose nothing are long: few are needed.
+pub(crate) fn cuts_into_trains(traits: &LinkTraits) -> bool {
+    traits.train_len_max > 0 && !traits.reliability.never_loses()
+}
+
+impl Path {
+    /// A question costs less than a copy: a grant comes soon, and what it asks for does not wait in a socket. So long messages are announced, nothing
+    /// of them goes ahead of its grant (PROTOCOL §7.9, §8.1), and grants need not fit what sockets hold.
+    #[inline(always)]
+    pub(crate) fn grants_soon(&self) -> bool {
+        self.is_reliable
+    }
+
+    /// Frames are so long that fragments need not follow each other as trains: there are few, and each says what it is.
+    #[inline(always)]
+    pub(crate) fn has_long_frames(&self) -> bool {
+        self.is_reliable
+    }
+
+    /// Whether a message of several frames goes as a train, as [`cuts_into_trains`] says of its link.
+    #[inline(always)]
+    pub(crate) fn cuts_into_trains(&self) -> bool {
+        self.sends_trains && !self.has_long_frames()
+    }
+
+    /// Where it is usable, paths of another kind are spare (PROTOCOL §10.2): there is nothing to compare it with.
+    #[inline(always)]
+    pub(crate) fn makes_others_spare(&self) -> bool {
+        self.is_reliable
+    }
+
+    /// What its link has taken *is* kept for the peer until the peer takes it (PROTOCOL §7.10). By a numbered packet the peer has learned where frames of
+    /// this path come from.
+    #[inline(always)]
+    pub(crate) fn may_be_given(&self) -> bool {
+        self.is_reliable && self.pass != 0 && !self.payload_check && self.flight.next_packet() > 1
+    }
+
+    /// The peer's part of what we would hold, for what comes by this path: by links that lose frames, no more than those hold until there is time.
+    #[inline(always)]
+    pub(crate) fn credit_of(&self, share: Share) -> u32 {
+        share.by(self.is_reliable)
+    }
+}
