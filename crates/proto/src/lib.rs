@@ -43,7 +43,7 @@
 //!   lookup                how an endpoint is found by host and number: apart from all else
 //!   delivery              one path: content, sent, ack, rtt, window, rate, credit; a frame that is being filled
 //!   peers     `Peers`     rows; table (wake, rest), contact (strangers become peers), strangers, farewell; pairs, choice, contest (several
-//!                         ways to one peer); clock, received, output, acks, obstacle, allowance
+//!                         ways to one peer); clock, received, output, acks, obstacle, allowance; sending (may it go?), seals (whose key?)
 //!   matching              how a message finds its receive
 //!   bulk      `Bulk`      arrival, outgoing: what is under way; filling, settled; large, grants, ahead, fetch (rendezvous); train, landing
 //!                         (many frames at once); framed; transfer (of one-sided operations)

@@ -30,6 +30,7 @@ pub(crate) mod pairs;
 pub(crate) mod received;
 pub(crate) mod rows;
 pub(crate) mod seals;
+pub(crate) mod sending;
 pub(crate) mod side;
 pub(crate) mod strangers;
 pub(crate) mod table;

@@ -22,7 +22,7 @@ use crate::base::types::{BufId, Instant, Locator};
 use crate::bulk::Bulk;
 use crate::bulk::arrival::Stage;
 use crate::bulk::arrival::{Cursor, GAP_COUNT_MAX};
-use crate::peers::rows::{Phase, row_of_id};
+use crate::peers::rows::row_of_id;
 use crate::seal::Seal as _;
 use crate::wire::{self, DATA_FRAME_HEAD_LEN, Lane, TrainRepr};
 
@@ -141,15 +141,9 @@ impl Bulk {
         }
         let mut header = wire::first_header(heads)?;
         let row = row_of_id(header.to);
-        let this = self.peers.rows.get(row).filter(|_| row == arrival.row)?;
-        if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form
-        {
-            return None;
-        }
-        let path = self.peers.actives.get(this.active)?.paths.get(usize::from(header.path))?;
-        let packet = path.received.expand(header.packet as u32);
+        let (_, path, packet) = self.peers.path_of(&header, link, from)?;
         header.packet = packet;
-        if packet <= path.received.largest() || path.source_link != link || path.source != *from {
+        if row != arrival.row || packet <= path.received.largest() {
             return None;
         }
         let offset = landing.offset.checked_sub(progress.offset)?;

@@ -305,6 +305,12 @@ impl Path {
         }
     }
 
+    /// Whether the peer's frames of this number come on this link, from there.
+    #[inline(always)]
+    pub(crate) fn comes_from(&self, link: u8, from: &Locator) -> bool {
+        self.source == *from && self.source_link == link
+    }
+
     /// Whether another one is known to leave by the same card.
     pub(crate) fn shares_card(&self, other: &Self) -> bool {
         self.card != 0 && self.card == other.card

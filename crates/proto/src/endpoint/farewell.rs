@@ -41,15 +41,7 @@ impl Endpoint {
             return;
         };
         closing.look_at = closing.until;
-        let rows: Vec<u32> = self
-            .messages
-            .bulk
-            .peers
-            .rows
-            .ids()
-            .filter(|&row| self.messages.bulk.peers.rows[row].phase != Phase::Idle)
-            .collect();
-        for row in rows {
+        for row in self.messages.bulk.peers.rows_in_contact() {
             self.tend_leaving(now, row);
         }
         self.finish_if_alone(now);
@@ -139,15 +131,7 @@ impl Endpoint {
         if let Some(closing) = &mut self.messages.bulk.peers.closing {
             closing.given_up = given_up;
         }
-        let rows: Vec<u32> = self
-            .messages
-            .bulk
-            .peers
-            .rows
-            .ids()
-            .filter(|&row| self.messages.bulk.peers.rows[row].phase != Phase::Idle)
-            .collect();
-        for row in rows {
+        for row in self.messages.bulk.peers.rows_in_contact() {
             self.end_with(now, row, None, Failure::Closing);
         }
         self.messages.bulk.peers.closed = true;

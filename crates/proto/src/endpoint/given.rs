@@ -15,10 +15,8 @@
 use crate::base::api::Verdict;
 use crate::base::api::{Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
-use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, Memory, PeerId, Space};
 use crate::delivery::ack::expand;
-use crate::delivery::credit::eager_cost;
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
 use crate::messages::take::{Miss, Takers};
@@ -56,17 +54,10 @@ impl Endpoint {
     ) -> Option<Given> {
         let Payload::Copied(bytes) = spec.payload else { return None };
         let len = bytes.len() as u64;
-        let is_usual = len
-            <= GIVEN_LEN_MAX.min(self.messages.bulk.peers.settings.eager_len_max.into())
-            && !spec.until_matched
-            && spec.space != Space::STREAMS
-            && self.messages.bulk.peers.may_be_quick();
-        let this = self.messages.bulk.peers.rows.known(spec.peer).filter(|_| is_usual)?;
-        if this.phase != Phase::Joined || this.message_out >= this.held_from || this.active == NONE
-        {
+        if len > GIVEN_LEN_MAX || spec.space == Space::STREAMS {
             return None;
         }
-        let active = &*self.messages.bulk.peers.actives[this.active];
+        let (this, active) = self.peer_of_post(spec, len)?;
         if active.paths[usize::from(active.main)].pass == 0 {
             return None; // as by all links but those in memory
         }
@@ -75,7 +66,7 @@ impl Endpoint {
         // An acknowledgement that waits takes a numbered message with it.
         if !path.may_be_given()
             || active.ack_to_ride(index) != Some(None)
-            || !active.credit.allows(eager_cost(len as u32))
+            || this.cost_of(this.message_out, len as u32, active.credit).is_none()
         {
             return None;
         }
@@ -145,15 +136,14 @@ impl Endpoint {
             return false;
         }
         let Some(this) = self.messages.bulk.peers.rows.get_any_mut(row) else { return false };
-        if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form
-        {
+        if !this.is_of(&header) {
             return false;
         }
         let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
             return false;
         };
         let path = active.paths.get(usize::from(header.path));
-        if path.is_none_or(|path| path.source != *from || path.source_link != link) {
+        if path.is_none_or(|path| !path.comes_from(link, from)) {
             return false;
         }
         this.heard_at = now;

@@ -10,14 +10,12 @@
 use crate::PeerId;
 use crate::base::api::{Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
-use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, ReqId, Space};
 use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage};
 use crate::delivery::content::Content;
-use crate::delivery::credit::eager_cost;
 use crate::endpoint::Endpoint;
 use crate::peers::acks::{note_ack_sent, plain_ack};
-use crate::peers::rows::Phase;
+use crate::peers::rows::{Active, Phase, Row};
 use crate::streams::outbound::chunk_spec;
 use crate::wire::{
     self, ACKED_EAGER_LEN, AckRepr, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
@@ -112,29 +110,32 @@ impl Endpoint {
         Lone { req: ReqId(key | SEND_BIT), link, to, head_len: leave.head_len }
     }
 
+    /// The peer of a message that may leave as it is posted, for all that this depends on the message and on who the peer is.
+    #[inline(always)]
+    pub(crate) fn peer_of_post(&self, spec: &SendSpec<'_>, len: u64) -> Option<(&Row, &Active)> {
+        let peers = &self.messages.bulk.peers;
+        if len > u64::from(peers.settings.eager_len_max)
+            || spec.until_matched
+            || !peers.may_be_quick()
+        {
+            return None;
+        }
+        let this = peers.rows.known(spec.peer).filter(|this| this.phase == Phase::Joined)?;
+        Some((this, &**peers.actives.get(this.active)?))
+    }
+
     /// Whether a message may leave as it is posted, and how.
     #[inline(always)]
     pub(crate) fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
-        if len > u64::from(self.messages.bulk.peers.settings.eager_len_max)
-            || spec.until_matched
-            || !self.messages.bulk.peers.may_be_quick()
-        {
-            return None;
-        }
-        let this = self.messages.bulk.peers.rows.known(spec.peer)?;
-        if this.phase != Phase::Joined || this.message_out >= this.held_from || this.active == NONE
-        {
-            return None;
-        }
-        let active = &*self.messages.bulk.peers.actives[this.active];
+        let (this, active) = self.peer_of_post(spec, len)?;
         let is_sure = len <= u64::from(self.messages.bulk.peers.settings.eager_sure_len_max);
         if !is_sure && (this.ahead.is_pausing() || active.must_ask(len)) {
             return None;
         }
         let index = active.clear_path(now, len)?;
         let path = &active.paths[usize::from(index)];
-        let cost = eager_cost(len as u32);
-        if path.payload_check || !active.credit.allows(cost) {
+        let cost = this.cost_of(this.message_out, len as u32, active.credit)?;
+        if path.payload_check {
             return None;
         }
         let ack = match active.ack_to_ride(index)? {

@@ -20,8 +20,6 @@ use crate::messages::take::{Miss, Takers};
 use crate::peers::rows::{hear, row_of_id};
 use crate::wire::{AckRepr, AckView, EagerWords, LoneMessage, LoneView, PlainView};
 
-impl Endpoint {}
-
 impl Endpoint {
     /// A frame that is one whole small message and the next in order (`Endpoint::on_row_frame`). False if it is not that.
     #[inline(always)]
@@ -104,14 +102,7 @@ impl Endpoint {
         let LoneMessage { header, head, body } = acked.message(base);
         let row = row_of_id(header.to);
         let (link, from) = (origin.link, &origin.from);
-        let heard = hear(
-            now,
-            &mut self.messages.bulk.peers.rows,
-            &mut self.messages.bulk.peers.actives,
-            header,
-            link,
-            from,
-        );
+        let heard = self.messages.bulk.peers.hear(now, header, link, from);
         let Some((this, _)) = heard else { return false };
         let active_slot = this.active;
         self.messages.bulk.peers.counters.frames_in += 1;
@@ -190,16 +181,7 @@ impl Endpoint {
             return false;
         }
         let (link, from) = (origin.link, &origin.from);
-        if hear(
-            now,
-            &mut self.messages.bulk.peers.rows,
-            &mut self.messages.bulk.peers.actives,
-            header,
-            link,
-            from,
-        )
-        .is_none()
-        {
+        if self.messages.bulk.peers.hear(now, header, link, from).is_none() {
             return false;
         }
         self.messages.bulk.peers.counters.frames_in += 1;

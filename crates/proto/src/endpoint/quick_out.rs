@@ -9,7 +9,6 @@ use crate::base::types::Instant;
 use crate::bulk::outgoing::{Outgoing, SendStage};
 use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
-use crate::delivery::credit::eager_cost;
 use crate::delivery::frame::{start, start_sealed};
 use crate::endpoint::Endpoint;
 use crate::peers::acks::{note_ack_sent, plain_ack};
@@ -78,11 +77,7 @@ impl Endpoint {
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.seal(path));
-        if len > 0 {
-            tx.body.push(Piece { source: send.source(0), len });
-        }
-        tx.body_len = len as usize;
-        send.stage = SendStage::Sent;
+        tx.body_len = put_whole(&mut tx.body, send) as usize;
         active.credit.on_sent(cost);
         active.unsent = NONE;
         let is_spent = active.granted.is_empty(); // plain, and nothing left: it need not be asked again
@@ -124,11 +119,7 @@ impl Endpoint {
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.seal(path));
-        if len > 0 {
-            tx.body.push(Piece { source: send.source(0), len });
-        }
-        tx.body_len = len as usize;
-        send.stage = SendStage::Sent;
+        tx.body_len = put_whole(&mut tx.body, send) as usize;
         active.credit.on_sent(cost);
         active.unsent = NONE;
         let is_spent = active.granted.is_empty();
@@ -281,10 +272,7 @@ fn write_run(
             break;
         }
         writer.eager(send.eager(), send.immediate);
-        if len > 0 {
-            body.push(Piece { source: send.source(0), len });
-        }
-        send.stage = SendStage::Sent;
+        put_whole(body, send);
         path.flight.add(Content::Message { slot, serial, offset: 0, len });
         body_len += len as usize;
         credit.on_sent(cost);
@@ -295,10 +283,23 @@ fn write_run(
     body_len
 }
 
+/// The payload of a whole message goes behind its head, and the message counts as sent; how long it is.
+#[inline(always)]
+fn put_whole(body: &mut Vec<Piece>, send: &mut Outgoing) -> u32 {
+    let len = send.total as u32;
+    if len > 0 {
+        body.push(Piece { source: send.source(0), len });
+    }
+    send.stage = SendStage::Sent;
+    len
+}
+
 /// What a message costs of the peer's credit, if it goes in one piece and may go now (`Endpoint::write_message`).
 #[inline(always)]
 fn may_go(send: &Outgoing, this: &Row, credit: Credit) -> Option<u64> {
-    let cost = eager_cost(send.total as u32);
     let is_whole = !send.is_large && send.parts == NONE && send.stage == SendStage::Waiting;
-    (is_whole && credit.allows(cost) && send.message < this.held_from).then_some(cost)
+    if !is_whole {
+        return None;
+    }
+    this.cost_of(send.message, send.total as u32, credit)
 }

@@ -10,7 +10,7 @@ use crate::base::types::{Instant, Locator, Memory, Place, ReqId, Space};
 use crate::bulk::arrival::Stage;
 use crate::endpoint::Endpoint;
 use crate::messages::take::{Miss, Takers};
-use crate::peers::rows::{Phase, hear, row_of_id};
+use crate::peers::rows::row_of_id;
 use crate::wire::{self, AckView, FragmentsRepr, TrainRepr};
 
 /// Who gets a message.
@@ -41,14 +41,7 @@ impl Endpoint {
         let row = row_of_id(train.header.to);
         let bodies = Bodies { frames, stride, train: &train };
         let Some(taker) = is_right.then(|| self.taker_of(row, &bodies)).flatten() else { return 0 };
-        hear(
-            now,
-            &mut self.messages.bulk.peers.rows,
-            &mut self.messages.bulk.peers.actives,
-            train.header,
-            link,
-            from,
-        );
+        self.messages.bulk.peers.hear(now, train.header, link, from);
         self.messages.bulk.peers.counters.frames_in += count as u64;
         self.messages.bulk.peers.counters.frames_together += count as u64;
         if let Some(ack) = train.ack {
@@ -91,26 +84,12 @@ impl Endpoint {
     ) -> Option<FragmentsRepr> {
         let mut train = wire::whole_message(frames, stride)?;
         let (header, head) = (&mut train.header, &train.head);
-        let this = self.messages.bulk.peers.rows.get(row_of_id(header.to))?;
-        let is_row = this.local_id == header.to
-            && this.phase == Phase::Joined
-            && this.version == header.form
+        let (this, path, packet) = self.messages.bulk.peers.path_of(header, link, from)?;
+        header.packet = packet;
+        let is_next = packet == path.received.largest() + 1
+            && train.count as u64 <= TrainRepr::count_to_wrap(packet)
             && this.message_in as u32 == head.message;
-        let path = self
-            .messages
-            .bulk
-            .peers
-            .actives
-            .get(this.active)?
-            .paths
-            .get(usize::from(header.path))?;
-        header.packet = path.received.expand(header.packet as u32);
-        let is_next = header.packet == path.received.largest() + 1
-            && train.count as u64 <= TrainRepr::count_to_wrap(header.packet)
-            && path.source_link == link
-            && path.source == *from;
-        let may_be = is_row
-            && is_next
+        let may_be = is_next
             && !head.wants_match // who waits for it is told: there is more to that
             && self.messages.bulk.peers.may_be_quick()
             && !self.messages.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy);

@@ -68,7 +68,7 @@ impl Messages {
         let send = self.bulk.outgoing.get(active.unsent)?;
         let may_go = !send.is_large
             && send.stage == SendStage::Waiting
-            && send.message < this.held_from
+            && !this.holds_back(send.message)
             && active.has_only_data();
         if !may_go {
             return None;
@@ -234,16 +234,10 @@ impl Messages {
     ) -> Option<Expected> {
         let (mut header, head) = wire::lone_fragment(frames.get(..stride)?)?;
         let row = row_of_id(header.to);
-        let this = self.bulk.peers.rows.get(row).filter(|this| this.arrival_count > 0)?;
-        if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form
-        {
-            return None;
-        }
-        let path = self.bulk.peers.actives.get(this.active)?.paths.get(usize::from(header.path))?;
-        header.packet = path.received.expand(header.packet as u32);
-        if header.packet <= path.received.largest()
-            || path.source_link != link
-            || path.source != *from
+        let (this, path, packet) = self.bulk.peers.path_of(&header, link, from)?;
+        header.packet = packet;
+        if packet <= path.received.largest()
+            || this.arrival_count == 0
             || expand(head.message, this.message_in) >= this.refused_from
         {
             return None;

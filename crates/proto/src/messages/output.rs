@@ -25,7 +25,7 @@ impl Messages {
         while let Some(&(slot, serial)) = self.bulk.peers.actives[active].resend.front() {
             let stale = !self.bulk.outgoing.holds(slot, serial)
                 || self.bulk.outgoing[slot].stage != SendStage::Waiting
-                || self.bulk.outgoing[slot].message >= self.bulk.peers.rows[row].held_from;
+                || self.bulk.peers.rows[row].holds_back(self.bulk.outgoing[slot].message);
             if !stale && !self.write_message(row, index, slot, frame) {
                 return;
             }
@@ -36,7 +36,7 @@ impl Messages {
         loop {
             let slot = self.bulk.peers.actives[active].unsent;
             if slot == NONE
-                || self.bulk.outgoing[slot].message >= self.bulk.peers.rows[row].held_from
+                || self.bulk.peers.rows[row].holds_back(self.bulk.outgoing[slot].message)
             {
                 return;
             }
@@ -212,11 +212,9 @@ impl Messages {
         let (send, room) = (&self.bulk.outgoing[slot], frame.room());
         let is_between =
             send.fits_whole(room) && !send.fits_whole(room.saturating_sub(wire::ack_head_len(0)));
-        let cost = eager_cost(send.total as u32);
         let may_go = send.stage == SendStage::Waiting
-            && send.message < this.held_from
             && active.paths[index].has_window()
-            && active.credit.allows(cost);
+            && this.cost_of(send.message, send.total as u32, active.credit).is_some();
         if !is_between || !may_go {
             return false;
         }

@@ -1,5 +1,7 @@
 //! An endpoint on its way out, and what is remembered of peers that were forgotten.
 
+use alloc::vec::Vec;
+
 use crate::base::slab::NONE;
 use crate::delivery::credit::CreditRest;
 use crate::peers::Peers;
@@ -11,6 +13,11 @@ use crate::{Event, GoneReason, Instant};
 pub(crate) const FORGOTTEN_COUNT_MAX: usize = 64;
 
 impl Peers {
+    /// Those with whom there is an association, or is to be one.
+    pub(crate) fn rows_in_contact(&self) -> Vec<u32> {
+        self.rows.ids().filter(|&row| self.rows[row].phase != Phase::Idle).collect()
+    }
+
     /// A goodbye is answered with a reset of what it ends: the leaver need not wait for an acknowledgement of a row
     /// that is no more, and a repeated goodbye gets the same answer (PROTOCOL §3.8).
     pub(crate) fn answer_goodbye(&mut self, row: u32) {

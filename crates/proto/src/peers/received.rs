@@ -6,9 +6,9 @@ use crate::delivery::path::{FIRST_PACKETS, Path};
 use crate::delivery::window::Shrink;
 use crate::peers::Peers;
 use crate::peers::acks::Answer;
-use crate::peers::rows::row_of_id;
+use crate::peers::rows::{Row, hear, row_of_id};
 use crate::wire::{Header, base_of, numbered_header};
-use crate::{Instant, PATH_COUNT_MAX, Sabotage};
+use crate::{Instant, Locator, PATH_COUNT_MAX, Sabotage};
 
 impl Peers {
     /// Only the two ends of this link can write to it.
@@ -36,6 +36,18 @@ impl Peers {
             None => this.resting_path(path).map(|rest| rest.expand(low)),
         };
         packet.map_or(0, base_of)
+    }
+
+    /// The row a frame is for and the path it came over, as the function of this name says.
+    #[inline(always)]
+    pub(crate) fn hear(
+        &mut self,
+        now: Instant,
+        header: Header,
+        link: u8,
+        from: &Locator,
+    ) -> Option<(&mut Row, &mut Path)> {
+        hear(now, &mut self.rows, &mut self.actives, header, link, from)
     }
 
     /// Counts a packet as received; an acknowledgement is due now, or in a while (PROTOCOL §5.4).

@@ -604,18 +604,14 @@ pub(crate) fn hear<'a>(
     from: &Locator,
 ) -> Option<(&'a mut Row, &'a mut Path)> {
     let this = rows.get_any_mut(row_of_id(header.to))?;
-    // A row keeps no version that we do not speak.
-    if this.local_id != header.to || this.phase != Phase::Joined || this.version != header.form {
+    if !this.is_of(&header) {
         return None;
     }
     let active = &mut **actives.get_mut(this.active)?;
     let path = active.paths.get_mut(usize::from(header.path))?;
     // The whole number: the check was verified with this high half, which may not be the next packet's. An unnumbered frame's
     // is 0, which is never next.
-    if header.packet != path.received.largest() + 1
-        || path.source != *from
-        || path.source_link != link
-    {
+    if header.packet != path.received.largest() + 1 || !path.comes_from(link, from) {
         return None;
     }
     this.heard_at = now;

@@ -95,16 +95,7 @@ impl Peers {
             }
             Some(Record::Reset { id }) => return Some(self.on_reset(row, id)),
             Some(Record::PathChallenge { path, nonce }) => {
-                let this = &self.rows[row];
-                self.reply(Reply {
-                    link: origin.link,
-                    locator: origin.from,
-                    secret: this.secret,
-                    to: this.remote_id,
-                    version: this.version,
-                    path,
-                    record: ReplyRecord::PathResponse { nonce },
-                });
+                self.reply_by(row, path, origin, ReplyRecord::PathResponse { nonce });
             }
             Some(Record::PathResponse { path, nonce }) => {
                 self.on_path_response(now, row, path, nonce)
@@ -117,6 +108,11 @@ impl Peers {
     }
 
     pub(crate) fn challenge_path(&mut self, row: u32, path: u8, origin: Origin, nonce: u64) {
+        self.reply_by(row, path, origin, ReplyRecord::PathChallenge { nonce });
+    }
+
+    /// A lone answer to a known peer, the way that its frame came.
+    fn reply_by(&mut self, row: u32, path: u8, origin: Origin, record: ReplyRecord) {
         let this = &self.rows[row];
         self.reply(Reply {
             link: origin.link,
@@ -125,7 +121,7 @@ impl Peers {
             to: this.remote_id,
             version: this.version,
             path,
-            record: ReplyRecord::PathChallenge { nonce },
+            record,
         });
     }
 
