@@ -10,13 +10,12 @@ mod regions;
 mod streams;
 mod turns;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
 use packhorse_link::Link;
 use packhorse_link::mem::Table;
-use packhorse_proto::{Event, Instant};
+use packhorse_proto::Instant;
 
 use crate::commands::Commands;
 use crate::core::Core;
@@ -67,8 +66,6 @@ pub(crate) struct Inner {
     pub(crate) is_reader_full: bool,
     /// Peers' writes that would be told are refused.
     pub(crate) are_notices_held: bool,
-    /// Events that belong to no request, for `poll_peer_event`.
-    pub(crate) peer_events: VecDeque<Event>,
     /// Who extracts streams, and who waits to send them.
     pub(crate) streams: Waiters,
 }
@@ -95,7 +92,6 @@ impl Inner {
             lost_notify: None,
             is_reader_full: false,
             are_notices_held: false,
-            peer_events: VecDeque::new(),
             streams: Waiters::default(),
         }
     }

@@ -56,11 +56,6 @@ impl Engine {
         self.drive_until(longest, |inner| inner.requests.take(id))
     }
 
-    /// Waits until one of these requests has ended; its place in the list.
-    pub fn wait_any(&self, ids: &[RequestId], longest: Option<Duration>) -> Option<usize> {
-        self.drive_until(longest, |inner| ids.iter().position(|&id| inner.requests.is_done(id)))
-    }
-
     /// Waits for the next message of an entry used many times; `None` when it ended, or the time is over.
     pub fn wait_arrival(&self, id: RequestId, longest: Option<Duration>) -> Option<Arrival> {
         self.drive_until(longest, |inner| {

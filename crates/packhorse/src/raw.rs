@@ -25,16 +25,16 @@
 use std::sync::Arc;
 
 pub use packhorse_engine::{
-    Atomic, Call, Completions, Engine, Entry, Exposure, Kind, Notify, Put, QueueId, Recv, Refused,
-    RequestId, Send, Trouble, Unexposed, Watcher, Written, set_long_numbers,
+    Atomic, Call, Completions, Engine, Entry, Exposure, Kind, Notify, Put, Recv, Send, Trouble,
+    Watcher, set_long_numbers,
 };
 pub use packhorse_link::mem::Memory;
 pub use packhorse_link::{Interface, interfaces, with_signals_blocked};
 pub use packhorse_proto::wire::TOTAL_MAX as MESSAGE_LEN_MAX;
 pub use packhorse_proto::{
     Access, AtomicOp, BufId, Claim, Criteria, Datatype, Denial, Envelope, ExposeError, Failure,
-    GoneReason, Instant, List, PeerError, PeerId, Permitted, PostError, RegionId, Remote, Space,
-    Tag, Unaccepted, Use, atomic_len_max,
+    GoneReason, List, PeerId, Permitted, PostError, RegionId, Remote, Space, Tag, Unaccepted, Use,
+    atomic_len_max,
 };
 
 pub use packhorse_proto::portals;

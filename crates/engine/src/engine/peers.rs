@@ -1,6 +1,6 @@
 //! Peers, made known and forgotten; and what can be asked of an endpoint: its paths, links, counters and remarks.
 
-use packhorse_proto::{Address, Event, Identity, PathInfo, PeerError, PeerId};
+use packhorse_proto::{Address, Identity, PathInfo, PeerError, PeerId};
 
 use super::Engine;
 use crate::pairs::{Asked, Rejected};
@@ -27,11 +27,6 @@ impl Engine {
         let now = self.now();
         inner.core.endpoint().forget_peer(now, peer);
         self.after_post(inner, now, false);
-    }
-
-    /// A peer came or went.
-    pub fn poll_peer_event(&self) -> Option<Event> {
-        self.lock().peer_events.pop_front()
     }
 
     /// Shows all counters: the protocol's, the engine's, the links' (by the number of the link).

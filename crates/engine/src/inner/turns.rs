@@ -11,9 +11,6 @@ use crate::queue::Lost;
 use crate::regions::Written;
 use crate::requests::{Arrival, Outcome};
 
-/// Events about peers kept for who asks; older ones are dropped.
-const PEER_EVENT_COUNT_MAX: usize = 1024;
-
 impl Inner {
     /// Turns the core and hands out what came of it.
     pub(crate) fn turn(&mut self, now: Instant) -> usize {
@@ -106,12 +103,7 @@ impl Inner {
                     self.closed = Some(clean);
                     self.has_news = true;
                 }
-                Event::Joined { .. } | Event::Left { .. } => {
-                    if self.peer_events.len() == PEER_EVENT_COUNT_MAX {
-                        self.peer_events.pop_front();
-                    }
-                    self.peer_events.push_back(event);
-                }
+                Event::Joined { .. } | Event::Left { .. } => {} // of no request: nobody asks
             }
         }
         self.settle_portals();
