@@ -90,7 +90,7 @@ impl Bulk {
             }
             self.grants.on_arrived(slot, granted_len);
         }
-        match self.progress[index].gaps.is_empty() {
+        match progress.gaps.is_empty() {
             true => Absorbed::Wholly,
             false => Absorbed::Partly,
         }

@@ -408,12 +408,12 @@ impl Bulk {
         let end = offset + body.len() as u64;
         let is_inner = end < progress.granted_to;
         self.note_data(row, link, Cursor { slot, serial, offset: end }, body.len(), is_inner);
-        let progress = &self.progress[self.arrivals[slot].progress];
-        if self.peers.saboteur.makes(Sabotage::DoneTooEarly)
-            && progress.gaps.missing_len() < 2 * body.len() as u64
-        {
-            let (start, end) = progress.gaps.first_gap().expect("missing bytes");
-            self.progress[self.arrivals[slot].progress].gaps.fill(start, end, &mut |_, _| ());
+        if self.peers.saboteur.makes(Sabotage::DoneTooEarly) {
+            let gaps = &mut self.progress[self.arrivals[slot].progress].gaps;
+            if gaps.missing_len() < 2 * body.len() as u64 {
+                let (start, end) = gaps.first_gap().expect("missing bytes");
+                gaps.fill(start, end, &mut |_, _| ());
+            }
         }
         Some(self.absorb(now, slot, offset, body, memory))
     }

@@ -278,14 +278,14 @@ impl Endpoint {
                 return;
             }
         }
+        let awake = &mut *self.messages.bulk.peers.actives[active];
         if header.to != 0 {
             // The peer has joined. (A lone answer to our Hello uses our id too, and proves nothing.)
-            self.messages.bulk.peers.actives[active].welcome = false;
-            self.messages.bulk.peers.actives[active].is_checked = Some(view.crc().is_some());
+            awake.welcome = false;
+            awake.is_checked = Some(view.crc().is_some());
         }
         let path_index = usize::from(header.path);
-        if path_index >= self.messages.bulk.peers.actives[active].paths.len()
-            && !self.messages.bulk.peers.make_place(row, path_index)
+        if path_index >= awake.paths.len() && !self.messages.bulk.peers.make_place(row, path_index)
         {
             return;
         }

@@ -126,7 +126,9 @@ impl Endpoint {
         let introduced_len = frame.writer.len();
         let mut acked = None;
         if joined {
-            if !self.messages.lets_message_go_first(row, index, &frame) {
+            // Asked once for all of it: most frames of data have nothing to acknowledge.
+            let is_owing = self.messages.bulk.peers.actives[active].owes_ack();
+            if is_owing && !self.messages.lets_message_go_first(row, index, &frame) {
                 let is_blind = self.messages.bulk.peers.acks_blindly(row, index);
                 let share = self.messages.bulk.credit_for_peers();
                 acked = self.messages.bulk.peers.write_acks(now, row, share, &mut frame);

@@ -7,6 +7,7 @@ use crate::base::sabotage::Sabotage;
 use crate::base::slab::{NONE, Slab};
 use crate::base::types::Instant;
 use crate::bulk::outgoing::{Outgoing, SendStage};
+use crate::bulk::output::share_of;
 use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
 use crate::delivery::frame::{start, start_sealed};
@@ -210,7 +211,7 @@ impl Endpoint {
     /// A frame that is nothing but an acknowledgement without holes (`Endpoint::write_acks`).
     #[inline(never)]
     pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let share = self.messages.bulk.credit_for_peers();
+        let peer_count = self.messages.bulk.peers.actives.len();
         let this = &mut self.messages.bulk.peers.rows[row];
         let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
             return false;
@@ -226,6 +227,13 @@ impl Endpoint {
         {
             return false;
         }
+        // Of single fields, for the path is borrowed; and only now, for most rows have no such frame.
+        let share = share_of(
+            &self.messages.bulk.held,
+            self.messages.bulk.envelope_count,
+            &self.messages.bulk.peers.limits,
+            peer_count,
+        );
         let Some(ack) = plain_ack(now, index, path, share) else {
             return false;
         };

@@ -192,7 +192,7 @@ impl Messages {
 }
 
 impl Messages {
-    /// A message that fills a frame leaves no room for the acknowledgement that waits to ride on it. The message is what the
+    /// A message that fills a frame leaves no room for the acknowledgement that waits to ride on it, of which there is one. The message is what the
     /// peer waits for: it goes first, and the acknowledgement right behind it (PROTOCOL §10.1).
     pub(crate) fn lets_message_go_first(
         &mut self,
@@ -202,11 +202,10 @@ impl Messages {
     ) -> bool {
         let this = &self.bulk.peers.rows[row];
         let active = &mut self.bulk.peers.actives[this.active];
-        let is_owing = active.paths.iter().any(|path| path.ack_pending_count > 0);
         let slot = active.unsent;
         let has_waited = active.paths.iter().any(|path| path.ack_waited || path.probe_now);
         let has_other = !active.control.is_empty() || !active.resend.is_empty() || active.ping;
-        if !is_owing || has_waited || has_other || slot == NONE {
+        if has_waited || has_other || slot == NONE {
             return false;
         }
         let (send, room) = (&self.bulk.outgoing[slot], frame.room());

@@ -41,6 +41,12 @@ pub(crate) enum Answer {
 }
 
 impl Active {
+    /// Something that came is to be acknowledged, at once or later.
+    #[inline(always)]
+    pub(crate) fn owes_ack(&self) -> bool {
+        self.paths.iter().any(|path| path.ack_pending_count > 0)
+    }
+
     /// Which path's acknowledgement a message by this path takes with it: one that is due, else that of its own path, else any that is
     /// pending; the others wait for their time. `None`: two are due, and only one can ride (PROTOCOL §10.5).
     #[inline(always)]
