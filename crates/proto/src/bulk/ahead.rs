@@ -179,7 +179,7 @@ impl Bulk {
         self.grants.on_granted(slot, len);
         self.grants.on_arrived(slot, len - missing);
         self.judge_readiness(slot);
-        if self.peers.rows[row].granting == slot && self.grants.remaining_of(slot) == 0 {
+        if self.peers.rows[row].large.granting == slot && self.grants.remaining_of(slot) == 0 {
             self.pass_turn(row, now + self.peers.settings.initial_rtt_ns);
         }
     }

@@ -224,7 +224,7 @@ impl Onesided {
                 self.deliver(bulk, row, number, matched, &taken, (result, taken.len as u16));
             }
             MatchedKind::Get if taken.len > 0 => {
-                let whole = expand(number, bulk.peers.rows[row].request_in);
+                let whole = expand(number, bulk.peers.rows[row].requests.next_in);
                 let (name, owner) =
                     ((Lane::Get, row, whole), DELIVERY_BIT | u64::from(taken.delivery));
                 let Place { buf, offset } = taken.place;

@@ -293,8 +293,8 @@ impl Onesided {
         operation.cut_len += u64::from(len);
         operation.is_cut = form != Form::Part || operation.cut_len == operation.total;
         operation.open_count += 1;
-        let number = bulk.peers.rows[row].request_out;
-        bulk.peers.rows[row].request_out += 1;
+        let number = bulk.peers.rows[row].requests.next_out;
+        bulk.peers.rows[row].requests.next_out += 1;
         bulk.peers.actives[bulk.peers.rows[row].active].side_mut().request_count += 1;
         let request = Request { operation: slot, row, number, offset, len, form, transfer: NONE };
         let request = self.requests.insert(request);

@@ -57,7 +57,7 @@ impl Onesided {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
-        let next = bulk.peers.rows[row].request_in;
+        let next = bulk.peers.rows[row].requests.next_in;
         let number = expand(head.number, next);
         let active = bulk.peers.activate(row);
         let side = bulk.peers.actives[active].side_mut();
@@ -85,7 +85,7 @@ impl Onesided {
             return self.hold_request(bulk, row, number, head, body, result);
         }
         self.count_served(bulk, row);
-        bulk.peers.rows[row].request_in = next.max(number + 1);
+        bulk.peers.rows[row].requests.next_in = next.max(number + 1);
         self.carry_out(bulk, now, row, head, body, result, memory);
         self.follow_requests(bulk, now, row, memory);
         Verdict::Accepted
@@ -134,11 +134,11 @@ impl Onesided {
     ) {
         let active = bulk.peers.rows[row].active;
         loop {
-            let next = bulk.peers.rows[row].request_in;
+            let next = bulk.peers.rows[row].requests.next_in;
             let Some(early) = bulk.peers.actives[active].side_mut().early.remove(&next) else {
                 return;
             };
-            bulk.peers.rows[row].request_in += 1;
+            bulk.peers.rows[row].requests.next_in += 1;
             let Early { head, hold, result } = early;
             if head.is_none() {
                 self.miss_part(bulk, row);
@@ -218,7 +218,7 @@ impl Onesided {
                 self.answer(bulk, row, head.number, result, total as u16);
             }
             Action::Get { total } => {
-                let number = expand(head.number, bulk.peers.rows[row].request_in);
+                let number = expand(head.number, bulk.peers.rows[row].requests.next_in);
                 let name = (Lane::Get, row, number);
                 let from = (Bytes::User(permit.buf), head.target);
                 bulk.start_supply(name, from, total, permit.region.0);
@@ -250,14 +250,14 @@ impl Onesided {
     /// A part of a put has its turn, and all parts of a put follow each other: up to where they have come without a gap.
     fn note_part(&mut self, bulk: &mut Bulk, row: u32, offset: u64, len: u64) -> u64 {
         let this = &mut bulk.peers.rows[row];
-        let is_next = offset == 0 || offset == this.part_end;
-        this.part_end = if is_next { offset + len } else { PART_MISSING };
-        this.part_end
+        let is_next = offset == 0 || offset == this.requests.part_end;
+        this.requests.part_end = if is_next { offset + len } else { PART_MISSING };
+        this.requests.part_end
     }
 
     /// A request that was cancelled or denied may have been a part: of that put nobody is told.
     fn miss_part(&mut self, bulk: &mut Bulk, row: u32) {
-        bulk.peers.rows[row].part_end = PART_MISSING;
+        bulk.peers.rows[row].requests.part_end = PART_MISSING;
     }
 
     /// Whether a request is permitted, and makes sense.
@@ -407,7 +407,7 @@ impl Onesided {
         number: u32,
         memory: &mut impl Memory,
     ) -> Verdict {
-        let next = bulk.peers.rows[row].request_in;
+        let next = bulk.peers.rows[row].requests.next_in;
         let whole = expand(number, next);
         if whole >= next {
             return self.skip_request(bulk, now, row, whole, memory);
@@ -447,7 +447,7 @@ impl Onesided {
         number: u64,
         memory: &mut impl Memory,
     ) -> Verdict {
-        if number - bulk.peers.rows[row].request_in > AHEAD_MAX {
+        if number - bulk.peers.rows[row].requests.next_in > AHEAD_MAX {
             return Verdict::Refused;
         }
         let active = bulk.peers.activate(row);

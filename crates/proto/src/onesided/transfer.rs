@@ -58,8 +58,8 @@ impl Onesided {
         let Some(slot) = found else {
             // A grant may overtake its request, or that one waits for its turn: then it must come again.
             let is_ahead = lane == Lane::Get
-                && expand(number, bulk.peers.rows[row].request_in)
-                    >= bulk.peers.rows[row].request_in;
+                && expand(number, bulk.peers.rows[row].requests.next_in)
+                    >= bulk.peers.rows[row].requests.next_in;
             return if is_ahead { Verdict::Refused } else { Verdict::Accepted };
         };
         let supply = &bulk.outgoing[slot];

@@ -117,13 +117,13 @@ impl Active {
             return false;
         }
         self.choose_main();
-        self.refresh_countdown = self.refresh_countdown.saturating_sub(1);
-        if self.refresh_countdown > 0 || now < self.refresh_at {
+        self.refresh.countdown = self.refresh.countdown.saturating_sub(1);
+        if self.refresh.countdown > 0 || now < self.refresh.at {
             return false;
         }
-        let pause_ns = REFRESH_NS << self.refresh_doublings;
-        (self.refresh_countdown, self.refresh_at) = (REFRESH_COUNT, now + pause_ns);
-        self.refresh_doublings = (self.refresh_doublings + 1).min(REFRESH_DOUBLINGS_MAX);
+        let pause_ns = REFRESH_NS << self.refresh.doublings;
+        (self.refresh.countdown, self.refresh.at) = (REFRESH_COUNT, now + pause_ns);
+        self.refresh.doublings = (self.refresh.doublings + 1).min(REFRESH_DOUBLINGS_MAX);
         self.refresh(now)
     }
 
@@ -184,7 +184,7 @@ impl Active {
         let is_out = !main.is_usable() || main.is_spare || main.is_for_bulk;
         if is_out || best_ns * 10 < main_ns * 9 {
             self.main = best as u8;
-            (self.refresh_doublings, self.refresh_at) = (0, Instant(0));
+            (self.refresh.doublings, self.refresh.at) = (0, Instant(0));
         }
     }
 

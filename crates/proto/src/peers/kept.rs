@@ -4,6 +4,30 @@ use crate::base::slab::NONE;
 use crate::{Identity, Instant, Locator, SECOND, Secret, Unaccepted};
 use alloc::vec::Vec;
 
+/// A peer's large messages in the order of their grants (PROTOCOL §8.4; `bulk/large` has the rules): slots, or NONE.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LargeLine {
+    /// Granted now.
+    pub(crate) granting: u32,
+    /// Waiting behind it.
+    pub(crate) waiting_first: u32,
+    pub(crate) waiting_last: u32,
+}
+
+impl LargeLine {
+    pub(crate) const EMPTY: Self = Self { granting: NONE, waiting_first: NONE, waiting_last: NONE };
+}
+
+/// When paths with little traffic are asked for their round trips (`choice` has the rules).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refresh {
+    /// Not before then, nor before so many acknowledgements.
+    pub(crate) at: Instant,
+    pub(crate) countdown: u32,
+    /// How often the time until then doubled, because the main path stayed the same.
+    pub(crate) doublings: u8,
+}
+
 /// Another path than the quickest carries small messages for a moment. Only so can the two be compared: the round trip of a
 /// question on a path that carries nothing is another thing than that of a message.
 #[derive(Clone, Copy, Debug, Default)]

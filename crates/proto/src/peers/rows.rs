@@ -20,8 +20,8 @@ use crate::delivery::path::{Path, PathRest};
 use crate::peers::allowance::Allowance;
 use crate::peers::kept::Contest;
 use crate::peers::kept::Refusals;
-use crate::peers::kept::{Idlers, Seat, Trials};
-use crate::peers::side::Side;
+use crate::peers::kept::{Idlers, LargeLine, Refresh, Seat, Trials};
+use crate::peers::side::{Requests, Side};
 use crate::wire::Header;
 
 /// Bits of an association id that name the row (PROTOCOL §3.2).
@@ -77,11 +77,8 @@ pub(crate) struct Row {
     pub(crate) ahead_missed_to: u64,
     /// What of our large messages may go without a grant.
     pub(crate) ahead: Ahead,
-    /// Numbers of the next request of ours, and of the next one of the peer that is carried out (PROTOCOL §11.1).
-    pub(crate) request_out: u64,
-    pub(crate) request_in: u64,
-    /// Up to where the parts of the peer's put have come (PROTOCOL §11.4). Here, for between two of them the row may rest.
-    pub(crate) part_end: u64,
+    /// One-sided operations: what must be known also while the row rests.
+    pub(crate) requests: Requests,
     /// As a receiver: messages from here on are refused.
     pub(crate) refused_from: u64,
     /// As a sender: messages from here on are held back.
@@ -103,10 +100,8 @@ pub(crate) struct Row {
     pub(crate) permitted_count: u32,
     /// Messages of this peer in `Endpoint::arrivals`.
     pub(crate) arrival_count: u32,
-    /// Its large message that is granted now, and those that wait behind it (PROTOCOL §8.4): slots, or NONE.
-    pub(crate) granting: u32,
-    pub(crate) waiting_first: u32,
-    pub(crate) waiting_last: u32,
+    /// Its large messages that are granted, or wait for that.
+    pub(crate) large: LargeLine,
     /// Order of the newest refusal or recall sent, and of the newest heard.
     pub(crate) turn_sent: u16,
     pub(crate) turn_heard: u16,
@@ -173,11 +168,8 @@ pub(crate) struct Active {
     pub(crate) blind_ping_at: Instant,
     /// Links over one card: who carries data.
     pub(crate) contest: Contest,
-    /// When, and after how many acknowledgements, the round trips of paths with little traffic are asked for again.
-    pub(crate) refresh_at: Instant,
-    pub(crate) refresh_countdown: u32,
-    /// How often the time until then doubled, because the main path stayed the same.
-    pub(crate) refresh_doublings: u8,
+    /// Paths with little traffic: when they are asked for their round trips.
+    pub(crate) refresh: Refresh,
     /// Small messages: whether another path is as quick.
     pub(crate) trials: Trials,
     /// One-sided operations, if there were any.
@@ -250,9 +242,7 @@ impl Active {
             idle_since: Instant(0),
             blind_ping_at: Instant(0),
             contest: Contest::default(),
-            refresh_at: Instant(0),
-            refresh_countdown: 0,
-            refresh_doublings: 0,
+            refresh: Refresh::default(),
             trials: Trials::default(),
             side: None,
         }
@@ -513,9 +503,7 @@ impl Row {
             message_in: 0,
             ahead_missed_to: 0,
             ahead: Ahead::default(),
-            request_out: 0,
-            request_in: 0,
-            part_end: 0,
+            requests: Requests::default(),
             refused_from: NO_MESSAGE,
             held_from: NO_MESSAGE,
             heard_at: Instant(0),
@@ -528,9 +516,7 @@ impl Row {
             kept_count: 0,
             permitted_count: 0,
             arrival_count: 0,
-            granting: NONE,
-            waiting_first: NONE,
-            waiting_last: NONE,
+            large: LargeLine::EMPTY,
             turn_sent: 0,
             turn_heard: 0,
             frame_len_max: 0,
@@ -564,9 +550,7 @@ impl Row {
         self.message_out = 0;
         self.message_in = 0;
         self.ahead_missed_to = 0;
-        self.request_out = 0;
-        self.request_in = 0;
-        self.part_end = 0;
+        self.requests = Requests::default();
         self.refused_from = NO_MESSAGE;
         self.held_from = NO_MESSAGE;
         self.turn_sent = 0;

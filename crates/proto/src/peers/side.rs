@@ -3,6 +3,16 @@
 use crate::wire::RequestHead;
 use alloc::collections::{BTreeMap, VecDeque};
 
+/// Numbers of one-sided operations, of which a row knows also while it rests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Requests {
+    /// Of the next request of ours, and of the next one of the peer that is carried out (PROTOCOL §11.1).
+    pub(crate) next_out: u64,
+    pub(crate) next_in: u64,
+    /// Up to where the parts of the peer's put have come (PROTOCOL §11.4). Between two of them the row may rest.
+    pub(crate) part_end: u64,
+}
+
 /// One-sided operations with one peer, both ways.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
