@@ -75,87 +75,72 @@ impl Endpoint {
 
     /// A peer with this identity, whatever its secret. Looks at all peers.
     pub fn find_peer(&self, identity: &Identity) -> Option<PeerId> {
-        self.messages
-            .bulk
-            .peers
-            .rows
-            .find_any(*identity)
-            .map(|row| self.messages.bulk.peers.rows[row].peer)
+        self.peers().rows.find_any(*identity).map(|row| self.peers().rows[row].peer)
     }
 
     /// Who a peer is.
     pub fn identity_of(&self, peer: PeerId) -> Option<Identity> {
-        self.messages.bulk.peers.rows.known(peer).map(|row| row.identity)
+        self.peers().rows.known(peer).map(|row| row.identity)
     }
 
     /// Where the peer said it is, in its address: known also when no path leads there any more.
     pub fn first_locator_of(&self, peer: PeerId) -> Option<Locator> {
-        self.messages.bulk.peers.rows.known(peer).map(|row| row.first_locator)
+        self.peers().rows.known(peer).map(|row| row.first_locator)
     }
 
     /// Whether the peer has verified itself and its association lives.
     pub fn is_joined(&self, peer: PeerId) -> bool {
-        self.messages.bulk.peers.rows.known(peer).is_some_and(|row| row.phase == Phase::Joined)
+        self.peers().rows.known(peer).is_some_and(|row| row.phase == Phase::Joined)
     }
 
     /// A path that frames will take from now on: whoever knows that long frames do not pass there says so
     /// (`on_too_long`) before the first is sent.
     #[inline]
     pub fn poll_new_path(&mut self) -> Option<(u8, Locator)> {
-        let new = self.messages.bulk.peers.new_paths.pop_front();
-        self.messages.bulk.peers.has_news = !self.messages.bulk.peers.new_paths.is_empty()
-            || !self.messages.bulk.peers.new_locators.is_empty();
+        let new = self.peers_mut().new_paths.pop_front();
+        self.peers_mut().has_news =
+            !self.peers_mut().new_paths.is_empty() || !self.peers_mut().new_locators.is_empty();
         new
     }
 
     /// Whether frames to this peer are on their way, unacknowledged: what is posted now may wait for company.
     pub fn is_busy(&self, peer: PeerId) -> bool {
         let is_busy = |row: &Row| {
-            self.messages.bulk.peers.actives[row.active]
-                .paths
-                .iter()
-                .any(|path| !path.flight.is_empty())
+            self.peers().actives[row.active].paths.iter().any(|path| !path.flight.is_empty())
         };
-        self.messages
-            .bulk
-            .peers
-            .rows
-            .known(peer)
-            .is_some_and(|row| row.active != NONE && is_busy(row))
+        self.peers().rows.known(peer).is_some_and(|row| row.active != NONE && is_busy(row))
     }
 
     /// Since when nothing was heard of a peer that owes us an answer; `None` if it is not silent.
     pub fn silent_since(&self, peer: PeerId) -> Option<Instant> {
-        let row = self.messages.bulk.peers.rows.known(peer).filter(|row| row.active != NONE)?;
-        let probing = self.messages.bulk.peers.actives[row.active]
-            .paths
-            .iter()
-            .any(|path| path.probe_count > 1);
+        let row = self.peers().rows.known(peer).filter(|row| row.active != NONE)?;
+        let probing =
+            self.peers().actives[row.active].paths.iter().any(|path| path.probe_count > 1);
         probing.then_some(row.heard_at)
     }
 
     /// Something the application waits for.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.messages.bulk.peers.events.pop_front()
+        self.peers_mut().events.pop_front()
     }
 
     /// Counts since the endpoint opened.
     pub fn counters(&self) -> &Counters {
-        &self.messages.bulk.peers.counters
+        &self.peers().counters
     }
 
     /// A number that grows with everything that peers sent on somebody's behalf, but not with questions and acknowledgements.
     #[inline]
     #[must_use]
     pub fn content_in(&self) -> u64 {
-        let it = &self.messages.bulk.peers.counters;
+        let it = &self.peers().counters;
         let streamed = it.stream_bytes_lent + it.stream_bytes_held;
         it.messages_in + it.requests_in + it.bytes_placed + streamed
     }
 
     /// What the network makes us hold now: bytes of payload, envelopes.
     pub fn held(&self) -> (u64, u32) {
-        (self.messages.bulk.held.used_len(), self.messages.bulk.envelope_count)
+        (self.bulk().held.used_len(), self.bulk().envelope_count)
     }
 
     /// What peers' one-sided operations make us hold now: requests, bytes of answers.
@@ -166,25 +151,48 @@ impl Endpoint {
     /// The bytes of a pooled piece of a frame's body.
     pub fn pooled(&self, slot: u32) -> &[u8] {
         match slot & RESULT_BIT {
-            0 => self.messages.bulk.copied.bytes(slot),
+            0 => self.bulk().copied.bytes(slot),
             _ => self.onesided.results.bytes(slot & !RESULT_BIT),
         }
     }
 
     /// Changes how many frames one acknowledgement collects (EMP's knob), from 1 to 256.
     pub fn set_ack_every(&mut self, count: u32) {
-        self.messages.bulk.peers.settings.ack_every = count.clamp(1, 256);
+        self.peers_mut().settings.ack_every = count.clamp(1, 256);
     }
 
     /// Has the marks of trains computed by this function: `seal::train_checks`, but made for the machine at hand.
     pub fn set_train_checks(&mut self, checks: TrainChecks) {
-        self.messages.bulk.peers.train_checks = checks;
+        self.peers_mut().train_checks = checks;
     }
 
     /// Tells the endpoint to make a mistake, to see whether anybody notices.
     #[cfg(feature = "sabotage")]
     pub fn sabotage(&mut self, fault: crate::base::sabotage::Sabotage) {
-        self.messages.bulk.peers.saboteur.set(fault);
+        self.peers().saboteur.set(fault);
+    }
+}
+
+/// The parts below, by name.
+impl Endpoint {
+    #[inline(always)]
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.messages.bulk.peers
+    }
+
+    #[inline(always)]
+    pub(crate) fn peers_mut(&mut self) -> &mut Peers {
+        &mut self.messages.bulk.peers
+    }
+
+    #[inline(always)]
+    pub(crate) fn bulk(&self) -> &Bulk {
+        &self.messages.bulk
+    }
+
+    #[inline(always)]
+    pub(crate) fn bulk_mut(&mut self) -> &mut Bulk {
+        &mut self.messages.bulk
     }
 }
 

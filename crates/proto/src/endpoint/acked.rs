@@ -23,10 +23,10 @@ impl Endpoint {
     /// The peer says what it received.
     #[inline]
     pub(crate) fn on_ack(&mut self, now: Instant, row: u32, ack: &AckView<'_>) {
-        if !self.messages.bulk.peers.may_be_quick() {
+        if !self.peers().may_be_quick() {
             return self.on_other_ack(now, row, ack);
         }
-        let active_slot = self.messages.bulk.peers.rows[row].active;
+        let active_slot = self.peers().rows[row].active;
         let active =
             &mut **self.messages.bulk.peers.actives.get_mut(active_slot).expect("heard of");
         let path_index = usize::from(ack.path());
@@ -48,7 +48,7 @@ impl Endpoint {
             return; // told before
         }
         self.end_run(active_slot, path_index, run);
-        if !self.messages.bulk.peers.accepted.is_empty() {
+        if !self.peers().accepted.is_empty() {
             self.on_contents_acked(now, row, path_index);
         }
         self.after_ack(now, row, path_index, &acked, ack.delay_ns(), in_flight_before);
@@ -93,7 +93,7 @@ impl Endpoint {
     /// An Ack with holes, or one that tells nothing new.
     #[inline(never)]
     fn on_other_ack(&mut self, now: Instant, row: u32, ack: &AckView<'_>) {
-        self.messages.bulk.peers.counters.acks_in += 1;
+        self.peers_mut().counters.acks_in += 1;
         let active = &mut **self
             .messages
             .bulk
@@ -114,7 +114,7 @@ impl Endpoint {
                 self.after_ack(now, row, path_index, &acked, ack.delay_ns(), in_flight_before);
             }
             Ok(_) => {}
-            Err(_) => self.messages.bulk.peers.counters.frames_malformed += 1,
+            Err(_) => self.peers_mut().counters.frames_malformed += 1,
         }
     }
 }
@@ -181,39 +181,38 @@ impl Endpoint {
         let is_one_of_several = active.paths.len() > 1;
         let has_more = is_one_of_several && active.learn_rate(now, path_index, acked.bytes);
         if is_one_of_several && core::mem::take(&mut active.contest.has_news) {
-            self.messages.bulk.peers.tell_path_news(row);
+            self.peers_mut().tell_path_news(row);
         }
         if !is_done {
-            if self.messages.bulk.peers.rows[row].phase == Phase::Joined
-                && !self.messages.bulk.peers.saboteur.makes(Sabotage::LossNeverDetected)
+            if self.peers().rows[row].phase == Phase::Joined
+                && !self.peers().saboteur.makes(Sabotage::LossNeverDetected)
             {
-                self.messages.bulk.may_train |=
+                self.bulk_mut().may_train |=
                     self.messages.bulk.peers.detect_lost(now, row, path_index);
                 self.settle_lost(row);
             }
-            if !self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active].paths
-                [path_index]
+            if !self.peers().actives[self.peers().rows[row].active].paths[path_index]
                 .flight
                 .is_empty()
             {
-                self.messages.bulk.peers.arm_flight(row, path_index);
+                self.peers_mut().arm_flight(row, path_index);
             }
         }
         let active = &self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active];
         self.messages.bulk.may_train |= !active.granted.is_empty() || active.unsent != NONE;
         if has_more || active.has_content() || !active.granted.is_empty() {
-            self.messages.bulk.peers.make_ready(row); // what waited for window or credit
+            self.peers_mut().make_ready(row); // what waited for window or credit
         }
     }
 
     /// What is left in `accepted` by `on_ack`.
     #[inline(never)]
     pub(crate) fn on_contents_acked(&mut self, now: Instant, row: u32, path_index: usize) {
-        let mut accepted = core::mem::take(&mut self.messages.bulk.peers.accepted);
+        let mut accepted = core::mem::take(&mut self.peers_mut().accepted);
         for content in accepted.drain(..) {
             self.on_content_acked(now, row, path_index, content);
         }
-        self.messages.bulk.peers.accepted = accepted; // its memory is used again
+        self.peers_mut().accepted = accepted; // its memory is used again
     }
 
     /// Something we sent arrived and was accepted.
@@ -221,8 +220,8 @@ impl Endpoint {
         match content {
             Content::Message { slot, serial, offset, len } => {
                 self.credit_back(row, len);
-                if self.messages.bulk.outgoing.holds(slot, serial) {
-                    self.messages.bulk.on_message_acked(slot, offset, len);
+                if self.bulk().outgoing.holds(slot, serial) {
+                    self.bulk_mut().on_message_acked(slot, offset, len);
                 }
             }
             Content::Probe { frame_len } => {
@@ -231,11 +230,9 @@ impl Endpoint {
                     .paths[path_index];
                 path.on_frame_probe_acked(now, frame_len);
                 path.window.on_frame_len(path.frame_len);
-                self.messages.bulk.peers.refit(row); // what carries long frames may be the one for data
+                self.peers_mut().refit(row); // what carries long frames may be the one for data
             }
-            Content::Grant { slot, serial, .. } => {
-                self.messages.bulk.on_grant_settled(slot, serial)
-            }
+            Content::Grant { slot, serial, .. } => self.bulk_mut().on_grant_settled(slot, serial),
             Content::Cancel { .. } => {
                 self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active]
                     .cancel_count -= 1
@@ -265,39 +262,39 @@ impl Endpoint {
     /// What was lost goes back to its owners.
     #[inline]
     pub(crate) fn settle_lost(&mut self, row: u32) {
-        if !self.messages.bulk.peers.lost.is_empty() {
+        if !self.peers().lost.is_empty() {
             self.on_contents_lost(row);
         }
     }
 
     #[inline(never)]
     fn on_contents_lost(&mut self, row: u32) {
-        let mut lost = core::mem::take(&mut self.messages.bulk.peers.lost);
+        let mut lost = core::mem::take(&mut self.peers_mut().lost);
         for content in lost.drain(..) {
             self.on_content_lost(row, content);
         }
-        self.messages.bulk.peers.lost = lost; // its memory is used again
+        self.peers_mut().lost = lost; // its memory is used again
     }
 
     /// Something we sent was lost: back to its owner.
     fn on_content_lost(&mut self, row: u32, content: Content) {
-        self.messages.bulk.peers.counters.contents_resent += 1;
+        self.peers_mut().counters.contents_resent += 1;
         match content {
             Content::Message { slot, serial, offset, len } => {
                 self.credit_back(row, len);
-                if self.messages.bulk.outgoing.holds(slot, serial) {
-                    self.messages.bulk.on_message_lost(slot, serial, offset, len);
+                if self.bulk().outgoing.holds(slot, serial) {
+                    self.bulk_mut().on_message_lost(slot, serial, offset, len);
                 }
             }
             Content::Data { slot, serial, offset, len } => {
-                self.messages.bulk.on_data_lost(slot, serial, offset, len);
+                self.bulk_mut().on_data_lost(slot, serial, offset, len);
             }
             Content::Grant { slot, serial, offset, len } => {
-                self.messages.bulk.on_grant_lost(slot, serial, offset, len)
+                self.bulk_mut().on_grant_lost(slot, serial, offset, len)
             }
             Content::Turn { order } => {
-                if self.messages.bulk.peers.rows[row].turn_sent == order {
-                    self.messages.bulk.peers.notify(row, content);
+                if self.peers().rows[row].turn_sent == order {
+                    self.peers_mut().notify(row, content);
                 }
             }
             Content::Request { slot, serial } => {
@@ -309,7 +306,7 @@ impl Endpoint {
             | Content::Replied { .. }
             | Content::End { .. }
             | Content::StreamCredit
-            | Content::Goodbye => self.messages.bulk.peers.notify(row, content),
+            | Content::Goodbye => self.peers_mut().notify(row, content),
             Content::Void
             | Content::Query { .. }
             | Content::Found

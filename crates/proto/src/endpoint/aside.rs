@@ -36,15 +36,15 @@ impl Endpoint {
     /// False: it is of a kind that cannot wait, or void; it is to be handed in at once, as any other.
     #[must_use]
     pub fn put_aside(&mut self, now: Instant, link: u8, from: &Locator, bytes: &[u8]) -> bool {
-        if self.messages.bulk.peers.closed || self.messages.bulk.peers.closing.is_some() {
+        if self.peers().closed || self.peers().closing.is_some() {
             return false;
         }
         let Some(view) = self.open_aside(link, bytes) else { return false };
-        self.messages.bulk.peers.has_high |= view.header.packet & 1 << 31 != 0; // as for a pass in `input`
+        self.peers_mut().has_high |= view.header.packet & 1 << 31 != 0; // as for a pass in `input`
         let Some(row) = self.row_of_aside(&view).filter(|_| view.validate().is_ok()) else {
             return false;
         };
-        let (header, active) = (view.header, self.messages.bulk.peers.activate(row));
+        let (header, active) = (view.header, self.peers_mut().activate(row));
         let path_index = usize::from(header.path);
         let Some(path) = self.messages.bulk.peers.actives[active].paths.get_mut(path_index) else {
             return false;
@@ -60,7 +60,7 @@ impl Endpoint {
         self.messages.bulk.peers.rows[row].heard_at = now;
         match prospect(&view) {
             Prospect::Sure(answer) => {
-                self.messages.bulk.peers.note_received(now, row, path_index, packet, 0, answer)
+                self.peers_mut().note_received(now, row, path_index, packet, 0, answer)
             }
             Prospect::Open => {
                 path.received.record(packet, now);
@@ -82,7 +82,7 @@ impl Endpoint {
     /// The living association of a frame that is put aside. Those of first contact are not: they are answered at once.
     fn row_of_aside(&self, view: &FrameView<'_>) -> Option<u32> {
         let row = row_of_id(view.header.to);
-        let this = self.messages.bulk.peers.rows.get(row)?;
+        let this = self.peers().rows.get(row)?;
         let is_version = view.header.version() == this.version;
         let is_joined = this.local_id == view.header.to && this.phase == Phase::Joined;
         (is_version && is_joined).then_some(row)
@@ -99,32 +99,31 @@ impl Endpoint {
         if let Some(crc) = view.crc()
             && memory.crc32c(0, view.body) != crc
         {
-            self.messages.bulk.peers.counters.frames_damaged += 1;
+            self.peers_mut().counters.frames_damaged += 1;
             return self.reject_aside(row, &view);
         }
-        self.messages.bulk.peers.counters.frames_in += 1;
-        let active = self.messages.bulk.peers.activate(row);
-        self.messages.bulk.peers.actives[active].welcome = false;
-        self.messages.bulk.peers.actives[active].is_checked = Some(view.crc().is_some());
+        self.peers_mut().counters.frames_in += 1;
+        let active = self.peers_mut().activate(row);
+        self.peers_mut().actives[active].welcome = false;
+        self.peers_mut().actives[active].is_checked = Some(view.crc().is_some());
         let (verdict, ..) = self.on_records(now, (row, link), &view, true, memory);
         if verdict == Verdict::Refused {
             self.reject_aside(row, &view);
         }
-        if self.messages.bulk.peers.closing.is_some() {
+        if self.peers().closing.is_some() {
             self.tend_closing_row(now, row);
         }
     }
 
     fn open_aside<'a>(&self, link: u8, bytes: &'a [u8]) -> Option<FrameView<'a>> {
-        let base = self.messages.bulk.peers.base_of(bytes);
-        let passed = match self.messages.bulk.peers.is_private(link) {
-            true => FrameView::open_passed(self.messages.bulk.peers.pass, base, bytes),
+        let base = self.peers().base_of(bytes);
+        let passed = match self.peers().is_private(link) {
+            true => FrameView::open_passed(self.peers().pass, base, bytes),
             false => None,
         };
-        let view = passed.or_else(|| {
-            FrameView::open_high(&self.messages.bulk.peers.own_seal(), base, bytes).ok()
-        });
-        view.filter(|_| !self.messages.bulk.peers.closed)
+        let view =
+            passed.or_else(|| FrameView::open_high(&self.peers().own_seal(), base, bytes).ok());
+        view.filter(|_| !self.peers().closed)
     }
 
     /// A frame that was put aside is not accepted: it counts as not received.
@@ -153,7 +152,7 @@ impl Endpoint {
             path.received.release();
             path.ack_pending_count += 1;
             path.ack_at_once = true;
-            self.messages.bulk.peers.make_ready(row);
+            self.peers_mut().make_ready(row);
         }
         self.aside = aside; // its memory is used again
     }

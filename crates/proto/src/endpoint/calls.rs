@@ -23,8 +23,8 @@ impl Endpoint {
             return self.onesided.cancel_operation(&mut self.messages.bulk, req);
         }
         // Places of transfers are in the same list and nobody's request, whatever number an application comes up with.
-        let is_posted = |&slot: &u32| !self.messages.bulk.receives[slot].is_transfer;
-        let Some(slot) = self.messages.bulk.receives.lookup(req.0).filter(is_posted) else {
+        let is_posted = |&slot: &u32| !self.bulk().receives[slot].is_transfer;
+        let Some(slot) = self.bulk().receives.lookup(req.0).filter(is_posted) else {
             return false;
         };
         self.messages.cancel_receive(now, slot, Failure::Cancelled);
@@ -36,15 +36,13 @@ impl Endpoint {
     /// The link says that the process there has ended (PROTOCOL §4.2): whatever other paths lead to it.
     pub fn on_dead(&mut self, now: Instant, link: u8, locator: &Locator) {
         let dead: Vec<u32> = self
-            .messages
-            .bulk
-            .peers
+            .peers()
             .rows
             .ids()
             .filter(|&row| {
-                let this = &self.messages.bulk.peers.rows[row];
+                let this = &self.peers().rows[row];
                 let is_it = |path: &Path| path.is_usable() && path.leads_to(link, locator);
-                match self.messages.bulk.peers.actives.get(this.active) {
+                match self.peers().actives.get(this.active) {
                     Some(active) => active.paths.iter().any(is_it),
                     None => this.rest.iter().chain(this.more_rest.iter().flatten()).any(|path| {
                         path.standing == Standing::Proven
@@ -55,7 +53,7 @@ impl Endpoint {
             })
             .collect();
         for row in dead {
-            self.on_peer_died(now, self.messages.bulk.peers.rows[row].peer);
+            self.on_peer_died(now, self.peers().rows[row].peer);
         }
     }
 }
@@ -70,8 +68,8 @@ impl Endpoint {
         obstacle: Obstacle<'_>,
     ) {
         let is_it = |path: &Path| path.link == link && path.locator == *locator;
-        for row in self.messages.bulk.peers.active_rows_with(is_it) {
-            let ended = self.messages.bulk.peers.on_obstacle(now, row, (link, locator), obstacle);
+        for row in self.peers().active_rows_with(is_it) {
+            let ended = self.peers_mut().on_obstacle(now, row, (link, locator), obstacle);
             self.settle_lost(row);
             if ended.is_some() {
                 self.end_association(now, row, ended);
@@ -84,7 +82,7 @@ impl Endpoint {
     /// The links (bit n: link n) that may lead to the locator of this peer's address. They are tried in turn; if there is
     /// none, the peer is unreachable.
     pub fn set_contact_links(&mut self, now: Instant, peer: PeerId, links: u8) {
-        let ended = self.messages.bulk.peers.choose_contact_links(peer, links);
+        let ended = self.peers_mut().choose_contact_links(peer, links);
         if ended.is_some() {
             self.end_association(now, peer.row(), ended);
         }
@@ -95,16 +93,16 @@ impl Endpoint {
     /// Forgets a peer: its association ends, its row is free for another. Held messages of it are dropped.
     pub fn forget_peer(&mut self, now: Instant, peer: PeerId) {
         let row = peer.row();
-        if self.messages.bulk.peers.rows.known(peer).is_none() {
+        if self.peers().rows.known(peer).is_none() {
             return;
         }
-        if self.messages.bulk.peers.rows[row].phase != Phase::Idle {
+        if self.peers().rows[row].phase != Phase::Idle {
             self.end_association(now, row, Some(GoneReason::Died));
         }
         self.messages.forget_messages(now, row);
         self.onesided.permit_no_more(peer);
         self.streams.forget_streams(&mut self.messages, row);
-        self.messages.bulk.peers.forget_row(row);
+        self.peers_mut().forget_row(row);
     }
 }
 
@@ -112,7 +110,7 @@ impl Endpoint {
     /// The frame of a copied message that left with its post (`post_lone`).
     #[inline]
     pub fn lone_frame(&self, lone: &Lone) -> Option<&[u8]> {
-        self.messages.bulk.framed(lone.req, lone.head_len)
+        self.bulk().framed(lone.req, lone.head_len)
     }
 }
 
@@ -132,44 +130,44 @@ impl Endpoint {
     /// The frames of a message that was written with its post (`post_copied`), one behind the other; `None` if they are not kept so.
     #[inline]
     pub fn copied_frames(&self, req: ReqId) -> Option<&[u8]> {
-        self.messages.bulk.copied_frames(req)
+        self.bulk().copied_frames(req)
     }
 
     /// Whether `poll_fetch` may have something.
     #[inline]
     pub fn has_fetches(&self) -> bool {
-        self.messages.bulk.has_fetches()
+        self.bulk().has_fetches()
     }
 
     /// The next bytes to read, `len_max` at most. The driver reads them and says so by `on_fetched` before it does anything else.
     #[inline]
     pub fn poll_fetch(&mut self, now: Instant, len_max: u64) -> Option<Fetch> {
-        self.messages.bulk.poll_fetch(now, len_max)
+        self.bulk_mut().poll_fetch(now, len_max)
     }
 
     /// Where data that arrives next on a link will probably go: what is granted and missing of the message that data came
     /// for last, or of another. `None` if nothing is granted, or frames carry sums that must be verified first.
     #[inline]
     pub fn predict(&self, link: u8) -> Option<Landing> {
-        self.messages.bulk.predict(link)
+        self.bulk().predict(link)
     }
 
     /// What the driver knows of a link. Until it says so, a link is as the settings say.
     pub fn set_link(&mut self, link: u8, traits: LinkTraits) {
-        self.messages.bulk.peers.set_link(link, traits)
+        self.peers_mut().set_link(link, traits)
     }
 
     /// A peer whose locators have become known: to be asked before frames are polled.
     #[inline]
     pub fn poll_new_locators(&mut self) -> Option<NewLocators> {
-        self.messages.bulk.peers.poll_new_locators()
+        self.peers_mut().poll_new_locators()
     }
 
     /// A peer of whose paths something was learned that others who go there would like to know: one has answered, or never did
     /// however often it was asked, or links over one card were compared.
     #[inline]
     pub fn poll_path_news(&mut self) -> Option<PeerId> {
-        self.messages.bulk.peers.poll_path_news()
+        self.peers_mut().poll_path_news()
     }
 
     /// Adds the path by `link` to `locator`, of which so much is known. It carries nothing until it has proven that it leads to
@@ -182,27 +180,27 @@ impl Endpoint {
         locator: &Locator,
         way: &Way,
     ) -> Result<u8, PathError> {
-        self.messages.bulk.peers.add_path(now, peer, link, locator, way)
+        self.peers_mut().add_path(now, peer, link, locator, way)
     }
 
     /// What the driver knows of a way that is a path already, to whomever (after `poll_new_path`).
     pub fn set_way(&mut self, link: u8, locator: &Locator, way: &Way) {
-        self.messages.bulk.peers.set_way(link, locator, way)
+        self.peers_mut().set_way(link, locator, way)
     }
 
     /// The paths to a peer, in the order of their numbers.
     pub fn paths(&self, peer: PeerId) -> Vec<PathInfo> {
-        self.messages.bulk.peers.paths(peer)
+        self.peers().paths(peer)
     }
 
     /// The address peers need to reach this endpoint.
     pub fn address(&self) -> Address {
-        self.messages.bulk.peers.address()
+        self.peers().address()
     }
 
     /// A local link has a new locator: peers hear of it by the frames that come from it.
     pub fn on_rebound(&mut self, now: Instant, link: u8, locator: Locator) {
-        self.messages.bulk.peers.on_rebound(now, link, locator)
+        self.peers_mut().on_rebound(now, link, locator)
     }
 
     /// Exposes memory to peers. It belongs to the endpoint, for reading and writing as `access` says, until it is withdrawn.

@@ -23,16 +23,16 @@ impl Endpoint {
     /// When `on_timeout` should be called next. It may turn out that nothing was due.
     pub fn next_timeout(&self) -> Instant {
         debug_assert!(
-            self.messages.bulk.peers.wake_at <= self.messages.bulk.peers.first_timer(),
+            self.peers().wake_at <= self.peers().first_timer(),
             "a timer would be missed"
         );
-        let mut at = self.messages.bulk.peers.wake_at;
+        let mut at = self.peers().wake_at;
         if self.aside.is_empty() {
-            at = at.min(self.messages.bulk.regrant_at).min(self.messages.queries.at);
+            at = at.min(self.bulk().regrant_at).min(self.messages.queries.at);
         }
-        match &self.messages.bulk.peers.closing {
+        match &self.peers().closing {
             None if self.messages.orphans.is_empty() => at,
-            _ if self.messages.bulk.peers.closed => Instant::NEVER,
+            _ if self.peers().closed => Instant::NEVER,
             Some(closing) if self.messages.orphans.is_empty() => at.min(closing.look_at),
             _ => Instant(0),
         }
@@ -42,88 +42,76 @@ impl Endpoint {
     /// does the haste of a first probe (PROTOCOL §6.4): both are some microseconds away, and where a timer must be set in
     /// the host of a virtual machine that alone takes as long as the answer.
     pub fn next_timeout_for_sleep(&mut self, now: Instant) -> Instant {
-        self.messages.bulk.peers.wake_at = self.messages.bulk.peers.first_timer();
+        self.peers_mut().wake_at = self.peers_mut().first_timer();
         let at = self.next_timeout();
-        if self.messages.bulk.peers.timers.len() > PATIENT_COUNT_MAX
-            || self.messages.bulk.peers.closing.is_some()
-        {
+        if self.peers().timers.len() > PATIENT_COUNT_MAX || self.peers().closing.is_some() {
             return at;
         }
-        let acks =
-            self.messages.bulk.peers.ack_timers.front().map_or(Instant::NEVER, |&(at, _)| at);
+        let acks = self.peers().ack_timers.front().map_or(Instant::NEVER, |&(at, _)| at);
         let others = self
-            .messages
-            .bulk
+            .bulk()
             .regrant_at
             .min(self.messages.queries.at)
             .min(acks)
-            .min(self.messages.bulk.peers.tend_at);
-        if at < self.messages.bulk.peers.wake_at || at == others {
+            .min(self.peers().tend_at);
+        if at < self.peers().wake_at || at == others {
             return at; // it is something else
         }
         let patient = now + FIRST_PROBE_LATE_NS;
-        let at_of = |&Reverse((at, row)): &Reverse<(Instant, u32)>| match self
-            .messages
-            .bulk
-            .peers
-            .is_patient(row)
-        {
-            true => at.max(patient),
-            false => at,
-        };
-        self.messages.bulk.peers.timers.iter().map(at_of).fold(others, Instant::min)
+        let at_of =
+            |&Reverse((at, row)): &Reverse<(Instant, u32)>| match self.peers().is_patient(row) {
+                true => at.max(patient),
+                false => at,
+            };
+        self.peers().timers.iter().map(at_of).fold(others, Instant::min)
     }
 
     /// What the endpoint waits for, and until when: for those who ask why it wakes.
     pub fn timeouts(&self) -> [(&'static str, Instant); 7] {
-        let or_never = |at: Option<Instant>| {
-            at.filter(|_| !self.messages.bulk.peers.closed).unwrap_or(Instant::NEVER)
-        };
+        let or_never =
+            |at: Option<Instant>| at.filter(|_| !self.peers().closed).unwrap_or(Instant::NEVER);
         [
-            ("peers", or_never(self.messages.bulk.peers.timers.peek().map(|&Reverse((at, _))| at))),
-            ("acks", or_never(self.messages.bulk.peers.ack_timers.front().map(|&(at, _)| at))),
-            ("strangers", or_never(Some(self.messages.bulk.peers.tend_at))),
-            ("grants", or_never(Some(self.messages.bulk.regrant_at))),
+            ("peers", or_never(self.peers().timers.peek().map(|&Reverse((at, _))| at))),
+            ("acks", or_never(self.peers().ack_timers.front().map(|&(at, _)| at))),
+            ("strangers", or_never(Some(self.peers().tend_at))),
+            ("grants", or_never(Some(self.bulk().regrant_at))),
             ("queries", or_never(Some(self.messages.queries.at))),
             ("orphans", or_never((!self.messages.orphans.is_empty()).then_some(Instant(0)))),
-            (
-                "linger",
-                or_never(self.messages.bulk.peers.closing.as_ref().map(|closing| closing.look_at)),
-            ),
+            ("linger", or_never(self.peers().closing.as_ref().map(|closing| closing.look_at))),
         ]
     }
 
     /// Does what is due. Frames that have arrived must be handed in first: after a late turn (a stopped process, a
     /// suspended machine) the answer to a probe may be waiting in the link.
     pub fn on_timeout(&mut self, now: Instant, memory: &mut impl Memory) {
-        if self.messages.bulk.peers.closed {
+        if self.peers().closed {
             return;
         }
         self.messages.deliver_orphans(now, memory);
-        while let Some(&(at, row)) = self.messages.bulk.peers.ack_timers.front()
+        while let Some(&(at, row)) = self.peers().ack_timers.front()
             && at <= now
         {
-            self.messages.bulk.peers.ack_timers.pop_front();
-            self.messages.bulk.peers.on_ack_timer(now, row);
+            self.peers_mut().ack_timers.pop_front();
+            self.peers_mut().on_ack_timer(now, row);
         }
-        while let Some(&Reverse((at, row))) = self.messages.bulk.peers.timers.peek()
+        while let Some(&Reverse((at, row))) = self.peers().timers.peek()
             && at <= now
         {
-            self.messages.bulk.peers.timers.pop();
-            if self.messages.bulk.peers.rows.get(row).is_some_and(|this| this.timer_at == at) {
-                self.messages.bulk.peers.rows[row].timer_at = Instant::NEVER;
+            self.peers_mut().timers.pop();
+            if self.peers().rows.get(row).is_some_and(|this| this.timer_at == at) {
+                self.peers_mut().rows[row].timer_at = Instant::NEVER;
                 self.on_row_timer(now, row);
             }
         }
-        self.messages.bulk.peers.forget_old_timers();
-        if self.messages.bulk.peers.tend_at <= now {
+        self.peers_mut().forget_old_timers();
+        if self.peers().tend_at <= now {
             self.messages.bulk.peers.tend_strangers(now, &mut self.streams);
         }
-        self.messages.bulk.peers.wake_at = self.messages.bulk.peers.first_timer();
+        self.peers_mut().wake_at = self.peers_mut().first_timer();
         // What was granted, or asked for, may lie aside: nobody asks again before that was looked through.
         if self.aside.is_empty() {
-            if self.messages.bulk.regrant_at <= now {
-                self.messages.bulk.regrant(now);
+            if self.bulk().regrant_at <= now {
+                self.bulk_mut().regrant(now);
             }
             if self.messages.queries.at <= now {
                 self.messages.ask_queries(now);
@@ -134,50 +122,47 @@ impl Endpoint {
 
     fn on_row_timer(&mut self, now: Instant, row: u32) {
         let is_expecting = self.streams.is_expecting(row);
-        if !self.messages.bulk.peers.wakes_for(row, is_expecting) {
+        if !self.peers_mut().wakes_for(row, is_expecting) {
             return;
         }
-        let ended = match self.messages.bulk.peers.rows[row].phase {
+        let ended = match self.peers().rows[row].phase {
             Phase::Idle => return,
-            Phase::Hello => self.messages.bulk.peers.tend_contact(now, row),
+            Phase::Hello => self.peers_mut().tend_contact(now, row),
             Phase::Echo | Phase::Joined => self.tend_paths(now, row, is_expecting),
         };
         match ended {
             Some(reason) => self.end_association(now, row, Some(reason)),
-            None => self.messages.bulk.peers.arm_for_next(now, row, is_expecting),
+            None => self.peers_mut().arm_for_next(now, row, is_expecting),
         }
     }
 
     /// Packets on their way: lost, or overdue. And the peer: alive? A reason: not any more.
     fn tend_paths(&mut self, now: Instant, row: u32, is_expecting: bool) -> Option<GoneReason> {
-        for index in 0..self.messages.bulk.peers.path_count(row) {
-            let Some(has_lost) = self.messages.bulk.peers.tend_flight(now, row, index) else {
+        for index in 0..self.peers().path_count(row) {
+            let Some(has_lost) = self.peers_mut().tend_flight(now, row, index) else {
                 continue;
             };
-            self.messages.bulk.may_train |= has_lost;
+            self.bulk_mut().may_train |= has_lost;
             self.settle_lost(row);
-            let ended = self.messages.bulk.peers.tend_probe(now, row, index);
+            let ended = self.peers_mut().tend_probe(now, row, index);
             self.settle_lost(row);
             if ended.is_some() {
                 return ended;
             }
         }
-        self.messages.bulk.peers.tend_calm(now, row, is_expecting);
+        self.peers_mut().tend_calm(now, row, is_expecting);
         None
     }
 
     /// The link says that longer frames do not pass on the way there (PROTOCOL §6.6).
     pub fn on_too_long(&mut self, link: u8, locator: &Locator, frame_len_max: usize) {
         let frame_len_max = short_len(frame_len_max);
-        self.messages
-            .bulk
-            .peers
-            .change_paths(link, locator, |path| path.limit_frame_len(frame_len_max));
+        self.peers_mut().change_paths(link, locator, |path| path.limit_frame_len(frame_len_max));
     }
 
     /// The driver knows that the peer's process is dead.
     pub fn on_peer_died(&mut self, now: Instant, peer: PeerId) {
-        if self.messages.bulk.peers.rows.known(peer).is_some_and(|row| row.phase != Phase::Idle) {
+        if self.peers().rows.known(peer).is_some_and(|row| row.phase != Phase::Idle) {
             self.end_association(now, peer.row(), Some(GoneReason::Died));
         }
     }

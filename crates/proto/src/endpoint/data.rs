@@ -10,7 +10,7 @@ use crate::{Endpoint, Fetch, Instant, Landing, Locator, Memory, wire};
 impl Endpoint {
     /// The driver has read what `poll_fetch` named, or could not.
     pub fn on_fetched(&mut self, now: Instant, fetch: &Fetch, is_read: bool) {
-        if let Some(slot) = self.messages.bulk.take_fetched(now, fetch, is_read) {
+        if let Some(slot) = self.bulk_mut().take_fetched(now, fetch, is_read) {
             self.on_whole(now, slot);
         }
     }
@@ -35,28 +35,27 @@ impl Endpoint {
         last_len: u32,
         memory: &mut impl Memory,
     ) -> usize {
-        if self.messages.bulk.peers.closed || self.messages.bulk.peers.closing.is_some() {
+        if self.peers().closed || self.peers().closing.is_some() {
             return 0;
         }
         if !self.messages.orphans.is_empty() {
             self.messages.deliver_orphans(now, memory);
         }
         let count = count.min(heads.len() / DATA_FRAME_HEAD_LEN);
-        let Some(expected) =
-            self.messages.bulk.expect_train(link, from, landing, heads, count, last_len)
+        let Some(expected) = self.bulk().expect_train(link, from, landing, heads, count, last_len)
         else {
             return 0;
         };
-        let peers = &self.messages.bulk.peers;
+        let peers = &self.peers();
         let count = wire::agreeing_count(heads, &expected.train, &peers.own_seal());
         if count > 0 {
             let slot = landing.slot;
-            if self.messages.bulk.take_train(now, slot, link, &expected, count) {
+            if self.bulk_mut().take_train(now, slot, link, &expected, count) {
                 self.on_whole(now, slot);
             }
-            self.messages.bulk.go_on_granting(now, slot);
+            self.bulk_mut().go_on_granting(now, slot);
             let Header { path, .. } = expected.train.header;
-            self.messages.bulk.peers.note_train(
+            self.peers_mut().note_train(
                 now,
                 expected.row,
                 path.into(),
@@ -79,25 +78,24 @@ impl Endpoint {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Verdict {
-        let Some(slot) = self.messages.bulk.large_arrival(row, lane, message) else {
-            return self.messages.bulk.on_data_of_none(row, lane, message);
+        let Some(slot) = self.bulk().large_arrival(row, lane, message) else {
+            return self.bulk_mut().on_data_of_none(row, lane, message);
         };
-        let Some(taken) =
-            self.messages.bulk.take_data(now, (row, link), slot, offset, body, memory)
+        let Some(taken) = self.bulk_mut().take_data(now, (row, link), slot, offset, body, memory)
         else {
             return Verdict::Accepted;
         };
         if taken == Absorbed::Wholly {
             self.on_whole(now, slot);
         }
-        self.messages.bulk.go_on_granting(now, slot);
+        self.bulk_mut().go_on_granting(now, slot);
         taken.verdict()
     }
 
     /// No byte of an arrival is missing any more: whoever it belongs to hears of it.
     #[inline]
     pub(crate) fn on_whole(&mut self, now: Instant, slot: u32) {
-        if self.messages.bulk.arrivals[slot].lane != Lane::Message {
+        if self.bulk().arrivals[slot].lane != Lane::Message {
             self.onesided.finish_transfer(&mut self.messages.bulk, slot);
         } else if self.messages.on_whole_arrival(now, slot) {
             self.streams.on_chunk_whole(&mut self.messages, slot);

@@ -18,19 +18,18 @@ use crate::peers::rows::{Farewell, Phase};
 impl Endpoint {
     /// Begins to close: no new posts; receives end now; sends linger until accepted; then goodbye, and `Closed`.
     pub fn close(&mut self, now: Instant) {
-        if self.messages.bulk.peers.closing.is_some() {
+        if self.peers().closing.is_some() {
             return;
         }
-        let until = now + self.messages.bulk.peers.settings.linger_ns;
-        self.messages.bulk.peers.closing =
-            Some(Closing { until, look_at: until, given_up: Vec::new() });
+        let until = now + self.peers().settings.linger_ns;
+        self.peers_mut().closing = Some(Closing { until, look_at: until, given_up: Vec::new() });
         self.messages.end_receiving(now);
         self.tend_closing(now);
     }
 
     /// Closing is complete, in whatever way.
     pub fn is_closed(&self) -> bool {
-        self.messages.bulk.peers.closed
+        self.peers().closed
     }
 
     /// Says goodbye to whom nothing is owed any more; ends when everybody has heard it, or time is up.
@@ -41,7 +40,7 @@ impl Endpoint {
             return;
         };
         closing.look_at = closing.until;
-        for row in self.messages.bulk.peers.rows_in_contact() {
+        for row in self.peers().rows_in_contact() {
             self.tend_leaving(now, row);
         }
         self.finish_if_alone(now);
@@ -49,57 +48,52 @@ impl Endpoint {
 
     /// The clock was looked at while closing.
     pub(crate) fn on_closing_time(&mut self, now: Instant) {
-        match &self.messages.bulk.peers.closing {
+        match &self.peers().closing {
             Some(closing) if now >= closing.look_at => self.tend_closing(now),
-            Some(_) if !self.messages.bulk.peers.closed => self.finish_if_alone(now),
+            Some(_) if !self.peers().closed => self.finish_if_alone(now),
             _ => {}
         }
     }
 
     /// A frame of `row` was handled while closing.
     pub(crate) fn tend_closing_row(&mut self, now: Instant, row: u32) {
-        if !self.messages.bulk.peers.closed {
+        if !self.peers().closed {
             self.tend_leaving(now, row);
             self.finish_if_alone(now);
         }
     }
 
     fn tend_leaving(&mut self, now: Instant, row: u32) {
-        let this = &self.messages.bulk.peers.rows[row];
+        let this = &self.peers().rows[row];
         let (phase, is_self) = (this.phase, this.remote_id == this.local_id);
         if phase == Phase::Idle {
             return;
         }
-        let active = self.messages.bulk.peers.activate(row);
-        let is_busy = self.messages.bulk.peers.actives[active]
-            .side
-            .as_ref()
-            .is_some_and(|side| side.is_busy());
-        let waiting = (self.messages.bulk.peers.actives[active].first != NONE || is_busy)
-            && !self.messages.bulk.peers.saboteur.makes(Sabotage::GoodbyeBeforeAcceptance);
+        let active = self.peers_mut().activate(row);
+        let is_busy = self.peers().actives[active].side.as_ref().is_some_and(|side| side.is_busy());
+        let waiting = (self.peers().actives[active].first != NONE || is_busy)
+            && !self.peers().saboteur.makes(Sabotage::GoodbyeBeforeAcceptance);
         if waiting {
             return;
         }
         if is_self || phase == Phase::Hello {
             // Nobody to say goodbye to: it is us, or nothing was said yet.
             self.end_association(now, row, None);
-        } else if phase == Phase::Joined
-            && self.messages.bulk.peers.actives[active].goodbye == Farewell::Unsaid
+        } else if phase == Phase::Joined && self.peers().actives[active].goodbye == Farewell::Unsaid
         {
-            self.messages.bulk.peers.actives[active].goodbye = Farewell::Said;
-            self.messages.bulk.peers.notify(row, Content::Goodbye);
+            self.peers_mut().actives[active].goodbye = Farewell::Said;
+            self.peers_mut().notify(row, Content::Goodbye);
         }
     }
 
     fn finish_if_alone(&mut self, now: Instant) {
-        let late =
-            self.messages.bulk.peers.closing.as_ref().is_some_and(|closing| now >= closing.until);
-        let alone = self.messages.bulk.peers.association_count == 0;
+        let late = self.peers().closing.as_ref().is_some_and(|closing| now >= closing.until);
+        let alone = self.peers().association_count == 0;
         // Answers that wait to be sent (to another's goodbye) are our last words.
-        if late || (alone && self.messages.bulk.peers.replies.is_empty()) {
+        if late || (alone && self.peers().replies.is_empty()) {
             // What was accepted was accepted, even if a goodbye went unheard.
             let all_accepted =
-                self.messages.bulk.outgoing.len() == 0 && self.onesided.operations.len() == 0;
+                self.bulk().outgoing.len() == 0 && self.onesided.operations.len() == 0;
             self.finish_closing(now, all_accepted);
         }
     }
@@ -107,12 +101,10 @@ impl Endpoint {
     /// What peers have not accepted yet; of an endpoint that closed, what they had not when it gave them up. Looks through all
     /// that is pending: for the end of an endpoint, not for its life.
     pub fn unaccepted(&self) -> Vec<Unaccepted> {
-        if let Some(closing) =
-            self.messages.bulk.peers.closing.as_ref().filter(|_| self.messages.bulk.peers.closed)
-        {
+        if let Some(closing) = self.peers().closing.as_ref().filter(|_| self.peers().closed) {
             return closing.given_up.clone();
         }
-        let sends = self.messages.bulk.outgoing.iter().map(|(_, send)| (send.peer, send.total));
+        let sends = self.bulk().outgoing.iter().map(|(_, send)| (send.peer, send.total));
         let operations = self.onesided.operations.iter();
         let operations = operations.map(|(_, operation)| (operation.to.peer, operation.total));
         let mut all: Vec<(PeerId, u64)> = sends.chain(operations).collect();
@@ -128,28 +120,27 @@ impl Endpoint {
 
     fn finish_closing(&mut self, now: Instant, clean: bool) {
         let given_up = self.unaccepted();
-        if let Some(closing) = &mut self.messages.bulk.peers.closing {
+        if let Some(closing) = &mut self.peers_mut().closing {
             closing.given_up = given_up;
         }
-        for row in self.messages.bulk.peers.rows_in_contact() {
+        for row in self.peers().rows_in_contact() {
             self.end_with(now, row, None, Failure::Closing);
         }
-        self.messages.bulk.peers.closed = true;
-        self.messages.bulk.peers.events.push_back(Event::Closed { clean });
+        self.peers_mut().closed = true;
+        self.peers_mut().events.push_back(Event::Closed { clean });
     }
 
     /// The peer leaves; it accepted our messages below `message`.
     pub(crate) fn on_goodbye(&mut self, now: Instant, row: u32, message: u32) {
-        self.messages.bulk.peers.answer_goodbye(row);
+        self.peers_mut().answer_goodbye(row);
         self.messages.end_accepted(row, message);
         self.end_association(now, row, None);
     }
 
     /// Ends a row's association, whatever its phase.
     pub(crate) fn end_association(&mut self, now: Instant, row: u32, reason: Option<GoneReason>) {
-        let active = self.messages.bulk.peers.rows[row].active;
-        let said_goodbye =
-            active != NONE && self.messages.bulk.peers.actives[active].goodbye == Farewell::Said;
+        let active = self.peers().rows[row].active;
+        let said_goodbye = active != NONE && self.peers().actives[active].goodbye == Farewell::Said;
         let reason = reason.filter(|_| !said_goodbye); // it left as it was asked to
         self.end_with(now, row, reason, failure_of(reason));
     }
@@ -159,7 +150,7 @@ impl Endpoint {
         self.onesided.end_operations(&mut self.messages.bulk, row, failure);
         self.messages.end_arrivals(now, row, reason, failure);
         self.streams.end_streams(&mut self.messages, row, reason);
-        self.messages.bulk.peers.end_row(now, row, reason);
+        self.peers_mut().end_row(now, row, reason);
         self.messages.recall_rows(now);
     }
 }

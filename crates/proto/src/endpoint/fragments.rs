@@ -17,8 +17,8 @@ impl Endpoint {
         stride: usize,
         memory: &mut impl Memory,
     ) -> usize {
-        if self.messages.bulk.peers.closed
-            || self.messages.bulk.peers.closing.is_some()
+        if self.peers().closed
+            || self.peers().closing.is_some()
             || !self.messages.orphans.is_empty()
         {
             return 0;
@@ -30,7 +30,7 @@ impl Endpoint {
         let Some(expected) = self.messages.expect_fragments(link, from, frames, stride) else {
             return 0;
         };
-        let peers = &self.messages.bulk.peers;
+        let peers = &self.peers();
         let count = wire::agreeing_fragments(frames, &expected.train, &peers.own_seal());
         if count > 0 {
             self.take_fragments(now, &expected, count, frames, stride, memory);
@@ -49,8 +49,7 @@ impl Endpoint {
         memory: &mut impl Memory,
     ) {
         let &Expected { row, slot, ref train } = expected;
-        let (hold, index) =
-            (self.messages.bulk.arrivals[slot].hold, self.messages.bulk.arrivals[slot].progress);
+        let (hold, index) = (self.bulk().arrivals[slot].hold, self.bulk().arrivals[slot].progress);
         let progress = &mut self.messages.bulk.progress[index];
         let (start, head_len) = (u64::from(train.head.offset), train.frame_head_len());
         let len = train.len_of(count);
@@ -74,9 +73,9 @@ impl Endpoint {
         progress.gaps.fill(start, start + len, &mut |_, _| ());
         progress.progressed_at = now;
         let is_whole = progress.gaps.is_empty();
-        self.messages.bulk.peers.counters.frames_in += count as u64;
-        self.messages.bulk.peers.counters.frames_together += count as u64;
-        self.messages.bulk.peers.rows[row].heard_at = now;
+        self.peers_mut().counters.frames_in += count as u64;
+        self.peers_mut().counters.frames_together += count as u64;
+        self.peers_mut().rows[row].heard_at = now;
         if let Some(active) =
             self.messages.bulk.peers.actives.get_mut(self.messages.bulk.peers.rows[row].active)
         {
@@ -85,6 +84,6 @@ impl Endpoint {
         if is_whole {
             self.on_whole(now, slot);
         }
-        self.messages.bulk.peers.note_fragments(now, row, &train.header, count as u64);
+        self.peers_mut().note_fragments(now, row, &train.header, count as u64);
     }
 }

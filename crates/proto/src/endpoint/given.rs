@@ -89,10 +89,10 @@ impl Endpoint {
     /// The link has taken the frame.
     #[inline]
     pub fn on_given(&mut self, given: &Given) {
-        self.messages.bulk.peers.rows[given.peer.row()].message_out += 1;
-        self.messages.bulk.peers.counters.messages_out += 1;
-        self.messages.bulk.peers.counters.messages_given += 1;
-        self.messages.bulk.peers.counters.frames_out += 1;
+        self.peers_mut().rows[given.peer.row()].message_out += 1;
+        self.peers_mut().counters.messages_out += 1;
+        self.peers_mut().counters.messages_given += 1;
+        self.peers_mut().counters.frames_out += 1;
     }
 }
 
@@ -111,7 +111,7 @@ impl Endpoint {
         let Some(lone) = LoneView::<N>::read(bytes) else { return };
         let message = lone.message(base);
         let is_taken = message.header.packet == 0
-            && self.messages.bulk.peers.may_be_quick()
+            && self.peers().may_be_quick()
             && self.on_quick_given(now, origin.link, &origin.from, message, memory);
         if !is_taken {
             self.on_any_frame(now, origin, lone.view(base), memory);
@@ -130,9 +130,7 @@ impl Endpoint {
     ) -> bool {
         let LoneMessage { header, head, body } = lone;
         let row = row_of_id(header.to);
-        if !self.messages.bulk.peers.is_private(link)
-            || self.messages.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy)
-        {
+        if !self.peers().is_private(link) || self.peers().saboteur.makes(Sabotage::TruncatedCopy) {
             return false;
         }
         let Some(this) = self.messages.bulk.peers.rows.get_any_mut(row) else { return false };
@@ -156,8 +154,8 @@ impl Endpoint {
         };
         match takers.take(this, head, body, memory) {
             Ok(placed_len) => {
-                self.messages.bulk.peers.counters.messages_in += 1;
-                self.messages.bulk.peers.counters.bytes_placed += placed_len;
+                self.peers_mut().counters.messages_in += 1;
+                self.peers_mut().counters.bytes_placed += placed_len;
             }
             Err(miss) => self.take_given(now, row, miss, head, body, memory),
         }
@@ -173,7 +171,7 @@ impl Endpoint {
         view: &FrameView<'_>,
         memory: &mut impl Memory,
     ) -> bool {
-        if !self.messages.bulk.peers.is_private(link) {
+        if !self.peers().is_private(link) {
             return false;
         }
         let mut is_given = false;
@@ -212,23 +210,22 @@ impl Endpoint {
         message: u32,
         take: impl FnOnce(&mut Self) -> Verdict,
     ) {
-        if self.messages.bulk.peers.saboteur.makes(Sabotage::TakenBeforeAcceptance) {
+        if self.peers().saboteur.makes(Sabotage::TakenBeforeAcceptance) {
             return;
         }
-        let this = &mut self.messages.bulk.peers.rows[row];
+        let this = &mut self.peers_mut().rows[row];
         let number = expand(message, this.message_in);
         // What is refused are messages that the sender keeps, and this one it does not keep. But if a message before this one is refused, the refusal
         // stays there: the sender holds that message back until it is recalled or asked for (§7.6).
         if number == this.refused_from {
             this.refused_from = number + 1;
         }
-        self.messages.bulk.takes_all = true;
+        self.bulk_mut().takes_all = true;
         take(self);
-        self.messages.bulk.takes_all = false;
-        let is_over = self.messages.bulk.held.is_overdrawn()
-            || self.messages.bulk.envelope_count
-                > self.messages.bulk.peers.limits.envelope_count_max;
-        let this = &self.messages.bulk.peers.rows[row];
+        self.bulk_mut().takes_all = false;
+        let is_over = self.bulk().held.is_overdrawn()
+            || self.bulk().envelope_count > self.peers().limits.envelope_count_max;
+        let this = &self.peers().rows[row];
         if is_over && this.phase == Phase::Joined && this.refused_from == NO_MESSAGE {
             let from = this.message_in.max(number + 1);
             self.messages.refuse(now, row, from, 0);

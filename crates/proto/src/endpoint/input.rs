@@ -28,7 +28,7 @@ impl Endpoint {
         bytes: &[u8],
         memory: &mut impl Memory,
     ) {
-        if self.messages.bulk.peers.closed {
+        if self.peers().closed {
             return;
         }
         if !self.messages.orphans.is_empty() {
@@ -40,10 +40,10 @@ impl Endpoint {
             }
             return self.on_less_usual_frame(now, Origin { link, from }, bytes, memory);
         };
-        let base = self.messages.bulk.peers.base_of(bytes);
+        let base = self.peers().base_of(bytes);
         if !self.is_proven(&lone, link, base) {
             self.on_unkeyed(now, Origin { link, from }, bytes, memory);
-        } else if !self.messages.bulk.peers.may_be_quick()
+        } else if !self.peers().may_be_quick()
             || !self.on_quick(now, link, &from, lone.message(base), memory)
         {
             self.on_not_next::<LONE>(now, Origin { link, from }, bytes, base, memory);
@@ -54,13 +54,11 @@ impl Endpoint {
     /// link can write to it, or by its check.
     #[inline(always)]
     fn is_proven<const N: usize>(&mut self, lone: &LoneView<'_, N>, link: u8, base: u64) -> bool {
-        if !self.messages.bulk.peers.is_private(link)
-            || !lone.is_proven(&self.messages.bulk.peers.pass, base)
-        {
-            return lone.is_proven(&self.messages.bulk.peers.own_seal(), base);
+        if !self.peers().is_private(link) || !lone.is_proven(&self.peers().pass, base) {
+            return lone.is_proven(&self.peers().own_seal(), base);
         }
         // A pass fits any packet number, so it will not show that the low half began anew: that is expected from here on.
-        self.messages.bulk.peers.has_high |= lone.is_in_upper_half();
+        self.peers_mut().has_high |= lone.is_in_upper_half();
         true
     }
 
@@ -79,11 +77,10 @@ impl Endpoint {
         let Some(lone) = LoneView::<LONE_IMMEDIATE>::read(bytes) else {
             return self.on_other_frame(now, origin, bytes, memory);
         };
-        let (link, from, base) =
-            (origin.link, &origin.from, self.messages.bulk.peers.base_of(bytes));
+        let (link, from, base) = (origin.link, &origin.from, self.peers().base_of(bytes));
         if !self.is_proven(&lone, link, base) {
             self.on_unkeyed(now, origin, bytes, memory);
-        } else if !self.messages.bulk.peers.may_be_quick()
+        } else if !self.peers().may_be_quick()
             || !self.on_quick(now, link, from, lone.message(base), memory)
         {
             self.on_not_next::<LONE_IMMEDIATE>(now, origin, bytes, base, memory);
@@ -100,10 +97,10 @@ impl Endpoint {
         bytes: &[u8],
         memory: &mut impl Memory,
     ) {
-        let base = self.messages.bulk.peers.base_of(bytes);
+        let base = self.peers().base_of(bytes);
         if !self.is_proven(acked, origin.link, base) {
             self.on_unkeyed(now, origin, bytes, memory);
-        } else if !self.messages.bulk.peers.may_be_quick()
+        } else if !self.peers().may_be_quick()
             || !self.on_quick_answer(now, &origin, (acked, base), memory)
         {
             self.on_any_frame(now, origin, acked.view(base), memory);
@@ -122,7 +119,7 @@ impl Endpoint {
         let Some(view) = self.open_frame(bytes) else {
             return self.on_unkeyed(now, origin, bytes, memory);
         };
-        let plain = view.plain().filter(|_| self.messages.bulk.peers.may_be_quick());
+        let plain = view.plain().filter(|_| self.peers().may_be_quick());
         if !plain.is_some_and(|plain| self.on_plain(now, &origin, &plain, memory)) {
             self.on_any_frame(now, origin, view, memory);
         }
@@ -141,14 +138,11 @@ impl Endpoint {
         if !self.is_sane(&view, memory) {
             return;
         }
-        self.messages.bulk.peers.counters.frames_in += 1;
+        self.peers_mut().counters.frames_in += 1;
         let version = view.header.version();
-        if version < self.messages.bulk.peers.settings.versions.0
-            || version > self.messages.bulk.peers.settings.versions.1
+        if version < self.peers().settings.versions.0 || version > self.peers().settings.versions.1
         {
-            if let Some((row, reason)) =
-                self.messages.bulk.peers.on_other_version(now, origin, &view)
-            {
+            if let Some((row, reason)) = self.peers_mut().on_other_version(now, origin, &view) {
                 self.end_association(now, row, Some(reason));
             }
             return;
@@ -159,7 +153,7 @@ impl Endpoint {
             self.messages.deliver_orphans(now, memory);
         }
         self.on_row_frame(now, origin, row, &view, memory);
-        if self.messages.bulk.peers.closing.is_some() {
+        if self.peers().closing.is_some() {
             self.tend_closing_row(now, row);
         }
     }
@@ -167,13 +161,13 @@ impl Endpoint {
     /// Whether the records make sense and the bodies are whole; if not, that is counted.
     fn is_sane(&mut self, view: &FrameView<'_>, memory: &impl Memory) -> bool {
         if view.validate().is_err() {
-            self.messages.bulk.peers.counters.frames_malformed += 1;
+            self.peers_mut().counters.frames_malformed += 1;
             return false;
         }
         if let Some(crc) = view.crc()
             && memory.crc32c(0, view.body) != crc
         {
-            self.messages.bulk.peers.counters.frames_damaged += 1;
+            self.peers_mut().counters.frames_damaged += 1;
             return false;
         }
         true
@@ -183,8 +177,8 @@ impl Endpoint {
     #[inline]
     fn open_frame<'a>(&self, bytes: &'a [u8]) -> Option<FrameView<'a>> {
         let public = FrameView::form(bytes).is_some_and(|form| form & FORM_STRANGER != 0);
-        let base = self.messages.bulk.peers.base_of(bytes);
-        let seal = self.messages.bulk.peers.seal_of_form(public);
+        let base = self.peers().base_of(bytes);
+        let seal = self.peers().seal_of_form(public);
         let view = FrameView::open_high(&seal, base, bytes).ok()?;
         // A public key opens first contact and nothing else; what later versions mean by other bits is not known here.
         let is_ours = (!public || view.header.to == 0) && view.header.form & FORM_UNKNOWN == 0;
@@ -196,11 +190,11 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn on_unkeyed(&mut self, now: Instant, origin: Origin, bytes: &[u8], memory: &mut impl Memory) {
-        if !self.messages.bulk.peers.has_high && self.messages.bulk.peers.find_base(bytes) != 0 {
-            self.messages.bulk.peers.has_high = true;
+        if !self.peers().has_high && self.peers().find_base(bytes) != 0 {
+            self.peers_mut().has_high = true;
             return self.on_frame(now, origin.link, origin.from, bytes, memory);
         }
-        self.messages.bulk.peers.counters.frames_unkeyed += 1;
+        self.peers_mut().counters.frames_unkeyed += 1;
     }
 
     /// The row whose living association a frame belongs to; first contact is handled on the way.
@@ -211,10 +205,10 @@ impl Endpoint {
             return self.on_first_contact(now, origin, view);
         }
         let row = row_of_id(to);
-        match self.messages.bulk.peers.rows.get(row) {
+        match self.peers().rows.get(row) {
             Some(this) if this.local_id == to && this.phase == Phase::Joined => Some(row),
             Some(this) if this.local_id == to && this.phase != Phase::Idle => {
-                match self.messages.bulk.peers.on_contact_answer(now, origin, row, view) {
+                match self.peers_mut().on_contact_answer(now, origin, row, view) {
                     Answered::Joined => Some(row),
                     Answered::Asked => None,
                     Answered::Ended(reason) => {
@@ -224,7 +218,7 @@ impl Endpoint {
                 }
             }
             _ => {
-                self.messages.bulk.peers.on_stale(now, origin, row, view);
+                self.peers_mut().on_stale(now, origin, row, view);
                 None
             }
         }
@@ -237,7 +231,7 @@ impl Endpoint {
         origin: Origin,
         view: &FrameView<'_>,
     ) -> Option<u32> {
-        let (address, hello, reset) = match self.messages.bulk.peers.on_hello(now, origin, view) {
+        let (address, hello, reset) = match self.peers_mut().on_hello(now, origin, view) {
             Greeting::Answered => return None,
             Greeting::Known(row) => return Some(row),
             Greeting::Echoed { address, hello, reset } => (address, hello, reset),
@@ -249,7 +243,7 @@ impl Endpoint {
         if ended.is_some() {
             self.end_association(now, row, ended);
         }
-        self.messages.bulk.peers.admit(now, origin, row, &hello, view.header);
+        self.peers_mut().admit(now, origin, row, &hello, view.header);
         Some(row)
     }
 
@@ -262,31 +256,30 @@ impl Endpoint {
         view: &FrameView<'_>,
         memory: &mut impl Memory,
     ) {
-        let active = self.messages.bulk.peers.activate(row);
+        let active = self.peers_mut().activate(row);
         let header = view.header;
-        let this = &mut self.messages.bulk.peers.rows[row];
+        let this = &mut self.peers_mut().rows[row];
         this.heard_at = now;
         this.allowance.on_frame(now, view.frame_len());
         if header.packet == 0 {
             if self.on_given_frame(now, origin.link, row, view, memory) {
                 return;
             }
-            if let Some(ended) = self.messages.bulk.peers.on_unnumbered(now, origin, row, view) {
+            if let Some(ended) = self.peers_mut().on_unnumbered(now, origin, row, view) {
                 if ended.is_some() {
                     self.end_association(now, row, ended);
                 }
                 return;
             }
         }
-        let awake = &mut *self.messages.bulk.peers.actives[active];
+        let awake = &mut *self.peers_mut().actives[active];
         if header.to != 0 {
             // The peer has joined. (A lone answer to our Hello uses our id too, and proves nothing.)
             awake.welcome = false;
             awake.is_checked = Some(view.crc().is_some());
         }
         let path_index = usize::from(header.path);
-        if path_index >= awake.paths.len() && !self.messages.bulk.peers.make_place(row, path_index)
-        {
+        if path_index >= awake.paths.len() && !self.peers_mut().make_place(row, path_index) {
             return;
         }
         let path = &mut self.messages.bulk.peers.actives[active].paths[path_index];
@@ -295,36 +288,29 @@ impl Endpoint {
         }
         let packet = path.received.expand(header.packet as u32);
         if packet != header.packet {
-            self.messages.bulk.peers.counters.frames_unkeyed += 1; // of a number long past, 2^32 packets ago or more
+            self.peers_mut().counters.frames_unkeyed += 1; // of a number long past, 2^32 packets ago or more
             return;
         }
         if !path.received.is_new(packet) {
             self.messages.bulk.peers.counters.packets_duplicate += 1;
             path.ack_at_once = true; // perhaps our acknowledgement was lost
             path.ack_pending_count += 1;
-            self.messages.bulk.peers.make_ready(row);
+            self.peers_mut().make_ready(row);
             return;
         }
         let is_known = path.source == origin.from && path.source_link == origin.link;
         if !is_known || path.back == NO_PATH {
-            self.messages.bulk.peers.on_new_source(now, row, path_index, origin);
+            self.peers_mut().on_new_source(now, row, path_index, origin);
         }
-        let local_id = self.messages.bulk.peers.rows[row].local_id;
+        let local_id = self.peers().rows[row].local_id;
         let (verdict, answer, message_count) =
             self.on_records(now, (row, origin.link), view, false, memory);
         // The association may have ended or been renewed by what the frame said.
         if verdict == Verdict::Accepted
-            && self.messages.bulk.peers.rows[row].local_id == local_id
-            && self.messages.bulk.peers.rows[row].phase == Phase::Joined
+            && self.peers().rows[row].local_id == local_id
+            && self.peers().rows[row].phase == Phase::Joined
         {
-            self.messages.bulk.peers.note_received(
-                now,
-                row,
-                path_index,
-                packet,
-                message_count,
-                answer,
-            );
+            self.peers_mut().note_received(now, row, path_index, packet, message_count, answer);
         }
     }
 
@@ -373,7 +359,7 @@ impl Endpoint {
             if verdict == Verdict::Refused {
                 all = Verdict::Refused;
             }
-            if self.messages.bulk.peers.rows[row].phase != Phase::Joined {
+            if self.peers().rows[row].phase != Phase::Joined {
                 break; // it ended: what follows speaks of nothing
             }
         }
@@ -390,7 +376,7 @@ impl Endpoint {
     ) -> Verdict {
         match record {
             Record::Grant { lane: Lane::Message, message, offset, len } => {
-                self.messages.bulk.on_grant(row, message, offset, len);
+                self.bulk_mut().on_grant(row, message, offset, len);
             }
             Record::Grant { lane, message, offset, len } => {
                 return self.onesided.on_supply_grant(
@@ -531,7 +517,7 @@ impl Endpoint {
     /// Messages that waited for the turn to come to them, if there are any.
     #[inline]
     pub(crate) fn follow_turn(&mut self, now: Instant, row: u32, memory: &mut impl Memory) {
-        if self.messages.bulk.peers.rows[row].arrival_count > 0 {
+        if self.peers().rows[row].arrival_count > 0 {
             self.follow_turns(now, row, memory);
         }
     }

@@ -66,12 +66,12 @@ impl Endpoint {
         let leave = self.may_leave(now, spec, len)?;
         let bytes = match spec.payload {
             Payload::InPlace { buf, .. } => Bytes::User(buf),
-            Payload::Copied(bytes) => self.messages.bulk.copy_framed(bytes)?,
+            Payload::Copied(bytes) => self.bulk_mut().copy_framed(bytes)?,
         };
         let lone = self.leave(now, spec, &leave, (bytes, len), head);
         if let Bytes::Frames { pool, .. } = bytes {
             let frame =
-                &mut self.messages.bulk.copied.bytes_mut(pool)[LONE_HEAD_LEN_MAX - lone.head_len..];
+                &mut self.bulk_mut().copied.bytes_mut(pool)[LONE_HEAD_LEN_MAX - lone.head_len..];
             frame[..lone.head_len].copy_from_slice(&head[..lone.head_len]);
         }
         Some(lone)
@@ -113,7 +113,7 @@ impl Endpoint {
     /// The peer of a message that may leave as it is posted, for all that this depends on the message and on who the peer is.
     #[inline(always)]
     pub(crate) fn peer_of_post(&self, spec: &SendSpec<'_>, len: u64) -> Option<(&Row, &Active)> {
-        let peers = &self.messages.bulk.peers;
+        let peers = &self.peers();
         if len > u64::from(peers.settings.eager_len_max)
             || spec.until_matched
             || !peers.may_be_quick()
@@ -128,7 +128,7 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
         let (this, active) = self.peer_of_post(spec, len)?;
-        let is_sure = len <= u64::from(self.messages.bulk.peers.settings.eager_sure_len_max);
+        let is_sure = len <= u64::from(self.peers().settings.eager_sure_len_max);
         if !is_sure && (this.ahead.is_pausing() || active.must_ask(len)) {
             return None;
         }
@@ -140,12 +140,12 @@ impl Endpoint {
         }
         let ack = match active.ack_to_ride(index)? {
             None => None,
-            Some(_) if self.messages.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh) => {
+            Some(_) if self.peers().saboteur.makes(Sabotage::AckOneTooHigh) => {
                 return None;
             }
             Some(of) => {
                 let acked = &active.paths[usize::from(of)];
-                Some(plain_ack(now, of, acked, self.messages.bulk.credit_for_peers())?)
+                Some(plain_ack(now, of, acked, self.bulk().credit_for_peers())?)
             }
         };
         let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
@@ -163,7 +163,7 @@ impl Endpoint {
         spec: &SendSpec<'_>,
         (bytes, len): (Bytes, u64),
     ) -> u64 {
-        let slot = self.messages.bulk.outgoing.next_slot();
+        let slot = self.bulk_mut().outgoing.next_slot();
         let stage = SendStage::Sent;
         let previous = self.messages.bulk.peers.actives[active].line().append(
             slot,
@@ -171,9 +171,9 @@ impl Endpoint {
             &mut self.messages.bulk.outgoing,
         );
         let send = Outgoing::new(spec, (bytes, len), (message, previous), false);
-        let is_simple = send.is_simple
-            && len <= u64::from(self.messages.bulk.peers.settings.eager_sure_len_max);
-        self.messages.bulk.outgoing.put(slot, Outgoing { stage, is_simple, ..send })
+        let is_simple =
+            send.is_simple && len <= u64::from(self.peers().settings.eager_sure_len_max);
+        self.bulk_mut().outgoing.put(slot, Outgoing { stage, is_simple, ..send })
     }
 
     /// Its packet is in flight, and what went with it is said; the link and the place it goes to.
@@ -203,10 +203,10 @@ impl Endpoint {
                 &mut self.messages.bulk.peers.counters,
             );
         }
-        self.messages.bulk.peers.counters.messages_out += 1;
-        let timer_at = self.messages.bulk.peers.rows[row].timer_at;
-        let is_spent = self.messages.bulk.peers.rows.first_ready() == row; // it had an acknowledgement to send, and nothing else
-        self.messages.bulk.peers.after_packet((row, timer_at), look_at, is_spent);
+        self.peers_mut().counters.messages_out += 1;
+        let timer_at = self.peers().rows[row].timer_at;
+        let is_spent = self.peers().rows.first_ready() == row; // it had an acknowledgement to send, and nothing else
+        self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
         way
     }
 }

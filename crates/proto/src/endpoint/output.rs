@@ -20,34 +20,33 @@ impl Endpoint {
     /// Whether `poll_new_locators`, `poll_new_path`, `poll_train` or `poll_transmit` may have something. What a driver that spins asks first.
     #[inline]
     pub fn has_output(&self) -> bool {
-        self.messages.bulk.peers.rows.first_ready() != NONE
-            || !self.messages.bulk.peers.replies.is_empty()
-            || self.messages.bulk.peers.has_news
+        self.peers().rows.first_ready() != NONE
+            || !self.peers().replies.is_empty()
+            || self.peers().has_news
     }
 
     /// The next frame to send, if there is one. The driver gathers `tx.body`, calls `tx.seal`, and sends.
     #[inline] // a driver asks until there is nothing: that answer is two comparisons
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
-        let is_silent = self.messages.bulk.peers.rows.first_ready() == NONE
-            && self.messages.bulk.peers.replies.is_empty();
+        let is_silent = self.peers().rows.first_ready() == NONE && self.peers().replies.is_empty();
         !is_silent && self.write_next(now, tx)
     }
 
     #[inline(never)]
     fn write_next(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
-        if self.messages.bulk.peers.closed {
+        if self.peers().closed {
             return false;
         }
-        if !self.messages.bulk.peers.replies.is_empty() {
+        if !self.peers().replies.is_empty() {
             self.write_next_reply(now, tx);
             return true;
         }
         loop {
-            let row = self.messages.bulk.peers.rows.first_ready();
+            let row = self.peers().rows.first_ready();
             if row == NONE {
                 return false;
             }
-            let is_quick = self.messages.bulk.peers.may_be_quick()
+            let is_quick = self.peers().may_be_quick()
                 && (self.write_quick(now, row, tx) || self.write_quick_ack(now, row, tx));
             if is_quick || self.write_any(now, row, tx) {
                 return true;
@@ -59,8 +58,8 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn write_next_reply(&mut self, now: Instant, tx: &mut TxFrame) {
-        let Some(reply) = self.messages.bulk.peers.replies.pop_front() else { return };
-        self.messages.bulk.peers.write_reply(&reply, tx);
+        let Some(reply) = self.peers_mut().replies.pop_front() else { return };
+        self.peers_mut().write_reply(&reply, tx);
         if let Some(closing) = &mut self.messages.bulk.peers.closing
             && self.messages.bulk.peers.replies.is_empty()
         {
@@ -71,22 +70,21 @@ impl Endpoint {
     /// Whatever the row whose turn it is has to send; if that is nothing, the turn passes.
     #[inline(never)]
     fn write_any(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let wrote =
-            self.messages.bulk.peers.rows[row].active != NONE && self.write_row(now, row, tx);
-        self.messages.bulk.peers.counters.frames_out += u64::from(wrote);
-        if !wrote || self.messages.bulk.peers.is_spent(row) {
-            self.messages.bulk.peers.rows.leave_ready();
+        let wrote = self.peers().rows[row].active != NONE && self.write_row(now, row, tx);
+        self.peers_mut().counters.frames_out += u64::from(wrote);
+        if !wrote || self.peers().is_spent(row) {
+            self.peers_mut().rows.leave_ready();
         }
         wrote
     }
 
     /// One frame of a row; false if it has nothing to send now.
     fn write_row(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        match self.messages.bulk.peers.rows[row].phase {
+        match self.peers().rows[row].phase {
             Phase::Idle => false,
-            Phase::Hello => self.messages.bulk.peers.write_hello(now, row, tx),
+            Phase::Hello => self.peers_mut().write_hello(now, row, tx),
             Phase::Echo | Phase::Joined => {
-                self.messages.bulk.peers.write_challenge_of_path(now, row, tx)
+                self.peers_mut().write_challenge_of_path(now, row, tx)
                     || self.write_packet(now, row, tx)
             }
         }
@@ -94,15 +92,13 @@ impl Endpoint {
 
     /// A numbered frame: whatever is waiting and fits.
     fn write_packet(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let active = self.messages.bulk.peers.rows[row].active;
-        let (unsent_len, next) = self.messages.bulk.unsent_len(row);
-        let Some(index) =
-            self.messages.bulk.peers.actives[active].choose_path(now, unsent_len, next)
-        else {
+        let active = self.peers().rows[row].active;
+        let (unsent_len, next) = self.bulk().unsent_len(row);
+        let Some(index) = self.peers().actives[active].choose_path(now, unsent_len, next) else {
             return false;
         };
-        let path = &self.messages.bulk.peers.actives[active].paths[index];
-        let this = &self.messages.bulk.peers.rows[row];
+        let path = &self.peers().actives[active].paths[index];
+        let this = &self.peers().rows[row];
         let joined = this.phase == Phase::Joined;
         let packet = path.flight.next_packet();
         start(tx, path.link, &path.locator, this.secret, packet);
@@ -122,32 +118,32 @@ impl Endpoint {
         }
         let bare_len = writer.len();
         let mut frame = Frame { writer, body: &mut tx.body, body_len: 0, frame_len, bare_len };
-        self.messages.bulk.peers.write_introduction(row, &mut frame);
+        self.peers_mut().write_introduction(row, &mut frame);
         let introduced_len = frame.writer.len();
         let mut acked = None;
         if joined {
             // Asked once for all of it: most frames of data have nothing to acknowledge.
-            let is_owing = self.messages.bulk.peers.actives[active].owes_ack();
+            let is_owing = self.peers().actives[active].owes_ack();
             if is_owing && !self.messages.lets_message_go_first(row, index, &frame) {
-                let is_blind = self.messages.bulk.peers.acks_blindly(row, index);
-                let share = self.messages.bulk.credit_for_peers();
-                acked = self.messages.bulk.peers.write_acks(now, row, share, &mut frame);
+                let is_blind = self.peers().acks_blindly(row, index);
+                let share = self.bulk().credit_for_peers();
+                acked = self.peers_mut().write_acks(now, row, share, &mut frame);
                 if is_blind && frame.writer.len() > introduced_len {
-                    self.messages.bulk.peers.ask_blindly(now, active, index);
+                    self.peers_mut().ask_blindly(now, active, index);
                 }
             }
             self.write_notices(now, row, index, &mut frame);
         } else {
             self.onesided.write_requests(&mut self.messages.bulk, now, row, index, &mut frame);
         }
-        self.messages.bulk.peers.write_ping(now, row, index, &mut frame);
+        self.peers_mut().write_ping(now, row, index, &mut frame);
         self.messages.write_messages(row, index, &mut frame);
         if joined && frame.writer.len() == introduced_len && introduced_len == bare_len {
-            self.messages.bulk.write_data(row, index, &mut frame);
+            self.bulk_mut().write_data(row, index, &mut frame);
         }
         // An introduction alone says nothing new; it travels with something or not at all.
         let is_empty = frame.writer.len() == introduced_len
-            && self.messages.bulk.peers.actives[active].paths[index].flight.building_count() == 0;
+            && self.peers().actives[active].paths[index].flight.building_count() == 0;
         let (head_len, body_len) = (frame.writer.len(), frame.body_len);
         if is_empty {
             return false;
@@ -162,32 +158,32 @@ impl Endpoint {
         let look_at =
             path.on_sent(now, (head_len + body_len) as u16, &self.messages.bulk.peers.settings);
         if look_at != Instant::NEVER {
-            self.messages.bulk.peers.arm(look_at, row);
+            self.peers_mut().arm(look_at, row);
         }
         true
     }
 
     /// Notices, oldest first. They need no window (PROTOCOL §10.1).
     fn write_notices(&mut self, now: Instant, row: u32, index: usize, frame: &mut Frame<'_>) {
-        let active = self.messages.bulk.peers.rows[row].active;
+        let active = self.peers().rows[row].active;
         let mut has_asked = false;
-        while let Some(&notice) = self.messages.bulk.peers.actives[active].control.front() {
+        while let Some(&notice) = self.peers().actives[active].control.front() {
             if frame.room() < self.notice_len(&notice) {
                 return;
             }
-            self.messages.bulk.peers.actives[active].control.pop_front();
+            self.peers_mut().actives[active].control.pop_front();
             let content = match notice {
                 Notice::Requests if has_asked => {
-                    self.messages.bulk.peers.actives[active].control.push_back(notice);
+                    self.peers_mut().actives[active].control.push_back(notice);
                     return;
                 }
                 Notice::Requests => {
                     has_asked = true;
                     if self.onesided.write_requests(&mut self.messages.bulk, now, row, index, frame)
                     {
-                        self.messages.bulk.peers.actives[active].side_mut().is_queued = false;
+                        self.peers_mut().actives[active].side_mut().is_queued = false;
                     } else {
-                        self.messages.bulk.peers.actives[active].control.push_back(notice); // behind what needs no window
+                        self.peers_mut().actives[active].control.push_back(notice); // behind what needs no window
                     }
                     None
                 }
@@ -199,7 +195,7 @@ impl Endpoint {
                 Notice::Content(content) => self.write_content(row, content, frame),
             };
             if let Some(content) = content {
-                self.messages.bulk.peers.actives[active].paths[index].flight.add(content);
+                self.peers_mut().actives[active].paths[index].flight.add(content);
             }
         }
     }
@@ -223,12 +219,12 @@ impl Endpoint {
     ) -> Option<Content> {
         match content {
             Content::Grant { slot, serial, offset, len } => {
-                if !self.messages.bulk.arrivals.holds(slot, serial)
-                    || self.messages.bulk.arrivals[slot].progress == NONE
+                if !self.bulk().arrivals.holds(slot, serial)
+                    || self.bulk().arrivals[slot].progress == NONE
                 {
                     return None;
                 }
-                let arrival = &self.messages.bulk.arrivals[slot];
+                let arrival = &self.bulk().arrivals[slot];
                 frame.writer.grant(arrival.lane, arrival.message, offset, u64::from(len));
             }
             Content::Done { message, status, placed_len } => {
@@ -242,7 +238,7 @@ impl Endpoint {
             Content::End { number } => frame.writer.end(number),
             Content::Turn { .. } => {
                 // Always the newest word on the matter.
-                let this = &self.messages.bulk.peers.rows[row];
+                let this = &self.peers().rows[row];
                 let order = this.turn_sent;
                 if this.refused_from == NO_MESSAGE {
                     frame.writer.recall(this.message_in as u32, order);
@@ -273,7 +269,7 @@ impl Endpoint {
         len_max: usize,
         train: &mut TxTrain,
     ) -> bool {
-        self.messages.bulk.may_train && self.write_train(now, count_max, len_max, train)
+        self.bulk().may_train && self.write_train(now, count_max, len_max, train)
     }
 
     #[inline(never)]
@@ -284,21 +280,18 @@ impl Endpoint {
         len_max: usize,
         train: &mut TxTrain,
     ) -> bool {
-        let row = self.messages.bulk.peers.rows.first_ready();
-        if row == NONE
-            || !self.messages.bulk.peers.replies.is_empty()
-            || self.messages.bulk.peers.closed
-        {
+        let row = self.peers().rows.first_ready();
+        if row == NONE || !self.peers().replies.is_empty() || self.peers().closed {
             return false;
         }
         let (count_max, len_max) = (count_max as u64, len_max as u64);
         if self.messages.write_fragments(now, row, count_max, len_max, train) {
             return true;
         }
-        let Some(plan) = self.messages.bulk.plan_train(now, row, count_max, len_max) else {
+        let Some(plan) = self.bulk_mut().plan_train(now, row, count_max, len_max) else {
             return false;
         };
-        self.messages.bulk.start_train(now, row, &plan, train);
+        self.bulk_mut().start_train(now, row, &plan, train);
         true
     }
 }

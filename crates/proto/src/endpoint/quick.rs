@@ -56,7 +56,7 @@ impl Endpoint {
             Ok(placed_len) => placed_len,
             Err(miss) => {
                 if self.on_missed(now, row, miss, head, body, memory) == Verdict::Accepted {
-                    self.messages.bulk.peers.note_next(now, row, header.path, 1);
+                    self.peers_mut().note_next(now, row, header.path, 1);
                 }
                 return true;
             }
@@ -64,7 +64,7 @@ impl Endpoint {
         self.messages.bulk.peers.counters.messages_in += 1;
         self.messages.bulk.peers.counters.bytes_placed += placed_len;
         let due = path.on_next(now, 1, &self.messages.bulk.peers.settings);
-        self.messages.bulk.peers.see_to_ack(row, due);
+        self.peers_mut().see_to_ack(row, due);
         true
     }
 
@@ -81,7 +81,7 @@ impl Endpoint {
     ) -> Verdict {
         match miss {
             Miss::Unexpected => {
-                let (number, head) = (self.messages.bulk.peers.rows[row].message_in, head.head());
+                let (number, head) = (self.peers().rows[row].message_in, head.head());
                 let taken = self.messages.on_unexpected(now, row, number, &head, body);
                 self.after_message(now, row, taken, (&head, body), memory)
             }
@@ -102,10 +102,10 @@ impl Endpoint {
         let LoneMessage { header, head, body } = acked.message(base);
         let row = row_of_id(header.to);
         let (link, from) = (origin.link, &origin.from);
-        let heard = self.messages.bulk.peers.hear(now, header, link, from);
+        let heard = self.peers_mut().hear(now, header, link, from);
         let Some((this, _)) = heard else { return false };
         let active_slot = this.active;
-        self.messages.bulk.peers.counters.frames_in += 1;
+        self.peers_mut().counters.frames_in += 1;
         if let Some(ack) = acked.ack()
             && !self.on_ack_of_only(now, active_slot, &ack)
         {
@@ -116,7 +116,7 @@ impl Endpoint {
             Err(miss) => self.on_missed(now, row, miss, head, body, memory),
         };
         if verdict == Verdict::Accepted {
-            self.messages.bulk.peers.note_next(now, row, header.path, 1);
+            self.peers_mut().note_next(now, row, header.path, 1);
         }
         true
     }
@@ -161,7 +161,7 @@ impl Endpoint {
             && !path.makes_others_spare()
             && active.on_measured(now, usize::from(ack.path));
         if is_asked || active.has_content() || !active.granted.is_empty() {
-            self.messages.bulk.peers.rows.make_ready(send.row); // what waited for window or credit
+            self.peers_mut().rows.make_ready(send.row); // what waited for window or credit
         }
         true
     }
@@ -181,10 +181,10 @@ impl Endpoint {
             return false;
         }
         let (link, from) = (origin.link, &origin.from);
-        if self.messages.bulk.peers.hear(now, header, link, from).is_none() {
+        if self.peers_mut().hear(now, header, link, from).is_none() {
             return false;
         }
-        self.messages.bulk.peers.counters.frames_in += 1;
+        self.peers_mut().counters.frames_in += 1;
         if let Some(ack) = &ack {
             self.on_ack(now, row, ack);
         }
@@ -206,7 +206,7 @@ impl Endpoint {
             }
         }
         if all == Verdict::Accepted {
-            self.messages.bulk.peers.note_next(now, row, header.path, message_count);
+            self.peers_mut().note_next(now, row, header.path, message_count);
         }
         true
     }
@@ -220,7 +220,7 @@ impl Endpoint {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Result<(), Miss> {
-        if self.messages.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy) {
+        if self.peers().saboteur.makes(Sabotage::TruncatedCopy) {
             return Err(Miss::Other);
         }
         let mut takers = Takers {
@@ -230,8 +230,8 @@ impl Endpoint {
         };
         let placed_len =
             takers.take(&mut self.messages.bulk.peers.rows[row], head, body, memory)?;
-        self.messages.bulk.peers.counters.messages_in += 1;
-        self.messages.bulk.peers.counters.bytes_placed += placed_len;
+        self.peers_mut().counters.messages_in += 1;
+        self.peers_mut().counters.bytes_placed += placed_len;
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ impl Endpoint {
     /// The same for a peer with several paths. Apart, so that the only path of the others is a constant.
     #[inline(never)]
     fn write_quick_main(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let active = &self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active];
+        let active = &self.peers().actives[self.peers().rows[row].active];
         active.are_paths_calm_but_for_acks(now) && {
             let main = active.main;
             self.write_lone(now, row, Some(main), tx)
@@ -86,7 +86,7 @@ impl Endpoint {
         let look_at =
             path.on_sent_one(now, content, frame_len as u16, &self.messages.bulk.peers.settings);
         let timer_at = this.timer_at;
-        self.messages.bulk.peers.after_packet((row, timer_at), look_at, is_spent);
+        self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
@@ -99,7 +99,7 @@ impl Endpoint {
         (index, of): (u8, u8),
         tx: &mut TxFrame,
     ) -> bool {
-        let share = self.messages.bulk.credit_for_peers();
+        let share = self.bulk().credit_for_peers();
         let this = &mut self.messages.bulk.peers.rows[row];
         let active = &mut **self.messages.bulk.peers.actives.get_mut(this.active).expect("plain");
         let Some(ack) = plain_ack(now, of, &active.paths[usize::from(of)], share) else {
@@ -135,7 +135,7 @@ impl Endpoint {
             &mut self.messages.bulk.peers.counters,
         );
         let timer_at = this.timer_at;
-        self.messages.bulk.peers.after_packet((row, timer_at), look_at, is_spent);
+        self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
@@ -143,7 +143,7 @@ impl Endpoint {
     /// plain.
     #[inline(never)]
     fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
-        let share = self.messages.bulk.credit_for_peers();
+        let share = self.bulk().credit_for_peers();
         let this = &mut self.messages.bulk.peers.rows[row];
         let active = &mut **self.messages.bulk.peers.actives.get_mut(this.active).expect("plain");
         let Some(riding) = active.ack_to_ride(index) else { return false };
@@ -204,14 +204,14 @@ impl Endpoint {
             );
         }
         let timer_at = this.timer_at;
-        self.messages.bulk.peers.after_packet((row, timer_at), look_at, is_spent);
+        self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
     /// A frame that is nothing but an acknowledgement without holes (`Endpoint::write_acks`).
     #[inline(never)]
     pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let peer_count = self.messages.bulk.peers.actives.len();
+        let peer_count = self.peers().actives.len();
         let this = &mut self.messages.bulk.peers.rows[row];
         let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
             return false;
@@ -253,7 +253,7 @@ impl Endpoint {
             &mut self.messages.bulk.peers.counters,
         );
         let (timer_at, is_spent) = (this.timer_at, active.granted.is_empty());
-        self.messages.bulk.peers.after_packet((row, timer_at), Instant::NEVER, is_spent);
+        self.peers_mut().after_packet((row, timer_at), Instant::NEVER, is_spent);
         true
     }
 }

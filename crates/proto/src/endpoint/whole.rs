@@ -36,24 +36,24 @@ impl Endpoint {
     ) -> usize {
         let Some(train) = self.expect_whole(link, from, frames, stride) else { return 0 };
         let count = train.count;
-        let peers = &self.messages.bulk.peers;
+        let peers = &self.peers();
         let is_right = count == wire::agreeing_fragments(frames, &train, &peers.own_seal());
         let row = row_of_id(train.header.to);
         let bodies = Bodies { frames, stride, train: &train };
         let Some(taker) = is_right.then(|| self.taker_of(row, &bodies)).flatten() else { return 0 };
-        self.messages.bulk.peers.hear(now, train.header, link, from);
-        self.messages.bulk.peers.counters.frames_in += count as u64;
-        self.messages.bulk.peers.counters.frames_together += count as u64;
+        self.peers_mut().hear(now, train.header, link, from);
+        self.peers_mut().counters.frames_in += count as u64;
+        self.peers_mut().counters.frames_together += count as u64;
         if let Some(ack) = train.ack {
             self.on_ack(now, row, &AckView::from(ack));
         }
         match taker {
             Taker::Receive(token) => {
-                self.messages.bulk.peers.counters.messages_in += 1;
+                self.peers_mut().counters.messages_in += 1;
                 self.place_whole(row, token, &bodies, memory);
             }
             Taker::Later => {
-                self.messages.bulk.peers.counters.messages_unexpected += 1;
+                self.peers_mut().counters.messages_unexpected += 1;
                 self.messages.count_turn(row);
             }
             Taker::Stream => {
@@ -70,7 +70,7 @@ impl Endpoint {
                 self.after_chunk(now, row, memory);
             }
         }
-        self.messages.bulk.peers.note_fragments(now, row, &train.header, count as u64);
+        self.peers_mut().note_fragments(now, row, &train.header, count as u64);
         count
     }
 
@@ -84,15 +84,15 @@ impl Endpoint {
     ) -> Option<FragmentsRepr> {
         let mut train = wire::whole_message(frames, stride)?;
         let (header, head) = (&mut train.header, &train.head);
-        let (this, path, packet) = self.messages.bulk.peers.path_of(header, link, from)?;
+        let (this, path, packet) = self.peers().path_of(header, link, from)?;
         header.packet = packet;
         let is_next = packet == path.received.largest() + 1
             && train.count as u64 <= TrainRepr::count_to_wrap(packet)
             && this.message_in as u32 == head.message;
         let may_be = is_next
             && !head.wants_match // who waits for it is told: there is more to that
-            && self.messages.bulk.peers.may_be_quick()
-            && !self.messages.bulk.peers.saboteur.makes(Sabotage::TruncatedCopy);
+            && self.peers().may_be_quick()
+            && !self.peers().saboteur.makes(Sabotage::TruncatedCopy);
         may_be.then_some(train)
     }
 
@@ -125,7 +125,7 @@ impl Endpoint {
     /// The receive that was found takes the message.
     fn place_whole(&mut self, row: u32, token: u32, bodies: &Bodies<'_>, memory: &mut impl Memory) {
         let head = &bodies.train.head;
-        let (key, receive) = self.messages.bulk.receives.remove_keyed(token);
+        let (key, receive) = self.bulk_mut().receives.remove_keyed(token);
         let placed_len = receive.len.min(head.total);
         let mut offset = 0;
         for body in bodies.iter() {
@@ -150,7 +150,7 @@ impl Endpoint {
             events: &mut self.messages.bulk.peers.events,
         };
         takers.tell(this, (ReqId(key), &receive), envelope, placed_len);
-        self.messages.bulk.peers.counters.bytes_placed += placed_len;
+        self.peers_mut().counters.bytes_placed += placed_len;
     }
 }
 
