@@ -4,14 +4,14 @@
 //! PREFIX/bin/packhorse
 //!        lib/libfabric/libpackhorse-fi.so        found from bin by `packhorse run`
 //!        lib/libpackhorse-fm.so, lib/pkgconfig/packhorse-fm.pc, include/packhorse/
-//!        lib/libopen-mx.so.0 and its other names, lib/pkgconfig/packhorse-mx.pc, include/mx/
-//!        lib/libportals.so.4, lib/portals4/libpmi.so, lib/pkgconfig/portals.pc, include/portals4/
+//!        lib/libopen-mx.so.0 and its other names, lib/pkgconfig/packhorse-mx.pc, include/myriexpress.h and the others of MX
+//!        lib/libportals.so.4, lib/pkgconfig/portals.pc, include/portals4.h; lib/portals4/libpmi.so, include/portals4/pmi.h
 //!        share/man/man1/packhorse.1
 //!        share/bash-completion/completions/packhorse, zsh's and fish's likewise
 //!        share/doc/packhorse/                    licences, README, CHANGELOG
 //! ```
 //!
-//! Everything is where the systems look for it by themselves, and the same list serves `--remove`.
+//! Everything is where the systems look for it by themselves (Open MPI's `--with-mx=PREFIX` and `--with-portals4=PREFIX`, too), and the same list serves `--remove`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,20 +73,17 @@ const ITEMS: [Item; 32] = [
         place: "lib/pkgconfig/packhorse-mx.pc",
         from: From::Template("faces/mx/packhorse-mx.pc.in"),
     },
-    Item { place: "include/mx/myriexpress.h", from: From::File("faces/mx/include/myriexpress.h") },
+    Item { place: "include/myriexpress.h", from: From::File("faces/mx/include/myriexpress.h") },
+    Item { place: "include/mx_extensions.h", from: From::File("faces/mx/include/mx_extensions.h") },
+    Item { place: "include/mx_io.h", from: From::File("faces/mx/include/mx_io.h") },
+    Item { place: "include/mx_raw.h", from: From::File("faces/mx/include/mx_raw.h") },
+    Item { place: "include/open-mx.h", from: From::File("faces/mx/include/open-mx.h") },
     Item {
-        place: "include/mx/mx_extensions.h",
-        from: From::File("faces/mx/include/mx_extensions.h"),
-    },
-    Item { place: "include/mx/mx_io.h", from: From::File("faces/mx/include/mx_io.h") },
-    Item { place: "include/mx/mx_raw.h", from: From::File("faces/mx/include/mx_raw.h") },
-    Item { place: "include/mx/open-mx.h", from: From::File("faces/mx/include/open-mx.h") },
-    Item {
-        place: "include/mx/mx_internals/mx__fops.h",
+        place: "include/mx_internals/mx__fops.h",
         from: From::File("faces/mx/include/mx_internals/mx__fops.h"),
     },
     Item {
-        place: "include/mx/mx_internals/mx__driver_interface.h",
+        place: "include/mx_internals/mx__driver_interface.h",
         from: From::File("faces/mx/include/mx_internals/mx__driver_interface.h"),
     },
     Item { place: "lib/libportals.so.4", from: From::Portals },
@@ -98,10 +95,7 @@ const ITEMS: [Item; 32] = [
         place: "lib/pkgconfig/portals.pc",
         from: From::Template("faces/portals4/portals.pc.in"),
     },
-    Item {
-        place: "include/portals4/portals4.h",
-        from: From::File("faces/portals4/include/portals4.h"),
-    },
+    Item { place: "include/portals4.h", from: From::File("faces/portals4/include/portals4.h") },
     Item { place: "include/portals4/pmi.h", from: From::File("faces/pmi/include/pmi.h") },
     Item { place: "share/man/man1/packhorse.1", from: From::Said("man") },
     Item {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use packhorse::raw::portals::codes::interface;
 use packhorse::raw::{self, Engine, PeerId};
-use packhorse::{Endpoint, Error, LookUp};
+use packhorse::{Endpoint, Error, LookUp, SharedSecret};
 use packhorse_common::complain;
 
 use crate::abi::{Handle, IFACE_DEFAULT, Limits, PID_ANY, Process, feature, ni};
@@ -28,6 +28,8 @@ const LINGER: Duration = Duration::from_secs(5);
 const QUIET_AFTER: Duration = Duration::from_secs(2);
 /// A process that does not answer is asked so long before what is sent to it cannot be delivered.
 const FIND_FOR: Duration = Duration::from_secs(5);
+/// The secret that Open MPI's launchers give all processes of a job, and those that a job starts later: 128 random bits, as two times 16 digits.
+const LAUNCHER_SECRET: &str = "OMPI_MCA_orte_precondition_transports";
 /// A peer that nobody is.
 const NOBODY: PeerId = PeerId((1 << PeerId::BITS) - 1);
 
@@ -36,6 +38,8 @@ pub(crate) struct Node {
     endpoint: Endpoint,
     pub(crate) own: Process,
     uid: u32,
+    /// Of the job, where the environment names no file with one.
+    secret: Option<SharedSecret>,
     peers: Mutex<HashMap<Process, PeerId>>,
 }
 
@@ -138,8 +142,11 @@ impl Node {
     fn find(&self, process: Process) -> Option<packhorse::Peer> {
         let host = Ipv4Addr::from(process.rank_or_nid).to_string();
         let pid = u16::try_from(process.pid).ok()?;
-        let asked = LookUp::from_environment(&host, pid).map(|asked| asked.timeout(FIND_FOR));
-        let found = asked.and_then(|asked| asked.wait());
+        let asked = match self.secret {
+            Some(secret) => Ok(LookUp::new(&host, pid).secret(Some(secret))),
+            None => LookUp::from_environment(&host, pid),
+        };
+        let found = asked.and_then(|asked| asked.timeout(FIND_FOR).wait());
         match found.and_then(|answer| self.endpoint.peer(&answer.address)) {
             Ok(peer) => Some(peer),
             Err(error) => {
@@ -272,6 +279,10 @@ fn open_node(pid: u32) -> Result<Node, Code> {
     if std::env::var_os("PACKHORSE_LINGER_S").is_none() {
         builder = builder.linger(LINGER);
     }
+    let secret = secret_of_job();
+    if let Some(secret) = secret {
+        builder = builder.secret(secret);
+    }
     let endpoint = builder.open().map_err(|error| match error {
         Error::NumberInUse { .. } => codes::PID_IN_USE,
         error => {
@@ -282,7 +293,21 @@ fn open_node(pid: u32) -> Result<Node, Code> {
     let pid = endpoint.number().map_or(0, u32::from);
     let own = Process { rank_or_nid: ip.to_bits(), pid };
     let uid = std::fs::metadata("/proc/self").map_or(0, |of| of.uid());
-    Ok(Node { endpoint, own, uid, peers: Mutex::default() })
+    Ok(Node { endpoint, own, uid, secret, peers: Mutex::default() })
+}
+
+/// What closes this process to those outside of its job, if its launcher gave it something; a file that the user names comes first.
+fn secret_of_job() -> Option<SharedSecret> {
+    let is_named = std::env::var_os("PACKHORSE_SECRET_FILE").is_some();
+    let given = std::env::var(LAUNCHER_SECRET).ok().filter(|_| !is_named)?;
+    secret_in(&given)
+}
+
+/// What else may stand there is of no launcher that we know, and no secret.
+fn secret_in(given: &str) -> Option<SharedSecret> {
+    let (first, second) = given.split_once('-')?;
+    let is_whole = first.len() == 16 && second.len() == 16;
+    format!("{first}{second}").parse().ok().filter(|_| is_whole)
 }
 
 /// The IPv4 address of the interface that `PTL_IFACE_NAME` names; else of the first that leads to others, else of the host itself.
@@ -411,3 +436,19 @@ pub(crate) fn end_bundle(ni: Handle) -> Result<(), Code> {
 }
 
 const _: () = assert!(feature::MASK == 7);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launchers_secret_is_two_times_sixteen_digits() {
+        let (one, other) =
+            ("0123456789abcdef-00112233445566ff", "0123456789abcdef-00112233445566fe");
+        assert!(secret_in(one).is_some() && secret_in(one) != secret_in(other));
+        let zeros = "0000000000000000-0000000000000000";
+        for nonsense in ["", "-", "0123456789abcdef", &one[1..], &one.replace('-', "+"), zeros] {
+            assert!(secret_in(nonsense).is_none(), "{nonsense}");
+        }
+    }
+}

@@ -142,17 +142,27 @@ fn two_processes() {
     hold("pair");
 }
 
-/// One half of the paper's double buffering.
+/// Where Open MPI's launchers put the secret of a job.
+const LAUNCHER_SECRET: &str = "OMPI_MCA_orte_precondition_transports";
+
+/// One half of a program that two processes are.
 struct Half {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Half {
-    fn start(scratch: &Scratch, program: &Path, role: &str) -> Self {
+    fn start(scratch: &Scratch, program: &Path, words: &[String]) -> Self {
+        Self::start_in(scratch, program, words, None)
+    }
+
+    /// In a job whose launcher gave it this secret, if one did.
+    fn start_in(scratch: &Scratch, program: &Path, words: &[String], secret: Option<&str>) -> Self {
         let mut command = Command::new("timeout");
-        command.args(["--signal=KILL", "120"]).arg(program).args([role, "65536", "0.2"]);
-        command.args(["1e9", "3e9"]).env("LD_LIBRARY_PATH", &scratch.0).env("PTL_IFACE_NAME", "lo");
+        command.args(["--signal=KILL", "120"]).arg(program).args(words);
+        command.env("LD_LIBRARY_PATH", &scratch.0).env("PTL_IFACE_NAME", "lo");
+        command.env_remove(LAUNCHER_SECRET);
+        command.envs(secret.map(|secret| (LAUNCHER_SECRET, secret)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -162,24 +172,85 @@ impl Half {
     fn line(&mut self) -> String {
         self.lines.next().expect("the program ended early").unwrap()
     }
+
+    /// Joins the two; what each says at its end.
+    fn play(halves: &mut [Self; 2]) -> [String; 2] {
+        let ids = halves.each_mut().map(Self::line);
+        for (half, other) in halves.iter_mut().zip(ids.iter().rev()) {
+            writeln!(half.child.stdin.as_mut().unwrap(), "{other}").unwrap();
+        }
+        let figures = halves.each_mut().map(Self::line);
+        assert!(halves.iter_mut().all(|half| half.child.wait().unwrap().success()), "{figures:?}");
+        figures
+    }
+}
+
+/// Compiles an example as users would.
+fn example(scratch: &Scratch, name: &str) -> PathBuf {
+    let program = scratch.0.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-o"]).arg(&program);
+    cc.arg(root().join(format!("examples/{name}.c"))).arg("-I").arg(root().join("include"));
+    cc.arg("-L").arg(&scratch.0).arg("-lportals");
+    assert!(cc.status().expect("cc is needed").success());
+    program
+}
+
+/// Each process looks at its own memory alone, and calls nothing from the first put to the last.
+#[test]
+fn a_chain_of_triggered_puts_goes_round_four_processes_that_call_nothing() {
+    let scratch = Scratch::new("chain");
+    let program = example(&scratch, "chain");
+    for meanwhile in ["compute", "sleep"] {
+        let ended = scratch.run(&program, &["4", "64", meanwhile]);
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{meanwhile}: {} {said}", ended.status);
+        assert!(ended.stdout.starts_with(b"{\"hops\":64,"), "{meanwhile}");
+    }
+    assert_eq!(scratch.run(&program, &["4", "63", "compute"]).status.code(), Some(2));
+}
+
+#[test]
+fn puts_go_there_and_back_and_one_way() {
+    let scratch = Scratch::new("puts");
+    let program = example(&scratch, "puts");
+    for (roles, bytes) in [(["ping", "pong"], "8"), (["pour", "count"], "300000")] {
+        let words = |role| [role, bytes, "0.1", "2"].map(str::to_owned).to_vec();
+        let mut halves = roles.map(|role| Half::start(&scratch, &program, &words(role)));
+        let figures = Half::play(&mut halves);
+        let moved = figures.iter().filter(|line| !line.contains("\"messages\":0,")).count();
+        assert_eq!(moved, 1, "one of the two measures: {figures:?}");
+    }
+}
+
+#[test]
+fn a_process_with_its_jobs_secret_is_closed_to_those_without() {
+    let scratch = Scratch::new("secret");
+    let program = example(&scratch, "puts");
+    let words = |role| [role, "8", "0.05", "1"].map(str::to_owned).to_vec();
+    let start = |role, secret| Half::start_in(&scratch, &program, &words(role), secret);
+    let (ours, theirs) = ("0123456789abcdef-00112233445566ff", "0123456789abcdef-00112233445566fe");
+    Half::play(&mut [start("ping", Some(ours)), start("pong", Some(ours))]);
+    for stranger in [Some(theirs), None] {
+        let mut pong = start("pong", Some(ours));
+        let mut ping = start("ping", stranger);
+        let place = pong.line();
+        ping.line();
+        writeln!(ping.child.stdin.as_mut().unwrap(), "{place}").unwrap();
+        assert!(!ping.child.wait().unwrap().success(), "{stranger:?} was let in");
+        drop(pong.child.stdin.take()); // it waits to hear of the other, and ends
+        pong.child.wait().unwrap();
+    }
 }
 
 #[test]
 fn the_papers_double_buffering_moves_all_buffers_in_order() {
     let scratch = Scratch::new("doublebuf");
-    let program = scratch.0.join("doublebuf");
-    let mut cc = Command::new("cc");
-    cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-o"]).arg(&program);
-    cc.arg(root().join("examples/doublebuf.c")).arg("-I").arg(root().join("include"));
-    cc.arg("-L").arg(&scratch.0).arg("-lportals");
-    assert!(cc.status().expect("cc is needed").success());
-    let mut halves = ["produce", "consume"].map(|role| Half::start(&scratch, &program, role));
-    let ids = halves.each_mut().map(Half::line);
-    for (half, other) in halves.iter_mut().zip(ids.iter().rev()) {
-        writeln!(half.child.stdin.as_mut().unwrap(), "{other}").unwrap();
-    }
-    let figures = halves.each_mut().map(Half::line);
-    assert!(halves.iter_mut().all(|half| half.child.wait().unwrap().success()), "{figures:?}");
+    let program = example(&scratch, "doublebuf");
+    let words = |role| [role, "65536", "0.2", "1e9", "3e9"].map(str::to_owned).to_vec();
+    let mut halves =
+        ["produce", "consume"].map(|role| Half::start(&scratch, &program, &words(role)));
+    let figures = Half::play(&mut halves);
     assert!(figures[0].contains("producer_bytes_per_s") && !figures[1].contains("\"messages\":0,"));
 }
 
