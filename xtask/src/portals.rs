@@ -1,8 +1,10 @@
 //! `cargo xtask portals`: the tests of Portals' reference implementation over our library, from a source tree that the caller provides.
 //!
 //! They are compiled as they are, against our header, and started by a launcher of our own that speaks PMI-1 (`server`). Which programs there are,
-//! and with which words each is compiled, is read from their makefiles. Nothing of theirs is kept but a table of results.
+//! and with which words each is compiled, is read from their makefiles. Nothing of theirs is kept but a table of results. Open MPI 4.1 with mpi4py's suite is in `open_mpi`.
 
+mod chain;
+mod open_mpi;
 mod server;
 mod suite;
 
@@ -14,15 +16,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::install::{link_portals, target};
+use crate::mpi::portals::PLACES;
 use crate::steps::{cargo, root, run as run_command};
 use suite::{Outcome, Program};
 
 /// Where from, and which.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A source tree of Portals' reference implementation, with its `test`
-    #[arg(long, value_name = "DIR")]
-    sources: PathBuf,
+    /// A source tree of Portals' reference implementation, with its `test`; or a folder with one called `portals4`, or Open MPI 4.1's called `openmpi`, or both
+    #[arg(long, value_name = "DIR", required_unless_present = "chain")]
+    sources: Option<PathBuf>,
+    /// The time of a hop in a chain of triggered puts around four processes that call nothing
+    #[arg(long)]
+    chain: bool,
     /// Only those with this in their name
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
@@ -47,34 +53,68 @@ struct Row {
     outcome: Outcome,
 }
 
-/// Builds and runs them; fails if one does.
+/// Builds and runs what was asked for; fails if one of them does.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let tests = args.sources.join("test");
-    ensure!(
-        tests.join("basic/Makefile.am").exists(),
-        "{} has no test/basic/Makefile.am: --sources is a source tree of Portals' reference implementation",
-        args.sources.display()
-    );
     let (profile, built) = if args.debug { ("dev", "debug") } else { ("release", "release") };
     let packages = "--package packhorse-portals4 --package packhorse-pmi";
     run_command(cargo(&format!("build --profile {profile} --quiet {packages}")))?;
     let folder = target().join("portals");
     std::fs::create_dir_all(&folder)?;
     link_portals(&target().join(built), &folder)?;
+    if args.chain {
+        chain::measure(&folder)?;
+    }
+    match &args.sources {
+        Some(sources) => try_sources(sources, &folder, args),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Other people's programs.
+fn try_sources(sources: &Path, folder: &Path, args: &Args) -> Result<ExitCode> {
+    let has_tests = |folder: &PathBuf| folder.join("test/basic/Makefile.am").exists();
+    let reference = [sources.to_path_buf(), sources.join("portals4")].into_iter().find(has_tests);
+    let open_mpi = Some(sources.join("openmpi")).filter(|folder| folder.exists());
+    ensure!(
+        reference.is_some() || open_mpi.is_some(),
+        "{} has neither test/basic/Makefile.am, as a source tree of Portals' reference implementation, nor folders portals4 or openmpi",
+        sources.display()
+    );
     let is_wanted = |name: &str| args.only.as_ref().is_none_or(|word| name.contains(word));
-    let rows = if args.scripts {
-        try_scripts(&tests, &folder, is_wanted)?
-    } else {
-        try_basic(&tests, &folder, &args.ranks, is_wanted)?
-    };
-    ensure!(!rows.is_empty(), "no test has `{}` in its name", args.only.as_deref().unwrap_or(""));
-    let table = table_of(&rows);
+    let open_mpi = open_mpi.filter(|_| !args.scripts && PLACES.into_iter().any(is_wanted));
+    let (mut table, mut failed) = (String::new(), 0);
+    if let Some(reference) = reference {
+        let rows = try_reference(&reference.join("test"), folder, args, is_wanted)?;
+        let is_some = !rows.is_empty() || open_mpi.is_some();
+        ensure!(is_some, "no test has `{}` in its name", args.only.as_deref().unwrap_or(""));
+        println!("{}", summary(&rows));
+        table.push_str(&table_of(&rows));
+        failed += rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
+    }
+    if let Some(sources) = open_mpi {
+        let (text, count) = open_mpi::try_suite(&sources, folder, is_wanted)?;
+        println!("{text}");
+        table.push_str(&text);
+        failed += count;
+    }
     if let Some(path) = &args.table {
         std::fs::write(path, &table).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let failed = rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count();
-    println!("{}", summary(&rows));
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The reference's own tests, scripted or not.
+fn try_reference(
+    tests: &Path,
+    folder: &Path,
+    args: &Args,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Row>> {
+    if args.scripts {
+        try_scripts(tests, folder, is_wanted)
+    } else {
+        try_basic(tests, folder, &args.ranks, is_wanted)
+    }
 }
 
 /// Each basic program, once for each number of ranks.
@@ -124,12 +164,18 @@ fn told(row: Row) -> Row {
 }
 
 /// What a compiler that is given our header and libraries first needs.
-fn compiler(tests: &Path, folder: &Path) -> Command {
+fn compiler(folder: &Path) -> Command {
     let mut cc = Command::new("cc");
     cc.args(["-w", "-g", "-O1", "-D_GNU_SOURCE", "-I"]).arg(folder.join("include"));
-    cc.arg("-I").arg(tests).arg("-I").arg(tests.join("basic"));
     cc.arg("-I").arg(root().join("faces/portals4/include"));
     cc.arg("-I").arg(root().join("faces/pmi/include"));
+    cc
+}
+
+/// The same for their tests.
+fn compiler_of_tests(tests: &Path, folder: &Path) -> Command {
+    let mut cc = compiler(folder);
+    cc.arg("-I").arg(tests).arg("-I").arg(tests.join("basic"));
     cc
 }
 
@@ -146,7 +192,7 @@ fn headers(folder: &Path) -> Result<()> {
 fn build(tests: &Path, program: &Program, folder: &Path) -> Result<Result<PathBuf, String>> {
     headers(folder)?;
     let path = folder.join(&program.name);
-    let mut cc = compiler(tests, folder);
+    let mut cc = compiler_of_tests(tests, folder);
     cc.args(&program.words).arg("-o").arg(&path);
     cc.arg(tests.join("basic").join(&program.source));
     cc.arg(tests.join("support.c")).arg(tests.join("pmi.c"));
@@ -160,7 +206,7 @@ fn build(tests: &Path, program: &Program, folder: &Path) -> Result<Result<PathBu
 fn build_interpreter(tests: &Path, folder: &Path) -> Result<PathBuf> {
     headers(folder)?;
     let path = folder.join("ptl_test");
-    let mut cc = compiler(tests, folder);
+    let mut cc = compiler_of_tests(tests, folder);
     cc.args(["-I", "/usr/include/libxml2", "-o"]).arg(&path);
     for source in ["main", "run", "api", "data", "cio", "dict", "enum", "mask", "rt"] {
         cc.arg(tests.join(format!("sfw/{source}.c")));

@@ -163,13 +163,13 @@ impl Part {
     }
 }
 
-fn run_named(launch: &Launch, tests: &BTreeSet<String>) -> Outcome {
+pub(super) fn run_named(launch: &Launch, tests: &BTreeSet<String>) -> Outcome {
     Outcome::of(suite::run(launch, Extent::Named(tests)).map(|tally| tally.to_string()))
 }
 
 /// The whole suite, group by group. What a group that did not come to its end left untried is tried without the module it stopped in,
 /// and that module by itself.
-fn run_whole(launch: &Launch) -> Outcome {
+pub(super) fn run_whole(launch: &Launch) -> Outcome {
     let mut groups = match suite::groups() {
         Ok(groups) => groups,
         Err(error) => return Outcome::of(Err(error)),
@@ -291,14 +291,14 @@ fn is_settled(line: &str) -> bool {
 }
 
 /// How a part went.
-struct Outcome {
+pub(super) struct Outcome {
     /// In a line, for people.
-    said: String,
-    is_passed: bool,
+    pub(super) said: String,
+    pub(super) is_passed: bool,
     /// The tests that failed, by the suite's names for them, and the one that never came to an end.
-    failed: BTreeSet<String>,
+    pub(super) failed: BTreeSet<String>,
     /// Which one that is.
-    stopped_in: Option<String>,
+    pub(super) stopped_in: Option<String>,
     /// What else is to be known, for the end of its line.
     remark: String,
 }
@@ -338,7 +338,7 @@ impl Outcome {
     }
 
     /// Whether a test fails here, too. One that hangs need not hang at the same place each time: in the same module is enough.
-    fn has(&self, test: &String, is_stop: bool) -> bool {
+    pub(super) fn has(&self, test: &String, is_stop: bool) -> bool {
         let is_stopped = |here: &String| is_stop && module_of(here) == module_of(test);
         self.failed.contains(test) || self.stopped_in.as_ref().is_some_and(is_stopped)
     }
@@ -352,7 +352,7 @@ impl Outcome {
     }
 }
 
-fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 

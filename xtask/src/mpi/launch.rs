@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::hosts::Hosts;
+use super::hosts::{Hosts, INTERFACE};
 use super::library::Library;
 use super::{Counters, folder, installed_program};
 use crate::steps::command;
@@ -20,7 +20,13 @@ pub(super) enum Way {
     Packhorse { links: &'static str, kind: &'static str, faults: Option<&'static str> },
     /// libfabric's own provider for TCP: what fails there, too, is not ours.
     FabricTcp,
+    /// Open MPI's `mtl/portals4`, over our `libportals`, and the kind of link that the bytes must be found on.
+    Portals { kind: &'static str },
+    /// Open MPI's own TCP.
+    OwnTcp,
 }
+
+const OWN_TCP: [(&str, &str); 2] = [("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self")];
 
 /// One start of a program.
 #[derive(Clone, Copy)]
@@ -60,8 +66,10 @@ impl Launch<'_> {
         add(&mut run);
         let said = said_by(run).context(self.library.name)?;
         let bytes = match self.way {
-            Way::Packhorse { kind, .. } => counters.proof(kind, self.rank_count)?,
-            Way::FabricTcp => (0, 0),
+            Way::Packhorse { kind, .. } | Way::Portals { kind } => {
+                counters.proof(kind, self.rank_count)?
+            }
+            Way::FabricTcp | Way::OwnTcp => (0, 0),
         };
         Ok(Ended { said, bytes })
     }
@@ -87,6 +95,12 @@ impl Launch<'_> {
                     run.env(name, value);
                 }
             }
+            Way::Portals { .. } => {
+                run.arg("env").env("OMPI_MCA_pml", "cm").env("OMPI_MCA_mtl", "portals4");
+                let interface = if self.hosts.is_some() { INTERFACE } else { "lo" };
+                run.env("PTL_IFACE_NAME", interface);
+            }
+            Way::OwnTcp => _ = run.arg("env").envs(OWN_TCP),
         }
         Ok(())
     }

