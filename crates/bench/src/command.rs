@@ -18,6 +18,8 @@ use crate::offload::command::{
 use crate::offload::copies::CopiesArgs;
 use crate::pair::Stage;
 use crate::plan::{Case, Contender, Plan};
+use crate::portals::Portals;
+use crate::puts::Puts;
 use crate::report;
 use crate::row::{Findings, OURS};
 use crate::runner::Runner;
@@ -32,6 +34,7 @@ Examples:
   packhorse bench rate --bytes 8,1K --json r.json
   packhorse bench pingpong --bytes 8,1K,64K,1M --html report.html
   packhorse bench pingpong --link shm --face mx   what the calls of MX cost beside the native ones
+  packhorse bench stream --bytes 1M --face portals   puts of Portals beside native ones
   packhorse bench stream --peer ph1:…             against `packhorse serve` on another machine";
 
 const OFFLOAD_EXAMPLES: &str = "\
@@ -157,8 +160,8 @@ pub struct Setup {
     /// Systems to measure, by name; without it, all that can be had here.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = system_names())]
     pub systems: Vec<String>,
-    /// Measure a face: mx beside the native interface and nothing else (pingpong, stream and rate through the calls of MX), or portals beside
-    /// the others (doublebuf: the paper's program, always with clear to send; needs cc).
+    /// Measure a face: mx beside the native interface and nothing else (pingpong, stream and rate through the calls of MX); portals beside native
+    /// puts and nothing else (pingpong and stream of puts), or beside all others (doublebuf: the paper's program, always with clear to send). Portals needs cc.
     #[arg(long, value_name = "FACE", value_parser = ["mx", "portals"], conflicts_with_all = ["systems", "peer"])]
     pub face: Option<String>,
     /// Write the machine and every single measurement to this file.
@@ -208,9 +211,9 @@ fn check_environment(plan: &Plan) -> Result<()> {
 
 impl Setup {
     /// Refuses a face that this pattern is not measured through.
-    pub(crate) fn check_face(&self, pattern: &str, known: Option<&str>) -> Result<()> {
+    pub(crate) fn check_face(&self, pattern: &str, known: &[&str]) -> Result<()> {
         match &self.face {
-            Some(face) if Some(face.as_str()) != known => {
+            Some(face) if !known.contains(&face.as_str()) => {
                 bail!("{pattern} is not measured through the calls of {face}; leave --face away")
             }
             _ => Ok(()),
@@ -226,6 +229,7 @@ impl Setup {
         };
         let all = || usual().map(|system| system.name().to_owned()).collect();
         let systems: Vec<_> = match &self.face {
+            Some(face) if face == "portals" => vec![Puts.name().into(), Portals.name().into()],
             Some(face) => vec![OURS.to_owned(), format!("{OURS}-{face}")],
             None if self.systems.is_empty() => all(),
             None => self.systems.clone(),
@@ -387,7 +391,8 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     if setup.placement.len() > 1 {
         bail!("{} is measured with one --placement at a time", pattern.name());
     }
-    setup.check_face(pattern.name(), Some("mx"))?;
+    let faces: &[&str] = if pattern == Pattern::Rate { &["mx"] } else { &["mx", "portals"] };
+    setup.check_face(pattern.name(), faces)?;
     let sizes = setup.bytes.as_ref().map_or(sizes, |sizes| &sizes.0);
     let findings = setup.measure(setup.plan(Case::each(pattern, sizes), 1.0, 5))?;
     print!("{}", table::tables(&findings.rows));

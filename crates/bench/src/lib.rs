@@ -24,7 +24,7 @@
 //!
 //! ```text
 //!   system, courier           the seams: what a system does for a pattern, and how a pattern of offload moves messages
-//!   ours, our_courier         Packhorse behind them; layers: what is built on Fast Messages; portals: what its programs get
+//!   ours, our_courier         Packhorse behind them; layers: what is built on Fast Messages; puts: one-sided; portals: what its programs get
 //!   rival                     the others; none shares code with Packhorse
 //!   plan, variant, sizes      what is measured, in which manner, with which lengths
 //!   process, peer, pair       two sides: started, given orders, heard; remote, serve: one of them on another machine
@@ -56,6 +56,7 @@ pub mod peer;
 pub mod plan;
 pub mod portals;
 pub mod process;
+pub mod puts;
 pub mod ratio;
 pub mod remote;
 pub mod report;
@@ -73,6 +74,7 @@ use face::Mx;
 use layers::Layer;
 use ours::Ours;
 use portals::Portals;
+use puts::Puts;
 use rival::{Bare, BarePacket, OpenMpi, Tcp, XdpBare};
 use system::System;
 
@@ -86,10 +88,12 @@ pub const SYSTEMS: &[&dyn System] = &[
     &Layer::BARE,
     &Layer::CONTIGUOUS,
     &Layer::STREAMED,
+    &Puts,
     &Portals,
     &Tcp,
     &OpenMpi::SHM,
     &OpenMpi::TCP,
+    &OpenMpi::PACKHORSE,
 ];
 
 /// The system of this name.

@@ -1,7 +1,7 @@
-//! Portals 4 over Packhorse, as its programs see it: the paper's double buffering in C, against `libportals`.
+//! Portals 4 over Packhorse, as its programs see it: the paper's double buffering, and puts there and back or one way, in C against `libportals`.
 //!
-//! Each side compiles `faces/portals4/examples/doublebuf.c` and starts its own half; the line by which the two come to know each other is the
-//! process's nid and pid. Other patterns are not written for Portals.
+//! Each side compiles a program of `faces/portals4/examples` and starts its own half; the line by which the two come to know each other is the
+//! process's nid and pid. Puts stand beside Packhorse's own (`puts`). Other patterns are not written for Portals.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,10 +12,12 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::hosts;
 use crate::offload::doublebuf::{FAST_FACTOR, SLOW_RATE};
+use crate::ours;
 use crate::system::{Control, Job, Outcome, Pattern, Role, System};
 use crate::variant::Bound;
 
-const SOURCE: &str = include_str!("../../../faces/portals4/examples/doublebuf.c");
+const DOUBLEBUF: &str = include_str!("../../../faces/portals4/examples/doublebuf.c");
+const PUTS: &str = include_str!("../../../faces/portals4/examples/puts.c");
 const HEADER: &str = include_str!("../../../faces/portals4/include/portals4.h");
 
 /// Folders to look for the library in, seen from the program's own: where `cargo xtask install` puts it, and `cargo xtask portals`.
@@ -31,14 +33,14 @@ struct Program {
 }
 
 impl Program {
-    fn compile() -> Result<Self> {
+    fn compile(text: &str) -> Result<Self> {
         let library = library()?;
         let folder = std::env::temp_dir().join(format!("packhorse-portals-{}", std::process::id()));
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let program = Self { folder, library };
         fs::write(program.folder.join("portals4.h"), HEADER)?;
-        let source = program.folder.join("doublebuf.c");
-        fs::write(&source, SOURCE)?;
+        let source = program.folder.join("half.c");
+        fs::write(&source, text)?;
         let mut cc = Command::new("cc");
         cc.args(["-std=gnu11", "-O2", "-o"]).args([&program.path(), &source]);
         cc.arg("-I").arg(&program.folder).arg("-L").arg(&program.library).arg("-lportals");
@@ -49,18 +51,12 @@ impl Program {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.join("doublebuf")
+        self.folder.join("half")
     }
 
     fn start(&self, job: &Job) -> Result<Child> {
-        let slow = job.manner.slow_rate.unwrap_or(SLOW_RATE).max(1);
-        let fast = slow.saturating_mul(FAST_FACTOR);
-        let is_consumer_bound = job.variant.bound == Some(Bound::Consumer);
-        let (producer, consumer) = if is_consumer_bound { (fast, slow) } else { (slow, fast) };
         let mut command = Command::new(self.path());
-        command.arg(if job.role == Role::Active { "produce" } else { "consume" });
-        command.args([job.bytes.to_string(), job.seconds.to_string()]);
-        command.args([producer.to_string(), consumer.to_string()]);
+        command.args(words(job));
         command.env("LD_LIBRARY_PATH", &self.library);
         if job.bind.is_loopback() {
             command.env("PTL_IFACE_NAME", "lo");
@@ -69,6 +65,9 @@ impl Program {
         }
         if !job.link.is_empty() {
             command.env("PACKHORSE_LINK", &job.link);
+        }
+        if !job.placement.is_empty() {
+            command.env("PACKHORSE_PLACEMENT", &job.placement);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.spawn().context("cannot start the program")
@@ -79,6 +78,31 @@ impl Drop for Program {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// What a half is told: its role, length and time, then rates or how many puts are on their way.
+fn words(job: &Job) -> Vec<String> {
+    let role = match (job.pattern, job.role) {
+        (Pattern::PingPong, Role::Active) => "ping",
+        (Pattern::PingPong, Role::Passive) => "pong",
+        (Pattern::Stream, Role::Active) => "pour",
+        (Pattern::Stream, Role::Passive) => "count",
+        (_, Role::Active) => "produce",
+        (_, Role::Passive) => "consume",
+    };
+    let mut words = vec![role.to_owned(), job.bytes.to_string(), job.seconds.to_string()];
+    match job.pattern {
+        Pattern::PingPong => words.push("1".to_owned()),
+        Pattern::Stream => words.push(ours::depth(job).to_string()),
+        _ => {
+            let slow = job.manner.slow_rate.unwrap_or(SLOW_RATE).max(1);
+            let fast = slow.saturating_mul(FAST_FACTOR);
+            let is_consumer_bound = job.variant.bound == Some(Bound::Consumer);
+            let rates = if is_consumer_bound { [fast, slow] } else { [slow, fast] };
+            words.extend(rates.map(|rate| rate.to_string()));
+        }
+    }
+    words
 }
 
 /// The folder with the library.
@@ -103,14 +127,23 @@ impl System for Portals {
     }
 
     fn can_play(&self, pattern: Pattern, _is_two_hosts: bool) -> bool {
-        pattern == Pattern::DoubleBuf
+        matches!(pattern, Pattern::DoubleBuf | Pattern::PingPong | Pattern::Stream)
+    }
+
+    fn can_be_apart(&self) -> bool {
+        false // it is not known which interface leads to another machine
+    }
+
+    fn can_be_in_namespaces(&self) -> bool {
+        true
     }
 
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
-        if job.pattern != Pattern::DoubleBuf {
-            bail!("Portals does not play {}", job.pattern.name());
-        }
-        let program = Program::compile()?;
+        let program = Program::compile(match job.pattern {
+            Pattern::DoubleBuf => DOUBLEBUF,
+            Pattern::PingPong | Pattern::Stream => PUTS,
+            other => bail!("Portals does not play {}", other.name()),
+        })?;
         let mut child = program.start(job)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let mut input = input.context("a pipe was asked for")?;

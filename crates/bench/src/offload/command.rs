@@ -236,9 +236,11 @@ impl DoubleBufArgs {
             .collect();
         let pattern = Pattern::DoubleBuf;
         let mut contenders = contenders(&self.setup, pattern);
-        contenders.extend(self.setup.face.iter().map(|face| {
+        // Beside a face stand Packhorse's own interface, TCP, and Open MPI over both.
+        let beside = self.setup.face.iter().flat_map(|face| [face.as_str(), "openmpi-packhorse"]);
+        contenders.extend(beside.map(|name| {
             let only = vec![pattern];
-            Contender { only, ..Contender::new(face, "") }
+            Contender { only, ..Contender::new(name, "") }
         }));
         for one in &mut contenders {
             one.manner.slow_rate = Some(self.rate * 1_000_000);
@@ -376,8 +378,8 @@ impl Asked<'_> {
 
     /// Measures and shows.
     pub fn run(&self) -> Result<()> {
-        let face = matches!(self, Self::DoubleBuf(_)).then_some("portals");
-        self.setup().check_face("this", face)?;
+        let faces: &[&str] = if matches!(self, Self::DoubleBuf(_)) { &["portals"] } else { &[] };
+        self.setup().check_face("this", faces)?;
         let findings = self.setup().measure(self.plan())?;
         print!("{}", sheets::text(&findings.rows));
         Ok(())

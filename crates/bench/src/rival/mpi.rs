@@ -1,4 +1,4 @@
-//! Open MPI: on one host over its own shared memory, and over TCP also between two namespaces of one machine.
+//! Open MPI: on one host over its own shared memory, and over TCP or over Packhorse also between two namespaces of one machine.
 //!
 //! A small C program (`mpi.c`; for the patterns of offload `mpi_offload.c`) is compiled with `mpicc` for each measurement and
 //! run under `mpirun`. The active side does that; the passive one only hears what came of it. Between namespaces the second
@@ -24,18 +24,21 @@ const STREAM_LEN_IN_FLIGHT: usize = 1 << 20;
 /// Open MPI over one of its transports.
 pub struct OpenMpi {
     name: &'static str,
-    /// For `--mca btl`.
-    transport: &'static str,
+    /// For `--mca btl`; none where `packhorse run` says what it uses.
+    transport: Option<&'static str>,
 }
 
 impl OpenMpi {
     /// Over shared memory.
-    pub const SHM: Self = Self { name: "openmpi-shm", transport: "vader,self" };
+    pub const SHM: Self = Self { name: "openmpi-shm", transport: Some("vader,self") };
     /// Over TCP.
-    pub const TCP: Self = Self { name: "openmpi-tcp", transport: "tcp,self" };
+    pub const TCP: Self = Self { name: "openmpi-tcp", transport: Some("tcp,self") };
+    /// Over Packhorse, as `packhorse run` has it.
+    pub const PACKHORSE: Self = Self { name: "openmpi-packhorse", transport: None };
 
-    fn is_tcp(&self) -> bool {
-        self.name == Self::TCP.name
+    /// Whether it reaches another host.
+    fn reaches(&self) -> bool {
+        self.name != Self::SHM.name
     }
 
     fn measure(&self, job: &Job) -> Result<String> {
@@ -45,7 +48,7 @@ impl OpenMpi {
         words.extend([job.bytes.to_string(), job.seconds.to_string()]);
         words.extend(if is_offload { offload_words(job)? } else { vec![window(job).to_string()] });
         // Its files for the session go where ours are: those of another user may be in the usual place.
-        let output = self.command(job, &words).env("TMPDIR", &program.folder).output();
+        let output = self.command(job, &words)?.env("TMPDIR", &program.folder).output();
         let output = output.context("cannot run mpirun; install openmpi-bin")?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -58,16 +61,22 @@ impl OpenMpi {
     }
 
     /// mpirun with both ranks, each of which runs these words.
-    fn command(&self, job: &Job, words: &[String]) -> Command {
+    fn command(&self, job: &Job, words: &[String]) -> Result<Command> {
         // This process may be pinned to one core; MPI's two are to have one each.
         let mut command = Command::new("taskset");
-        command
-            .args(["-c", "0-1023", "mpirun", "--allow-run-as-root"])
-            .args(["--mca", "pml", "ob1", "--mca", "btl", self.transport])
-            .args(["--bind-to", "core", "--oversubscribe"]);
+        command.args(["-c", "0-1023"]);
+        if self.transport.is_none() {
+            let here = std::env::current_exe().context("cannot tell where this program lies")?;
+            command.arg(here).arg("run").env("PACKHORSE_LINK", &job.link);
+        }
+        command.args(["mpirun", "--allow-run-as-root"]);
+        if let Some(transport) = self.transport {
+            command.args(["--mca", "pml", "ob1", "--mca", "btl", transport]);
+        }
+        command.args(["--bind-to", "core", "--oversubscribe"]);
         let Some(other) = job.manner.other else {
             command.args(["-n", "2"]).args(words);
-            return command;
+            return Ok(command);
         };
         command
             .env("PMIX_MCA_ptl_tcp_if_include", hosts::INTERFACE)
@@ -77,7 +86,7 @@ impl OpenMpi {
             .args(words)
             .args([":", "-n", "1", "nsenter", &format!("--net=/proc/{other}/ns/net")])
             .args(words);
-        command
+        Ok(command)
     }
 }
 
@@ -190,7 +199,9 @@ impl System for OpenMpi {
     }
 
     fn is_usual(&self, is_two_hosts: bool) -> bool {
-        !is_two_hosts && is_installed("mpicc") && is_installed("mpirun")
+        // Over Packhorse it is measured where it is asked for: `compare --mpi` has more of it.
+        let is_own = self.transport.is_some();
+        is_own && !is_two_hosts && is_installed("mpicc") && is_installed("mpirun")
     }
 
     fn is_usual_in(&self, pattern: Pattern, is_two_hosts: bool) -> bool {
@@ -201,9 +212,9 @@ impl System for OpenMpi {
 
     fn can_play(&self, pattern: Pattern, is_two_hosts: bool) -> bool {
         if pattern.is_by_courier() {
-            return self.is_tcp() && pattern != Pattern::Idle;
+            return self.reaches() && pattern != Pattern::Idle;
         }
-        Pattern::FLOWS.contains(&pattern) && (self.is_tcp() || !is_two_hosts)
+        Pattern::FLOWS.contains(&pattern) && (self.reaches() || !is_two_hosts)
     }
 
     fn can_be_apart(&self) -> bool {
@@ -211,7 +222,7 @@ impl System for OpenMpi {
     }
 
     fn can_be_in_namespaces(&self) -> bool {
-        self.is_tcp()
+        self.reaches()
     }
 
     fn run(&self, job: &Job, control: &mut dyn Control) -> Result<Outcome> {
