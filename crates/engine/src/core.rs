@@ -313,6 +313,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Receives, lets timers fire, sends. Returns how much it did: frames and timers.
     pub fn turn(&mut self, now: Instant) -> usize {
+        if self.links.is_empty() {
+            return 0; // it was stopped, and its caller still holds it
+        }
         self.begin_turn(now);
         let kept_count = match self.duties {
             Offload::Both if !self.kept.is_empty() => self.take_kept(now),

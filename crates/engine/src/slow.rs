@@ -75,6 +75,7 @@ impl Gate {
 pub(crate) struct Slow {
     about: About,
     gate: Arc<Gate>,
+    is_costly: bool,
 }
 
 impl Slow {
@@ -90,7 +91,12 @@ impl Slow {
             can_land: false,
             backlog_len_max: 1 << 20,
         };
-        Box::new(Self { about, gate: Arc::clone(gate) })
+        Box::new(Self { about, gate: Arc::clone(gate), is_costly: false })
+    }
+
+    /// One that says that asking it takes a system call.
+    pub(crate) fn costly(gate: &Arc<Gate>) -> Box<Self> {
+        Box::new(Self { is_costly: true, ..*Self::new(gate) })
     }
 }
 
@@ -133,7 +139,7 @@ impl Link for Slow {
     }
 
     fn is_costly_to_ask(&self) -> bool {
-        false
+        self.is_costly
     }
 
     fn lift(&mut self, _: usize, _: usize, _: &mut Table) {}

@@ -325,3 +325,30 @@ fn what_cannot_be_opened_says_why_by_type() {
     let Error::OutOfRange(SettingsError { name, .. }) = error else { panic!("{error}") };
     assert_eq!(name, "ack_every");
 }
+
+/// One thread closes the endpoint, another holds a clone and goes on as if nothing had happened.
+#[test]
+fn an_endpoint_that_was_closed_is_driven_in_vain_and_says_that_it_is_closed() {
+    for placement in [Placement::Inline, Placement::Thread] {
+        let nobody = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(); // swallows all
+        let mut lost = Endpoint::local().unwrap().address();
+        lost.locator.0 = packhorse_link::udp::to_locator(nobody.local_addr().unwrap());
+        let builder = Builder::new().bind(Ipv4Addr::LOCALHOST);
+        let endpoint = builder.placement(placement).open().unwrap();
+        let peer = endpoint.peer(&lost).unwrap();
+        let mut pending = endpoint.recv(Wanted::tag(1), vec![0; 10]);
+        let unsent = endpoint.send(peer, 1, vec![0; 1 << 20]);
+        assert!(!endpoint.clone().close(Duration::from_millis(20)), "nobody accepted it");
+        let is_closed = |error: &Error| matches!(error, Error::Closed);
+        assert!(is_closed(&pending.test().unwrap().unwrap_err().error), "{placement:?}");
+        assert!(is_closed(&unsent.wait().unwrap_err().error), "{placement:?}");
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(100) {
+            assert_eq!(endpoint.turn(), 0);
+            assert!(endpoint.probe(Wanted::tag(1)).is_none());
+        }
+        assert!(is_closed(&endpoint.send(peer, 1, vec![0; 10]).wait().unwrap_err().error));
+        assert!(is_closed(&endpoint.recv(Wanted::tag(1), vec![0; 10]).wait().unwrap_err().error));
+        endpoint.notices();
+    }
+}

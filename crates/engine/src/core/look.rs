@@ -77,7 +77,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// A turn did nothing, and nobody touches the rules any more: until when the next one would have nothing to do but to ask.
     pub(crate) fn rest(&mut self) {
-        let is_quiet = !self.is_armed
+        // Without links, after its end, there is nothing to ask: looks end in turns that do nothing.
+        let is_quiet = !self.links.is_empty()
+            && !self.is_armed
             && self.duties == Offload::Both
             && self.kept.is_empty()
             && !self.has_work()
@@ -185,5 +187,28 @@ mod tests {
         assert!(matches!(inner.core.ask(now + 1), Answer::Turn));
         drop(inner);
         engine.stop();
+    }
+
+    /// A link whose asking costs a system call is chosen by its number, whether it is still there or not.
+    #[test]
+    fn who_drives_an_engine_that_was_stopped_does_nothing() {
+        let gate = Arc::new(Gate::default());
+        let config = Config { placement: Placement::Inline, ..Config::default() };
+        let (ring, socket) = (Slow::new(&gate), Slow::costly(&gate));
+        let engine = Engine::open(config, vec![ring, socket]).unwrap();
+        let criteria = Criteria { space: Space(0), tag: Tag(1), ignore: 0, source: None };
+        while engine.turn() > 0 {}
+        engine.close();
+        engine.stop();
+        for _ in 0..10 * TURNS_PER_NOTICE {
+            assert_eq!(engine.turn(), 0);
+            assert!(engine.probe(&criteria).is_none());
+        }
+        let mut inner = engine.lock();
+        let work: usize = (0..1000).map(|ns| inner.look(Instant(MS + 10 * ns))).sum();
+        assert_eq!(work, 0);
+        let timers = inner.core.endpoint().next_timeout();
+        inner.turn(timers + MS);
+        inner.core.transmit(timers + 2 * MS);
     }
 }

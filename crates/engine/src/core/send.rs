@@ -172,6 +172,9 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
 
     /// Sends what there is to send, as far as the links take it.
     pub fn transmit(&mut self, now: Instant) -> usize {
+        if self.links.is_empty() {
+            return 0; // it was stopped: what its peers were still to be told stays here
+        }
         self.end_quiet();
         while let Some(new) = self.endpoint.poll_new_locators() {
             self.pairs.answer(now, &new, &mut self.endpoint, &mut self.links);
