@@ -190,7 +190,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 
 fn parse_address(text: &str) -> Result<Address, String> {
     let address = packhorse::address_of(text).map_err(|error| error.to_string())?;
-    remote::place_of(&address).map_err(|error| error.to_string())?;
+    remote::port_of(&address).map_err(|error| error.to_string())?;
     Ok(address)
 }
 

@@ -10,6 +10,7 @@
 //! The beat keeps both honest: a client that does not hear it knows that the server is dead, a server whose beat is not
 //! accepted knows the same of its client.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use packhorse::raw::GoneReason;
 use packhorse::{Address, Builder, Endpoint, Error, Peer, Placement, Wanted};
-use packhorse_link::udp;
 use serde::{Deserialize, Serialize};
 
 use crate::offload;
@@ -107,11 +107,45 @@ pub fn check_line(line: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where an address says its endpoint is.
-pub fn place_of(address: &Address) -> Result<SocketAddr> {
-    udp::from_locator(&address.locator.0).with_context(|| {
-        format!("the address names no UDP port ({})", packhorse_link::show(&address.locator.0))
-    })
+/// Where an endpoint is reached, and by which protocol of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Host and number.
+    pub at: SocketAddr,
+    /// Of TCP, not of UDP.
+    is_tcp: bool,
+}
+
+impl Port {
+    /// The address of its host.
+    pub fn ip(self) -> IpAddr {
+        self.at.ip()
+    }
+
+    /// The protocol, as people write it.
+    pub fn protocol(self) -> &'static str {
+        if self.is_tcp { "TCP" } else { "UDP" }
+    }
+}
+
+/// As a firewall is told of it: `UDP port 7000`.
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} port {}", self.protocol(), self.at.port())
+    }
+}
+
+/// Where an address says its endpoint is. The talk needs an address of IP: the rivals are measured at that, too.
+pub fn port_of(address: &Address) -> Result<Port> {
+    let locator = &address.locator.0;
+    let at = packhorse_link::port_of(locator).with_context(|| {
+        format!(
+            "the address names no port of IP, but {}: the two sides of a measurement talk by UDP or TCP, so put one of these \
+             first in PACKHORSE_LINK (`udp,packet`, `tcp,shm`), or leave it unset; --link says which link is measured",
+            packhorse_link::show(locator)
+        )
+    })?;
+    Ok(Port { at, is_tcp: packhorse_link::tcp::from_locator(locator).is_some() })
 }
 
 /// The address of this machine that the other one sees.
@@ -137,8 +171,8 @@ fn local_ip_towards(place: SocketAddr) -> Result<IpAddr> {
 pub struct Remote {
     endpoint: Endpoint,
     peer: Peer,
-    server: SocketAddr,
-    local: SocketAddr,
+    server: Port,
+    local: Port,
     /// Known to be dead: there is nothing to say good-bye to.
     is_lost: Arc<AtomicBool>,
 }
@@ -146,14 +180,14 @@ pub struct Remote {
 impl Remote {
     /// Finds the server; what it says goes to `hear`. Nothing is sent yet.
     pub fn connect(address: &Address, hear: impl Fn(Heard) + Send + 'static) -> Result<Self> {
-        let server = place_of(address)?;
+        let server = port_of(address)?;
         let endpoint = Builder::new()
-            .bind(local_ip_towards(server)?)
+            .bind(local_ip_towards(server.at)?)
             .placement(Placement::Thread)
             .linger(LINGER)
             .open()?;
         let peer = endpoint.peer(address)?;
-        let local = place_of(&endpoint.address())?;
+        let local = port_of(&endpoint.address())?;
         let is_lost = Arc::new(AtomicBool::new(false));
         let remote = Self { endpoint, peer, server, local, is_lost };
         remote.listen(hear);
@@ -171,11 +205,11 @@ impl Remote {
                     Ok(Some(Answer::Beat)) => {}
                     Ok(Some(answer)) => hear(Heard::Answer(answer)),
                     Ok(None) if is_first => break no_answer(server, local),
-                    Ok(None) => break fell_silent(server),
+                    Ok(None) => break fell_silent(server.at),
                     Err(Error::Closed) => return,
                     Err(error) if is_first => break not_there(server, local, &error),
                     Err(error) => {
-                        break format!("lost the server at {server} in the middle: {error}");
+                        break format!("lost the server at {} in the middle: {error}", server.at);
                     }
                 }
                 is_first = false;
@@ -193,7 +227,7 @@ impl Remote {
 
     /// Where the server stands.
     pub fn server(&self) -> SocketAddr {
-        self.server
+        self.server.at
     }
 
     /// Whether it was found to be dead.
@@ -204,7 +238,7 @@ impl Remote {
     /// Begins the talk, or begins it anew after a measurement that failed.
     pub fn hello(&self) -> Result<()> {
         if self.is_lost() {
-            bail!("{}", fell_silent(self.server));
+            bail!("{}", fell_silent(self.server.at));
         }
         self.order(&Order::Begin(Hello { version: VERSION, from: self.local.ip() }))
     }
@@ -247,35 +281,36 @@ fn next_answer(endpoint: &Endpoint, peer: Peer) -> Result<Option<Answer>, Error>
     }
 }
 
-fn no_answer(server: SocketAddr, local: SocketAddr) -> String {
+fn no_answer(server: Port, local: Port) -> String {
     format!(
-        "no answer from {} within {} s: nothing that was sent from here to its UDP port {} came back\n{}",
+        "no answer from {} within {} s: nothing that was sent from here to its {server} came back\n{}",
         server.ip(),
         SILENCE_MAX.as_secs(),
-        server.port(),
         what_to_check(server, local)
     )
 }
 
-fn not_there(server: SocketAddr, local: SocketAddr, error: &Error) -> String {
+fn not_there(server: Port, local: Port, error: &Error) -> String {
     let why = match error {
         Error::Gone { reason: GoneReason::Unreachable, .. } => {
             "the network says nobody is there".into()
         }
         other => other.to_string(),
     };
-    let (host, port) = (server.ip(), server.port());
-    format!("no server at UDP port {port} of {host}: {why}\n{}", what_to_check(server, local))
+    format!("no server at {server} of {}: {why}\n{}", server.ip(), what_to_check(server, local))
 }
 
-fn what_to_check(server: SocketAddr, local: SocketAddr) -> String {
-    let (host, port, here) = (server.ip(), server.port(), local.ip());
+fn what_to_check(server: Port, local: Port) -> String {
+    let (host, here) = (server.ip(), local.ip());
+    // Answers come back by the stream that was opened, or to the port of this side's link.
+    let back = if server.is_tcp { String::new() } else { format!(" in to {local}") };
     format!(
         "What to check:\n\
          - `packhorse serve` runs on {host}, and this is the address it printed last (a new start, a new address);\n\
-         - in:  {host} lets UDP port {port} in from {here} (a firewall there, or the cloud's rules);\n\
-         - out: {here} lets UDP to port {port} of {host} out, and the answers back in to UDP port {}.",
-        local.port()
+         - in:  {host} lets {server} in from {here} (a firewall there, or the cloud's rules);\n\
+         - out: {here} lets {} to port {} of {host} out, and the answers back{back}.",
+        server.protocol(),
+        server.at.port()
     )
 }
 
@@ -330,11 +365,13 @@ mod tests {
 
     #[test]
     fn silence_names_port_direction_and_host() {
-        let (server, local) = ("10.0.0.2:7000".parse().unwrap(), "10.0.0.1:4444".parse().unwrap());
-        let text = no_answer(server, local);
+        let port = |at: &str, is_tcp| Port { at: at.parse().unwrap(), is_tcp };
+        let text = no_answer(port("10.0.0.2:7000", false), port("10.0.0.1:4444", false));
         for words in ["10.0.0.2", "UDP port 7000", "in:  ", "out: ", "UDP port 4444", "10.0.0.1"] {
             assert!(text.contains(words), "{words:?}: {text}");
         }
+        let text = no_answer(port("10.0.0.2:7000", true), port("10.0.0.1:4444", true));
+        assert!(text.contains("TCP port 7000") && !text.contains("UDP"), "{text}");
         assert!(about_ports("tcp", "", "10.0.0.2:7001").contains("TCP from here to 10.0.0.2:7001"));
     }
 }

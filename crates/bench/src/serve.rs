@@ -18,7 +18,8 @@ use crate::machine::{InterfaceFacts, address_for_others};
 use crate::peer::{Answer, Order};
 use crate::process::{Heard, Process};
 use crate::remote::{
-    ANSWER, BEAT_EVERY, Hello, ORDER, SILENCE_MAX, WORD_LEN_MAX, check_job, check_line, place_of,
+    ANSWER, BEAT_EVERY, Hello, ORDER, Port, SILENCE_MAX, WORD_LEN_MAX, check_job, check_line,
+    port_of,
 };
 use crate::system::{Job, Role};
 
@@ -85,7 +86,7 @@ fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
 /// `packhorse serve`: until the process is ended.
 pub fn run(args: &ServeArgs) -> Result<()> {
     let endpoint = open(args)?;
-    let place = place_of(&endpoint.address())?;
+    let place = port_of(&endpoint.address())?;
     let facts = InterfaceFacts::of_address(place.ip())?;
     announce(&endpoint, &facts, place)?;
     let mut server = Server {
@@ -119,7 +120,7 @@ fn open(args: &ServeArgs) -> Result<Endpoint> {
         builder.open()
     };
     let endpoint = open(args.bind)?;
-    let is_local = place_of(&endpoint.address())?.ip().is_loopback();
+    let is_local = port_of(&endpoint.address())?.ip().is_loopback();
     if is_local && args.bind.is_none() && std::env::var_os("PACKHORSE_BIND").is_none() {
         // Without a default route, as on a switch of one's own, nothing says which address others know.
         if let Some(bind) = address_for_others() {
@@ -130,13 +131,9 @@ fn open(args: &ServeArgs) -> Result<Endpoint> {
     Ok(endpoint)
 }
 
-fn announce(
-    endpoint: &Endpoint,
-    facts: &InterfaceFacts,
-    place: std::net::SocketAddr,
-) -> Result<()> {
+fn announce(endpoint: &Endpoint, facts: &InterfaceFacts, place: Port) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "serving on UDP port {} of {} ({})", place.port(), place.ip(), facts.line())?;
+    writeln!(out, "serving on {place} of {} ({})", place.ip(), facts.line())?;
     if place.ip().is_loopback() {
         writeln!(
             out,

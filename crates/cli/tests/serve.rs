@@ -332,3 +332,28 @@ fn what_is_not_found_is_told_with_the_reason() {
     fails(&["find", "127.0.0.1", "872", "--secret-file", file], &["chmod 600", "mode 644"]);
     std::fs::remove_file(&path).expect("it was made");
 }
+
+/// Where only TCP passes: both sides are told so by the same setting. What no two machines can talk by is refused with what to do.
+#[test]
+fn a_server_by_tcp_is_measured_against_and_one_without_a_port_says_what_to_do() {
+    let set = |mut command: Command, link: &str| {
+        command.env("PACKHORSE_LINK", link);
+        command
+    };
+    let args = ["serve", "--bind", "127.0.0.1", "--name", "872"];
+    let mut child = set(command(&args), "tcp").spawn().expect("the program starts");
+    let log = lines(child.stdout.take().expect("a pipe"));
+    let mut server = Server { child, address: String::new(), log };
+    let line = server.wait_for("serving on ");
+    assert!(line.contains("serving on TCP port ") && !line.contains("UDP"), "{line}");
+    server.address = server.wait_for("ph1:");
+    let short = ["--systems", "packhorse", "--bytes", "1000", "--seconds", "0.05", "--reps", "1"];
+    for (peer, link) in [(server.address.as_str(), "tcp"), ("127.0.0.1:872", "auto")] {
+        let args = ["bench", "pingpong", "--peer", peer];
+        says(&mut set(command(&[&args[..], &short].concat()), link));
+        server.wait_for("1 measurement, done");
+    }
+    let mut of_one_host = set(command(&["serve"]), "shm");
+    of_one_host.env("PACKHORSE_DISCOVER", "0");
+    fails_with(of_one_host, &["no port of IP", "PACKHORSE_LINK", "udp", "leave it unset"]);
+}

@@ -15,7 +15,7 @@ mod error;
 mod options;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 pub use error::LinkError;
 pub use options::{On, Options};
@@ -159,6 +159,21 @@ pub fn place_of(locator: &Locator) -> Option<Locator> {
     locators_of(locator).and_then(|locators| (locators.place_of)(locator))
 }
 
+/// The port of IP that a locator names; `None` if its link is reached in another way.
+pub fn port_of(locator: &Locator) -> Option<SocketAddr> {
+    match look_of(locator)? {
+        Look::Port(port) => Some(port),
+        Look::Station(_) => None,
+    }
+}
+
+/// The same port at another address of its host; `None` if it is no port of IP, or the address is of another family.
+pub fn at_address(locator: &Locator, ip: IpAddr) -> Option<Locator> {
+    let mut port = port_of(locator).filter(|port| port.is_ipv4() == ip.is_ipv4())?;
+    port.set_ip(ip);
+    Some(udp::locate::marked(locator[0], port))
+}
+
 /// What frames to a place look like in a capture; `None` where that must be made up.
 pub(crate) fn look_of(locator: &Locator) -> Option<Look> {
     locators_of(locator).and_then(|locators| (locators.look_of)(locator))
@@ -216,7 +231,22 @@ mod tests {
             locator[0] = mark;
             assert_eq!(show(&locator), format!("locator {mark:02x}{}", "ab".repeat(23)));
             assert_eq!((place_of(&locator), look_of(&locator)), (None, None));
+            assert_eq!(at_address(&locator, IpAddr::from([127, 0, 0, 1])), None);
             assert!(!is_foreign_only(&locator));
+        }
+    }
+
+    #[test]
+    fn a_port_is_moved_to_another_address_of_its_family() {
+        let at: SocketAddr = "10.0.0.1:500".parse().unwrap();
+        for (here, to) in [
+            (udp::to_locator(at), udp::to_locator as fn(SocketAddr) -> Locator),
+            (tcp::to_locator(at), tcp::to_locator),
+        ] {
+            assert_eq!(port_of(&here), Some(at));
+            let there = at_address(&here, "10.0.1.1".parse().unwrap());
+            assert_eq!(there, Some(to("10.0.1.1:500".parse().unwrap())));
+            assert_eq!(at_address(&here, "fd00::1".parse().unwrap()), None);
         }
     }
 

@@ -51,7 +51,7 @@ use std::os::fd::BorrowedFd;
 
 pub use around::Around;
 pub use burst::Burst;
-pub use kinds::{Kind, LinkError, are_alike, place_of, show};
+pub use kinds::{Kind, LinkError, are_alike, at_address, place_of, port_of, show};
 pub use sys::copier::Copier;
 pub use sys::interfaces::{Interface, interfaces};
 pub use sys::signals::with_signals_blocked;

@@ -261,9 +261,7 @@ impl std::error::Error for Error {
             Self::Link(error) => error.source(),
             Self::Number { error, .. } => Some(error),
             Self::OutOfRange(error) => error.source(),
-            Self::System { error, .. }
-            | Self::Capture { error, .. }
-            | Self::NotFound { why: NotFound::UnknownHost { error }, .. } => Some(error),
+            Self::System { error, .. } | Self::Capture { error, .. } => Some(error),
             _ => None,
         }
     }

@@ -324,7 +324,7 @@ impl Endpoint {
     /// in its own address.
     pub fn found_at(&self) -> Option<SocketAddr> {
         let port = self.shared.door.as_ref()?.number().port();
-        let place = packhorse_link::udp::from_locator(&self.address().locator.0)?;
+        let place = packhorse_link::port_of(&self.address().locator.0)?;
         Some(SocketAddr::new(place.ip(), port))
     }
 

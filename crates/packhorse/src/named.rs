@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use packhorse_engine::door::{Door, DoorConfig};
 use packhorse_engine::{HelperCpus, host_identity};
+use packhorse_link::at_address;
 use packhorse_link::door::{DoorError, DoorSocket, Visit};
-use packhorse_link::udp;
 use packhorse_proto::lookup::{Greeting, Number, Reception};
-use packhorse_proto::{Address, Identity};
+use packhorse_proto::{Address, Identity, Locator};
 
 use crate::builder::Builder;
 use crate::error::Error;
@@ -99,30 +99,26 @@ impl Naming {
 /// The address as an asker is told it: an endpoint that listens at all addresses of its host is surely reached by the
 /// one that was asked, and perhaps not by the one of the default route. On this host all do.
 fn told(address: Address, visit: &Visit, is_everywhere: bool) -> Address {
-    let mut told = address;
-    let Some(asked) = visit.to.filter(|ip| is_everywhere && !ip.is_loopback()) else { return told };
-    if let Some(mut place) = udp::from_locator(&address.locator.0)
-        && place.is_ipv4() == asked.is_ipv4()
-    {
-        place.set_ip(asked);
-        told.locator.0 = udp::to_locator(place);
-    }
-    told
+    let asked = visit.to.filter(|ip| is_everywhere && !ip.is_loopback());
+    let there = asked.and_then(|ip| at_address(&address.locator.0, ip));
+    Address { locator: there.map_or(address.locator, Locator), ..address }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_proto::{Locator, Secret};
+    use packhorse_link::{tcp, udp};
+    use packhorse_proto::Secret;
 
     #[test]
     fn who_asks_one_address_of_several_is_told_that_one() {
-        let at = |place: &str| Address {
+        let with = |locator| Address {
             secret: Secret([1, 2]),
             identity: Identity { host: 3, endpoint: 4 },
-            locator: Locator(udp::to_locator(place.parse().unwrap())),
+            locator: Locator(locator),
             has_helper: true,
         };
+        let at = |place: &str| with(udp::to_locator(place.parse().unwrap()));
         let from = "10.0.1.7:999".parse().unwrap();
         let visit = |to: &str| Visit { len: 0, from, to: to.parse().ok() };
         let address = at("10.0.0.1:500");
@@ -131,5 +127,10 @@ mod tests {
         assert_eq!(told(address, &visit("127.0.0.1"), true), address, "on this host");
         assert_eq!(told(address, &visit("fd00::1"), true), address, "another family");
         assert_eq!(told(address, &visit("nowhere"), true), address);
+        let by_tcp = |place: &str| with(tcp::to_locator(place.parse().unwrap()));
+        let address = by_tcp("10.0.0.1:500");
+        assert_eq!(told(address, &visit("10.0.1.1"), true), by_tcp("10.0.1.1:500"));
+        let nowhere = with([0xab; 24]);
+        assert_eq!(told(nowhere, &visit("10.0.1.1"), true), nowhere, "no port of IP");
     }
 }

@@ -1,5 +1,6 @@
 //! Endpoints that are found by host and number, over loopback: by whom, by whom not, and what those who are not learn.
 
+use std::error::Error as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -143,6 +144,8 @@ fn errors_tell_whether_host_number_or_secret_is_wrong() {
     // No resolver is asked for a name with an empty part.
     let error = why(find("no..such..host", open_number, None));
     assert!(matches!(error, NotFound::UnknownHost { .. }), "{error:?}");
+    let error = find("no..such..host", open_number, None).unwrap_err();
+    assert!(error.to_string().contains("no such host (") && error.source().is_none(), "{error}");
     let error = why(find("127.0.0.1", 20_399, None));
     assert!(matches!(error, NotFound::NoSuchNumber), "{error:?}");
     let other = Some(secret([3; 16]));
