@@ -14,6 +14,7 @@
 //! With `PACKHORSE_SECRET_FILE` on both sides only those who have that file find the server.
 
 use std::collections::HashMap;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -91,8 +92,31 @@ fn visit(host: &str, number: u16, questions: &[&str]) -> Result<Vec<String>> {
     questions.iter().map(|question| ask(&client, server, question)).collect()
 }
 
+/// Clients that the server has answered and that have not left yet: now, and at most.
+#[derive(Default)]
+struct Here {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Here {
+    fn come(&self) {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(now, Ordering::Relaxed);
+    }
+
+    fn leave(&self, count: usize) {
+        self.now.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
 /// So many clients that are there together: all have come before the first of them leaves.
-fn visit_together(host: &str, number: u16, clients: std::ops::Range<usize>) -> Result<()> {
+fn visit_together(
+    host: &str,
+    number: u16,
+    clients: std::ops::Range<usize>,
+    all: &Here,
+) -> Result<()> {
     let key = |client: usize| format!("client {}", client % 1000);
     let mut here = Vec::new();
     for client in clients {
@@ -100,16 +124,19 @@ fn visit_together(host: &str, number: u16, clients: std::ops::Range<usize>) -> R
         let value = format!("was {client}");
         assert_eq!(ask(&endpoint, server, &format!("{}={value}", key(client)))?, value);
         here.push((client, endpoint, server));
+        all.come();
     }
     for (client, endpoint, server) in &here {
         let answer = ask(endpoint, *server, &key(*client))?;
         assert!(answer.starts_with("was "), "{answer:?}");
     }
+    all.leave(here.len());
     Ok(())
 }
 
-fn crowd(host: &str, number: u16, count: usize, at_once: usize) -> Result<Duration> {
-    let (next, start) = (AtomicUsize::new(0), Instant::now());
+/// How long it took, and how many were there at the same time at most.
+fn crowd(host: &str, number: u16, count: usize, at_once: usize) -> Result<(Duration, usize)> {
+    let (next, here, start) = (AtomicUsize::new(0), Here::default(), Instant::now());
     let thread_count = at_once.clamp(1, THREAD_COUNT);
     let together = at_once.div_ceil(thread_count);
     std::thread::scope(|scope| {
@@ -119,27 +146,25 @@ fn crowd(host: &str, number: u16, count: usize, at_once: usize) -> Result<Durati
                 if first >= count {
                     return Ok(());
                 }
-                visit_together(host, number, first..count.min(first + together))?;
+                visit_together(host, number, first..count.min(first + together), &here)?;
             }
         };
         let all: Vec<_> = (0..thread_count).map(|_| scope.spawn(clients)).collect();
         all.into_iter().try_for_each(|one| one.join().expect("no client panics"))
     })?;
-    Ok(start.elapsed())
+    Ok((start.elapsed(), here.most.into_inner()))
 }
 
 fn tell_crowd(host: &str, number: &str, count: &str, at_once: &str) -> Result<()> {
     let (count, at_once): (usize, usize) = (count.parse()?, at_once.parse()?);
-    let time = crowd(host, number.parse()?, count, at_once)?;
+    let (time, most) = crowd(host, number.parse()?, count, at_once)?;
     let rate = count as f64 / time.as_secs_f64();
-    println!("{count} clients, {at_once} at once: {time:.1?}, {rate:.0} a second");
+    println!("{count} clients, {most} at once: {time:.1?}, {rate:.0} a second");
     Ok(())
 }
 
-fn main() -> Result<()> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words[..] {
+fn run(words: &[&str]) -> Result<()> {
+    match *words {
         ["serve", number] => serve(number.parse()?)?,
         ["put", host, number, key, value] => {
             visit(host, number.parse()?, &[&format!("{key}={value}")])?;
@@ -152,4 +177,17 @@ fn main() -> Result<()> {
         _ => return Err(USAGE.into()),
     }
     Ok(())
+}
+
+/// Errors are for people: what Packhorse says of one is more than its name.
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("kv: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
