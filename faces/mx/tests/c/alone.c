@@ -419,6 +419,40 @@ static void handler(void) {
   WELL(CALL(mx_reenable_progression)(ep));
 }
 
+static mx_unexp_handler_action_t lets_be(void *context, mx_endpoint_addr_t source, uint64_t match, uint32_t len, void *bytes) {
+  (void)context, (void)source, (void)match, (void)len, (void)bytes;
+  return MX_RECV_CONTINUE;
+}
+
+static volatile int is_pushing;
+
+static void *push(void *unused) {
+  while (is_pushing) WELL(CALL(mx_progress)(ep));
+  return unused;
+}
+
+/* A receive that is posted while another thread takes a message to the handler gets that message, and not a later one of its sender. */
+static void handler_in_another_thread(void) {
+  enum { ROUND_COUNT = 3000, BATCH_COUNT = 4 };
+  pthread_t pusher;
+  is_pushing = 1;
+  WELL(CALL(mx_register_unexp_handler)(ep, lets_be, NULL));
+  CHECK(pthread_create(&pusher, NULL, push, NULL) == 0);
+  for (int round = 0; round < ROUND_COUNT; round++) {
+    for (int i = 0; i < BATCH_COUNT; i++) {
+      out_bytes[0] = (unsigned char)i;
+      wait_for(send_one(1, 0x77, 0, NULL));
+    }
+    for (int i = 0; i < BATCH_COUNT; i++) {
+      wait_for(recv_one(1, 0x77, ALL, NULL));
+      CHECK(in_bytes[0] == i);
+    }
+  }
+  is_pushing = 0;
+  CHECK(pthread_join(pusher, NULL) == 0);
+  WELL(CALL(mx_register_unexp_handler)(ep, NULL, NULL));
+}
+
 static void connections(void) {
   mx_endpoint_addr_t address, again;
   uint64_t nic_id, other;
@@ -480,6 +514,7 @@ int main(void) {
   completion_order_cancel_forget();
   wake_up();
   handler();
+  handler_in_another_thread();
   connections();
   context_ids();
   WELL(CALL(mx_close_endpoint)(ep));
