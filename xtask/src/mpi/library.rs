@@ -29,6 +29,8 @@ struct Built {
     prefix: PathBuf,
     /// A folder with a library that it needs.
     needs: PathBuf,
+    /// What is loaded before it.
+    preload: PathBuf,
 }
 
 /// The system's Open MPI, version 4.1 in Debian 12.
@@ -76,9 +78,14 @@ fn home_of(name: &str) -> PathBuf {
 }
 
 impl Library {
-    /// An Open MPI that was built from its sources and installed there, and a folder with a library that it needs.
-    pub(crate) fn built(name: &'static str, prefix: PathBuf, needs: PathBuf) -> Self {
-        let built = Some(Built { prefix, needs });
+    /// An Open MPI that was built from its sources and installed there, a folder with a library that it needs, and what is to be loaded before it.
+    pub(crate) fn built(
+        name: &'static str,
+        prefix: PathBuf,
+        needs: PathBuf,
+        preload: PathBuf,
+    ) -> Self {
+        let built = Some(Built { prefix, needs, preload });
         Self { name, wanted: None, compiled_by: None, built, is_open_mpi: true }
     }
 
@@ -129,9 +136,9 @@ impl Library {
             // Synchronous sends that are received by matched probes are never acknowledged by its mtl/ofi, over any provider.
             command.env("MPI4PY_RC_RECV_MPROBE", if self.built.is_some() { "1" } else { "0" });
         }
-        if let Some(Built { prefix, needs }) = &self.built {
+        if let Some(Built { prefix, needs, preload }) = &self.built {
             let folders = format!("{}:{}", prefix.join("lib").display(), needs.display());
-            command.env("LD_LIBRARY_PATH", folders);
+            command.env("LD_LIBRARY_PATH", folders).env("LD_PRELOAD", preload);
         }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
