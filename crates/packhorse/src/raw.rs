@@ -2,13 +2,13 @@
 //!
 //! Faces (libraries with somebody else's API) need more than [`Endpoint`] shows: memory that stays the caller's,
 //! matching spaces, overflow lists, entries used many times, completion queues with a context of their own. They open an
-//! endpoint as everybody does, keep it, and speak to its [`engine`]:
+//! endpoint as everybody does, keep it, and speak to its [`engine`], of which they see what they need ([`Engine`]):
 //!
 //! ```
 //! use packhorse::{Endpoint, raw};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let endpoint = Endpoint::local()?;
-//! let mut queue = raw::Completions::new(raw::engine(&endpoint), 1024);
+//! let mut queue = raw::engine(&endpoint).completions(1024);
 //! let peer = raw::peer_id(endpoint.peer(&endpoint.address())?);
 //! let send = raw::Send { peer, space: raw::Space(0), tag: raw::Tag(1), immediate: None, until_matched: false };
 //! let notify = raw::Notify { queue: queue.id(), context: 42, only_errors: false };
@@ -22,11 +22,9 @@
 //! [`Memory`] is made from a `Vec`, an `Arc<[u8]>`, a list of `Vec`s, or, by the one `unsafe` function a face needs, from the
 //! caller's pointers ([`Memory::borrowed`]): they must stay valid until the entry with `is_last` was read, or the engine ended.
 
-use std::sync::Arc;
-
 pub use packhorse_engine::{
-    Atomic, Call, Completions, Engine, Entry, Exposure, Kind, Notify, Put, Recv, Send, Trouble,
-    Watcher, set_long_numbers,
+    Atomic, Call, Completions, Entry, Exposure, Kind, Notify, Put, Recv, Send, Trouble, Watcher,
+    set_long_numbers,
 };
 pub use packhorse_link::mem::Memory;
 pub use packhorse_link::{Interface, interfaces, with_signals_blocked};
@@ -38,12 +36,15 @@ pub use packhorse_proto::{
 };
 
 pub use packhorse_proto::portals;
+pub use shown::Engine;
 
 use crate::endpoint::{Endpoint, Peer};
 
-/// The engine of an endpoint. It ends with the endpoint's last handle, whoever still holds this.
-pub fn engine(endpoint: &Endpoint) -> &Arc<Engine> {
-    &endpoint.shared.engine
+mod shown;
+
+/// The engine of an endpoint, as far as another interface needs it.
+pub fn engine(endpoint: &Endpoint) -> Engine<'_> {
+    Engine(&endpoint.shared.engine)
 }
 
 /// Closes an endpoint whose handles go later, as [`Endpoint::close`] does: waits for as long as the endpoint lingers until what was sent

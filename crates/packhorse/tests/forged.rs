@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use packhorse::raw::{Denial, Engine, Failure, Memory, Remote};
+use packhorse::raw::{Denial, Failure, Memory, Remote};
 use packhorse::{Access, Address, Builder, Endpoint, Peers, Placement, Wanted};
-use packhorse_engine::{Config, Outcome};
+use packhorse_engine::{Config, Engine, Outcome};
 use packhorse_link::udp::{Udp, UdpConfig};
 use packhorse_proto::{Identity, OperationKind};
 

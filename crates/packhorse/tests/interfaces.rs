@@ -15,7 +15,7 @@ fn recv(tag: u64) -> Recv {
 
 fn open() -> (Endpoint, Completions) {
     let endpoint = Endpoint::local().unwrap();
-    let completions = Completions::new(raw::engine(&endpoint), 64);
+    let completions = raw::engine(&endpoint).completions(64);
     (endpoint, completions)
 }
 

@@ -169,7 +169,7 @@ fn entries_used_many_times_and_overflow_entries_tell_of_each_message() {
     use packhorse::raw;
     let (a, b, to_b) = pair(Placement::Thread, "udp");
     let engine = raw::engine(&b);
-    let mut queue = raw::Completions::new(engine, 64);
+    let mut queue = engine.completions(64);
     let queue_id = queue.id();
     let mut wait = || {
         assert!(queue.wait(Some(PATIENCE)), "nothing");
@@ -341,7 +341,7 @@ fn an_entry_used_many_times_is_unlinked_before_its_queue_grows_without_end() {
     const MANY: u64 = 150_000; // a late turn alone may take thousands
     let (a, b, to_b) = pair(Placement::Thread, "shm");
     let engine = raw::engine(&b);
-    let mut queue = raw::Completions::new(engine, 16);
+    let mut queue = engine.completions(16);
     let criteria =
         raw::Criteria { space: raw::Space(0), tag: raw::Tag(1), ignore: 0, source: None };
     let uses = raw::Use::Many { free_len_min: 0 };
@@ -378,7 +378,7 @@ fn what_the_reader_ends_itself_comes_behind_what_others_ended() {
     use packhorse::raw;
     for link in ["udp", "shm"] {
         let (a, b, to_b) = pair(Placement::Inline, link);
-        let mut queue = raw::Completions::new(raw::engine(&b), 8);
+        let mut queue = raw::engine(&b).completions(8);
         let criteria =
             raw::Criteria { space: raw::Space(0), tag: raw::Tag(7), ignore: 0, source: None };
         let recv = raw::Recv {
@@ -426,7 +426,7 @@ fn sleep_count(endpoint: &Endpoint) -> u64 {
 fn who_works_between_its_looks_is_never_put_to_sleep() {
     use packhorse::raw;
     for (a, b, to_b) in all_pairs() {
-        let mut queue = raw::Completions::new(raw::engine(&b), 8);
+        let mut queue = raw::engine(&b).completions(8);
         let notify = raw::Notify { queue: queue.id(), context: 5, only_errors: false };
         let (space, tag) = (raw::Space(0), raw::Tag(7));
         let criteria = raw::Criteria { space, tag, ignore: 0, source: None };

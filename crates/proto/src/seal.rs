@@ -35,7 +35,7 @@ pub trait Seal {
     fn marks<const N: usize>(&self, first: &[u64; N], step: u64, tail: u64, marks: &mut [u64]);
 
     /// Whether payload may lie where it belongs before the mark of its frame was looked at. A seal that changes payload, or believes none of it unseen, says
-    /// no: then trains are not scattered to where they are predicted to belong (PROTOCOL §10.2).
+    /// no: then trains are not scattered to where they are predicted to belong (PROTOCOL §8.8).
     fn may_land_first(&self) -> bool;
 }
 

@@ -99,7 +99,7 @@ impl Port {
     ) -> Result<Arc<Self>, Code> {
         let own = endpoint.peer(&endpoint.address()).map_err(|_| codes::NO_RESOURCES)?;
         let own = address::new(opening.word, place, raw::peer_id(own));
-        let completions = Completions::new(raw::engine(&endpoint), RING_LEN);
+        let completions = raw::engine(&endpoint).completions(RING_LEN);
         let notify = Notify { queue: completions.id(), context: WAKE, only_errors: false };
         raw::engine(&endpoint).tell_lost(Notify { context: LOST, ..notify });
         let state = State {
@@ -132,7 +132,7 @@ impl Port {
         }))
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> Engine<'_> {
         raw::engine(&self.endpoint)
     }
 
@@ -216,7 +216,7 @@ impl Port {
     fn post(
         &self,
         handle: Handle,
-        post: impl FnOnce(&Engine, Notify) -> Result<(), PostError>,
+        post: impl FnOnce(Engine<'_>, Notify) -> Result<(), PostError>,
     ) -> Result<Handle, Code> {
         post(self.engine(), self.notify(handle)).map(|()| handle).map_err(|error| {
             lock(&self.state).requests.remove(handle);

@@ -117,7 +117,7 @@ impl Port {
             (None, Form::Own | Form::Text) => Endpoint::open()?,
             (None, Form::V4 | Form::V6) => place::open_anywhere()?,
         };
-        let mut completions = Completions::new(raw::engine(&endpoint), RING_LEN);
+        let mut completions = raw::engine(&endpoint).completions(RING_LEN);
         completions.tell_calls(caller::call);
         let notify = Notify { queue: completions.id(), context: 0, only_errors: false };
         raw::engine(&endpoint).tell_lost(Notify { context: LOST, ..notify });
@@ -191,7 +191,7 @@ impl Port {
         }
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> Engine<'_> {
         raw::engine(&self.endpoint)
     }
 
@@ -274,7 +274,7 @@ impl Port {
     pub(crate) fn post(
         &self,
         op: Op,
-        post: impl FnOnce(&Engine, Notify) -> Result<(), PostError>,
+        post: impl FnOnce(Engine<'_>, Notify) -> Result<(), PostError>,
     ) -> Result<(), c_int> {
         let number = lock(&self.ops).insert(op);
         let posted = post(self.engine(), Notify { context: number, ..self.notify });

@@ -120,7 +120,7 @@ pub(crate) fn node() -> Result<Arc<Node>, Code> {
 }
 
 impl Node {
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> Engine<'_> {
         raw::engine(&self.endpoint)
     }
 

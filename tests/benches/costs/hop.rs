@@ -61,7 +61,7 @@ pub(crate) fn run(count: usize) -> Result<()> {
 
 fn end(own: &Endpoint, other: &Endpoint) -> Result<End> {
     let peer = raw::peer_id(own.peer(&other.address()).context("a peer")?);
-    let queue = Completions::new(raw::engine(own), 64);
+    let queue = raw::engine(own).completions(64);
     Ok(End { endpoint: own.clone(), queue, peer, memory: Some(vec![0; 8].into()) })
 }
 
