@@ -255,10 +255,13 @@ impl<'a> Records<'a> {
     fn next_of_many(&mut self) -> Option<(Record<'a>, &'a [u8])> {
         let (first, rest, body) = self.cut()?;
         // What nearly every frame holds is decoded in place; everything else is a call away.
-        let record = match first.kind() & 0xF0 {
-            0x10 => Record::Message(decode_message(first, rest)?),
-            0x00 => decode_packet(first, rest)?,
-            _ => decode_other(first, rest)?,
+        let record = match first.kind() {
+            kind::DATA => decode_data(first, rest)?,
+            kind => match kind & 0xF0 {
+                0x10 => Record::Message(decode_message(first, rest)?),
+                0x00 => decode_packet(first, rest)?,
+                _ => decode_other(first, rest)?,
+            },
         };
         Some((record, body))
     }
@@ -351,7 +354,14 @@ fn decode_packet<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
     })
 }
 
-/// Records that steer messages, and the bytes of large ones; or those of `decode_contact`. `None` as above.
+/// Bytes of a large message. `None` as above.
+#[inline(always)]
+fn decode_data(first: First, rest: &[Word]) -> Option<Record<'static>> {
+    let [offset] = rest else { return None };
+    Some(Record::Data { lane: Lane::read(first.a())?, message: first.c(), offset: number(offset) })
+}
+
+/// Records that steer messages, or those of `decode_contact`. `None` as above.
 #[inline(never)]
 fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
     let (a, b, message) = (first.a(), first.b(), first.c());
@@ -362,9 +372,6 @@ fn decode_other<'a>(first: First, rest: &'a [Word]) -> Option<Record<'a>> {
             offset: number(offset),
             len: number(len),
         },
-        (kind::DATA, [offset]) => {
-            Record::Data { lane: Lane::read(a)?, message, offset: number(offset) }
-        }
         (kind::DONE, [len]) => Record::Done { message, status: a, placed_len: number(len) },
         (kind::CANCEL, _) => Record::Cancel { message },
         (kind::REFUSE, _) => Record::Refuse { message, order: b },
