@@ -78,7 +78,8 @@ impl Endpoint {
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.seal(path));
-        tx.body_len = put_whole(&mut tx.body, send) as usize;
+        tx.body_len = len as usize;
+        put_whole(&mut tx.body, send, len);
         active.credit.on_sent(cost);
         active.unsent = NONE;
         let is_spent = active.granted.is_empty(); // plain, and nothing left: it need not be asked again
@@ -120,7 +121,8 @@ impl Endpoint {
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.seal(path));
-        tx.body_len = put_whole(&mut tx.body, send) as usize;
+        tx.body_len = len as usize;
+        put_whole(&mut tx.body, send, len);
         active.credit.on_sent(cost);
         active.unsent = NONE;
         let is_spent = active.granted.is_empty();
@@ -280,7 +282,7 @@ fn write_run(
             break;
         }
         writer.eager(send.eager(), send.immediate);
-        put_whole(body, send);
+        put_whole(body, send, len);
         path.flight.add(Content::Message { slot, serial, offset: 0, len });
         body_len += len as usize;
         credit.on_sent(cost);
@@ -291,15 +293,13 @@ fn write_run(
     body_len
 }
 
-/// The payload of a whole message goes behind its head, and the message counts as sent; how long it is.
+/// The payload of a whole message, so long, goes behind its head, and the message counts as sent.
 #[inline(always)]
-fn put_whole(body: &mut Vec<Piece>, send: &mut Outgoing) -> u32 {
-    let len = send.total as u32;
+fn put_whole(body: &mut Vec<Piece>, send: &mut Outgoing, len: u32) {
     if len > 0 {
         body.push(Piece { source: send.source(0), len });
     }
     send.stage = SendStage::Sent;
-    len
 }
 
 /// What a message costs of the peer's credit, if it goes in one piece and may go now (`Endpoint::write_message`).
