@@ -169,7 +169,8 @@ impl Endpoint {
     /// Tells the endpoint to make a mistake, to see whether anybody notices.
     #[cfg(feature = "sabotage")]
     pub fn sabotage(&mut self, fault: crate::base::sabotage::Sabotage) {
-        self.peers().saboteur.set(fault);
+        self.peers_mut().saboteur.set(fault);
+        self.onesided.portals.saboteur.set(fault);
     }
 }
 

@@ -49,6 +49,26 @@ pub enum Sabotage {
     AcceptedAgainAfterBreak,
     /// Takes a message out of the link that keeps it before it is accepted, and forgets it.
     TakenBeforeAcceptance,
+    /// Portals: looks through the overflow list first.
+    OverflowListFirst,
+    /// Portals: keeps no header of what lies in an overflow entry.
+    HeaderForgotten,
+    /// Portals: lays each message upon the one before.
+    LocalOffsetStays,
+    /// Portals: leaves an entry linked that has less free than it must have.
+    MinFreeIgnored,
+    /// Portals: does not disable a portal that cannot take a message.
+    PortalNotStopped,
+    /// Portals: a disabled portal takes what matches.
+    DisabledPortalTakes,
+    /// Portals: leaves an entry for one use in its list.
+    EntryUsedTwice,
+    /// Portals: does not say that memory is free.
+    FreeNotTold,
+    /// Portals: cuts what must not be cut.
+    CutAllTheSame,
+    /// Portals: what waited for a counter moves another one twice.
+    TriggerFiresAgain,
 }
 
 impl Sabotage {
@@ -75,28 +95,38 @@ impl Sabotage {
         Self::RangeLostAtBreak,
         Self::AcceptedAgainAfterBreak,
         Self::TakenBeforeAcceptance,
+        Self::OverflowListFirst,
+        Self::HeaderForgotten,
+        Self::LocalOffsetStays,
+        Self::MinFreeIgnored,
+        Self::PortalNotStopped,
+        Self::DisabledPortalTakes,
+        Self::EntryUsedTwice,
+        Self::FreeNotTold,
+        Self::CutAllTheSame,
+        Self::TriggerFiresAgain,
     ];
 }
 
 /// The mistake in force.
 #[derive(Debug, Default)]
 pub(crate) struct Saboteur {
-    #[cfg(feature = "sabotage")]
+    #[cfg(any(test, feature = "sabotage"))]
     makes: Option<Sabotage>,
 }
 
 impl Saboteur {
-    #[cfg(feature = "sabotage")]
+    #[cfg(any(test, feature = "sabotage"))]
     pub(crate) fn set(&mut self, fault: Sabotage) {
         self.makes = Some(fault);
     }
 
-    #[cfg(feature = "sabotage")]
+    #[cfg(any(test, feature = "sabotage"))]
     pub(crate) fn makes(&self, fault: Sabotage) -> bool {
         self.makes == Some(fault)
     }
 
-    #[cfg(not(feature = "sabotage"))]
+    #[cfg(not(any(test, feature = "sabotage")))]
     #[inline(always)]
     pub(crate) fn makes(&self, _: Sabotage) -> bool {
         false

@@ -19,18 +19,19 @@ pub(crate) mod arithmetic;
 pub mod codes;
 mod counters;
 mod entries;
-mod fault;
 mod incoming;
 mod moves;
 mod queues;
 mod table;
 #[cfg(test)]
 mod tests;
+mod witness;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::base::limits::MATCHED_LEN_MAX;
+use crate::base::sabotage::Saboteur;
 use crate::base::slab::{NONE, Slab};
 use crate::base::types::BufId;
 
@@ -42,6 +43,7 @@ pub use incoming::{Asked, Incoming};
 pub use moves::{DescriptorSpec, MoveKind, MoveSpec};
 pub(crate) use moves::{Move, Outcome};
 pub use queues::{PortalsEvent, Taken as TakenEvent};
+pub use witness::Witnessed;
 
 use codes::interface;
 use counters::{Counter, Due};
@@ -140,8 +142,10 @@ pub struct Portals {
     freed: Vec<BufId>,
     /// Something was told or counted since the driver last asked.
     is_stirred: bool,
-    #[cfg(test)]
-    fault: Option<fault::Fault>,
+    /// To make mistakes, where a test wants them.
+    pub(crate) saboteur: Saboteur,
+    /// What came and went, where somebody keeps a model of it.
+    witness: Option<Vec<Witnessed>>,
 }
 
 /// Bits of a handle that name a slot; above them some of its serial.
@@ -217,17 +221,24 @@ impl Portals {
         for slot in slots(&self.headers, |header| header.ni == ni) {
             self.headers.remove(slot);
         }
+        let due = core::mem::take(&mut self.due).into_iter();
+        let (mut never, due): (Vec<Due>, Vec<Due>) = due.partition(|due| due.ni() == ni);
+        self.due = due.into();
+        for slot in slots(&self.counters, |counter| counter.ni == ni) {
+            never.extend(self.counters.remove(slot).triggers.into_values());
+        }
+        for due in never {
+            if let Due::Move(this) = due {
+                self.let_go(&this);
+            }
+        }
         for slot in slots(&self.descriptors, |descriptor| descriptor.ni == ni) {
             let buf = self.descriptors.remove(slot).buf;
             self.freed.push(buf);
         }
-        for slot in slots(&self.counters, |counter| counter.ni == ni) {
-            self.counters.remove(slot);
-        }
         for slot in slots(&self.queues, |queue| queue.ni == ni) {
             self.queues.remove(slot);
         }
-        self.due.retain(|due| due.ni() != ni);
         self.is_stirred = true;
     }
 

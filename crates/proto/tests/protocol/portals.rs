@@ -4,6 +4,7 @@ use packhorse_proto::portals::codes::{ack, entry, event, fail, interface, md};
 use packhorse_proto::portals::{
     Count, DescriptorSpec, EntrySpec, MoveKind, MoveSpec, PortalsEvent, PortalsLimits, SearchKind,
 };
+use packhorse_proto::wire::{Action, Lane, Matched, MatchedKind, OutcomeRepr, RequestHead};
 use packhorse_proto::*;
 
 use crate::net::*;
@@ -352,4 +353,93 @@ fn a_get_whose_initiator_leaves_at_once_is_told_at_the_target() {
     let counter = pair.counters[B];
     let count = pair.net.ep(B).portals().count(counter);
     assert_eq!(count, Ok(Count { success: 1, failure: 0 }));
+}
+
+/// A peer that says what it likes in its requests: lengths that are not, places beyond the end, interfaces, portals and operations that
+/// there are none of.
+#[test]
+fn lies_in_requests_move_nothing_where_it_does_not_belong() {
+    let mut pair = Pair::new();
+    let there = pair.append(List::Priority, 64, entry::OP_PUT | entry::OP_GET, 7);
+    let behind = pair.append(List::Priority, 64, entry::OP_PUT | entry::OP_GET, 8);
+    let (md, _) = pair.descriptor(pattern(1, 8), 0);
+    let spec = pair.spec(MoveKind::Put, 7, 8);
+    pair.begin(MoveSpec { put: Some((md, 0)), ack: ack::FULL, ..spec });
+    pair.net.settle();
+    let usual = Matched {
+        kind: MatchedKind::Put,
+        ni: NI,
+        ack: ack::FULL,
+        op: 0,
+        datatype: 0,
+        len: 8,
+        portal: 3,
+        uid: 5,
+        total: 8,
+        header: 0,
+        initiator: A as u64,
+        operand: None,
+    };
+    let nothing = Matched { len: 0, ..usual };
+    let atomic = Matched { kind: MatchedKind::Atomic, ..usual };
+    let fetch = Matched { kind: MatchedKind::Fetch, ..usual };
+    let lies = [
+        (7, 60, usual),           // cut to four bytes
+        (7, u64::MAX - 3, usual), // past the end: nothing
+        (7, 0, Matched { portal: u32::MAX, ..usual }),
+        (7, 0, Matched { ni: 3, ..usual }),
+        (7, 0, Matched { uid: 6, ..usual }),
+        (7, 0, Matched { initiator: u64::MAX, ..usual }),
+        (7, 0, Matched { op: 200, ..atomic }),
+        (7, 0, Matched { datatype: 99, ..atomic }),
+        (7, 0, Matched { op: 12, ..fetch }), // compares, and has nothing to compare with
+        (7, 0, Matched { op: 11, datatype: 8, ..fetch }),
+        (7, 0, Matched { kind: MatchedKind::Get, total: u64::MAX, ..nothing }),
+        (7, u64::MAX, Matched { kind: MatchedKind::Get, total: u64::MAX, ..nothing }),
+        (7, 0, Matched { kind: MatchedKind::Ask, total: u64::MAX, ..nothing }),
+    ];
+    for (number, (key, target, matched)) in (1..).zip(lies) {
+        let head = RequestHead { number, key, target, action: Action::Matched(matched) };
+        let body: &[u8] = if matched.len == 0 { &[] } else { &[9; 8] };
+        pair.net.forge(A, B, |writer| writer.request(&head), body);
+        pair.net.pump();
+    }
+    // What was asked for is granted as far as the entry goes; bytes for beyond that have no place.
+    for offset in [64, 1 << 40, u64::MAX - 7] {
+        pair.net.forge(A, B, |writer| writer.data(Lane::Put, 13, 8, offset), &[9; 8]);
+        pair.net.pump();
+    }
+    let found = pair.net.bytes(B, there);
+    assert!(found[..8] == pattern(1, 8) && found[60..] == [9; 4], "{found:?}");
+    assert!(found[8..60].iter().all(|byte| *byte == 0xEE), "{found:?}");
+    assert!(pair.net.bytes(B, behind).iter().all(|byte| *byte == 0xEE));
+    let told = pair.told(B);
+    assert!(told.iter().all(|event| event.moved_len <= 64), "{told:?}");
+}
+
+/// A target that answers what it likes: more than was asked for, or to what nobody asked.
+#[test]
+fn lies_in_answers_move_nothing_where_it_does_not_belong() {
+    let mut pair = Pair::new();
+    let (md, room) = pair.descriptor(vec![0xEE; 64], 0);
+    let spec = pair.spec(MoveKind::Get, 7, 8);
+    pair.net.drop_next(A, Kind::Request);
+    pair.begin(MoveSpec { get: Some((md, 8)), ..spec });
+    pair.net.pump();
+    let usual = OutcomeRepr { fail: fail::OK, list: 0, moved_len: 8, offset: 0, follows: false };
+    let lies = [
+        (0, OutcomeRepr { moved_len: 64, ..usual }, 64), // more than was asked for
+        (0, OutcomeRepr { moved_len: 4, ..usual }, 8),   // more than it says
+        (0, OutcomeRepr { moved_len: u64::MAX, follows: true, ..usual }, 0),
+        (7, usual, 8), // to what nobody asked
+        (u32::MAX, usual, 8),
+    ];
+    for (number, answer, len) in lies {
+        pair.net.forge(B, A, |writer| writer.outcome(number, &answer, len), &vec![9; len.into()]);
+    }
+    let found = pair.net.bytes(A, room);
+    assert!(found.iter().all(|byte| *byte == 0xEE), "{found:?}");
+    pair.append(List::Priority, 64, entry::OP_GET, 7);
+    pair.net.settle();
+    assert_eq!(pair.kinds(A).last(), Some(&(event::REPLY, fail::OK, 8)), "the true answer counts");
 }

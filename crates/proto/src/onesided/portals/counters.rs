@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 
 use super::codes::fail;
 use super::moves::Move;
-use super::{Portals, PortalsError, THING_COUNT_MAX, handle_of, slot_of};
+use super::{Portals, PortalsError, THING_COUNT_MAX, Witnessed, handle_of, slot_of};
+use crate::base::sabotage::Sabotage;
 
 /// What a counter says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,11 +26,11 @@ pub(super) struct Counter {
     pub(super) ni: u8,
     count: Count,
     /// By threshold, then by age.
-    triggers: BTreeMap<(u64, u64), Due>,
+    pub(super) triggers: BTreeMap<(u64, u64), Due>,
 }
 
 /// Something to be done.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "operations are the usual ones, and need no memory of their own"
@@ -237,13 +238,21 @@ impl Portals {
         let mut fired: Vec<(u64, Due)> =
             fired.into_iter().map(|((_, serial), due)| (serial, due)).collect();
         fired.sort_unstable_by_key(|&(serial, _)| serial);
+        if self.saboteur.makes(Sabotage::TriggerFiresAgain) {
+            let adds = fired.iter().filter(|(_, due)| matches!(due, Due::Add { .. }));
+            self.due.extend(adds.map(|(_, due)| *due));
+        }
         self.due.extend(fired.into_iter().map(|(_, due)| due));
     }
 
     /// The next operation that is due; counters that are due move on the way.
     pub(crate) fn next_due(&mut self) -> Option<Move> {
         loop {
-            match self.due.pop_front()? {
+            let Some(due) = self.due.pop_front() else {
+                self.bear(Witnessed::Settled);
+                return None;
+            };
+            match due {
                 Due::Move(this) => return Some(this),
                 Due::Add { counter, more, .. } => {
                     if let Some(slot) = self.counters.lookup(counter) {

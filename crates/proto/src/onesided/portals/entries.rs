@@ -2,9 +2,9 @@
 
 use super::codes::{entry, event, fail, interface};
 use super::counters::Due;
-use super::fault::Fault;
 use super::{NOTHING, Portals, PortalsError, PortalsEvent, THING_COUNT_MAX, handle_of, slot_of};
 use crate::base::api::List;
+use crate::base::sabotage::Sabotage;
 use crate::base::types::BufId;
 use crate::matching::{EntryId, HeldId, PortalSource, PortalWanted};
 
@@ -329,7 +329,7 @@ impl Portals {
                     let event = self.headers[header].event;
                     let event = PortalsEvent { kind: event::SEARCH, user, list: 1, ..event };
                     self.tell(queue, event);
-                    self.count_found(&claim, event.moved_len);
+                    self.count_found(&claim, &event);
                 }
                 found_count = fitting.len() as u64;
             }
@@ -411,7 +411,7 @@ impl Portals {
         if !is_silent {
             self.tell(claim.queue, PortalsEvent { kind, user: claim.user, list: 1, ..event });
         }
-        self.count_found(&claim, event.moved_len);
+        self.count_found(&claim, &event);
         self.entries[lies_in].header_count -= 1;
         self.retire(lies_in);
         if claim.ends_entry && claim.options & entry::EVENT_UNLINK_DISABLE == 0 {
@@ -419,10 +419,11 @@ impl Portals {
         }
     }
 
-    fn count_found(&mut self, claim: &Claim, len: u64) {
+    /// Counts what was found; a message that broke off, as a failure.
+    fn count_found(&mut self, claim: &Claim, found: &PortalsEvent) {
         if claim.options & entry::EVENT_CT_OVERFLOW != 0 {
-            let amount = if claim.options & entry::EVENT_CT_BYTES != 0 { len } else { 1 };
-            self.tally(claim.counter, fail::OK, amount);
+            let in_bytes = claim.options & entry::EVENT_CT_BYTES != 0;
+            self.tally(claim.counter, found.fail, if in_bytes { found.moved_len } else { 1 });
         }
     }
 
@@ -483,7 +484,7 @@ impl Portals {
             self.tell(queue, plain(event::AUTO_UNLINK, portal, user));
         }
         if is_free {
-            if list == List::Overflow && is_told && !self.makes(Fault::FreeNotTold) {
+            if list == List::Overflow && is_told && !self.saboteur.makes(Sabotage::FreeNotTold) {
                 self.tell(queue, plain(event::AUTO_FREE, portal, user));
             }
             self.drop_entry(slot);

@@ -2,9 +2,9 @@
 
 use super::codes::{entry, event, fail};
 use super::entries::{Header, source_of};
-use super::fault::Fault;
-use super::{NOTHING, Portals, PortalsEvent};
+use super::{NOTHING, Portals, PortalsEvent, Witnessed};
 use crate::base::api::List;
+use crate::base::sabotage::Sabotage;
 use crate::base::types::Place;
 use crate::wire::OutcomeRepr;
 
@@ -106,6 +106,13 @@ const OPERATIONS: usize = 2;
 impl Portals {
     /// Which entry takes a request, if one does. From here on no other message can have what it takes.
     pub(crate) fn arrive(&mut self, incoming: &Incoming) -> Result<Taken, u8> {
+        let found = self.find_place(incoming);
+        let delivery = found.ok().map(|taken| taken.delivery);
+        self.bear(Witnessed::Arrived(*incoming, delivery));
+        found
+    }
+
+    fn find_place(&mut self, incoming: &Incoming) -> Result<Taken, u8> {
         let &Incoming { ni, portal, .. } = incoming;
         if self.interface(ni).is_err() {
             return Err(fail::DROPPED);
@@ -113,7 +120,7 @@ impl Portals {
         let Some(this) = self.portal(ni, portal) else {
             return Err(self.refuse(ni, DROPS, fail::DROPPED));
         };
-        if !this.is_enabled {
+        if !this.is_enabled && !self.saboteur.makes(Sabotage::DisabledPortalTakes) {
             return Err(self.refuse(ni, DROPS, fail::PT_DISABLED));
         }
         let Some((slot, list)) = self.find_entry(incoming) else {
@@ -133,7 +140,7 @@ impl Portals {
         }
         let keeps_header =
             list == List::Overflow && spec.options & entry::UNEXPECTED_HDR_DISABLE == 0;
-        let keeps_header = keeps_header && !self.makes(Fault::HeaderForgotten);
+        let keeps_header = keeps_header && !self.saboteur.makes(Sabotage::HeaderForgotten);
         if keeps_header && !self.has_header_room(ni, portal) {
             let is_told = spec.options & entry::EVENT_FLOWCTRL_DISABLE == 0;
             let is_stopped = self.stop_portal(ni, portal, is_told);
@@ -161,8 +168,8 @@ impl Portals {
     fn find_entry(&mut self, incoming: &Incoming) -> Option<(u32, List)> {
         let &Incoming { ni, portal, bits, offset, len, initiator, .. } = incoming;
         let source = source_of(ni, initiator);
-        let (is_reversed, cuts) =
-            (self.makes(Fault::OverflowFirst), self.makes(Fault::CutAllTheSame));
+        let is_reversed = self.saboteur.makes(Sabotage::OverflowListFirst);
+        let cuts = self.saboteur.makes(Sabotage::CutAllTheSame);
         let interface = self.interfaces[usize::from(ni)].as_mut()?;
         let matcher = &mut interface.portals.get_mut(portal as usize)?.as_mut()?.matcher;
         let entries = &self.entries;
@@ -193,8 +200,9 @@ impl Portals {
         let &Incoming {
             ni, portal, asked, bits, initiator, uid, len, header, op, datatype, ..
         } = incoming;
-        let (stays, is_used_twice) =
-            (self.makes(Fault::LocalOffsetStays), self.makes(Fault::UsedTwice));
+        let stays = self.saboteur.makes(Sabotage::LocalOffsetStays);
+        let is_used_twice = self.saboteur.makes(Sabotage::EntryUsedTwice);
+        let goes_on = self.saboteur.makes(Sabotage::MinFreeIgnored);
         let this = &mut self.entries[slot];
         let is_local = this.spec.options & entry::MANAGE_LOCAL != 0;
         let offset = if is_local { this.local_offset } else { incoming.offset };
@@ -203,7 +211,7 @@ impl Portals {
             this.local_offset += moved_len;
         }
         let is_over = (this.spec.options & entry::USE_ONCE != 0 && !is_used_twice)
-            || this.spec.is_used_up(this.local_offset);
+            || (this.spec.is_used_up(this.local_offset) && !goes_on);
         this.busy_count += 1;
         let shift = if this.spec.options & entry::IOVEC != 0 { 0 } else { offset };
         let event = PortalsEvent {
@@ -260,6 +268,7 @@ impl Portals {
     pub(crate) fn delivered(&mut self, delivery: u32, failed: u8) {
         let Delivery { ni, portal, entry: slot, header, mut event, .. } =
             self.deliveries.remove(delivery);
+        self.bear(Witnessed::Delivered(delivery, failed));
         event.fail = failed;
         let queue = match self.portal_mut(ni, portal) {
             Some(this) => {

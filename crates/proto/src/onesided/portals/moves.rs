@@ -2,7 +2,9 @@
 
 use super::codes::{ack, event, fail, md};
 use super::counters::Due;
-use super::{Portals, PortalsError, PortalsEvent, THING_COUNT_MAX, arithmetic, handle_of, slot_of};
+use super::{
+    Portals, PortalsError, PortalsEvent, THING_COUNT_MAX, Witnessed, arithmetic, handle_of, slot_of,
+};
 use crate::base::types::{BufId, PeerId, Place};
 
 /// Memory to be used by operations of ours.
@@ -154,6 +156,7 @@ impl Move {
 impl Portals {
     /// An operation is about to be asked of its target.
     pub(crate) fn launch(&mut self, of: Move) -> u32 {
+        self.bear(Witnessed::Began(of.spec.user));
         self.launches.insert(Launch { of, outcome: Outcome::default() })
     }
 
@@ -315,6 +318,7 @@ impl Portals {
     pub(crate) fn completed(&mut self, launch: u32, failed: Option<u8>) {
         let Launch { of, outcome } = self.launches.remove(launch);
         let (spec, answer) = (of.spec, failed.unwrap_or(outcome.fail));
+        self.bear(Witnessed::Ended(spec.user, failed));
         let told = PortalsEvent { user: spec.user, ..PortalsEvent::default() };
         if let Some(put) = of.put {
             let fail = failed.unwrap_or(fail::OK);

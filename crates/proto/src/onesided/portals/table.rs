@@ -1,8 +1,8 @@
 //! The portal table: indexes, their lists, and when they take no messages.
 
 use super::codes::{event, fail, portal};
-use super::fault::Fault;
 use super::{Portals, PortalsError, PortalsEvent};
+use crate::base::sabotage::Sabotage;
 use crate::matching::Matcher;
 
 /// An entry of the portal table.
@@ -104,7 +104,7 @@ impl Portals {
 
     /// Flow control: it cannot take a message, and takes none from here on. True if it has flow control.
     pub(super) fn stop_portal(&mut self, ni: u8, index: u32, is_told: bool) -> bool {
-        let is_left = self.makes(Fault::NotStopped);
+        let is_left = self.saboteur.makes(Sabotage::PortalNotStopped);
         let Some(this) = self.portal_mut(ni, index) else { return false };
         if this.options & portal::FLOWCTRL == 0 {
             return false;

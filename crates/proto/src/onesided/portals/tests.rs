@@ -349,3 +349,34 @@ fn entries_are_linked_and_unlinked_when_a_counter_says_so() {
     assert_eq!(bench.portals.take_freed(), Some(BufId(5)));
     assert_eq!(bench.portals.free_portal(NI, 0), Ok(()));
 }
+
+#[test]
+fn closing_gives_back_the_copies_of_operations_that_never_began() {
+    let mut bench = Bench::usual();
+    let counter = bench.portals.add_counter(NI).expect("room");
+    let bare = DescriptorSpec { buf: BufId(9), len: 8, options: 0, queue: None, counter: None };
+    let md = bench.portals.add_descriptor(NI, bare).expect("room");
+    let copied = |copy| MoveSpec { copy: Some(BufId(copy)), ..sending(md, ack::NONE) };
+    bench.portals.begin(copied(20), Some((counter, 1))).expect("room");
+    bench.portals.begin(copied(21), None).expect("room");
+    bench.portals.release_descriptor(md).expect("a descriptor");
+    bench.portals.close(NI);
+    let mut freed: Vec<u64> =
+        core::iter::from_fn(|| bench.portals.take_freed()).map(|buf| buf.0).collect();
+    freed.sort_unstable();
+    assert_eq!(freed, [9, 20, 21]);
+    assert!(bench.portals.next_due().is_none());
+}
+
+#[test]
+fn a_message_that_broke_off_and_is_found_counts_as_a_failure() {
+    let mut bench = Bench::usual();
+    let counter = bench.portals.add_counter(NI).expect("room");
+    let _ = bench.append(List::Overflow, spec(PUT, 64, 1));
+    let taken = bench.portals.arrive(&put(0, 10)).expect("taken");
+    bench.portals.delivered(taken.delivery, fail::UNDELIVERABLE);
+    let options = PUT | entry::EVENT_CT_OVERFLOW | entry::EVENT_CT_BYTES;
+    let _ =
+        bench.append(List::Priority, EntrySpec { counter: Some(counter), ..spec(options, 64, 2) });
+    assert_eq!(bench.portals.count(counter), Ok(Count { success: 0, failure: 1 }));
+}

@@ -7,10 +7,10 @@ use std::string::String;
 use std::vec::Vec;
 
 use super::super::codes::{entry, event, fail, portal};
-use super::super::fault::Fault;
 use super::super::*;
 use super::{Bench, put, spec};
 use crate::base::api::List;
+use crate::base::sabotage::Sabotage;
 
 /// What is done.
 #[derive(Clone, Debug)]
@@ -280,7 +280,7 @@ fn run(
     steps: &[Step],
     has_flow_control: bool,
     header_count_max: usize,
-    fault: Option<Fault>,
+    fault: Option<Sabotage>,
 ) -> Result<(), String> {
     let same = |is_same: bool, step: &Step| {
         if is_same { Ok(()) } else { Err(std::format!("{step:?}")) }
@@ -293,7 +293,9 @@ fn run(
     };
     let options = if has_flow_control { portal::FLOWCTRL } else { 0 };
     let mut bench = Bench::new(options, limits, 1 << 20);
-    bench.portals.fault = fault;
+    if let Some(fault) = fault {
+        bench.portals.saboteur.set(fault);
+    }
     let (entries, headers, told) = (Vec::new(), Vec::new(), Vec::new());
     let is_enabled = true;
     let mut model =
@@ -352,13 +354,13 @@ proptest! {
 #[test]
 fn deliberate_faults_are_found() {
     let faults = [
-        Fault::OverflowFirst,
-        Fault::HeaderForgotten,
-        Fault::LocalOffsetStays,
-        Fault::NotStopped,
-        Fault::UsedTwice,
-        Fault::FreeNotTold,
-        Fault::CutAllTheSame,
+        Sabotage::OverflowListFirst,
+        Sabotage::HeaderForgotten,
+        Sabotage::LocalOffsetStays,
+        Sabotage::PortalNotStopped,
+        Sabotage::EntryUsedTwice,
+        Sabotage::FreeNotTold,
+        Sabotage::CutAllTheSame,
     ];
     let scenario = (prop::collection::vec(any_step(), 1..80), any::<bool>(), 0..6_usize);
     for fault in faults {
