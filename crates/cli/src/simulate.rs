@@ -16,7 +16,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use packhorse_sim::over::Over;
 use packhorse_sim::run::{
-    Conduct, Failed, Plan, play, play_over, play_streams, quiet_panics, run_batch, run_seed,
+    Conduct, Failed, Parts, Plan, play, play_over, play_portals, play_streams, quiet_panics,
+    run_batch, run_seed,
 };
 use packhorse_sim::scenario::Scenario;
 use packhorse_sim::shrink::shrink;
@@ -31,6 +32,7 @@ Examples:
   packhorse sim --runs 10000 --from 1 --hash   did a change of the code change what it does?
   packhorse sim --seed 42                replay one scenario with its trace
   packhorse sim --seed 42 --pcapng f.pcapng   and open its frames in Wireshark
+  packhorse sim --runs 100000 --only portals   fresh scenarios of Portals
   packhorse sim --seeds tests/seeds.txt  every seed that ever failed
   packhorse sim --over udp --runs 20     the same traffic over real sockets, in real time
 
@@ -78,6 +80,10 @@ pub(crate) struct Args {
     /// switches `receive` and `send`.
     #[arg(long, conflicts_with = "over")]
     halves: bool,
+    /// Play only this of each seed, and of every seed: messages (with one-sided operations), streams, or portals. Without it every
+    /// fourth seed has streams beside its messages, and every fourth Portals.
+    #[arg(long, value_name = "PART", conflicts_with_all = ["over", "seed"])]
+    only: Option<Parts>,
     /// End --runs with one number for every frame that was sent and every event: the same seeds give the same number as long as
     /// nothing behaves differently.
     #[arg(long, requires = "from", conflicts_with = "over")]
@@ -92,7 +98,7 @@ impl Args {
     #[cfg(feature = "sabotage")]
     fn conduct(&self) -> Result<Conduct> {
         use packhorse_sim::run::Sabotage;
-        let plain = Conduct::default().with_halves(self.halves);
+        let plain = self.plain();
         let Some(name) = &self.sabotage else { return Ok(plain) };
         let known = |fault: &&Sabotage| format!("{fault:?}").eq_ignore_ascii_case(name);
         match Sabotage::ALL.iter().find(known) {
@@ -104,7 +110,12 @@ impl Args {
     #[cfg(not(feature = "sabotage"))]
     #[allow(clippy::unnecessary_wraps)]
     fn conduct(&self) -> Result<Conduct> {
-        Ok(Conduct::default().with_halves(self.halves))
+        Ok(self.plain())
+    }
+
+    fn plain(&self) -> Conduct {
+        let parts = self.only.unwrap_or_default();
+        Conduct::default().with_halves(self.halves).with_parts(parts)
     }
 }
 
@@ -158,6 +169,7 @@ fn replay(args: &Args, seed: u64, conduct: Conduct) -> Result<bool> {
     let tracer = Rc::new(RefCell::new(tracer));
     let mut outcome = play(&scenario, conduct, Some(Rc::clone(&tracer)));
     outcome.violations.extend(play_streams(seed, conduct).0);
+    outcome.violations.extend(play_portals(seed, conduct).0);
     tracer.borrow_mut().finish().context("cannot write the trace")?;
     let stats = &outcome.stats;
     println!(
@@ -198,7 +210,7 @@ fn run_seeds(args: &Args, seeds: &[u64], conduct: Conduct) -> Result<bool> {
     let mut totals = Totals::default();
     let mut failed = Vec::new();
     for &seed in seeds {
-        let outcome = run_seed(seed, conduct);
+        let outcome = run_seed(seed, conduct.with_parts(args.only.unwrap_or(Parts::All)));
         totals.add(&outcome.stats);
         bar.inc(1);
         if !outcome.violations.is_empty() {

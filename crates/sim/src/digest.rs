@@ -9,6 +9,7 @@ use std::fmt::{self, Write as _};
 
 use packhorse_link::Locator;
 use packhorse_link::sim::Port;
+use packhorse_proto::portals::PortalsEvent;
 use packhorse_proto::{Event, Instant};
 
 /// Odd, with bits all over: what changes low bits changes high ones.
@@ -37,6 +38,11 @@ impl Digest {
         self.word(at.0);
         self.word(u64::from(node));
         write!(self, "{event:?}").expect("a number takes all");
+    }
+
+    /// A queue of Portals tells something, or nothing.
+    pub(crate) fn note_portals(&mut self, told: &Option<PortalsEvent>) {
+        write!(self, "{told:?}").expect("a number takes all");
     }
 
     /// What another came to.

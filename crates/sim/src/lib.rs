@@ -21,6 +21,8 @@
 //!   oracle                what may be seen, kept beside the endpoints; oracle/events, oracle/operations, oracle/order,
 //!                         oracle/settle: its rules
 //!   streams               the same for streams, with an oracle of their own
+//!   portals               the same for Portals: portals/steps, portals/moves: what applications do, portals/model, portals/told,
+//!                         portals/bytes: what must come of it, portals/ledger: all operations, portals/faults: what befalls them
 //!   run, stats, digest    many runs on all cores: what they met, and one number for all they did
 //!   shrink                a scenario made smaller that still violates the same
 //!   real, over            the scenarios' traffic over real links
@@ -37,6 +39,7 @@ mod oracle;
 pub mod over;
 pub mod pattern;
 mod player;
+pub mod portals;
 mod real;
 pub mod run;
 pub mod scenario;

@@ -161,6 +161,23 @@ impl AppMemory {
         self.add(stored(len, 1, Purpose::Exposed))
     }
 
+    /// A region in `segments` pieces.
+    pub fn add_region_of(&mut self, len: u64, segments: usize) -> BufId {
+        self.add(stored(len, segments, Purpose::Exposed))
+    }
+
+    /// All bytes of real memory whose request has not ended, piece after piece.
+    pub fn bytes_of(&self, buf: BufId) -> Option<Vec<u8>> {
+        let Some(Buffer::Stored { bytes, cuts, .. }) = self.buffers.get(buf.0 as usize) else {
+            return None;
+        };
+        let mut all = Vec::with_capacity(cuts.len as usize);
+        cuts.for_each_piece(0, cuts.len, |raw, _, len| {
+            all.extend_from_slice(&bytes[raw..raw + len])
+        });
+        Some(all)
+    }
+
     /// Room that counts what is placed and forgets it.
     pub fn add_sink(&mut self, len: u64) -> BufId {
         self.add(Buffer::Sink { len, placed_len: 0 })

@@ -80,26 +80,7 @@ pub(crate) struct Player<'a> {
 
 impl<'a> Player<'a> {
     pub(crate) fn new(scenario: &'a Scenario, tracer: Option<Rc<RefCell<Tracer>>>) -> Self {
-        let mut world = World::new(scenario.seed);
-        for plan in &scenario.nodes {
-            world.add_node(Spec {
-                ports: plan.ports,
-                port_specs: plan.port_specs.clone(),
-                name: Some(plan.name.into()),
-                limits: plan.limits.clone(),
-                settings: plan.settings.clone(),
-                trains: draw_trains(scenario.seed, plan.name),
-            });
-        }
-        world.net().set_conditions(Who::Any, Who::Any, scenario.weather);
-        world.net().set_all_lines(scenario.line);
-        for (id, plan) in world.node_ids().zip(&scenario.nodes) {
-            for (port, &line) in (0..plan.ports).zip(&plan.port_lines) {
-                world.net().set_egress(id.port(port), line);
-                world.net().set_ingress(id.port(port), line);
-            }
-        }
-        Self::in_world(scenario, world, tracer)
+        Self::in_world(scenario, world_of(scenario, scenario.seed), tracer)
     }
 
     /// On real links, as many for each node as `open` gives, in real time.
@@ -416,6 +397,30 @@ impl<'a> Player<'a> {
     }
 }
 
+/// The nodes and the network of a scenario; chance there comes from this seed.
+pub(crate) fn world_of(scenario: &Scenario, seed: u64) -> World {
+    let mut world = World::new(seed);
+    for plan in &scenario.nodes {
+        world.add_node(Spec {
+            ports: plan.ports,
+            port_specs: plan.port_specs.clone(),
+            name: Some(plan.name.into()),
+            limits: plan.limits.clone(),
+            settings: plan.settings.clone(),
+            trains: draw_trains(scenario.seed, plan.name),
+        });
+    }
+    world.net().set_conditions(Who::Any, Who::Any, scenario.weather);
+    world.net().set_all_lines(scenario.line);
+    for (id, plan) in world.node_ids().zip(&scenario.nodes) {
+        for (port, &line) in (0..plan.ports).zip(&plan.port_lines) {
+            world.net().set_egress(id.port(port), line);
+            world.net().set_ingress(id.port(port), line);
+        }
+    }
+    world
+}
+
 /// What a node's driver makes of trains: nothing, in one node of four. Drawn apart, so that it changes no other draw.
 fn draw_trains(seed: u64, name: u8) -> Trains {
     let mut rng = Rng::new(seed).fork("trains").fork_n(name.into());
@@ -430,7 +435,7 @@ fn space_count(scenario: &Scenario) -> u8 {
 }
 
 /// Whether nothing in the scenario can make anybody lose a peer.
-fn nobody_may_go(scenario: &Scenario) -> bool {
+pub(crate) fn nobody_may_go(scenario: &Scenario) -> bool {
     let is_mild = |weather: &Conditions| weather.loss_ppm <= 50_000 && weather.burst.is_none();
     let is_harmless = |action: &Action| match action {
         Action::Kill { .. } | Action::Close | Action::Rebind { .. } | Action::Forget { .. } => {

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -16,17 +17,70 @@ pub use packhorse_proto::Sabotage;
 use crate::digest::Digest;
 use crate::draw::draw;
 use crate::player::{Outcome, Player};
+use crate::portals;
 use crate::scenario::Scenario;
 use crate::stats::{Stats, Totals};
 use crate::streams;
 use crate::trace::Tracer;
 use crate::world::World;
 
-/// Streams are played for seeds that are multiples of this.
-const STREAMS_EVERY: u64 = 4;
+/// Streams are played for seeds that are multiples of this, Portals for those halfway between.
+const PARTS_EVERY: u64 = 4;
 
-/// What violations of streams begin with.
+/// What violations of streams, and of Portals, begin with.
 const OF_STREAMS: &str = "streams: ";
+const OF_PORTALS: &str = "portals: ";
+
+/// What is played of a seed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parts {
+    /// Its scenario; of every fourth seed its streams, of every fourth its Portals.
+    #[default]
+    Usual,
+    /// All three.
+    All,
+    /// Its scenario: messages and one-sided operations.
+    Messages,
+    /// Its streams.
+    Streams,
+    /// Its Portals.
+    Portals,
+}
+
+impl Parts {
+    fn has_messages(self) -> bool {
+        matches!(self, Self::Usual | Self::All | Self::Messages)
+    }
+
+    fn has_streams(self, seed: u64) -> bool {
+        match self {
+            Self::Usual => seed.is_multiple_of(PARTS_EVERY),
+            Self::All | Self::Streams => true,
+            Self::Messages | Self::Portals => false,
+        }
+    }
+
+    fn has_portals(self, seed: u64) -> bool {
+        match self {
+            Self::Usual => seed % PARTS_EVERY == PARTS_EVERY / 2,
+            Self::All | Self::Portals => true,
+            Self::Messages | Self::Streams => false,
+        }
+    }
+}
+
+impl FromStr for Parts {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "messages" => Ok(Self::Messages),
+            "streams" => Ok(Self::Streams),
+            "portals" => Ok(Self::Portals),
+            _ => Err("there are messages, streams and portals".into()),
+        }
+    }
+}
 
 /// How runs are made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +90,8 @@ pub struct Conduct {
     pub sabotage: Option<Sabotage>,
     /// Helpers do half of the work, and keep the other half for applications that look in now and then.
     pub has_halves: bool,
+    /// What is played of each seed.
+    pub parts: Parts,
 }
 
 impl Conduct {
@@ -43,6 +99,13 @@ impl Conduct {
     #[must_use]
     pub fn with_halves(mut self, has_halves: bool) -> Self {
         self.has_halves = has_halves;
+        self
+    }
+
+    /// The same with these parts of each seed.
+    #[must_use]
+    pub fn with_parts(mut self, parts: Parts) -> Self {
+        self.parts = parts;
         self
     }
 
@@ -90,15 +153,38 @@ pub fn play_over(
     Ok(run.unwrap_or_else(|cause| panicked(&*cause)))
 }
 
-/// Plays the scenario of a seed; of every fourth seed, its streams too.
+/// Plays what there is to play of a seed.
 pub fn run_seed(seed: u64, conduct: Conduct) -> Outcome {
-    let mut outcome = play(&draw(seed), conduct, None);
-    if seed.is_multiple_of(STREAMS_EVERY) {
+    let mut outcome = match conduct.parts.has_messages() {
+        true => play(&draw(seed), conduct, None),
+        false => {
+            let (violations, stats) = (Vec::new(), Stats::default());
+            Outcome { violations, stats, digest: Digest::default() }
+        }
+    };
+    if conduct.parts.has_streams(seed) {
         let (violations, digest) = play_streams(seed, conduct);
         outcome.violations.extend(violations);
         outcome.digest.note(digest);
     }
+    if conduct.parts.has_portals(seed) {
+        let (violations, digest, stats) = play_portals(seed, conduct);
+        outcome.violations.extend(violations);
+        outcome.digest.note(digest);
+        outcome.stats.merge(&stats);
+    }
     outcome
+}
+
+/// Plays the Portals of a seed: what went wrong, a number for the run, and what was exercised.
+pub fn play_portals(seed: u64, conduct: Conduct) -> (Vec<String>, Digest, Stats) {
+    let run = panic::catch_unwind(|| portals::play(seed, conduct));
+    let played = run.unwrap_or_else(|cause| {
+        let Outcome { violations, .. } = panicked(&*cause);
+        portals::Played { violations, ..portals::Played::default() }
+    });
+    let violations = played.violations.iter().map(|violation| format!("{OF_PORTALS}{violation}"));
+    (violations.collect(), played.digest, played.stats)
 }
 
 /// Plays the streams of a seed: what went wrong, and a number for the run.
@@ -145,9 +231,10 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Whether its scenario failed, which can be made smaller, and not only its streams, which cannot.
+    /// Whether its scenario failed, which can be made smaller, and not only its streams or its Portals, which cannot.
     pub fn is_of_scenario(&self) -> bool {
-        self.violations.iter().any(|violation| !violation.starts_with(OF_STREAMS))
+        let is_other = |text: &String| text.starts_with(OF_STREAMS) || text.starts_with(OF_PORTALS);
+        self.violations.iter().any(|violation| !is_other(violation))
     }
 }
 

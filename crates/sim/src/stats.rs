@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use crate::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 30] = [
+pub const THINGS: [&str; 38] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -39,13 +39,21 @@ pub const THINGS: [&str; 30] = [
     "shared memory beside networks",
     "streams beside networks",
     "stream broken",
+    "Portals: operation matched",
+    "Portals: found unexpected",
+    "Portals: dropped",
+    "Portals: portal disabled",
+    "Portals: entry used up",
+    "Portals: set off by a counter",
+    "Portals: events lost",
+    "Portals: peer lost",
 ];
 
 /// What must occur in at least 5 % of runs: the first of `THINGS`.
 pub const REQUIRED_COUNT: usize = 9;
 
 /// What one run exercised.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Stats {
     /// Messages received whole.
     pub moved_count: u64,
@@ -64,8 +72,30 @@ pub struct Stats {
     met: [bool; THINGS.len()],
 }
 
+impl Default for Stats {
+    fn default() -> Self {
+        Self {
+            moved_count: 0,
+            failed_count: 0,
+            turn_count: 0,
+            pool_full_count: 0,
+            cancel_count: 0,
+            restart_count: 0,
+            operation_count: 0,
+            met: [false; THINGS.len()],
+        }
+    }
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        let (moved, met) = (Vec::new(), [0; THINGS.len()]);
+        Self { moved, turn_count_max: 0, met, failed_count: 0 }
+    }
+}
+
 impl Stats {
-    fn meet(&mut self, thing: &str, is_met: bool) {
+    pub(crate) fn meet(&mut self, thing: &str, is_met: bool) {
         let index = THINGS.iter().position(|name| *name == thing).expect("a known thing");
         self.met[index] |= is_met;
     }
@@ -73,6 +103,14 @@ impl Stats {
     /// Which of `THINGS` occurred.
     pub fn met(&self) -> impl Iterator<Item = (&'static str, bool)> {
         THINGS.into_iter().zip(self.met)
+    }
+
+    /// What another part of the same seed exercised.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.moved_count += other.moved_count;
+        self.failed_count += other.failed_count;
+        self.turn_count = self.turn_count.max(other.turn_count);
+        self.met.iter_mut().zip(other.met).for_each(|(met, more)| *met |= more);
     }
 
     /// One endpoint's counters.
@@ -124,7 +162,7 @@ impl Stats {
 }
 
 /// What many runs exercised.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Totals {
     moved: Vec<u32>,
     turn_count_max: u64,
@@ -178,7 +216,7 @@ impl Totals {
     pub fn table(&self) -> String {
         let mut text = String::from("occurred in % of runs\n");
         for (name, share) in self.shares() {
-            writeln!(text, "  {name:<26} {share:>6.1}").expect("strings take all");
+            writeln!(text, "  {name:<30} {share:>6.1}").expect("strings take all");
         }
         let moved: u64 = self.moved.iter().copied().map(u64::from).sum();
         writeln!(text, "messages moved: median {} a run, {moved} in all", self.moved_median())

@@ -25,6 +25,7 @@ use std::collections::{HashMap, VecDeque};
 use packhorse_engine::{Core, Lender};
 use packhorse_link::Link;
 use packhorse_link::sim::{Death, Delivery, NodeId, Rng, SimNet, SimPort, Told};
+use packhorse_proto::portals::Portals;
 use packhorse_proto::{
     Address, Endpoint, Event, Identity, Instant, Limits, Locator, Opening, PeerId, Secret, Settings,
 };
@@ -326,6 +327,16 @@ impl World {
     /// An endpoint, to call; it is asked for frames and events before time moves on.
     pub fn endpoint_mut(&mut self, node: NodeId) -> &mut Endpoint {
         self.touch(node).1.core.endpoint()
+    }
+
+    /// What an endpoint has of Portals; whoever changed something there lets it run (`Endpoint::run_portals`).
+    pub fn portals(&mut self, node: NodeId) -> &mut Portals {
+        self.nodes[node.0 as usize].core.endpoint().portals()
+    }
+
+    /// Local links of a node.
+    pub fn port_count(&self, node: NodeId) -> u8 {
+        self.node(node).spec.ports
     }
 
     /// Bytes of streams that readers of a node wait for are lent to this one, straight from frames.
