@@ -22,6 +22,11 @@ impl Scratch {
         cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o"]).arg(path.join("all"));
         cc.arg(root.join("tests/all.c")).arg("-I").arg(root.join("include"));
         cc.arg("-L").arg(&path).arg("-lpmi");
+        // A library that was built for a sanitizer finds it in the program; xtask/src/sanitize.rs says where it is.
+        if let Ok(runtime) = std::env::var("PACKHORSE_SANITIZER_RUNTIME") {
+            cc.args(["-Wl,--whole-archive", &runtime, "-Wl,--no-whole-archive"]);
+            cc.args(["-Wl,--export-dynamic", "-lpthread", "-ldl", "-lrt", "-lm", "-lgcc_s"]);
+        }
         assert!(cc.status().expect("cc is needed").success());
         Self(path)
     }

@@ -234,12 +234,15 @@ pub(crate) fn open(
         this.open_count += 1;
         return Ok((handle_of(kind), this.limits));
     }
+    let limits = limits::granted(desired).map_err(|error| {
+        complain("portals4", format_args!("{error}"));
+        codes::FAIL
+    })?;
     let node = match &library.node {
         Some(node) if pid != PID_ANY && pid != node.own.pid => return Err(codes::PID_IN_USE),
         Some(node) => Arc::clone(node),
         None => Arc::clone(library.node.insert(Arc::new(open_node(pid)?))),
     };
-    let limits = limits::granted(desired);
     let own = if kind & interface::LOGICAL == 0 { word_of(node.own) } else { u64::from(u32::MAX) };
     node.engine().with_portals(|portals| {
         portals.open(kind, limits::of_core(&limits), own, node.uid);

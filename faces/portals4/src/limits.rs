@@ -1,7 +1,9 @@
-//! What an interface may have: as asked for, within what there can be.
+//! What an interface may have: as asked for, or as `PTL_LIM_MAX_…` say where nothing is asked for, within what there can be.
 
 use packhorse::raw::MESSAGE_LEN_MAX;
 use packhorse::raw::portals::{ATOMIC_LEN_MAX, ORDERED_LEN_MAX, PortalsLimits, THING_COUNT_MAX};
+
+use packhorse_common::settings::Variable;
 
 use crate::abi::{Limits, feature};
 
@@ -33,8 +35,52 @@ const PIECE_COUNT_MAX: i32 = 1 << 16;
 const VOLATILE_LEN_MAX: u64 = 4096;
 
 /// What is granted.
-pub(crate) fn granted(desired: Option<Limits>) -> Limits {
-    let Some(wish) = desired else { return USUAL };
+///
+/// # Errors
+/// A variable that is no number, in words.
+pub(crate) fn granted(desired: Option<Limits>) -> Result<Limits, String> {
+    Ok(cut(&match desired {
+        Some(wish) => wish,
+        None => of_environment(Variable::of)?,
+    }))
+}
+
+/// What is usual, but for what variables say, which are called as in the reference.
+fn of_environment(variable: impl Fn(&'static str) -> Variable) -> Result<Limits, String> {
+    let mut limits = USUAL;
+    let counts = [
+        ("PTL_LIM_MAX_ENTRIES", &mut limits.max_entries),
+        ("PTL_LIM_MAX_UNEXPECTED_HEADERS", &mut limits.max_unexpected_headers),
+        ("PTL_LIM_MAX_MDS", &mut limits.max_mds),
+        ("PTL_LIM_MAX_CTS", &mut limits.max_cts),
+        ("PTL_LIM_MAX_EQS", &mut limits.max_eqs),
+        ("PTL_LIM_MAX_PT_INDEX", &mut limits.max_pt_index),
+        ("PTL_LIM_MAX_IOVECS", &mut limits.max_iovecs),
+        ("PTL_LIM_MAX_LIST_SIZE", &mut limits.max_list_size),
+        ("PTL_LIM_MAX_TRIGGERED_OPS", &mut limits.max_triggered_ops),
+    ];
+    for (name, limit) in counts {
+        // More than a C program could ask for is as much as it could.
+        let asked = variable(name).number::<u64>()?;
+        *limit = asked.map_or(*limit, |asked| i32::try_from(asked).unwrap_or(i32::MAX));
+    }
+    let sizes = [
+        ("PTL_LIM_MAX_MSG_SIZE", &mut limits.max_msg_size),
+        ("PTL_LIM_MAX_ATOMIC_SIZE", &mut limits.max_atomic_size),
+        ("PTL_LIM_MAX_FETCH_ATOMIC_SIZE", &mut limits.max_fetch_atomic_size),
+        ("PTL_LIM_MAX_WAW_ORDERED_SIZE", &mut limits.max_waw_ordered_size),
+        ("PTL_LIM_MAX_WAR_ORDERED_SIZE", &mut limits.max_war_ordered_size),
+        ("PTL_LIM_MAX_VOLATILE_SIZE", &mut limits.max_volatile_size),
+    ];
+    for (name, limit) in sizes {
+        *limit = variable(name).number()?.unwrap_or(*limit);
+    }
+    limits.features = variable("PTL_LIM_FEATURES").number()?.unwrap_or(limits.features);
+    Ok(limits)
+}
+
+/// A wish, within what there can be.
+fn cut(wish: &Limits) -> Limits {
     let count = |wish: i32| wish.clamp(0, THING_COUNT_MAX as i32);
     Limits {
         max_entries: count(wish.max_entries),
@@ -73,5 +119,33 @@ pub(crate) fn of_core(limits: &Limits) -> PortalsLimits {
         portal_max: count(limits.max_pt_index),
         list_count_max: count(limits.max_list_size),
         trigger_count_max: count(limits.max_triggered_ops),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &'static str, value: &str) -> Result<Limits, String> {
+        let of = |asked| Variable::given(asked, (asked == name).then(|| value.into()));
+        of_environment(of).map(|wish| cut(&wish))
+    }
+
+    #[test]
+    fn variables_say_what_is_usual_and_are_cut_as_wishes_are() {
+        assert_eq!(with("PTL_LIM_MAX_LIST_SIZE", "12").unwrap().max_list_size, 12);
+        assert_eq!(with("PTL_LIM_MAX_MSG_SIZE", "4096").unwrap().max_msg_size, 4096);
+        assert_eq!(with("PTL_LIM_MAX_PT_INDEX", "999999999999").unwrap().max_pt_index, PORTAL_MAX);
+        assert_eq!(with("PTL_LIM_FEATURES", "0").unwrap().features, 0);
+        assert_eq!(with("PTL_LIM_MAX_MDS", " 7 ").unwrap().max_mds, 7);
+        let others = with("PTL_LIM_MAX_MDS", "7").unwrap();
+        assert_eq!(others.max_entries, USUAL.max_entries);
+    }
+
+    #[test]
+    fn nonsense_is_told_by_its_name() {
+        let told = with("PTL_LIM_MAX_CTS", "many").unwrap_err();
+        assert!(told.contains("PTL_LIM_MAX_CTS=many"), "{told}");
+        assert!(with("PTL_LIM_MAX_CTS", "-1").is_err());
     }
 }

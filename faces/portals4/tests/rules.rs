@@ -30,7 +30,7 @@ impl Scratch {
         cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-g"]);
         cc.arg("-O1").arg("-o").arg(&program).arg(sources.join(format!("{name}.c")));
         cc.arg(sources.join("rules.c")).arg("-I").arg(root().join("include"));
-        cc.arg("-L").arg(&self.0).args(["-lportals", "-lpthread", "-lm"]);
+        cc.arg("-L").arg(&self.0).args(["-lportals", "-lpthread", "-lm"]).args(sanitized());
         assert!(cc.status().expect("cc is needed").success());
         program
     }
@@ -67,6 +67,15 @@ fn archive() -> PathBuf {
         .collect();
     found.sort();
     found.pop().expect("cargo builds the archive with the tests").1
+}
+
+/// A library that was built for a sanitizer finds it in the program; xtask/src/sanitize.rs says where it is.
+fn sanitized() -> Vec<String> {
+    let Ok(runtime) = std::env::var("PACKHORSE_SANITIZER_RUNTIME") else { return Vec::new() };
+    let words = format!(
+        "-Wl,--whole-archive {runtime} -Wl,--no-whole-archive -Wl,--export-dynamic -lpthread -ldl -lrt -lm -lgcc_s"
+    );
+    words.split(' ').map(str::to_owned).collect()
 }
 
 /// Rules that do not hold yet, each with the reason.
@@ -110,6 +119,11 @@ fn numbers_and_layouts_are_those_of_the_reference() {
 #[test]
 fn arguments_that_make_no_sense_are_refused() {
     hold("arguments");
+}
+
+#[test]
+fn handles_that_are_none_and_things_in_use_do_no_harm() {
+    hold("hostile");
 }
 
 #[test]
@@ -191,7 +205,7 @@ fn example(scratch: &Scratch, name: &str) -> PathBuf {
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-o"]).arg(&program);
     cc.arg(root().join(format!("examples/{name}.c"))).arg("-I").arg(root().join("include"));
-    cc.arg("-L").arg(&scratch.0).arg("-lportals");
+    cc.arg("-L").arg(&scratch.0).arg("-lportals").args(sanitized());
     assert!(cc.status().expect("cc is needed").success());
     program
 }
