@@ -11,6 +11,7 @@
 //! the gathering of payload is, and each side is counted by itself.
 //!
 //! - `scenarios.rs`: what is counted, `trains.rs`: data as trains; `sides.rs`: the calls that count
+//! - `portals.rs`: puts that are matched at their target, among few entries and many
 //! - `hop.rs`: whole endpoints on one host, from the post to the entry in a queue
 //! - `callgrind.rs`: runs and reads the counter; `owners.rs`: which guarantee an instruction belongs to
 //! - `table.rs`: the report, and what must hold
@@ -18,6 +19,7 @@
 mod callgrind;
 mod hop;
 mod owners;
+mod portals;
 mod scenarios;
 mod sides;
 mod table;

@@ -12,6 +12,7 @@ use packhorse_proto::{
 use packhorse_tests::node::{Buffers, Node, Pair, Wire, recv_spec};
 
 use crate::hop;
+use crate::portals;
 use crate::sides::{at_frame, at_matcher, at_receiver, at_sender};
 use crate::trains;
 
@@ -98,6 +99,7 @@ pub(crate) fn run(name: &str, count: usize) -> Result<()> {
     match words[..] {
         ["frame"] => run_frames(count),
         ["hop"] => hop::run(count)?,
+        ["portals", list, entries] => portals::run(list, entries.parse()?, count),
         ["match", list, mask, entries] => {
             let (tagged, any) = MASKS
                 .iter()
@@ -216,7 +218,7 @@ impl Talk {
 
 /// Carries frames until nobody has one, each crossing in a microsecond, and takes the events of node 0: how many
 /// messages it received. As a driver does, an endpoint is asked for frames after it was called, not otherwise.
-fn cross(pair: &mut Pair, poster: usize, by_trains: bool) -> usize {
+pub(crate) fn cross(pair: &mut Pair, poster: usize, by_trains: bool) -> usize {
     let mut called = [poster == 0, poster == 1];
     let mut received = 0;
     while called != [false, false] {

@@ -11,6 +11,7 @@ macro_rules! side {
         $(#[$doc])*
         pub(crate) mod $name {
             use super::black_box;
+            use packhorse_proto::portals::{EntrySpec, MoveSpec, SearchKind, TakenEvent};
             use packhorse_proto::{Event, Instant, Locator, RecvSpec, SendSpec};
             use packhorse_tests::node::Node;
 
@@ -57,6 +58,30 @@ macro_rules! side {
             pub(crate) fn poll_event(node: &mut Node) -> Option<Event> {
                 black_box($mark);
                 node.endpoint.poll_event()
+            }
+
+            /// An operation of Portals.
+            #[allow(dead_code)] // of one side
+            #[inline(never)]
+            pub(crate) fn begin_move(node: &mut Node, now: Instant, spec: MoveSpec) {
+                black_box($mark);
+                node.endpoint.portals().begin(spec, None).expect("begun");
+                node.endpoint.run_portals(now);
+            }
+
+            /// An event of a queue of Portals.
+            #[inline(never)]
+            pub(crate) fn take_told(node: &mut Node, queue: u32) -> Option<TakenEvent> {
+                black_box($mark);
+                node.endpoint.portals().take_event(queue).expect("a queue")
+            }
+
+            /// A search among unexpected headers.
+            #[allow(dead_code)] // of one side
+            #[inline(never)]
+            pub(crate) fn find_header(node: &mut Node, ni: u8, kind: SearchKind, spec: EntrySpec) {
+                black_box($mark);
+                node.endpoint.portals().search(ni, 0, kind, spec).expect("a portal");
             }
         }
     };

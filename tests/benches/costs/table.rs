@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::callgrind::{profile, total};
 use crate::hop;
 use crate::owners::{Bill, Guarantee, Owners};
+use crate::portals;
 use crate::scenarios::{LONE, MASKS, STREAMS, Stream};
 
 /// Instructions an 8-byte message should cost at each side. A target: missing it is told, not failed.
@@ -43,6 +44,8 @@ pub(crate) struct Figures {
     price: Vec<(Guarantee, Sides)>,
     functions: Vec<(String, Sides)>,
     matching: Vec<Growth>,
+    /// Puts of Portals, by list: at the sender, and at the receiver among few entries and many.
+    puts: Vec<(&'static str, f64, Growth)>,
     /// The steps of a whole hop: all that is called in it.
     hop: Vec<(&'static str, f64)>,
 }
@@ -69,7 +72,11 @@ pub(crate) fn measure() -> Result<Figures> {
         [10, 10_000].map(|entries| (format!("match-{list}-{mask}-{entries}"), COUNT, "at_matcher"))
     });
     let hop = hop::STEPS.map(|(inside, _)| ("hop".to_owned(), COUNT, inside));
-    let wanted: Vec<Wanted> = streams.chain(frame).chain(matching).chain(hop).collect();
+    let puts = portals::LISTS.into_iter().flat_map(|(list, _)| {
+        [(10, "at_sender"), (10, "at_receiver"), (10_000, "at_receiver")]
+            .map(|(entries, inside)| (format!("portals-{list}-{entries}"), COUNT, inside))
+    });
+    let wanted: Vec<Wanted> = streams.chain(frame).chain(matching).chain(hop).chain(puts).collect();
     let mut costs = costs(&wanted)?.into_iter();
     let mut next = || costs.next().context("a cost for each that is wanted");
     let mut streams = Vec::new();
@@ -85,6 +92,15 @@ pub(crate) fn measure() -> Result<Figures> {
     for (_, title) in hop::STEPS {
         hop.push((title, next()?));
     }
+    let mut puts = Vec::new();
+    for (list, title) in portals::LISTS {
+        let sender = next()?;
+        puts.push((
+            title,
+            sender,
+            Growth { list, library: "Portals", few: next()?, many: next()? },
+        ));
+    }
     let (sender, receiver) = (price("at_sender")?, price("at_receiver")?);
     let of = |bill: &Bill, part: Guarantee| {
         bill.parts.get(&part).map_or(0.0, |&n| n as f64 / COUNT as f64)
@@ -92,7 +108,7 @@ pub(crate) fn measure() -> Result<Figures> {
     let price = Guarantee::ALL
         .map(|part| (part, Sides { sender: of(&sender, part), receiver: of(&receiver, part) }));
     let functions = functions(&sender, &receiver);
-    Ok(Figures { streams, frame, price: price.to_vec(), functions, matching, hop })
+    Ok(Figures { streams, frame, price: price.to_vec(), functions, matching, puts, hop })
 }
 
 /// Lists that are matched against, and which mask.
@@ -224,6 +240,16 @@ pub(crate) fn shown(figures: &Figures, tools: &str) -> String {
     }
     heading(
         &mut out,
+        "A put of Portals, 8 bytes, acknowledged: entries",
+        &["sender", "among 10", "10 000", "ratio"],
+    );
+    for (title, sender, growth) in &figures.puts {
+        let ratio = growth.many / growth.few;
+        let Growth { few, many, .. } = growth;
+        let _ = writeln!(out, "{title:<64} {sender:>9.1} {few:>9.1} {many:>9.1} {ratio:>9.2}");
+    }
+    heading(
+        &mut out,
         "Where they are spent (8 bytes, alone in its frame)",
         &["sender", "receiver"],
     );
@@ -271,7 +297,8 @@ pub(crate) fn judge(figures: &Figures, same_compiler: bool) -> Result<()> {
             ));
         }
     }
-    for growth in &figures.matching {
+    let puts = figures.puts.iter().map(|(.., growth)| growth);
+    for growth in figures.matching.iter().chain(puts) {
         let ratio = growth.many / growth.few;
         if ratio > GROWTH_MAX {
             let Growth { list, library, .. } = growth;
