@@ -31,7 +31,7 @@ pub trait Seal {
     fn mark_of(&self, header: [u64; 2], heads: &[[u8; 8]], tail: u64) -> u64;
 
     /// The marks of frames that follow each other and are equally long. `first` are the words of the first one; from one to the next its packet number
-    /// grows by one and the word at [`place_in_train`] by `step`.
+    /// grows by one and the word at `place_in_train` by `step`.
     fn marks<const N: usize>(&self, first: &[u64; N], step: u64, tail: u64, marks: &mut [u64]);
 
     /// Whether payload may lie where it belongs before the mark of its frame was looked at. A seal that changes payload, or believes none of it unseen, says
