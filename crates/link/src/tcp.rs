@@ -43,7 +43,9 @@ use crate::mem::Table;
 use crate::sys::poll::{Event, Poll};
 use crate::udp::opening::{doing, usable_addr};
 use crate::udp::reach::Reach;
-use crate::{About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, Telling};
+use crate::{
+    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, Telling, show,
+};
 use incoming::Incoming;
 use key::Key;
 use outgoing::{Outgoing, WAITING_LEN_MAX};
@@ -66,6 +68,9 @@ const LISTEN_EVERY: u64 = 64;
 const SILENT_COUNT_MAX: u64 = 64;
 /// A read of more bytes than this is bulk data: what lands next is expected on the same stream.
 const BULK_LEN_MIN: usize = 1024;
+
+/// Remarks in its life: a network that breaks streams again and again has been described by then.
+const REMARK_COUNT_MAX: usize = 32;
 
 const _: () = assert!(FRAME_LEN_MAX <= u16::MAX as usize);
 
@@ -109,6 +114,9 @@ pub struct Tcp {
     /// Calls of `receive`.
     now: u64,
     notices: VecDeque<Notice>,
+    remarks: VecDeque<String>,
+    /// In its life.
+    remark_count: usize,
     counters: Counters,
 }
 
@@ -148,14 +156,25 @@ impl Tcp {
             bulk: None,
             now: 0,
             notices: VecDeque::new(),
+            remarks: VecDeque::new(),
+            remark_count: 0,
             counters: Counters::default(),
         })
     }
 
-    fn notice_refused(&mut self) {
+    fn notice_failures(&mut self) {
         while let Some(to) = self.outgoing.poll_refused() {
             if self.notices.len() < NOTICE_COUNT_MAX {
                 self.notices.push_back(Notice::Unreachable { to, cause: Cause::Way(Vec::new()) });
+            }
+        }
+        while let Some(to) = self.outgoing.poll_broken() {
+            if self.remark_count < REMARK_COUNT_MAX {
+                self.remark_count += 1;
+                self.remarks.push_back(format!(
+                    "the stream to {} broke: what was in it is sent again",
+                    show(&to)
+                ));
             }
         }
     }
@@ -209,7 +228,7 @@ impl Tcp {
             }
         }
         self.incoming.on_time(&self.poll, &mut self.counters);
-        self.notice_refused();
+        self.notice_failures();
         Ok(())
     }
 
@@ -273,7 +292,7 @@ impl Link<Table> for Tcp {
         }
         let (poll, counters) = (&self.poll, &mut self.counters);
         self.outgoing.send(burst, first, memory, &self.reach, poll, counters);
-        self.notice_refused();
+        self.notice_failures();
         Ok(burst.len().saturating_sub(first))
     }
 
@@ -309,7 +328,7 @@ impl Link<Table> for Tcp {
     }
 
     fn poll_remark(&mut self) -> Option<String> {
-        None
+        self.remarks.pop_front()
     }
 
     /// An epoll descriptor always tells.

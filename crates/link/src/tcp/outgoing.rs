@@ -84,6 +84,8 @@ pub(super) struct Outgoing {
     port: u16,
     /// Streams that could not be opened, since this was last asked.
     refused: Vec<Locator>,
+    /// Streams that broke while they were in use, since this was last asked.
+    broken: Vec<Locator>,
 }
 
 impl Outgoing {
@@ -98,6 +100,7 @@ impl Outgoing {
             waiting_count: 0,
             port,
             refused: Vec::new(),
+            broken: Vec::new(),
         }
     }
 
@@ -115,6 +118,11 @@ impl Outgoing {
     /// A place that was found to be out of reach: each time once.
     pub(super) fn poll_refused(&mut self) -> Option<Locator> {
         self.refused.pop()
+    }
+
+    /// A place to which a stream broke that was in use: each time once.
+    pub(super) fn poll_broken(&mut self) -> Option<Locator> {
+        self.broken.pop()
     }
 
     /// Where the stream to a place is.
@@ -245,7 +253,12 @@ impl Outgoing {
         }
         // Who opened the stream is the only one who writes to it: when the other side ends it, nobody reads any more.
         if what & (poll::BROKEN | poll::ENDED) != 0 {
-            self.on_broken(slot, counters);
+            // Whoever leaves ends its streams, and that is no news to a person; frames that wait are.
+            let is_idle = stream.is_some_and(|stream| !stream.has_waiting());
+            match what & poll::BROKEN == 0 && is_idle {
+                true => self.end(slot, counters),
+                false => self.on_broken(slot, counters),
+            }
         } else if what & poll::WRITABLE != 0 {
             self.flush(slot, poll, counters);
         }
@@ -397,8 +410,18 @@ impl Outgoing {
         Some(slot)
     }
 
-    /// A stream does not take bytes any more: what waits for it is lost.
+    /// A stream broke in use: what waits for it is lost, and a person is told.
     fn on_broken(&mut self, slot: usize, counters: &mut Counters) {
+        if let Some(stream) = self.streams[slot].as_ref().filter(|stream| !stream.is_connecting)
+            && self.broken.len() < FAILURE_COUNT_MAX
+        {
+            self.broken.push(stream.to);
+        }
+        self.end(slot, counters);
+    }
+
+    /// A stream does not take bytes any more: what waits for it is lost.
+    fn end(&mut self, slot: usize, counters: &mut Counters) {
         let Some(stream) = self.streams[slot].take() else { return };
         counters.streams_broken += 1;
         counters.lost_bytes += (stream.waiting.len() - stream.waiting_at) as u64;

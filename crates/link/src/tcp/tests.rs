@@ -232,7 +232,7 @@ fn what_udp_reaches_tcp_reaches_and_nothing_else() {
     assert_eq!(Tcp::open(&beside).unwrap().card_to(&b.locator()), 0);
     let elsewhere = ["192.0.2.1:5", "[::1]:5"].map(|text| to_locator(text.parse().unwrap()));
     for to in elsewhere.into_iter().chain([crate::udp::to_locator(addr_of(&b)), [0; 24]]) {
-        assert!(!a.may_reach(&to), "{}", crate::show(&to));
+        assert!(!a.may_reach(&to), "{}", show(&to));
         a.send(&burst_of(to, [&b"x"[..]]), 0, &mut Table::default()).unwrap();
     }
     assert_eq!(counter(&a, "lost_frames"), 4);
