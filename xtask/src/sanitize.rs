@@ -41,7 +41,7 @@ pub(crate) fn add_to(steps: &mut Steps) {
                 "test --quiet",
                 "address",
                 packages,
-                &format!("{API} faults fork one_host stranger provider rules programs"),
+                &format!("{API} faults fork one_host scribbler stranger provider rules programs"),
             );
             // C programs over our libraries: the sanitizer stands in the program.
             tests.env("PACKHORSE_SANITIZER_RUNTIME", runtime("asan")?);

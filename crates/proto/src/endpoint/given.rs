@@ -20,7 +20,7 @@ use crate::delivery::ack::expand;
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
 use crate::messages::take::{Miss, Takers};
-use crate::peers::rows::{NO_MESSAGE, Phase, row_of_id};
+use crate::peers::rows::{NO_MESSAGE, Phase, Row, row_of_id};
 use crate::wire::{
     self, Class, EagerRepr, EagerWords, FrameView, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
     LoneMessage, LoneView, Record,
@@ -82,7 +82,7 @@ impl Endpoint {
             wants_match: false,
             len: len as u16,
         };
-        wire::write_lone_at(head, header, None, (eager, spec.immediate), &this.seal(path));
+        wire::write_lone_at(head, header, None, (eager, spec.immediate), &Row::seal_of_given(path));
         Some(Given { link: path.link, to: path.locator, head_len, peer: spec.peer })
     }
 

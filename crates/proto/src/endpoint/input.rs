@@ -40,26 +40,34 @@ impl Endpoint {
             }
             return self.on_less_usual_frame(now, Origin { link, from }, bytes, memory);
         };
-        let base = self.peers().base_of(bytes);
-        if !self.is_proven(&lone, link, base) {
-            self.on_unkeyed(now, Origin { link, from }, bytes, memory);
-        } else if !self.peers().may_be_quick()
+        let Some(base) = self.proven_base(&lone, link, bytes) else {
+            return self.on_unkeyed(now, Origin { link, from }, bytes, memory);
+        };
+        if !self.peers().may_be_quick()
             || !self.on_quick(now, link, &from, lone.message(base), memory)
         {
             self.on_not_next::<LONE>(now, Origin { link, from }, bytes, base, memory);
         }
     }
 
-    /// Whether a frame of the commonest shape is from one who has our address: by our pass, where only the two ends of a
-    /// link can write to it, or by its check.
+    /// The high half of the number of a frame of the commonest shape, if it is from one who has our address: by our pass, where only the two ends
+    /// of a link can write to it, or by its check.
     #[inline(always)]
-    fn is_proven<const N: usize>(&mut self, lone: &LoneView<'_, N>, link: u8, base: u64) -> bool {
+    fn proven_base<const N: usize>(
+        &mut self,
+        lone: &LoneView<'_, N>,
+        link: u8,
+        bytes: &[u8],
+    ) -> Option<u64> {
+        let base = self.peers().base_of(bytes);
         if !self.peers().is_private(link) || !lone.is_proven(&self.peers().pass, base) {
-            return lone.is_proven(&self.peers().own_seal(), base);
+            let is_keyed = lone.is_proven(&self.peers().own_seal(), base);
+            return is_keyed.then_some(base);
         }
         // A pass fits any packet number, so it will not show that the low half began anew: that is expected from here on.
         self.peers_mut().has_high |= lone.is_in_upper_half();
-        true
+        // Nor does it show which multiple of 2^32 a zero stands for. It stands for none: such a frame was given (PROTOCOL §7.10, §14.6).
+        Some(if base != 0 && lone.is_low_zero() { 0 } else { base })
     }
 
     /// The same with an immediate; or another.
@@ -77,10 +85,11 @@ impl Endpoint {
         let Some(lone) = LoneView::<LONE_IMMEDIATE>::read(bytes) else {
             return self.on_other_frame(now, origin, bytes, memory);
         };
-        let (link, from, base) = (origin.link, &origin.from, self.peers().base_of(bytes));
-        if !self.is_proven(&lone, link, base) {
-            self.on_unkeyed(now, origin, bytes, memory);
-        } else if !self.peers().may_be_quick()
+        let (link, from) = (origin.link, &origin.from);
+        let Some(base) = self.proven_base(&lone, link, bytes) else {
+            return self.on_unkeyed(now, origin, bytes, memory);
+        };
+        if !self.peers().may_be_quick()
             || !self.on_quick(now, link, from, lone.message(base), memory)
         {
             self.on_not_next::<LONE_IMMEDIATE>(now, origin, bytes, base, memory);
@@ -97,10 +106,10 @@ impl Endpoint {
         bytes: &[u8],
         memory: &mut impl Memory,
     ) {
-        let base = self.peers().base_of(bytes);
-        if !self.is_proven(acked, origin.link, base) {
-            self.on_unkeyed(now, origin, bytes, memory);
-        } else if !self.peers().may_be_quick()
+        let Some(base) = self.proven_base(acked, origin.link, bytes) else {
+            return self.on_unkeyed(now, origin, bytes, memory);
+        };
+        if !self.peers().may_be_quick()
             || !self.on_quick_answer(now, &origin, (acked, base), memory)
         {
             self.on_any_frame(now, origin, acked.view(base), memory);

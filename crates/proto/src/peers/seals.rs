@@ -24,13 +24,21 @@ impl Peers {
 }
 
 impl Row {
-    /// The seal of a frame with one message to this peer, by this path.
+    /// The seal of the frame with this packet number and one message to this peer, by this path. A number whose low half is 0 looks on the wire
+    /// as if there were none, and with the pass such a frame is one that was given (PROTOCOL §14.6).
     #[inline(always)]
-    pub(crate) fn seal(&self, path: &Path) -> impl Seal {
+    pub(crate) fn seal(&self, path: &Path, packet: u64) -> impl Seal {
         match path.pass {
             0 => Proof::Keyed(&self.secret),
+            _ if packet as u32 == 0 => Proof::Keyed(&self.secret),
             pass => Proof::Pass(Pass(pass)),
         }
+    }
+
+    /// The seal of a message that is given to the link of this path, which has a pass.
+    #[inline(always)]
+    pub(crate) fn seal_of_given(path: &Path) -> impl Seal {
+        Pass(path.pass)
     }
 
     /// The seal of a train to this peer, computed by this function.

@@ -206,6 +206,12 @@ impl<'a, const N: usize> LoneView<'a, N> {
         check == Some(number(&self.words[0]))
     }
 
+    /// Whether the low half of the packet number is 0: there is none, or its high half says all of it.
+    #[inline(always)]
+    pub fn is_low_zero(&self) -> bool {
+        number(&self.words[2]) as u32 == 0
+    }
+
     /// Whether the low half of the packet number, which is what the wire has of it, will begin anew before long.
     #[inline(always)]
     pub fn is_in_upper_half(&self) -> bool {

@@ -20,7 +20,11 @@ fn pair(envelope_count_max: u32) -> Net {
 
 /// The frame of a copied message from A to B, if it may be given.
 fn frame(net: &mut Net, tag: u64) -> Option<(Given, Vec<u8>)> {
-    let (peer, now) = (net.peer(A, B), net.now);
+    frame_from(net, A, tag)
+}
+
+fn frame_from(net: &mut Net, from: usize, tag: u64) -> Option<(Given, Vec<u8>)> {
+    let (peer, now) = (net.peer(from, B), net.now);
     let bytes = pattern(tag, 8);
     let spec = SendSpec {
         peer,
@@ -32,7 +36,7 @@ fn frame(net: &mut Net, tag: u64) -> Option<(Given, Vec<u8>)> {
         user: tag,
     };
     let mut head = [0; wire::LONE_HEAD_LEN_MAX];
-    let given = net.ep(A).prepare_given(now, &spec, &mut head)?;
+    let given = net.ep(from).prepare_given(now, &spec, &mut head)?;
     Some((given, [&head[..given.head_len], &bytes].concat()))
 }
 
@@ -45,15 +49,23 @@ fn give(net: &mut Net, tag: u64) -> bool {
 }
 
 fn hand_over(net: &mut Net, frame: &[u8]) {
-    let source = net.nodes[A].locators[0];
+    hand_over_from(net, A, frame);
+}
+
+fn hand_over_from(net: &mut Net, from: usize, frame: &[u8]) {
+    let source = net.nodes[from].locators[0];
     let Node { ep, ram, .. } = &mut net.nodes[B];
     ep.on_frame(net.now, 0, source, frame, ram);
 }
 
 /// Until nothing waits that would keep a message from being given.
 fn awake(net: &mut Net) {
+    awake_from(net, A);
+}
+
+fn awake_from(net: &mut Net, from: usize) {
     let recv = net.recv(B, tagged(u64::MAX), 8);
-    net.send(A, B, u64::MAX, 8);
+    net.send(from, B, u64::MAX, 8);
     net.run_for(MS);
     net.assert_got(B, recv, u64::MAX, 8);
     net.log.clear();
@@ -72,6 +84,37 @@ fn what_was_given_is_not_acknowledged() {
     net.assert_got(B, recv, 2, 8);
     assert!(net.log.iter().all(|sight| sight.from != B), "nothing is said to it");
     assert_eq!(net.count(A, "messages_given"), 2);
+}
+
+/// Where the low half of the packet number is in a frame.
+const PACKET_AT: usize = 16;
+
+/// A third node that shares memory with B writes nonsense into what it gives: B then expects high numbers, of that node and of no other.
+#[test]
+fn high_numbers_of_one_peer_leave_what_another_gives_as_it_is() {
+    let mut net = Net::of(&[Plan::default(), Plan::default(), Plan::default()]);
+    let reliability = Reliability::Ordered { may_break: false };
+    for node in [A, B, C] {
+        net.ep(node).set_link(0, LinkTraits { reliability, is_private: true, ..PLAIN });
+    }
+    net.join(A, B);
+    net.join(C, B);
+    net.settle();
+    for node in [A, C] {
+        awake_from(&mut net, node);
+    }
+    let (_, mut high) = frame_from(&mut net, C, 1).expect("nothing waits before it");
+    high[PACKET_AT + 3] |= 0x80;
+    hand_over_from(&mut net, C, &high);
+    // What A gives has no number. If B took the zero for 2^32, it would expect all that A sends from there on.
+    let given = net.recv(B, tagged(7), 8);
+    assert!(give(&mut net, 7));
+    net.assert_got(B, given, 7, 8);
+    let numbered = net.recv(B, tagged(8), 8);
+    net.send(A, B, 8, 8);
+    net.run_for(MS);
+    net.assert_got(B, numbered, 8, 8);
+    assert_eq!(net.count(B, "frames_unkeyed"), 0);
 }
 
 #[test]
