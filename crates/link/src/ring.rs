@@ -477,6 +477,11 @@ impl<S: Deref<Target: Lines>> Consumer<S> {
         &self.store
     }
 
+    /// Lines read since the beginning.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Whether there is nothing to read: one load.
     #[inline]
     pub fn is_empty(&self) -> bool {

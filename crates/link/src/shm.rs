@@ -46,6 +46,7 @@ pub use config::{ShmConfig, ShmError, Use};
 pub use kind::KIND;
 
 use crate::mem::Table;
+use crate::ring::Broken;
 use crate::sys::region::Region;
 use crate::sys::shm::{Post, random};
 use crate::{
@@ -317,10 +318,24 @@ impl Link<Table> for Shm {
         // One fence for all rings: the flags before the last look. Each writer has one between its header and its
         // look at our flag (`Producer::must_wake`).
         fence(Ordering::SeqCst);
-        let is_quiet = self.inputs.iter().all(|input| input.ring.is_empty());
-        // Frames that wait for room: the reader knocks when there is some.
-        let waits = self.outputs.iter_mut().filter(|output| output.waits_for_room());
-        waits.fold(is_quiet, |is_quiet, output| output.ask_for_room() && is_quiet)
+        let mut is_quiet = self.inputs.iter().all(|input| input.ring.is_empty());
+        // Frames that wait for room: the reader knocks when there is some. From the end, for one that is cut off leaves its place to the last.
+        for index in (0..self.outputs.len()).rev() {
+            let output = &mut self.outputs[index];
+            if !output.waits_for_room() {
+                continue;
+            }
+            match output.ask_for_room() {
+                Ok(is_asked) => is_quiet &= is_asked,
+                // Whoever would sleep could not, again and again, as long as this peer were kept.
+                Err(Broken) => {
+                    let name = output.name;
+                    self.ban(name);
+                    is_quiet = false;
+                }
+            }
+        }
+        is_quiet
     }
 
     fn disarm(&mut self) {

@@ -36,8 +36,8 @@ pub(super) struct Input {
     /// Whose memory payload is read from; `None`: nobody's.
     pub(super) source: Option<Source>,
     is_foreign: bool,
-    /// Its process has ended; what it left is still to be read.
-    pub(super) is_ending: bool,
+    /// Its process has ended, and what it left is still to be read: how many lines had been read by then.
+    pub(super) ending: Option<u64>,
     /// The call in which something came last.
     active_at: u64,
 }
@@ -77,6 +77,20 @@ fn read_train(
 }
 
 impl Input {
+    /// Its process has ended. What was said first counts.
+    pub(super) fn end(&mut self) {
+        self.ending.get_or_insert(self.ring.taken());
+    }
+
+    /// Whether its process has ended and left nothing more to read. More than all lines once it cannot have left: then the lines lead in a circle,
+    /// which only a peer writes that scribbled, and nobody is there any more who would write the end.
+    pub(super) fn is_over(&self) -> bool {
+        let read_since = |before| self.ring.taken() - before;
+        self.ending.is_some_and(|before| {
+            self.ring.is_empty() || read_since(before) > self.ring.store().line_count() as u64
+        })
+    }
+
     /// Settles whose memory payload is read from, and leaves word for the sender.
     fn set_source(&mut self, source: Option<Source>) {
         let note = if source.is_some() { NOTE_CAN_READ } else { NOTE_CANNOT_READ };
@@ -273,7 +287,7 @@ impl Shm {
             pid,
             source: None,
             is_foreign,
-            is_ending: false,
+            ending: None,
             active_at: self.turn,
         };
         let source = may_be_read

@@ -82,9 +82,9 @@ impl Output {
         self.stuck.is_some() || !self.spill.is_empty()
     }
 
-    /// Asks its reader for a knock. False: there is room, or nothing to wait for.
-    pub(super) fn ask_for_room(&mut self) -> bool {
-        self.ring.want_room().unwrap_or(false)
+    /// Asks its reader for a knock. False: there is room already.
+    pub(super) fn ask_for_room(&mut self) -> Result<bool, Broken> {
+        self.ring.want_room()
     }
 
     #[inline]
@@ -186,11 +186,11 @@ impl Output {
         while let Some(frame) = self.spill.pop_front() {
             match self.put_bytes(&frame) {
                 Put::Done => self.spill_len -= frame.len(),
-                Put::Full | Put::Void => {
+                // Put back in both cases: whoever forgets this peer counts it among those that have kept frames.
+                put => {
                     self.spill.push_front(frame);
-                    break;
+                    return put != Put::Gone;
                 }
-                Put::Gone => return false,
             }
         }
         true

@@ -111,7 +111,7 @@ impl Shm {
         self.forget_output(name);
         match self.inputs.iter_mut().find(|input| input.name == name) {
             Some(input) => {
-                input.is_ending = true;
+                input.end();
                 self.watch.hurry();
             }
             None => self.mourn(name),
@@ -122,10 +122,10 @@ impl Shm {
     fn end_inputs(&mut self) {
         for index in (0..self.inputs.len()).rev() {
             let input = &self.inputs[index];
-            if !input.is_ending {
+            if input.ending.is_none() {
                 continue;
             }
-            if input.ring.is_empty() {
+            if input.is_over() {
                 let name = input.name;
                 self.inputs.swap_remove(index);
                 self.mourn(name);

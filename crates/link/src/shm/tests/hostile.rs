@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::mpsc;
 
 use super::*;
-use crate::ring::Lines as _;
+use crate::ring::{self, Lines as _};
 use crate::shm::letters::{KNOCK, OFFER_LEN, Offer};
 use crate::sys::shm::{Mapping, Post, SEALS, new_memory};
 use crate::sys::trap;
@@ -90,7 +90,7 @@ fn a_proof_that_is_not_there_forbids_reading() {
         let letter = Offer { ring_len: RING_LEN, proof_at }.to_bytes();
         is_taken(&mut link, &post, &letter, Some(&fd));
         assert_eq!(link.inputs.len(), 1);
-        assert_eq!(mapping.word(crate::ring::Word::Note), note, "{proof_at:x}");
+        assert_eq!(mapping.word(ring::Word::Note), note, "{proof_at:x}");
     }
 }
 
@@ -224,6 +224,59 @@ fn a_reader_that_scribbles_is_cut_off_alone() {
     assert_eq!(counter(&a, "peers_broken"), 1);
     assert!(notices(&mut a).contains(&Notice::Unreachable { to: b.locator(), cause: Cause::Void }));
     assert_eq!(frames(&mut friend, 1)[0].1, b"fine");
+}
+
+/// A frame for `b` in the ring of `a`, or kept where that is full. How many are kept.
+fn send_one_more(a: &mut Shm, b: &Shm, frame: &[u8]) -> u64 {
+    a.send(&burst_of(b.locator(), [frame]), 0, &mut Table::default()).unwrap();
+    counter(a, "send_spilled")
+}
+
+/// One that is cut off while a frame of its is kept is not waited for any longer.
+#[test]
+fn frames_kept_for_who_is_cut_off_are_forgotten() {
+    let (mut a, mut b) = (open(), open());
+    introduce(&mut a, &mut b);
+    let frame = pattern(10_000, 1);
+    wait_until(|| send_one_more(&mut a, &b, &frame) == 1);
+    assert_eq!(a.spilling_count, 1);
+    b.inputs[0].ring.store().set_head(u64::MAX);
+    attend(&mut a);
+    assert_eq!((counter(&a, "peers_broken"), a.spilling_count), (1, 0));
+}
+
+/// Nobody could sleep beside a ring that is full and whose reader writes nonsense.
+#[test]
+fn a_reader_that_scribbles_keeps_nobody_awake() {
+    let (mut a, mut b) = (open(), open());
+    introduce(&mut a, &mut b);
+    let frame = pattern(10_000, 1);
+    wait_until(|| send_one_more(&mut a, &b, &frame) == 1);
+    assert!(a.arm(), "the reader is to knock when there is room");
+    a.disarm();
+    b.inputs[0].ring.store().set_head(u64::MAX);
+    assert!(!a.arm(), "something happened");
+    a.disarm();
+    assert!(a.arm() && counter(&a, "peers_broken") == 1);
+}
+
+/// A peer that filled its ring with records, none of which is the last, and ended: they are read once, not for ever.
+#[test]
+fn a_ring_that_leads_in_a_circle_ends_with_its_writer() {
+    let (mut a, mut b, mut memory) = (open(), open(), Table::default());
+    introduce(&mut a, &mut b);
+    let line_count = b.inputs[0].ring.store().line_count();
+    let record = (1_u64 << 40 | 1 << 32 | 8).to_le_bytes();
+    (0..line_count).for_each(|line| a.outputs[0].scribble(line * ring::LINE_LEN, &record));
+    let dead = Notice::Dead { to: a.locator() };
+    drop(a);
+    let mut frame_count = 0;
+    wait_until(|| {
+        frame_count += b.receive(None, &mut memory).unwrap();
+        notices(&mut b).contains(&dead)
+    });
+    assert!(b.inputs.is_empty());
+    assert!(frame_count > line_count / 2, "what it left was read: {frame_count}");
 }
 
 /// A peer that writes anything anywhere, for a while.
