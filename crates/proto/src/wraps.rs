@@ -236,10 +236,10 @@ fn messages_that_are_given_have_no_number_on_either_side_of_the_wrap() {
         run(&mut sides, &mut now, usize::MAX);
         assert_eq!(sides[0].ram.0[n as usize], sides[1].ram.0[n as usize], "message {n}");
     }
-    let counters = |side: &Side| side.ep.messages.bulk.peers.counters;
-    assert!(counters(&sides[0]).messages_given > 5);
+    let counters = sides.each_ref().map(|side| &side.ep.messages.bulk.peers.counters);
+    assert!(counters[0].messages_given > 5);
     assert!(sides[1].ep.messages.bulk.peers.has_high);
-    for counters in [counters(&sides[0]), counters(&sides[1])] {
+    for counters in counters {
         assert_eq!((counters.packets_lost, counters.packets_duplicate), (0, 0));
         assert_eq!((counters.frames_unkeyed, counters.messages_duplicate), (0, 0));
     }
