@@ -28,6 +28,8 @@ pub(crate) struct Onesided {
     /// Portals 4: entries, queues, counters, triggers (`portals`), and when it last was that something happened there.
     pub(crate) portals: Portals,
     pub(crate) portals_now: Instant,
+    /// An association is ending: what that sets off begins after it, or it would end with it and nobody would hear.
+    pub(crate) is_parting: bool,
     /// Memory exposed to peers, answers to their requests, and the bytes of these (`region`, `serve`).
     pub(crate) regions: Regions,
     pub(crate) answers: Slab<Answer>,
@@ -46,6 +48,7 @@ impl Onesided {
             requests_by_number: HashMap::with_hasher(Seeded(seed)),
             portals: Portals::new(seed),
             portals_now: Instant::default(),
+            is_parting: false,
             regions: Regions::new(seed),
             answers: Slab::default(),
             results: BytePool::new(limits.result_len_max),

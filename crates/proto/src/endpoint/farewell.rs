@@ -152,5 +152,8 @@ impl Endpoint {
         self.streams.end_streams(&mut self.messages, row, reason);
         self.peers_mut().end_row(now, row, reason);
         self.messages.recall_rows(now);
+        if self.onesided.portals.is_open() {
+            self.onesided.run_portals(&mut self.messages.bulk, now); // set off by what has ended
+        }
     }
 }

@@ -40,7 +40,9 @@ impl Onesided {
 
     /// The same, where the time is not at hand.
     pub(crate) fn run_due(&mut self, bulk: &mut Bulk) {
-        while let Some(this) = self.portals.next_due() {
+        while !self.is_parting
+            && let Some(this) = self.portals.next_due()
+        {
             self.launch(bulk, this);
         }
     }

@@ -522,6 +522,7 @@ impl Onesided {
         if active == NONE || bulk.peers.actives[active].side.is_none() {
             return;
         }
+        self.is_parting = true;
         self.drop_served(bulk, row);
         let requests = self.requests.iter().filter(|(_, request)| request.row == row);
         let mut requests: Vec<(u64, u32)> =
@@ -553,5 +554,6 @@ impl Onesided {
                 self.fail_delivery(bulk, owner);
             }
         }
+        self.is_parting = false;
     }
 }

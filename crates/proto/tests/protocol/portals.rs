@@ -443,3 +443,22 @@ fn lies_in_answers_move_nothing_where_it_does_not_belong() {
     pair.net.settle();
     assert_eq!(pair.kinds(A).last(), Some(&(event::REPLY, fail::OK, 8)), "the true answer counts");
 }
+
+/// What a lost operation sets off, to the same peer, is an operation like others: it is told how it ended.
+#[test]
+fn what_the_end_of_an_association_sets_off_comes_to_an_end() {
+    let mut pair = Pair::new();
+    pair.net.settle();
+    let (md, _) = pair.descriptor(pattern(1, 8), md::EVENT_CT_SEND);
+    let spec = pair.spec(MoveKind::Put, 7, 8);
+    let put = MoveSpec { put: Some((md, 0)), ack: ack::NONE, ..spec };
+    let trigger = Some((pair.counters[A], 1));
+    let later = MoveSpec { user: 99, ..put };
+    pair.net.ep(A).portals().begin(later, trigger).expect("room");
+    pair.begin(put);
+    let (now, peer) = (pair.net.now, pair.net.peer(A, B));
+    pair.net.ep(A).on_peer_died(now, peer);
+    pair.net.settle();
+    let told: Vec<u64> = pair.told(A).iter().map(|event| event.user).collect();
+    assert_eq!(told, [7, 99]);
+}
