@@ -76,10 +76,15 @@ fn frame(side: &Side, tx: &mut TxFrame) -> Vec<u8> {
 
 /// Carries frames, losing every `lossy`-th, until both are quiet.
 fn run(sides: &mut [Side; 2], now: &mut u64, lossy: usize) {
+    run_until(sides, now, lossy, 3 * SECOND);
+}
+
+/// The same, until both were quiet for so long.
+fn run_until(sides: &mut [Side; 2], now: &mut u64, lossy: usize, quiet_ns: u64) {
     let mut tx = TxFrame::default();
     let mut count = 0;
     let mut moved_at = *now;
-    while *now < moved_at + 3 * SECOND {
+    while *now < moved_at + quiet_ns {
         for from in 0..2 {
             while sides[from].ep.poll_transmit(Instant(*now), &mut tx) {
                 moved_at = *now;
@@ -93,7 +98,7 @@ fn run(sides: &mut [Side; 2], now: &mut u64, lossy: usize) {
         }
         let next = sides[0].ep.next_timeout().min(sides[1].ep.next_timeout()).0;
         let soon = *now + 10_000;
-        *now = if moved_at == *now { soon } else { soon.max(next.min(moved_at + 3 * SECOND)) };
+        *now = if moved_at == *now { soon } else { soon.max(next.min(moved_at + quiet_ns)) };
         for Side { ep, ram } in sides.iter_mut() {
             ep.on_timeout(Instant(*now), ram);
         }
@@ -233,7 +238,7 @@ fn messages_that_are_given_have_no_number_on_either_side_of_the_wrap() {
             _ => send(&mut sides, now, peer, 8),
         }
         recv(&mut sides, now, n); // its memory is there since the post
-        run(&mut sides, &mut now, usize::MAX);
+        run_until(&mut sides, &mut now, usize::MAX, 10 * MS); // to one that rests nothing is given
         assert_eq!(sides[0].ram.0[n as usize], sides[1].ram.0[n as usize], "message {n}");
     }
     let counters = sides.each_ref().map(|side| &side.ep.messages.bulk.peers.counters);

@@ -109,6 +109,7 @@ fn high_numbers_of_one_peer_leave_what_another_gives_as_it_is() {
     // What A gives has no number. If B took the zero for 2^32, it would expect all that A sends from there on.
     let given = net.recv(B, tagged(7), 8);
     assert!(give(&mut net, 7));
+    net.run_for(MS);
     net.assert_got(B, given, 7, 8);
     let numbered = net.recv(B, tagged(8), 8);
     net.send(A, B, 8, 8);
