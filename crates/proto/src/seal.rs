@@ -44,11 +44,19 @@ pub(crate) const fn place_in_train(word_count: usize) -> usize {
     if word_count == 4 { 3 } else { 4 }
 }
 
-/// The seal of one frame to a peer: which kind, its path decides.
+/// The seal of one numbered frame to a peer: which kind, its path decides. A number whose low half is 0 looks on the wire as if there were none, and
+/// with the pass such a frame is one that was given; so it bears the check in its place (PROTOCOL §14.6).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Proof<'a> {
     Keyed(&'a Secret),
-    Pass(Pass),
+    Passed(Pass, &'a Secret),
+}
+
+/// The mark of a frame that has a pass, and may not use it: once in 2^32 packets.
+#[cold]
+#[inline(never)]
+fn mark_in_place_of_pass<const N: usize>(secret: &Secret, words: &[[u8; 8]; N], tail: u64) -> u64 {
+    secret.mark(words, tail)
 }
 
 impl Seal for Proof<'_> {
@@ -56,7 +64,10 @@ impl Seal for Proof<'_> {
     fn mark<const N: usize>(&self, words: &[[u8; 8]; N], tail: u64) -> u64 {
         match self {
             Self::Keyed(secret) => secret.mark(words, tail),
-            Self::Pass(pass) => pass.mark(words, tail),
+            Self::Passed(_, secret) if u64::from_le_bytes(words[1]) as u32 == 0 => {
+                mark_in_place_of_pass(secret, words, tail)
+            }
+            Self::Passed(pass, _) => pass.mark(words, tail),
         }
     }
 
@@ -64,21 +75,23 @@ impl Seal for Proof<'_> {
     fn mark_of(&self, header: [u64; 2], heads: &[[u8; 8]], tail: u64) -> u64 {
         match self {
             Self::Keyed(secret) => secret.mark_of(header, heads, tail),
-            Self::Pass(pass) => pass.mark_of(header, heads, tail),
+            Self::Passed(_, secret) if header[1] as u32 == 0 => secret.mark_of(header, heads, tail),
+            Self::Passed(pass, _) => pass.mark_of(header, heads, tail),
         }
     }
 
     fn marks<const N: usize>(&self, first: &[u64; N], step: u64, tail: u64, marks: &mut [u64]) {
         match self {
             Self::Keyed(secret) => secret.marks(first, step, tail, marks),
-            Self::Pass(pass) => pass.marks(first, step, tail, marks),
+            // No train has a pass; the check is right for all of its numbers.
+            Self::Passed(_, secret) => secret.marks(first, step, tail, marks),
         }
     }
 
     fn may_land_first(&self) -> bool {
         match self {
             Self::Keyed(secret) => secret.may_land_first(),
-            Self::Pass(pass) => pass.may_land_first(),
+            Self::Passed(pass, _) => pass.may_land_first(),
         }
     }
 }
@@ -168,24 +181,25 @@ mod tests {
     #[test]
     fn a_proof_is_what_it_is_made_of() {
         let secret = Secret([3, 4]);
-        let (words, first) = ([[1; 8], [2; 8], [3; 8], [4; 8]], [1, 2, 3, 4]);
-        for (proof, mark) in
-            [(Proof::Keyed(&secret), secret.mark(&words, 9)), (Proof::Pass(Pass(77)), 77)]
-        {
+        let (keyed, passed) = (Proof::Keyed(&secret), Proof::Passed(Pass(77), &secret));
+        let words = [[1; 8], [2; 8], [3; 8], [4; 8]];
+        let mut low_zero = words;
+        low_zero[1] = (5_u64 << 32).to_le_bytes();
+        for (words, proof, mark) in [
+            (words, keyed, secret.mark(&words, 9)),
+            (words, passed, 77),
+            (low_zero, keyed, secret.mark(&low_zero, 9)),
+            (low_zero, passed, secret.mark(&low_zero, 9)),
+        ] {
             assert_eq!(proof.mark(&words, 9), mark);
             let header = [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])];
             assert_eq!(proof.mark_of(header, &words[2..], 9), mark);
-            let (mut marks, expected) = (
-                [0; 2],
-                match proof {
-                    Proof::Keyed(secret) => [0, 1].map(|at| {
-                        secret.mark(&[1, 2 + at, 3, 4 + 8 * at].map(u64::to_le_bytes), 9)
-                    }),
-                    Proof::Pass(_) => [77; 2],
-                },
-            );
-            proof.marks(&first, 8, 9, &mut marks);
-            assert_eq!(marks, expected);
+        }
+        for proof in [keyed, passed] {
+            let mut marks = [0; 2];
+            proof.marks(&[1, 2, 3, 4], 8, 9, &mut marks);
+            let one = |at: u64| secret.mark(&[1, 2 + at, 3, 4 + 8 * at].map(u64::to_le_bytes), 9);
+            assert_eq!(marks, [one(0), one(1)]);
             assert!(proof.may_land_first());
         }
     }

@@ -103,7 +103,7 @@ impl Endpoint {
         };
         let words = (eager, spec.immediate);
         let written_len =
-            wire::write_lone_at(head, header, leave.ack.as_ref(), words, &this.seal(path, packet));
+            wire::write_lone_at(head, header, leave.ack.as_ref(), words, &this.seal(path));
         debug_assert_eq!(written_len, leave.head_len);
         let key = self.enter_lone(leave.active, message, spec, (bytes, len));
         let (link, to) = self.note_lone(now, row, leave, key, len as u32);

@@ -77,7 +77,7 @@ impl Endpoint {
         start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
-        wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.seal(path, packet));
+        wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.seal(path));
         tx.body_len = len as usize;
         put_whole(&mut tx.body, send, len);
         active.credit.on_sent(cost);
@@ -120,7 +120,7 @@ impl Endpoint {
         start_sealed(tx, path.link, &path.locator);
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
-        wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.seal(path, packet));
+        wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.seal(path));
         tx.body_len = len as usize;
         put_whole(&mut tx.body, send, len);
         active.credit.on_sent(cost);

@@ -24,14 +24,12 @@ impl Peers {
 }
 
 impl Row {
-    /// The seal of the frame with this packet number and one message to this peer, by this path. A number whose low half is 0 looks on the wire
-    /// as if there were none, and with the pass such a frame is one that was given (PROTOCOL §14.6).
+    /// The seal of a numbered frame with one message to this peer, by this path.
     #[inline(always)]
-    pub(crate) fn seal(&self, path: &Path, packet: u64) -> impl Seal {
+    pub(crate) fn seal(&self, path: &Path) -> impl Seal {
         match path.pass {
             0 => Proof::Keyed(&self.secret),
-            _ if packet as u32 == 0 => Proof::Keyed(&self.secret),
-            pass => Proof::Pass(Pass(pass)),
+            pass => Proof::Passed(Pass(pass), &self.secret),
         }
     }
 
