@@ -68,5 +68,6 @@ pub(crate) fn obstacle_of(cause: &Cause) -> Obstacle<'_> {
         Cause::Here => Obstacle::Here,
         Cause::Way(quote) => Obstacle::Way(quote),
         Cause::Refused(quote) => Obstacle::Refused(quote),
+        Cause::Closed => Obstacle::Closed,
     }
 }

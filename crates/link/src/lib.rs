@@ -216,6 +216,8 @@ pub enum Cause {
     Way(Vec<u8>),
     /// The host there: nobody has that port.
     Refused(Vec<u8>),
+    /// The host there refused a stream. No quote is needed: our system believes it only if it has the number of our question.
+    Closed,
 }
 
 /// What a link noticed beside frames.

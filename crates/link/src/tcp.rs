@@ -163,9 +163,10 @@ impl Tcp {
     }
 
     fn notice_failures(&mut self) {
-        while let Some(to) = self.outgoing.poll_refused() {
+        while let Some((to, is_by_host)) = self.outgoing.poll_refused() {
             if self.notices.len() < NOTICE_COUNT_MAX {
-                self.notices.push_back(Notice::Unreachable { to, cause: Cause::Way(Vec::new()) });
+                let cause = if is_by_host { Cause::Closed } else { Cause::Way(Vec::new()) };
+                self.notices.push_back(Notice::Unreachable { to, cause });
             }
         }
         while let Some(to) = self.outgoing.poll_broken() {

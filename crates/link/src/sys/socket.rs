@@ -195,6 +195,11 @@ impl Socket {
         any_socket::set_send_buffer(self, len, may_force)
     }
 
+    /// What went wrong since this was asked last, or a call last said it.
+    pub(crate) fn take_error(&self) -> Option<i32> {
+        self.option(libc::SOL_SOCKET, libc::SO_ERROR).ok().filter(|&errno| errno != 0)
+    }
+
     /// Bytes the kernel charges for what waits to be received.
     pub(crate) fn charged_len(&self) -> io::Result<usize> {
         let info: [u32; MEMINFO_COUNT] = any_socket::option(self, libc::SOL_SOCKET, SO_MEMINFO)?;

@@ -47,6 +47,8 @@ struct Stream {
     to: Locator,
     serial: u32,
     is_connecting: bool,
+    /// What a call said of it last, if that ended it.
+    errno: Option<i32>,
     /// Bytes that wait, from `waiting_at` on.
     waiting: Vec<u8>,
     waiting_at: usize,
@@ -82,8 +84,8 @@ pub(super) struct Outgoing {
     waiting_count: usize,
     /// The port at which others reach us.
     port: u16,
-    /// Streams that could not be opened, since this was last asked.
-    refused: Vec<Locator>,
+    /// Streams that could not be opened, since this was last asked, and whether the host there said so.
+    refused: Vec<(Locator, bool)>,
     /// Streams that broke while they were in use, since this was last asked.
     broken: Vec<Locator>,
 }
@@ -115,8 +117,8 @@ impl Outgoing {
         self.streams.iter().flatten().map(|stream| stream.waiting.capacity()).sum()
     }
 
-    /// A place that was found to be out of reach: each time once.
-    pub(super) fn poll_refused(&mut self) -> Option<Locator> {
+    /// A place that was found to be out of reach, and whether its host said so: each time once.
+    pub(super) fn poll_refused(&mut self) -> Option<(Locator, bool)> {
         self.refused.pop()
     }
 
@@ -197,6 +199,7 @@ impl Outgoing {
         counters.frames_out += u64::from(is_taken);
         counters.lost_frames += u64::from(!is_taken);
         stream.tried_at = now;
+        stream.errno = sent.errno;
         // A record that was begun and cannot be finished would be finished by bytes of the next.
         match sent.errno.is_some() || (cut > 0 && !is_taken) {
             true => self.on_broken(slot, counters),
@@ -296,7 +299,10 @@ impl Outgoing {
                     stream.waiting_at += len;
                 }
                 Err(error) if is_later(&error) => break,
-                Err(_) => return self.on_broken(slot, counters),
+                Err(error) => {
+                    stream.errno = error.raw_os_error();
+                    return self.on_broken(slot, counters);
+                }
             }
         }
         if !stream.has_waiting() {
@@ -372,9 +378,9 @@ impl Outgoing {
         });
         let (socket, is_connecting, own_ip) = match begun {
             Ok(begun) => begun,
-            Err(_) => {
+            Err(error) => {
                 self.on_failure(*to, now, now);
-                self.refuse(*to);
+                self.refuse(*to, error.raw_os_error());
                 return None;
             }
         };
@@ -390,6 +396,7 @@ impl Outgoing {
             used_at: self.now,
             tried_at: 0,
             opened_at: now,
+            errno: None,
         });
         self.waiting_count += 1;
         Some(slot)
@@ -428,13 +435,14 @@ impl Outgoing {
         self.waiting_count -= usize::from(stream.is_watched);
         self.on_failure(stream.to, stream.opened_at, Instant::now());
         if stream.is_connecting {
-            self.refuse(stream.to);
+            self.refuse(stream.to, stream.errno.or_else(|| stream.socket.take_error()));
         }
     }
 
-    fn refuse(&mut self, to: Locator) {
-        if self.refused.len() < FAILURE_COUNT_MAX && !self.refused.contains(&to) {
-            self.refused.push(to);
+    fn refuse(&mut self, to: Locator, errno: Option<i32>) {
+        let is_known = self.refused.iter().any(|(known, _)| *known == to);
+        if self.refused.len() < FAILURE_COUNT_MAX && !is_known {
+            self.refused.push((to, errno == Some(libc::ECONNREFUSED)));
         }
     }
 

@@ -138,6 +138,8 @@ pub enum Obstacle<'a> {
     Way(&'a [u8]),
     /// The host there says that nobody has that port.
     Refused(&'a [u8]),
+    /// The host there refused a stream, and showed that it speaks of ours.
+    Closed,
 }
 
 /// The envelope of a message.

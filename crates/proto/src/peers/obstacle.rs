@@ -12,6 +12,8 @@
 //!        └─ refused by that host ▶ evidence: three such words, a second from the first to the last, nothing heard meanwhile
 //! ```
 //!
+//! A stream that is refused needs no quote, for our own system asks for its proof: where no other path works, it counts as refused.
+//!
 //! Nothing is stored for that: the check of what is quoted is computed again with the secret we have for that peer.
 
 use crate::base::api::{GoneReason, Obstacle};
@@ -65,6 +67,7 @@ impl Peers {
         let is_believed = match obstacle {
             Obstacle::Void | Obstacle::Here => true,
             Obstacle::Way(quote) | Obstacle::Refused(quote) => self.is_hello_of(row, quote),
+            Obstacle::Closed => false, // other links, or the next question, will tell
         };
         if !is_believed {
             return None;
@@ -90,9 +93,7 @@ impl Peers {
         let hit = |path: &Path| path.leads_to(link, locator) && !path.flight.is_empty();
         let index = active.paths.iter().position(hit)?;
         let worth = self.worth_of(row, index, obstacle);
-        let mut others = active.paths.iter().enumerate();
-        let has_other = others.any(|(other, path)| other != index && path.is_usable());
-        if has_other && worth != Worth::Hint {
+        if worth != Worth::Hint && self.has_other(row, index) {
             self.leave_path(now, row, index);
             self.make_ready(row);
             self.arm(now, row);
@@ -113,6 +114,12 @@ impl Peers {
         None
     }
 
+    /// Whether another path to this peer works.
+    fn has_other(&self, row: u32, index: usize) -> bool {
+        let mut paths = self.actives[self.rows[row].active].paths.iter().enumerate();
+        paths.any(|(other, path)| other != index && path.is_usable())
+    }
+
     fn worth_of(&self, row: u32, index: usize, obstacle: Obstacle<'_>) -> Worth {
         match obstacle {
             Obstacle::Void => Worth::End,
@@ -123,6 +130,12 @@ impl Peers {
             },
             Obstacle::Refused(quote) => {
                 self.quoted_packet(row, index, quote).map_or(Worth::Hint, Worth::Refusal)
+            }
+            // A stream comes and goes (PROTOCOL §16.4): while another path works, its probes tell what became of the peer.
+            Obstacle::Closed if self.has_other(row, index) => Worth::Hint,
+            Obstacle::Closed => {
+                let path = &self.actives[self.rows[row].active].paths[index];
+                Worth::Refusal(path.flight.next_packet())
             }
         }
     }

@@ -107,6 +107,16 @@ fn host_that_refuses_our_frames_for_a_second_has_nobody_there() {
     assert_eq!(net.sent(A, req), Some(Err(UNREACHABLE)));
 }
 
+/// A peer whom nobody drives may compute for hours: by its streams alone nobody would learn that its process has ended.
+#[test]
+fn host_that_refuses_our_streams_for_a_second_has_nobody_there() {
+    let (mut net, req) = cut_off();
+    run_told(&mut net, SECOND - MS, |_| Obstacle::Closed);
+    assert_eq!(net.sent(A, req), None, "it may be restarted");
+    run_told(&mut net, 2 * SECOND, |_| Obstacle::Closed);
+    assert_eq!(net.sent(A, req), Some(Err(UNREACHABLE)));
+}
+
 #[test]
 fn refusal_that_quotes_too_little_is_a_hint() {
     let (mut net, req) = cut_off();

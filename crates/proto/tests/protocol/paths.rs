@@ -223,6 +223,7 @@ fn unreachable_path_is_left_while_another_works() {
     net.run_for(DELAY_NS);
     let now = net.now;
     net.ep(A).on_unreachable(now, 1, &at, Obstacle::Way(b"anybody can say that"));
+    net.ep(A).on_unreachable(now, 1, &at, Obstacle::Closed);
     assert_eq!(net.count(A, "paths_lost"), 0);
     net.ep(A).on_unreachable(now, 1, &at, Obstacle::Here);
     assert_eq!(net.count(A, "paths_lost"), 1);

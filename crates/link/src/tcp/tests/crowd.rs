@@ -65,7 +65,7 @@ fn a_broken_stream_is_opened_again_and_a_missing_peer_is_noticed() {
         notices.extend(a.poll_notice());
         !notices.is_empty()
     });
-    assert_eq!(notices, [Notice::Unreachable { to, cause: Cause::Way(Vec::new()) }]);
+    assert_eq!(notices, [Notice::Unreachable { to, cause: Cause::Closed }]);
     assert!(counter(&a, "streams_broken") >= 1);
     let opened = counter(&a, "streams_opened") + counter(&a, "streams_broken");
     let lost = counter(&a, "lost_frames");
