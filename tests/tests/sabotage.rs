@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use packhorse_proto::Sabotage;
-use packhorse_sim::run::{Conduct, Plan, quiet_panics, run_batch};
+use packhorse_sim::run::{Conduct, Parts, Plan, quiet_panics, run_batch};
 
 /// Runs within which every fault must show.
 const RUN_COUNT_MAX: u64 = 10_000;
@@ -19,7 +19,7 @@ fn every_deliberate_fault_is_found() {
     // A sabotaged endpoint may well trip over its own assertions: that is a way of being found.
     quiet_panics();
     for &fault in Sabotage::ALL {
-        let conduct = Conduct { sabotage: Some(fault), ..Conduct::default() };
+        let conduct = Conduct { sabotage: Some(fault), parts: Parts::All, ..Conduct::default() };
         let batch = run_batch(plan, conduct, || ());
         match batch.failed.first() {
             Some(found) => {
