@@ -23,7 +23,7 @@ impl Scratch {
         cc.arg(root.join("tests/all.c")).arg("-I").arg(root.join("include"));
         cc.arg("-L").arg(&path).arg("-lpmi");
         // A library that was built for a sanitizer finds it in the program; xtask/src/sanitize.rs says where it is.
-        if let Ok(runtime) = std::env::var("PACKHORSE_SANITIZER_RUNTIME") {
+        if let Ok(runtime) = std::env::var("SANITIZER_RUNTIME") {
             cc.args(["-Wl,--whole-archive", &runtime, "-Wl,--no-whole-archive"]);
             cc.args(["-Wl,--export-dynamic", "-lpthread", "-ldl", "-lrt", "-lm", "-lgcc_s"]);
         }

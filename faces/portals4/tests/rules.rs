@@ -71,7 +71,7 @@ fn archive() -> PathBuf {
 
 /// A library that was built for a sanitizer finds it in the program; xtask/src/sanitize.rs says where it is.
 fn sanitized() -> Vec<String> {
-    let Ok(runtime) = std::env::var("PACKHORSE_SANITIZER_RUNTIME") else { return Vec::new() };
+    let Ok(runtime) = std::env::var("SANITIZER_RUNTIME") else { return Vec::new() };
     let words = format!(
         "-Wl,--whole-archive {runtime} -Wl,--no-whole-archive -Wl,--export-dynamic -lpthread -ldl -lrt -lm -lgcc_s"
     );
