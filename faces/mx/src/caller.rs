@@ -129,8 +129,8 @@ impl Caller {
         let mut segment = self.segment(slot, len);
         let (list, out) = (&raw mut segment, &raw mut self.slots[slot].request);
         let (isend, from, to) = (self.calls.isend, self.endpoint, self.peer);
-        // SAFETY: the segment lies in a buffer of ours that is neither moved nor used until its request ended, or the endpoint
-        // is closed (`drop`); the list is looked at during the call only.
+        // The list is looked at during the call only.
+        // SAFETY: the segment's buffer is ours, neither moved nor used until its request ended or the endpoint is closed (`drop`).
         let code = unsafe { isend(from, list, 1, to, tag, null_mut(), out) };
         check("mx_isend", code)
     }

@@ -25,8 +25,8 @@ impl Elements {
 
     pub(super) fn load(self, out: &mut [u8]) {
         for (from, out) in self.each().zip(out.chunks_exact_mut(self.width)) {
-            // SAFETY: `from` points to `width` bytes inside memory the table holds (`cut` has checked that), aligned to
-            // `width` (checked in `new`). Whoever else uses them meanwhile does so by the contract of `Memory::borrowed`.
+            // Whoever else uses these bytes meanwhile does so by the contract of `Memory::borrowed`.
+            // SAFETY: `from` points to `width` bytes of memory the table holds (`cut` has checked that), aligned to `width` (`new`).
             unsafe {
                 match self.width {
                     1 => out[0] = AtomicU8::from_ptr(from).load(Ordering::Acquire),
