@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use packhorse::{Builder, Endpoint, Peer, Placement, Receiving, Wanted};
+use packhorse::{Builder, Endpoint, Peer, Placement, Receiving, Sending, Wanted};
 
 use crate::courier::Courier;
 use crate::our_courier::OurCourier;
@@ -100,6 +100,33 @@ pub(crate) fn builder(job: &Job) -> Result<Builder> {
     Ok(builder.linger(Duration::from_millis(300)))
 }
 
+/// Up to this a ping-pong has its messages copied, as the rivals beside it do: kernel TCP, and MPI_Send. Longer ones are lent.
+const COPIED_LEN_MAX: usize = 4 << 10;
+
+/// A message of a ping-pong that was sent.
+enum Going {
+    Copied(Vec<u8>),
+    Lent(Sending<Vec<u8>>),
+}
+
+impl Going {
+    fn new(endpoint: &Endpoint, peer: Peer, out: Vec<u8>) -> Result<Self> {
+        if out.len() > COPIED_LEN_MAX {
+            return Ok(Self::Lent(endpoint.send(peer, DATA, out)));
+        }
+        endpoint.send_copy(peer, DATA, &out)?;
+        Ok(Self::Copied(out))
+    }
+
+    /// Its bytes, when they are the sender's again.
+    fn back(self) -> Result<Vec<u8>> {
+        match self {
+            Self::Copied(out) => Ok(out),
+            Self::Lent(going) => Ok(going.wait()?),
+        }
+    }
+}
+
 fn ping(endpoint: &Endpoint, peer: Peer, job: &Job) -> Result<Outcome> {
     let (mut out, mut back) = (vec![1; job.bytes], vec![0; job.bytes]);
     // The first round trip makes the two known to each other; it is not measured.
@@ -107,10 +134,10 @@ fn ping(endpoint: &Endpoint, peer: Peer, job: &Job) -> Result<Outcome> {
     endpoint.recv(Wanted::tag(DATA), vec![0; job.bytes]).wait()?;
     let mut rounds = Rounds::begin(job);
     loop {
-        let going = endpoint.send(peer, DATA, out);
+        let going = Going::new(endpoint, peer, out)?;
         let coming = endpoint.recv(Wanted::tag(DATA), back);
         back = coming.wait()?.buffer;
-        out = going.wait()?;
+        out = going.back()?;
         if !rounds.lap() {
             break;
         }
@@ -127,11 +154,11 @@ fn pong(endpoint: &Endpoint, peer: Peer, job: &Job) -> Result<Outcome> {
         if message.envelope.tag == STOP {
             return Ok(Outcome::default());
         }
-        let going = endpoint.send(peer, DATA, out);
+        let going = Going::new(endpoint, peer, out)?;
         buffer = message.buffer;
         buffer.resize(job.bytes, 0);
         coming = endpoint.recv(Wanted::any(), buffer);
-        out = going.wait()?;
+        out = going.back()?;
     }
 }
 

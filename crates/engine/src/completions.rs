@@ -7,7 +7,7 @@ use packhorse_link::ring::{self, Consumer, Share};
 use packhorse_proto::{Criteria, Instant};
 
 use crate::asking::{Asking, Call};
-use crate::core::Answer;
+use crate::core::{Answer, QuickLook};
 use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::inner::Inner;
@@ -155,8 +155,12 @@ impl Completions {
             return 0;
         }
         let Some(mut inner) = self.engine.try_lock() else { return 0 };
-        let answer = inner.core.ask(now);
-        if matches!(answer, Answer::Nothing) {
+        let quick = inner.core.look_quickly(now);
+        let answer = match quick {
+            QuickLook::Nothing => inner.core.ask(now),
+            _ => Answer::Nothing,
+        };
+        if matches!((&quick, &answer), (QuickLook::Nothing, Answer::Nothing)) {
             self.engine.leave_unchanged(inner, now);
             return 0;
         }
@@ -164,9 +168,20 @@ impl Completions {
         if self.handed.is_empty() && self.ring.is_empty() {
             inner.queues.lend(self.id, &mut self.handed);
         }
-        let work = inner.turn_after(&answer, now, is_late);
+        let is_simple = matches!(quick, QuickLook::Received(_));
+        let work = match quick {
+            QuickLook::Nothing => inner.turn_after(&answer, now, is_late),
+            quick => inner.take_quick(&quick, now),
+        };
         inner.queues.give_back(&mut self.handed);
-        self.engine.leave(inner, now);
+        if !self.handed.is_empty() {
+            self.engine.attendance.on_news(); // the reader may leave it to the attendant
+        }
+        if is_simple && !inner.concerns_others() {
+            self.engine.leave_unchanged(inner, now);
+        } else {
+            self.engine.leave(inner, now);
+        }
         work
     }
 

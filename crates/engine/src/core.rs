@@ -3,11 +3,12 @@
 //! A turn receives what the links have, lets timers fire, and sends what there is to send, each within bounds, and says how
 //! much it did. It relies on its caller for the time, and for calling again when it did something or a timer is due.
 //! How it receives is in `receive`, how it fetches what others tell of in `fetch`, how it sends in `send`, how an endpoint talks to itself in `oneself`; how whoever looks again and again
-//! finds out at little cost that a turn would do nothing, in `look`.
+//! finds out at little cost that a turn would do nothing, in `look`; how it gets one short message without a turn, in `quick`.
 
 mod fetch;
 mod look;
 mod oneself;
+mod quick;
 mod receive;
 mod send;
 
@@ -33,6 +34,8 @@ use crate::time::TurnTime;
 use crate::translate::traits_of;
 use crate::watch::{Advice, TrainWatch};
 pub(crate) use look::Answer;
+use quick::Quick;
+pub use quick::QuickLook;
 use send::Outbox;
 
 /// Frames and bytes of a train at most: what one system call takes.
@@ -117,6 +120,7 @@ pub struct Core<L, M> {
     quiet_until: Instant,
     time: TurnTime,
     costly: Costly,
+    quick: Quick,
     /// Links were asked to wake a sleeper.
     is_armed: bool,
     /// What whoever turns it now may do, and what waits for one who may more.
@@ -155,6 +159,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             endpoint.set_link(number as u8, traits_of(link.about(), payload_check, can_fetch));
         }
         let costly = Costly::new(&links, now);
+        let quick = Quick::new(&links);
         endpoint.set_train_checks(|seed, checks| wide::run(Checks { seed, checks }));
         Ok(Self {
             endpoint,
@@ -174,6 +179,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             quiet_until: Instant(0),
             time: TurnTime::new(now),
             costly,
+            quick,
             is_armed: false,
             duties: Offload::Both,
             kept: Kept::default(),
@@ -227,6 +233,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Somebody is about to sleep on the links' descriptors; the next turn ends that. False: something has arrived meanwhile.
     pub fn arm(&mut self) -> bool {
         self.end_quiet();
+        self.quick.end();
         self.is_armed = true;
         self.home.is_empty() && self.links.iter_mut().all(Link::arm)
     }
@@ -263,6 +270,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Closes the links. Nothing is sent or received any more.
     pub fn drop_links(&mut self) {
         self.end_quiet();
+        self.quick.end();
         self.links.clear();
     }
 
@@ -371,6 +379,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             work += self.talk_to_oneself(now);
         }
         self.counters.turns_idle += u64::from(work == 0);
+        if self.duties == Offload::Both && self.kept.is_empty() {
+            self.quick.begin();
+        } else {
+            self.quick.end();
+        }
         work
     }
 

@@ -96,6 +96,12 @@ impl Inner {
         }
     }
 
+    /// Whether others are to be told of what happened, or there may be somebody who sleeps.
+    #[inline]
+    pub(crate) fn concerns_others(&self) -> bool {
+        self.has_news || self.is_dozing || self.is_bell_armed || !self.wakers.is_empty()
+    }
+
     /// How long nothing needs to be done unless something arrives.
     pub(crate) fn sleep_ns(&mut self, now: Instant) -> u64 {
         let longest = if self.core.is_blocked() { BLOCKED_NS } else { SLEEP_NS_MAX };

@@ -20,7 +20,7 @@
 //!   home, lending, copies, lent             frames to oneself; who is lent bytes of streams; copies by a second thread; memory as the rules see it
 //!   known, pairs                            what the process has learned of ways between hosts; which links are tried to a peer
 //!   duties, watch, counters                 what the helper may do; whether trains get through; what is counted
-//!   core                                    a turn; core/receive, core/send, core/oneself: its parts; core/look: turns that find nothing
+//!   core                                    a turn; core/receive, core/send, core/oneself: its parts; core/look: turns that find nothing; core/quick: one message without a turn
 //!   requests, queue, regions, commands      requests that can be waited for; completion queues; exposed memory; posts that wait for nobody
 //!   inner                                   what the lock protects, and what is done under it: inner/turns, inner/posts, inner/queued …
 //!   doze, baton, helper                     sleeping on the links; who drives when nobody waits; the helper's thread
@@ -84,7 +84,7 @@ mod watch;
 pub use asking::Call;
 pub use completions::Completions;
 pub use copies::CopyOffload;
-pub use core::{Core, OpenError};
+pub use core::{Core, OpenError, QuickLook};
 pub use counters::Counters;
 pub use drawn::host_identity;
 pub use duties::Offload;

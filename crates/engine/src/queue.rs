@@ -136,13 +136,18 @@ impl Queues {
         }
     }
 
-    /// Tells a queue. False: it holds more than it should.
+    /// Hands an entry to the reader of its queue, if it is he who turns. False: it must be told.
     #[inline]
-    pub(crate) fn tell(&mut self, queue: QueueId, entry: &Entry) -> bool {
-        if self.turning == Some(queue) {
+    pub(crate) fn hand(&mut self, queue: QueueId, entry: &Entry) -> bool {
+        let is_reader = self.turning == Some(queue);
+        if is_reader {
             self.handed.push(*entry);
-            return true;
         }
+        is_reader
+    }
+
+    /// Tells a queue. False: it holds more than it should.
+    pub(crate) fn tell(&mut self, queue: QueueId, entry: &Entry) -> bool {
         self.has_dirty = true;
         self.writer(queue).is_none_or(|writer| writer.push(entry))
     }

@@ -12,7 +12,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, Telling};
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, SHORT_LEN_MAX, Short, Telling};
 
 /// What has a link inside. Apart from [`Around`], which is asked for each kind of memory: so the compiler knows that a link that is none
 /// of these is no link around a link, whatever the memory.
@@ -37,6 +37,9 @@ pub trait Around<M: ?Sized>: Holds<Inside: Link<M>> {
 
     /// [`Link::receive`].
     fn receive_around(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize>;
+
+    /// [`Link::take_short`]; never, if it must see every frame.
+    fn take_short_around(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short>;
 
     /// [`Link::about`]: that of the link inside, if it takes nothing from what that can do.
     #[inline]
@@ -102,6 +105,11 @@ impl<M: ?Sized, A: Holds + Around<M>> Link<M> for A {
     #[inline]
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
         self.receive_around(landing, memory)
+    }
+
+    #[inline]
+    fn take_short(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        self.take_short_around(out)
     }
 
     #[inline]
@@ -190,5 +198,10 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Around<M> for Box<L> {
     #[inline]
     fn receive_around(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize> {
         (**self).receive(landing, memory)
+    }
+
+    #[inline]
+    fn take_short_around(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        (**self).take_short(out)
     }
 }

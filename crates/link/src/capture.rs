@@ -21,7 +21,7 @@ use crate::ether::{self, Station};
 use crate::kinds::{self, Look};
 use crate::mem::UserMemory;
 use crate::pcapng::{LinkType, Writer, number_of};
-use crate::{Around, Arrived, Burst, Landing, Link, Locator};
+use crate::{Around, Arrived, Burst, Landing, Link, Locator, SHORT_LEN_MAX, Short};
 
 /// Bytes that wait to be written.
 const BUFFER_LEN: usize = 1 << 18;
@@ -295,6 +295,11 @@ impl<M: UserMemory, L: Link<M>> Around<M> for Captured<L> {
             }
         }
         Ok(count)
+    }
+
+    /// Every frame must be seen.
+    fn take_short_around(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        None
     }
 
     fn poll_own_remark(&mut self) -> Option<String> {

@@ -14,7 +14,7 @@ use std::str::FromStr;
 use crate::around::Holds;
 use crate::mem::UserMemory;
 use crate::sim::rng::Rng;
-use crate::{About, Around, Burst, Landing, Link, Locator, Reliability};
+use crate::{About, Around, Burst, Landing, Link, Locator, Reliability, SHORT_LEN_MAX, Short};
 
 /// Bits flipped in one frame at most.
 const FLIP_COUNT_MAX: u64 = 8;
@@ -275,6 +275,11 @@ impl<M: UserMemory, L: Link<M>> Around<M> for Faulty<L> {
         self.about.train_len_max = inner.train_len_max;
         self.about.train_count_max = inner.train_count_max;
         Ok(count)
+    }
+
+    /// Every frame must be seen.
+    fn take_short_around(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        None
     }
 
     fn each_own_counter(&self, show: &mut dyn FnMut(&'static str, u64)) {

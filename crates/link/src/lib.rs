@@ -244,6 +244,20 @@ pub enum Notice {
     },
 }
 
+/// The longest frame that [`Link::take_short`] takes.
+pub const SHORT_LEN_MAX: usize = 256;
+
+/// A frame that was taken by itself ([`Link::take_short`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// Who sent it.
+    pub from: Locator,
+    /// Its length.
+    pub len: usize,
+    /// There is another behind it.
+    pub has_more: bool,
+}
+
 /// A way to move frames. `M` is the memory that payload comes from and goes to.
 ///
 /// No method has a default: a link says of each what it does, and a link around a link hands each on by the one
@@ -277,6 +291,10 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
     /// Receives what is there, without waiting, and tells how many arrivals `arrived` can be asked for. Those of the call
     /// before are gone.
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize>;
+
+    /// Takes the next frame, if it is short and can be had for a look at memory: its bytes are the first of `out`. `None`: ask by `receive`, which
+    /// also does whatever else a link has to do now and then.
+    fn take_short(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short>;
 
     /// Arrival number `index` of the last `receive`.
     fn arrived(&self, index: usize) -> Arrived<'_>;

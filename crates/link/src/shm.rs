@@ -50,7 +50,8 @@ use crate::ring::Broken;
 use crate::sys::region::Region;
 use crate::sys::shm::{Post, random};
 use crate::{
-    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, Telling, show,
+    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, SHORT_LEN_MAX,
+    Short, Telling, show,
 };
 use inputs::Input;
 use intake::Intake;
@@ -281,6 +282,11 @@ impl Link<Table> for Shm {
     #[inline]
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
         self.receive_some(landing, memory)
+    }
+
+    #[inline]
+    fn take_short(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        self.take_one(out)
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::mem::Table;
 use crate::script::Script;
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, Telling};
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, SHORT_LEN_MAX, Short, Telling};
 
 /// Remembers in what its copies share.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +64,11 @@ impl Link<Table> for Witness {
     fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {
         self.note("receive");
         Ok(0)
+    }
+
+    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        self.note("take_short");
+        None
     }
 
     fn arrived(&self, _: usize) -> Arrived<'_> {
@@ -143,6 +148,7 @@ pub(crate) fn not_reached(witness: &Witness, link: &mut impl Link<Table>) -> Vec
     link.send(&burst, 0, &mut memory).unwrap();
     link.send_now(&to, &[0; 64], 64);
     link.receive(None, &mut memory).unwrap();
+    link.take_short(&mut [0; SHORT_LEN_MAX]);
     link.arrived(0);
     link.is_costly_to_ask();
     link.lift(0, 0, &mut memory);
@@ -182,8 +188,8 @@ mod tests {
     fn links_that_look_at_every_frame_hand_on_all_but_the_short_way() {
         let witness = Witness::default();
         let mut faulty = Faulty::new(witness.clone(), Faults::default());
-        assert_eq!(not_reached(&witness, &mut faulty), ["send_now"]);
+        assert_eq!(not_reached(&witness, &mut faulty), ["send_now", "take_short"]);
         let mut captured = Captured::new(witness.clone(), Box::new(Vec::new())).unwrap();
-        assert_eq!(not_reached(&witness, &mut captured), ["send_now"]);
+        assert_eq!(not_reached(&witness, &mut captured), ["send_now", "take_short"]);
     }
 }

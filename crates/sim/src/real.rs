@@ -13,7 +13,8 @@ use packhorse_link::burst::{Piece, Train};
 use packhorse_link::mem::{MemoryId, Table, UserMemory as _};
 use packhorse_link::sim::SimPort;
 use packhorse_link::{
-    About, Around, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Telling,
+    About, Around, Arrived, Burst, Landed, Landing, Link, Locator, Notice, SHORT_LEN_MAX, Short,
+    Telling,
 };
 
 use crate::memory::AppMemory;
@@ -158,6 +159,10 @@ impl Link<AppMemory> for Real {
         Ok(count)
     }
 
+    fn take_short(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        self.inner.take_short(out)
+    }
+
     fn arrived(&self, index: usize) -> Arrived<'_> {
         let arrived = self.inner.arrived(index);
         let base = self.landing.map_or(0, |landing| landing.offset);
@@ -262,5 +267,9 @@ impl Around<AppMemory> for Port {
         memory: &mut AppMemory,
     ) -> io::Result<usize> {
         self.inside_mut().receive(landing, memory)
+    }
+
+    fn take_short_around(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        self.inside_mut().take_short(out)
     }
 }

@@ -63,10 +63,12 @@ pub(crate) const ORDER: u64 = order::SAS
 pub(crate) const ORDERED_LEN_MAX: usize =
     packhorse::raw::atomic_len_max(packhorse::raw::AtomicOp::Sum);
 /// Messages up to this are copied when they are posted. MPI libraries send all they can that way: beyond it the copy would cost
-/// more than waiting for the acknowledgement.
-pub(crate) const INJECT_LEN_MAX: usize = 16 << 10;
+/// more than waiting for the acknowledgement, and a receiver on this host reads the message from where it is.
+pub(crate) const INJECT_LEN_MAX: usize = 12 << 10;
 /// A send that is complete when there is a copy is copied up to this length; what an endpoint sends unasked.
 pub(crate) const COPY_LEN_MAX: usize = 64 << 10;
+/// Shorter ones are copied, whoever their receiver is and whatever `PACKHORSE_FETCH` says.
+pub(crate) const FETCHED_LEN_MIN: usize = 4 << 10;
 /// Operations an application is told it may have open; and how many it may ask for. Ours grow with what is posted.
 pub(crate) const QUEUE_LEN: usize = 1024;
 const QUEUE_LEN_MAX: usize = 1 << 16;

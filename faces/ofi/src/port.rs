@@ -340,6 +340,14 @@ impl Port {
         let is_copy_enough = flags & flag::INJECT_COMPLETE != 0 && flags & at_peer == 0;
         (is_copy_enough || is_own && flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) == 0)
             && len <= crate::offer::COPY_LEN_MAX as u64
+            && (is_own || !self.is_fetched(letter.to, len))
+    }
+
+    /// Whether a message of this length is better lent than copied, though that would be enough: its receiver, on this host, reads it from where it is.
+    fn is_fetched(&self, to: u64, len: u64) -> bool {
+        // The engine is asked about those only of which it may be so.
+        len >= crate::offer::FETCHED_LEN_MIN as u64
+            && self.peer(to).is_ok_and(|peer| self.engine().is_fetched(peer, len))
     }
 
     /// Sends a copy; there is nothing to wait for, and success is not told.

@@ -21,6 +21,11 @@ impl Engine {
         self.lock().core.rules().first_locator_of(peer)
     }
 
+    /// Whether this peer would fetch a message of this length from where it is, if it is lent and not copied.
+    pub fn is_fetched(&self, peer: PeerId, len: u64) -> bool {
+        self.lock().core.rules().is_fetched(peer, len)
+    }
+
     /// Ends what there is with a peer and forgets it.
     pub fn forget_peer(&self, peer: PeerId) {
         let mut inner = self.lock_in_order();

@@ -16,6 +16,11 @@ impl Inner {
         if notify.only_errors && entry.result.is_ok() && entry.is_last {
             return true;
         }
+        // Whoever turns sees it for himself. He may leave it, so whoever sleeps until something can be read is woken all the same.
+        if self.queues.hand(notify.queue, entry) {
+            self.has_news |= self.is_bell_armed;
+            return true;
+        }
         self.has_news = true;
         self.queues.tell(notify.queue, entry)
     }

@@ -1,9 +1,9 @@
 //! A turn behind the lock, and what comes of it: the events of the rules end requests, fill queues and wake whoever waits.
 
-use packhorse_proto::{Event, Instant, OperationKind};
+use packhorse_proto::{Event, Instant, OperationKind, Received};
 
 use super::{DynCore, Inner};
-use crate::core::Answer;
+use crate::core::{Answer, QuickLook};
 use crate::duties::Offload;
 use crate::entry::Kind;
 use crate::names::RequestId;
@@ -27,9 +27,32 @@ impl Inner {
 
     /// The same for who looks again and again, and mostly in vain.
     pub(crate) fn look(&mut self, now: Instant) -> usize {
+        match self.core.look_quickly(now) {
+            QuickLook::Nothing => {}
+            quick => return self.take_quick(&quick, now),
+        }
         match self.core.ask(now) {
             Answer::Nothing => 0,
             answer => self.turn_after(&answer, now, false),
+        }
+    }
+
+    /// Hands out what came of a look without a turn (`core::quick`). Returns how much was done.
+    #[inline]
+    pub(crate) fn take_quick(&mut self, quick: &QuickLook, now: Instant) -> usize {
+        let now = now.max(self.core.turned_at());
+        match *quick {
+            QuickLook::Nothing => 0,
+            QuickLook::Received(Received { user, envelope, placed_len, .. }) => {
+                let arrival = Arrival { envelope, offset: 0, placed_len, result: Ok(()) };
+                self.on_received(user, arrival, None, now);
+                self.queues.publish();
+                1
+            }
+            QuickLook::Turned(work) => {
+                self.settle(now);
+                work
+            }
         }
     }
 

@@ -21,7 +21,9 @@ use crate::ether::{from_locator, to_locator};
 use crate::mem::Table;
 use crate::sys::interfaces::macs;
 use crate::sys::signals::with_signals_blocked;
-use crate::{About, Around, Arrived, Burst, Landing, Link, Locator, Notice, Telling};
+use crate::{
+    About, Around, Arrived, Burst, Landing, Link, Locator, Notice, SHORT_LEN_MAX, Short, Telling,
+};
 
 /// A packet link that opens when it is needed.
 #[derive(Debug)]
@@ -187,6 +189,10 @@ impl<P: Opened + 'static> Around<Table> for OnDemand<P> {
         self.inside_mut().receive(landing, memory)
     }
 
+    fn take_short_around(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        self.inside_mut().take_short(out)
+    }
+
     fn poll_own_remark(&mut self) -> Option<String> {
         self.remark.take()
     }
@@ -234,6 +240,10 @@ impl Link<Table> for Shut {
 
     fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {
         Ok(0)
+    }
+
+    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        None
     }
 
     fn arrived(&self, index: usize) -> Arrived<'_> {

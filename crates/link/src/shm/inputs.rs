@@ -15,7 +15,7 @@ use crate::ring::{Broken, Consumer, Lines as _, Word};
 use crate::sys::gift::Gift;
 use crate::sys::region::Region;
 use crate::sys::shm::{Letter, Mapping, Places, Source, random, read_from};
-use crate::{Landing, Locator};
+use crate::{Landing, Locator, SHORT_LEN_MAX, Short};
 
 /// Rings that every call looks at.
 const HOT_COUNT: usize = 4;
@@ -137,6 +137,28 @@ impl Shm {
             self.look_further(memory);
         }
         Ok(self.intake.count())
+    }
+
+    /// The first frame of the first of those rings that has something, if it is short. What is not, or is wrong, is for `receive_some`.
+    #[inline]
+    pub(super) fn take_one(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+        let hot = self.inputs.iter_mut().take(HOT_COUNT).enumerate();
+        let (index, input) = hot.into_iter().find(|(_, input)| !input.ring.is_empty())?;
+        let Ok(Some(record)) = input.ring.peek() else { return None };
+        let len = record.len();
+        if record.mark != MARK_FRAME || len == 0 {
+            return None;
+        }
+        record.copy(0, out.get_mut(..len)?);
+        let must_wake = record.take();
+        let short = Short { from: input.from, len, has_more: !input.ring.is_empty() };
+        input.active_at = self.turn;
+        self.counters.frames_in += 1;
+        self.counters.bytes_in += len as u64;
+        if must_wake {
+            self.look_after(index, None, must_wake);
+        }
+        Some(short)
     }
 
     /// A call took as much as it may: the next begins with another ring, so that none is always the one that is left.

@@ -38,6 +38,12 @@ impl Engine<'_> {
         self.0.send_copied(send, bytes)
     }
 
+    /// Whether this peer would fetch a message of this length from where it is, if it is lent and not copied.
+    #[inline]
+    pub fn is_fetched(self, peer: PeerId, len: u64) -> bool {
+        self.0.is_fetched(peer, len)
+    }
+
     /// Posts a receive into lent memory. An entry used many times tells of each message, and last of its own end.
     #[inline]
     pub fn recv_queued(self, notify: Notify, recv: Recv, memory: Memory) -> Result<(), Refused> {

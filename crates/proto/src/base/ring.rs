@@ -43,6 +43,11 @@ impl<T: Copy> Ring<T> {
     }
 
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    #[inline]
     pub(crate) fn front(&self) -> Option<&T> {
         (self.start != self.end).then(|| self.get(self.start))
     }

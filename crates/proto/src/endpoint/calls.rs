@@ -133,6 +133,14 @@ impl Endpoint {
         self.bulk().copied_frames(req)
     }
 
+    /// Whether this peer would fetch a message of this length from where it is (PROTOCOL §8.10), if it is lent: in one copy then, where a message that
+    /// is copied goes through the link in three.
+    pub fn is_fetched(&self, peer: PeerId, len: u64) -> bool {
+        len >= u64::from(self.peers().settings.fetch_len_min)
+            && self.peers().rows.known(peer).is_some()
+            && self.bulk().is_fetched_by(peer.row())
+    }
+
     /// Whether `poll_fetch` may have something.
     #[inline]
     pub fn has_fetches(&self) -> bool {

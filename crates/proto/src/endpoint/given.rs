@@ -19,15 +19,16 @@ use crate::base::types::{Instant, Locator, Memory, PeerId, Space};
 use crate::delivery::ack::expand;
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
-use crate::messages::take::{Miss, Takers};
+use crate::messages::take::{Miss, Received, Takers};
+use crate::peers::acks::note_ack_sent;
 use crate::peers::rows::{NO_MESSAGE, Phase, Row, row_of_id};
 use crate::wire::{
-    self, Class, EagerRepr, EagerWords, FrameView, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
-    LoneMessage, LoneView, Record,
+    self, ACKED_EAGER_LEN, Class, EagerRepr, EagerWords, FrameView, Header, LONE, LONE_EAGER_LEN,
+    LONE_HEAD_LEN_MAX, LONE_IMMEDIATE, LoneMessage, LoneView, Record,
 };
 
-/// Longer ones are kept: a link has little room.
-const GIVEN_LEN_MAX: u64 = 4 << 10;
+/// Longer ones are kept: they are more than a frame.
+const GIVEN_LEN_MAX: u64 = 16 << 10;
 
 /// A frame whose head is written, of a message that is not posted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,20 @@ pub struct Given {
     /// Bytes of the head; the payload follows.
     pub head_len: usize,
     peer: PeerId,
+    /// An acknowledgement goes with it: of which path.
+    acked: Option<u8>,
+}
+
+/// What became of a frame that may be one that was given to its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Taken {
+    /// Its message lies in the memory of its receive. There is no event of it, and a driver has nothing else to do for it.
+    Received(Received),
+    /// It was taken otherwise: there may be events, and something to send.
+    Otherwise,
+    /// It is not as simple as that, and nothing has changed: it is for `on_frame`.
+    No,
 }
 
 /// As a sender.
@@ -63,14 +78,16 @@ impl Endpoint {
         }
         let index = active.clear_path(now, len)?;
         let path = &active.paths[usize::from(index)];
-        // An acknowledgement that waits takes a numbered message with it.
         if !path.may_be_given()
-            || active.ack_to_ride(index) != Some(None)
             || this.cost_of(this.message_out, len as u32, active.credit).is_none()
         {
             return None;
         }
-        let head_len = LONE_EAGER_LEN + 8 * usize::from(spec.immediate.is_some());
+        // An acknowledgement that waits goes with it. Were the message numbered for that, its receiver would owe one in turn, and two that
+        // answer each other would number all their messages for ever.
+        let ack = self.riding_ack(now, active, index)?;
+        let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
+        let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
         if head_len + len as usize > usize::from(path.frame_len) {
             return None;
         }
@@ -82,8 +99,10 @@ impl Endpoint {
             wants_match: false,
             len: len as u16,
         };
-        wire::write_lone_at(head, header, None, (eager, spec.immediate), &Row::seal_of_given(path));
-        Some(Given { link: path.link, to: path.locator, head_len, peer: spec.peer })
+        let words = (eager, spec.immediate);
+        wire::write_lone_at(head, header, ack.as_ref(), words, &Row::seal_of_given(path));
+        let acked = ack.map(|ack| ack.path);
+        Some(Given { link: path.link, to: path.locator, head_len, peer: spec.peer, acked })
     }
 
     /// The link has taken the frame.
@@ -93,6 +112,21 @@ impl Endpoint {
         self.peers_mut().counters.messages_out += 1;
         self.peers_mut().counters.messages_given += 1;
         self.peers_mut().counters.frames_out += 1;
+        if let Some(of) = given.acked {
+            self.on_given_ack(given.peer.row(), of);
+        }
+    }
+
+    /// The acknowledgement that was pending on this path went with it.
+    #[inline(never)]
+    fn on_given_ack(&mut self, row: u32, of: u8) {
+        let peers = self.peers_mut();
+        let active = &mut peers.actives[peers.rows[row].active];
+        let acked = &mut active.paths[usize::from(of)];
+        note_ack_sent(acked, row, &mut peers.ack_timers, &mut peers.counters);
+        if peers.rows.first_ready() == row {
+            peers.rows.leave_ready(); // it had an acknowledgement to send, and nothing else
+        }
     }
 }
 
@@ -128,21 +162,74 @@ impl Endpoint {
         lone: LoneMessage<'_>,
         memory: &mut impl Memory,
     ) -> bool {
+        match self.take_lone_given(now, link, from, lone, memory) {
+            Taken::Received(received) => {
+                self.peers_mut().events.push_back(received.into());
+                true
+            }
+            Taken::Otherwise => true,
+            Taken::No => false,
+        }
+    }
+
+    /// A frame of a link in memory, for a driver that asks for one at a time and does not turn for it.
+    #[inline]
+    pub fn take_given(
+        &mut self,
+        now: Instant,
+        link: u8,
+        from: &Locator,
+        bytes: &[u8],
+        memory: &mut impl Memory,
+    ) -> Taken {
+        let peers = self.peers();
+        // What happened before is told before.
+        if peers.closed
+            || !peers.may_be_quick()
+            || !peers.events.is_empty()
+            || !self.messages.orphans.is_empty()
+        {
+            return Taken::No;
+        }
+        let message = self.given_in::<LONE>(bytes);
+        match message.or_else(|| self.given_in::<LONE_IMMEDIATE>(bytes)) {
+            Some(lone) => self.take_lone_given(now, link, from, lone, memory),
+            None => Taken::No,
+        }
+    }
+
+    /// The message in a frame without a number that has our pass. (Whether it came by a link where a pass is enough is still to be asked.)
+    #[inline(always)]
+    fn given_in<'a, const N: usize>(&self, bytes: &'a [u8]) -> Option<LoneMessage<'a>> {
+        let lone = LoneView::<N>::read(bytes)?;
+        let is_given = lone.is_low_zero() && lone.is_proven(&self.peers().pass, 0);
+        is_given.then(|| lone.message(0))
+    }
+
+    #[inline(always)]
+    fn take_lone_given(
+        &mut self,
+        now: Instant,
+        link: u8,
+        from: &Locator,
+        lone: LoneMessage<'_>,
+        memory: &mut impl Memory,
+    ) -> Taken {
         let LoneMessage { header, head, body } = lone;
         let row = row_of_id(header.to);
         if !self.peers().is_private(link) || self.peers().saboteur.makes(Sabotage::TruncatedCopy) {
-            return false;
+            return Taken::No;
         }
-        let Some(this) = self.messages.bulk.peers.rows.get_any_mut(row) else { return false };
+        let Some(this) = self.messages.bulk.peers.rows.get_any_mut(row) else { return Taken::No };
         if !this.is_of(&header) {
-            return false;
+            return Taken::No;
         }
         let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
-            return false;
+            return Taken::No;
         };
         let path = active.paths.get(usize::from(header.path));
         if path.is_none_or(|path| !path.comes_from(link, from)) {
-            return false;
+            return Taken::No;
         }
         this.heard_at = now;
         active.welcome = false; // the peer has joined
@@ -152,14 +239,17 @@ impl Endpoint {
             receives: &mut self.messages.bulk.receives,
             events: &mut self.messages.bulk.peers.events,
         };
-        match takers.take(this, head, body, memory) {
-            Ok(placed_len) => {
+        match takers.take_untold(this, head, body, memory) {
+            Ok(received) => {
                 self.peers_mut().counters.messages_in += 1;
-                self.peers_mut().counters.bytes_placed += placed_len;
+                self.peers_mut().counters.bytes_placed += received.placed_len;
+                Taken::Received(received)
             }
-            Err(miss) => self.take_given(now, row, miss, head, body, memory),
+            Err(miss) => {
+                self.take_missed(now, row, miss, head, body, memory);
+                Taken::Otherwise
+            }
         }
-        true
     }
 
     /// The same for a frame that is not as usual: its row rests, say, or the endpoint is about to close. False: it is no such frame.
@@ -174,13 +264,20 @@ impl Endpoint {
         if !self.peers().is_private(link) {
             return false;
         }
-        let mut is_given = false;
+        let (mut is_given, mut ack) = (false, None);
         for (record, body) in view.records() {
-            let Record::Message(head) = record else { break };
-            if head.class != Class::Eager {
-                break;
-            }
+            let head = match record {
+                Record::Message(head) if head.class == Class::Eager => head,
+                Record::Ack(it) if !is_given => {
+                    ack = Some(it);
+                    continue;
+                }
+                _ => break,
+            };
             is_given = true;
+            if let Some(ack) = ack.take() {
+                self.on_ack(now, row, &ack);
+            }
             self.take_surely(now, row, head.message, |endpoint| {
                 endpoint.on_message(now, row, &head, body, memory)
             });
@@ -188,7 +285,7 @@ impl Endpoint {
         is_given
     }
 
-    fn take_given(
+    fn take_missed(
         &mut self,
         now: Instant,
         row: u32,

@@ -138,20 +138,27 @@ impl Endpoint {
         if path.payload_check {
             return None;
         }
-        let ack = match active.ack_to_ride(index)? {
-            None => None,
-            Some(_) if self.peers().saboteur.makes(Sabotage::AckOneTooHigh) => {
-                return None;
-            }
-            Some(of) => {
-                let acked = &active.paths[usize::from(of)];
-                Some(plain_ack(now, of, acked, self.bulk().credit_for_peers())?)
-            }
-        };
+        let ack = self.riding_ack(now, active, index)?;
         let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
         let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
         let is_fitting = head_len + len as usize <= usize::from(path.frame_len);
         is_fitting.then_some(Leave { active: this.active, index, ack, head_len, cost })
+    }
+
+    /// The acknowledgement that a message by this path takes with it, if one waits. `None`: it cannot go with one message alone.
+    #[inline(always)]
+    pub(crate) fn riding_ack(
+        &self,
+        now: Instant,
+        active: &Active,
+        index: u8,
+    ) -> Option<Option<AckRepr>> {
+        let Some(of) = active.ack_to_ride(index)? else { return Some(None) };
+        if self.peers().saboteur.makes(Sabotage::AckOneTooHigh) {
+            return None;
+        }
+        let acked = &active.paths[usize::from(of)];
+        plain_ack(now, of, acked, self.bulk().credit_for_peers()).map(Some)
     }
 
     /// Enters it as the last of its peer's messages, and as sent; its key.

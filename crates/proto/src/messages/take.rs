@@ -17,6 +17,27 @@ pub(crate) enum Miss {
     Other,
 }
 
+/// A message that lies in the memory of its receive, which is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The receive.
+    pub req: ReqId,
+    /// What its poster calls it.
+    pub user: u64,
+    /// The message.
+    pub envelope: Envelope,
+    /// Bytes that were placed; less than the message has if the memory was too short.
+    pub placed_len: u64,
+}
+
+impl From<Received> for Event {
+    #[inline(always)]
+    fn from(it: Received) -> Self {
+        let Received { req, user, envelope, placed_len } = it;
+        Self::Received { req, user, envelope, offset: 0, placed_len, result: Ok(()) }
+    }
+}
+
 /// What it takes to hand a message to its receive.
 pub(crate) struct Takers<'a> {
     pub(crate) matcher: &'a mut Matcher,
@@ -35,6 +56,20 @@ impl Takers<'_> {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Result<u64, Miss> {
+        let received = self.take_untold(this, head, body, memory)?;
+        self.events.push_back(received.into());
+        Ok(received.placed_len)
+    }
+
+    /// The same for who tells of it in another way than by an event.
+    #[inline(always)]
+    pub(crate) fn take_untold(
+        &mut self,
+        this: &mut Row,
+        head: EagerWords,
+        body: &[u8],
+        memory: &mut impl Memory,
+    ) -> Result<Received, Miss> {
         if head.wants_match() {
             return Err(Miss::Other);
         }
@@ -49,8 +84,7 @@ impl Takers<'_> {
             immediate: head.immediate(),
             len: body.len() as u64,
         };
-        self.tell(this, (ReqId(key), &receive), envelope, placed_len);
-        Ok(placed_len)
+        Ok(end(this, (ReqId(key), &receive), envelope, placed_len))
     }
 
     /// The receive that takes the message with this number, if that is whole and its turn is now. It is not posted any more.
@@ -84,24 +118,27 @@ impl Takers<'_> {
     pub(crate) fn tell(
         &mut self,
         this: &mut Row,
-        (req, receive): (ReqId, &Receive),
+        receive: (ReqId, &Receive),
         envelope: Envelope,
         placed_len: u64,
     ) {
-        let (user, result) = (receive.user, Ok(()));
-        self.events.push_back(Event::Received {
-            req,
-            user,
-            envelope,
-            offset: 0,
-            placed_len,
-            result,
-        });
-        this.message_in += 1;
-        if receive.source.is_some() {
-            this.directed_count -= 1;
-        }
+        self.events.push_back(end(this, receive, envelope, placed_len).into());
     }
+}
+
+/// The next message is expected, and the receive is over.
+#[inline(always)]
+fn end(
+    this: &mut Row,
+    (req, receive): (ReqId, &Receive),
+    envelope: Envelope,
+    placed_len: u64,
+) -> Received {
+    this.message_in += 1;
+    if receive.source.is_some() {
+        this.directed_count -= 1;
+    }
+    Received { req, user: receive.user, envelope, placed_len }
 }
 
 /// The receive for a message, if it is not the first posted.

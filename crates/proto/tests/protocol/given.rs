@@ -24,7 +24,11 @@ fn frame(net: &mut Net, tag: u64) -> Option<(Given, Vec<u8>)> {
 }
 
 fn frame_from(net: &mut Net, from: usize, tag: u64) -> Option<(Given, Vec<u8>)> {
-    let (peer, now) = (net.peer(from, B), net.now);
+    frame_between(net, from, B, tag)
+}
+
+fn frame_between(net: &mut Net, from: usize, to: usize, tag: u64) -> Option<(Given, Vec<u8>)> {
+    let (peer, now) = (net.peer(from, to), net.now);
     let bytes = pattern(tag, 8);
     let spec = SendSpec {
         peer,
@@ -53,8 +57,12 @@ fn hand_over(net: &mut Net, frame: &[u8]) {
 }
 
 fn hand_over_from(net: &mut Net, from: usize, frame: &[u8]) {
+    hand_over_between(net, from, B, frame);
+}
+
+fn hand_over_between(net: &mut Net, from: usize, to: usize, frame: &[u8]) {
     let source = net.nodes[from].locators[0];
-    let Node { ep, ram, .. } = &mut net.nodes[B];
+    let Node { ep, ram, .. } = &mut net.nodes[to];
     ep.on_frame(net.now, 0, source, frame, ram);
 }
 
@@ -84,6 +92,31 @@ fn what_was_given_is_not_acknowledged() {
     net.assert_got(B, recv, 2, 8);
     assert!(net.log.iter().all(|sight| sight.from != B), "nothing is said to it");
     assert_eq!(net.count(A, "messages_given"), 2);
+}
+
+/// Two that answer each other: the first message is numbered, and who answers it owes an acknowledgement. It goes with the answer, which is given
+/// all the same; were it numbered for that, so would be the answer to it, and all that follow.
+#[test]
+fn an_acknowledgement_that_waits_goes_with_what_is_given() {
+    let mut net = pair(1000);
+    awake(&mut net);
+    let recv = net.recv(A, tagged(1), 8);
+    let send = net.send(A, B, 2, 8);
+    let asked = net.recv(B, tagged(2), 8);
+    let before = net.count(B, "messages_in");
+    net.run_until(|net| net.count(B, "messages_in") > before);
+    net.assert_got(B, asked, 2, 8);
+    assert_eq!(net.sent(A, send), None, "nobody acknowledged it yet");
+    net.log.clear();
+    let (given, frame) =
+        frame_between(&mut net, B, A, 1).expect("nothing waits but the acknowledgement");
+    assert_eq!(given.head_len, wire::ACKED_EAGER_LEN);
+    net.ep(B).on_given(&given);
+    hand_over_between(&mut net, B, A, &frame);
+    net.assert_got(A, recv, 1, 8);
+    assert_eq!(net.sent(A, send), Some(Ok(())), "the answer says that it came");
+    net.run_for(10 * MS);
+    assert!(net.log.is_empty(), "nothing is left to be said: {:?}", net.log);
 }
 
 /// Where the low half of the packet number is in a frame.

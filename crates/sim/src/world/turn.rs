@@ -1,6 +1,6 @@
 //! Time passes: arrivals, then timers, then what endpoints have to send and to say.
 
-use packhorse_engine::Offload;
+use packhorse_engine::{Offload, QuickLook};
 use packhorse_link::sim::{NodeId, Port};
 use packhorse_proto::{Event, Instant, Locator, Obstacle};
 
@@ -131,10 +131,32 @@ impl World {
         (half, Instant(all_at))
     }
 
+    /// Takes short messages of a node one by one, as whoever waits for them does, before its engine turns.
+    fn look_quickly(&mut self, index: usize) {
+        loop {
+            let node = &mut self.nodes[index];
+            match node.core.look_quickly(self.now) {
+                QuickLook::Nothing => return,
+                QuickLook::Received(received) => {
+                    let event = received.into();
+                    self.digest.note_event(self.now, node.id.0, &event);
+                    self.events.push_back((node.id, event));
+                }
+                QuickLook::Turned(_) => {
+                    self.carry(index);
+                    return;
+                }
+            }
+        }
+    }
+
     /// Turns a node's engine until it has nothing more to do at this moment; how often that was.
     fn pump(&mut self, index: usize) -> u32 {
         let mut count = 0;
         let (duties, all_at) = self.duties(index);
+        if duties == Offload::Both && (self.turn_count + index as u64).is_multiple_of(2) {
+            self.look_quickly(index);
+        }
         while self.nodes[index].core.turn_with(self.now, duties) > 0 {
             self.carry(index);
             count += 1;

@@ -85,7 +85,7 @@ fn messages_longer_than_eager_ones_may_be_complete_with_their_post() {
     };
     let (a, b) = (loaded.node(&at_once), loaded.node(&like_mpi));
     let (to_b, to_a) = (a.insert(&b.name).unwrap(), b.insert(&a.name).unwrap());
-    for len in [4 << 10, (4 << 10) + 1, 16 << 10] {
+    for len in [4 << 10, (4 << 10) + 1, 12 << 10] {
         let bytes: &[u8] = (0..len).map(|at| (at / 7) as u8).collect::<Vec<_>>().leak();
         let bufs = [1, 2].map(|context| b.trecv(len, to_a, TAG, context));
         a.tsend(bytes, None, to_b, 7, 3);

@@ -1,0 +1,118 @@
+//! One short message, from a link in memory to its receive, without a turn.
+//!
+//! A turn costs several times what such a message does: it asks all links, lets timers fire, looks for what is to be sent. Where a message
+//! was given to its link (PROTOCOL §7.10) it has none of that to do, not even an acknowledgement, and whoever waits for the message wants
+//! it now. So a look tries this first:
+//!
+//! ```text
+//!   turn ──▶ quick: nothing … quick: a message … quick: a message ──▶ turn
+//!                                                 │ more than one waits, so many came in a row, a turn was long ago,
+//!                                                 │ somebody sleeps on the links, or frames are kept for who may do more
+//! ```
+//!
+//! What else a turn would have done is put off by that, for a fraction of a millisecond at most.
+
+use packhorse_link::mem::UserMemory;
+use packhorse_link::{Link, SHORT_LEN_MAX, Short};
+use packhorse_proto::{Instant, Locator, Received, Taken};
+
+use super::Core;
+use crate::lent::lent;
+
+/// So many in a row, then a turn.
+const COUNT_MAX: u32 = 16;
+/// A turn is due after so long: that late timers may be, and what comes by other links.
+const TURN_NS_MAX: u64 = 200_000;
+
+/// Whether such a look may be made, and what it needs for that.
+pub(super) struct Quick {
+    /// The link in memory, if there is one.
+    link: Option<usize>,
+    /// So many messages may be had so before the next turn.
+    left_count: u32,
+    frame: [u8; SHORT_LEN_MAX],
+}
+
+/// What such a look found.
+#[derive(Debug)]
+#[must_use]
+pub enum QuickLook {
+    /// Nothing, or nothing that is simple: ask in the usual way.
+    Nothing,
+    /// A message, which lies in the memory of its receive. There is no event of it.
+    Received(Received),
+    /// A frame for which a turn was made: so much was done.
+    Turned(usize),
+}
+
+impl Quick {
+    pub(super) fn new<L: Link<M>, M: UserMemory>(links: &[L]) -> Self {
+        let link = links.iter().position(|link| link.about().is_private);
+        Self { link, left_count: 0, frame: [0; SHORT_LEN_MAX] }
+    }
+
+    /// A turn was made by somebody who may do everything.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        self.left_count = COUNT_MAX;
+    }
+
+    /// A turn is due first.
+    #[inline]
+    pub(super) fn end(&mut self) {
+        self.left_count = 0;
+    }
+}
+
+impl<L: Link<M>, M: UserMemory> Core<L, M> {
+    /// Takes one short message without a turn, if there is one and nothing forbids it.
+    #[inline]
+    pub fn look_quickly(&mut self, now: Instant) -> QuickLook {
+        let Some(link) = self.quick.link else { return QuickLook::Nothing };
+        if self.quick.left_count == 0 || now - self.turned_at > TURN_NS_MAX {
+            return QuickLook::Nothing;
+        }
+        let Some(short) = self.links[link].take_short(&mut self.quick.frame) else {
+            return QuickLook::Nothing;
+        };
+        // Several are taken at less cost together.
+        self.quick.left_count = if short.has_more { 0 } else { self.quick.left_count - 1 };
+        let Short { from, len, .. } = short;
+        let (from, frame) = (Locator(from), &self.quick.frame[..len]);
+        let copied = &mut self.counters.bytes_copied_in;
+        let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
+        match self.endpoint.take_given(now, link as u8, &from, frame, &mut lent) {
+            Taken::Received(received) => {
+                self.costly.on_others(now);
+                self.costly.on_carried(now, link);
+                QuickLook::Received(received)
+            }
+            Taken::Otherwise => QuickLook::Turned(self.turn_behind_short(now, link, &from, None)),
+            Taken::No => QuickLook::Turned(self.turn_behind_short(now, link, &from, Some(len))),
+        }
+    }
+
+    /// The rest of a turn for a short frame. `len`: it is still to be read, and so long.
+    #[inline(never)]
+    fn turn_behind_short(
+        &mut self,
+        now: Instant,
+        link: usize,
+        from: &Locator,
+        len: Option<usize>,
+    ) -> usize {
+        self.begin_turn(now);
+        let now = self.time.on_arrival(now);
+        if let Some(len) = len {
+            let copied = &mut self.counters.bytes_copied_in;
+            let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
+            let frame = &self.quick.frame[..len];
+            self.endpoint.on_frame(now, link as u8, *from, frame, &mut lent);
+        }
+        self.costly.on_others(now);
+        self.costly.on_carried(now, link);
+        let work = self.finish_turn(1);
+        self.time.end();
+        work
+    }
+}
