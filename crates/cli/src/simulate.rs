@@ -81,7 +81,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "over")]
     halves: bool,
     /// Play only this of each seed, and of every seed: messages (with one-sided operations), streams, or portals. Without it every
-    /// fourth seed has streams beside its messages.
+    /// fourth seed has streams beside its messages, and every fourth Portals.
     #[arg(long, value_name = "PART", conflicts_with_all = ["over", "seed"])]
     only: Option<Parts>,
     /// End --runs with one number for every frame that was sent and every event: the same seeds give the same number as long as

@@ -24,8 +24,8 @@ use crate::streams;
 use crate::trace::Tracer;
 use crate::world::World;
 
-/// Streams are played for seeds that are multiples of this.
-const STREAMS_EVERY: u64 = 4;
+/// Streams are played for seeds that are multiples of this, Portals for those halfway between.
+const PARTS_EVERY: u64 = 4;
 
 /// What violations of streams, and of Portals, begin with.
 const OF_STREAMS: &str = "streams: ";
@@ -34,8 +34,7 @@ const OF_PORTALS: &str = "portals: ";
 /// What is played of a seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parts {
-    /// Its scenario, and of every fourth seed its streams. Portals are asked for by name, or with all: fresh seeds still find something in them
-    /// (docs/measured/portals.md).
+    /// Its scenario; of every fourth seed its streams, of every fourth its Portals.
     #[default]
     Usual,
     /// All three.
@@ -55,14 +54,18 @@ impl Parts {
 
     fn has_streams(self, seed: u64) -> bool {
         match self {
-            Self::Usual => seed.is_multiple_of(STREAMS_EVERY),
+            Self::Usual => seed.is_multiple_of(PARTS_EVERY),
             Self::All | Self::Streams => true,
             Self::Messages | Self::Portals => false,
         }
     }
 
-    fn has_portals(self) -> bool {
-        matches!(self, Self::All | Self::Portals)
+    fn has_portals(self, seed: u64) -> bool {
+        match self {
+            Self::Usual => seed % PARTS_EVERY == PARTS_EVERY / 2,
+            Self::All | Self::Portals => true,
+            Self::Messages | Self::Streams => false,
+        }
     }
 }
 
@@ -164,7 +167,7 @@ pub fn run_seed(seed: u64, conduct: Conduct) -> Outcome {
         outcome.violations.extend(violations);
         outcome.digest.note(digest);
     }
-    if conduct.parts.has_portals() {
+    if conduct.parts.has_portals(seed) {
         let (violations, digest, stats) = play_portals(seed, conduct);
         outcome.violations.extend(violations);
         outcome.digest.note(digest);

@@ -3,13 +3,11 @@
 use crate::bulk::outgoing::{OPERATION_BIT, SEND_BIT};
 use crate::endpoint::{Path, Standing, Vec};
 use crate::onesided::portals::Portals;
-use crate::peers::rows::Phase;
 use crate::{
     Address, AtomicSpec, BufId, Claim, Criteria, Endpoint, Envelope, ExposeError, Failure, Fetch,
-    GetSpec, GoneReason, Instant, Landing, LinkTraits, Locator, Lone, Memory, NewLocators,
-    Obstacle, OutStreamId, PathError, PathInfo, PeerError, PeerId, PostError, PutSpec, RecvSpec,
-    RegionId, RegionSpec, ReqId, SendSpec, StreamError, StreamFront, StreamId, StreamInfo, TxTrain,
-    Way,
+    GetSpec, Instant, Landing, LinkTraits, Locator, Lone, Memory, NewLocators, Obstacle,
+    OutStreamId, PathError, PathInfo, PeerError, PeerId, PostError, PutSpec, RecvSpec, RegionId,
+    RegionSpec, ReqId, SendSpec, StreamError, StreamFront, StreamId, StreamInfo, TxTrain, Way,
 };
 
 impl Endpoint {
@@ -86,23 +84,6 @@ impl Endpoint {
         if ended.is_some() {
             self.end_association(now, peer.row(), ended);
         }
-    }
-}
-
-impl Endpoint {
-    /// Forgets a peer: its association ends, its row is free for another. Held messages of it are dropped.
-    pub fn forget_peer(&mut self, now: Instant, peer: PeerId) {
-        let row = peer.row();
-        if self.peers().rows.known(peer).is_none() {
-            return;
-        }
-        if self.peers().rows[row].phase != Phase::Idle {
-            self.end_association(now, row, Some(GoneReason::Died));
-        }
-        self.messages.forget_messages(now, row);
-        self.onesided.permit_no_more(peer);
-        self.streams.forget_streams(&mut self.messages, row);
-        self.peers_mut().forget_row(row);
     }
 }
 

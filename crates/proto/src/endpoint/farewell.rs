@@ -126,6 +126,7 @@ impl Endpoint {
         for row in self.peers().rows_in_contact() {
             self.end_with(now, row, None, Failure::Closing);
         }
+        self.set_off(now);
         self.peers_mut().closed = true;
         self.peers_mut().events.push_back(Event::Closed { clean });
     }
@@ -137,12 +138,41 @@ impl Endpoint {
         self.end_association(now, row, None);
     }
 
-    /// Ends a row's association, whatever its phase.
+    /// Ends a row's association, whatever its phase; then what that sets off begins.
     pub(crate) fn end_association(&mut self, now: Instant, row: u32, reason: Option<GoneReason>) {
+        self.part_with(now, row, reason);
+        self.set_off(now);
+    }
+
+    fn part_with(&mut self, now: Instant, row: u32, reason: Option<GoneReason>) {
         let active = self.peers().rows[row].active;
         let said_goodbye = active != NONE && self.peers().actives[active].goodbye == Farewell::Said;
         let reason = reason.filter(|_| !said_goodbye); // it left as it was asked to
         self.end_with(now, row, reason, failure_of(reason));
+    }
+
+    /// Forgets a peer: its association ends, its row is free for another. Held messages of it are dropped.
+    pub fn forget_peer(&mut self, now: Instant, peer: PeerId) {
+        let row = peer.row();
+        if self.peers().rows.known(peer).is_none() {
+            return;
+        }
+        if self.peers().rows[row].phase != Phase::Idle {
+            self.part_with(now, row, Some(GoneReason::Died));
+        }
+        self.messages.forget_messages(now, row);
+        self.onesided.permit_no_more(peer);
+        self.streams.forget_streams(&mut self.messages, row);
+        self.peers_mut().forget_row(row);
+        // Not before: to a peer that is still known an operation would begin an association, which the row would take with it.
+        self.set_off(now);
+    }
+
+    /// What the end of an association sets off begins (PROTOCOL §17.7).
+    fn set_off(&mut self, now: Instant) {
+        if self.onesided.portals.is_open() {
+            self.onesided.run_portals(&mut self.messages.bulk, now);
+        }
     }
 
     fn end_with(&mut self, now: Instant, row: u32, reason: Option<GoneReason>, failure: Failure) {
@@ -152,8 +182,5 @@ impl Endpoint {
         self.streams.end_streams(&mut self.messages, row, reason);
         self.peers_mut().end_row(now, row, reason);
         self.messages.recall_rows(now);
-        if self.onesided.portals.is_open() {
-            self.onesided.run_portals(&mut self.messages.bulk, now); // set off by what has ended
-        }
     }
 }

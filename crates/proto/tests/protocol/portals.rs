@@ -444,9 +444,8 @@ fn lies_in_answers_move_nothing_where_it_does_not_belong() {
     assert_eq!(pair.kinds(A).last(), Some(&(event::REPLY, fail::OK, 8)), "the true answer counts");
 }
 
-/// What a lost operation sets off, to the same peer, is an operation like others: it is told how it ended.
-#[test]
-fn what_the_end_of_an_association_sets_off_comes_to_an_end() {
+/// A put to B is on its way while the association ends like this, and sets off another to B: how both ended at A.
+fn ends_of_one_and_what_it_sets_off(end: fn(&mut Endpoint, Instant, PeerId)) -> Vec<(u64, u8)> {
     let mut pair = Pair::new();
     pair.net.settle();
     let (md, _) = pair.descriptor(pattern(1, 8), md::EVENT_CT_SEND);
@@ -457,8 +456,17 @@ fn what_the_end_of_an_association_sets_off_comes_to_an_end() {
     pair.net.ep(A).portals().begin(later, trigger).expect("room");
     pair.begin(put);
     let (now, peer) = (pair.net.now, pair.net.peer(A, B));
-    pair.net.ep(A).on_peer_died(now, peer);
+    end(pair.net.ep(A), now, peer);
     pair.net.settle();
-    let told: Vec<u64> = pair.told(A).iter().map(|event| event.user).collect();
-    assert_eq!(told, [7, 99]);
+    pair.told(A).iter().map(|event| (event.user, event.fail)).collect()
+}
+
+/// What a lost operation sets off, to the same peer, is an operation like others: it is told how it ended.
+#[test]
+fn what_the_end_of_an_association_sets_off_comes_to_an_end() {
+    let ends = ends_of_one_and_what_it_sets_off(Endpoint::on_peer_died);
+    assert_eq!(ends, [(7, fail::UNDELIVERABLE), (99, fail::OK)]);
+    // There is no next association with one that was forgotten.
+    let ends = ends_of_one_and_what_it_sets_off(Endpoint::forget_peer);
+    assert_eq!(ends, [(7, fail::UNDELIVERABLE), (99, fail::UNDELIVERABLE)]);
 }
