@@ -28,7 +28,7 @@ pub(crate) struct Onesided {
     /// Portals 4: entries, queues, counters, triggers (`portals`), and when it last was that something happened there.
     pub(crate) portals: Portals,
     pub(crate) portals_now: Instant,
-    /// An association is ending: what that sets off begins after it, or it would end with it and nobody would hear.
+    /// An association or an interface is ending: what that sets off begins after it, or it would end with it and nobody would hear.
     pub(crate) is_parting: bool,
     /// Memory exposed to peers, answers to their requests, and the bytes of these (`region`, `serve`).
     pub(crate) regions: Regions,

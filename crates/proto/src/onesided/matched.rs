@@ -398,6 +398,7 @@ impl Onesided {
     /// Closes one of the four interfaces: what peers do there ends, and what was begun from there.
     pub(crate) fn close_portals(&mut self, bulk: &mut Bulk, now: Instant, ni: u8) {
         self.portals_now = now;
+        self.is_parting = true;
         self.end_deliveries(bulk, ni);
         let operations = self.operations.iter().filter(|(_, operation)| {
             operation.launch != NONE && self.portals.launched(operation.launch).spec().ni == ni
@@ -406,7 +407,9 @@ impl Onesided {
         for key in operations {
             self.cancel_keyed(bulk, key);
         }
+        // What that has set off from there is dropped with the interface: its descriptors are no more.
         self.portals.close(ni);
+        self.is_parting = false;
         self.run_due(bulk);
     }
 

@@ -470,3 +470,21 @@ fn what_the_end_of_an_association_sets_off_comes_to_an_end() {
     let ends = ends_of_one_and_what_it_sets_off(Endpoint::forget_peer);
     assert_eq!(ends, [(7, fail::UNDELIVERABLE), (99, fail::UNDELIVERABLE)]);
 }
+
+/// An interface closes with an operation under way, whose end sets off another from there: that one never begins.
+#[test]
+fn what_the_end_of_an_interface_sets_off_there_is_dropped_with_it() {
+    let mut pair = Pair::new();
+    pair.net.settle();
+    let (md, buf) = pair.descriptor(pattern(1, 8), md::EVENT_CT_SEND);
+    let spec = pair.spec(MoveKind::Put, 7, 8);
+    let put = MoveSpec { put: Some((md, 0)), ack: ack::NONE, ..spec };
+    let trigger = Some((pair.counters[A], 1));
+    pair.net.ep(A).portals().begin(put, trigger).expect("room");
+    pair.begin(put);
+    let now = pair.net.now;
+    pair.net.ep(A).close_portals(now, NI);
+    let freed: Vec<BufId> = core::iter::from_fn(|| pair.net.ep(A).portals().take_freed()).collect();
+    assert_eq!(freed, [buf]);
+    pair.net.settle();
+}
