@@ -147,12 +147,13 @@ impl Onesided {
             return;
         }
         let &OutcomeRepr { fail, list, moved_len, offset, follows } = answer;
-        let this = *self.portals.launched(launch);
-        if moved_len > this.spec().len {
+        let this = self.portals.launched(launch);
+        let (asked_len, fetched) = (this.spec().len, this.fetched());
+        if moved_len > asked_len {
             return; // no answer to what was asked
         }
         self.portals.set_outcome(launch, Outcome { fail, len: moved_len, offset, list });
-        if let Some(to) = this.fetched() {
+        if let Some(to) = fetched {
             if follows && request.transfer == NONE && moved_len > 0 {
                 let (lane, immediate, owner) = (Lane::Get, None, slot.into());
                 let total = moved_len;

@@ -31,10 +31,6 @@ pub(super) struct Counter {
 
 /// Something to be done.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "operations are the usual ones, and need no memory of their own"
-)]
 pub(super) enum Due {
     /// An operation begins.
     Move(Move),

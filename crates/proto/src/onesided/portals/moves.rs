@@ -98,15 +98,12 @@ pub struct MoveSpec {
     pub copy: Option<BufId>,
 }
 
-/// A descriptor in use.
+/// A descriptor in use, which stays until it is let go: what else it says is read there. An operation is copied some times before it leaves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     slot: u32,
     pub(super) buf: BufId,
     pub(super) base: u64,
-    options: u32,
-    queue: Option<u64>,
-    counter: Option<u64>,
 }
 
 /// An operation that was accepted.
@@ -144,6 +141,15 @@ impl Move {
             (Some(buf), _) => Place { buf, offset: 0 },
             (None, Some(Used { buf, base, .. })) => Place { buf, offset: base },
             (None, None) => Place { buf: BufId(u64::MAX), offset: 0 },
+        }
+    }
+
+    fn for_each_used(&self, mut each: impl FnMut(Used)) {
+        if let Some(put) = self.put {
+            each(put);
+        }
+        if let Some(get) = self.get {
+            each(get);
         }
     }
 
@@ -244,9 +250,7 @@ impl Portals {
             }
         };
         let this = Move { spec, put, get };
-        for used in [put, get].into_iter().flatten() {
-            self.descriptors[used.slot].busy_count += 1;
-        }
+        this.for_each_used(|used| self.descriptors[used.slot].busy_count += 1);
         let Some((counter, threshold)) = trigger else {
             self.due.push_back(Due::Move(this));
             return Ok(());
@@ -272,7 +276,8 @@ impl Portals {
         if is_atomic && !arithmetic::makes_sense(spec.kind, spec.op, spec.datatype, spec.len) {
             return Err(PortalsError::Invalid);
         }
-        if let Some(put) = put.filter(|_| !spec.kind.fetches()) {
+        if let Some(used) = put.filter(|_| !spec.kind.fetches()) {
+            let put = &self.descriptors[used.slot];
             let is_good = match spec.ack {
                 ack::FULL => put.queue.is_some() && put.options & md::UNRELIABLE == 0,
                 ack::COUNTED => put.counter.is_some(),
@@ -301,16 +306,15 @@ impl Portals {
         if this.ni != spec.ni || base > this.len || spec.len > this.len - base {
             return Err(PortalsError::Invalid);
         }
-        let &Descriptor { buf, options, queue, counter, .. } = this;
-        Ok(Some(Used { slot, buf, base, options, queue, counter }))
+        Ok(Some(Used { slot, buf: this.buf, base }))
     }
 
     /// An operation does not use its descriptors any more.
     pub(super) fn let_go(&mut self, of: &Move) {
-        for used in [of.put, of.get].into_iter().flatten() {
+        of.for_each_used(|used| {
             self.descriptors[used.slot].busy_count -= 1;
             self.free_descriptor(used.slot);
-        }
+        });
         self.freed.extend(of.spec.copy);
     }
 
@@ -322,23 +326,26 @@ impl Portals {
         let told = PortalsEvent { user: spec.user, ..PortalsEvent::default() };
         if let Some(put) = of.put {
             let fail = failed.unwrap_or(fail::OK);
-            let is_told = put.options & md::EVENT_SEND_DISABLE == 0;
+            let is_told = self.descriptors[put.slot].options & md::EVENT_SEND_DISABLE == 0;
             let event = PortalsEvent { kind: event::SEND, fail, moved_len: spec.len, ..told };
-            self.tell_of(&put, is_told, md::EVENT_CT_SEND, spec.len, event);
+            self.tell_of(put, is_told, md::EVENT_CT_SEND, spec.len, event);
         }
         let Outcome { len, offset, list, .. } = outcome;
         let answered = PortalsEvent { fail: answer, moved_len: len, offset, list, ..told };
         if let Some(get) = of.get {
             let event = PortalsEvent { kind: event::REPLY, ..answered };
-            self.tell_of(&get, true, md::EVENT_CT_REPLY, len, event);
+            self.tell_of(get, true, md::EVENT_CT_REPLY, len, event);
         } else if let Some(put) = of.put {
             let event = PortalsEvent { kind: event::ACK, ..answered };
             match spec.ack {
-                ack::FULL => self.tell_of(&put, true, md::EVENT_CT_ACK, len, event),
-                ack::COUNTED => self.tell_of(&put, false, md::EVENT_CT_ACK, len, event),
-                // Over is over: it counts as one that went well, and as one.
-                ack::OVER if put.options & md::EVENT_CT_ACK != 0 => {
-                    self.tally(put.counter, failed.unwrap_or(fail::OK), 1);
+                ack::FULL => self.tell_of(put, true, md::EVENT_CT_ACK, len, event),
+                ack::COUNTED => self.tell_of(put, false, md::EVENT_CT_ACK, len, event),
+                ack::OVER => {
+                    let &Descriptor { options, counter, .. } = &self.descriptors[put.slot];
+                    // Over is over: it counts as one that went well, and as one.
+                    if options & md::EVENT_CT_ACK != 0 {
+                        self.tally(counter, failed.unwrap_or(fail::OK), 1);
+                    }
                 }
                 _ => {}
             }
@@ -347,14 +354,15 @@ impl Portals {
     }
 
     /// Tells and counts one step of an operation.
-    fn tell_of(&mut self, used: &Used, is_told: bool, counts: u32, len: u64, event: PortalsEvent) {
-        let is_silent = event.fail == fail::OK && used.options & md::EVENT_SUCCESS_DISABLE != 0;
+    fn tell_of(&mut self, used: Used, is_told: bool, counts: u32, len: u64, event: PortalsEvent) {
+        let &Descriptor { options, queue, counter, .. } = &self.descriptors[used.slot];
+        let is_silent = event.fail == fail::OK && options & md::EVENT_SUCCESS_DISABLE != 0;
         if is_told && !is_silent {
-            self.tell(used.queue, event);
+            self.tell(queue, event);
         }
-        if used.options & counts != 0 {
-            let amount = if used.options & md::EVENT_CT_BYTES != 0 { len } else { 1 };
-            self.tally(used.counter, event.fail, amount);
+        if options & counts != 0 {
+            let amount = if options & md::EVENT_CT_BYTES != 0 { len } else { 1 };
+            self.tally(counter, event.fail, amount);
         }
     }
 }
