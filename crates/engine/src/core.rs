@@ -18,6 +18,7 @@ use std::io;
 
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{Copier, Link, Whereabouts, wide};
+use packhorse_proto::portals::Portals;
 use packhorse_proto::{
     Criteria, Endpoint, Envelope, Instant, Limits, MS, Opening, PeerId, Settings, SettingsError,
     TxFrame, TxTrain, seal,
@@ -213,6 +214,13 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     #[inline]
     pub(crate) fn probe(&mut self, criteria: &Criteria) -> Option<Envelope> {
         self.endpoint.probe(criteria)
+    }
+
+    /// Portals, to look at and to take events from: that leaves a turn no more to do than before, either. Who waits for a counter looks at it
+    /// after every look.
+    #[inline]
+    pub(crate) fn portals(&mut self) -> &mut Portals {
+        self.endpoint.portals()
     }
 
     /// The rules, to look at.

@@ -21,7 +21,7 @@ impl Engine {
     /// Does something there that begins nothing and tells nobody: looks, mostly.
     pub fn look_at_portals<R>(&self, look: impl FnOnce(&mut Portals) -> R) -> R {
         let mut inner = self.lock();
-        let result = look(inner.core.endpoint().portals());
+        let result = look(inner.core.portals());
         self.release(inner);
         result
     }
@@ -80,21 +80,25 @@ impl Engine {
     }
 
     fn after_portals(&self, mut inner: std::sync::MutexGuard<'_, Inner>, now: Instant) {
-        // What goes to this process itself needs nobody else, and is over before the call returns.
-        inner.core.transmit(now);
-        for _ in 0..HOME_TURN_COUNT {
-            if inner.core.has_home() {
-                inner.turn(now);
-            }
+        if inner.core.has_output() {
+            inner.core.transmit(now);
         }
-        inner.settle_portals();
+        // What goes to this process itself needs nobody else, and is over before the call returns.
+        for _ in 0..HOME_TURN_COUNT {
+            if !inner.core.has_home() {
+                break;
+            }
+            inner.turn(now);
+        }
+        // Left behind as a long message is, for a helper beside a program that computes. To wake that after each call took some microseconds of
+        // every put from a program that only waits.
+        inner.has_posted_long |= inner.core.portals().take_work_left();
         self.after_post(inner, now, false);
-        self.run_errand(self.helper.baton.on_pending(true));
     }
 
-    /// Looks once, after a turn if need be.
+    /// Looks once, after a turn if need be. As `look_at_portals` begins nothing, so does this: it may take events.
     pub fn poll_portals<R>(&self, mut ready: impl FnMut(&mut Portals) -> Option<R>) -> Option<R> {
-        self.poll_once(|inner| ready(inner.core.endpoint().portals()))
+        self.poll_once(|inner| ready(inner.core.portals()))
     }
 
     /// Waits until something is ready there; `None` if the time is over first, or the endpoint has ended.
@@ -103,7 +107,7 @@ impl Engine {
         longest: Option<Duration>,
         mut ready: impl FnMut(&mut Portals) -> Option<R>,
     ) -> Option<R> {
-        self.drive_until(longest, |inner| ready(inner.core.endpoint().portals()))
+        self.drive_until(longest, |inner| ready(inner.core.portals()))
     }
 
     /// Whoever waits looks again.

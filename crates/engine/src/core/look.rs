@@ -175,6 +175,27 @@ mod tests {
     }
 
     #[test]
+    fn who_looks_at_portals_touches_nothing() {
+        let gate = Arc::new(Gate::default());
+        let config = Config { placement: Placement::Inline, ..Config::default() };
+        let engine = Engine::open(config, vec![Slow::new(&gate)]).unwrap();
+        let looks: [fn(&Engine); 3] = [
+            |engine| assert!(!engine.look_at_portals(|portals| portals.is_open())),
+            |engine| assert!(engine.poll_portals(|_| Some(())).is_some()),
+            |engine| assert!(engine.wait_portals(None, |_| Some(())).is_some()),
+        ];
+        let now = Instant(MS);
+        for (number, look) in looks.into_iter().enumerate() {
+            let mut inner = engine.lock();
+            while inner.turn(now) > 0 {}
+            drop(inner);
+            look(&engine);
+            assert!(matches!(engine.lock().core.ask(now), Answer::Nothing), "{number}");
+        }
+        engine.stop();
+    }
+
+    #[test]
     fn a_timer_ends_the_quiet() {
         let gate = Arc::new(Gate::default());
         let config = Config { placement: Placement::Inline, ..Config::default() };

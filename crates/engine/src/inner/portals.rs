@@ -6,11 +6,10 @@ use crate::translate::memory_of;
 impl Inner {
     /// Memory that nobody uses is given back; whoever waits hears that something was told.
     pub(crate) fn settle_portals(&mut self) {
-        let portals = self.core.endpoint().portals();
-        if portals.take_stirred() {
+        if self.core.portals().take_stirred() {
             self.has_news = true;
         }
-        while let Some(buf) = self.core.endpoint().portals().take_freed() {
+        while let Some(buf) = self.core.portals().take_freed() {
             drop(self.core.memory().remove(memory_of(buf)));
         }
     }

@@ -142,6 +142,8 @@ pub struct Portals {
     freed: Vec<BufId>,
     /// Something was told or counted since the driver last asked.
     is_stirred: bool,
+    /// And something was begun that goes on only while somebody drives.
+    is_work_left: bool,
     /// To make mistakes, where a test wants them.
     pub(crate) saboteur: Saboteur,
     /// What came and went, where somebody keeps a model of it.
@@ -174,6 +176,7 @@ impl Portals {
 
     /// Opens one of the four interfaces. `own` is what this process is called there; of a logical one it is told later.
     pub fn open(&mut self, ni: u8, limits: PortalsLimits, own: u64, uid: u32) {
+        self.is_work_left = true;
         self.interfaces[usize::from(ni)] = Some(Interface {
             limits,
             own,
@@ -250,6 +253,12 @@ impl Portals {
     /// Whether something was told or counted since this was last asked.
     pub fn take_stirred(&mut self) -> bool {
         core::mem::take(&mut self.is_stirred)
+    }
+
+    /// Whether something was begun since this was last asked that goes on only while somebody drives: an interface, to which peers come; a
+    /// trigger; data that is to be granted.
+    pub fn take_work_left(&mut self) -> bool {
+        core::mem::take(&mut self.is_work_left)
     }
 
     fn interface(&self, ni: u8) -> Result<&Interface, PortalsError> {

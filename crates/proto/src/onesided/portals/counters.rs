@@ -180,6 +180,7 @@ impl Portals {
         }
         let serial = self.trigger_serial;
         self.trigger_serial += 1;
+        self.is_work_left = true;
         counter.triggers.insert((threshold, serial), due);
         self.fire(slot);
         Ok(())

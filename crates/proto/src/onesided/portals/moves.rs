@@ -3,7 +3,8 @@
 use super::codes::{ack, event, fail, md};
 use super::counters::Due;
 use super::{
-    Portals, PortalsError, PortalsEvent, THING_COUNT_MAX, Witnessed, arithmetic, handle_of, slot_of,
+    ORDERED_LEN_MAX, Portals, PortalsError, PortalsEvent, THING_COUNT_MAX, Witnessed, arithmetic,
+    handle_of, slot_of,
 };
 use crate::base::types::{BufId, PeerId, Place};
 
@@ -251,6 +252,7 @@ impl Portals {
         };
         let this = Move { spec, put, get };
         this.for_each_used(|used| self.descriptors[used.slot].busy_count += 1);
+        self.is_work_left |= spec.len > ORDERED_LEN_MAX;
         let Some((counter, threshold)) = trigger else {
             self.due.push_back(Due::Move(this));
             return Ok(());
