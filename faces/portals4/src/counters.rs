@@ -78,16 +78,16 @@ pub(crate) fn wait(
     if counters.is_empty() {
         return Err(codes::ARG_INVALID);
     }
-    let wanted = counters.iter().map(|&(ct, test)| Ok((number(Kind::Counter, ct)?, test)));
-    let wanted: Vec<(u32, u64)> = wanted.collect::<Result<_, Code>>()?;
+    counters.iter().try_for_each(|&(ct, _)| number(Kind::Counter, ct).map(|_| ()))?;
     let node = node()?;
     let ready = |portals: &mut packhorse::raw::portals::Portals| {
         if let Err(code) = check_aborted() {
             return Some(Err(code));
         }
-        for (which, &(ct, test)) in wanted.iter().enumerate() {
-            match portals.count(ct) {
-                Err(error) => return Some(Err(of_core(error))),
+        for (which, &(ct, test)) in counters.iter().enumerate() {
+            let count = number(Kind::Counter, ct).and_then(|ct| portals.count(ct).map_err(of_core));
+            match count {
+                Err(code) => return Some(Err(code)),
                 Ok(count) if count.success >= test || count.failure != 0 => {
                     return Some(Ok((event_of(count), which)));
                 }

@@ -40,7 +40,27 @@ pub(crate) struct Node {
     uid: u32,
     /// Of the job, where the environment names no file with one.
     secret: Option<SharedSecret>,
-    peers: Mutex<HashMap<Process, PeerId>>,
+    peers: Mutex<Known>,
+}
+
+/// Peers that were found, and the one that was asked for last: most programs ask for the same again.
+#[derive(Default)]
+struct Known {
+    last: Option<(Process, PeerId)>,
+    all: HashMap<Process, PeerId>,
+}
+
+impl Known {
+    fn get(&mut self, process: Process) -> Option<PeerId> {
+        match self.last {
+            Some((last, peer)) if last == process => Some(peer),
+            _ => {
+                let peer = *self.all.get(&process)?;
+                self.last = Some((process, peer));
+                Some(peer)
+            }
+        }
+    }
 }
 
 /// One of the four.
@@ -59,6 +79,8 @@ struct Library {
 }
 
 static LIBRARY: RwLock<Option<Library>> = RwLock::new(None);
+/// There is one: what every call asks first, without its lock.
+static IS_READY: AtomicBool = AtomicBool::new(false);
 /// `PtlAbort` was called: whoever waits is to go, and does not wait again.
 static IS_ABORTED: AtomicBool = AtomicBool::new(false);
 
@@ -76,12 +98,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// `PTL_NO_INIT` before `PtlInit`.
 pub(crate) fn check_init() -> Result<(), Code> {
-    if seen().is_some() { Ok(()) } else { Err(codes::NO_INIT) }
+    if IS_READY.load(Ordering::Acquire) { Ok(()) } else { Err(codes::NO_INIT) }
 }
 
 pub(crate) fn init() -> Result<(), Code> {
     raw::set_long_numbers(crate::long::compute);
-    changed().get_or_insert_default().init_count += 1;
+    let mut library = changed();
+    library.get_or_insert_default().init_count += 1;
+    IS_READY.store(true, Ordering::Release);
     Ok(())
 }
 
@@ -93,6 +117,7 @@ pub(crate) fn fini() {
         return;
     }
     let ended = library.take();
+    IS_READY.store(false, Ordering::Release);
     drop(library);
     IS_ABORTED.store(false, Ordering::Release);
     if let Some(node) = ended.and_then(|ended| ended.node) {
@@ -127,7 +152,7 @@ impl Node {
     /// The peer that has this nid and pid. Whoever is not known yet is looked for; one that is not there is nobody, to whom nothing can
     /// be delivered.
     fn peer(&self, process: Process) -> PeerId {
-        if let Some(&peer) = lock(&self.peers).get(&process) {
+        if let Some(peer) = lock(&self.peers).get(process) {
             return peer;
         }
         let found = if process == self.own {
@@ -136,7 +161,7 @@ impl Node {
             self.find(process)
         };
         let Some(peer) = found.map(raw::peer_id) else { return NOBODY };
-        *lock(&self.peers).entry(process).or_insert(peer)
+        *lock(&self.peers).all.entry(process).or_insert(peer)
     }
 
     fn find(&self, process: Process) -> Option<packhorse::Peer> {
@@ -168,6 +193,42 @@ fn kind_of(ni: Handle) -> Result<u8, Code> {
 
 fn handle_of(kind: u8) -> Handle {
     handle(Kind::Interface, u32::from(kind) + 1)
+}
+
+/// All interfaces, none of which opens or closes while somebody has this in hand. The engine may be called meanwhile; nobody is looked for.
+pub(crate) struct Held<'a> {
+    library: &'a Library,
+    pub(crate) node: &'a Node,
+}
+
+/// Does something with all interfaces in hand.
+pub(crate) fn hold<R>(work: impl FnOnce(Held<'_>) -> Result<R, Code>) -> Result<R, Code> {
+    let library = seen();
+    let library = library.as_ref().ok_or(codes::ARG_INVALID)?;
+    let node = library.node.as_deref().ok_or(codes::ARG_INVALID)?;
+    work(Held { library, node })
+}
+
+impl Held<'_> {
+    fn interface(&self, kind: u8) -> Result<&Interface, Code> {
+        self.library.interfaces[usize::from(kind)].as_ref().ok_or(codes::ARG_INVALID)
+    }
+
+    pub(crate) fn limits(&self, kind: u8) -> Result<&Limits, Code> {
+        self.interface(kind).map(|this| &this.limits)
+    }
+
+    /// The peer that a target names; `None` if it is not known yet.
+    pub(crate) fn target(&self, kind: u8, target: Process) -> Result<Option<PeerId>, Code> {
+        let process = if kind & interface::LOGICAL == 0 {
+            target
+        } else {
+            let map = self.interface(kind)?.map.as_ref();
+            let process = map.and_then(|map| map.get(target.rank_or_nid as usize));
+            *process.ok_or(codes::ARG_INVALID)?
+        };
+        Ok(lock(&self.node.peers).get(process))
+    }
 }
 
 /// An open interface.

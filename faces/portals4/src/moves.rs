@@ -1,13 +1,13 @@
 //! Moving data: put, get, atomic operations; now, or when a counter says so.
 
-use packhorse::raw::Memory;
 use packhorse::raw::portals::{MoveKind, MoveSpec, codes::md};
+use packhorse::raw::{BufId, Memory, PeerId};
 
-use crate::abi::{Handle, Process};
+use crate::abi::{Handle, Limits, Process};
 use crate::codes::{self, Code, of_core};
 use crate::counters::When;
 use crate::handles::{Kind, number};
-use crate::interfaces::{Opened, node, opened_kind};
+use crate::interfaces::{hold, node, opened_kind};
 
 /// A place in the initiator's memory.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +86,7 @@ fn parts(what: What) -> Result<Parts, Code> {
     })
 }
 
-fn check_len(this: &Opened, kind: MoveKind, len: u64) -> Result<(), Code> {
-    let limits = &this.limits;
+fn check_len(limits: &Limits, kind: MoveKind, len: u64) -> Result<(), Code> {
     let len_max = match kind {
         MoveKind::Put | MoveKind::Get => limits.max_msg_size,
         // Also of those that fetch: the reference and its tests know one bound for all.
@@ -96,52 +95,96 @@ fn check_len(this: &Opened, kind: MoveKind, len: u64) -> Result<(), Code> {
     if len <= len_max { Ok(()) } else { Err(codes::ARG_INVALID) }
 }
 
+/// An operation whose descriptors and trigger were found to be numbers of the core.
+struct Start {
+    parts: Parts,
+    put: Option<(u32, u64)>,
+    get: Option<(u32, u64)>,
+    tail: Tail,
+    trigger: Option<(u32, u64)>,
+}
+
+impl Start {
+    /// The descriptor that says which interface is meant.
+    fn first(&self) -> Result<u32, Code> {
+        self.put.or(self.get).map(|(md, _)| md).ok_or(codes::ARG_INVALID)
+    }
+
+    fn spec(&self, ni: u8, peer: PeerId, copy: Option<BufId>) -> MoveSpec {
+        let (kind, _, _, ack, atomic, operand) = self.parts;
+        let Tail { length, portal, match_bits, remote_offset, user_ptr, hdr_data, .. } = self.tail;
+        MoveSpec {
+            ni,
+            kind,
+            peer,
+            portal,
+            bits: match_bits,
+            offset: remote_offset,
+            len: length,
+            header: hdr_data,
+            user: user_ptr as u64,
+            ack,
+            put: self.put,
+            get: self.get,
+            op: atomic.map_or(0, |atomic| atomic.operation),
+            datatype: atomic.map_or(0, |atomic| atomic.datatype),
+            operand,
+            copy,
+        }
+    }
+
+    /// The usual case, in which the engine is locked once: the target is known, and what is sent need not be copied first. False if it is another.
+    fn try_at_once(&self) -> Result<bool, Code> {
+        let first = self.first()?;
+        hold(|held| {
+            held.node.engine().with_portals(|portals| {
+                let known = portals.descriptor_interface(first).zip(portals.descriptor(first));
+                let (ni, (_, options)) = known.ok_or(codes::ARG_INVALID)?;
+                check_len(held.limits(ni)?, self.parts.0, self.tail.length)?;
+                if self.put.is_some() && options & md::VOLATILE != 0 {
+                    return Ok(false);
+                }
+                let Some(peer) = held.target(ni, self.tail.target)? else { return Ok(false) };
+                portals.begin(self.spec(ni, peer, None), self.trigger).map_err(of_core)?;
+                Ok(true)
+            })
+        })
+    }
+
+    fn run(&self) -> Result<(), Code> {
+        let (node, first, tail) = (node()?, self.first()?, self.tail);
+        let known = node.engine().look_at_portals(|portals| {
+            portals.descriptor_interface(first).zip(portals.descriptor(first))
+        });
+        let (ni, (buf, options)) = known.ok_or(codes::ARG_INVALID)?;
+        let this = opened_kind(ni)?;
+        check_len(&this.limits, self.parts.0, tail.length)?;
+        let peer = this.target(tail.target)?;
+        // What fires later has what is there then; what begins now may be changed as soon as this returns, if the descriptor says so.
+        let is_volatile = self.put.is_some() && options & md::VOLATILE != 0;
+        if is_volatile && tail.length > this.limits.max_volatile_size {
+            return Err(codes::ARG_INVALID);
+        }
+        let is_copied = is_volatile && self.trigger.is_none() && tail.length > 0;
+        let copy = self.put.filter(|_| is_copied).and_then(|(_, offset)| {
+            node.engine().copy_lent(buf, offset, tail.length as usize).map(Memory::from)
+        });
+        let begun = node.engine().with_portals_and(copy, |portals, copy| {
+            portals.begin(self.spec(ni, peer, copy), self.trigger)
+        });
+        begun.map_err(of_core)
+    }
+}
+
 pub(crate) fn start(what: What, tail: Tail, when: Option<When>) -> Result<(), Code> {
-    let (kind, from, to, ack, atomic, operand) = parts(what)?;
+    let parts = parts(what)?;
     let named = |place: Option<Place>| {
         place.map(|it| number(Kind::Descriptor, it.md).map(|md| (md, it.offset))).transpose()
     };
-    let (put, get) = (named(from)?, named(to)?);
-    let node = node()?;
-    let first = put.or(get).ok_or(codes::ARG_INVALID)?.0;
-    let known = node.engine().look_at_portals(|portals| {
-        portals.descriptor_interface(first).zip(portals.descriptor(first))
-    });
-    let (ni, (buf, options)) = known.ok_or(codes::ARG_INVALID)?;
-    let this = opened_kind(ni)?;
-    check_len(&this, kind, tail.length)?;
+    let (put, get) = (named(parts.1)?, named(parts.2)?);
     let trigger = when.map(When::of_core).transpose()?;
-    let spec = MoveSpec {
-        ni,
-        kind,
-        peer: this.target(tail.target)?,
-        portal: tail.portal,
-        bits: tail.match_bits,
-        offset: tail.remote_offset,
-        len: tail.length,
-        header: tail.hdr_data,
-        user: tail.user_ptr as u64,
-        ack,
-        put,
-        get,
-        op: atomic.map_or(0, |atomic| atomic.operation),
-        datatype: atomic.map_or(0, |atomic| atomic.datatype),
-        operand,
-        copy: None,
-    };
-    // What fires later has what is there then; what begins now may be changed as soon as this returns, if the descriptor says so.
-    let is_volatile = put.is_some() && options & md::VOLATILE != 0;
-    if is_volatile && tail.length > this.limits.max_volatile_size {
-        return Err(codes::ARG_INVALID);
-    }
-    let is_copied = is_volatile && trigger.is_none() && tail.length > 0;
-    let copy = put.filter(|_| is_copied).and_then(|(_, offset)| {
-        node.engine().copy_lent(buf, offset, tail.length as usize).map(Memory::from)
-    });
-    let begun = node
-        .engine()
-        .with_portals_and(copy, |portals, copy| portals.begin(MoveSpec { copy, ..spec }, trigger));
-    begun.map_err(of_core)
+    let start = Start { parts, put, get, tail, trigger };
+    if start.try_at_once()? { Ok(()) } else { start.run() }
 }
 
 /// Atomic operations are done by whoever drives, one after the other: what is left is the order of loads and stores.
