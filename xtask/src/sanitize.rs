@@ -5,6 +5,7 @@
 //! thousand, those of the test harness first. A library built for it takes the library's sources (`rust-src`) beside the
 //! compiler. Where they are missing, the step is left out and says so.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::steps::{Steps, command, root, run as run_command, spare_the_disk};
@@ -34,13 +35,16 @@ pub(crate) fn add_to(steps: &mut Steps) {
     if has(&[&NIGHTLY], steps, name) {
         steps.take(name, || {
             // Where `unsafe` stands, and what hands it memory: links, their rings and tables; the engine; a face that C calls.
-            let packages = "packhorse-link packhorse-engine packhorse packhorse-fi";
+            let packages =
+                "packhorse-link packhorse-engine packhorse packhorse-fi packhorse-portals4 packhorse-pmi";
             let mut tests = nightly(
                 "test --quiet",
                 "address",
                 packages,
-                &format!("{API} faults fork one_host scribbler stranger provider"),
+                &format!("{API} faults fork one_host scribbler stranger provider rules programs"),
             );
+            // C programs over our libraries: the sanitizer stands in the program. Not a name that begins as our settings do.
+            tests.env("SANITIZER_RUNTIME", runtime("asan")?);
             // One test leaks on purpose.
             tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
             let left_out = OF_NANOSECONDS.into_iter().chain(OF_MEMORY);
@@ -60,6 +64,17 @@ pub(crate) fn add_to(steps: &mut Steps) {
             run_command(tests)
         });
     }
+}
+
+/// The sanitizer itself, as it comes with the nightly compiler.
+fn runtime(name: &str) -> anyhow::Result<PathBuf> {
+    let mut rustc = command("rustc", ["+nightly", "--print", "target-libdir"]);
+    rustc.env_remove("RUSTUP_TOOLCHAIN");
+    let said = rustc.output()?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&said.stdout).trim());
+    let found = folder.join(format!("librustc-nightly_rt.{name}.a"));
+    anyhow::ensure!(found.is_file(), "there is no {}", found.display());
+    Ok(found)
 }
 
 /// So many random operations of MX, by the address sanitizer.
