@@ -356,10 +356,13 @@ both! {
     fn mx_set_request_timeout, omx_set_request_timeout(
         call,
         endpoint: u64,
-        _request: u64,
+        request: u64,
         _milliseconds: u32,
     ) {
-        // Accepted. When a peer is gone is the protocol's to say (PROTOCOL §4), not a number of repetitions.
-        call.at(endpoint, |_| Ok(()))
+        // Accepted of every request there is, and of null, which is all of them. When a peer is gone is the protocol's to say
+        // (PROTOCOL §4), not a number of repetitions.
+        call.at(endpoint, |port| {
+            if request == 0 { Ok(()) } else { port.context_of(request).map(drop) }
+        })
     }
 }

@@ -86,9 +86,9 @@ pub(crate) fn of_trouble(trouble: Trouble) -> Code {
 fn of_failure(failure: Failure) -> Code {
     match failure {
         Failure::Cancelled => CANCELLED,
-        Failure::CancelledByPeer => ABORTED,
-        // The peer closed its endpoint; or this one is closed.
-        Failure::Closed | Failure::Closing => CONNECTION_FAILED,
+        // The peer closed its endpoint; or this one is closed. Nobody takes back in MX what has a message or is one, so a peer that cancels
+        // its side of a long message is closing, too.
+        Failure::CancelledByPeer | Failure::Closed | Failure::Closing => CONNECTION_FAILED,
         Failure::Gone(GoneReason::Reset) => CONNECTION_FAILED,
         Failure::Gone(GoneReason::Restarted) => BAD_SESSION,
         Failure::Gone(
@@ -208,6 +208,14 @@ mod tests {
         let all = [BAD_ENDPOINT_ID, CONNECTION_FAILED, BAD_CONNECTION_KEY];
         assert_eq!(all.map(mx_return), [32, 33, 34]);
         assert_eq!(all.map(mx_status), [12, 8, 11]);
+    }
+
+    #[test]
+    fn a_peer_that_closes_is_closed_whatever_of_a_message_was_under_way() {
+        for failure in [Failure::Closed, Failure::CancelledByPeer] {
+            assert_eq!(mx_status(of_failure(failure)), 8, "{failure:?}");
+        }
+        assert_eq!(mx_status(of_failure(Failure::Gone(GoneReason::Died))), 9);
     }
 
     #[test]

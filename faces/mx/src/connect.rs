@@ -17,6 +17,7 @@ use crate::address::{self, ENDPOINT_COUNT_MAX};
 use crate::codes::{self, Code};
 use crate::info::values_of;
 use crate::names;
+use crate::open::complain;
 use crate::port::{Port, lock};
 use crate::requests::{Ended, Handle, Kind, Phase, Request};
 use crate::telling::{self, NUMBER_COUNT};
@@ -30,6 +31,10 @@ const LONGEST: Duration = Duration::from_secs(500);
 const ASK_FOR: Duration = Duration::from_millis(500);
 /// A segment is asked so long for a NIC id before there is no such.
 const FIND_FOR: Duration = Duration::from_secs(2);
+/// So long others are asked for it when nobody answered where it was said to be.
+const FIND_OTHERS_FOR: Duration = Duration::from_millis(100);
+/// Places that turned out to be another board's, after which a connection gives up: somebody lies.
+const WRONG_COUNT_MAX: usize = 16;
 const MAGIC: &[u8; 4] = b"MX1\0";
 /// How a door says that the key is wrong.
 const WRONG_KEY: &[u8; 8] = b"MX1\0key\0";
@@ -107,9 +112,8 @@ impl Port {
         patience: Patience,
     ) -> Result<Addr, Code> {
         let handle = self.begin_connect(target, (0, 0), Phase::Pending, true)?;
-        let ended = self
-            .wait(patience, None, |port| lock(&port.state).requests.take_done(handle).transpose());
-        match ended {
+        let take = |port: &Self| lock(&port.state).requests.take_done(handle).transpose();
+        match self.wait_for_others(patience, None, take) {
             Some(ended) => {
                 let ended = ended?;
                 if ended.code == codes::SUCCESS { Ok(ended.peer) } else { Err(ended.code) }
@@ -140,34 +144,58 @@ impl Port {
             Ok(peer) => Ended { peer, ..request.ended },
             Err(code) => Ended { code, ..request.ended },
         };
-        // That a connection that nobody waits for failed is told by what is sent to nobody.
-        self.end(&mut state, handle, request.phase, ended);
+        let failed = self.end(&mut state, handle, request.phase, ended);
+        state.failed.extend(failed);
         drop(state);
         self.wake_all();
     }
 
+    /// Goes where the NIC id is said to be, until the endpoint that is meant answers there. Whoever says so may be wrong, or lie: another board's
+    /// endpoint is not taken for it, and where nobody answers, others are asked where it is before that place is tried again.
     fn seek(&self, handle: Handle, target: Target) -> Result<Addr, Code> {
         let end = Instant::now() + LONGEST;
+        let (mut wrong, mut silent) = (Vec::new(), None);
         loop {
             if !self.wants(handle) || Instant::now() >= end {
                 return Err(codes::TIMEOUT);
             }
             let is_unwanted = AtomicBool::new(false);
-            let Some(ip) = names::place_of(target.nic_id, FIND_FOR, &is_unwanted) else {
-                return Err(codes::NIC_NOT_FOUND);
+            let longest = if silent.is_some() { FIND_OTHERS_FOR } else { FIND_FOR };
+            let avoided: Vec<IpAddr> = wrong.iter().copied().chain(silent).collect();
+            let found = names::place_of(target.nic_id, longest, &is_unwanted, &avoided);
+            let Some(ip) = found else {
+                match silent.take() {
+                    Some(_) => continue,
+                    None => return Err(codes::NIC_NOT_FOUND),
+                }
             };
+            silent = None;
             match ask_door(ip, target) {
-                Ok(address) => {
+                Ok(address) if is_meant(&address, target) => {
                     let peer = self.endpoint.peer(&address).map_err(|_| codes::NO_RESOURCES)?;
                     let word = address.identity.endpoint;
-                    return Ok(address::new(word, self.place, raw::peer_id(peer)));
+                    return Ok(address::new(word, self.mark, raw::peer_id(peer)));
+                }
+                Ok(_) if wrong.len() == WRONG_COUNT_MAX => return Err(codes::NIC_NOT_FOUND),
+                Ok(_) => {
+                    complain(&format!("{ip} is not where NIC id {:012x} is", target.nic_id));
+                    names::forget(target.nic_id);
+                    wrong.push(ip);
                 }
                 // It may have moved, or be busy: it is asked again, wherever it is then.
-                Err(codes::TIMEOUT) => names::forget(target.nic_id),
+                Err(codes::TIMEOUT) => {
+                    names::forget(target.nic_id);
+                    silent = Some(ip);
+                }
                 Err(code) => return Err(code),
             }
         }
     }
+}
+
+/// Whether the endpoint there says that it is the one that is meant.
+fn is_meant(there: &packhorse::Address, target: Target) -> bool {
+    address::is_word_of(there.identity.endpoint, target.nic_id, target.index)
 }
 
 fn ask_door(ip: IpAddr, target: Target) -> Result<packhorse::Address, Code> {

@@ -44,24 +44,30 @@ fn local(wanted: &Wanted) -> Option<Known> {
 }
 
 /// What is known without asking anybody.
-fn known(wanted: &Wanted) -> Option<Known> {
+fn known(wanted: &Wanted, avoided: &[IpAddr]) -> Option<Known> {
+    let is_right = |known: &&Known| wanted.is(known) && !avoided.contains(&known.ip);
     let in_table = || {
         let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-        table.iter().find(|known| wanted.is(known)).cloned()
+        table.iter().find(is_right).cloned()
     };
     let heard = || {
         let heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.iter().find(|known| wanted.is(known)).cloned()
+        heard.iter().find(is_right).cloned()
     };
-    local(wanted).or_else(in_table).or_else(heard)
+    local(wanted).filter(|known| is_right(&known)).or_else(in_table).or_else(heard)
 }
 
-/// Asks the segment for what is not known.
-fn look_for(wanted: &Wanted, longest: Duration, is_unwanted: &AtomicBool) -> Option<Known> {
-    if let Some(known) = known(wanted) {
+/// Asks the segment for what is not known, or only at places where it is not.
+fn look_for(
+    wanted: &Wanted,
+    longest: Duration,
+    is_unwanted: &AtomicBool,
+    avoided: &[IpAddr],
+) -> Option<Known> {
+    if let Some(known) = known(wanted, avoided) {
         return Some(known);
     }
-    let found = segment::ask(wanted, secret(), longest, is_unwanted)?;
+    let found = segment::ask(wanted, secret(), longest, is_unwanted, avoided)?;
     let mut heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
     heard.retain(|known| known.nic_id != found.nic_id);
     if heard.len() < HEARD_COUNT_MAX {
@@ -70,9 +76,14 @@ fn look_for(wanted: &Wanted, longest: Duration, is_unwanted: &AtomicBool) -> Opt
     Some(found)
 }
 
-/// Where the board with this NIC id is.
-pub(crate) fn place_of(nic_id: u64, longest: Duration, is_unwanted: &AtomicBool) -> Option<IpAddr> {
-    look_for(&Wanted::NicId(nic_id), longest, is_unwanted).map(|known| known.ip)
+/// Where the board with this NIC id is, other than at the places where it was looked for.
+pub(crate) fn place_of(
+    nic_id: u64,
+    longest: Duration,
+    is_unwanted: &AtomicBool,
+    avoided: &[IpAddr],
+) -> Option<IpAddr> {
+    look_for(&Wanted::NicId(nic_id), longest, is_unwanted, avoided).map(|known| known.ip)
 }
 
 /// An answer that led nowhere is forgotten: the host may have another address now.
@@ -84,11 +95,11 @@ pub(crate) fn forget(nic_id: u64) {
 /// The NIC id of a board by its name.
 pub(crate) fn nic_id_of(name: &str) -> Option<u64> {
     let wanted = Wanted::Name(name.to_owned());
-    look_for(&wanted, ASK_FOR, &AtomicBool::new(false)).map(|known| known.nic_id)
+    look_for(&wanted, ASK_FOR, &AtomicBool::new(false), &[]).map(|known| known.nic_id)
 }
 
 /// The name of a board.
 pub(crate) fn name_of(nic_id: u64) -> Option<String> {
     let wanted = Wanted::NicId(nic_id);
-    look_for(&wanted, ASK_FOR, &AtomicBool::new(false)).map(|known| known.name)
+    look_for(&wanted, ASK_FOR, &AtomicBool::new(false), &[]).map(|known| known.name)
 }

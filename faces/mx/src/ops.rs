@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use packhorse_common::pointed::{self, put};
 
 use crate::abi::{Addr, HOSTNAME_LEN, Param, Status, UnexpHandler};
-use crate::address;
+use crate::address::{self, Mark};
 use crate::calls::{self, Api, Unexpected};
 use crate::codes::{self, Code};
 use crate::connect::Target;
@@ -236,7 +236,7 @@ pub(crate) unsafe fn complete(
         let handle = unsafe { handle_at(request) }?;
         let take = |port: &Port| lock(&port.state).requests.take_done(handle).transpose();
         let ended = match patience {
-            Some(patience) => port.wait(patience, None, take),
+            Some(patience) => port.wait(patience, None, take)?,
             None => port.test(take),
         };
         let ended = ended.transpose()?;
@@ -268,7 +268,7 @@ pub(crate) unsafe fn complete_any(
         port.check_mask(info, mask)?;
         let take = |port: &Port| lock(&port.state).requests.take_any(info, mask);
         let ended = match patience {
-            Some(patience) => port.wait(patience, None, take),
+            Some(patience) => port.wait(patience, None, take)?,
             None => port.test(take),
         };
         if let Some(ended) = &ended {
@@ -294,7 +294,7 @@ pub(crate) unsafe fn peek(
     call.at(endpoint, |port| {
         let first = |port: &Port| lock(&port.state).requests.first_done();
         let found = match patience {
-            Some(patience) => port.wait(patience, None, first),
+            Some(patience) => port.wait(patience, None, first)?,
             None => port.test(first),
         };
         // SAFETY: says the caller.
@@ -323,7 +323,7 @@ pub(crate) unsafe fn probe(
         let criteria = port.check_mask(info, mask)?;
         let look = |port: &Port| port.probe(&criteria);
         let found = match patience {
-            Some(patience) => port.wait(patience, Some(&criteria), look),
+            Some(patience) => port.wait(patience, Some(&criteria), look)?,
             None => port.test(look),
         };
         if let Some(found) = &found {
@@ -355,7 +355,7 @@ pub(crate) unsafe fn buffered(
             other => Some(other),
         };
         let found = match patience {
-            Some(patience) => port.wait(patience, None, look),
+            Some(patience) => port.wait(patience, None, look)?,
             None => port.test(look),
         };
         match found {
@@ -458,16 +458,17 @@ pub(crate) unsafe fn decompose(
 }
 
 pub(crate) fn set_peer_context(call: Call, of: Addr, context: *mut c_void) -> u32 {
-    let found = ports::at(address::place(&of)).map_err(|_| codes::BAD_ENDPOINT_ID);
-    call.end(found.map(|port| port.set_peer_context(&of, context as usize)))
+    let found = ports::at(Mark::of(&of).place()).map_err(|_| codes::BAD_ENDPOINT_ID);
+    call.end(found.and_then(|port| port.set_peer_context(&of, context as usize)))
 }
 
 /// # Safety
 /// As all here.
 pub(crate) unsafe fn peer_context(call: Call, of: Addr, out: *mut *mut c_void) -> u32 {
-    let found = ports::at(address::place(&of)).map_err(|_| codes::BAD_ENDPOINT_ID);
+    let found = ports::at(Mark::of(&of).place()).map_err(|_| codes::BAD_ENDPOINT_ID);
+    let context = found.and_then(|port| port.peer_context(&of));
     // SAFETY: says the caller.
-    call.end(found.map(|port| unsafe { put(out, port.peer_context(&of) as *mut c_void) }))
+    call.end(context.map(|context| unsafe { put(out, context as *mut c_void) }))
 }
 
 pub(crate) fn register_handler(

@@ -19,7 +19,7 @@ use packhorse::raw::{
 use packhorse::{Endpoint, raw};
 
 use crate::abi::{Addr, ErrorHandler};
-use crate::address;
+use crate::address::{self, Mark};
 use crate::calls::{self, Api, Unexpected};
 use crate::codes::{self, Code};
 use crate::memory::Room;
@@ -39,7 +39,8 @@ const ANNOUNCED: u64 = 1;
 
 /// An open endpoint.
 pub(crate) struct Port {
-    pub(crate) place: u8,
+    /// By which its addresses are known from those of others.
+    pub(crate) mark: Mark,
     pub(crate) board: u32,
     /// Bits of the match information that no receive may leave open.
     pub(crate) context_mask: u64,
@@ -78,6 +79,8 @@ pub(crate) struct State {
     pub(crate) asked: Option<Asked>,
     /// Messages that the handler let be, oldest first.
     pub(crate) stored: Vec<Stored>,
+    /// What failed of that which nobody waits for, until a call of the application's tells the error handler.
+    pub(crate) failed: Vec<Code>,
 }
 
 /// What an endpoint is opened with.
@@ -98,7 +101,8 @@ impl Port {
         (place, serial): (u8, u32),
     ) -> Result<Arc<Self>, Code> {
         let own = endpoint.peer(&endpoint.address()).map_err(|_| codes::NO_RESOURCES)?;
-        let own = address::new(opening.word, place, raw::peer_id(own));
+        let mark = Mark::new(place, serial);
+        let own = address::new(opening.word, mark, raw::peer_id(own));
         let completions = raw::engine(&endpoint).completions(RING_LEN);
         let notify = Notify { queue: completions.id(), context: WAKE, only_errors: false };
         raw::engine(&endpoint).tell_lost(Notify { context: LOST, ..notify });
@@ -110,9 +114,10 @@ impl Port {
             in_handler: None,
             asked: None,
             stored: Vec::new(),
+            failed: Vec::new(),
         };
         Ok(Arc::new(Self {
-            place,
+            mark,
             board: opening.board,
             context_mask: opening.context_mask,
             copy_len_max: opening.copy_len_max,
@@ -154,11 +159,7 @@ impl Port {
 
     /// The peer that an address of this endpoint names.
     fn peer(&self, to: &Addr) -> Result<PeerId, Code> {
-        if address::place(to) == self.place {
-            Ok(address::peer(to))
-        } else {
-            Err(codes::BAD_ENDPOINT_ID)
-        }
+        if Mark::of(to) == self.mark { Ok(address::peer(to)) } else { Err(codes::BAD_ENDPOINT_ID) }
     }
 
     /// Sends a message. Without `is_told` the request is forgotten at once, and there is no handle.
@@ -269,10 +270,9 @@ impl Port {
         let handle = state.requests.insert(request);
         // Mostly there are none, and nobody is in the handler.
         if (state.asked.is_some() || !state.stored.is_empty())
-            && let Some(found) = self.match_stored(&mut state, &criteria, handle, &room)
+            && self.match_stored(&mut state, &criteria, handle, &room)
         {
-            drop(state);
-            return found;
+            return Ok(handle);
         }
         let Some(room) = state.defer((criteria, handle, room)) else { return Ok(handle) };
         self.post_recv(&mut state, criteria, handle, &room)
@@ -297,9 +297,12 @@ impl Port {
 
     /// Takes all that ended from the engine; what failed of that which nobody waits for.
     pub(crate) fn take_entries(&self, completions: &mut Completions) {
-        let mut failed = Vec::new();
         let mut state = lock(&self.state);
-        completions.drain(|entry| failed.extend(self.on_entry(&mut state, entry)));
+        completions.drain(|entry| {
+            let failed = self.on_entry(&mut state, entry);
+            state.failed.extend(failed);
+        });
+        let failed = std::mem::take(&mut state.failed);
         drop(state);
         for code in failed {
             calls::report(self.error_handler(), Api::Mx, c"a request that nobody waits for", code);
@@ -379,7 +382,7 @@ impl Port {
         let word = *state.words.entry(peer).or_insert_with(|| {
             self.engine().identity_of(peer).map_or(0, |identity| identity.endpoint)
         });
-        address::new(word, self.place, peer)
+        address::new(word, self.mark, peer)
     }
 
     /// Takes back a receive that no message was bound to, or a connection that is not made. Whether it was taken back. With
@@ -464,12 +467,15 @@ impl Port {
         Ok(())
     }
 
-    pub(crate) fn set_peer_context(&self, of: &Addr, context: usize) {
-        lock(&self.state).contexts.insert(address::peer(of), context);
+    pub(crate) fn set_peer_context(&self, of: &Addr, context: usize) -> Result<(), Code> {
+        let peer = self.peer(of)?;
+        lock(&self.state).contexts.insert(peer, context);
+        Ok(())
     }
 
-    pub(crate) fn peer_context(&self, of: &Addr) -> usize {
-        lock(&self.state).contexts.get(&address::peer(of)).copied().unwrap_or(0)
+    pub(crate) fn peer_context(&self, of: &Addr) -> Result<usize, Code> {
+        let peer = self.peer(of)?;
+        Ok(lock(&self.state).contexts.get(&peer).copied().unwrap_or(0))
     }
 }
 

@@ -118,10 +118,14 @@ impl Requests {
         Some(&mut self.slots.get_mut(self.key(handle)?)?.request)
     }
 
-    /// It ended: joins the list, unless nobody is to be shown it.
+    /// It ended: joins the list, unless nobody is to be shown it. One that has ended already, as a connection that is made after it was
+    /// cancelled, stays as it is: twice in the list it would be its own neighbour.
     pub(crate) fn on_end(&mut self, handle: Handle, ended: Ended) {
         let Some(key) = self.key(handle) else { return };
         let Some(Listed { request, .. }) = self.slots.get_mut(key) else { return };
+        if request.phase == Phase::Done {
+            return;
+        }
         request.ended = ended;
         request.phase = Phase::Done;
         request.is_buffered = true;
@@ -218,6 +222,16 @@ mod tests {
         assert_eq!(requests.take_any(0, 0).map(|it| it.match_info), Some(7));
         assert_eq!(requests.take_any(0, 0), None);
         assert_eq!(requests.first_done(), None);
+    }
+
+    #[test]
+    fn a_request_ends_once() {
+        let mut requests = Requests::new(0, 1);
+        let handle = requests.insert(request(Phase::Pending));
+        requests.on_end(handle, Ended { code: codes::CANCELLED, ..ended(1) });
+        requests.on_end(handle, ended(1));
+        assert_eq!(requests.take_any(0, 0).map(|it| it.code), Some(codes::CANCELLED));
+        assert_eq!((requests.take_any(0, 0), requests.first_done()), (None, None));
     }
 
     #[test]

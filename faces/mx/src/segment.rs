@@ -95,16 +95,18 @@ pub(crate) fn broadcast_of(board: &Board) -> Option<Ipv4Addr> {
     (!board.is_loopback).then(|| Ipv4Addr::from_bits(ip.to_bits() | hosts))
 }
 
-/// Asks until somebody answers for what is wanted, for so long at most, or until nobody wants to know.
+/// Asks until somebody answers for what is wanted, other than with places to be avoided, for so long at most, or until nobody wants to know.
 pub(crate) fn ask(
     wanted: &Wanted,
     secret: Option<SharedSecret>,
     longest: Duration,
     is_unwanted: &AtomicBool,
+    avoided: &[IpAddr],
 ) -> Option<Known> {
     let mut found = None;
     ask_all(wanted, secret, longest, is_unwanted, |known| {
-        found = wanted.is(&known).then_some(known);
+        let is_right = wanted.is(&known) && !avoided.contains(&known.ip);
+        found = is_right.then_some(known);
         found.is_some()
     });
     found

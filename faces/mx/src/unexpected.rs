@@ -13,7 +13,7 @@ use packhorse::raw::{Claim, Completions, Criteria, Envelope, PeerId, Tag};
 
 use crate::abi::Addr;
 use crate::calls::Unexpected;
-use crate::codes::{self, Code};
+use crate::codes;
 use crate::memory::Room;
 use crate::port::{Port, SPACE, State, lock};
 use crate::requests::{Ended, Handle};
@@ -82,32 +82,30 @@ impl State {
 }
 
 impl Port {
-    /// Gives a receive the oldest stored message that fits. `None`: there is none.
+    /// Gives a receive the oldest stored message that fits. False: there is none.
     pub(crate) fn match_stored(
         &self,
         state: &mut State,
         criteria: &Criteria,
         handle: Handle,
         room: &Room,
-    ) -> Option<Result<Handle, Code>> {
-        let at = state.stored.iter().position(|stored| fits(criteria, &stored.envelope))?;
-        let stored = state.stored.remove(at);
-        Some(self.deliver(state, stored, handle, room))
+    ) -> bool {
+        while let Some(at) = state.stored.iter().position(|it| fits(criteria, &it.envelope)) {
+            let stored = state.stored.remove(at);
+            if self.deliver(state, stored, handle, room) {
+                return true;
+            }
+        }
+        false
     }
 
-    fn deliver(
-        &self,
-        state: &mut State,
-        stored: Stored,
-        handle: Handle,
-        room: &Room,
-    ) -> Result<Handle, Code> {
+    /// Gives a message to a receive. False: the program disconnected from its sender meanwhile, and the message went with that; the receive is
+    /// for another.
+    fn deliver(&self, state: &mut State, stored: Stored, handle: Handle, room: &Room) -> bool {
         let envelope = stored.envelope;
         match stored.content {
             Content::Bytes(bytes) => {
-                let Some(request) = state.requests.get_mut(handle).copied() else {
-                    return Ok(handle);
-                };
+                let Some(request) = state.requests.get_mut(handle).copied() else { return true };
                 let placed_len = room.fill(&bytes);
                 let len = bytes.len() as u32;
                 let ended = Ended {
@@ -118,17 +116,13 @@ impl Port {
                     placed_len,
                     ..request.ended
                 };
-                self.end(state, handle, request.phase, ended);
-                Ok(handle)
+                let failed = self.end(state, handle, request.phase, ended);
+                state.failed.extend(failed);
+                true
             }
             Content::Claimed(claim) => {
                 let memory = room.memory(true);
-                let posted = self.engine().recv_claimed_queued(self.notify(handle), claim, memory);
-                posted.map(|()| handle).map_err(|refused| {
-                    // Its sender went, and the message with it.
-                    state.requests.remove(handle);
-                    codes::of_refusal(refused.error)
-                })
+                self.engine().recv_claimed_queued(self.notify(handle), claim, memory).is_ok()
             }
         }
     }
@@ -181,17 +175,21 @@ impl Port {
         let mut state = lock(&self.state);
         state.in_handler = None;
         let deferred = state.asked.take().map(|asked| asked.deferred).unwrap_or_default();
-        let mut deferred = deferred.into_iter();
+        let mut deferred = deferred.into_iter().peekable();
         if is_finished {
             if let Content::Claimed(claim) = stored.content {
                 // Refused if its sender went meanwhile, and the message with it: gone either way.
                 let _ = self.engine().discard(claim);
             }
-        } else if let Some((_, handle, room)) = deferred.next() {
-            // Refused if the sender went meanwhile: the handle is void then.
-            let _ = self.deliver(&mut state, stored, handle, &room);
         } else {
-            state.stored.push(stored);
+            match deferred.peek() {
+                Some((_, handle, room)) => {
+                    if self.deliver(&mut state, stored, *handle, room) {
+                        deferred.next();
+                    }
+                }
+                None => state.stored.push(stored),
+            }
         }
         self.post_deferred(&mut state, deferred);
         drop(state);

@@ -101,16 +101,31 @@ impl Port {
     }
 
     /// Waits until `ready` has something. `None`: the time is over, `mx_wakeup` was called, or the endpoint is closed. `wanted`: messages
-    /// that nobody took that `ready` asks for.
+    /// that nobody took that `ready` asks for. Refused inside of the handler, if it would be for ever: until the handler returns nothing
+    /// ends.
     pub(crate) fn wait<R>(
         &self,
         patience: Patience,
         wanted: Option<&Criteria>,
         mut ready: impl FnMut(&Self) -> Option<R>,
-    ) -> Option<R> {
+    ) -> Result<Option<R>, Code> {
         if let Some(found) = self.test(&mut ready) {
-            return Some(found);
+            return Ok(Some(found));
         }
+        let is_endless = patience.longest.is_none() && self.has_handler.load(Ordering::Relaxed);
+        if is_endless && self.is_in_handler() {
+            return Err(codes::IN_HANDLER);
+        }
+        Ok(self.wait_for_others(patience, wanted, ready))
+    }
+
+    /// The same for what ends without this endpoint's progress, too.
+    pub(crate) fn wait_for_others<R>(
+        &self,
+        patience: Patience,
+        wanted: Option<&Criteria>,
+        mut ready: impl FnMut(&Self) -> Option<R>,
+    ) -> Option<R> {
         let (wakes, patience) = (self.wakes.load(Ordering::Relaxed), patience.begun());
         let mut rest = patience.longest;
         let _waiter = Waiter::new(self);

@@ -1,12 +1,14 @@
 //! C programs over the shared object as it is installed: one process, two, and two hosts.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use packhorse::SharedSecret;
 use packhorse_mx::survey::{self, Ask, Board, State};
 
 /// The indices of a board are shared by all processes of a host: one test at a time has them.
@@ -185,6 +187,51 @@ fn one_process_finds_all_as_mx_has_it() {
 }
 
 #[test]
+fn calls_from_inside_other_calls_and_to_what_is_over_are_answered() {
+    let scratch = Scratch::new("inside");
+    let program = scratch.compile("inside", false);
+    Running::start(scratch.command(&program, None)).expect_success();
+}
+
+#[test]
+fn open_mx_is_there_under_its_own_names() {
+    let scratch = Scratch::new("omx");
+    let program = scratch.compile("omx", false);
+    Running::start(scratch.command(&program, None)).expect_success();
+}
+
+/// Runs a program to its end: how, and what it said on both outputs.
+fn outcome(mut command: Command) -> (ExitStatus, String) {
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status, String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn failures_are_told_to_the_handler_there_is_and_end_the_process_where_there_is_none() {
+    let scratch = Scratch::new("errors");
+    let program = scratch.compile("errors", false);
+    let run = |word: &str, env: Option<(&str, &str)>| {
+        let mut command = scratch.command(&program, None);
+        command.arg(word).envs(env);
+        outcome(command)
+    };
+    let (status, said) = run("told", None);
+    assert!(status.success(), "{said}");
+    for (word, call) in [("call", "mx_open_endpoint"), ("status", "mx_wait")] {
+        let (status, said) = run(word, None);
+        assert_eq!(status.code(), Some(255), "{word}: {said}");
+        assert!(said.contains(call) && said.contains("fatal"), "{word}: {said}");
+        for name in ["OMX_FATAL_ERRORS", "MX_ERRORS_ARE_FATAL"] {
+            let (status, said) = run(word, Some((name, "0")));
+            assert!(status.success() && said.contains("went on"), "{word}, {name}=0: {said}");
+        }
+    }
+    let (status, said) = run("nonsense", None);
+    assert!(!status.success() && said.contains("MX_RECV_FINISHED"), "{said}");
+}
+
+#[test]
 fn a_program_that_finds_the_library_by_its_name_does_so_too() {
     let scratch = Scratch::new("by-name");
     let program = scratch.compile("alone", true);
@@ -249,8 +296,27 @@ fn two_processes_of_a_host_talk() {
             serve
         });
         assert_eq!(serve.read_line(), "ready\n");
+        let mut taken = scratch.command(&program, None);
+        taken.arg("taken");
+        Running::start(taken).expect_success();
         let mut ask = scratch.command(&program, None);
         ask.arg("localhost").env(env.0, env.1);
+        Running::start(ask).expect_success();
+        serve.expect_success();
+    }
+}
+
+#[test]
+fn what_nobody_took_when_a_peer_closed_ends_as_closed() {
+    let scratch = Scratch::new("closed");
+    let program = scratch.compile("pair", false);
+    for without_shared in ["0", "1"] {
+        let mut serve = scratch.command(&program, None);
+        serve.arg("close").env("OMX_DISABLE_SHARED", without_shared);
+        let mut serve = Running::start(serve);
+        assert_eq!(serve.read_line(), "ready\n");
+        let mut ask = scratch.command(&program, None);
+        ask.args(["localhost", "closed"]).env("OMX_DISABLE_SHARED", without_shared);
         Running::start(ask).expect_success();
         serve.expect_success();
     }
@@ -296,17 +362,19 @@ fn open_endpoints_tell_another_process_who_has_them_and_what_they_counted() {
 fn what_is_sent_to_a_peer_that_was_killed_ends_and_says_so() {
     let scratch = Scratch::new("dead");
     let program = scratch.compile("pair", false);
-    let mut serve = scratch.command(&program, None);
-    serve.arg("serve");
-    let mut serve = Running::start(serve);
-    assert_eq!(serve.read_line(), "ready\n");
-    let mut ask = scratch.command(&program, None);
-    ask.args(["localhost", "dead"]);
-    let mut ask = Running::start(ask);
-    assert_eq!(ask.read_line(), "connected\n");
-    serve.kill();
-    ask.0.stdin.as_mut().unwrap().write_all(b"x\n").unwrap();
-    ask.expect_success();
+    for without_shared in ["0", "1"] {
+        let mut serve = scratch.command(&program, None);
+        serve.arg("serve").env("OMX_DISABLE_SHARED", without_shared);
+        let mut serve = Running::start(serve);
+        assert_eq!(serve.read_line(), "ready\n");
+        let mut ask = scratch.command(&program, None);
+        ask.args(["localhost", "dead"]).env("OMX_DISABLE_SHARED", without_shared);
+        let mut ask = Running::start(ask);
+        assert_eq!(ask.read_line(), "connected\n");
+        serve.kill();
+        ask.0.stdin.as_mut().unwrap().write_all(b"x\n").unwrap();
+        ask.expect_success();
+    }
 }
 
 #[test]
@@ -314,19 +382,24 @@ fn a_table_with_nonsense_in_it_and_boards_that_are_none_are_explained() {
     let scratch = Scratch::new("nonsense");
     let program = scratch.compile("pair", false);
     let table = scratch.write("hosts", "# hosts\nnode1 0 02:00:00:00:00 10.0.0.1\n");
-    for (name, value, said) in [
-        ("PACKHORSE_MX_HOSTS", table.to_str().unwrap(), "line 2"),
-        ("PACKHORSE_MX_HOSTS", "/nowhere/at/all", "PACKHORSE_MX_HOSTS"),
-        ("PACKHORSE_MX_BOARDS", "eth77", "there are"),
-        ("OMX_CTXIDS", "many", "BITS,SHIFT"),
-        ("PACKHORSE_LINGER_S", "long", "PACKHORSE_LINGER_S"),
-        ("PACKHORSE_SECRET_FILE", "/nowhere/at/all", "PACKHORSE_SECRET_FILE"),
+    let noise = scratch.path.join("noise");
+    std::fs::write(&noise, [0xff, 0xfe, 0, b'\n']).unwrap();
+    // What is wrong with the table or the boards, `mx_init` says; with other settings, the call that opens an endpoint.
+    for (name, value, said, code) in [
+        ("PACKHORSE_MX_HOSTS", table.to_str().unwrap(), "line 2", 2),
+        ("PACKHORSE_MX_HOSTS", noise.to_str().unwrap(), "PACKHORSE_MX_HOSTS", 2),
+        ("PACKHORSE_MX_HOSTS", scratch.path.to_str().unwrap(), "PACKHORSE_MX_HOSTS", 2),
+        ("PACKHORSE_MX_HOSTS", "/nowhere/at/all", "PACKHORSE_MX_HOSTS", 2),
+        ("PACKHORSE_MX_BOARDS", "eth77", "there are", 8),
+        ("OMX_CTXIDS", "many", "BITS,SHIFT", 26),
+        ("PACKHORSE_LINGER_S", "long", "PACKHORSE_LINGER_S", 15),
+        ("PACKHORSE_SECRET_FILE", "/nowhere/at/all", "PACKHORSE_SECRET_FILE", 15),
     ] {
         let mut command = scratch.command(&program, None);
-        command.arg("serve").env(name, value).stderr(Stdio::piped());
-        let output = command.output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && error.contains(said), "{name}={value}: {error}");
+        command.arg("serve").env(name, value);
+        let (status, error) = outcome(command);
+        assert!(!status.success() && error.contains(said), "{name}={value}: {error}");
+        assert!(error.contains(&format!("returned {code} ")), "{name}={value}: {error}");
     }
 }
 
@@ -365,6 +438,54 @@ fn a_table_leads_where_there_is_no_broadcast() {
     ask.arg("far:0").env("PACKHORSE_MX_HOSTS", &table);
     Running::start(ask).expect_success();
     serve.expect_success();
+}
+
+/// Answers every question on the segment: that board is here. Whoever is told so finds somebody else's endpoint.
+#[test]
+fn a_liar_of_the_segment() {
+    let Ok(here) = std::env::var("PACKHORSE_MX_LIAR") else { return };
+    let here: Ipv4Addr = here.parse().unwrap();
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 62_207)).unwrap();
+    println!("ready");
+    let mut letter = [0; 144];
+    loop {
+        let (len, from) = socket.recv_from(&mut letter).unwrap();
+        assert_eq!(len, letter.len(), "a question");
+        letter[6] = 2;
+        letter[24..32].copy_from_slice(&0x0200_0000_9907_u64.to_be_bytes());
+        letter[40..56].copy_from_slice(&here.to_ipv6_mapped().octets());
+        let check = SharedSecret::from([0; 16]).check(&letter[..136]);
+        letter[136..].copy_from_slice(&check.to_be_bytes());
+        socket.send_to(&letter, from).unwrap();
+    }
+}
+
+#[test]
+fn an_answer_or_a_table_that_leads_to_another_board_is_not_believed() {
+    let Some(hosts) = Hosts::new() else { return };
+    let scratch = Scratch::new("liar");
+    let program = scratch.compile("pair", false);
+    let mut serve = scratch.command(&program, Some(&hosts.0[0]));
+    // Nobody but the liar answers: the port of questions is its own.
+    let mut liar = scratch.command(&std::env::current_exe().unwrap(), Some(&hosts.0[0]));
+    liar.args(["a_liar_of_the_segment", "--exact", "--nocapture"]);
+    let mut liar = Running::start({
+        liar.env("PACKHORSE_MX_LIAR", "10.97.0.1");
+        liar
+    });
+    while liar.read_line() != "ready\n" {}
+    serve.arg("serve");
+    let mut serve = Running::start(serve);
+    assert_eq!(serve.read_line(), "ready\n");
+    let mut ask = scratch.command(&program, Some(&hosts.0[1]));
+    ask.args(["somebody:0", "wrong"]);
+    Running::start(ask).expect_success();
+    let table = scratch.write("hosts", "far 0 02:00:00:00:99:07 10.97.0.1\n");
+    let mut ask = scratch.command(&program, Some(&hosts.0[1]));
+    ask.args(["far:0", "wrong"]).env("PACKHORSE_MX_HOSTS", &table);
+    Running::start(ask).expect_success();
+    serve.kill();
+    liar.kill();
 }
 
 #[test]

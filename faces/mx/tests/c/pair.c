@@ -1,4 +1,4 @@
-/* Two processes: `pair serve` answers, `pair NAME …` asks. What a peer is told, in order, with its bytes; and a peer that dies. */
+/* Two processes: `pair serve` answers, `pair NAME …` asks. What a peer is told, in order, with its bytes; a peer that closes, and one that dies. */
 #define _GNU_SOURCE
 #include <unistd.h>
 
@@ -61,6 +61,31 @@ static void ask(mx_endpoint_t ep, mx_endpoint_addr_t peer) {
   }
 }
 
+/* Takes nothing but the word to close. */
+static void close_when_told(mx_endpoint_t ep) {
+  mx_request_t request;
+  printf("ready\n");
+  fflush(stdout);
+  WELL(CALL(mx_irecv)(ep, NULL, 0, END, ALL, NULL, &request));
+  CHECK(finish(ep, request).code == MX_STATUS_SUCCESS);
+}
+
+/* The peer closes its endpoint while a message is there that nobody took. */
+static void send_to_one_that_closes(mx_endpoint_t ep, mx_endpoint_addr_t peer) {
+  static const uint32_t lens[] = {8, LEN_MAX};
+  mx_request_t sends[2], word;
+  for (int index = 0; index < 2; index++) {
+    mx_segment_t segment = {out_bytes, lens[index]};
+    WELL(CALL(mx_issend)(ep, &segment, 1, peer, 1, NULL, &sends[index]));
+  }
+  WELL(CALL(mx_isend)(ep, NULL, 0, peer, END, NULL, &word));
+  CHECK(finish(ep, word).code == MX_STATUS_SUCCESS);
+  for (int index = 0; index < 2; index++) {
+    mx_status_t status = finish(ep, sends[index]);
+    CHECK(status.code == MX_STATUS_ENDPOINT_CLOSED && status.msg_length == lens[index] && status.xfer_length == 0);
+  }
+}
+
 /* The peer was killed after the connection: what is sent to it ends, and says so. */
 static void send_to_the_dead(mx_endpoint_t ep, mx_endpoint_addr_t peer, uint64_t nic_id) {
   mx_segment_t segment = {out_bytes, 8};
@@ -70,7 +95,7 @@ static void send_to_the_dead(mx_endpoint_t ep, mx_endpoint_addr_t peer, uint64_t
   CHECK(getchar() == 'x');
   WELL(CALL(mx_issend)(ep, &segment, 1, peer, 1, NULL, &send));
   mx_status_t status = finish(ep, send);
-  CHECK(status.code == MX_STATUS_ENDPOINT_UNREACHABLE || status.code == MX_STATUS_ENDPOINT_CLOSED);
+  CHECK(status.code == MX_STATUS_ENDPOINT_UNREACHABLE && status.xfer_length == 0);
   RETURNS(MX_CONNECTION_FAILED, CALL(mx_connect)(ep, nic_id, 3, KEY, 20000, &peer));
 }
 
@@ -82,9 +107,13 @@ int main(int argc, char **argv) {
   CHECK(argc >= 2);
   CALL(mx_set_error_handler)(errors_return);
   WELL(CALL(mx__init_api)(MX_API));
-  if (strcmp(argv[1], "serve") == 0) {
+  if (strcmp(argv[1], "taken") == 0) {
+    RETURNS(MX_BUSY, CALL(mx_open_endpoint)(0, 3, KEY, NULL, 0, &ep));
+    return 0;
+  }
+  if (strcmp(argv[1], "serve") == 0 || strcmp(argv[1], "close") == 0) {
     WELL(CALL(mx_open_endpoint)(0, 3, KEY, NULL, 0, &ep));
-    serve(ep);
+    (*argv[1] == 's' ? serve : close_when_told)(ep);
   } else {
     char name[80];
     WELL(CALL(mx_open_endpoint)(MX_ANY_NIC, 4, KEY, NULL, 0, &ep));
@@ -101,7 +130,15 @@ int main(int argc, char **argv) {
       RETURNS(MX_BAD_CONNECTION_KEY, made);
       return 0;
     }
+    if (argc > 2 && strcmp(argv[2], "wrong") == 0) {
+      RETURNS(MX_NIC_NOT_FOUND, made);
+      return 0;
+    }
     WELL(made);
+    if (argc > 2 && strcmp(argv[2], "closed") == 0) {
+      send_to_one_that_closes(ep, peer);
+      return 0;
+    }
     if (argc > 2 && strcmp(argv[2], "dead") == 0) {
       send_to_the_dead(ep, peer, nic_id);
       return 0;
