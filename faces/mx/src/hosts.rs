@@ -5,11 +5,11 @@
 //! node1    0      02:00:00:00:00:01  10.0.0.1
 //! ```
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use crate::abi::HOSTNAME_LEN;
-use crate::boards::{number_of, parse_mac};
+use crate::boards::{BOARD_COUNT_MAX, number_of, parse_mac};
 
 /// A board of some host, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,9 @@ fn parse(text: &str) -> Result<Vec<Known>, (usize, String)> {
         if table.iter().any(|other| other.nic_id == known.nic_id) {
             return Err((number, format!("{} is the MAC of another line, too", words[2])));
         }
+        if table.iter().any(|other| other.name == known.name) {
+            return Err((number, format!("{} is on another line, too", known.name)));
+        }
         table.push(known);
     }
     Ok(table)
@@ -62,17 +65,28 @@ fn entry(words: &[&str]) -> Result<Known, String> {
     let &[host, board, mac, ip] = words else {
         return Err(format!("{} words", words.len()));
     };
-    let number: u8 = board.parse().map_err(|_| format!("`{board}` is no number of a board"))?;
+    let number = board.parse::<u32>().ok().filter(|&number| number < BOARD_COUNT_MAX);
+    let number = number.ok_or_else(|| {
+        format!("`{board}` is no number of a board: 0 to {}", BOARD_COUNT_MAX - 1)
+    })?;
     let name = format!("{host}:{number}");
     if name.len() >= HOSTNAME_LEN {
         return Err(format!("`{host}` is longer than MX lets names be"));
     }
-    let nic_id = number_of(parse_mac(mac).ok_or_else(|| format!("`{mac}` is no MAC"))?);
+    let bytes = parse_mac(mac).ok_or_else(|| format!("`{mac}` is no MAC"))?;
+    let nic_id = number_of(bytes);
     if nic_id == 0 {
         return Err("the MAC with nothing but zeros is every host's own".into());
     }
-    let ip = ip.parse().map_err(|_| format!("`{ip}` is no IP address"))?;
-    Ok(Known { name, nic_id, ip })
+    if bytes[0] & 1 != 0 {
+        return Err(format!("`{mac}` is a MAC of many"));
+    }
+    let place: IpAddr = ip.parse().map_err(|_| format!("`{ip}` is no IP address"))?;
+    let is_broadcast = place == IpAddr::V4(Ipv4Addr::BROADCAST);
+    if place.is_unspecified() || place.is_multicast() || is_broadcast {
+        return Err(format!("`{ip}` is no address of one host"));
+    }
+    Ok(Known { name, nic_id, ip: place })
 }
 
 #[cfg(test)]
@@ -97,7 +111,14 @@ mod tests {
             ("\nnode1 0 02:00:00:00:00 10.0.0.1", "no MAC"),
             ("\nnode1 0 00:00:00:00:00:00 10.0.0.1", "every host's own"),
             ("\nnode1 0 02:00:00:00:00:01 ten.zero", "no IP address"),
-            ("a 0 02:00:00:00:00:01 10.0.0.1\nb 0 02:00:00:00:00:01 10.0.0.2", "another line"),
+            ("\nnode1 32 02:00:00:00:00:01 10.0.0.1", "0 to 31"),
+            ("\nnode1 -1 02:00:00:00:00:01 10.0.0.1", "`-1`"),
+            ("\nnode1 0 01:00:5e:00:00:01 10.0.0.1", "of many"),
+            ("\nnode1 0 02:00:00:00:00:01 0.0.0.0", "of one host"),
+            ("\nnode1 0 02:00:00:00:00:01 255.255.255.255", "of one host"),
+            ("\nnode1 0 02:00:00:00:00:01 ff02::1", "of one host"),
+            ("a 0 02:00:00:00:00:01 10.0.0.1\nb 0 02:00:00:00:00:01 10.0.0.2", "MAC of another"),
+            ("a 0 02:00:00:00:00:01 10.0.0.1\na 0 02:00:00:00:00:02 10.0.0.2", "a:0 is on"),
         ] {
             let (line, why) = parse(text).unwrap_err();
             assert!(line == 2 && why.contains(word), "{line}: {why}");

@@ -116,7 +116,8 @@ fn usual(settings: &Settings) -> Builder {
     builder
 }
 
-/// Tries what is possible, indices outside and boards inside: endpoints spread over the boards.
+/// Tries what is possible, indices outside and boards inside: endpoints spread over the boards. Where any board will do, one on which nothing can be
+/// opened, as an interface that has lost its address since MX was initialised, is left out, and its failure told only if no other has room.
 fn search(
     wish: Wish,
     settings: &Settings,
@@ -126,14 +127,20 @@ fn search(
     let indices =
         if wish.index == ANY { 0..ENDPOINT_COUNT_MAX } else { wish.index..wish.index + 1 };
     let mut code = codes::BOARD_UNKNOWN;
+    let mut lost = Vec::new();
     for index in indices {
         for (board, number) in boards.iter().zip(0..) {
-            if wish.board != ANY && wish.board != number {
+            if wish.board != ANY && wish.board != number || lost.contains(&number) {
                 continue;
             }
             match open_at(Wish { index, board: number, ..wish }, board, settings, builder()) {
+                Ok(handle) => return Ok(handle),
                 Err(codes::BUSY) => code = codes::BUSY,
-                result => return result,
+                Err(why) if wish.board == ANY => {
+                    lost.push(number);
+                    code = if code == codes::BUSY { code } else { why };
+                }
+                Err(why) => return Err(why),
             }
         }
     }

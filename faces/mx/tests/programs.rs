@@ -232,6 +232,18 @@ fn failures_are_told_to_the_handler_there_is_and_end_the_process_where_there_is_
 }
 
 #[test]
+fn endpoints_spread_over_the_boards_and_leave_out_one_that_lost_its_address() {
+    let Some(hosts) = Hosts::new() else { return };
+    let [a, b] = &hosts.0;
+    assert!(ip(&format!("-n {a} link add m1 type veth peer name m1 netns {b}")));
+    assert!(ip(&format!("-n {a} address add 10.98.0.1/24 broadcast + dev m1")));
+    assert!(ip(&format!("-n {a} link set m1 up")) && ip(&format!("-n {b} link set m1 up")));
+    let scratch = Scratch::new("boards");
+    let program = scratch.compile("boards", false);
+    Running::start(scratch.command(&program, Some(a))).expect_success();
+}
+
+#[test]
 fn a_program_that_finds_the_library_by_its_name_does_so_too() {
     let scratch = Scratch::new("by-name");
     let program = scratch.compile("alone", true);
