@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::install::{link_mx, target};
-use crate::sanitize;
+use crate::sanitize::{self, Sanitizer};
 use crate::steps::{cargo, root, run as run_command};
 
 mod open_mpi;
@@ -22,9 +22,15 @@ pub(crate) struct Args {
     /// An Open-MX source tree, with its `tests`; or a folder with one called `open-mx`, or Open MPI 1.8's called `openmpi`, or both
     #[arg(long, value_name = "DIR", required_unless_present = "random")]
     sources: Option<PathBuf>,
-    /// So many random operations from four processes, with the address sanitizer, before an oracle (`faces/mx/tests/random`)
+    /// So many random operations from four processes, with a sanitizer, before an oracle (`faces/mx/tests/random`)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1000..))]
     random: Option<u64>,
+    /// Which sanitizer
+    #[arg(long, value_enum, default_value = "address", requires = "random")]
+    sanitizer: Sanitizer,
+    /// Of Open MPI only the half round trips, once it is built
+    #[arg(long, requires = "sources", conflicts_with_all = ["random", "only"])]
+    measure: bool,
     /// Only those whose program has this in its name
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
@@ -84,7 +90,7 @@ const CASES: &[Case] = &[
 /// Builds and runs what was asked for; fails if one of them does.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(count) = args.random {
-        run_command(sanitize::random_of_mx(count))?;
+        run_command(sanitize::random_of_mx(count, args.sanitizer))?;
     }
     let Some(sources) = &args.sources else { return Ok(ExitCode::SUCCESS) };
     let has_tests = |folder: &PathBuf| folder.join("tests/omx_perf.c").exists();
@@ -97,11 +103,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     );
     run_command(cargo("build --release --quiet --package packhorse-mx"))?;
     let mut failed = 0;
-    if let Some(folder) = open_mx {
+    if let Some(folder) = open_mx.filter(|_| !args.measure) {
         failed += try_open_mx(&folder.join("tests"), args)?;
     }
     if let Some(folder) = open_mpi.filter(|_| args.only.is_none()) {
-        failed += open_mpi::try_all(&folder)?;
+        failed += open_mpi::try_all(&folder, args.measure)?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -77,9 +77,21 @@ fn runtime(name: &str) -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
-/// So many random operations of MX, by the address sanitizer.
-pub(crate) fn random_of_mx(count: u64) -> Command {
-    let mut tests = nightly("test", "address", "packhorse-mx", "random");
+/// What is looked for.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Sanitizer {
+    /// Memory that is not, or no longer, there
+    Address,
+    /// Memory that two threads use at once; takes the standard library's sources
+    Thread,
+}
+
+/// So many random operations of MX, by a sanitizer.
+pub(crate) fn random_of_mx(count: u64, sanitizer: Sanitizer) -> Command {
+    let mut tests = match sanitizer {
+        Sanitizer::Address => nightly("test", "address", "packhorse-mx", "random"),
+        Sanitizer::Thread => nightly("test -Zbuild-std", "thread", "packhorse-mx", "random"),
+    };
     tests.env("PACKHORSE_MX_OPERATIONS", count.to_string());
     tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
     tests.args(["--", "--nocapture"]);
