@@ -444,13 +444,15 @@ pub enum Reliability {
 
 impl Reliability {
     /// No frame is ever lost.
+    #[inline(always)]
     pub(crate) fn never_loses(self) -> bool {
-        self == Self::Ordered { may_break: false }
+        matches!(self, Self::Ordered { may_break: false })
     }
 
     /// A stream.
+    #[inline(always)]
     pub(crate) fn is_stream(self) -> bool {
-        self == Self::Ordered { may_break: true }
+        matches!(self, Self::Ordered { may_break: true })
     }
 }
 

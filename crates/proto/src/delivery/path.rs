@@ -11,7 +11,7 @@
 //!            theirs: source ──▶ received, acks owed, `back`       what comes on their path n; `back`: ours that leads there
 //! ```
 
-use crate::base::api::{LinkTraits, Way};
+use crate::base::api::{LinkTraits, Reliability, Way};
 use crate::base::limits::{FRAME_LEN_FLOOR, MS, SECOND, Settings};
 use crate::base::types::{Instant, Locator};
 use crate::delivery::ack::Received;
@@ -129,8 +129,8 @@ pub(crate) struct Path {
     pub(crate) data_len_in: u16,
     /// Sum bodies of what we send here.
     pub(crate) payload_check: bool,
-    /// The link never loses a frame. What that means to others is in `kind`.
-    is_reliable: bool,
+    /// What may become of frames there. What that means to others is in `kind`.
+    reliability: Reliability,
     /// Only its two ends can write to its link.
     pub(crate) is_private: bool,
     /// What is announced there says where it is (PROTOCOL §8.10).
@@ -139,8 +139,6 @@ pub(crate) struct Path {
     pub(crate) pass: u64,
     /// Its link sends many frames in one go.
     pub(crate) sends_trains: bool,
-    /// Its link sends a stream, which must be opened first.
-    pub(crate) is_stream: bool,
     /// It is a stream beside a path that is none: only announced messages take it (PROTOCOL §16.6).
     pub(crate) is_for_bulk: bool,
     /// Both its ends have another path (PROTOCOL §10.2).
@@ -266,12 +264,11 @@ impl Path {
             is_checked_in: None,
             data_len_in: 0,
             payload_check: traits.payload_check,
-            is_reliable: traits.reliability.never_loses(),
+            reliability: traits.reliability,
             is_private: traits.is_private,
             can_fetch: can_fetch(traits),
             pass: 0,
             sends_trains: traits.train_len_max > 0,
-            is_stream: traits.reliability.is_stream(),
             is_for_bulk: false,
             is_spare: false,
             card: rest.card,
@@ -340,7 +337,7 @@ impl Path {
         (self.link, self.locator, self.standing) = (link, locator, Standing::Unproven);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
         self.take_traits(traits);
-        self.window = Window::of_link(self.frame_len, self.is_reliable);
+        self.window = Window::of_link(self.frame_len, self.reliability.never_loses());
         (self.card, self.is_aside, self.turn) = (0, true, Turn::new(0));
     }
 
@@ -350,12 +347,12 @@ impl Path {
         self.source_link = link;
         self.take_traits(traits);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
-        self.window = Window::of_link(self.frame_len, self.is_reliable);
+        self.window = Window::of_link(self.frame_len, self.reliability.never_loses());
     }
 
     /// It turns out to leave by another link.
     pub(crate) fn set_traits(&mut self, traits: &LinkTraits) {
-        if self.is_reliable != traits.reliability.never_loses() {
+        if self.reliability.never_loses() != traits.reliability.never_loses() {
             self.window = Window::of_link(self.frame_len, traits.reliability.never_loses());
         }
         self.take_traits(traits);
@@ -363,12 +360,10 @@ impl Path {
     }
 
     fn take_traits(&mut self, traits: &LinkTraits) {
-        (self.payload_check, self.is_reliable) =
-            (traits.payload_check, traits.reliability.never_loses());
+        (self.payload_check, self.reliability) = (traits.payload_check, traits.reliability);
         (self.is_private, self.can_fetch) = (traits.is_private, can_fetch(traits));
         self.pass = if self.is_private { self.pass } else { 0 };
-        (self.sends_trains, self.is_stream) =
-            (traits.train_len_max > 0, traits.reliability.is_stream());
+        self.sends_trains = traits.train_len_max > 0;
         self.rtt.set_stream(traits.reliability.is_stream());
     }
 
@@ -385,7 +380,7 @@ impl Path {
         self.standing = Standing::Proven;
         self.probe_count = 0;
         self.rtt.on_sample(now, now.since_ns(self.challenge_sent_at), 0);
-        if self.frame_len > FRAME_LEN_FLOOR && !self.is_reliable {
+        if self.frame_len > FRAME_LEN_FLOOR && !self.reliability.never_loses() {
             // Short frames pass; whether long ones do is asked next, now that it is known who is there.
             self.frame_len = FRAME_LEN_FLOOR;
             self.window.on_frame_len(self.frame_len);

@@ -12,6 +12,7 @@ use crate::base::types::{Instant, Memory, Space};
 use crate::bulk::arrival::{Arrival, Progress, Stage, held_len, number_key};
 use crate::bulk::filling::Absorbed;
 use crate::delivery::ack::expand;
+use crate::delivery::path::Path;
 use crate::messages::Messages;
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, MessageHead};
 
@@ -72,12 +73,11 @@ impl Messages {
     /// Whether a fault is in force by which what came before is taken for new.
     #[inline(always)]
     fn takes_again(&self, row: u32) -> bool {
-        let has_stream = || {
-            let active = self.bulk.peers.actives.get(self.bulk.peers.rows[row].active);
-            active.is_some_and(|active| active.paths.iter().any(|path| path.is_stream))
-        };
-        self.bulk.peers.saboteur.makes(Sabotage::DuplicateAccepted)
-            || self.bulk.peers.saboteur.makes(Sabotage::AcceptedAgainAfterBreak) && has_stream()
+        let peers = &self.bulk.peers;
+        let forgets = |path: &Path| path.forgets_received(&peers.saboteur);
+        let active = || peers.actives.get(peers.rows[row].active);
+        peers.saboteur.makes(Sabotage::DuplicateAccepted)
+            || active().is_some_and(|active| active.paths.iter().any(forgets))
     }
 
     #[inline]

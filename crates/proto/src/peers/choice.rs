@@ -91,9 +91,10 @@ impl Active {
 
     /// Beside a path that sends trains and is open without ado, a stream is for bulk only.
     fn weigh_streams(&mut self) {
-        let is_other = |path: &Path| path.sends_trains && !path.is_stream;
-        let has_other = self.in_use().any(|(_, path)| is_other(path));
-        self.paths.iter_mut().for_each(|path| path.is_for_bulk = has_other && path.is_stream);
+        let has_other = self.in_use().any(|(_, path)| path.is_open_to_all());
+        for path in &mut self.paths {
+            path.is_for_bulk = has_other && path.suits_only_bulk();
+        }
     }
 
     /// There is something for streams, or no other path answers: those that were never needed are opened. True if there are any.

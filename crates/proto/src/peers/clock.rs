@@ -179,7 +179,7 @@ impl Peers {
         let active = self.rows[row].active;
         let pause_ns = 2 * self.settings.initial_rtt_ns;
         let path = &mut self.actives[active].paths[index];
-        let is_forgotten = path.is_stream && self.saboteur.makes(Sabotage::RangeLostAtBreak);
+        let is_forgotten = path.forgets_lost(&self.saboteur);
         let mut flight = path.leave(now, pause_ns);
         self.counters.paths_lost += 1;
         let lost = &mut self.lost;

@@ -146,10 +146,8 @@ impl Active {
     /// Whether data may take this path: not if its link sends frame by frame and another over the same card sends trains, or if another
     /// carries a stream.
     fn competes(&self, path: &Path) -> bool {
-        let is_better = |other: &Path| {
-            let is_wider = !path.sends_trains || (other.is_stream && !path.is_stream);
-            in_use(other) && other.card == path.card && other.sends_trains && is_wider
-        };
+        let is_better =
+            |other: &Path| in_use(other) && other.card == path.card && other.carries_for(path);
         path.card == 0 || !self.paths.iter().any(is_better)
     }
 
@@ -166,16 +164,20 @@ fn in_use(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::api::LinkTraits;
+    use crate::base::api::{LinkTraits, Reliability};
     use crate::base::limits::Settings;
     use crate::base::types::Locator;
     use crate::delivery::path::Standing;
     use alloc::vec;
     use alloc::vec::Vec;
 
+    fn unknown() -> LinkTraits {
+        LinkTraits::unknown(&Settings::default())
+    }
+
     /// Paths by links 0, 1, … over these cards.
     fn over(cards: &[u16]) -> Active {
-        let traits = LinkTraits::unknown(&Settings::default());
+        let traits = unknown();
         let mut active = Active::new(0);
         for (link, &card) in cards.iter().enumerate() {
             let mut to = Locator::default();
@@ -198,7 +200,10 @@ mod tests {
         active.paths.iter_mut().for_each(|path| path.sends_trains = true);
         active.weigh_paths();
         assert_eq!(carriers(&active), [0, 2], "as long as frames are alike, the first");
-        active.paths[1].is_stream = true;
+        let reliability = Reliability::Ordered { may_break: true };
+        let train_len_max = 1 << 16;
+        let traits = LinkTraits { reliability, train_len_max, ..unknown() };
+        active.paths[1].set_traits(&traits);
         active.weigh_paths();
         assert_eq!(carriers(&active), [1, 2], "another card is another rail");
         active.paths[1].standing = Standing::Left;

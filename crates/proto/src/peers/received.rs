@@ -8,7 +8,7 @@ use crate::peers::Peers;
 use crate::peers::acks::Answer;
 use crate::peers::rows::{Row, hear, row_of_id};
 use crate::wire::{Header, base_of, numbered_header};
-use crate::{Instant, Locator, PATH_COUNT_MAX, Sabotage};
+use crate::{Instant, Locator, PATH_COUNT_MAX};
 
 impl Peers {
     /// Only the two ends of this link can write to it.
@@ -95,7 +95,7 @@ impl Peers {
             return false;
         }
         let loss_delay_ns = path.rtt.loss_delay_ns();
-        let is_forgotten = path.is_stream && self.saboteur.makes(Sabotage::RangeLostAtBreak);
+        let is_forgotten = path.forgets_lost(&self.saboteur);
         let flight = &mut path.flight;
         let contents = &mut self.lost;
         let lost = flight.detect_lost(now, loss_delay_ns, &mut |content| {
