@@ -11,8 +11,8 @@ use packhorse_link::pcapng::{LinkType, Writer as Capture};
 use packhorse_link::udp::{Udp, UdpConfig};
 use packhorse_link::{Burst, Link};
 use packhorse_proto::wire::{
-    AckRepr, Action, Class, FindRepr, FoundRepr, Header, HelloRepr, Lane, LookupFrame, MessageHead,
-    NamedRepr, RequestHead, WelcomeRepr, Writer, seal,
+    AckRepr, Action, Class, FindRepr, FoundRepr, Header, HelloRepr, Introduction, Lane,
+    LookupFrame, MessageHead, NamedRepr, RequestHead, WelcomeRepr, Writer, seal,
 };
 use packhorse_proto::{Address, Identity, Locator, Secret, Space, Tag};
 
@@ -209,22 +209,26 @@ fn contact() -> Case {
     };
     let locators = [Locator([1; 24]), Locator([2; 24])];
     let hello = HelloRepr {
-        flags: 1,
-        versions: 0x11,
-        frame_len_max: 1472,
-        incarnation: 0x10,
-        id: 0x20,
-        nonce: 0x30,
+        who: Introduction {
+            flags: 1,
+            versions: 0x11,
+            frame_len_max: 1472,
+            incarnation: 0x10,
+            id: 0x20,
+            nonce: 0x30,
+        },
         address,
         locators: &locators,
     };
     let welcome = WelcomeRepr {
-        flags: 0,
-        versions: 0x11,
-        frame_len_max: 8972,
-        id: 0x40,
-        nonce: 0x50,
-        incarnation: 0x60,
+        who: Introduction {
+            flags: 0,
+            versions: 0x11,
+            frame_len_max: 8972,
+            id: 0x40,
+            nonce: 0x50,
+            incarnation: 0x60,
+        },
         locators: &locators[..1],
         address: Some(address),
     };

@@ -39,7 +39,7 @@ mod train;
 mod usual;
 mod write;
 
-pub use contact::{HelloRepr, HelloView, WelcomeRepr, WelcomeView};
+pub use contact::{HelloRepr, HelloView, Introduction, WelcomeRepr, WelcomeView};
 pub use fragments::{
     FragmentsRepr, agreeing_fragments, lone_fragment, whole_message, write_fragments,
 };

@@ -267,11 +267,11 @@ fn describe_record(record: &Record<'_>, body_len: usize) -> String {
         Record::Outcome { number, answer } => format!("Outcome {number} {answer:?} {body_len} B"),
         Record::End { number } => format!("End {number}"),
         Record::Hello(hello) => {
-            format!("Hello id {:x} life {:x}", hello.id() >> 40, hello.incarnation() >> 40)
+            format!("Hello id {:x} life {:x}", hello.who().id >> 40, hello.who().incarnation >> 40)
         }
         Record::Challenge { cookie, .. } => format!("Challenge {:x}", cookie >> 40),
         Record::Echo { cookie } => format!("Echo {:x}", cookie >> 40),
-        Record::Welcome(welcome) => format!("Welcome id {:x}", welcome.id() >> 40),
+        Record::Welcome(welcome) => format!("Welcome id {:x}", welcome.who().id >> 40),
         Record::Reset { id } => format!("Reset {:x}", id >> 40),
         Record::Goodbye { message } => format!("Goodbye below #{message}"),
         Record::Versions { min, max, .. } => format!("Versions {min} to {max}"),

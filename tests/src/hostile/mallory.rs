@@ -7,8 +7,8 @@ mod trains;
 
 use packhorse_proto::wire::{
     AckRepr, Action, Class, FORM_STRANGER, FoundRepr, FrameView, HEADER_LEN, Header, HelloRepr,
-    Lane, MessageHead, Record, RequestHead, TOTAL_MAX, VERSION, WHEREABOUTS_LEN, WelcomeRepr,
-    Writer, base_of, seal_high, wants_crc,
+    Introduction, Lane, MessageHead, Record, RequestHead, TOTAL_MAX, VERSION, WHEREABOUTS_LEN,
+    WelcomeRepr, Writer, base_of, seal_high, wants_crc,
 };
 use packhorse_proto::{Address, Locator, Secret, Space, Tag};
 
@@ -75,8 +75,8 @@ impl Mallory {
                     [nonce, cookie, incarnation]
                 }
                 Record::Echo { cookie } => [cookie, 0, 0],
-                Record::Hello(hello) => [hello.id(), hello.nonce(), hello.incarnation()],
-                Record::Welcome(welcome) => [welcome.id(), welcome.nonce(), welcome.incarnation()],
+                Record::Hello(hello) => numbers(hello.who()),
+                Record::Welcome(welcome) => numbers(welcome.who()),
                 Record::PathChallenge { nonce, .. } => [nonce, 0, 0],
                 _ => [0; 3],
             };
@@ -249,12 +249,14 @@ impl Mallory {
     /// In somebody's name, perhaps with a cookie she heard.
     fn write_hello(&self, writer: &mut Writer<'_>, secret: Secret, script: &mut Script<'_>) {
         let hello = HelloRepr {
-            flags: script.byte() & 3,
-            versions: script.pick(&[0x11, 0x11, 0x13, 0x00, 0xF1]),
-            frame_len_max: script.pick(&[1_472, 1_200, 0, u16::MAX]),
-            incarnation: self.number(script),
-            id: self.number(script),
-            nonce: self.number(script),
+            who: Introduction {
+                flags: script.byte() & 3,
+                versions: script.pick(&[0x11, 0x11, 0x13, 0x00, 0xF1]),
+                frame_len_max: script.pick(&[1_472, 1_200, 0, u16::MAX]),
+                incarnation: self.number(script),
+                id: self.number(script),
+                nonce: self.number(script),
+            },
             address: somebody(script),
             locators: &[LOCATOR; 2][..script.below(3)],
         };
@@ -266,17 +268,24 @@ impl Mallory {
 
     fn write_welcome(&self, writer: &mut Writer<'_>, secret: Secret, script: &mut Script<'_>) {
         let welcome = WelcomeRepr {
-            flags: script.byte() & 1,
-            versions: 0x11,
-            frame_len_max: script.pick(&[1_472, 1_200, 0, u16::MAX]),
-            id: self.number(script),
-            nonce: self.number(script),
-            incarnation: self.number(script),
+            who: Introduction {
+                flags: script.byte() & 1,
+                versions: 0x11,
+                frame_len_max: script.pick(&[1_472, 1_200, 0, u16::MAX]),
+                id: self.number(script),
+                nonce: self.number(script),
+                incarnation: self.number(script),
+            },
             locators: &[LOCATOR; 2][..script.below(3)],
             address: script.flag().then(address),
         };
         writer.welcome(&welcome, secret);
     }
+}
+
+/// What an introduction has that may serve again.
+fn numbers(who: Introduction) -> [u64; 3] {
+    [who.id, who.nonce, who.incarnation]
 }
 
 /// All keys there are.

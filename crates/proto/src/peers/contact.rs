@@ -19,7 +19,7 @@ use crate::peers::kept::{Reply, ReplyRecord};
 use crate::peers::rows::{Phase, make_id};
 use crate::peers::strangers::Tickets;
 use crate::wire::{
-    FLAG_ADDRESS, FLAG_HELPER, FLAG_PASS, FORM_STRANGER, FrameView, Header, HelloRepr, HelloView,
+    FLAG_HELPER, FLAG_PASS, FORM_STRANGER, FrameView, Header, HelloRepr, HelloView, Introduction,
     Record, WelcomeRepr, WelcomeView,
 };
 
@@ -95,36 +95,28 @@ impl Peers {
     }
 
     /// What Hello and Welcome say of this endpoint.
-    fn own_flags(&self) -> u8 {
+    fn introduction(&self, id: u64, nonce: u64) -> Introduction {
         let helper = if self.settings.has_helper { FLAG_HELPER } else { 0 };
-        helper | if self.private_links != 0 { FLAG_PASS } else { 0 }
-    }
-
-    pub(crate) fn hello_repr(&self, id: u64, nonce: u64) -> HelloRepr<'_> {
-        HelloRepr {
-            flags: self.own_flags(),
+        Introduction {
+            flags: helper | if self.private_links != 0 { FLAG_PASS } else { 0 },
             versions: self.versions_byte(),
             frame_len_max: self.settings.frame_len_max,
             incarnation: self.incarnation,
             id,
             nonce,
-            address: self.address(),
-            locators: &self.locators,
         }
     }
 
+    pub(crate) fn hello_repr(&self, id: u64, nonce: u64) -> HelloRepr<'_> {
+        let (who, address) = (self.introduction(id, nonce), self.address());
+        HelloRepr { who, address, locators: &self.locators }
+    }
+
     pub(crate) fn welcome_repr(&self, row: u32, nonce: u64) -> WelcomeRepr<'_> {
-        let with_address = self.rows[row].by_public_key;
-        WelcomeRepr {
-            flags: self.own_flags() | if with_address { FLAG_ADDRESS } else { 0 },
-            versions: self.versions_byte(),
-            frame_len_max: self.settings.frame_len_max,
-            id: self.rows[row].local_id,
-            nonce,
-            incarnation: self.incarnation,
-            locators: &self.locators,
-            address: with_address.then(|| self.address()),
-        }
+        let this = &self.rows[row];
+        let who = self.introduction(this.local_id, nonce);
+        let address = this.by_public_key.then(|| self.address());
+        WelcomeRepr { who, address, locators: &self.locators }
     }
 
     pub(crate) fn versions_byte(&self) -> u8 {
@@ -208,8 +200,8 @@ impl Peers {
                 address.identity.endpoint,
                 secret[0],
                 secret[1],
-                hello.incarnation(),
-                hello.id(),
+                hello.who().incarnation,
+                hello.who().id,
                 word(0),
                 word(8),
                 word(16),
@@ -238,7 +230,7 @@ impl Peers {
             address,
             hello,
             version,
-            ReplyRecord::Challenge { nonce: hello.nonce(), cookie },
+            ReplyRecord::Challenge { nonce: hello.who().nonce, cookie },
         );
     }
 
@@ -254,7 +246,7 @@ impl Peers {
             link: origin.link,
             locator: origin.from,
             secret: address.secret,
-            to: hello.id(),
+            to: hello.who().id,
             version,
             path: 0,
             record,
@@ -267,21 +259,21 @@ impl Peers {
         now: Instant,
         row: u32,
         origin: Origin,
-        known: Known,
+        who: Introduction,
         locators: impl Iterator<Item = Locator>,
     ) {
         let frame_len = self
             .settings
             .frame_len_max
-            .min(known.frame_len_max.max(crate::base::limits::FRAME_LEN_FLOOR));
+            .min(who.frame_len_max.max(crate::base::limits::FRAME_LEN_FLOOR));
         let rtt_ns = self.settings.initial_rtt_ns;
         let traits = self.traits_of(origin.link, frame_len);
         let this = &mut self.rows[row];
         this.phase = Phase::Joined;
-        this.incarnation = known.incarnation;
-        this.remote_id = known.id;
-        this.has_helper = known.flags & FLAG_HELPER != 0;
-        this.takes_pass = known.flags & FLAG_PASS != 0;
+        this.incarnation = who.incarnation;
+        this.remote_id = who.id;
+        this.has_helper = who.flags & FLAG_HELPER != 0;
+        this.takes_pass = who.flags & FLAG_PASS != 0;
         this.frame_len_max = frame_len;
         this.heard_at = now;
         let active = self.activate(row);
@@ -384,8 +376,9 @@ impl Peers {
     ) -> Option<u32> {
         let this = &self.rows[row];
         let active = &self.actives[this.active];
-        let wrong_life = this.incarnation != 0 && this.incarnation != welcome.incarnation();
-        if welcome.nonce() != active.contact.nonce || wrong_life || welcome.id() == this.ended_id {
+        let who = welcome.who();
+        let wrong_life = this.incarnation != 0 && this.incarnation != who.incarnation;
+        if who.nonce != active.contact.nonce || wrong_life || who.id == this.ended_id {
             return None;
         }
         if let Ok(Some(address)) = welcome.address(self.secret) {
@@ -397,13 +390,7 @@ impl Peers {
             }
             self.rows[row].by_public_key = false;
         }
-        let known = Known {
-            incarnation: welcome.incarnation(),
-            id: welcome.id(),
-            flags: welcome.flags(),
-            frame_len_max: welcome.frame_len_max(),
-        };
-        self.join(now, row, origin, known, welcome.locators(self.secret));
+        self.join(now, row, origin, who, welcome.locators(self.secret));
         self.actives[self.rows[row].active].ping = true; // so that the peer hears its id used
         Some(row)
     }
@@ -469,15 +456,6 @@ impl Peers {
     }
 }
 
-/// What Hello and Welcome both tell.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    incarnation: u64,
-    id: u64,
-    flags: u8,
-    frame_len_max: u16,
-}
-
 /// Failures of requests bound to an association that ended.
 pub(crate) fn failure_of(reason: Option<GoneReason>) -> Failure {
     reason.map_or(Failure::Closed, Failure::Gone)
@@ -502,7 +480,7 @@ impl Peers {
         let is_known = self.rows.set_secret(row, address.secret);
         debug_assert!(is_known, "a row with this secret would have been found");
         let this = &self.rows[row];
-        let other_life = this.incarnation != 0 && this.incarnation != hello.incarnation();
+        let other_life = this.incarnation != 0 && this.incarnation != hello.who().incarnation;
         let ended = match this.phase {
             Phase::Joined => {
                 self.counters.renewed += 1;
@@ -534,16 +512,11 @@ impl Peers {
         this.by_public_key = public;
         this.version = header.version();
         let locators = hello.locators(if public { Secret::PUBLIC } else { self.secret });
-        let known = Known {
-            incarnation: hello.incarnation(),
-            id: hello.id(),
-            flags: hello.flags(),
-            frame_len_max: hello.frame_len_max(),
-        };
-        self.join(now, row, origin, known, locators);
+        let who = hello.who();
+        self.join(now, row, origin, who, locators);
         let active = &mut self.actives[self.rows[row].active];
         active.welcome = true;
-        active.peer_nonce = hello.nonce();
+        active.peer_nonce = who.nonce;
         self.make_ready(row);
     }
 
@@ -570,10 +543,10 @@ impl Peers {
             self.counters.identities_refused += 1;
             return Greeting::Answered;
         }
-        let row = self.row_of_claimant(&address);
+        let (row, who) = (self.row_of_claimant(&address), hello.who());
         if let Some(row) = row {
             let this = &self.rows[row];
-            let same = this.incarnation == hello.incarnation() && this.remote_id == hello.id();
+            let same = this.incarnation == who.incarnation && this.remote_id == who.id;
             if same && this.phase == Phase::Joined {
                 // It has not heard our Welcome yet; perhaps because it has moved since.
                 let echo = records.next();
@@ -581,8 +554,8 @@ impl Peers {
                 return Greeting::Known(row);
             }
         }
-        let ended = row.is_some_and(|row| self.rows[row].ended_id == hello.id());
-        if ended || self.forgotten.iter().any(|it| it.id == hello.id()) {
+        let ended = row.is_some_and(|row| self.rows[row].ended_id == who.id);
+        if ended || self.forgotten.iter().any(|it| it.id == who.id) {
             // We have ended this association: say so, or it would start again with what we took already.
             let reset = ReplyRecord::Reset { id: 0 };
             self.reply_to(origin, &address, &hello, view.header.version(), reset);

@@ -155,7 +155,7 @@ impl Peers {
         }
         // Before it is welcomed the frame has no id of the peer's in it, but a Hello, whose nonce is not to be guessed either.
         let is_said =
-            is_joined || quote.hello().is_some_and(|it| it.nonce() == active.contact.nonce);
+            is_joined || quote.hello().is_some_and(|it| it.who().nonce == active.contact.nonce);
         let secret = self.secret_towards(row, header.form);
         (is_said && quote.is_sealed(&secret, base_of(packet))).then_some(packet)
     }
@@ -167,7 +167,7 @@ impl Peers {
         let nonce = self.actives[this.active].contact.nonce;
         let is_it = |id: u64, said: u64| id == this.local_id && said == nonce;
         header.to == 0
-            && quote.hello().is_some_and(|hello| is_it(hello.id(), hello.nonce()))
+            && quote.hello().is_some_and(|hello| is_it(hello.who().id, hello.who().nonce))
             && quote.is_sealed(&self.secret_towards(row, header.form), 0)
     }
 

@@ -10,10 +10,10 @@ use crate::base::types::{ADDRESS_LEN, Address, AddressError, Locator};
 /// What a Hello or a Welcome masks is at most this long.
 const MASKED_LEN_MAX: usize = ADDRESS_LEN + LOCATOR_COUNT_MAX * LOCATOR_LEN;
 
-/// A sender's introduction (PROTOCOL §3.3).
+/// What Hello and Welcome both say of their sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HelloRepr<'a> {
-    /// `FLAG_HELPER`.
+pub struct Introduction {
+    /// `FLAG_HELPER`, `FLAG_PASS`; of a Welcome that was read, `FLAG_ADDRESS`.
     pub flags: u8,
     /// Versions spoken: min nibble << 4 | max nibble.
     pub versions: u8,
@@ -25,6 +25,22 @@ pub struct HelloRepr<'a> {
     pub id: u64,
     /// Never the same twice under one receiver's secret: it masks what follows.
     pub nonce: u64,
+}
+
+impl Introduction {
+    /// As read from the first word and the numbers behind it, which stand in another order in each of the two records.
+    fn read(first: First, incarnation: &Word, id: &Word, nonce: &Word) -> Self {
+        let (flags, versions, frame_len_max) = (first.a(), first.b() as u8, first.c() as u16);
+        let (incarnation, id, nonce) = (number(incarnation), number(id), number(nonce));
+        Self { flags, versions, frame_len_max, incarnation, id, nonce }
+    }
+}
+
+/// A sender's introduction (PROTOCOL §3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HelloRepr<'a> {
+    /// What it says of itself.
+    pub who: Introduction,
     /// Its address.
     pub address: Address,
     /// Where it can be reached; at most `LOCATOR_COUNT_MAX`.
@@ -41,63 +57,29 @@ pub struct HelloView<'a> {
 }
 
 impl HelloView<'_> {
-    /// Flags.
-    pub fn flags(&self) -> u8 {
-        self.first.a()
-    }
-
-    /// Versions spoken: min nibble << 4 | max nibble.
-    pub fn versions(&self) -> u8 {
-        self.first.b() as u8
-    }
-
-    /// Longest frame it takes.
-    pub fn frame_len_max(&self) -> u16 {
-        self.first.c() as u16
-    }
-
-    /// Its life.
-    pub fn incarnation(&self) -> u64 {
-        number(&self.words[0])
-    }
-
-    /// The id to answer to.
-    pub fn id(&self) -> u64 {
-        number(&self.words[1])
-    }
-
-    /// The nonce.
-    pub fn nonce(&self) -> u64 {
-        number(&self.words[2])
+    /// What the sender says of itself.
+    pub fn who(&self) -> Introduction {
+        let [incarnation, id, nonce] = self.words;
+        Introduction::read(self.first, incarnation, id, nonce)
     }
 
     /// The sender's address; `secret` is the one the frame was keyed with.
     pub fn address(&self, secret: Secret) -> Result<Address, AddressError> {
-        decode_address(&unmask(secret, self.nonce(), self.masked), 0)
+        decode_address(&unmask(secret, self.who().nonce, self.masked), 0)
     }
 
     /// Where the sender can be reached; `secret` is the one the frame was keyed with.
     pub fn locators(&self, secret: Secret) -> impl Iterator<Item = Locator> + use<> {
         let count = locator_count(self.first);
-        decode_locators(unmask(secret, self.nonce(), self.masked), ADDRESS_LEN, count)
+        decode_locators(unmask(secret, self.who().nonce, self.masked), ADDRESS_LEN, count)
     }
 }
 
 /// The receiver's answer to Hello and Echo (PROTOCOL §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WelcomeRepr<'a> {
-    /// `FLAG_HELPER`; `FLAG_ADDRESS` follows from `address`.
-    pub flags: u8,
-    /// Versions spoken: min nibble << 4 | max nibble.
-    pub versions: u8,
-    /// Longest frame it takes.
-    pub frame_len_max: u16,
-    /// The id to answer to.
-    pub id: u64,
-    /// Never the same twice under one receiver's secret: it masks what follows.
-    pub nonce: u64,
-    /// Its life.
-    pub incarnation: u64,
+    /// What it says of itself. `FLAG_ADDRESS` follows from `address`.
+    pub who: Introduction,
     /// Where it can be reached; at most `LOCATOR_COUNT_MAX`.
     pub locators: &'a [Locator],
     /// Its address, for a stranger.
@@ -114,49 +96,25 @@ pub struct WelcomeView<'a> {
 }
 
 impl WelcomeView<'_> {
-    /// Flags.
-    pub fn flags(&self) -> u8 {
-        self.first.a()
-    }
-
-    /// Versions spoken: min nibble << 4 | max nibble.
-    pub fn versions(&self) -> u8 {
-        self.first.b() as u8
-    }
-
-    /// Longest frame it takes.
-    pub fn frame_len_max(&self) -> u16 {
-        self.first.c() as u16
-    }
-
-    /// The id to answer to.
-    pub fn id(&self) -> u64 {
-        number(&self.words[0])
-    }
-
-    /// The nonce.
-    pub fn nonce(&self) -> u64 {
-        number(&self.words[1])
-    }
-
-    /// Its life.
-    pub fn incarnation(&self) -> u64 {
-        number(&self.words[2])
+    /// What the sender says of itself.
+    pub fn who(&self) -> Introduction {
+        let [id, nonce, incarnation] = self.words;
+        Introduction::read(self.first, incarnation, id, nonce)
     }
 
     /// Where it can be reached; `secret` is our own, whatever the frame was keyed with.
     pub fn locators(&self, secret: Secret) -> impl Iterator<Item = Locator> + use<> {
         let count = locator_count(self.first);
-        decode_locators(unmask(secret, self.nonce(), self.masked), 0, count)
+        decode_locators(unmask(secret, self.who().nonce, self.masked), 0, count)
     }
 
     /// Its address, if it was opened to strangers and tells; `secret` is our own.
     pub fn address(&self, secret: Secret) -> Result<Option<Address>, AddressError> {
-        if self.flags() & FLAG_ADDRESS == 0 {
+        if self.first.a() & FLAG_ADDRESS == 0 {
             return Ok(None);
         }
         let start = LOCATOR_LEN * locator_count(self.first);
-        decode_address(&unmask(secret, self.nonce(), self.masked), start).map(Some)
+        decode_address(&unmask(secret, self.who().nonce, self.masked), start).map(Some)
     }
 }
 

@@ -111,12 +111,14 @@ fn u32s(bytes: &[u8]) -> Vec<u32> {
 
 fn hello(locators: &[Locator]) -> HelloRepr<'_> {
     HelloRepr {
-        flags: FLAG_HELPER,
-        versions: 0x12,
-        frame_len_max: 0x0504,
-        incarnation: 6,
-        id: 7,
-        nonce: 8,
+        who: Introduction {
+            flags: FLAG_HELPER,
+            versions: 0x12,
+            frame_len_max: 0x0504,
+            incarnation: 6,
+            id: 7,
+            nonce: 8,
+        },
         address: address_of([0x5353_5353_5353_5353; 2], 1, 2),
         locators,
     }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::contact::{HelloRepr, WelcomeRepr};
+use super::contact::{HelloRepr, Introduction, WelcomeRepr};
 use super::layout::{
     ACK_RANGE_COUNT_MAX, ACKED_EAGER_LEN, FLAG_ADDRESS, FOUND_IMMEDIATE, FOUND_NONE, First,
     HEADER_LEN, Header, LOCATOR_COUNT_MAX, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX, Lane, WORD_LEN,
@@ -312,8 +312,8 @@ impl<'a> Writer<'a> {
 
     /// Hello to the endpoint with this secret (all-zero for a stranger's).
     pub fn hello(&mut self, hello: &HelloRepr<'_>, secret: Secret) {
-        let HelloRepr { flags, versions, frame_len_max, incarnation, id, nonce, .. } = *hello;
-        let first = contact_first(kind::HELLO, flags, versions, hello.locators, frame_len_max);
+        let Introduction { flags, incarnation, id, nonce, .. } = hello.who;
+        let first = contact_first(kind::HELLO, flags, &hello.who, hello.locators);
         self.put([first, incarnation, id, nonce]);
         let start = self.out.len();
         self.out.extend_from_slice(&hello.address.encode());
@@ -341,13 +341,10 @@ impl<'a> Writer<'a> {
 
     /// Welcome to the endpoint with this secret.
     pub fn welcome(&mut self, welcome: &WelcomeRepr<'_>, secret: Secret) {
-        let WelcomeRepr { mut flags, versions, frame_len_max, id, nonce, incarnation, .. } =
-            *welcome;
-        flags &= !FLAG_ADDRESS;
-        if welcome.address.is_some() {
-            flags |= FLAG_ADDRESS;
-        }
-        let first = contact_first(kind::WELCOME, flags, versions, welcome.locators, frame_len_max);
+        let Introduction { flags, incarnation, id, nonce, .. } = welcome.who;
+        let told = if welcome.address.is_some() { FLAG_ADDRESS } else { 0 };
+        let flags = flags & !FLAG_ADDRESS | told;
+        let first = contact_first(kind::WELCOME, flags, &welcome.who, welcome.locators);
         self.put([first, id, nonce, incarnation]);
         let start = self.out.len();
         self.out.extend(welcome.locators.iter().flat_map(|locator| locator.0));
@@ -430,17 +427,11 @@ impl Writer<'_> {
 }
 
 /// First word of Hello and Welcome.
-fn contact_first(
-    kind: u8,
-    flags: u8,
-    versions: u8,
-    locators: &[Locator],
-    frame_len_max: u16,
-) -> u64 {
+fn contact_first(kind: u8, flags: u8, who: &Introduction, locators: &[Locator]) -> u64 {
     let count = locators.len();
     assert!(count <= LOCATOR_COUNT_MAX, "{count} locators are too many for a Hello or Welcome");
-    let counts = u16::from(versions) | (count as u16) << 8;
-    First::word(kind, flags, counts, u32::from(frame_len_max))
+    let counts = u16::from(who.versions) | (count as u16) << 8;
+    First::word(kind, flags, counts, u32::from(who.frame_len_max))
 }
 
 /// Whether the frame begun in `head` has a Check record, whose sum `seal` wants.

@@ -414,7 +414,7 @@ fn versions_answer_counts_only_with_the_nonce_of_the_hello() {
     let req = net.send(A, B, 7, 8);
     net.run_for(MS);
     let Some((Record::Hello(hello), _)) = net.log[0].view().records().next() else { panic!() };
-    let (id, nonce) = (hello.id(), hello.nonce());
+    let (id, nonce) = (hello.who().id, hello.who().nonce);
     for (form, wrong) in [(1, nonce ^ 1), (3, nonce ^ 1)] {
         let header = Header { to: id, packet: 0, path: 0, form };
         net.forge_as(B, A, header, |writer| writer.versions(3, 4, wrong), &[]);
@@ -667,7 +667,7 @@ fn answers_to_a_hello_count_only_with_its_nonce() {
     net.send(A, B, 7, 8);
     net.run_for(MS);
     let Some((Record::Hello(hello), _)) = net.log[0].view().records().next() else { panic!() };
-    let (id, nonce) = (hello.id(), hello.nonce());
+    let (id, nonce) = (hello.who().id, hello.who().nonce);
     let header = Header { to: id, packet: 0, path: 0, form: 1 };
     net.log.clear();
     net.forge_as(B, A, header, |writer| writer.challenge(0, 0x11, nonce ^ 1, 5, 6), &[]);
@@ -679,12 +679,14 @@ fn answers_to_a_hello_count_only_with_its_nonce() {
     let secret = net.nodes[A].ep.address().secret;
     for (nonce, incarnation) in [(nonce ^ 1, 6), (nonce, 7)] {
         let welcome = wire::WelcomeRepr {
-            flags: 0,
-            versions: 0x11,
-            frame_len_max: 1472,
-            id: 99,
-            nonce,
-            incarnation,
+            who: wire::Introduction {
+                flags: 0,
+                versions: 0x11,
+                frame_len_max: 1472,
+                id: 99,
+                nonce,
+                incarnation,
+            },
             locators: &[],
             address: None,
         };

@@ -77,12 +77,14 @@ fn first_contact_must_begin_with_a_hello_that_can_be_read() {
     // Masked under another secret than ours: the address inside makes no sense.
     let address = net.nodes[A].ep.address();
     let hello = wire::HelloRepr {
-        flags: 0,
-        versions: 0x11,
-        frame_len_max: 1472,
-        incarnation: 5,
-        id: 6,
-        nonce: 7,
+        who: wire::Introduction {
+            flags: 0,
+            versions: 0x11,
+            frame_len_max: 1472,
+            incarnation: 5,
+            id: 6,
+            nonce: 7,
+        },
         address,
         locators: &[],
     };

@@ -131,12 +131,14 @@ fn nobody_else_is_we() {
     let own = net.peer(B, B);
     let address = net.nodes[B].ep.address();
     let hello = wire::HelloRepr {
-        flags: 0,
-        versions: 0x11,
-        frame_len_max: 1472,
-        incarnation: 5,
-        id: 6,
-        nonce: 7,
+        who: wire::Introduction {
+            flags: 0,
+            versions: 0x11,
+            frame_len_max: 1472,
+            incarnation: 5,
+            id: 6,
+            nonce: 7,
+        },
         address,
         locators: &[],
     };

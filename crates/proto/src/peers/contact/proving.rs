@@ -18,13 +18,13 @@ impl Peers {
         if let Some(Record::Hello(hello)) = records.next()
             && let Ok(address) = hello.address(self.key_of(view))
         {
-            let version = hello.versions() >> 4;
+            let version = hello.who().versions >> 4;
             self.reply_to(
                 origin,
                 &address,
                 &hello,
                 version,
-                ReplyRecord::Versions { nonce: hello.nonce() },
+                ReplyRecord::Versions { nonce: hello.who().nonce },
             );
         } else if let Some(Record::Versions { min, max, nonce }) =
             view.records().map(|(record, _)| record).next()

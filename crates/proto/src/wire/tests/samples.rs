@@ -65,26 +65,14 @@ impl Sample {
                 assert_eq!((view.repr(), &read), (*ack, pairs));
             }
             (Self::Hello(hello, locators), Record::Hello(view)) => {
-                assert_eq!((view.flags(), view.versions()), (hello.flags, hello.versions));
-                assert_eq!(
-                    (view.frame_len_max(), view.incarnation()),
-                    (hello.frame_len_max, hello.incarnation)
-                );
-                assert_eq!((view.id(), view.nonce()), (hello.id, hello.nonce));
+                assert_eq!(view.who(), hello.who);
                 assert_eq!(view.address(SECRET), Ok(hello.address));
                 assert_eq!(view.locators(SECRET).collect::<Vec<_>>(), *locators);
             }
             (Self::Welcome(welcome, locators), Record::Welcome(view)) => {
                 let told = if welcome.address.is_some() { FLAG_ADDRESS } else { 0 };
-                assert_eq!(
-                    (view.flags(), view.versions()),
-                    (welcome.flags | told, welcome.versions)
-                );
-                assert_eq!(
-                    (view.frame_len_max(), view.incarnation()),
-                    (welcome.frame_len_max, welcome.incarnation)
-                );
-                assert_eq!((view.id(), view.nonce()), (welcome.id, welcome.nonce));
+                let who = Introduction { flags: welcome.who.flags | told, ..welcome.who };
+                assert_eq!(view.who(), who);
                 assert_eq!(view.address(SECRET), Ok(welcome.address));
                 assert_eq!(view.locators(SECRET).collect::<Vec<_>>(), *locators);
             }
@@ -284,12 +272,14 @@ fn any_contact() -> impl Strategy<Value = Sample> {
             match which {
                 0 => {
                     let hello = HelloRepr {
-                        flags,
-                        versions,
-                        frame_len_max,
-                        incarnation,
-                        id,
-                        nonce,
+                        who: Introduction {
+                            flags,
+                            versions,
+                            frame_len_max,
+                            incarnation,
+                            id,
+                            nonce,
+                        },
                         address,
                         locators: &[],
                     };
@@ -299,12 +289,14 @@ fn any_contact() -> impl Strategy<Value = Sample> {
                     let address = told.then_some(address);
                     let flags = flags & !FLAG_ADDRESS;
                     let welcome = WelcomeRepr {
-                        flags,
-                        versions,
-                        frame_len_max,
-                        id,
-                        nonce,
-                        incarnation,
+                        who: Introduction {
+                            flags,
+                            versions,
+                            frame_len_max,
+                            id,
+                            nonce,
+                            incarnation,
+                        },
                         locators: &[],
                         address,
                     };
