@@ -10,7 +10,7 @@ use std::io;
 use std::rc::Rc;
 
 use packhorse_link::Link;
-use packhorse_link::sim::{Conditions, CutId, Death, Directions, NodeId, Rng, Who};
+use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Rng, Who};
 use packhorse_proto::{Counters, Event, Instant, SECOND};
 
 use crate::digest::Digest;
@@ -349,23 +349,7 @@ impl<'a> Player<'a> {
     }
 
     fn cut(&mut self, node: u8, cut: &Cut) {
-        let id = NodeId(node.into());
-        let ports = self.scenario.nodes[usize::from(node)].ports;
-        let here = match cut.port {
-            Some(port) => Who::Port(id.port(port % ports)),
-            None => Who::Node(id),
-        };
-        let others: Vec<Who> = match &cut.others[..] {
-            [] => vec![Who::Any],
-            others => others.iter().map(|&other| Who::Node(NodeId(other.into()))).collect(),
-        };
-        let (here, others) = (&[here][..], &others[..]);
-        let net = self.world.net();
-        let made = match (cut.inward, cut.outward) {
-            (true, false) => net.partition(others, here, Directions::One),
-            (_, true) if !cut.inward => net.partition(here, others, Directions::One),
-            _ => net.partition(here, others, Directions::Both),
-        };
+        let made = cut.begin(&mut self.world, NodeId(node.into()));
         self.note(|| format!("cut at node {node}: {cut:?}"));
         self.later(cut.for_ns, Undo::Heal(made));
     }

@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-use packhorse_link::sim::{Conditions, Line};
+use packhorse_link::sim::{Conditions, CutId, Directions, Line, NodeId, Who};
 use packhorse_proto::{Limits, Settings};
 
 use crate::onesided::Operate;
-use crate::world::PortSpec;
+use crate::world::{PortSpec, World};
 
 /// Tag bits that number the message where `Scenario::is_named_by_tag`; every criteria ignores them then.
 pub const NAME_SHIFT: u32 = 40;
@@ -253,6 +253,26 @@ pub struct Cut {
     pub outward: bool,
     /// When it heals.
     pub for_ns: u64,
+}
+
+impl Cut {
+    /// Cuts the node off, until what is returned is healed.
+    pub(crate) fn begin(&self, world: &mut World, node: NodeId) -> CutId {
+        let here = match self.port {
+            Some(port) => Who::Port(node.port(port % world.port_count(node))),
+            None => Who::Node(node),
+        };
+        let others: Vec<Who> = match &self.others[..] {
+            [] => vec![Who::Any],
+            others => others.iter().map(|&other| Who::Node(NodeId(other.into()))).collect(),
+        };
+        let (here, others) = (&[here][..], &others[..]);
+        match (self.inward, self.outward) {
+            (true, false) => world.net().partition(others, here, Directions::One),
+            (false, true) => world.net().partition(here, others, Directions::One),
+            (true, true) | (false, false) => world.net().partition(here, others, Directions::Both),
+        }
+    }
 }
 
 impl Scenario {

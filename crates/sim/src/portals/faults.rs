@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use packhorse_link::sim::{Conditions, CutId, Death, Directions, Line, NodeId, Who};
+use packhorse_link::sim::{Conditions, CutId, Death, Line, NodeId, Who};
 
 use super::Run;
 use super::model::Model;
@@ -119,21 +119,7 @@ impl Run {
     }
 
     fn cut(&mut self, id: NodeId, cut: &Cut) {
-        let here = match cut.port {
-            Some(port) => Who::Port(id.port(port % self.world.port_count(id))),
-            None => Who::Node(id),
-        };
-        let others: Vec<Who> = match &cut.others[..] {
-            [] => vec![Who::Any],
-            others => others.iter().map(|&other| Who::Node(NodeId(other.into()))).collect(),
-        };
-        let (here, others) = (&[here][..], &others[..]);
-        let net = self.world.net();
-        let made = match (cut.inward, cut.outward) {
-            (true, false) => net.partition(others, here, Directions::One),
-            (false, true) => net.partition(here, others, Directions::One),
-            _ => net.partition(here, others, Directions::Both),
-        };
+        let made = cut.begin(&mut self.world, id);
         let at_ns = self.world.now().0 + cut.for_ns;
         self.faults.later(at_ns, Undo::Heal(made));
     }
