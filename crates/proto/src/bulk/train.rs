@@ -240,9 +240,10 @@ impl Bulk {
         // No path wanted anything else when the train was planned, but perhaps to acknowledge.
         let is_spent = !has_more && active.has_only_data() && !active.must_acknowledge();
         // A train is a turn: other rows are served before the next.
-        self.peers.rows.leave_ready();
-        if !is_spent {
-            self.peers.rows.make_ready(row);
+        if is_spent {
+            self.peers.rows.leave_ready();
+        } else {
+            self.peers.rows.step_back();
         }
         if look_at != Instant::NEVER {
             self.peers.arm(look_at, row);

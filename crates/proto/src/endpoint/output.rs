@@ -67,13 +67,15 @@ impl Endpoint {
         }
     }
 
-    /// Whatever the row whose turn it is has to send; if that is nothing, the turn passes.
+    /// Whatever the row whose turn it is has to send. If that is nothing, or enough for one turn, the turn passes.
     #[inline(never)]
     fn write_any(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let wrote = self.peers().rows[row].active != NONE && self.write_row(now, row, tx);
         self.peers_mut().counters.frames_out += u64::from(wrote);
         if !wrote || self.peers().is_spent(row) {
             self.peers_mut().rows.leave_ready();
+        } else {
+            self.peers_mut().rows.on_frame_of_turn();
         }
         wrote
     }

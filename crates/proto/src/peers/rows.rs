@@ -276,6 +276,9 @@ impl Active {
 /// Rows grow by an eighth: doubling would make the idle ones cost twice their size.
 const GROWTH_SHARE: usize = 8;
 
+/// Frames of one row after which others that wait have their turn (PROTOCOL §10.3).
+const TURN_FRAME_COUNT: u32 = 16;
+
 /// The rows of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Rows {
@@ -290,6 +293,8 @@ pub(crate) struct Rows {
     /// with a few stores. First and last, or NONE.
     first_ready: u32,
     last_ready: u32,
+    /// Frames since a turn was passed on. Not since the row's turn began: then a turn is shorter, and nobody need count on the quick ways.
+    turn_frame_count: u32,
 }
 
 impl Rows {
@@ -297,7 +302,8 @@ impl Rows {
         let (by_name, hasher) = (HashTable::new(), Seeded(seed));
         let (rows, free) = (Vec::new(), Vec::new());
         let idlers = Idlers::default();
-        Self { rows, free, by_name, hasher, idlers, first_ready: NONE, last_ready: NONE }
+        let (first_ready, last_ready, turn_frame_count) = (NONE, NONE, 0);
+        Self { rows, free, by_name, hasher, idlers, first_ready, last_ready, turn_frame_count }
     }
 
     /// The row may have something to send.
@@ -336,6 +342,27 @@ impl Rows {
         self.first_ready = this.next_ready;
         if self.first_ready == NONE {
             self.last_ready = NONE;
+        }
+    }
+
+    /// That row has sent a frame and has more to send. After some frames others that wait go first; not after each, for a link may hand equal
+    /// frames to one place to the system as one.
+    #[inline]
+    pub(crate) fn on_frame_of_turn(&mut self) {
+        self.turn_frame_count += 1;
+        if self.turn_frame_count >= TURN_FRAME_COUNT {
+            self.step_back();
+        }
+    }
+
+    /// That row has more to send, but others that wait go first.
+    #[inline]
+    pub(crate) fn step_back(&mut self) {
+        self.turn_frame_count = 0;
+        let first = self.first_ready;
+        if first != self.last_ready {
+            self.leave_ready();
+            self.make_ready(first);
         }
     }
 
@@ -648,14 +675,16 @@ mod tests {
         }
         rows.remove(0);
         rows.remove(1);
-        for turn in [2, 3, NONE] {
+        rows.step_back();
+        for turn in [3, 2, NONE] {
             assert_eq!(rows.first_ready(), turn);
             if turn != NONE {
                 rows.leave_ready();
             }
         }
         rows.make_ready(3);
-        assert_eq!(rows.first_ready(), 3);
+        rows.step_back();
+        assert_eq!(rows.first_ready(), 3, "it is alone");
     }
 
     #[test]

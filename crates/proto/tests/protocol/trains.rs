@@ -66,6 +66,45 @@ fn train_is_its_frames_one_by_one() {
 }
 
 #[test]
+fn peers_take_turns_by_trains_or_by_sixteen_frames() {
+    const LEN: usize = 2_000_000;
+    for (count_max, turn) in [(0, 16), (3, 3)] {
+        let mut net = Net::new(3);
+        net.train_count_max = count_max;
+        net.join(A, B);
+        net.join(A, C);
+        net.log.clear();
+        let recvs = [B, C].map(|to| net.recv(to, tagged(1), LEN));
+        for to in [B, C] {
+            net.send(A, to, 1, LEN);
+        }
+        net.settle();
+        let at_once = |net: &Net, at| -> Vec<usize> {
+            let data = net.sights(A, Kind::Data).into_iter().filter(|sight| sight.at == at);
+            data.filter_map(|sight| sight.to).collect()
+        };
+        let mut shared_count = 0;
+        let mut times: Vec<Instant> = net.log.iter().map(|sight| sight.at).collect();
+        times.dedup();
+        for targets in times.into_iter().map(|at| at_once(&net, at)) {
+            let count = |targets: &[usize], to| targets.iter().filter(|&&it| it == to).count();
+            for len in 1..targets.len() {
+                let [to_b, to_c] = [B, C].map(|to| count(&targets[..len], to));
+                // As long as both have data that leaves at this moment, neither gets more than a turn ahead.
+                if to_b < count(&targets, B) && to_c < count(&targets, C) {
+                    assert!(to_b.abs_diff(to_c) <= turn, "{targets:?}");
+                    shared_count += 1;
+                }
+            }
+        }
+        assert!(shared_count > 200, "both had data to send at the same time: {shared_count}");
+        for (to, recv) in [B, C].into_iter().zip(recvs) {
+            net.assert_got(to, recv, 1, LEN);
+        }
+    }
+}
+
+#[test]
 fn loss_inside_a_train_ends_the_landing_and_is_repaired() {
     for lost in [0, 1, 7, 20, 42, 43] {
         let mut net = pair();
