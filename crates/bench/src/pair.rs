@@ -10,7 +10,7 @@ use packhorse::Address;
 
 use crate::hosts::{self, End, Stand, Wiring};
 use crate::machine::InterfaceFacts;
-use crate::peer::{Answer, Order};
+use crate::peer::{Order, Report};
 use crate::process::{Heard, Process};
 use crate::remote::{self, Remote};
 use crate::system::{Job, Outcome, Role};
@@ -92,20 +92,20 @@ impl Ears {
         move |heard| _ = sender.send((role, heard)) // nobody listens once all is over
     }
 
-    fn answer(&self, deadline: Instant) -> Result<(Role, Answer)> {
+    fn answer(&self, deadline: Instant) -> Result<(Role, Report)> {
         let within = deadline.saturating_duration_since(Instant::now());
         match self.heard.recv_timeout(within) {
-            Ok((_, Heard::Answer(Answer::Failed(reason)) | Heard::Ended(reason))) => {
+            Ok((_, Heard::Report(Report::Failed(reason)) | Heard::Ended(reason))) => {
                 bail!("{reason}")
             }
-            Ok((role, Heard::Answer(answer))) => Ok((role, answer)),
+            Ok((role, Heard::Report(answer))) => Ok((role, answer)),
             Err(RecvTimeoutError::Timeout) => bail!("the two sides did not come to an end in time"),
             Err(RecvTimeoutError::Disconnected) => unreachable!("a sender is kept"),
         }
     }
 
     /// One answer of each side, the active one's first.
-    fn both(&self, deadline: Instant) -> Result<(Answer, Answer)> {
+    fn both(&self, deadline: Instant) -> Result<(Report, Report)> {
         let (mut near, mut far) = (None, None);
         loop {
             match self.answer(deadline)? {
@@ -120,24 +120,24 @@ impl Ears {
 
     fn expect_ready(&self, whose: Role) -> Result<()> {
         match self.answer_of(whose)? {
-            Answer::Ready => Ok(()),
+            Report::Ready => Ok(()),
             other => bail!("expected to hear that it is ready, heard {other:?}"),
         }
     }
 
     /// The next answer of this side; the other may still speak of what is over.
-    fn answer_of(&self, whose: Role) -> Result<Answer> {
+    fn answer_of(&self, whose: Role) -> Result<Report> {
         let deadline = Instant::now() + ANSWER_WITHIN;
         loop {
             let within = deadline.saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(within) {
-                Ok((role, Heard::Answer(answer))) if role == whose => {
+                Ok((role, Heard::Report(answer))) if role == whose => {
                     return match answer {
-                        Answer::Failed(reason) => bail!("{reason}"),
+                        Report::Failed(reason) => bail!("{reason}"),
                         answer => Ok(answer),
                     };
                 }
-                Ok((_, Heard::Answer(_))) => {}
+                Ok((_, Heard::Report(_))) => {}
                 Ok((_, Heard::Ended(reason))) => bail!("{reason}"),
                 Err(_) => bail!("no answer within {} s", ANSWER_WITHIN.as_secs()),
             }
@@ -150,11 +150,11 @@ impl Ears {
         loop {
             let within = deadline.saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(within) {
-                Ok((_, Heard::Answer(Answer::Facts(facts)))) => return Ok(facts),
-                Ok((_, Heard::Answer(Answer::Refused(reason)) | Heard::Ended(reason))) => {
+                Ok((_, Heard::Report(Report::Facts(facts)))) => return Ok(facts),
+                Ok((_, Heard::Report(Report::Refused(reason)) | Heard::Ended(reason))) => {
                     bail!("{reason}")
                 }
-                Ok((_, Heard::Answer(_))) => {}
+                Ok((_, Heard::Report(_))) => {}
                 Err(_) => bail!("no answer within {} s", ANSWER_WITHIN.as_secs()),
             }
         }
@@ -210,7 +210,7 @@ impl Pair {
     fn measured(mut self) -> Result<Self> {
         self.active.order(&Order::Describe(self.active.address))?;
         self.facts = match self.ears.answer_of(Role::Active)? {
-            Answer::Facts(facts) => facts,
+            Report::Facts(facts) => facts,
             other => bail!("expected facts, heard {other:?}"),
         };
         self.mtu = self.facts.mtu;
@@ -283,12 +283,12 @@ impl Pair {
         let deadline = Instant::now() + within + Duration::from_secs_f64(job.seconds);
         loop {
             match self.ears.both(deadline)? {
-                (Answer::Line(near), Answer::Line(far)) => {
+                (Report::Line(near), Report::Line(far)) => {
                     self.active.order(&Order::Line(far.clone()))?;
                     self.passive.order(&Order::Line(near.clone()))?;
                     lines.get_or_insert((near, far));
                 }
-                (Answer::Outcome(near), Answer::Outcome(far)) => return Ok((near, far)),
+                (Report::Outcome(near), Report::Outcome(far)) => return Ok((near, far)),
                 (near, far) => bail!("the two sides are out of step: {near:?}, {far:?}"),
             }
         }

@@ -56,7 +56,7 @@ pub enum Order {
 /// From a peer to the runner.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum Report {
     /// Ready for orders.
     Ready,
     /// The interface is like this.
@@ -81,17 +81,17 @@ pub fn run(args: &PeerArgs) -> Result<()> {
     if let Some(core) = args.core {
         sys::pin_to(core).with_context(|| format!("cannot stay on core {core}"))?;
     }
-    answer(&Answer::Ready)?;
+    answer(&Report::Ready)?;
     let mut line = String::new();
     while let Some(order) = next_order(&mut line)? {
         let result = match order {
-            Order::Wire(wiring) => hosts::wire(&wiring).map(|()| Answer::Ready),
-            Order::Describe(address) => InterfaceFacts::of_address(address).map(Answer::Facts),
-            Order::Job(job) => run_job(&job).map(Answer::Outcome),
+            Order::Wire(wiring) => hosts::wire(&wiring).map(|()| Report::Ready),
+            Order::Describe(address) => InterfaceFacts::of_address(address).map(Report::Facts),
+            Order::Job(job) => run_job(&job).map(Report::Outcome),
             Order::Line(_) => continue, // of a job that failed on this side
             Order::Begin(_) | Order::Poke | Order::End => continue, // for servers
         };
-        answer(&result.unwrap_or_else(|error| Answer::Failed(format!("{error:#}"))))?;
+        answer(&result.unwrap_or_else(|error| Report::Failed(format!("{error:#}"))))?;
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ fn next_order(line: &mut String) -> Result<Option<Order>> {
     serde_json::from_str(line).map(Some).with_context(|| format!("no order: {line:?}"))
 }
 
-fn answer(answer: &Answer) -> Result<()> {
+fn answer(answer: &Report) -> Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, answer)?;
     out.write_all(b"\n")?;
@@ -134,7 +134,7 @@ struct Lines;
 
 impl Control for Lines {
     fn exchange(&mut self, mine: &str) -> Result<String> {
-        answer(&Answer::Line(mine.to_owned()))?;
+        answer(&Report::Line(mine.to_owned()))?;
         match next_order(&mut String::new())? {
             Some(Order::Line(theirs)) => Ok(theirs),
             Some(order) => bail!("expected the other side's line, got {order:?}"),

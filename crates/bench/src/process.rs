@@ -10,14 +10,14 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context, Result, anyhow};
 
 use crate::hosts::Stand;
-use crate::peer::{Answer, Order};
+use crate::peer::{Order, Report};
 pub use crate::rival::sys::die_with_parent;
 
 /// What comes from a side of a measurement.
 #[derive(Debug)]
 pub enum Heard {
     /// An answer.
-    Answer(Answer),
+    Report(Report),
     /// It ended, and this is why.
     Ended(String),
 }
@@ -101,7 +101,7 @@ fn listen(
         if is_dismissed.load(Ordering::Acquire) {
             return;
         }
-        hear(Heard::Answer(answer));
+        hear(Heard::Report(answer));
     }
     let words = io::read_to_string(&mut stderr).unwrap_or_default();
     if is_dismissed.load(Ordering::Acquire) {

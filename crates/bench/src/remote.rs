@@ -23,7 +23,7 @@ use packhorse::{Address, Builder, Endpoint, Error, Peer, Placement, Wanted};
 use serde::{Deserialize, Serialize};
 
 use crate::offload;
-use crate::peer::{Answer, Order};
+use crate::peer::{Order, Report};
 use crate::process::Heard;
 use crate::system::{Job, Pattern};
 
@@ -202,8 +202,8 @@ impl Remote {
             let mut is_first = true;
             let reason = loop {
                 match next_answer(&endpoint, peer) {
-                    Ok(Some(Answer::Beat)) => {}
-                    Ok(Some(answer)) => hear(Heard::Answer(answer)),
+                    Ok(Some(Report::Beat)) => {}
+                    Ok(Some(answer)) => hear(Heard::Report(answer)),
                     Ok(None) if is_first => break no_answer(server, local),
                     Ok(None) => break fell_silent(server.at),
                     Err(Error::Closed) => return,
@@ -260,7 +260,7 @@ impl Drop for Remote {
     }
 }
 
-fn next_answer(endpoint: &Endpoint, peer: Peer) -> Result<Option<Answer>, Error> {
+fn next_answer(endpoint: &Endpoint, peer: Peer) -> Result<Option<Report>, Error> {
     let wanted = Wanted::tag(ANSWER).from(peer);
     let mut coming = endpoint.recv(wanted, vec![0; WORD_LEN_MAX]);
     let heard = coming.wait_timeout(POKE_AFTER).or_else(|| {
@@ -272,7 +272,7 @@ fn next_answer(endpoint: &Endpoint, peer: Peer) -> Result<Option<Answer>, Error>
         None => Ok(None),
         Some(Ok(message)) => {
             Ok(Some(serde_json::from_slice(&message.buffer).unwrap_or_else(|_| {
-                Answer::Failed(
+                Report::Failed(
                     "the server's answer makes no sense; use the same packhorse on both".into(),
                 )
             })))

@@ -15,7 +15,7 @@ use packhorse::{Builder, Endpoint, Error, Greeting, Number, Peer, Placement, Sen
 
 use crate::hosts::Stand;
 use crate::machine::{InterfaceFacts, address_for_others};
-use crate::peer::{Answer, Order};
+use crate::peer::{Order, Report};
 use crate::process::{Heard, Process};
 use crate::remote::{
     ANSWER, BEAT_EVERY, Hello, ORDER, Port, SILENCE_MAX, WORD_LEN_MAX, check_job, check_line,
@@ -226,7 +226,7 @@ impl Server {
                 self.or_fail(client, done);
             }
             Order::Wire(_) | Order::Describe(_) => {
-                answer(&self.endpoint, client, &Answer::Failed("a server only measures".into()));
+                answer(&self.endpoint, client, &Report::Failed("a server only measures".into()));
             }
         }
     }
@@ -245,10 +245,10 @@ impl Server {
         let again = self.session.take();
         let endpoint = self.endpoint.clone();
         let process = Process::start(Stand::Here, None, move |heard| match heard {
-            Heard::Answer(Answer::Ready) => {}
-            Heard::Answer(said) => answer(&endpoint, client, &said),
+            Heard::Report(Report::Ready) => {}
+            Heard::Report(said) => answer(&endpoint, client, &said),
             Heard::Ended(why) => {
-                answer(&endpoint, client, &Answer::Failed(format!("on the server: {why}")));
+                answer(&endpoint, client, &Report::Failed(format!("on the server: {why}")));
             }
         })?;
         if again.is_none() {
@@ -258,7 +258,7 @@ impl Server {
         let (from, asked_at) = (hello.from, Instant::now());
         self.session =
             Some(Session { client, from, process, job_count, asked_at, beat_at: None, beat: None });
-        answer(&self.endpoint, client, &Answer::Facts(self.facts.clone()));
+        answer(&self.endpoint, client, &Report::Facts(self.facts.clone()));
         Ok(())
     }
 
@@ -286,12 +286,12 @@ impl Server {
 
     fn or_fail(&self, client: Peer, done: Result<()>) {
         if let Err(error) = done {
-            answer(&self.endpoint, client, &Answer::Failed(format!("{error:#}")));
+            answer(&self.endpoint, client, &Report::Failed(format!("{error:#}")));
         }
     }
 
     fn refuse(&self, client: Peer, reason: String) {
-        answer(&self.endpoint, client, &Answer::Refused(reason));
+        answer(&self.endpoint, client, &Report::Refused(reason));
     }
 
     /// Lets the client know that the server is there, and finds out whether the client is.
@@ -312,7 +312,7 @@ impl Server {
                 self.end(&format!("given up: nothing heard from it for {silence} s"));
             }
         } else if elapsed.is_none_or(|elapsed| elapsed >= BEAT_EVERY) {
-            let text = serde_json::to_vec(&Answer::Beat).unwrap_or_default();
+            let text = serde_json::to_vec(&Report::Beat).unwrap_or_default();
             session.beat = Some(self.endpoint.send(session.client, ANSWER, text));
             session.beat_at = Some(Instant::now());
         }
@@ -327,7 +327,7 @@ impl Server {
 }
 
 /// Does not wait: a client that is gone shows in the beat.
-fn answer(endpoint: &Endpoint, client: Peer, answer: &Answer) {
+fn answer(endpoint: &Endpoint, client: Peer, answer: &Report) {
     let Ok(text) = serde_json::to_vec(answer) else { return };
     drop(endpoint.send(client, ANSWER, text)); // a send that is dropped goes on
 }

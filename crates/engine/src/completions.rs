@@ -7,7 +7,7 @@ use packhorse_link::ring::{self, Consumer, Share};
 use packhorse_proto::{Criteria, Instant};
 
 use crate::asking::{Asking, Call};
-use crate::core::{Answer, QuickLook};
+use crate::core::{Looked, QuickLook};
 use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::inner::Inner;
@@ -158,9 +158,9 @@ impl Completions {
         let quick = inner.core.look_quickly(now);
         let answer = match quick {
             QuickLook::Nothing => inner.core.ask(now),
-            _ => Answer::Nothing,
+            _ => Looked::Nothing,
         };
-        if matches!((&quick, &answer), (QuickLook::Nothing, Answer::Nothing)) {
+        if matches!((&quick, &answer), (QuickLook::Nothing, Looked::Nothing)) {
             self.engine.leave_unchanged(inner, now);
             return 0;
         }

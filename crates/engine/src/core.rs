@@ -34,7 +34,7 @@ use crate::pairs::{Asked, Pairs, Rejected};
 use crate::time::TurnTime;
 use crate::translate::traits_of;
 use crate::watch::{Advice, TrainWatch};
-pub(crate) use look::Answer;
+pub(crate) use look::Looked;
 use quick::Quick;
 pub use quick::QuickLook;
 use send::Outbox;

@@ -61,7 +61,7 @@ pub struct Miss {
     pub error: Option<io::Error>,
 }
 
-struct Place {
+struct Questioned {
     at: SocketAddr,
     socket: Option<UdpSocket>,
     asking: Asking,
@@ -92,7 +92,7 @@ pub fn seek(
             entropy: draw()?,
             until: start + longest_ns,
         };
-        places.push(Place::new(at, Asking::new(spec, start)));
+        places.push(Questioned::new(at, Asking::new(spec, start)));
     }
     while !is_unwanted.load(Ordering::Relaxed) {
         let now = Instant(monotonic_ns());
@@ -107,7 +107,7 @@ pub fn seek(
         }
         sleep(&places, now);
     }
-    let miss = |place: Place| Miss {
+    let miss = |place: Questioned| Miss {
         place: place.at,
         finding: place.end.unwrap_or(Finding::Silence),
         error: place.error,
@@ -124,7 +124,7 @@ fn with_scope_of(mut at: SocketAddr, of: SocketAddr) -> SocketAddr {
 }
 
 /// Until something came, or a question is due.
-fn sleep(places: &[Place], now: Instant) {
+fn sleep(places: &[Questioned], now: Instant) {
     let open = || places.iter().filter(|place| place.end.is_none());
     let sockets = open().filter_map(|place| place.socket.as_ref());
     let mut fds: Vec<_> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
@@ -133,7 +133,7 @@ fn sleep(places: &[Place], now: Instant) {
     let _ = poll(&mut fds, Timespec::try_from(pause).ok().as_ref()); // interrupted: looks once more
 }
 
-impl Place {
+impl Questioned {
     fn new(at: SocketAddr, asking: Asking) -> Self {
         let any: IpAddr = match at {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::machine::{Machine, shown};
 use crate::measure;
-use crate::placement::{Place, Placement};
+use crate::placement::{Doer, Placement};
 use crate::plant::Part;
 use crate::text::short;
 
@@ -65,7 +65,7 @@ pub fn explore(machine: &Machine) -> Result<Exploration> {
     let has_card = machine.value("card.data_in") > 0.0 || machine.value("card.data_out") > 0.0;
     let mut placed = Vec::new();
     for placement in Placement::ALL {
-        let needs_card = placement.receive == Place::Card;
+        let needs_card = placement.receive == Doer::Card;
         if (placement.engine && !has_engine) || (needs_card && !has_card) {
             continue;
         }
@@ -134,7 +134,7 @@ impl Exploration {
         else {
             return String::new();
         };
-        let others = self.placed.iter().filter(|placed| placed.placement.receive == Place::Card);
+        let others = self.placed.iter().filter(|placed| placed.placement.receive == Doer::Card);
         let better = |what: fn(&Placed) -> f64| {
             others
                 .clone()

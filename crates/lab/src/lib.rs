@@ -61,7 +61,7 @@ pub use fit::{Fit, RMPP_EXPERIMENTS, RMPP_FITTED, fit_rmpp};
 pub use machine::{Cost, How, KEYS, Key, Machine, Unit, shown};
 pub use machines::{Bench, known};
 pub use page::page;
-pub use placement::{Place, Placement};
+pub use placement::{Doer, Placement};
 pub use plant::Part;
 pub use text::{committed, print};
 pub use today::Today;

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use packhorse_proto::{
     BufId, Criteria, Endpoint, Event, Identity, Instant, LinkTraits, List, Locator, Memory,
-    Opening, Payload, PeerId, Place as Spot, PostError, RecvSpec, Reliability, Secret, SendSpec,
-    Source, Space, Tag, TxFrame, Use,
+    Opening, Payload, PeerId, Place, PostError, RecvSpec, Reliability, Secret, SendSpec, Source,
+    Space, Tag, TxFrame, Use,
 };
 
 use crate::app::{App, Inbox};
 use crate::costs::{Costs, settings_of};
 use crate::load::Load;
 use crate::machine::Machine;
-use crate::placement::{Place, Placement};
+use crate::placement::{Doer, Placement};
 use crate::plant::JobId;
 use crate::streams::Streams;
 
@@ -78,7 +78,7 @@ impl Buffers {
 }
 
 impl Memory for Buffers {
-    fn place(&mut self, to: Spot, bytes: &[u8]) {
+    fn place(&mut self, to: Place, bytes: &[u8]) {
         let start = to.offset as usize;
         self.received[to.buf.0 as usize][start..start + bytes.len()].copy_from_slice(bytes);
         self.read(to.offset, bytes);
@@ -86,7 +86,7 @@ impl Memory for Buffers {
 
     fn update(
         &mut self,
-        _at: Spot,
+        _at: Place,
         _len: usize,
         _width: usize,
         _change: &mut dyn FnMut(&mut [u8]) -> bool,
@@ -125,7 +125,7 @@ pub(crate) struct Node {
     pub(crate) at_wire: BTreeMap<u32, JobId>,
     left_number: u32,
     /// Frames that were handled, while others that came before them were not.
-    pub(crate) taken: BTreeMap<u32, (Frame, Place)>,
+    pub(crate) taken: BTreeMap<u32, (Frame, Doer)>,
     taken_number: u32,
     frame_count: u32,
     recv_count: u64,
@@ -216,7 +216,7 @@ impl Node {
     }
 
     /// The next frame for the protocol, if it was handled.
-    pub(crate) fn next_taken(&mut self) -> Option<(Frame, Place)> {
+    pub(crate) fn next_taken(&mut self) -> Option<(Frame, Doer)> {
         let next = self.taken.remove(&(self.taken_number + 1))?;
         self.taken_number += 1;
         Some(next)

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use crate::app::Inbox;
 use crate::load::{Kind, Load};
 use crate::node::{Frame, Node};
-use crate::placement::Place;
+use crate::placement::Doer;
 use crate::plant::Part;
 
 /// What happens when a stage is over.
@@ -24,7 +24,7 @@ pub(crate) enum Hook {
     /// The frame lies in the host's memory.
     Arrived(Box<Frame>),
     /// The protocol takes the frame, and whatever comes of it begins here.
-    Take(Box<Frame>, Place),
+    Take(Box<Frame>, Doer),
     /// The frame is at the other end of the wire.
     Left(Box<Frame>),
     /// The application is told.
@@ -83,16 +83,16 @@ pub(crate) enum Cause {
     /// The application posted.
     Post,
     /// A frame was handled, or time passed.
-    Taken(Place),
+    Taken(Doer),
 }
 
 impl Node {
     /// Who handles a frame that arrives.
-    pub(crate) fn taker(&self, load: &Load) -> Place {
+    pub(crate) fn taker(&self, load: &Load) -> Doer {
         match load.kind {
             Kind::Data => self.placement.receive,
             // A library that matches must see the word that data may go, though the card sends it.
-            Kind::Grant if self.placement.in_library => Place::Host,
+            Kind::Grant if self.placement.in_library => Doer::Host,
             Kind::Grant | Kind::Ack => self.placement.send,
             Kind::Message | Kind::Announcement | Kind::Done | Kind::Other => {
                 self.placement.matching
@@ -101,7 +101,7 @@ impl Node {
     }
 
     /// Who makes a frame that leaves.
-    pub(crate) fn maker(&self, load: &Load) -> Place {
+    pub(crate) fn maker(&self, load: &Load) -> Doer {
         match load.kind {
             Kind::Data => self.placement.send,
             Kind::Ack => self.placement.receive,
@@ -149,7 +149,7 @@ impl Node {
             stages.push_back(stage(Part::Bus, ns, "data to its place"));
         }
         let last = stages.back_mut().expect("there is one");
-        last.hook = Hook::Take(Box::new(frame), Place::Card);
+        last.hook = Hook::Take(Box::new(frame), Doer::Card);
         stages
     }
 
@@ -176,7 +176,7 @@ impl Node {
                 (costs.control + copies, "handle control frame")
             }
         };
-        let mut handled = stage(core, ns, what).then(Hook::Take(Box::new(frame), Place::Host));
+        let mut handled = stage(core, ns, what).then(Hook::Take(Box::new(frame), Doer::Host));
         handled.is_calm = self.placement.in_library;
         (handled, engine_ns)
     }
@@ -194,8 +194,8 @@ impl Node {
     /// A frame leaves. `upcall` if the host must be told by the card first; the application is told `told` on the way.
     pub(crate) fn sent(&self, frame: Frame, cause: Cause, told: Option<Inbox>) -> Stages {
         let mut stages = match self.maker(&frame.load) {
-            Place::Card => self.made_by_card(&frame),
-            Place::Host => self.made_by_host(&frame, cause, told),
+            Doer::Card => self.made_by_card(&frame),
+            Doer::Host => self.made_by_host(&frame, cause, told),
         };
         let wire_ns = self.costs.wire(frame.bytes.len() as u64);
         stages.push_back(stage(Part::Wire, wire_ns, "frame").then(Hook::Left(Box::new(frame))));
@@ -224,7 +224,7 @@ impl Node {
             Cause::Taken(_) => self.system_core(),
         };
         let mut stages = match cause {
-            Cause::Taken(Place::Card) => self.upcall(),
+            Cause::Taken(Doer::Card) => self.upcall(),
             _ => Stages::new(),
         };
         let (ns, what) = match load.kind {
@@ -249,8 +249,8 @@ impl Node {
         stages.push_back(made);
         // The card is told where granted data goes, and where announced data lies.
         let is_told = match load.kind {
-            Kind::Grant => self.placement.receive == Place::Card,
-            Kind::Announcement => self.placement.send == Place::Card,
+            Kind::Grant => self.placement.receive == Doer::Card,
+            Kind::Announcement => self.placement.send == Doer::Card,
             _ => false,
         };
         if is_told {

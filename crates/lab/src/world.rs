@@ -12,7 +12,7 @@ use packhorse_proto::Instant;
 use crate::app::{Act, App, Inbox};
 use crate::machine::Machine;
 use crate::node::{Frame, Node};
-use crate::placement::{Place, Placement};
+use crate::placement::{Doer, Placement};
 use crate::plant::{JobId, Part, Server};
 use crate::trace::Span;
 use crate::ways::{Cause, Hook, Stage, Stages, stage};
@@ -308,8 +308,8 @@ impl World {
                 self.plan(at, Event::Arrive { node: 1 - node, frame });
                 self.nodes[node].slots_used -= 1;
                 let cause = match std::mem::take(&mut self.nodes[node].owes_upcall) {
-                    true => Cause::Taken(Place::Card),
-                    false => Cause::Taken(Place::Host),
+                    true => Cause::Taken(Doer::Card),
+                    false => Cause::Taken(Doer::Host),
                 };
                 self.pump(node, cause, Inbox::default());
                 Ok(())
@@ -331,8 +331,8 @@ impl World {
         let number = frame.number;
         let this = &self.nodes[node];
         let stages = match this.taker(&frame.load) {
-            Place::Card => this.taken_by_card(frame),
-            Place::Host => this.relayed_in(frame),
+            Doer::Card => this.taken_by_card(frame),
+            Doer::Host => this.relayed_in(frame),
         };
         self.spawn(node, stages, number);
     }
@@ -380,7 +380,7 @@ impl World {
     }
 
     /// The protocol takes a frame. Frames are taken in the order in which they came: the card and the host would agree on it.
-    fn take(&mut self, node: usize, frame: &Frame, place: Place) {
+    fn take(&mut self, node: usize, frame: &Frame, place: Doer) {
         let now = self.now;
         self.nodes[node].on_frame(now, 1 - node as u64, frame);
         let told = self.nodes[node].poll_events(self.now);
@@ -395,14 +395,13 @@ impl World {
             let to = self.nodes[1 - node].secret;
             let this = &mut self.nodes[node];
             if this.slots_used >= this.costs.slots {
-                this.owes_upcall |= cause == Cause::Taken(Place::Card);
+                this.owes_upcall |= cause == Cause::Taken(Doer::Card);
                 break;
             }
             let Some(frame) = this.poll_frame(self.now, to) else { break };
             this.slots_used += 1;
             let number = frame.number;
-            let rides =
-                cause == Cause::Taken(Place::Card) && this.maker(&frame.load) == Place::Host;
+            let rides = cause == Cause::Taken(Doer::Card) && this.maker(&frame.load) == Doer::Host;
             let riding = if rides && !self.waits_for_engine(node) { told.take() } else { None };
             let stages = self.nodes[node].sent(frame, cause, riding);
             self.spawn(node, stages, number);
@@ -422,10 +421,10 @@ impl World {
         let this = &self.nodes[node];
         let (core, event) = (this.system_core(), this.costs.event);
         let mut stages = match cause {
-            Cause::Taken(Place::Card) if this.placement.matching == Place::Card => {
+            Cause::Taken(Doer::Card) if this.placement.matching == Doer::Card => {
                 Stages::from([stage(Part::Bus, this.costs.bus_words(), "completion to the host")])
             }
-            Cause::Taken(Place::Card) => {
+            Cause::Taken(Doer::Card) => {
                 let mut stages = this.upcall();
                 stages.push_back(stage(core, this.costs.control + event, "complete"));
                 stages
@@ -475,7 +474,7 @@ impl World {
         if this.endpoint.next_timeout().0 <= now {
             this.endpoint.on_timeout(Instant(now), &mut this.memory);
             let told = this.poll_events(now);
-            self.pump(node, Cause::Taken(Place::Host), told);
+            self.pump(node, Cause::Taken(Doer::Host), told);
         }
         self.set_timer(node);
         Ok(())
@@ -544,7 +543,7 @@ impl World {
     /// The application's call is over: the protocol has the post, or the card gets it.
     fn post(&mut self, node: usize, is_send: bool, len: u64) -> Result<()> {
         let this = &self.nodes[node];
-        let is_posted_by_card = this.placement.matching == Place::Card && this.costs.card_post > 0;
+        let is_posted_by_card = this.placement.matching == Doer::Card && this.costs.card_post > 0;
         if is_posted_by_card {
             let part =
                 if is_send && this.costs.has_two_processors { Part::CardOut } else { Part::CardIn };

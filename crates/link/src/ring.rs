@@ -199,7 +199,7 @@ impl<S: Deref<Target: Lines>> Producer<S> {
     /// # Panics
     /// If it is longer than the longest record.
     #[inline]
-    pub fn reserve(&mut self, mark: u8, len: usize) -> Result<Option<Slot<'_, S>>, Broken> {
+    pub fn reserve(&mut self, mark: u8, len: usize) -> Result<Option<Reserved<'_, S>>, Broken> {
         assert!(len <= self.record_len_max, "a longer record than fits");
         let line_count = lines_of(len);
         let pad = if line_count <= self.here { Some(0) } else { self.find_room(line_count)? };
@@ -207,7 +207,7 @@ impl<S: Deref<Target: Lines>> Producer<S> {
         let start = if pad > 0 { 0 } else { self.index };
         let at = start * LINE_LEN + HEADER_LEN;
         let header = header_of(KIND_RECORD, mark, len);
-        Ok(Some(Slot { ring: self, header, start, pad, line_count, at, end: at + len }))
+        Ok(Some(Reserved { ring: self, header, start, pad, line_count, at, end: at + len }))
     }
 
     /// Lines to fill before a record that does not fit here and now; `None` if there is no room for it.
@@ -295,7 +295,7 @@ impl<S: Deref<Target: Lines>> Producer<S> {
 
 /// Room for a record. Dropped without `commit`, it was never there.
 #[derive(Debug)]
-pub struct Slot<'a, S> {
+pub struct Reserved<'a, S> {
     ring: &'a mut Producer<S>,
     header: u64,
     start: usize,
@@ -306,7 +306,7 @@ pub struct Slot<'a, S> {
     end: usize,
 }
 
-impl<S: Deref<Target: Lines>> Slot<'_, S> {
+impl<S: Deref<Target: Lines>> Reserved<'_, S> {
     /// Appends bytes.
     ///
     /// # Panics

@@ -208,12 +208,12 @@ fn place_of(text: &str) -> Option<(&str, u16)> {
 pub struct Find {
     endpoint: Endpoint,
     look_up: LookUp,
-    running: Option<Arc<Slot>>,
+    running: Option<Arc<Mailbox>>,
 }
 
 /// Where the thread of a look-up leaves what it found.
 #[derive(Debug, Default)]
-struct Slot {
+struct Mailbox {
     end: Mutex<End>,
     is_unwanted: AtomicBool,
 }
@@ -259,8 +259,8 @@ impl Find {
         Ok(Found { peer, greeting, address })
     }
 
-    fn start(&self) -> Result<Arc<Slot>, Error> {
-        let slot = Arc::new(Slot::default());
+    fn start(&self) -> Result<Arc<Mailbox>, Error> {
+        let slot = Arc::new(Mailbox::default());
         let (theirs, look_up) = (Arc::clone(&slot), self.look_up.clone());
         let ask = move || theirs.fill(look_up.run(&theirs.is_unwanted));
         let builder = std::thread::Builder::new().name("packhorse-find".into());
@@ -270,7 +270,7 @@ impl Find {
     }
 }
 
-impl Slot {
+impl Mailbox {
     fn fill(&self, found: Result<Answer, Error>) {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         end.found = Some(found);

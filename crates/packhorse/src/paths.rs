@@ -36,7 +36,7 @@ pub enum State {
     /// A rail: data takes its share.
     Rail,
     /// Works, but another link over the same card carries more, and another path is quicker.
-    Aside,
+    Yielding,
     /// Works, and is used when others fail: both its ends have another path, or a link that never loses leads there.
     Spare,
     /// A stream, not opened yet: it will be when there are long messages, or when nothing else answers.
@@ -62,7 +62,7 @@ impl fmt::Display for State {
             Self::Main => f.write_str("in use: small messages, and data"),
             Self::Quick => f.write_str("in use: small messages"),
             Self::Rail => f.write_str("in use: data"),
-            Self::Aside => {
+            Self::Yielding => {
                 f.write_str("ready: over the same card others are quicker, or carry more")
             }
             Self::Spare => f.write_str("spare: what it joins is joined by others already"),
@@ -125,10 +125,10 @@ pub(crate) fn tried_text(asked: &Asked, links: &[(About, Locator)]) -> Option<St
 impl Path {
     pub(crate) fn tried(info: &PathInfo, links: &[(About, Locator)]) -> Self {
         let state = match info.state {
-            PathState::Proven { is_main: true, is_aside: true, .. } => State::Quick,
+            PathState::Proven { is_main: true, yields_data: true, .. } => State::Quick,
             PathState::Proven { is_main: true, .. } => State::Main,
             PathState::Proven { is_spare: true, .. } => State::Spare,
-            PathState::Proven { is_aside: true, .. } => State::Aside,
+            PathState::Proven { yields_data: true, .. } => State::Yielding,
             PathState::Proven { .. } => State::Rail,
             PathState::Dormant => State::Dormant,
             PathState::Unproven { asked_count } => State::Unproven { asked_count },

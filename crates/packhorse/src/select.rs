@@ -25,13 +25,13 @@ const AUTO_CARD_COUNT_MAX: usize = 4;
 
 /// Where a kind of link is wanted, or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Where {
     Anywhere,
     Name(String),
     Net(IpAddr, u8),
 }
 
-impl Place {
+impl Where {
     fn parse(text: &str) -> Result<Self, String> {
         let (addr, prefix) = text.split_once('/').unwrap_or((text, ""));
         if let Ok(ip) = addr.parse::<IpAddr>() {
@@ -67,7 +67,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Where {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Anywhere => f.write_str("*"),
@@ -82,7 +82,7 @@ struct Part {
     is_excluded: bool,
     /// `None`: auto; to exclude: any.
     kind: Option<&'static Kind>,
-    place: Place,
+    place: Where,
     text: String,
 }
 
@@ -100,9 +100,9 @@ impl Part {
             (Some(Some(kind)), Some(_)) if kind.ground == Ground::Host => {
                 return Err(format!("`{text}`: {word} is on no interface"));
             }
-            (Some(kind), Some(place)) => (kind, Place::parse(place)?),
-            (Some(kind), None) => (kind, Place::Anywhere),
-            (None, _) if is_excluded => (None, Place::parse(rest)?),
+            (Some(kind), Some(place)) => (kind, Where::parse(place)?),
+            (Some(kind), None) => (kind, Where::Anywhere),
+            (None, _) if is_excluded => (None, Where::parse(rest)?),
             (None, _) => {
                 return Err(format!(
                     "there is no kind of link `{word}`; there are: {}; an interface is chosen by udp:{word}",
@@ -134,7 +134,7 @@ pub struct LinkChoice {
 impl Default for LinkChoice {
     fn default() -> Self {
         let text = "auto".into();
-        let auto = Part { is_excluded: false, kind: None, place: Place::Anywhere, text };
+        let auto = Part { is_excluded: false, kind: None, place: Where::Anywhere, text };
         Self { parts: vec![auto] }
     }
 }
@@ -175,7 +175,7 @@ impl LinkChoice {
         for part in self.parts.iter().filter(|part| !part.is_excluded) {
             let found = self.resolve_part(part, interfaces);
             if found.is_empty() {
-                let why = if part.place == Place::Anywhere {
+                let why = if part.place == Where::Anywhere {
                     "all is left out"
                 } else {
                     "matches nothing"
@@ -243,11 +243,11 @@ impl LinkChoice {
         let wish = |on| Wish { kind, on, is_optional: false };
         let is_everywhere = match kind.ground {
             Ground::Host => {
-                let is_out = self.excludes(kind).any(|excluded| excluded.place == Place::Anywhere);
+                let is_out = self.excludes(kind).any(|excluded| excluded.place == Where::Anywhere);
                 return if is_out { Vec::new() } else { vec![wish(None)] };
             }
             Ground::Address => {
-                part.place == Place::Anywhere && self.excludes(kind).next().is_none()
+                part.place == Where::Anywhere && self.excludes(kind).next().is_none()
             }
             Ground::Card => false,
         };

@@ -40,7 +40,7 @@ pub(crate) struct Bulk {
     pub(crate) receives: Slab<Receive>,
     pub(crate) arrivals: Slab<Arrival>,
     pub(crate) progress: Slab<Progress>,
-    /// Messages under way by row and number: those ahead of their turn, incomplete, or large.
+    /// Messages under way by row and number: those before their turn, incomplete, or large.
     pub(crate) by_number: HashMap<u64, u32, Seeded>,
     pub(crate) held: BytePool,
     pub(crate) envelope_count: u32,

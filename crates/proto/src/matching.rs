@@ -30,7 +30,7 @@ mod tests;
 
 use held::HeldList;
 use index::{
-    Index, Keyed, Link, NAMED_BIT, NONE, PORTAL_BIT, PORTAL_PROCESS_BITS, PROCESS_NAMED_BIT,
+    Index, Keyed, NAMED_BIT, NONE, Neighbours, PORTAL_BIT, PORTAL_PROCESS_BITS, PROCESS_NAMED_BIT,
     Queues, Words,
 };
 pub(crate) use portals::{PortalSource, PortalWanted};
@@ -127,12 +127,12 @@ impl Matcher {
         self.posted
             .slab
             .slot(entry.0)
-            .map(|slot| self.posted.slab.nodes[slot as usize].words.list())
+            .map(|slot| self.posted.slab.items[slot as usize].words.list())
     }
 
     /// The token of an entry; `None` if it is not posted any more.
     pub fn entry_token(&self, entry: EntryId) -> Option<u32> {
-        self.posted.slab.slot(entry.0).map(|slot| self.posted.slab.nodes[slot as usize].token)
+        self.posted.slab.slot(entry.0).map(|slot| self.posted.slab.items[slot as usize].token)
     }
 
     /// Entries in both lists.
@@ -175,7 +175,7 @@ impl Matcher {
 
     /// The token of a held message; `None` if it is not held any more.
     pub fn held_token(&self, held: HeldId) -> Option<u32> {
-        self.held.slab.slot(held.0).map(|slot| self.held.slab.nodes[slot as usize].token)
+        self.held.slab.slot(held.0).map(|slot| self.held.slab.items[slot as usize].token)
     }
 
     /// Messages held.
@@ -188,7 +188,7 @@ impl Matcher {
     pub fn held_of(&self, source: PeerId, after: Option<HeldId>) -> Option<(HeldId, u32)> {
         let slab = &self.held.slab;
         let mut slot = slab.after(after.map(|held| held.0))?;
-        while slab.nodes[slot as usize].words.source() != source {
+        while slab.items[slot as usize].words.source() != source {
             slot = slab.next(slot)?;
         }
         let (id, token) = slab.name(slot);
@@ -213,22 +213,22 @@ struct SlotId {
 
 /// An entry or a message.
 #[derive(Debug)]
-struct Node<T> {
+struct Item<T> {
     words: Words,
     /// Neighbours in the order of coming, `NONE` at its ends; of a free slot, the next free one.
-    order: Link,
+    order: Neighbours,
     token: u32,
     /// How often the slot was vacated.
     serial: u32,
     more: T,
 }
 
-/// Nodes in slots that are used again, and the order in which they came. Leaner than `crate::base::slab`, as held messages
+/// Items in slots that are used again, and the order in which they came. Leaner than `crate::base::slab`, as held messages
 /// are counted in bytes: whether a slot is taken is not written down, as only names and links lead to slots.
 #[derive(Debug)]
 struct Ordered<T> {
-    nodes: Vec<Node<T>>,
-    /// The oldest node.
+    items: Vec<Item<T>>,
+    /// The oldest item.
     first: u32,
     /// The newest.
     last: u32,
@@ -238,21 +238,21 @@ struct Ordered<T> {
 
 impl<T> Ordered<T> {
     fn new() -> Self {
-        Self { nodes: Vec::new(), first: NONE, last: NONE, free: NONE, count: 0 }
+        Self { items: Vec::new(), first: NONE, last: NONE, free: NONE, count: 0 }
     }
 
-    /// Puts a node into a free slot and at the end of the order.
+    /// Puts an item into a free slot and at the end of the order.
     #[inline(always)]
     fn insert(&mut self, words: Words, token: u32, more: T) -> SlotId {
         let slot = self.free;
         // `NONE` is beyond every slot: whether there is a free one and whether the slot exists is one question.
-        let Some(node) = self.nodes.get_mut(slot as usize) else {
+        let Some(item) = self.items.get_mut(slot as usize) else {
             return self.insert_growing(words, token, more);
         };
-        self.free = node.order.next;
-        let serial = node.serial;
-        let order = Link { next: NONE, prev: self.last };
-        *node = Node { words, order, token, serial, more };
+        self.free = item.order.next;
+        let serial = item.serial;
+        let order = Neighbours { next: NONE, prev: self.last };
+        *item = Item { words, order, token, serial, more };
         self.enqueue(slot);
         SlotId { slot, serial }
     }
@@ -260,18 +260,18 @@ impl<T> Ordered<T> {
     #[cold]
     #[inline(never)]
     fn insert_growing(&mut self, words: Words, token: u32, more: T) -> SlotId {
-        assert!(self.nodes.len() < NONE as usize, "slots are numbered in 32 bits");
-        let slot = self.nodes.len() as u32;
-        let order = Link { next: NONE, prev: self.last };
-        self.nodes.push(Node { words, order, token, serial: 0, more });
+        assert!(self.items.len() < NONE as usize, "slots are numbered in 32 bits");
+        let slot = self.items.len() as u32;
+        let order = Neighbours { next: NONE, prev: self.last };
+        self.items.push(Item { words, order, token, serial: 0, more });
         self.enqueue(slot);
         SlotId { slot, serial: 0 }
     }
 
-    /// A node that has its place in the order is told to the others.
+    /// An item that has its place in the order is told to the others.
     #[inline(always)]
     fn enqueue(&mut self, slot: u32) {
-        match self.nodes.get_mut(self.last as usize) {
+        match self.items.get_mut(self.last as usize) {
             Some(before) => before.order.next = slot,
             None => self.first = slot,
         }
@@ -279,21 +279,21 @@ impl<T> Ordered<T> {
         self.count += 1;
     }
 
-    /// Vacates a slot; names of its node are void.
+    /// Vacates a slot; names of its item are void.
     #[inline(always)]
     fn remove(&mut self, slot: u32) -> u32 {
-        let node = &mut self.nodes[slot as usize];
-        node.serial = node.serial.wrapping_add(1);
-        let token = node.token;
-        let Link { next, prev } = node.order;
-        node.order.next = self.free;
+        let item = &mut self.items[slot as usize];
+        item.serial = item.serial.wrapping_add(1);
+        let token = item.token;
+        let Neighbours { next, prev } = item.order;
+        item.order.next = self.free;
         self.free = slot;
         self.count -= 1;
-        match self.nodes.get_mut(prev as usize) {
+        match self.items.get_mut(prev as usize) {
             Some(before) => before.order.next = next,
             None => self.first = next,
         }
-        match self.nodes.get_mut(next as usize) {
+        match self.items.get_mut(next as usize) {
             Some(after) => after.order.prev = prev,
             None => self.last = prev,
         }
@@ -302,17 +302,17 @@ impl<T> Ordered<T> {
 
     /// The slot this names, if it still does.
     fn slot(&self, id: SlotId) -> Option<u32> {
-        (self.nodes.get(id.slot as usize)?.serial == id.serial).then_some(id.slot)
+        (self.items.get(id.slot as usize)?.serial == id.serial).then_some(id.slot)
     }
 
-    /// The name and token of the node in a slot.
+    /// The name and token of the item in a slot.
     fn name(&self, slot: u32) -> (SlotId, u32) {
-        let node = &self.nodes[slot as usize];
-        (SlotId { slot, serial: node.serial }, node.token)
+        let item = &self.items[slot as usize];
+        (SlotId { slot, serial: item.serial }, item.token)
     }
 
     fn next(&self, slot: u32) -> Option<u32> {
-        Some(self.nodes[slot as usize].order.next).filter(|&next| next != NONE)
+        Some(self.items[slot as usize].order.next).filter(|&next| next != NONE)
     }
 
     /// The slot after this one in the order, or the first.
@@ -332,7 +332,7 @@ struct Posting {
     /// Its place in the order of all posts.
     number: u64,
     /// Its neighbours in the queue of its key. An entry is in one group, so one link does.
-    queue: Link,
+    queue: Neighbours,
     /// `NONE` while it is fresh: in no group yet.
     group: u32,
     /// Where its key belongs in the group's index.
@@ -340,9 +340,9 @@ struct Posting {
 }
 
 // One line of the cache, and found by a shift.
-const _: () = assert!(size_of::<Node<Posting>>() == 64);
+const _: () = assert!(size_of::<Item<Posting>>() == 64);
 
-impl Node<Posting> {
+impl Item<Posting> {
     /// Whether it takes a message with this envelope, of the same list.
     #[inline(always)]
     fn admits(&self, envelope: Words) -> bool {
@@ -350,7 +350,7 @@ impl Node<Posting> {
     }
 }
 
-impl Keyed for Node<Posting> {
+impl Keyed for Item<Posting> {
     #[inline(always)]
     fn words(&self) -> Words {
         self.words
@@ -362,8 +362,8 @@ impl Keyed for Node<Posting> {
     }
 }
 
-impl Queues for [Node<Posting>] {
-    type Item = Node<Posting>;
+impl Queues for [Item<Posting>] {
+    type Item = Item<Posting>;
 
     #[inline(always)]
     fn items(&self) -> &[Self::Item] {
@@ -371,7 +371,7 @@ impl Queues for [Node<Posting>] {
     }
 
     #[inline(always)]
-    fn link(&mut self, item: u32) -> &mut Link {
+    fn link(&mut self, item: u32) -> &mut Neighbours {
         &mut self[item as usize].more.queue
     }
 }
@@ -446,7 +446,7 @@ impl PostedLists {
     fn post_words(&mut self, words: Words, ignore: u64, token: u32) -> SlotId {
         self.post_count += 1;
         let number = self.post_count;
-        let posting = Posting { ignore, number, queue: Link::LOOSE, group: NONE, home: 0 };
+        let posting = Posting { ignore, number, queue: Neighbours::LOOSE, group: NONE, home: 0 };
         let id = self.slab.insert(words, token, posting);
         if self.fresh_count == 0 {
             self.fresh = id.slot;
@@ -464,18 +464,18 @@ impl PostedLists {
     /// Takes the entry in this slot out of its list and returns its token.
     #[inline(always)]
     fn unlink_slot(&mut self, slot: u32) -> u32 {
-        let node = &self.slab.nodes[slot as usize];
+        let item = &self.slab.items[slot as usize];
         if self.turn == slot {
-            self.turn = node.order.prev;
+            self.turn = item.order.prev;
         }
-        let group = node.more.group;
+        let group = item.more.group;
         if group == NONE {
             self.fresh_count -= 1;
             if self.fresh == slot {
-                self.fresh = node.order.next;
+                self.fresh = item.order.next;
             }
         } else {
-            self.groups[group as usize].index.remove(&mut self.slab.nodes[..], slot);
+            self.groups[group as usize].index.remove(&mut self.slab.items[..], slot);
         }
         self.slab.remove(slot)
     }
@@ -485,22 +485,22 @@ impl PostedLists {
         #[cfg(test)]
         (self.visits += 1);
         let slot = self.slab.first;
-        let node = self.slab.nodes.get(slot as usize)?;
+        let item = self.slab.items.get(slot as usize)?;
         let is_fresh = self.fresh == slot && self.turn != slot;
-        (is_fresh && node.admits(envelope)).then_some(node.token)
+        (is_fresh && item.admits(envelope)).then_some(item.token)
     }
 
     /// `unlink_slot` of the first of all entries when it is fresh, and not the last given in turn.
     #[inline(always)]
     fn unlink_first(&mut self) {
         let (slot, slab) = (self.slab.first, &mut self.slab);
-        let node = &mut slab.nodes[slot as usize];
-        node.serial = node.serial.wrapping_add(1);
-        let next = core::mem::replace(&mut node.order.next, slab.free);
+        let item = &mut slab.items[slot as usize];
+        item.serial = item.serial.wrapping_add(1);
+        let next = core::mem::replace(&mut item.order.next, slab.free);
         slab.free = slot;
         slab.count -= 1;
         slab.first = next;
-        match slab.nodes.get_mut(next as usize) {
+        match slab.items.get_mut(next as usize) {
             Some(after) => after.order.prev = NONE,
             None => slab.last = NONE,
         }
@@ -536,15 +536,15 @@ impl PostedLists {
     fn is_for_first(&mut self, envelope: Words) -> bool {
         #[cfg(test)]
         (self.visits += 1);
-        let first = self.slab.nodes.get(self.slab.first as usize);
-        first.is_some_and(|node| node.admits(envelope))
+        let first = self.slab.items.get(self.slab.first as usize);
+        first.is_some_and(|item| item.admits(envelope))
     }
 
     /// What the finder of a slot is told.
     #[inline(always)]
     fn found(&self, slot: u32) -> Option<(EntryId, u32)> {
-        let node = self.slab.nodes.get(slot as usize)?;
-        Some((EntryId(SlotId { slot, serial: node.serial }), node.token))
+        let item = self.slab.items.get(slot as usize)?;
+        Some((EntryId(SlotId { slot, serial: item.serial }), item.token))
     }
 
     /// The same, when it is not the first of all entries.
@@ -555,10 +555,10 @@ impl PostedLists {
         let mut first = (u64::MAX, NONE);
         for &at in &self.asked[list as usize] {
             let index = &self.groups[at as usize].index;
-            if let Some((slot, node)) = index.first(&self.slab.nodes, envelope)
-                && node.more.number < first.0
+            if let Some((slot, item)) = index.first(&self.slab.items, envelope)
+                && item.more.number < first.0
             {
-                first = (node.more.number, slot);
+                first = (item.more.number, slot);
             }
         }
         // Fresh entries were posted after all that are in groups.
@@ -569,12 +569,12 @@ impl PostedLists {
     #[inline(always)]
     fn find_fresh(&mut self, envelope: Words) -> u32 {
         let mut slot = self.fresh;
-        while let Some(node) = self.slab.nodes.get(slot as usize)
-            && !node.admits(envelope)
+        while let Some(item) = self.slab.items.get(slot as usize)
+            && !item.admits(envelope)
         {
             #[cfg(test)]
             (self.visits += 1);
-            slot = node.order.next;
+            slot = item.order.next;
         }
         slot
     }
@@ -582,15 +582,15 @@ impl PostedLists {
     /// Puts all fresh entries into their groups. An entry is fresh once, so this is paid with its post.
     #[inline(never)]
     fn index_fresh(&mut self) {
-        while let Some(node) = self.slab.nodes.get(self.fresh as usize) {
-            let (slot, words, next) = (self.fresh, node.words, node.order.next);
-            let at = self.group_for(words.list(), words.shape_ignoring(node.more.ignore));
+        while let Some(item) = self.slab.items.get(self.fresh as usize) {
+            let (slot, words, next) = (self.fresh, item.words, item.order.next);
+            let at = self.group_for(words.list(), words.shape_ignoring(item.more.ignore));
             let group = &mut self.groups[at];
             group.used_at = self.post_count;
             let home = group.index.home(words);
-            let posting = &mut self.slab.nodes[slot as usize].more;
+            let posting = &mut self.slab.items[slot as usize].more;
             (posting.group, posting.home) = (at as u32, home);
-            group.index.append(&mut self.slab.nodes[..], slot, words, home);
+            group.index.append(&mut self.slab.items[..], slot, words, home);
             if !group.is_asked {
                 self.ask(at);
             }
@@ -647,15 +647,15 @@ impl PostedLists {
 
     fn next_in_turn(&mut self) -> Option<Posted> {
         let next =
-            if self.turn == NONE { NONE } else { self.slab.nodes[self.turn as usize].order.next };
+            if self.turn == NONE { NONE } else { self.slab.items[self.turn as usize].order.next };
         self.turn = if next == NONE { self.slab.first } else { next };
         (self.turn != NONE).then(|| self.seen(self.turn))
     }
 
     fn seen(&self, slot: u32) -> Posted {
-        let node = &self.slab.nodes[slot as usize];
+        let item = &self.slab.items[slot as usize];
         let (id, token) = self.slab.name(slot);
-        let (list, criteria) = (node.words.list(), node.words.criteria(node.more.ignore));
+        let (list, criteria) = (item.words.list(), item.words.criteria(item.more.ignore));
         Posted { entry: EntryId(id), list, criteria, token }
     }
 }

@@ -514,7 +514,7 @@ impl Streams {
         }
     }
 
-    /// A chunk that came ahead of its turn: now it is its turn.
+    /// A chunk that came before its turn: now it is its turn.
     pub(crate) fn on_chunk_turn(&mut self, messages: &mut Messages, now: Instant, arrival: u32) {
         let this = &mut messages.bulk.arrivals[arrival];
         let (row, cost, tag) = (this.row, chunk_cost(this.total), ChunkTag::decode(this.tag));

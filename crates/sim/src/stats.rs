@@ -18,7 +18,7 @@ pub const THINGS: [&str; 38] = [
     "restart",
     "path loss",
     "back-pressure",
-    "message ahead of its turn",
+    "message before its turn",
     "query found a message",
     "grant repeated",
     "damaged frame",
@@ -120,7 +120,7 @@ impl Stats {
         self.meet("credit refusal", counters.refusals > 0);
         self.meet("rendezvous", counters.rendezvous_in > 0);
         self.meet("path loss", counters.paths_lost > 0);
-        self.meet("message ahead of its turn", counters.messages_early > 0);
+        self.meet("message before its turn", counters.messages_early > 0);
         self.meet("query found a message", counters.queries_found > 0);
         self.meet("grant repeated", counters.grants_repeated > 0);
         self.meet("new address proven", counters.locators_changed > 0);

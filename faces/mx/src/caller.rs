@@ -30,7 +30,7 @@ struct Calls {
 }
 
 /// A buffer and what is under way with it.
-struct Slot {
+struct Buffer {
     bytes: Box<[u8]>,
     /// 0: nothing.
     request: u64,
@@ -50,7 +50,7 @@ pub struct Caller {
     calls: Calls,
     endpoint: u64,
     peer: Addr,
-    slots: Vec<Slot>,
+    slots: Vec<Buffer>,
 }
 
 impl std::fmt::Debug for Caller {
@@ -83,7 +83,7 @@ impl Caller {
         let opened = open::open_on(ip, KEY, builder);
         let endpoint = opened.map_err(|code| check("opening an endpoint", code).unwrap_err())?;
         // Not zeros: pages that nobody wrote to are all one page, and cost nothing to read.
-        let slot = || Slot { bytes: vec![1; len].into(), request: 0 };
+        let slot = || Buffer { bytes: vec![1; len].into(), request: 0 };
         let calls = black_box(Calls {
             isend: mx::mx_isend,
             irecv: mx::mx_irecv,

@@ -11,7 +11,7 @@ use crate::{ports, settings};
 pub(crate) type Answers = fn(u32, Option<u32>) -> Result<(Vec<u8>, bool), Code>;
 
 /// What answers a question: its bytes as they lie in memory.
-type Answer = Result<Vec<u8>, Code>;
+type Value = Result<Vec<u8>, Code>;
 
 /// Counters that are told, of the many that an endpoint has; each the sum over the endpoints of a board.
 pub(crate) const COUNTERS: [&str; 16] = [
@@ -37,12 +37,12 @@ fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
-fn word(number: u32) -> Answer {
+fn word(number: u32) -> Value {
     Ok(words(&[number]))
 }
 
 /// A string with its final zero.
-fn string(text: &str) -> Answer {
+fn string(text: &str) -> Value {
     Ok(text.bytes().chain([0]).collect())
 }
 
@@ -52,7 +52,7 @@ fn board_of(number: Option<u32>) -> Result<Board, Code> {
 }
 
 /// NIC ids of all boards and a final zero.
-fn nic_ids() -> Answer {
+fn nic_ids() -> Value {
     let ids = boards::all().iter().map(|board| board.nic_id).chain([0]).collect::<Vec<_>>();
     Ok(ids.iter().flat_map(|id| id.to_ne_bytes()).collect())
 }
@@ -68,7 +68,7 @@ pub(crate) fn values_of(port: &Port) -> [u64; COUNTERS.len()] {
     values
 }
 
-fn counter_values(board: Option<u32>) -> Answer {
+fn counter_values(board: Option<u32>) -> Value {
     board_of(board)?;
     let mut sums = [0_u64; COUNTERS.len()];
     for port in ports::all().iter().filter(|port| Some(port.board) == board) {
@@ -80,7 +80,7 @@ fn counter_values(board: Option<u32>) -> Answer {
     Ok(words(&sums.map(|sum| sum as u32)))
 }
 
-fn labels() -> Answer {
+fn labels() -> Value {
     let mut all = vec![0; COUNTERS.len() * STRING_LEN];
     for (at, name) in all.chunks_exact_mut(STRING_LEN).zip(COUNTERS) {
         at[..name.len()].copy_from_slice(name.as_bytes());
@@ -88,7 +88,7 @@ fn labels() -> Answer {
     Ok(all)
 }
 
-fn numa_node(board: Option<u32>) -> Answer {
+fn numa_node(board: Option<u32>) -> Value {
     word(boards::numa_node(&board_of(board)?).unwrap_or(u32::MAX))
 }
 

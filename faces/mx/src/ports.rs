@@ -12,9 +12,9 @@ pub(crate) const PORT_COUNT_MAX: usize = 256;
 /// `mx_endpoint_t`: how many were opened before it, from 1 on, and its place.
 pub(crate) type Handle = u64;
 
-type Place = RwLock<Option<(Handle, Arc<Port>)>>;
+type PortCell = RwLock<Option<(Handle, Arc<Port>)>>;
 
-static PLACES: [Place; PORT_COUNT_MAX] = [const { RwLock::new(None) }; PORT_COUNT_MAX];
+static PORTS: [PortCell; PORT_COUNT_MAX] = [const { RwLock::new(None) }; PORT_COUNT_MAX];
 static OPENED: AtomicU32 = AtomicU32::new(0);
 static OPEN: AtomicU32 = AtomicU32::new(0);
 
@@ -22,7 +22,7 @@ static OPEN: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn insert(
     make: impl FnOnce(u8, u32) -> Result<Arc<Port>, Code>,
 ) -> Result<Handle, Code> {
-    for (place, number) in PLACES.iter().zip(0..=u8::MAX) {
+    for (place, number) in PORTS.iter().zip(0..=u8::MAX) {
         // Whoever else looks for a place goes on to the next while this one is being filled.
         let Ok(mut place) = place.try_write() else { continue };
         if place.is_none() {
@@ -40,7 +40,7 @@ pub(crate) fn insert(
 /// The endpoint with this handle.
 #[inline]
 pub(crate) fn get(handle: Handle) -> Result<Arc<Port>, Code> {
-    let place = PLACES[handle as usize & 0xff].read().unwrap_or_else(PoisonError::into_inner);
+    let place = PORTS[handle as usize & 0xff].read().unwrap_or_else(PoisonError::into_inner);
     match &*place {
         Some((own, port)) if *own == handle => Ok(Arc::clone(port)),
         _ => Err(codes::BAD_ENDPOINT),
@@ -49,13 +49,13 @@ pub(crate) fn get(handle: Handle) -> Result<Arc<Port>, Code> {
 
 /// The endpoint at a place, which an address or the handle of a request names.
 pub(crate) fn at(place: u8) -> Result<Arc<Port>, Code> {
-    let place = PLACES[usize::from(place)].read().unwrap_or_else(PoisonError::into_inner);
+    let place = PORTS[usize::from(place)].read().unwrap_or_else(PoisonError::into_inner);
     place.as_ref().map(|(_, port)| Arc::clone(port)).ok_or(codes::BAD_ENDPOINT)
 }
 
 /// Takes an endpoint out: its handle is void.
 pub(crate) fn remove(handle: Handle) -> Result<Arc<Port>, Code> {
-    let mut place = PLACES[handle as usize & 0xff].write().unwrap_or_else(PoisonError::into_inner);
+    let mut place = PORTS[handle as usize & 0xff].write().unwrap_or_else(PoisonError::into_inner);
     match place.take() {
         Some((own, port)) if own == handle => {
             OPEN.fetch_sub(1, Ordering::Relaxed);
@@ -75,7 +75,7 @@ pub(crate) fn are_any() -> bool {
 
 /// All of a board, or of all boards.
 pub(crate) fn all() -> Vec<Arc<Port>> {
-    let ports = PLACES.iter().filter_map(|place| {
+    let ports = PORTS.iter().filter_map(|place| {
         let place = place.read().unwrap_or_else(PoisonError::into_inner);
         place.as_ref().map(|(_, port)| Arc::clone(port))
     });

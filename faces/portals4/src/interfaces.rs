@@ -34,7 +34,7 @@ const LAUNCHER_SECRET: &str = "OMPI_MCA_orte_precondition_transports";
 const NOBODY: PeerId = PeerId((1 << PeerId::BITS) - 1);
 
 /// What a process is to others, and whom it knows.
-pub(crate) struct Node {
+pub(crate) struct Presence {
     endpoint: Endpoint,
     pub(crate) own: Process,
     uid: u32,
@@ -74,7 +74,7 @@ struct Interface {
 #[derive(Default)]
 struct Library {
     init_count: u32,
-    node: Option<Arc<Node>>,
+    node: Option<Arc<Presence>>,
     interfaces: [Option<Interface>; interface::COUNT],
 }
 
@@ -138,13 +138,13 @@ pub(crate) fn check_aborted() -> Result<(), Code> {
 }
 
 /// The endpoint, once an interface is open.
-pub(crate) fn node() -> Result<Arc<Node>, Code> {
+pub(crate) fn node() -> Result<Arc<Presence>, Code> {
     let library = seen();
     let node = library.as_ref().and_then(|library| library.node.clone());
     node.ok_or(codes::ARG_INVALID)
 }
 
-impl Node {
+impl Presence {
     pub(crate) fn engine(&self) -> Engine<'_> {
         raw::engine(&self.endpoint)
     }
@@ -233,7 +233,7 @@ impl Held<'_> {
 
 /// An open interface.
 pub(crate) struct Opened {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Arc<Presence>,
     pub(crate) kind: u8,
     pub(crate) limits: Limits,
     map: Option<Arc<[Process]>>,
@@ -331,7 +331,7 @@ fn kind_chosen(options: u32) -> Result<u8, Code> {
     Ok(matching | logical)
 }
 
-fn open_node(pid: u32) -> Result<Node, Code> {
+fn open_node(pid: u32) -> Result<Presence, Code> {
     let ip = address_chosen()?;
     let mut builder = Endpoint::builder().bind(IpAddr::V4(ip));
     builder = if pid == PID_ANY {
@@ -357,7 +357,7 @@ fn open_node(pid: u32) -> Result<Node, Code> {
     let pid = endpoint.number().map_or(0, u32::from);
     let own = Process { rank_or_nid: ip.to_bits(), pid };
     let uid = std::fs::metadata("/proc/self").map_or(0, |of| of.uid());
-    Ok(Node { endpoint, own, uid, secret, peers: Mutex::default() })
+    Ok(Presence { endpoint, own, uid, secret, peers: Mutex::default() })
 }
 
 /// What closes this process to those outside of its job, if its launcher gave it something; a file that the user names comes first.

@@ -11,7 +11,7 @@ use crate::interfaces::{hold, node, opened_kind};
 
 /// A place in the initiator's memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct MdOffset {
     pub(crate) md: Handle,
     pub(crate) offset: u64,
 }
@@ -27,26 +27,26 @@ pub(crate) struct Atomic {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Put {
-        from: Place,
+        from: MdOffset,
         ack: u8,
     },
     Get {
-        to: Place,
+        to: MdOffset,
     },
     Atomic {
-        from: Place,
+        from: MdOffset,
         ack: u8,
         atomic: Atomic,
     },
     FetchAtomic {
-        to: Place,
-        from: Place,
+        to: MdOffset,
+        from: MdOffset,
         atomic: Atomic,
     },
     /// The operand is one item of the datatype, at the beginning; `None` if there is none where one is needed.
     Swap {
-        to: Place,
-        from: Place,
+        to: MdOffset,
+        from: MdOffset,
         atomic: Atomic,
         operand: Option<[u8; 32]>,
     },
@@ -65,7 +65,7 @@ pub(crate) struct Tail {
 }
 
 /// What the kinds of operations have in common: kind, where from, where to, acknowledgement, atomic operation, operand.
-type Parts = (MoveKind, Option<Place>, Option<Place>, u8, Option<Atomic>, [u64; 4]);
+type Parts = (MoveKind, Option<MdOffset>, Option<MdOffset>, u8, Option<Atomic>, [u64; 4]);
 
 fn parts(what: What) -> Result<Parts, Code> {
     Ok(match what {
@@ -178,7 +178,7 @@ impl Start {
 
 pub(crate) fn start(what: What, tail: Tail, when: Option<When>) -> Result<(), Code> {
     let parts = parts(what)?;
-    let named = |place: Option<Place>| {
+    let named = |place: Option<MdOffset>| {
         place.map(|it| number(Kind::Descriptor, it.md).map(|md| (md, it.offset))).transpose()
     };
     let (put, get) = (named(parts.1)?, named(parts.2)?);

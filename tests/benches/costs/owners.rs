@@ -153,12 +153,12 @@ pub(crate) struct Bill {
 pub(crate) struct Owners {
     debug: Context<Section>,
     lines: HashMap<&'static str, Vec<Guarantee>>,
-    known: HashMap<u64, Option<Place>>,
+    known: HashMap<u64, Option<CodeLine>>,
 }
 
 /// A line of a function of `proto`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct CodeLine {
     file: String,
     function: String,
     line: usize,
@@ -196,8 +196,8 @@ impl Owners {
         Ok(bill)
     }
 
-    fn add(&self, bill: &mut Bill, place: &Place, count: u64) {
-        let Place { file, function, line } = place;
+    fn add(&self, bill: &mut Bill, place: &CodeLine, count: u64) {
+        let CodeLine { file, function, line } = place;
         let is_of = |home: &str| file == home || home.ends_with('/') && file.starts_with(home);
         let fits = |rule: &&(&str, &str, Guarantee)| is_of(rule.0) && function.contains(rule.1);
         let guarantee = match (&**file, self.lines.get(&**file)) {
@@ -210,7 +210,7 @@ impl Owners {
     }
 
     /// Where an instruction was written: in `proto` or `sides.rs`, the innermost place that is no container.
-    fn place(&mut self, address: u64, ours: bool) -> Option<Place> {
+    fn place(&mut self, address: u64, ours: bool) -> Option<CodeLine> {
         if !ours {
             return None;
         }
@@ -233,7 +233,7 @@ fn read_debug(program: &Path) -> Result<Context<Section>> {
     Ok(Context::from_dwarf(Dwarf::load(load)?)?)
 }
 
-fn find_place(debug: &Context<Section>, address: u64) -> Option<Place> {
+fn find_place(debug: &Context<Section>, address: u64) -> Option<CodeLine> {
     let mut frames = debug.find_frames(address).skip_all_loads().ok()?;
     while let Ok(Some(frame)) = frames.next() {
         let Some(location) = frame.location else { continue };
@@ -248,7 +248,7 @@ fn find_place(debug: &Context<Section>, address: u64) -> Option<Place> {
         let contains = |(home, part): &(&str, &str)| file == *home && function.contains(part);
         if !CONTAINERS.iter().any(contains) {
             let line = location.line.unwrap_or(1).max(1) as usize;
-            return Some(Place { file: file.to_owned(), function, line });
+            return Some(CodeLine { file: file.to_owned(), function, line });
         }
     }
     None

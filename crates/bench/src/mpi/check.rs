@@ -225,23 +225,23 @@ fn without_compiler(launcher: &Launcher) -> String {
 
 /// A kind of link, and the bytes that came in over it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct LinkUse {
     pub(super) kind: String,
     pub(super) in_len: u64,
 }
 
 /// The links that were used, most used first.
-pub(super) fn links_of(counters: &str) -> Vec<Link> {
+pub(super) fn links_of(counters: &str) -> Vec<LinkUse> {
     let values: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(counters).unwrap_or_default();
-    let mut links: Vec<Link> = Vec::new();
+    let mut links: Vec<LinkUse> = Vec::new();
     for (name, value) in &values {
         let Some(link) = name.strip_suffix("_bytes_in") else { continue };
         let kind = link.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
         let in_len = value.as_u64().unwrap_or(0);
         match links.iter_mut().find(|there| there.kind == kind) {
             Some(there) => there.in_len += in_len,
-            None => links.push(Link { kind: kind.to_owned(), in_len }),
+            None => links.push(LinkUse { kind: kind.to_owned(), in_len }),
         }
     }
     links.retain(|link| link.in_len > 0);
@@ -250,10 +250,10 @@ pub(super) fn links_of(counters: &str) -> Vec<Link> {
 }
 
 /// The link that carried the bytes; others only where they carried more than introductions.
-pub(super) fn shown(links: &[Link]) -> String {
+pub(super) fn shown(links: &[LinkUse]) -> String {
     const WORTH_NAMING: f64 = 0.01;
     let sum: u64 = links.iter().map(|link| link.in_len).sum();
-    let share = |link: &Link| link.in_len as f64 / sum.max(1) as f64;
+    let share = |link: &LinkUse| link.in_len as f64 / sum.max(1) as f64;
     let named = links.iter().filter(|link| share(link) >= WORTH_NAMING);
     let words: Vec<String> =
         named.map(|link| format!("{} ({:.0} %)", link.kind, 100.0 * share(link))).collect();
@@ -266,7 +266,7 @@ struct Said {
     host: String,
     /// Half round trips of short and of long messages.
     half_us: [f64; 2],
-    links: Option<Vec<Link>>,
+    links: Option<Vec<LinkUse>>,
 }
 
 /// Reads the lines of both ranks, among whatever else was printed.

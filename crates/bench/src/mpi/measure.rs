@@ -14,7 +14,7 @@ use clap::Args;
 use super::Family;
 use super::Launcher;
 use super::applications;
-use super::check::{Folder, Link, compile, left_in, links_of, shown};
+use super::check::{Folder, LinkUse, compile, left_in, links_of, shown};
 use super::contender::{Contender, Way};
 use super::polling;
 use super::row::MpiRow;
@@ -371,13 +371,13 @@ fn rows_in(said: &str, system: &str, ranks: usize, rep: usize) -> Vec<MpiRow> {
 
 /// Every rank must have received over Packhorse; the links it did so by.
 fn verified(counters: &[String], rank_count: usize) -> Result<String> {
-    let all: Vec<Vec<Link>> = counters.iter().map(|text| links_of(text)).collect();
+    let all: Vec<Vec<LinkUse>> = counters.iter().map(|text| links_of(text)).collect();
     let used = all.iter().filter(|links| !links.is_empty()).count();
     ensure!(
         used == rank_count,
         "{used} of {rank_count} ranks used Packhorse; the others went elsewhere"
     );
-    let mut sums: Vec<Link> = Vec::new();
+    let mut sums: Vec<LinkUse> = Vec::new();
     for link in all.into_iter().flatten() {
         match sums.iter_mut().find(|sum| sum.kind == link.kind) {
             Some(sum) => sum.in_len += link.in_len,

@@ -23,7 +23,7 @@ use crate::duties::Offload;
 /// What a look found.
 #[derive(Debug)]
 #[must_use]
-pub(crate) enum Answer {
+pub(crate) enum Looked {
     /// A turn may have something else to do.
     Turn,
     /// The links have nothing, and there was nothing else to do.
@@ -42,34 +42,34 @@ pub(crate) struct Found {
 impl<L: Link<M>, M: UserMemory> Core<L, M> {
     /// Asks the links, if that is all a turn would do.
     #[inline]
-    pub(crate) fn ask(&mut self, now: Instant) -> Answer {
+    pub(crate) fn ask(&mut self, now: Instant) -> Looked {
         let is_quiet = now < self.quiet_until
             && now - self.turned_at <= costly::BUSY_NS
             && !self.counters.turns.is_multiple_of(TURNS_PER_NOTICE);
         if !is_quiet {
-            return Answer::Turn;
+            return Looked::Turn;
         }
         if let Some(found) = self.ask_links(now) {
-            return Answer::Something(found);
+            return Looked::Something(found);
         }
         self.counters.turns += 1;
         self.counters.turns_idle += 1;
         self.turned_at = now;
-        Answer::Nothing
+        Looked::Nothing
     }
 
-    /// The turn behind a question that was not answered by [`Answer::Nothing`]. `is_late`: the time is that of an earlier look (`time`).
-    pub(crate) fn turn_after(&mut self, answer: &Answer, now: Instant, is_late: bool) -> usize {
+    /// The turn behind a question that was not answered by [`Looked::Nothing`]. `is_late`: the time is that of an earlier look (`time`).
+    pub(crate) fn turn_after(&mut self, answer: &Looked, now: Instant, is_late: bool) -> usize {
         if is_late {
             self.time.be_old();
         }
         let work = match *answer {
-            Answer::Something(Found { link, count }) => {
+            Looked::Something(Found { link, count }) => {
                 self.begin_turn(now);
                 let work = self.take_arrived(now, link, None, count, 0);
                 self.finish_turn(work)
             }
-            Answer::Turn | Answer::Nothing => self.turn(now),
+            Looked::Turn | Looked::Nothing => self.turn(now),
         };
         self.time.end();
         work
@@ -147,7 +147,7 @@ mod tests {
         let engine = Engine::open(config, vec![Slow::new(&gate)]).unwrap();
         let mut inner = engine.lock();
         let now = Instant(MS);
-        let is_answered = |answer: Answer| matches!(answer, Answer::Nothing);
+        let is_answered = |answer: Looked| matches!(answer, Looked::Nothing);
         assert!(!is_answered(inner.core.ask(now)), "nobody turned before");
         while inner.turn(now) > 0 {}
         assert!(is_answered(inner.core.ask(now)), "a turn did nothing");
@@ -204,8 +204,8 @@ mod tests {
         let now = Instant(MS);
         while inner.turn(now) > 0 {}
         inner.core.quiet_until = now + 1;
-        assert!(matches!(inner.core.ask(now), Answer::Nothing));
-        assert!(matches!(inner.core.ask(now + 1), Answer::Turn));
+        assert!(matches!(inner.core.ask(now), Looked::Nothing));
+        assert!(matches!(inner.core.ask(now + 1), Looked::Turn));
         drop(inner);
         engine.stop();
     }

@@ -3,7 +3,7 @@
 use packhorse_proto::{Event, Instant, OperationKind, Received};
 
 use super::{DynCore, Inner};
-use crate::core::{Answer, QuickLook};
+use crate::core::{Looked, QuickLook};
 use crate::duties::Offload;
 use crate::entry::Kind;
 use crate::names::RequestId;
@@ -32,7 +32,7 @@ impl Inner {
             quick => return self.take_quick(&quick, now),
         }
         match self.core.ask(now) {
-            Answer::Nothing => 0,
+            Looked::Nothing => 0,
             answer => self.turn_after(&answer, now, false),
         }
     }
@@ -57,7 +57,7 @@ impl Inner {
     }
 
     /// The turn behind a question to the links. `is_late`: the clock was read a few looks ago.
-    pub(crate) fn turn_after(&mut self, answer: &Answer, now: Instant, is_late: bool) -> usize {
+    pub(crate) fn turn_after(&mut self, answer: &Looked, now: Instant, is_late: bool) -> usize {
         self.turn_by(now, |core| core.turn_after(answer, now, is_late))
     }
 

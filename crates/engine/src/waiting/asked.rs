@@ -8,7 +8,7 @@ use packhorse_link::loan;
 use packhorse_proto::{Claim, Criteria, Envelope, Instant};
 
 use crate::asking::ASKS_OFTEN_NS;
-use crate::core::Answer;
+use crate::core::Looked;
 use crate::duties::Offload;
 use crate::engine::{Engine, Placement};
 use crate::inner::Inner;
@@ -90,7 +90,7 @@ impl Engine {
         mut ready: impl FnMut(&mut Inner) -> Option<R>,
     ) -> Option<R> {
         let answer = inner.core.ask(now);
-        if matches!(answer, Answer::Nothing) {
+        if matches!(answer, Looked::Nothing) {
             self.leave_unchanged(inner, now);
             self.looks.end(look, false);
             return None;

@@ -103,7 +103,7 @@ impl SimNet {
         verdicts.into_iter().find(|verdict| *verdict != Verdict::Pass).unwrap_or(Verdict::Pass)
     }
 
-    fn apply(&mut self, info: FrameInfo, verdict: Verdict, slot: Slot) {
+    fn apply(&mut self, info: FrameInfo, verdict: Verdict, slot: FrameSlot) {
         let frame = self.frames.get_mut(slot);
         match verdict {
             Verdict::Pass | Verdict::Drop => {}
@@ -119,14 +119,14 @@ impl SimNet {
     }
 
     /// Through memory that both ends share.
-    fn pass_surely(&mut self, now_ns: u64, slot: Slot) {
+    fn pass_surely(&mut self, now_ns: u64, slot: FrameSlot) {
         self.trace.counters.sure_count += 1;
         let lands_ns = self.pair_of(slot).lands_surely_at(now_ns);
         self.frames.schedule(lands_ns, slot, Step::Arrive);
     }
 
     /// By a stream from the one end to the other.
-    fn pass_in_stream(&mut self, now_ns: u64, slot: Slot) {
+    fn pass_in_stream(&mut self, now_ns: u64, slot: FrameSlot) {
         self.trace.counters.streamed_count += 1;
         let order = self.frames.get(slot).order;
         let pair = self.pair_of(slot);
@@ -137,7 +137,7 @@ impl SimNet {
     }
 
     /// Through the sender's own line, then over a trunk or straight into the air.
-    fn leave(&mut self, now_ns: u64, slot: Slot, from_index: usize) {
+    fn leave(&mut self, now_ns: u64, slot: FrameSlot, from_index: usize) {
         let wire_len = self.wire_len(slot);
         let Some(left_ns) = self.ports[from_index].egress.offer(now_ns, wire_len) else {
             return self.lose(now_ns, slot, Reason::Queue);
@@ -148,7 +148,7 @@ impl SimNet {
         }
     }
 
-    fn cross_trunk(&mut self, at_ns: u64, slot: Slot) {
+    fn cross_trunk(&mut self, at_ns: u64, slot: FrameSlot) {
         let wire_len = self.wire_len(slot);
         let left_ns = match self.pair_of(slot).ruling.trunk {
             Some(trunk) => self.trunks[trunk.0 as usize].offer(at_ns, wire_len),
@@ -163,7 +163,7 @@ impl SimNet {
 
 /// The flight itself, decided as it begins.
 impl SimNet {
-    fn fly(&mut self, now_ns: u64, left_ns: u64, slot: Slot) {
+    fn fly(&mut self, now_ns: u64, left_ns: u64, slot: FrameSlot) {
         let (order, len) = (self.frames.get(slot).order, self.frames.get(slot).bytes.len());
         let pair = self.pair_of(slot);
         if let Some(reason) = pair.loses(order, len) {
@@ -178,7 +178,7 @@ impl SimNet {
         }
     }
 
-    fn copy(&mut self, now_ns: u64, slot: Slot) -> Slot {
+    fn copy(&mut self, now_ns: u64, slot: FrameSlot) -> FrameSlot {
         let info = self.info(now_ns, slot);
         self.trace.note(info, What::Duplicated, &self.frames.get(slot).bytes);
         let copy = self.frames.take_copy(slot);
@@ -189,7 +189,7 @@ impl SimNet {
 
     /// Damages one copy, perhaps, and lets it reach the other end. The cut comes before the flips, which
     /// might otherwise be cut off again.
-    fn land(&mut self, now_ns: u64, left_ns: u64, slot: Slot) {
+    fn land(&mut self, now_ns: u64, left_ns: u64, slot: FrameSlot) {
         let info = self.info(now_ns, slot);
         let frame = self.frames.get_mut(slot);
         let pair = &mut self.pairs[frame.pair as usize];
@@ -213,7 +213,7 @@ impl SimNet {
         self.frames.schedule(lands_ns, slot, if is_open { Step::Arrive } else { Step::Ingress });
     }
 
-    fn reach_ingress(&mut self, at_ns: u64, slot: Slot) {
+    fn reach_ingress(&mut self, at_ns: u64, slot: FrameSlot) {
         let wire_len = self.wire_len(slot);
         let to_port = self.pair_of(slot).to;
         match self.port_mut(to_port).ingress.offer(at_ns, wire_len) {
@@ -226,7 +226,7 @@ impl SimNet {
 /// After the flight.
 impl SimNet {
     /// Whether the frame may be handed over; otherwise it was lost, or put aside.
-    fn arrive(&mut self, at_ns: u64, slot: Slot, step: Step) -> bool {
+    fn arrive(&mut self, at_ns: u64, slot: FrameSlot, step: Step) -> bool {
         let (to_generation, order) =
             (self.frames.get(slot).to_generation, self.frames.get(slot).order);
         let pair = self.pair_of(slot);
@@ -262,7 +262,7 @@ impl SimNet {
         false
     }
 
-    fn hand_over(&mut self, at_ns: u64, slot: Slot, delivery: &mut Delivery) {
+    fn hand_over(&mut self, at_ns: u64, slot: FrameSlot, delivery: &mut Delivery) {
         let info = self.info(at_ns, slot);
         let from_generation = self.frames.get(slot).from_generation;
         delivery.from = self.locator_at(info.from, from_generation);
@@ -280,7 +280,7 @@ impl SimNet {
     }
 
     /// The frame is lost at a dead node, whose host tells the sender; unless the way back is cut.
-    fn send_report(&mut self, at_ns: u64, slot: Slot) {
+    fn send_report(&mut self, at_ns: u64, slot: FrameSlot) {
         let info = self.info(at_ns, slot);
         self.trace.note(info, What::Dropped(Reason::Dead), &self.frames.get(slot).bytes);
         self.in_flight_count -= 1;
@@ -293,7 +293,7 @@ impl SimNet {
         }
     }
 
-    fn report(&mut self, at_ns: u64, slot: Slot) {
+    fn report(&mut self, at_ns: u64, slot: FrameSlot) {
         let info = self.info(at_ns, slot);
         let frame = self.frames.get(slot);
         let dead_locator = self.locator_at(info.to, frame.to_generation);
@@ -308,7 +308,7 @@ impl SimNet {
         self.frames.give_back(slot);
     }
 
-    pub(super) fn lose(&mut self, at_ns: u64, slot: Slot, reason: Reason) {
+    pub(super) fn lose(&mut self, at_ns: u64, slot: FrameSlot, reason: Reason) {
         let info = self.info(at_ns, slot);
         self.trace.note(info, What::Dropped(reason), &self.frames.get(slot).bytes);
         self.in_flight_count -= 1;
@@ -360,7 +360,7 @@ impl SimNet {
     }
 
     /// The frame's pair, knowing the present rules.
-    fn pair_of(&mut self, slot: Slot) -> &mut Pair {
+    fn pair_of(&mut self, slot: FrameSlot) -> &mut Pair {
         let pair = &mut self.pairs[self.frames.get(slot).pair as usize];
         if pair.ruling.epoch != self.rules.epoch {
             pair.ruling = self.rules.rule(pair.from, pair.to);
@@ -368,11 +368,11 @@ impl SimNet {
         pair
     }
 
-    fn wire_len(&self, slot: Slot) -> u64 {
+    fn wire_len(&self, slot: FrameSlot) -> u64 {
         self.frames.get(slot).bytes.len() as u64 + u64::from(self.wire_overhead_len)
     }
 
-    fn info(&self, at_ns: u64, slot: Slot) -> FrameInfo {
+    fn info(&self, at_ns: u64, slot: FrameSlot) -> FrameInfo {
         let Frame { number, pair, is_copy, .. } = *self.frames.get(slot);
         let Pair { from, to, .. } = self.pairs[pair as usize];
         FrameInfo { at_ns, number, from, to, is_copy }

@@ -43,13 +43,13 @@ pub(super) struct Frame {
 
 /// A frame's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Slot(u32);
+pub(super) struct FrameSlot(u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at_ns: u64,
     serial: u64,
-    slot: Slot,
+    slot: FrameSlot,
     step: Step,
 }
 
@@ -57,17 +57,19 @@ struct Due {
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     slots: Vec<Frame>,
-    free: Vec<Slot>,
+    free: Vec<FrameSlot>,
     agenda: BinaryHeap<Reverse<Due>>,
     serial: u64,
 }
 
 impl Frames {
     /// A slot whose frame holds these bytes; its other fields are the last user's until they are set.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Slot {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> FrameSlot {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Frame::default());
-            Slot(u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 frames under way"))
+            FrameSlot(
+                u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 frames under way"),
+            )
         });
         let frame = self.get_mut(slot);
         frame.bytes.clear();
@@ -76,7 +78,7 @@ impl Frames {
     }
 
     /// A second slot with the same frame.
-    pub(super) fn take_copy(&mut self, slot: Slot) -> Slot {
+    pub(super) fn take_copy(&mut self, slot: FrameSlot) -> FrameSlot {
         let copy = self.take(&[]);
         let [from, to] = self
             .slots
@@ -88,19 +90,19 @@ impl Frames {
         copy
     }
 
-    pub(super) fn give_back(&mut self, slot: Slot) {
+    pub(super) fn give_back(&mut self, slot: FrameSlot) {
         self.free.push(slot);
     }
 
-    pub(super) fn get(&self, slot: Slot) -> &Frame {
+    pub(super) fn get(&self, slot: FrameSlot) -> &Frame {
         &self.slots[slot.0 as usize]
     }
 
-    pub(super) fn get_mut(&mut self, slot: Slot) -> &mut Frame {
+    pub(super) fn get_mut(&mut self, slot: FrameSlot) -> &mut Frame {
         &mut self.slots[slot.0 as usize]
     }
 
-    pub(super) fn schedule(&mut self, at_ns: u64, slot: Slot, step: Step) {
+    pub(super) fn schedule(&mut self, at_ns: u64, slot: FrameSlot, step: Step) {
         self.serial += 1;
         self.agenda.push(Reverse(Due { at_ns, serial: self.serial, slot, step }));
     }
@@ -110,7 +112,7 @@ impl Frames {
     }
 
     /// The next step that is due.
-    pub(super) fn pop(&mut self, now_ns: u64) -> Option<(u64, Slot, Step)> {
+    pub(super) fn pop(&mut self, now_ns: u64) -> Option<(u64, FrameSlot, Step)> {
         if self.next_at()? > now_ns {
             return None;
         }

@@ -51,7 +51,7 @@ pub use wire::{Line, QueueStats, TrunkId, WIRE_OVERHEAD_LEN};
 
 use crate::Locator;
 use conditions::Rules;
-use frames::{Frame, Frames, Slot, Step};
+use frames::{Frame, FrameSlot, Frames, Step};
 use pair::{Pair, Throw};
 use trace::Trace;
 use wire::Queue;
@@ -106,7 +106,7 @@ pub struct PortStats {
 #[derive(Debug)]
 enum NodeState {
     Alive,
-    Paused { held: VecDeque<Slot>, held_len: u64, held_len_max: u64 },
+    Paused { held: VecDeque<FrameSlot>, held_len: u64, held_len_max: u64 },
     Dead(Death),
 }
 

@@ -21,7 +21,7 @@ use super::region::Region;
 use super::socket::each_control;
 use super::{answer, answer_len};
 use crate::mem::{MemoryId, Table};
-use crate::ring::{Block, Consumer, Record, Slot};
+use crate::ring::{Block, Consumer, Record, Reserved};
 
 /// Memory behind a descriptor cannot shrink under who has mapped it, and nobody can change that.
 pub(crate) const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -385,7 +385,7 @@ impl Mapping {
 /// Appends the application's memory to a record; false, if name or range is void, with nothing or less than all appended.
 #[inline]
 pub(crate) fn put_user<S>(
-    slot: &mut Slot<'_, S>,
+    slot: &mut Reserved<'_, S>,
     memory: &Table,
     id: MemoryId,
     offset: u64,

@@ -101,7 +101,7 @@ struct Live {
 }
 
 /// A place for a handler, found by its stream's place in the protocol.
-struct Place {
+struct HandlerPlace {
     live: Option<Live>,
     waker: Waker,
     state: Arc<HandlerWaker>,
@@ -115,7 +115,7 @@ pub(super) struct Extractor {
     newest: Vec<Option<u32>>,
     /// `None` while it is used.
     pools: Vec<Option<Box<dyn Pool>>>,
-    places: Vec<Place>,
+    places: Vec<HandlerPlace>,
     live_count: usize,
     /// Messages that wait for a handler to end.
     unstarted: VecDeque<(StreamId, StreamInfo)>,
@@ -273,7 +273,7 @@ impl Extractor {
         has_run
     }
 
-    fn place_of(&mut self, stream: StreamId) -> Option<&mut Place> {
+    fn place_of(&mut self, stream: StreamId) -> Option<&mut HandlerPlace> {
         let place = self.places.get_mut(stream.0 as u32 as usize)?;
         place.live.is_some_and(|live| live.stream == stream).then_some(place)
     }
@@ -334,7 +334,11 @@ impl Extractor {
                 is_woken: AtomicBool::new(false),
                 woken: Arc::clone(&self.woken),
             });
-            self.places.push(Place { live: None, waker: Waker::from(Arc::clone(&state)), state });
+            self.places.push(HandlerPlace {
+                live: None,
+                waker: Waker::from(Arc::clone(&state)),
+                state,
+            });
         }
         let place = &mut self.places[index];
         place.state.stream.store(live.stream.0, Ordering::Release);
@@ -407,7 +411,7 @@ impl Lender for Extractor {
             }
         });
         self.panics.extend(panic);
-        if is_over && let Some(Place { live: Some(live), .. }) = self.place_of(stream) {
+        if is_over && let Some(HandlerPlace { live: Some(live), .. }) = self.place_of(stream) {
             live.is_over = true;
         }
         if is_over || repaid.wants_poll {

@@ -533,14 +533,14 @@ pub enum PathState {
         /// Challenges sent.
         asked_count: u32,
     },
-    /// In use: for all that is small if `is_main`, for bulk unless `is_spare` or `is_aside`.
+    /// In use: for all that is small if `is_main`, for bulk unless `is_spare` or `yields_data`.
     Proven {
         /// The quickest: small messages and control go here.
         is_main: bool,
         /// Both its ends have another path, or a reliable one is there: used when those fail.
         is_spare: bool,
         /// Another link over the same card carries bulk: it is wider, or was not compared yet.
-        is_aside: bool,
+        yields_data: bool,
     },
     /// It answered once and is silent now.
     Left,

@@ -63,7 +63,7 @@ counters! {
     messages_in,
     /// Message records received twice.
     messages_duplicate,
-    /// Messages held ahead of their turn.
+    /// Messages held before their turn.
     messages_early,
     /// Messages held unexpected.
     messages_unexpected,

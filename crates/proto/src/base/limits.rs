@@ -14,7 +14,7 @@ pub const SECOND: u64 = 1_000 * MS;
 pub struct Limits {
     /// Bytes of payload of messages no receive has taken yet, all peers together.
     pub held_len_max: u64,
-    /// Messages that are unexpected, ahead of their turn or incomplete, all peers together.
+    /// Messages that are unexpected, before their turn or incomplete, all peers together.
     pub envelope_count_max: u32,
     /// Peers that the application may name; and of those that introduce themselves so many as are left of that number, the
     /// longest unused making room for the next (PROTOCOL §3.15).

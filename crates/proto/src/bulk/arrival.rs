@@ -1,12 +1,12 @@
 //! What is remembered of messages under way and of receives: the nouns of `arrive`, `fill`, `overflow` and `abandon`.
 //!
 //! ```text
-//!            ahead of its turn          in turn, no receive
+//!            before its turn            in turn, no receive
 //!                 Early ───────turn──────▶ Unexpected ──claim──▶ Claimed
 //!                   │                          │                   │
 //!                   └──────────▶ Arriving ◀────┴───────────────────┘      (matched, bytes still missing)
 //!                                   │
-//!                            finished: removed, or Lapsed while its number is still ahead of the turn
+//!                            finished: removed, or Lapsed while its number is still before its turn
 //! ```
 
 use crate::base::api::{Envelope, GoneReason, List, RecvSpec, Use};

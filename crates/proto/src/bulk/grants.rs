@@ -37,14 +37,14 @@ const CLASS_COUNT: usize = 64;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// A list's neighbours of a node.
+/// A list's neighbours of a sharer.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct Neighbours {
     prev: u32,
     next: u32,
 }
 
-const UNLINKED: Link = Link { prev: NONE, next: NONE };
+const UNLINKED: Neighbours = Neighbours { prev: NONE, next: NONE };
 
 /// The two lists a message can be in.
 #[derive(Clone, Copy, Debug)]
@@ -55,16 +55,16 @@ enum Order {
     Age,
 }
 
-/// A message that is arriving, or a slot without one.
+/// A message that has its share of the grants, or a slot without one.
 #[derive(Clone, Debug)]
-struct Node {
+struct Sharer {
     /// Bytes still to be granted.
     remaining: u64,
     /// Bytes granted and not arrived.
     open: u64,
     /// When it joined the queue of its class.
     stamp: u64,
-    links: [Link; 2],
+    links: [Neighbours; 2],
     /// The class in whose queue it is, if it is in one.
     class: Option<u8>,
     /// Between `start` and `stop`.
@@ -73,7 +73,7 @@ struct Node {
     ready: bool,
 }
 
-const VACANT: Node = Node {
+const VACANT: Sharer = Sharer {
     remaining: 0,
     open: 0,
     stamp: 0,
@@ -83,7 +83,7 @@ const VACANT: Node = Node {
     ready: false,
 };
 
-/// A list through the nodes.
+/// A list through the sharers.
 #[derive(Clone, Copy, Debug)]
 struct List {
     head: u32,
@@ -93,24 +93,24 @@ struct List {
 impl List {
     const EMPTY: Self = Self { head: NONE, tail: NONE };
 
-    fn push_back(&mut self, nodes: &mut [Node], order: Order, slot: u32) {
-        nodes[slot as usize].links[order as usize] = Link { prev: self.tail, next: NONE };
+    fn push_back(&mut self, sharers: &mut [Sharer], order: Order, slot: u32) {
+        sharers[slot as usize].links[order as usize] = Neighbours { prev: self.tail, next: NONE };
         match self.tail {
             NONE => self.head = slot,
-            tail => nodes[tail as usize].links[order as usize].next = slot,
+            tail => sharers[tail as usize].links[order as usize].next = slot,
         }
         self.tail = slot;
     }
 
-    fn unlink(&mut self, nodes: &mut [Node], order: Order, slot: u32) {
-        let Link { prev, next } = nodes[slot as usize].links[order as usize];
+    fn unlink(&mut self, sharers: &mut [Sharer], order: Order, slot: u32) {
+        let Neighbours { prev, next } = sharers[slot as usize].links[order as usize];
         match prev {
             NONE => self.head = next,
-            prev => nodes[prev as usize].links[order as usize].next = next,
+            prev => sharers[prev as usize].links[order as usize].next = next,
         }
         match next {
             NONE => self.tail = prev,
-            next => nodes[next as usize].links[order as usize].prev = prev,
+            next => sharers[next as usize].links[order as usize].prev = prev,
         }
     }
 }
@@ -122,7 +122,7 @@ pub(crate) struct Grants {
     policy: GrantPolicy,
     open_len: u64,
     open_len_max: u64,
-    nodes: Vec<Node>,
+    sharers: Vec<Sharer>,
     /// The queues; all but the first stay empty under `RoundRobin`.
     classes: [List; CLASS_COUNT],
     /// Bit c: class c is not empty.
@@ -142,7 +142,7 @@ impl Grants {
             policy,
             open_len: 0,
             open_len_max,
-            nodes: Vec::new(),
+            sharers: Vec::new(),
             classes: [List::EMPTY; CLASS_COUNT],
             occupied: 0,
             ages: List::EMPTY,
@@ -154,22 +154,22 @@ impl Grants {
     /// A message matched and wants `remaining` bytes granted. It starts ready.
     pub(crate) fn start(&mut self, slot: u32, remaining: u64) {
         let index = slot as usize;
-        if index >= self.nodes.len() {
-            self.nodes.resize(index + 1, VACANT);
+        if index >= self.sharers.len() {
+            self.sharers.resize(index + 1, VACANT);
         }
-        assert!(!self.nodes[index].started, "slot {slot} started twice");
-        self.nodes[index] = Node { remaining, started: true, ready: true, ..VACANT };
-        self.ages.push_back(&mut self.nodes, Order::Age, slot);
+        assert!(!self.sharers[index].started, "slot {slot} started twice");
+        self.sharers[index] = Sharer { remaining, started: true, ready: true, ..VACANT };
+        self.ages.push_back(&mut self.sharers, Order::Age, slot);
         self.enqueue(slot);
     }
 
     /// Whether the message's own rule (grants in flight, bytes ahead; PROTOCOL §8.2) allows another grant.
     pub(crate) fn set_ready(&mut self, slot: u32, ready: bool) {
-        let Some(node) = self.node_mut(slot) else { return };
-        if node.ready == ready {
+        let Some(sharer) = self.sharer_mut(slot) else { return };
+        if sharer.ready == ready {
             return; // who waits keeps its place
         }
-        node.ready = ready;
+        sharer.ready = ready;
         if ready {
             self.enqueue(slot);
         } else {
@@ -192,7 +192,7 @@ impl Grants {
                 return Some(oldest);
             }
         }
-        let stamp_of = |slot: u32| self.nodes[slot as usize].stamp;
+        let stamp_of = |slot: u32| self.sharers[slot as usize].stamp;
         let head = self.classes[low].head;
         match self.classes.get(low + 1) {
             Some(above) if above.head != NONE && stamp_of(above.head) < stamp_of(head) => {
@@ -212,10 +212,10 @@ impl Grants {
         debug_assert!(len <= self.room(), "granted {len}, room {}", self.room());
         self.since_oldest = (self.since_oldest + 1) % OLDEST_EVERY;
         self.dequeue(slot);
-        let Some(node) = self.node_mut(slot) else { panic!("granted to vacant slot {slot}") };
-        debug_assert!(len <= node.remaining, "granted {len} of {}", node.remaining);
-        node.remaining = node.remaining.saturating_sub(len);
-        node.open += len;
+        let Some(sharer) = self.sharer_mut(slot) else { panic!("granted to vacant slot {slot}") };
+        debug_assert!(len <= sharer.remaining, "granted {len} of {}", sharer.remaining);
+        sharer.remaining = sharer.remaining.saturating_sub(len);
+        sharer.open += len;
         self.open_len += len;
         self.enqueue(slot);
     }
@@ -223,21 +223,21 @@ impl Grants {
     /// `len` new bytes arrived. Bytes that nobody granted (first bytes) may be among them, so this never takes more
     /// than the message has open.
     pub(crate) fn on_arrived(&mut self, slot: u32, len: u64) {
-        let Some(node) = self.node_mut(slot) else { return };
-        let closed = len.min(node.open);
-        node.open -= closed;
+        let Some(sharer) = self.sharer_mut(slot) else { return };
+        let closed = len.min(sharer.open);
+        sharer.open -= closed;
         self.open_len -= closed;
     }
 
     /// `len` bytes were granted, did not come and are to be granted again: they are no longer open.
     #[cfg(test)]
     pub(crate) fn add_remaining(&mut self, slot: u32, len: u64) {
-        let Some(node) = self.node_mut(slot) else { panic!("regranted to vacant slot {slot}") };
-        node.remaining += len;
+        let Some(sharer) = self.sharer_mut(slot) else { panic!("regranted to vacant slot {slot}") };
+        sharer.remaining += len;
         self.on_arrived(slot, len);
-        let node = &self.nodes[slot as usize];
+        let sharer = &self.sharers[slot as usize];
         // In the same class it keeps its place.
-        if node.class != Some(self.class_of(node.remaining)) {
+        if sharer.class != Some(self.class_of(sharer.remaining)) {
             self.dequeue(slot);
             self.enqueue(slot);
         }
@@ -245,12 +245,12 @@ impl Grants {
 
     /// A message is finished or cancelled: its open bytes return to the budget. A slot without a message is left.
     pub(crate) fn stop(&mut self, slot: u32) {
-        let Some(node) = self.node_mut(slot) else { return };
-        let open = node.open;
+        let Some(sharer) = self.sharer_mut(slot) else { return };
+        let open = sharer.open;
         self.open_len -= open;
         self.dequeue(slot);
-        self.ages.unlink(&mut self.nodes, Order::Age, slot);
-        self.nodes[slot as usize] = VACANT;
+        self.ages.unlink(&mut self.sharers, Order::Age, slot);
+        self.sharers[slot as usize] = VACANT;
     }
 
     /// Bytes granted and not arrived, over all messages.
@@ -261,27 +261,27 @@ impl Grants {
 
     /// Bytes granted to a message and not arrived.
     pub(crate) fn open_of(&self, slot: u32) -> u64 {
-        self.nodes.get(slot as usize).map_or(0, |node| node.open)
+        self.sharers.get(slot as usize).map_or(0, |sharer| sharer.open)
     }
 
     /// Whether a message has more to be granted, and its own rule did not allow it when last judged.
     #[inline]
     pub(crate) fn is_waiting(&self, slot: u32) -> bool {
-        self.nodes.get(slot as usize).is_some_and(|node| !node.ready && node.remaining > 0)
+        self.sharers.get(slot as usize).is_some_and(|sharer| !sharer.ready && sharer.remaining > 0)
     }
 
     /// Bytes of a message still to be granted.
     pub(crate) fn remaining_of(&self, slot: u32) -> u64 {
-        self.nodes.get(slot as usize).map_or(0, |node| node.remaining)
+        self.sharers.get(slot as usize).map_or(0, |sharer| sharer.remaining)
     }
 
     #[inline(always)]
     fn has(&self, slot: u32) -> bool {
-        self.nodes.get(slot as usize).is_some_and(|node| node.started)
+        self.sharers.get(slot as usize).is_some_and(|sharer| sharer.started)
     }
 
-    fn node_mut(&mut self, slot: u32) -> Option<&mut Node> {
-        self.nodes.get_mut(slot as usize).filter(|node| node.started)
+    fn sharer_mut(&mut self, slot: u32) -> Option<&mut Sharer> {
+        self.sharers.get_mut(slot as usize).filter(|sharer| sharer.started)
     }
 
     fn class_of(&self, remaining: u64) -> u8 {
@@ -295,34 +295,34 @@ impl Grants {
     fn oldest_ready(&self) -> (u32, u8) {
         let mut slot = self.ages.head;
         loop {
-            let node = &self.nodes[slot as usize];
-            match node.class {
+            let sharer = &self.sharers[slot as usize];
+            match sharer.class {
                 Some(class) => return (slot, class),
-                None => slot = node.links[Order::Age as usize].next,
+                None => slot = sharer.links[Order::Age as usize].next,
             }
         }
     }
 
     /// Puts a message at the back of its class, if it can be granted.
     fn enqueue(&mut self, slot: u32) {
-        let class = self.class_of(self.nodes[slot as usize].remaining);
-        let node = &mut self.nodes[slot as usize];
-        if !node.ready || node.remaining == 0 {
+        let class = self.class_of(self.sharers[slot as usize].remaining);
+        let sharer = &mut self.sharers[slot as usize];
+        if !sharer.ready || sharer.remaining == 0 {
             return;
         }
-        node.class = Some(class);
-        node.stamp = self.stamp_next;
+        sharer.class = Some(class);
+        sharer.stamp = self.stamp_next;
         self.stamp_next += 1;
-        self.classes[usize::from(class)].push_back(&mut self.nodes, Order::Turn, slot);
+        self.classes[usize::from(class)].push_back(&mut self.sharers, Order::Turn, slot);
         self.occupied |= 1 << class;
     }
 
     /// Takes a message out of its class, if it is in one.
     fn dequeue(&mut self, slot: u32) {
-        let Some(node) = self.node_mut(slot) else { return };
-        let Some(class) = node.class.take() else { return };
+        let Some(sharer) = self.sharer_mut(slot) else { return };
+        let Some(class) = sharer.class.take() else { return };
         let list = &mut self.classes[usize::from(class)];
-        list.unlink(&mut self.nodes, Order::Turn, slot);
+        list.unlink(&mut self.sharers, Order::Turn, slot);
         if list.head == NONE {
             self.occupied &= !(1 << class);
         }

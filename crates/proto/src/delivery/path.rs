@@ -17,7 +17,7 @@ use crate::base::types::{Instant, Locator};
 use crate::delivery::ack::Received;
 use crate::delivery::content::Content;
 use crate::delivery::rate::Rate;
-use crate::delivery::rate::Turn;
+use crate::delivery::rate::Stint;
 use crate::delivery::rtt::Rtt;
 use crate::delivery::sent::{Acked, Flight};
 use crate::delivery::window::Window;
@@ -146,8 +146,8 @@ pub(crate) struct Path {
     /// The card it leaves by, as the driver counts them; 0: not known.
     pub(crate) card: u16,
     /// Another link over the same card carries data (PROTOCOL §10.4).
-    pub(crate) is_aside: bool,
-    pub(crate) turn: Turn,
+    pub(crate) yields_data: bool,
+    pub(crate) stint: Stint,
     /// The probe that is due only asks for the round trip: nobody is silent.
     pub(crate) is_refresh: bool,
     pub(crate) rate: Rate,
@@ -272,8 +272,8 @@ impl Path {
             is_for_bulk: false,
             is_spare: false,
             card: rest.card,
-            is_aside: true,
-            turn: Turn::new(u64::from(rest.rate) << 10),
+            yields_data: true,
+            stint: Stint::new(u64::from(rest.rate) << 10),
             is_refresh: false,
             rate: Rate::new(u64::from(rest.rate) << 10),
             has_old_rtt: rest.rtt_ns != 0,
@@ -316,14 +316,14 @@ impl Path {
     /// Which card it leaves by, and what it carried there for others.
     pub(crate) fn set_card(&mut self, way: &Way) {
         self.card = way.card;
-        if self.turn.found() == 0 {
-            self.turn = Turn::new(way.rate);
+        if self.stint.found() == 0 {
+            self.stint = Stint::new(way.rate);
         }
     }
 
     /// What it carries, as its turns showed or else as it was measured; 0: not known.
     pub(crate) fn best_rate(&self) -> u64 {
-        match self.turn.found() {
+        match self.stint.found() {
             0 => self.rate.measured(),
             found => found,
         }
@@ -338,7 +338,7 @@ impl Path {
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
         self.take_traits(traits);
         self.window = Window::of_link(self.frame_len, self.reliability.never_loses());
-        (self.card, self.is_aside, self.turn) = (0, true, Turn::new(0));
+        (self.card, self.yields_data, self.stint) = (0, true, Stint::new(0));
     }
 
     /// First contact is tried by this link.

@@ -67,19 +67,19 @@ impl Rate {
 /// At its beginning the window grows; that is not counted.
 pub(crate) const WARM_UP_NS: u64 = 2 * MS;
 
-/// What a path carries while it is its turn.
+/// What a path carries while data goes by its link.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Stint {
     /// The last acknowledgement, if data was on its way behind it.
     busy_from: Instant,
     pub(crate) warm_up_ns: u64,
     pub(crate) len: u64,
     pub(crate) ns: u64,
-    /// Bytes per second, as its turns showed; 0: it had none.
+    /// Bytes per second, as its stints showed; 0: it had none.
     pub(crate) found: u64,
 }
 
-impl Turn {
+impl Stint {
     /// As it was found before, or 0.
     pub(crate) fn new(found: u64) -> Self {
         Self { busy_from: Instant::NEVER, warm_up_ns: WARM_UP_NS, len: 0, ns: 0, found }

@@ -18,7 +18,7 @@ use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, Memory};
 use crate::delivery::path::NO_PATH;
 use crate::endpoint::{Aside, Endpoint};
-use crate::peers::acks::Answer;
+use crate::peers::acks::Urgency;
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{FrameView, Lane, Record};
 
@@ -26,7 +26,7 @@ use crate::wire::{FrameView, Lane, Record};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prospect {
     /// All will be accepted.
-    Sure(Answer),
+    Sure(Urgency),
     /// Something may be refused, and is not acknowledged then.
     Open,
 }
@@ -161,7 +161,7 @@ impl Endpoint {
 /// Whether all of a frame will be accepted, whatever happens before it is worked on. Not if it is damaged, and that is not
 /// known: whoever sums bodies is told nothing before.
 fn prospect(view: &FrameView<'_>) -> Prospect {
-    let mut answer = Answer::None;
+    let mut answer = Urgency::None;
     for (record, body) in view.records() {
         match record {
             Record::Ack(_) | Record::Pad | Record::Check { .. } if body.is_empty() => {}
@@ -169,7 +169,7 @@ fn prospect(view: &FrameView<'_>) -> Prospect {
             | Record::Done { .. }
             | Record::Refuse { .. }
             | Record::Recall { .. }
-            | Record::Query { .. } => answer = Answer::Soon,
+            | Record::Query { .. } => answer = Urgency::Soon,
             _ => return Prospect::Open,
         }
     }

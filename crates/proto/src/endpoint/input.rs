@@ -10,7 +10,7 @@ use crate::base::types::{Criteria, Instant, Locator, Memory};
 use crate::delivery::path::{NO_PATH, Origin};
 use crate::endpoint::Endpoint;
 use crate::messages::arrive::Taken;
-use crate::peers::acks::Answer;
+use crate::peers::acks::Urgency;
 use crate::peers::contact::{Answered, Greeting};
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{
@@ -333,14 +333,14 @@ impl Endpoint {
         view: &FrameView<'_>,
         are_acks_read: bool,
         memory: &mut impl Memory,
-    ) -> (Verdict, Answer, u64) {
+    ) -> (Verdict, Urgency, u64) {
         let mut all = Verdict::Accepted;
-        let (mut answer, mut message_count) = (Answer::None, 0);
+        let (mut answer, mut message_count) = (Urgency::None, 0);
         for (record, body) in view.records() {
             let verdict = match record {
                 Record::Message(head) => {
                     message_count += 1;
-                    answer = answer.max(Answer::Soon);
+                    answer = answer.max(Urgency::Soon);
                     self.on_message(now, row, &head, body, memory)
                 }
                 Record::Ack(_) if are_acks_read => Verdict::Accepted,
@@ -349,19 +349,19 @@ impl Endpoint {
                     Verdict::Accepted
                 }
                 Record::Data { lane, message, offset } => {
-                    answer = answer.max(Answer::Soon);
+                    answer = answer.max(Urgency::Soon);
                     self.on_data(now, (row, link), (lane, message), offset, body, memory)
                 }
                 Record::Check { .. } | Record::Pad | Record::Welcome(_) | Record::Hello(_) => {
                     Verdict::Accepted
                 }
                 Record::Ping => {
-                    answer = Answer::AtOnce; // its sender is waiting for nothing else
+                    answer = Urgency::AtOnce; // its sender is waiting for nothing else
                     Verdict::Accepted
                 }
                 Record::Echo { .. } | Record::Reset { .. } => Verdict::Accepted,
                 other => {
-                    answer = answer.max(Answer::Soon);
+                    answer = answer.max(Urgency::Soon);
                     self.on_notice(now, row, other, body, memory)
                 }
             };
@@ -519,7 +519,7 @@ impl Endpoint {
     pub(crate) fn after_chunk(&mut self, now: Instant, row: u32, memory: &mut impl Memory) {
         self.messages.count_turn(row);
         self.follow_turn(now, row, memory);
-        // One that was refused ahead of its turn may have it now. What was lent has freed no room, so nobody else would notice.
+        // One that was refused before its turn may have it now. What was lent has freed no room, so nobody else would notice.
         self.messages.recall_rows(now);
     }
 

@@ -7,12 +7,12 @@ use super::*;
 pub(super) struct HeldIndex {
     pub(super) index: Index,
     /// For each slot, its neighbours in the queue of its key.
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<Neighbours>,
     /// `HeldList::clock` at the last search.
     used_at: u64,
 }
 
-impl Keyed for Node<()> {
+impl Keyed for Item<()> {
     fn words(&self) -> Words {
         self.words
     }
@@ -20,18 +20,18 @@ impl Keyed for Node<()> {
 
 /// Held messages and their links in one index.
 struct HeldQueues<'a> {
-    nodes: &'a [Node<()>],
-    links: &'a mut [Link],
+    items: &'a [Item<()>],
+    links: &'a mut [Neighbours],
 }
 
 impl Queues for HeldQueues<'_> {
-    type Item = Node<()>;
+    type Item = Item<()>;
 
     fn items(&self) -> &[Self::Item] {
-        self.nodes
+        self.items
     }
 
-    fn link(&mut self, item: u32) -> &mut Link {
+    fn link(&mut self, item: u32) -> &mut Neighbours {
         &mut self.links[item as usize]
     }
 }
@@ -53,7 +53,7 @@ const SWEEP_AFTER: u64 = 1024;
 
 // 128 bytes for a held message, of which the owner uses 48. Tables come on top: an index without wildcards, where
 // every message may have a key of its own, needs 11 to 22 bytes of table for each; with wildcards keys are few.
-const _: () = assert!(size_of::<Node<()>>() + size_of::<Link>() * INDEX_COUNT_MAX <= 80);
+const _: () = assert!(size_of::<Item<()>>() + size_of::<Neighbours>() * INDEX_COUNT_MAX <= 80);
 
 /// Eighths of an index's table that may be taken: what is held the network makes us hold.
 const HELD_FILL: usize = 3;
@@ -95,7 +95,7 @@ impl HeldList {
         }
         let id = self.slab.insert(envelope, token, ());
         for held in &mut self.indices[..self.live_count] {
-            held.append(&self.slab.nodes, id.slot);
+            held.append(&self.slab.items, id.slot);
         }
         id
     }
@@ -104,7 +104,7 @@ impl HeldList {
     pub(super) fn release(&mut self, id: SlotId) -> Option<u32> {
         let slot = self.slab.slot(id)?;
         for held in &mut self.indices[..self.live_count] {
-            held.remove(&self.slab.nodes, slot);
+            held.remove(&self.slab.items, slot);
         }
         Some(self.slab.remove(slot))
     }
@@ -126,8 +126,8 @@ impl HeldList {
         let held = &mut self.indices[at];
         self.clock += 1;
         held.used_at = self.clock;
-        let (slot, node) = held.index.first(&self.slab.nodes, wanted)?;
-        Some((SlotId { slot, serial: node.serial }, node.token))
+        let (slot, item) = held.index.first(&self.slab.items, wanted)?;
+        Some((SlotId { slot, serial: item.serial }, item.token))
     }
 
     /// Looks at the first messages without an index.
@@ -139,10 +139,10 @@ impl HeldList {
             }
             #[cfg(test)]
             (self.visits += 1);
-            if self.slab.nodes[slot as usize].words.agrees(wanted, shape) {
+            if self.slab.items[slot as usize].words.agrees(wanted, shape) {
                 return Walk::Found(slot);
             }
-            slot = self.slab.nodes[slot as usize].order.next;
+            slot = self.slab.items[slot as usize].order.next;
         }
         if slot == NONE { Walk::Ended } else { Walk::GaveUp }
     }
@@ -167,8 +167,8 @@ impl HeldList {
         held.index.reshape(shape);
         let mut slot = self.slab.first;
         while slot != NONE {
-            held.append(&self.slab.nodes, slot);
-            slot = self.slab.nodes[slot as usize].order.next;
+            held.append(&self.slab.items, slot);
+            slot = self.slab.items[slot as usize].order.next;
         }
         at
     }
@@ -199,16 +199,16 @@ enum Walk {
 }
 
 impl HeldIndex {
-    fn append(&mut self, nodes: &[Node<()>], slot: u32) {
-        if self.links.len() < nodes.len() {
-            self.links.resize(nodes.len(), Link::LOOSE);
+    fn append(&mut self, items: &[Item<()>], slot: u32) {
+        if self.links.len() < items.len() {
+            self.links.resize(items.len(), Neighbours::LOOSE);
         }
-        let words = nodes[slot as usize].words;
+        let words = items[slot as usize].words;
         let home = self.index.home(words);
-        self.index.append(&mut HeldQueues { nodes, links: &mut self.links }, slot, words, home);
+        self.index.append(&mut HeldQueues { items, links: &mut self.links }, slot, words, home);
     }
 
-    fn remove(&mut self, nodes: &[Node<()>], slot: u32) {
-        self.index.remove(&mut HeldQueues { nodes, links: &mut self.links }, slot);
+    fn remove(&mut self, items: &[Item<()>], slot: u32) {
+        self.index.remove(&mut HeldQueues { items, links: &mut self.links }, slot);
     }
 }

@@ -9,7 +9,7 @@
 //! links        4 → 9 → 5   7                      next; back: 4 ← 9 ← 5, and the head's goes to the tail
 //! ```
 //!
-//! There are no nodes for keys: the head of a queue stands for its key, and the head's backward link is the tail.
+//! There are no records for keys: the head of a queue stands for its key, and the head's backward link is the tail.
 //! Where a key belongs in the table is its *home*; items may keep it, so that they leave without being hashed.
 //! So an index costs four bytes for each slot of its table and a pair of links for each item, and a queue whose last
 //! item leaves takes its key with it. The table is probed linearly and closed up on removal, so it does not age;
@@ -145,17 +145,17 @@ pub(super) trait Queues {
     fn items(&self) -> &[Self::Item];
 
     /// The link of one.
-    fn link(&mut self, item: u32) -> &mut Link;
+    fn link(&mut self, item: u32) -> &mut Neighbours;
 }
 
 /// An item's neighbours in a queue. `next` of the tail is `NONE`; `prev` of the head is the tail.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(super) struct Neighbours {
     pub(super) next: u32,
     pub(super) prev: u32,
 }
 
-impl Link {
+impl Neighbours {
     /// In no queue.
     pub(super) const LOOSE: Self = Self { next: NONE, prev: NONE };
 }
@@ -257,22 +257,22 @@ impl Index {
         if head == NONE {
             self.key_count += 1;
             self.table[at] = item;
-            *queues.link(item) = Link { next: NONE, prev: item };
+            *queues.link(item) = Neighbours { next: NONE, prev: item };
             return;
         }
         let tail = mem::replace(&mut queues.link(head).prev, item);
         queues.link(tail).next = item;
-        *queues.link(item) = Link { next: NONE, prev: tail };
+        *queues.link(item) = Neighbours { next: NONE, prev: tail };
     }
 
     /// Takes `item` out of the queue of its key, from wherever in it.
     #[inline(always)]
     pub(super) fn remove(&mut self, queues: &mut (impl Queues + ?Sized), item: u32) {
-        let Link { next, prev } = *queues.link(item);
+        let Neighbours { next, prev } = *queues.link(item);
         let before = &mut queues.link(prev).next;
         if *before == NONE {
             // What is before it is the tail: it is the head.
-            self.remove_head(queues, item, Link { next, prev });
+            self.remove_head(queues, item, Neighbours { next, prev });
         } else if next == NONE {
             *before = NONE;
             let tail = &queues.items()[item as usize];
@@ -287,7 +287,7 @@ impl Index {
 
     /// Takes the head of a queue out: its successor stands for the key, or nobody does.
     #[inline(always)]
-    fn remove_head(&mut self, queues: &mut (impl Queues + ?Sized), item: u32, link: Link) {
+    fn remove_head(&mut self, queues: &mut (impl Queues + ?Sized), item: u32, link: Neighbours) {
         let mask = self.table.len() - 1;
         let mut at = queues.items()[item as usize].home(self) as usize & mask;
         loop {

@@ -76,8 +76,8 @@ impl Matcher {
         let slab = &self.posted.slab;
         let first = slab.slot(after.0).and_then(|slot| slab.next(slot));
         core::iter::successors(first, |&slot| slab.next(slot)).filter_map(move |slot| {
-            let node = &slab.nodes[slot as usize];
-            node.admits(envelope).then_some(node.token)
+            let item = &slab.items[slot as usize];
+            item.admits(envelope).then_some(item.token)
         })
     }
 
@@ -100,8 +100,8 @@ impl Matcher {
         let slab = &self.held.slab;
         let first = slab.after(None);
         core::iter::successors(first, |&slot| slab.next(slot)).filter_map(move |slot| {
-            let node = &slab.nodes[slot as usize];
-            node.words.agrees(words, shape).then_some(node.token)
+            let item = &slab.items[slot as usize];
+            item.words.agrees(words, shape).then_some(item.token)
         })
     }
 }

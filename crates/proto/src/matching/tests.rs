@@ -531,7 +531,7 @@ fn nothing_grows_in_steady_state() {
         let (posted, held) = (&matcher.posted, &matcher.held);
         let tables = posted.groups.iter().map(|group| group.index.table_len()).sum::<usize>();
         let links = held.indices.iter().map(|held| held.links.capacity() + held.index.table_len());
-        let slots = posted.slab.nodes.capacity() + held.slab.nodes.capacity();
+        let slots = posted.slab.items.capacity() + held.slab.items.capacity();
         (posted.groups.capacity(), tables, links.sum::<usize>(), slots)
     };
     let mut settled = None;

@@ -10,7 +10,7 @@ use crate::delivery::ack::expand;
 use crate::messages::Messages;
 use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, DONE_OK, MessageHead};
 
-/// Numbers of cancelled messages that may be known ahead of their turn, however small the budgets: few bytes each.
+/// Numbers of cancelled messages that may be known before their turn, however small the budgets: few bytes each.
 const NUMBER_COUNT_MIN: u64 = 1 << 16;
 
 impl Messages {

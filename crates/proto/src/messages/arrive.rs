@@ -121,7 +121,7 @@ impl Messages {
         Taken::InTurn
     }
 
-    /// A message has its turn. Counted before it is looked at, so that it is not taken for one ahead of its turn.
+    /// A message has its turn. Counted before it is looked at, so that it is not taken for one before its turn.
     #[inline]
     pub(crate) fn count_turn(&mut self, row: u32) {
         self.bulk.peers.counters.messages_in += 1;
@@ -405,7 +405,7 @@ impl Messages {
                 .is_some_and(|cost| cost <= self.bulk.held.free_len())
     }
 
-    /// Whether a chunk ahead of its turn may be held: half of all room is for those that have it, or none ever might.
+    /// Whether a chunk before its turn may be held: half of all room is for those that have it, or none ever might.
     pub(crate) fn has_room_ahead(&self, len: usize) -> bool {
         let cost = crate::base::pool::BytePool::cost_of(len).unwrap_or(u64::MAX);
         self.bulk.envelope_count < self.bulk.peers.limits.envelope_count_max / 2

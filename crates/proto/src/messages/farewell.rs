@@ -57,7 +57,7 @@ impl Messages {
         }
     }
 
-    /// Incomplete messages vanish, complete ones stay; those ahead of their turn have it now: what is missing before them
+    /// Incomplete messages vanish, complete ones stay; those before their turn have it now: what is missing before them
     /// failed at its sender.
     pub(crate) fn end_arrivals(
         &mut self,
@@ -108,7 +108,7 @@ impl Messages {
         }
     }
 
-    /// Whole messages that were ahead of their turn when their association ended: now it is their turn.
+    /// Whole messages that were before their turn when their association ended: now it is their turn.
     pub(crate) fn deliver_orphans(&mut self, now: Instant, memory: &mut impl Memory) {
         while let Some(key) = self.orphans.pop_front() {
             // The row may have ended again before they were delivered: each is delivered once.

@@ -156,7 +156,7 @@ impl Messages {
         if theirs.is_some_and(|number| number < refused_from) {
             return false; // on its way in its turn
         }
-        // A message held here ahead of its turn may come before what the peer found; the peer has just told that
+        // A message held here before its turn may come before what the peer found; the peer has just told that
         // nothing before that one fits.
         let early = self.first_early(row, &query.criteria);
         match (early, theirs) {

@@ -1,6 +1,6 @@
 //! One-sided operations, as who is asked: each request is carried out once, in its turn, and answered.
 //!
-//! PROTOCOL §11. Requests of a peer have numbers and are carried out in their order; one that comes ahead of its turn is held
+//! PROTOCOL §11. Requests of a peer have numbers and are carried out in their order; one that comes before its turn is held
 //! against the budget of held payload, or not acknowledged. What is answered is kept until the peer has acknowledged the answer:
 //! a lost one is sent again, nothing is done again. How much of all this there may be is bounded (`Limits`).
 //!
@@ -34,7 +34,7 @@ use crate::peers::side::Early;
 use crate::wire::{Action, Lane, Matched, MatchedKind, REPLY_OK, RequestHead};
 use crate::{Source, wire};
 
-/// How far ahead of its turn a request may be.
+/// How far before its turn a request may be.
 const AHEAD_MAX: u64 = 4096;
 /// Requests of one peer that are held, under way, or whose answers are not acknowledged.
 const SERVED_COUNT_MAX: u32 = 4096;

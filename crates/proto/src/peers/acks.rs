@@ -34,7 +34,7 @@ pub(crate) fn plain_ack(now: Instant, index: u8, path: &Path, share: Share) -> O
 
 /// How soon a frame wants to be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Answer {
+pub(crate) enum Urgency {
     None,
     Soon,
     AtOnce,

@@ -211,7 +211,7 @@ impl Active {
 
     /// Of those in use, the ones that data takes.
     fn for_data(&self) -> impl Iterator<Item = (usize, &Path)> {
-        self.in_use().filter(|(_, path)| !path.is_aside)
+        self.in_use().filter(|(_, path)| !path.yields_data)
     }
 
     /// The path for the next frame: one with a probe due, or a longer frame to try; for control the main one, window or not;
@@ -268,11 +268,11 @@ impl Active {
             Next::Fragments => {
                 self.choose_stream(unsent_len).or_else(|| self.choose_for_fragments())
             }
-            Next::Announcement if has_trains(main) && !main.is_aside => None,
+            Next::Announcement if has_trains(main) && !main.yields_data => None,
             // What follows an announcement by another link would overtake it.
             Next::Announcement => {
                 let by_train = self.for_data().filter(|(_, path)| has_trains(path));
-                let for_data = || self.choose_for_data(unsent_len).filter(|_| main.is_aside);
+                let for_data = || self.choose_for_data(unsent_len).filter(|_| main.yields_data);
                 longest_frames(by_train).map(|it| it.0).or_else(|| for_data().map(|it| it.0))
             }
         }
@@ -375,6 +375,6 @@ impl Active {
     pub(crate) fn learn_rate(&mut self, now: Instant, index: usize, len: u64) -> bool {
         let path = &mut self.paths[index];
         path.rate.on_acked(now, len, !path.flight.is_empty(), &path.rtt);
-        self.on_turn_acked(now, index, len) | self.on_measured(now, index)
+        self.on_stint_acked(now, index, len) | self.on_measured(now, index)
     }
 }

@@ -2,27 +2,27 @@
 //!
 //! PROTOCOL §10.4. Two cards are two rails, and data is striped over both. Two links over *one* card (datagrams and raw
 //! Ethernet, say) are alternatives: striping would only make them compete for the same wire. So one of them carries the
-//! data and the others stand *aside*; small messages may still take any of them. A link that sends frame by frame stands aside
-//! beside one that sends trains (256 KB took twice as long by turns of both). Of the rest, which is wider cannot be known without
+//! data and the others *yield*; small messages may still take any of them. A link that sends frame by frame yields
+//! to one that sends trains (256 KB took twice as long by stints of both). Of the rest, which is wider cannot be known without
 //! trying, for what it costs to send is part of it:
 //!
 //! ```text
-//!   udp     ████████████        ████████████████████████████████        ████ …    turns of the wider one
+//!   udp     ████████████        ████████████████████████████████        ████ …    stints of the wider one
 //!   packet              ██████                                  ██████            the other is tried, ever more seldom
 //! ```
 
 use crate::base::limits::{MS, SECOND};
 use crate::base::types::Instant;
 use crate::delivery::path::Path;
-use crate::delivery::rate::Turn;
+use crate::delivery::rate::Stint;
 use crate::peers::kept::Contest;
 use crate::peers::rows::Active;
 
-/// How long a turn takes, of the time in which data is on its way.
-const TURN_NS: u64 = 10 * MS;
+/// How long a stint takes, of the time in which data is on its way.
+const STINT_NS: u64 = 10 * MS;
 
-/// Data that ends a turn before its time.
-const TURN_LEN_MAX: u64 = 256 << 20;
+/// Data that ends a stint before its time.
+const STINT_LEN_MAX: u64 = 256 << 20;
 /// The one that carries data does so for this time before another is tried again, twice as long after each trial.
 const PAUSE_NS: u64 = SECOND;
 const PAUSE_NS_MAX: u64 = 64 * SECOND;
@@ -38,7 +38,7 @@ impl Active {
     pub(crate) fn weigh_cards(&mut self) {
         for index in 0..self.paths.len() {
             if !in_use(&self.paths[index]) {
-                self.paths[index].is_aside = true; // whoever comes back waits for its turn
+                self.paths[index].yields_data = true; // whoever comes back waits for its stint
             }
         }
         for index in 0..self.paths.len() {
@@ -47,48 +47,48 @@ impl Active {
             }
             let (card, link) = (self.paths[index].card, self.paths[index].link);
             if !self.competes(&self.paths[index]) {
-                self.paths[index].is_aside = true;
+                self.paths[index].yields_data = true;
                 continue;
             }
             if !self.rivals(card, link).any(|_| true) {
-                self.paths[index].is_aside = false;
+                self.paths[index].yields_data = false;
                 continue;
             }
-            let is_chosen = self.on_card(card).any(|path| !path.is_aside);
+            let is_chosen = self.on_card(card).any(|path| !path.yields_data);
             if !is_chosen {
                 let link = self.widest(card).unwrap_or(link);
-                self.give_turn(card, link);
+                self.give_stint(card, link);
             }
         }
     }
 
     /// Bytes were acknowledged on this path. True if data changed over to another.
-    pub(crate) fn on_turn_acked(&mut self, now: Instant, index: usize, len: u64) -> bool {
+    pub(crate) fn on_stint_acked(&mut self, now: Instant, index: usize, len: u64) -> bool {
         let path = &mut self.paths[index];
         let is_busy = path.flight.bytes_in_flight() >= 2 * u64::from(path.frame_len);
-        path.turn.on_acked(now, len, is_busy);
-        let (card, link, is_aside) = (path.card, path.link, path.is_aside);
-        if is_aside || card == 0 || !self.rivals(card, link).any(|_| true) {
+        path.stint.on_acked(now, len, is_busy);
+        let (card, link, yields_data) = (path.card, path.link, path.yields_data);
+        if yields_data || card == 0 || !self.rivals(card, link).any(|_| true) {
             return false;
         }
-        let turns = || self.on_card(card).filter(|path| path.link == link).map(|path| path.turn);
-        let ns = turns().map(|turn| turn.ns).max().unwrap_or(0);
-        let len: u64 = turns().map(|turn| turn.len).sum();
-        if ns < TURN_NS && len < TURN_LEN_MAX {
+        let stints = || self.on_card(card).filter(|path| path.link == link).map(|path| path.stint);
+        let ns = stints().map(|stint| stint.ns).max().unwrap_or(0);
+        let len: u64 = stints().map(|stint| stint.len).sum();
+        if ns < STINT_NS && len < STINT_LEN_MAX {
             return false;
         }
-        let next = self.end_turn(card, link, ns);
+        let next = self.end_stint(card, link, ns);
         if next != link {
-            self.give_turn(card, next);
+            self.give_stint(card, next);
         }
         next != link
     }
 
-    /// The turn of this link is over: whose is the next?
-    fn end_turn(&mut self, card: u16, link: u8, ns: u64) -> u8 {
+    /// The stint of this link is over: whose is the next?
+    fn end_stint(&mut self, card: u16, link: u8, ns: u64) -> u8 {
         let own = |path: &&mut Path| in_use(path) && (path.card, path.link) == (card, link);
-        self.paths.iter_mut().filter(own).for_each(|path| path.turn.close());
-        let untried = self.rivals(card, link).find(|path| path.turn.found == 0);
+        self.paths.iter_mut().filter(own).for_each(|path| path.stint.close());
+        let untried = self.rivals(card, link).find(|path| path.stint.found == 0);
         if let Some(next) = untried.map(|path| path.link) {
             self.contest.is_trial = true;
             return next;
@@ -114,10 +114,10 @@ impl Active {
     }
 
     /// From now on data over this card goes by this link.
-    fn give_turn(&mut self, card: u16, link: u8) {
+    fn give_stint(&mut self, card: u16, link: u8) {
         for path in self.paths.iter_mut().filter(|path| in_use(path) && path.card == card) {
-            path.is_aside = path.link != link;
-            path.turn = Turn::new(path.turn.found);
+            path.yields_data = path.link != link;
+            path.stint = Stint::new(path.stint.found);
         }
     }
 
@@ -125,7 +125,7 @@ impl Active {
     fn widest(&self, card: u16) -> Option<u8> {
         let found = |link: u8| -> u64 {
             let own = self.on_card(card).filter(|path| path.link == link);
-            own.map(|path| path.turn.found).fold(0, u64::saturating_add)
+            own.map(|path| path.stint.found).fold(0, u64::saturating_add)
         };
         let mut best: Option<(u8, u64)> = None;
         for link in self.on_card(card).map(|path| path.link) {
@@ -191,11 +191,11 @@ mod tests {
     }
 
     fn carriers(active: &Active) -> Vec<usize> {
-        (0..active.paths.len()).filter(|&index| !active.paths[index].is_aside).collect()
+        (0..active.paths.len()).filter(|&index| !active.paths[index].yields_data).collect()
     }
 
     #[test]
-    fn frames_of_the_card_stand_aside_beside_a_stream_over_it() {
+    fn frames_of_the_card_yield_to_a_stream_over_it() {
         let mut active = over(&[3, 3, 4]);
         active.paths.iter_mut().for_each(|path| path.sends_trains = true);
         active.weigh_paths();
@@ -220,12 +220,12 @@ mod tests {
             let len = rates[index] * step_ns / SECOND;
             carried[index] += len;
             active.paths[index].progress_at = now;
-            active.paths[index].turn.on_acked(now, len, true);
+            active.paths[index].stint.on_acked(now, len, true);
             let (link, card) = (active.paths[index].link, active.paths[index].card);
-            if active.paths[index].turn.ns >= TURN_NS {
-                let next = active.end_turn(card, link, TURN_NS);
+            if active.paths[index].stint.ns >= STINT_NS {
+                let next = active.end_stint(card, link, STINT_NS);
                 if next != link {
-                    active.give_turn(card, next);
+                    active.give_stint(card, next);
                 }
             }
         }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_frame_by_frame_stands_aside_beside_trains() {
+    fn who_sends_frame_by_frame_yields_to_trains() {
         for train in [0, 1] {
             let mut active = over(&[1, 1, 2]);
             active.paths[train].sends_trains = true;
@@ -286,14 +286,14 @@ mod tests {
 
     #[test]
     fn idle_time_is_nobodys_fault() {
-        let mut turn = Turn::new(0);
-        turn.warm_up_ns = 0;
+        let mut stint = Stint::new(0);
+        stint.warm_up_ns = 0;
         for burst in 0..20_u64 {
             let start = burst * SECOND;
-            turn.on_acked(Instant(start), 1_000, true);
-            turn.on_acked(Instant(start + MS), 1_000_000, false);
+            stint.on_acked(Instant(start), 1_000, true);
+            stint.on_acked(Instant(start + MS), 1_000_000, false);
         }
-        turn.close();
-        assert_eq!(turn.found(), 1_000_000_000);
+        stint.close();
+        assert_eq!(stint.found(), 1_000_000_000);
     }
 }

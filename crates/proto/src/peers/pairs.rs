@@ -290,7 +290,7 @@ impl Active {
                 Some(PathState::Proven {
                     is_main,
                     is_spare: path.is_spare,
-                    is_aside: path.is_aside && !path.is_spare,
+                    yields_data: path.yields_data && !path.is_spare,
                 })
             }
         };

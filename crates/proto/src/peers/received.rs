@@ -5,7 +5,7 @@
 use crate::delivery::path::{FIRST_PACKETS, Path};
 use crate::delivery::window::Shrink;
 use crate::peers::Peers;
-use crate::peers::acks::Answer;
+use crate::peers::acks::Urgency;
 use crate::peers::rows::{Row, hear, row_of_id};
 use crate::wire::{Header, base_of, numbered_header};
 use crate::{Instant, Locator, PATH_COUNT_MAX};
@@ -59,15 +59,15 @@ impl Peers {
         path_index: usize,
         packet: u64,
         message_count: u64,
-        answer: Answer,
+        answer: Urgency,
     ) {
         let active = self.activate(row);
         let path = &mut self.actives[active].paths[path_index];
         let in_order = path.received.record(packet, now);
-        if answer == Answer::None {
+        if answer == Urgency::None {
             return;
         }
-        let at_once = answer == Answer::AtOnce || !in_order || packet <= FIRST_PACKETS;
+        let at_once = answer == Urgency::AtOnce || !in_order || packet <= FIRST_PACKETS;
         let due = path.owe_ack(now, message_count, at_once, &self.settings);
         self.see_to_ack(row, due);
     }
@@ -151,10 +151,10 @@ impl Peers {
             let received = &mut self.actives[active].paths[path].received;
             let in_order = received.record_run(first.packet, count - 1, now);
             if !in_order {
-                return self.note_received(now, row, path, last, 0, Answer::AtOnce);
+                return self.note_received(now, row, path, last, 0, Urgency::AtOnce);
             }
         }
-        self.note_received(now, row, path, last, 0, Answer::Soon);
+        self.note_received(now, row, path, last, 0, Urgency::Soon);
     }
 }
 

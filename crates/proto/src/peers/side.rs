@@ -26,7 +26,7 @@ pub(crate) struct Side {
     pub(crate) operation_count: u32,
     /// `Notice::Requests` is among the notices.
     pub(crate) is_queued: bool,
-    /// Requests of the peer ahead of their turn, by number.
+    /// Requests of the peer before their turn, by number.
     pub(crate) early: BTreeMap<u64, Early>,
     /// Requests of the peer that are held, under way, or whose answers are not acknowledged.
     pub(crate) served_count: u32,
@@ -44,7 +44,7 @@ impl Side {
     }
 }
 
-/// A request ahead of its turn.
+/// A request before its turn.
 #[derive(Debug)]
 pub(crate) struct Early {
     /// `None`: it was cancelled, only its number counts.

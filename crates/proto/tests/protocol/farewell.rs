@@ -471,7 +471,7 @@ fn goodbye_and_close_drop_what_is_held() {
     net.drop_where(|sight| sight.has(Kind::Eager) && sight.bytes.len() == 48);
     net.send(A, B, 2, 8);
     net.run_for(US);
-    net.send(A, B, 3, 16); // whole, ahead of its turn
+    net.send(A, B, 3, 16); // whole, before its turn
     net.run_for(DELAY_NS);
     assert_eq!(net.ep(B).held().1, 2);
     net.send_matched(B, C, 9, 8); // keeps it lingering

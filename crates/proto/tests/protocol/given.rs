@@ -219,7 +219,7 @@ fn what_was_given_behind_a_refused_message_does_not_hide_it() {
     net.pump();
     net.freeze(A);
     net.run_for(MS);
-    // A has not read the refusal and gives more, which B holds ahead of their turn: they alone take all of its room.
+    // A has not read the refusal and gives more, which B holds before their turn: they alone take all of its room.
     (6..11).for_each(|tag| assert!(give(&mut net, tag)));
     net.thaw(A);
     net.run_for(MS);

@@ -332,7 +332,7 @@ fn numbers_of_cancelled_messages_are_held_within_bounds() {
         };
         net.forge(A, B, write, &[]);
     }
-    // Of a cancelled number a message is a duplicate; of one that was not taken it is new, ahead of its turn.
+    // Of a cancelled number a message is a duplicate; of one that was not taken it is new, before its turn.
     let mut kind_of = |message| {
         let before = net.count(B, "messages_duplicate");
         let head = MessageHead { message, ..EARLY };

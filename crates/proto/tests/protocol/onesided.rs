@@ -436,7 +436,7 @@ fn nobody_is_told_of_a_put_of_which_a_part_was_cancelled() {
     net.expose(B, KEY, 40_000);
     net.drop_next(A, Kind::Request); // the first parts
     let put = net.put((A, B), KEY, 0, (1, 9_000), Some(5));
-    net.run_for(DELAY_NS + US); // the last one is there, ahead of its turn
+    net.run_for(DELAY_NS + US); // the last one is there, before its turn
     assert!(net.cancel(A, put.req, put.buf));
     net.settle();
     assert_eq!(net.written(B), []);

@@ -561,7 +561,7 @@ fn chunks_refused_ahead_of_their_turn_are_called_when_those_before_were_lent() {
     net.run_for(MS);
     let (stream, _) = ready(&mut net, B)[0];
     assert_eq!(front(&mut net, B, stream), StreamFront::Empty);
-    // Half of the envelopes are taken by messages that nobody receives: nothing is held ahead of its turn any more.
+    // Half of the envelopes are taken by messages that nobody receives: nothing is held before its turn any more.
     (0..512).for_each(|tag| _ = net.send(C, B, tag, 8));
     net.run_for(10 * MS);
     assert_eq!(net.ep(B).held().1, 512);

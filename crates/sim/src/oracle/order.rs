@@ -16,26 +16,26 @@ use super::{Message, Oracle, Receive, Taken};
 use crate::scenario::NAME_MASK;
 
 /// Where a receive stands: overflow list behind priority, then by post; within an entry for many, by offset.
-type Place = (bool, u64, u64);
+type Position = (bool, u64, u64);
 
 /// Messages alike in all a receive can ask for.
 #[derive(Debug)]
 struct Kind {
     space: u8,
     tag: u64,
-    highest: Place,
+    highest: Position,
     label: u32,
 }
 
 /// Whether `a` is behind `b`. Within one entry for many only offsets tell, where there are any.
-fn is_behind(a: Place, b: Place) -> bool {
+fn is_behind(a: Position, b: Position) -> bool {
     let unknown = (a.0, a.1) == (b.0, b.1) && [a.2, b.2].contains(&Taken::NO_OFFSET);
     a > b && !unknown
 }
 
 /// A message that broke off may have lain in an overflow entry when an entry for many matched it: then it had no place in
 /// that one's memory, and its event says 0 as if it were the first.
-fn place(receive: &Receive, taken: &Taken) -> Place {
+fn place(receive: &Receive, taken: &Taken) -> Position {
     let may_be_elsewhere = receive.is_many && !taken.is_whole && taken.offset == 0;
     let offset = if may_be_elsewhere { Taken::NO_OFFSET } else { taken.offset };
     (receive.is_overflow, receive.posted, offset)

@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_void};
 use super::done;
 use crate::abi::{Handle, Process, datatype_len, op};
 use crate::counters::When;
-use crate::moves::{self, Atomic, Place, Tail, What};
+use crate::moves::{self, Atomic, MdOffset, Tail, What};
 
 /// A function under its two names; the second has a counter and a threshold behind the same arguments. What it says is what is moved, and how.
 macro_rules! now_and_later {
@@ -83,7 +83,7 @@ now_and_later! {
         user_ptr: *mut c_void,
         hdr_data: u64,
     ) {
-        let what = What::Put { from: Place { md, offset }, ack };
+        let what = What::Put { from: MdOffset { md, offset }, ack };
         (what, tail(length, (target, portal), (match_bits, remote_offset), user_ptr, hdr_data))
     }
 }
@@ -99,7 +99,7 @@ now_and_later! {
         remote_offset: u64,
         user_ptr: *mut c_void,
     ) {
-        let what = What::Get { to: Place { md, offset } };
+        let what = What::Get { to: MdOffset { md, offset } };
         (what, tail(length, (target, portal), (match_bits, remote_offset), user_ptr, 0))
     }
 }
@@ -120,7 +120,7 @@ now_and_later! {
         datatype: u8,
     ) {
         let atomic = Atomic { operation, datatype };
-        let what = What::Atomic { from: Place { md, offset }, ack, atomic };
+        let what = What::Atomic { from: MdOffset { md, offset }, ack, atomic };
         (what, tail(length, (target, portal), (match_bits, remote_offset), user_ptr, hdr_data))
     }
 }
@@ -142,8 +142,8 @@ now_and_later! {
         datatype: u8,
     ) {
         let what = What::FetchAtomic {
-            to: Place { md: get_md, offset: get_offset },
-            from: Place { md: put_md, offset: put_offset },
+            to: MdOffset { md: get_md, offset: get_offset },
+            from: MdOffset { md: put_md, offset: put_offset },
             atomic: Atomic { operation, datatype },
         };
         (what, tail(length, (target, portal), (match_bits, remote_offset), user_ptr, hdr_data))
@@ -171,8 +171,8 @@ now_and_later! {
         // SAFETY: as this function demands.
         let operand = unsafe { operand_of(atomic, operand) };
         let what = What::Swap {
-            to: Place { md: get_md, offset: get_offset },
-            from: Place { md: put_md, offset: put_offset },
+            to: MdOffset { md: get_md, offset: get_offset },
+            from: MdOffset { md: put_md, offset: put_offset },
             atomic,
             operand,
         };

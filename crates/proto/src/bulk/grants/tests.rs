@@ -160,13 +160,13 @@ fn a_full_budget_does_not_hold_up_those_that_need_none() {
 fn slots_are_used_again_without_allocating() {
     let mut grants = smallest_first();
     (0..10).for_each(|slot| grants.start(slot, 1 << 20));
-    let capacity = grants.nodes.capacity();
+    let capacity = grants.sharers.capacity();
     for slot in (0..1000).map(|turn| turn % 10) {
         grants.stop(slot);
         grants.start(slot, 1 << 20);
         serve(&mut grants);
     }
-    assert_eq!(grants.nodes.capacity(), capacity);
+    assert_eq!(grants.sharers.capacity(), capacity);
 }
 
 /// Slots of the model test.
@@ -316,12 +316,12 @@ fn check_lists(grants: &Grants, model: &Model) {
         assert_eq!(list.head != NONE, grants.occupied >> class & 1 == 1);
         let (mut slot, mut last, mut stamp_min) = (list.head, NONE, 0);
         while slot != NONE {
-            let node = &grants.nodes[slot as usize];
-            let link = node.links[Order::Turn as usize];
-            assert_eq!((link.prev, node.class), (last, Some(class as u8)));
-            assert_eq!(grants.class_of(node.remaining), class as u8);
-            assert!(node.stamp >= stamp_min, "class {class} out of order");
-            stamp_min = node.stamp + 1;
+            let sharer = &grants.sharers[slot as usize];
+            let link = sharer.links[Order::Turn as usize];
+            assert_eq!((link.prev, sharer.class), (last, Some(class as u8)));
+            assert_eq!(grants.class_of(sharer.remaining), class as u8);
+            assert!(sharer.stamp >= stamp_min, "class {class} out of order");
+            stamp_min = sharer.stamp + 1;
             seen.push(slot);
             (last, slot) = (slot, link.next);
         }

@@ -42,7 +42,10 @@ impl Path {
     /// this path come from.
     #[inline(always)]
     pub(crate) fn may_be_given(&self) -> bool {
-        self.reliability.never_loses() && self.pass != 0 && !self.payload_check && self.flight.next_packet() > 1
+        self.reliability.never_loses()
+            && self.pass != 0
+            && !self.payload_check
+            && self.flight.next_packet() > 1
     }
 
     /// The peer's part of what we would hold, for what comes by this path: by links that lose frames, no more than those hold until there is time.

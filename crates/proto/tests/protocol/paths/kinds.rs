@@ -318,8 +318,8 @@ fn links_over_one_card_are_not_striped() {
     let shares = [on_link(&net, 0, Kind::Data), on_link(&net, 1, Kind::Data)];
     assert!(shares[0] > 0 && shares[1] == 0, "{shares:?}");
     let states = infos(&mut net, A, B).into_iter().map(|info| info.state);
-    let is_aside = |state| matches!(state, PathState::Proven { is_aside: true, .. });
-    assert_eq!(states.map(is_aside).collect::<Vec<_>>(), [false, true]);
+    let yields_data = |state| matches!(state, PathState::Proven { yields_data: true, .. });
+    assert_eq!(states.map(yields_data).collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]
