@@ -190,7 +190,7 @@ mod tests {
             while inner.turn(now) > 0 {}
             drop(inner);
             look(&engine);
-            assert!(matches!(engine.lock().core.ask(now), Answer::Nothing), "{number}");
+            assert!(matches!(engine.lock().core.ask(now), Looked::Nothing), "{number}");
         }
         engine.stop();
     }

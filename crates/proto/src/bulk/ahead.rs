@@ -187,7 +187,7 @@ impl Bulk {
     /// How far an announced message may be taken ahead: not at all if some of it came before its announcement, and is gone.
     pub(crate) fn taken_ahead(&self, row: u32, head: &MessageHead) -> u64 {
         let this = &self.peers.rows[row];
-        match expand(head.message, this.message_in) < this.ahead_missed_to {
+        match expand(head.message, this.numbers.next_in) < this.ahead_missed_to {
             true => 0,
             false => u64::from(head.ahead) * AHEAD_UNIT,
         }
@@ -200,14 +200,14 @@ impl Bulk {
             return Verdict::Accepted;
         }
         let this = &mut self.peers.rows[row];
-        let number = expand(message, this.message_in);
+        let number = expand(message, this.numbers.next_in);
         match self.by_number.get(&lane_key(lane, row, message)) {
             Some(&slot) => {
                 if let Some(progress) = self.progress.get_mut(self.arrivals[slot].progress) {
                     progress.ahead_to = 0;
                 }
             }
-            None if number >= this.message_in && this.refused_from == NO_MESSAGE => {
+            None if number >= this.numbers.next_in && this.numbers.refused_from == NO_MESSAGE => {
                 this.ahead_missed_to = this.ahead_missed_to.max(number + 1);
             }
             None => {}

@@ -338,7 +338,7 @@ impl Bulk {
         }
         let (row, next) = (send.row, send.next);
         self.sends_by_number.insert(number_key(row, send.message as u32), slot);
-        let active = &mut self.peers.actives[self.peers.rows[row].active];
+        let active = self.peers.active_of_mut(row);
         if active.unsent == slot {
             active.unsent = next;
         }
@@ -350,7 +350,7 @@ impl Bulk {
         if !send.is_queued {
             send.is_queued = true;
             let row = send.row;
-            let active = &mut self.peers.actives[self.peers.rows[row].active];
+            let active = self.peers.active_of_mut(row);
             active.granted.push_back((slot, serial));
             active.wake_streams();
             self.may_train = true;
@@ -365,7 +365,7 @@ impl Bulk {
             return Some(slot);
         }
         let active = self.peers.rows[row].active;
-        if active == NONE || self.peers.rows[row].held_from == NO_MESSAGE {
+        if active == NONE || self.peers.rows[row].numbers.held_from == NO_MESSAGE {
             return None;
         }
         let mut slot = self.peers.actives[active].first;

@@ -34,7 +34,7 @@ pub(crate) fn share_of(
 impl Bulk {
     /// The message whose turn it is, and what may leave of it if that is in several frames. Asked only where there are several paths.
     pub(crate) fn unsent_len(&self, row: u32) -> (u64, Next) {
-        let active = &self.peers.actives[self.peers.rows[row].active];
+        let active = self.peers.active_of(row);
         if active.paths.len() == 1 {
             return (0, Next::Short);
         }
@@ -57,7 +57,7 @@ impl Bulk {
 
     /// One piece of granted data; the granted messages take turns.
     pub(crate) fn write_data(&mut self, row: u32, index: usize, frame: &mut Frame<'_>) {
-        let active = &mut self.peers.actives[self.peers.rows[row].active];
+        let active = self.peers.active_of_mut(row);
         if !active.paths[index].has_window() {
             return;
         }

@@ -69,7 +69,7 @@ impl Bulk {
         let was_waiting = send.stage == SendStage::Waiting;
         send.stage = SendStage::Waiting;
         let row = send.row;
-        let active = &mut self.peers.actives[self.peers.rows[row].active];
+        let active = self.peers.active_of_mut(row);
         if !was_waiting || active.unsent != slot {
             active.resend.push_back((slot, serial));
         }
@@ -90,7 +90,7 @@ impl Bulk {
     pub(crate) fn end_send(&mut self, slot: u32, result: Result<u64, Failure>) {
         let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
         let send = self.outgoing.remove(slot);
-        let active = &mut *self.peers.actives[self.peers.rows[send.row].active];
+        let active = self.peers.active_of_mut(send.row);
         active.line().unlink(slot, &send, &mut self.outgoing);
         if send.parts != NONE {
             self.parts.remove(send.parts);

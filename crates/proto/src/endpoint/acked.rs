@@ -198,8 +198,9 @@ impl Endpoint {
                 self.peers_mut().arm_flight(row, path_index);
             }
         }
-        let active = &self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active];
-        self.messages.bulk.may_train |= !active.granted.is_empty() || active.unsent != NONE;
+        let bulk = self.bulk_mut();
+        let active = bulk.peers.active_of(row);
+        bulk.may_train |= !active.granted.is_empty() || active.unsent != NONE;
         if has_more || active.has_content() || !active.granted.is_empty() {
             self.peers_mut().make_ready(row); // what waited for window or credit
         }
@@ -225,18 +226,13 @@ impl Endpoint {
                 }
             }
             Content::Probe { frame_len } => {
-                let path = &mut self.messages.bulk.peers.actives
-                    [self.messages.bulk.peers.rows[row].active]
-                    .paths[path_index];
+                let path = &mut self.peers_mut().active_of_mut(row).paths[path_index];
                 path.on_frame_probe_acked(now, frame_len);
                 path.window.on_frame_len(path.frame_len);
                 self.peers_mut().refit(row); // what carries long frames may be the one for data
             }
             Content::Grant { slot, serial, .. } => self.bulk_mut().on_grant_settled(slot, serial),
-            Content::Cancel { .. } => {
-                self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active]
-                    .cancel_count -= 1
-            }
+            Content::Cancel { .. } => self.peers_mut().active_of_mut(row).cancel_count -= 1,
             Content::Reply { slot, serial } => {
                 self.onesided.on_reply_acked(&mut self.messages.bulk, slot, serial)
             }
@@ -244,9 +240,7 @@ impl Endpoint {
                 self.onesided.on_replied_acked(&mut self.messages.bulk, row, count)
             }
             Content::AckUpTo { path, largest } => {
-                let path = &mut self.messages.bulk.peers.actives
-                    [self.messages.bulk.peers.rows[row].active]
-                    .paths[usize::from(path)];
+                let path = &mut self.peers_mut().active_of_mut(row).paths[usize::from(path)];
                 path.received.forget_below(largest.saturating_sub(REORDER_SLACK));
             }
             _ => {}
@@ -254,8 +248,7 @@ impl Endpoint {
     }
 
     fn credit_back(&mut self, row: u32, len: u32) {
-        let active =
-            &mut self.messages.bulk.peers.actives[self.messages.bulk.peers.rows[row].active];
+        let active = self.peers_mut().active_of_mut(row);
         active.credit.on_settled(eager_cost(len));
     }
 

@@ -79,7 +79,7 @@ impl Endpoint {
         let index = active.clear_path(now, len)?;
         let path = &active.paths[usize::from(index)];
         if !path.may_be_given()
-            || this.cost_of(this.message_out, len as u32, active.credit).is_none()
+            || this.cost_of(this.numbers.next_out, len as u32, active.credit).is_none()
         {
             return None;
         }
@@ -94,7 +94,7 @@ impl Endpoint {
         let header = Header { to: this.remote_id, packet: 0, path: index, form: this.version };
         let eager = EagerRepr {
             space: spec.space,
-            message: this.message_out as u32,
+            message: this.numbers.next_out as u32,
             tag: spec.tag,
             wants_match: false,
             len: len as u16,
@@ -108,7 +108,7 @@ impl Endpoint {
     /// The link has taken the frame.
     #[inline]
     pub fn on_given(&mut self, given: &Given) {
-        self.peers_mut().rows[given.peer.row()].message_out += 1;
+        self.peers_mut().rows[given.peer.row()].numbers.next_out += 1;
         self.peers_mut().counters.messages_out += 1;
         self.peers_mut().counters.messages_given += 1;
         self.peers_mut().counters.frames_out += 1;
@@ -311,11 +311,11 @@ impl Endpoint {
             return;
         }
         let this = &mut self.peers_mut().rows[row];
-        let number = expand(message, this.message_in);
+        let number = expand(message, this.numbers.next_in);
         // What is refused are messages that the sender keeps, and this one it does not keep. But if a message before this one is refused, the refusal
         // stays there: the sender holds that message back until it is recalled or asked for (§7.6).
-        if number == this.refused_from {
-            this.refused_from = number + 1;
+        if number == this.numbers.refused_from {
+            this.numbers.refused_from = number + 1;
         }
         self.bulk_mut().takes_all = true;
         take(self);
@@ -323,8 +323,8 @@ impl Endpoint {
         let is_over = self.bulk().held.is_overdrawn()
             || self.bulk().envelope_count > self.peers().limits.envelope_count_max;
         let this = &self.peers().rows[row];
-        if is_over && this.phase == Phase::Joined && this.refused_from == NO_MESSAGE {
-            let from = this.message_in.max(number + 1);
+        if is_over && this.phase == Phase::Joined && this.numbers.refused_from == NO_MESSAGE {
+            let from = this.numbers.next_in.max(number + 1);
             self.messages.refuse(now, row, from, 0);
         }
     }

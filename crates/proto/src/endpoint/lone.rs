@@ -89,8 +89,8 @@ impl Endpoint {
     ) -> Lone {
         let row = spec.peer.row();
         let this = &mut self.messages.bulk.peers.rows[row];
-        let message = this.message_out;
-        this.message_out += 1;
+        let message = this.numbers.next_out;
+        this.numbers.next_out += 1;
         let path = &self.messages.bulk.peers.actives[leave.active].paths[usize::from(leave.index)];
         let packet = path.flight.next_packet();
         let header = Header { to: this.remote_id, packet, path: leave.index, form: this.version };
@@ -134,7 +134,7 @@ impl Endpoint {
         }
         let index = active.clear_path(now, len)?;
         let path = &active.paths[usize::from(index)];
-        let cost = this.cost_of(this.message_out, len as u32, active.credit)?;
+        let cost = this.cost_of(this.numbers.next_out, len as u32, active.credit)?;
         if path.payload_check {
             return None;
         }

@@ -242,10 +242,10 @@ impl Endpoint {
                 // Always the newest word on the matter.
                 let this = &self.peers().rows[row];
                 let order = this.turn_sent;
-                if this.refused_from == NO_MESSAGE {
-                    frame.writer.recall(this.message_in as u32, order);
+                if this.numbers.refused_from == NO_MESSAGE {
+                    frame.writer.recall(this.numbers.next_in as u32, order);
                 } else {
-                    frame.writer.refuse(this.refused_from as u32, order);
+                    frame.writer.refuse(this.numbers.refused_from as u32, order);
                 }
                 return Some(Content::Turn { order });
             }

@@ -81,7 +81,7 @@ impl Endpoint {
     ) -> Verdict {
         match miss {
             Miss::Unexpected => {
-                let (number, head) = (self.peers().rows[row].message_in, head.head());
+                let (number, head) = (self.peers().rows[row].numbers.next_in, head.head());
                 let taken = self.messages.on_unexpected(now, row, number, &head, body);
                 self.after_message(now, row, taken, (&head, body), memory)
             }
@@ -189,9 +189,8 @@ impl Endpoint {
             self.on_ack(now, row, ack);
         }
         if plain.is_ack_only() {
-            let path = &mut self.messages.bulk.peers.actives
-                [self.messages.bulk.peers.rows[row].active]
-                .paths[usize::from(header.path)];
+            let active = self.peers_mut().active_of_mut(row);
+            let path = &mut active.paths[usize::from(header.path)];
             path.received.record_next(now); // nobody waits for its acknowledgement
             return true;
         }

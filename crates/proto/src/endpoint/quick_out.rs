@@ -41,8 +41,9 @@ impl Endpoint {
     /// On this path, or if there is only one on that.
     #[inline(always)]
     fn write_lone(&mut self, now: Instant, row: u32, main: Option<u8>, tx: &mut TxFrame) -> bool {
-        let this = &mut self.messages.bulk.peers.rows[row];
-        let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
+        let bulk = &mut self.messages.bulk;
+        let this = &mut bulk.peers.rows[row];
+        let Some(active) = bulk.peers.actives.get_mut(this.active) else {
             return false;
         };
         let active = &mut **active;
@@ -59,7 +60,7 @@ impl Endpoint {
             Some(_) => active.ack_of_many(index),
         };
         let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
-        let (serial, send) = self.messages.bulk.outgoing.get_with_serial(slot);
+        let (serial, send) = bulk.outgoing.get_with_serial(slot);
         if send.next != NONE || send.immediate.is_some() || path.payload_check {
             return self.write_plain(now, row, index, tx);
         }
@@ -84,8 +85,7 @@ impl Endpoint {
         active.unsent = NONE;
         let is_spent = active.granted.is_empty(); // plain, and nothing left: it need not be asked again
         let content = Content::Message { slot, serial, offset: 0, len };
-        let look_at =
-            path.on_sent_one(now, content, frame_len as u16, &self.messages.bulk.peers.settings);
+        let look_at = path.on_sent_one(now, content, frame_len as u16, &bulk.peers.settings);
         let timer_at = this.timer_at;
         self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
         true
@@ -101,19 +101,20 @@ impl Endpoint {
         tx: &mut TxFrame,
     ) -> bool {
         let share = self.bulk().credit_for_peers();
-        let this = &mut self.messages.bulk.peers.rows[row];
-        let active = &mut **self.messages.bulk.peers.actives.get_mut(this.active).expect("plain");
+        let bulk = &mut self.messages.bulk;
+        let this = &mut bulk.peers.rows[row];
+        let active = &mut **bulk.peers.actives.get_mut(this.active).expect("plain");
         let Some(ack) = plain_ack(now, of, &active.paths[usize::from(of)], share) else {
             return false;
         };
         let path = &mut active.paths[usize::from(index)];
         let slot = active.unsent;
-        let (serial, send) = self.messages.bulk.outgoing.get_with_serial(slot);
+        let (serial, send) = bulk.outgoing.get_with_serial(slot);
         let Some(cost) = may_go(send, this, active.credit) else { return false };
         let len = send.total as u32;
         let frame_len = ACKED_EAGER_LEN + len as usize;
         if frame_len > usize::from(path.frame_len)
-            || self.messages.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
+            || bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
         }
@@ -127,15 +128,9 @@ impl Endpoint {
         active.unsent = NONE;
         let is_spent = active.granted.is_empty();
         let content = Content::Message { slot, serial, offset: 0, len };
-        let look_at =
-            path.on_sent_one(now, content, frame_len as u16, &self.messages.bulk.peers.settings);
+        let look_at = path.on_sent_one(now, content, frame_len as u16, &bulk.peers.settings);
         let acked = &mut active.paths[usize::from(of)];
-        note_ack_sent(
-            acked,
-            row,
-            &mut self.messages.bulk.peers.ack_timers,
-            &mut self.messages.bulk.peers.counters,
-        );
+        note_ack_sent(acked, row, &mut bulk.peers.ack_timers, &mut bulk.peers.counters);
         let timer_at = this.timer_at;
         self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
         true
@@ -146,20 +141,21 @@ impl Endpoint {
     #[inline(never)]
     fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
         let share = self.bulk().credit_for_peers();
-        let this = &mut self.messages.bulk.peers.rows[row];
-        let active = &mut **self.messages.bulk.peers.actives.get_mut(this.active).expect("plain");
+        let bulk = &mut self.messages.bulk;
+        let this = &mut bulk.peers.rows[row];
+        let active = &mut **bulk.peers.actives.get_mut(this.active).expect("plain");
         let Some(riding) = active.ack_to_ride(index) else { return false };
         let ack = riding.and_then(|of| plain_ack(now, of, &active.paths[usize::from(of)], share));
         let has_ack = ack.is_some();
         if has_ack != riding.is_some()
-            || has_ack && self.messages.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
+            || has_ack && bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
         }
         let path = &mut active.paths[usize::from(index)];
         let is_checked = path.payload_check;
         // Whether anything can go is asked before anything is changed.
-        let send = &self.messages.bulk.outgoing[active.unsent];
+        let send = &bulk.outgoing[active.unsent];
         if may_go(send, this, active.credit).is_none() {
             return false;
         }
@@ -182,28 +178,14 @@ impl Endpoint {
         if let Some(ack) = &ack {
             writer.ack(ack, &[]);
         }
-        tx.body_len = write_run(
-            &mut writer,
-            &mut tx.body,
-            this,
-            (active, index),
-            &mut self.messages.bulk.outgoing,
-        );
+        tx.body_len =
+            write_run(&mut writer, &mut tx.body, this, (active, index), &mut bulk.outgoing);
         let is_spent = active.unsent == NONE && active.granted.is_empty();
         let path = &mut active.paths[usize::from(index)];
-        let look_at = path.on_sent(
-            now,
-            (tx.head.len() + tx.body_len) as u16,
-            &self.messages.bulk.peers.settings,
-        );
+        let look_at = path.on_sent(now, (tx.head.len() + tx.body_len) as u16, &bulk.peers.settings);
         if let Some(of) = riding {
             let acked = &mut active.paths[usize::from(of)];
-            note_ack_sent(
-                acked,
-                row,
-                &mut self.messages.bulk.peers.ack_timers,
-                &mut self.messages.bulk.peers.counters,
-            );
+            note_ack_sent(acked, row, &mut bulk.peers.ack_timers, &mut bulk.peers.counters);
         }
         let timer_at = this.timer_at;
         self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
@@ -214,8 +196,9 @@ impl Endpoint {
     #[inline(never)]
     pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let peer_count = self.peers().actives.len();
-        let this = &mut self.messages.bulk.peers.rows[row];
-        let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
+        let bulk = &mut self.messages.bulk;
+        let this = &mut bulk.peers.rows[row];
+        let Some(active) = bulk.peers.actives.get_mut(this.active) else {
             return false;
         };
         let active = &mut **active;
@@ -225,17 +208,12 @@ impl Endpoint {
         if this.phase != Phase::Joined
             || !path.ack_at_once
             || path.back != index
-            || self.messages.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
+            || bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
         }
         // Of single fields, for the path is borrowed; and only now, for most rows have no such frame.
-        let share = share_of(
-            &self.messages.bulk.held,
-            self.messages.bulk.envelope_count,
-            &self.messages.bulk.peers.limits,
-            peer_count,
-        );
+        let share = share_of(&bulk.held, bulk.envelope_count, &bulk.peers.limits, peer_count);
         let Some(ack) = plain_ack(now, index, path, share) else {
             return false;
         };
@@ -248,12 +226,7 @@ impl Endpoint {
         }
         writer.ack(&ack, &[]);
         path.flight.on_sent(now, tx.head.len() as u16); // elicits nothing: nobody looks for it
-        note_ack_sent(
-            path,
-            row,
-            &mut self.messages.bulk.peers.ack_timers,
-            &mut self.messages.bulk.peers.counters,
-        );
+        note_ack_sent(path, row, &mut bulk.peers.ack_timers, &mut bulk.peers.counters);
         let (timer_at, is_spent) = (this.timer_at, active.granted.is_empty());
         self.peers_mut().after_packet((row, timer_at), Instant::NEVER, is_spent);
         true

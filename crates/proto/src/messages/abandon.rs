@@ -76,10 +76,10 @@ impl Messages {
 
     /// The sender cancelled message `message` (PROTOCOL §7.8). If that is accepted, others may have their turn.
     pub(crate) fn on_cancel(&mut self, now: Instant, row: u32, message: u32) -> Verdict {
-        let number = expand(message, self.bulk.peers.rows[row].message_in);
+        let number = expand(message, self.bulk.peers.rows[row].numbers.next_in);
         match self.bulk.by_number.get(&number_key(row, message)).copied() {
             Some(slot) => self.cancel_arrival(now, slot, Failure::CancelledByPeer),
-            None if number < self.bulk.peers.rows[row].message_in => {}
+            None if number < self.bulk.peers.rows[row].numbers.next_in => {}
             // Numbers alone are held beside the budgets, so that a cancel is never the one thing everybody waits for;
             // but not without end.
             None if u64::from(self.bulk.arrivals.len()) >= self.number_count_max() => {

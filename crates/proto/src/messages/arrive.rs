@@ -46,8 +46,8 @@ impl Messages {
             return self.on_told(now, row, head, body, memory);
         }
         let this = &self.bulk.peers.rows[row];
-        let number = expand(head.message, this.message_in);
-        if number >= this.refused_from && !self.bulk.takes_all {
+        let number = expand(head.message, this.numbers.next_in);
+        if number >= this.numbers.refused_from && !self.bulk.takes_all {
             return Taken::Refused; // the refusal is content of its own and is repeated by itself
         }
         if this.arrival_count > 0
@@ -55,11 +55,11 @@ impl Messages {
         {
             return self.on_known(now, slot, head, body, memory);
         }
-        if number < self.bulk.peers.rows[row].message_in && !self.takes_again(row) {
+        if number < self.bulk.peers.rows[row].numbers.next_in && !self.takes_again(row) {
             self.bulk.peers.counters.messages_duplicate += 1;
             return Taken::Accepted;
         }
-        if number > self.bulk.peers.rows[row].message_in
+        if number > self.bulk.peers.rows[row].numbers.next_in
             && !self.bulk.peers.saboteur.makes(Sabotage::MatcherIgnoresOrder)
         {
             return match self.on_early(now, row, number, head, body) {
@@ -125,7 +125,7 @@ impl Messages {
     #[inline]
     pub(crate) fn count_turn(&mut self, row: u32) {
         self.bulk.peers.counters.messages_in += 1;
-        self.bulk.peers.rows[row].message_in += 1;
+        self.bulk.peers.rows[row].numbers.next_in += 1;
     }
 
     /// Messages that waited for the turn to come to them. A slot: this one is a chunk of a stream, and others may follow it.
@@ -136,7 +136,7 @@ impl Messages {
         memory: &mut impl Memory,
     ) -> Option<u32> {
         loop {
-            let message_in = self.bulk.peers.rows[row].message_in;
+            let message_in = self.bulk.peers.rows[row].numbers.next_in;
             let Some(&slot) = self.bulk.by_number.get(&number_key(row, message_in as u32)) else {
                 break;
             };
@@ -155,7 +155,9 @@ impl Messages {
                 | Stage::Orphaned(_) => {}
             }
         }
-        if self.bulk.peers.rows[row].message_in > self.bulk.peers.rows[row].refused_from {
+        if self.bulk.peers.rows[row].numbers.next_in
+            > self.bulk.peers.rows[row].numbers.refused_from
+        {
             self.recall_rows(now);
         }
         None
@@ -216,7 +218,7 @@ impl Messages {
         }
         self.count_turn(row);
         let this = &self.bulk.peers.rows[row];
-        if this.arrival_count == 0 && this.message_in > this.refused_from {
+        if this.arrival_count == 0 && this.numbers.next_in > this.numbers.refused_from {
             self.recall_rows(now);
         }
         Taken::InTurn

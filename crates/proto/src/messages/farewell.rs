@@ -32,7 +32,7 @@ impl Messages {
 
     /// What Goodbye tells: messages of the peer below this number were accepted (PROTOCOL §4.4).
     pub(crate) fn accepted_below(&self, row: u32) -> u64 {
-        let message_in = self.bulk.peers.rows[row].message_in;
+        let message_in = self.bulk.peers.rows[row].numbers.next_in;
         let incomplete = self.bulk.arrivals.iter().filter(|(_, arrival)| {
             arrival.row == row
                 && !arrival.is_large
@@ -66,7 +66,7 @@ impl Messages {
         reason: Option<GoneReason>,
         failure: Failure,
     ) {
-        let message_in = self.bulk.peers.rows[row].message_in;
+        let message_in = self.bulk.peers.rows[row].numbers.next_in;
         let mut under_way: Vec<(u64, u32)> = self
             .bulk
             .arrivals

@@ -310,7 +310,7 @@ impl Messages {
         }
         self.bulk.uncharge(slot);
         let (row, message) = (self.bulk.arrivals[slot].row, self.bulk.arrivals[slot].message);
-        let message_in = self.bulk.peers.rows[row].message_in;
+        let message_in = self.bulk.peers.rows[row].numbers.next_in;
         if expand(message, message_in) >= message_in
             && self.bulk.by_number.get(&number_key(row, message)) == Some(&slot)
         {

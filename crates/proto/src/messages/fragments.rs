@@ -238,7 +238,7 @@ impl Messages {
         header.packet = packet;
         if packet <= path.received.largest()
             || this.arrival_count == 0
-            || expand(head.message, this.message_in) >= this.refused_from
+            || expand(head.message, this.numbers.next_in) >= this.numbers.refused_from
         {
             return None;
         }

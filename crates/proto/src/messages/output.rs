@@ -60,7 +60,7 @@ impl Messages {
         frame: &Frame<'_>,
     ) -> Option<(MessageHead, u64)> {
         let send = &self.bulk.outgoing[slot];
-        let active = &self.bulk.peers.actives[self.bulk.peers.rows[row].active];
+        let active = self.bulk.peers.active_of(row);
         let has_immediate = send.immediate.is_some();
         let mut head = MessageHead {
             class: Class::Eager,

@@ -48,7 +48,7 @@ impl Messages {
         let row = spec.peer.row();
         let is_next = self.bulk.peers.rows.first_ready() == row
             && self.bulk.peers.replies.is_empty()
-            && self.bulk.peers.actives[self.bulk.peers.rows[row].active].unsent == req.0 as u32;
+            && self.bulk.peers.active_of(row).unsent == req.0 as u32;
         // Of a message that has just been posted all fragments are written, or none.
         let is_written =
             is_next && self.write_fragments(now, row, count_max as u64, len_max as u64, train);
@@ -108,7 +108,7 @@ impl Messages {
     fn expect_frames(&mut self, row: u32, total: u64) {
         self.bulk.may_train = true;
         if total >= STREAMED_LEN_MIN {
-            self.bulk.peers.actives[self.bulk.peers.rows[row].active].wake_streams();
+            self.bulk.peers.active_of_mut(row).wake_streams();
         }
     }
 
@@ -164,8 +164,8 @@ impl Messages {
         let slot = self.bulk.outgoing.next_slot();
         let this = &mut self.bulk.peers.rows[row];
         let active = &mut **self.bulk.peers.actives.get_mut(this.active).expect("awake");
-        let message = this.message_out;
-        this.message_out += 1;
+        let message = this.numbers.next_out;
+        this.numbers.next_out += 1;
         let is_ready = this.is_ready;
         let previous = active.line().append(slot, SendStage::Waiting, &mut self.bulk.outgoing);
         let mut send = Outgoing::new(spec, (bytes, total), (message, previous), is_large);
@@ -384,7 +384,7 @@ impl Messages {
         let (row, message) =
             (self.bulk.outgoing[slot].row, self.bulk.outgoing[slot].message as u32);
         self.bulk.end_send(slot, Err(Failure::Cancelled));
-        let active = &mut self.bulk.peers.actives[self.bulk.peers.rows[row].active];
+        let active = self.bulk.peers.active_of_mut(row);
         active.cancel_count += 1;
         active.control.push_back(Notice::Content(Content::Cancel { message }));
         self.bulk.peers.make_ready(row);

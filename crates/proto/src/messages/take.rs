@@ -95,8 +95,8 @@ impl Takers<'_> {
         message: u32,
         (space, tag): (Space, Tag),
     ) -> Result<u32, Miss> {
-        if this.message_in as u32 != message
-            || this.message_in >= this.refused_from
+        if this.numbers.next_in as u32 != message
+            || this.numbers.next_in >= this.numbers.refused_from
             || this.arrival_count != 0
         {
             return Err(Miss::Other);
@@ -134,7 +134,7 @@ fn end(
     envelope: Envelope,
     placed_len: u64,
 ) -> Received {
-    this.message_in += 1;
+    this.numbers.next_in += 1;
     if receive.source.is_some() {
         this.directed_count -= 1;
     }

@@ -33,13 +33,13 @@ impl Messages {
     pub(crate) fn refuse(&mut self, now: Instant, row: u32, number: u64, need: u64) {
         self.bulk.peers.counters.refusals += 1;
         if self.bulk.peers.saboteur.makes(Sabotage::RefusedMessageForgotten)
-            && number == self.bulk.peers.rows[row].message_in
+            && number == self.bulk.peers.rows[row].numbers.next_in
         {
-            self.bulk.peers.rows[row].message_in += 1;
+            self.bulk.peers.rows[row].numbers.next_in += 1;
         }
         let this = &mut self.bulk.peers.rows[row];
-        let again = this.refused_from != NO_MESSAGE; // from an earlier number on than before
-        this.refused_from = number;
+        let again = this.numbers.refused_from != NO_MESSAGE; // from an earlier number on than before
+        this.numbers.refused_from = number;
         this.turn_sent = this.turn_sent.wrapping_add(1);
         let order = this.turn_sent;
         let active = self.bulk.peers.activate(row);
@@ -68,7 +68,7 @@ impl Messages {
         for _ in 0..self.refused.len() {
             let row = self.refused.pop_front().expect("counted");
             let this = &self.bulk.peers.rows[row];
-            let passed = this.message_in > this.refused_from;
+            let passed = this.numbers.next_in > this.numbers.refused_from;
             let active = self.bulk.peers.activate(row);
             let need = self.bulk.peers.actives[active].refused_need;
             // Twice the need: the pool rounds up to size classes.
@@ -89,7 +89,7 @@ impl Messages {
     fn recall(&mut self, row: u32) {
         self.bulk.peers.counters.recalls += 1;
         let this = &mut self.bulk.peers.rows[row];
-        this.refused_from = NO_MESSAGE;
+        this.numbers.refused_from = NO_MESSAGE;
         this.turn_sent = this.turn_sent.wrapping_add(1);
         let order = this.turn_sent;
         self.bulk.peers.notify(row, Content::Turn { order });
@@ -147,8 +147,10 @@ impl Messages {
     ) -> bool {
         let Some(query) = self.queries.find(found.query) else { return false };
         let Some(receive) = self.matcher.entry_token(query.entry) else { return false };
-        let (message_in, refused_from) =
-            (self.bulk.peers.rows[row].message_in, self.bulk.peers.rows[row].refused_from);
+        let (message_in, refused_from) = (
+            self.bulk.peers.rows[row].numbers.next_in,
+            self.bulk.peers.rows[row].numbers.refused_from,
+        );
         if refused_from == NO_MESSAGE {
             return false;
         }
@@ -217,7 +219,7 @@ impl Messages {
         if self.bulk.peers.rows[row].arrival_count == 0 {
             return None;
         }
-        let message_in = self.bulk.peers.rows[row].message_in;
+        let message_in = self.bulk.peers.rows[row].numbers.next_in;
         let fits = self.bulk.arrivals.iter().filter(|(_, arrival)| {
             arrival.row == row
                 && arrival.stage == Stage::Early
@@ -239,19 +241,19 @@ impl Messages {
         }
         this.turn_heard = order;
         if !refused {
-            this.held_from = NO_MESSAGE;
+            this.numbers.held_from = NO_MESSAGE;
             self.bulk.peers.make_ready(row);
             return;
         }
         let active = self.bulk.peers.activate(row);
         let first = self.bulk.peers.actives[active].first;
         let base = if first == NONE {
-            self.bulk.peers.rows[row].message_out
+            self.bulk.peers.rows[row].numbers.next_out
         } else {
             self.bulk.outgoing[first].message
         };
         let from = expand(message, base);
-        self.bulk.peers.rows[row].held_from = from;
+        self.bulk.peers.rows[row].numbers.held_from = from;
         self.hold_back(row, from);
     }
 

@@ -206,7 +206,7 @@ impl Onesided {
 
     /// Requests of a row wait to be written.
     fn queue_requests(&mut self, bulk: &mut Bulk, row: u32) {
-        let active = &mut bulk.peers.actives[bulk.peers.rows[row].active];
+        let active = bulk.peers.active_of_mut(row);
         if !core::mem::replace(&mut active.side_mut().is_queued, true) {
             active.control.push_back(Notice::Requests);
         }
@@ -295,7 +295,7 @@ impl Onesided {
         operation.open_count += 1;
         let number = bulk.peers.rows[row].requests.next_out;
         bulk.peers.rows[row].requests.next_out += 1;
-        bulk.peers.actives[bulk.peers.rows[row].active].side_mut().request_count += 1;
+        bulk.peers.active_of_mut(row).side_mut().request_count += 1;
         let request = Request { operation: slot, row, number, offset, len, form, transfer: NONE };
         let request = self.requests.insert(request);
         self.requests_by_number.insert(number_key(row, number as u32), request);
@@ -321,7 +321,7 @@ impl Onesided {
             frame.push_body(source, len);
         }
         let serial = self.requests.serial(slot);
-        let active = &mut bulk.peers.actives[bulk.peers.rows[row].active];
+        let active = bulk.peers.active_of_mut(row);
         active.paths[index].flight.add(Content::Request { slot, serial });
         true
     }
@@ -383,7 +383,7 @@ impl Onesided {
     /// A request was lost on its way.
     pub(crate) fn on_request_lost(&mut self, bulk: &mut Bulk, row: u32, slot: u32, serial: u32) {
         if self.requests.holds(slot, serial) {
-            let active = &mut bulk.peers.actives[bulk.peers.rows[row].active];
+            let active = bulk.peers.active_of_mut(row);
             active.side_mut().lost.push_back((slot, serial));
             self.queue_requests(bulk, row);
         }
@@ -452,7 +452,7 @@ impl Onesided {
         if operation.is_cut && operation.open_count == 0 {
             self.end_operation(bulk, request.operation);
         }
-        let side = bulk.peers.actives[bulk.peers.rows[request.row].active].side_mut();
+        let side = bulk.peers.active_of_mut(request.row).side_mut();
         if !side.waiting.is_empty() {
             self.queue_requests(bulk, request.row);
         }
@@ -462,7 +462,7 @@ impl Onesided {
         let request = self.requests.remove(slot);
         self.requests_by_number.remove(&number_key(request.row, request.number as u32));
         self.operations[request.operation].open_count -= 1;
-        bulk.peers.actives[bulk.peers.rows[request.row].active].side_mut().request_count -= 1;
+        bulk.peers.active_of_mut(request.row).side_mut().request_count -= 1;
         match (request.transfer, request.form) {
             (NONE, _) => {}
             (supply, Form::Ask) => bulk.end_supply(supply),

@@ -110,18 +110,18 @@ impl Onesided {
         bulk.peers.counters.held_len_peak = bulk.held.peak_len();
         self.count_served(bulk, row);
         let early = Early { head: Some(*head), hold, result };
-        bulk.peers.actives[bulk.peers.rows[row].active].side_mut().early.insert(number, early);
+        bulk.peers.active_of_mut(row).side_mut().early.insert(number, early);
         Verdict::Accepted
     }
 
     pub(crate) fn count_served(&mut self, bulk: &mut Bulk, row: u32) {
         self.served_count += 1;
-        bulk.peers.actives[bulk.peers.rows[row].active].side_mut().served_count += 1;
+        bulk.peers.active_of_mut(row).side_mut().served_count += 1;
     }
 
     fn uncount_served(&mut self, bulk: &mut Bulk, row: u32, count: u32) {
         self.served_count -= count;
-        bulk.peers.actives[bulk.peers.rows[row].active].side_mut().served_count -= count;
+        bulk.peers.active_of_mut(row).side_mut().served_count -= count;
     }
 
     /// Requests that waited for the turn to come to them.
@@ -473,7 +473,7 @@ impl Onesided {
 
     /// An association ends: what was held and kept for the peer is dropped.
     pub(crate) fn drop_served(&mut self, bulk: &mut Bulk, row: u32) {
-        let side = bulk.peers.actives[bulk.peers.rows[row].active].side_mut();
+        let side = bulk.peers.active_of_mut(row).side_mut();
         let (early, served_count) =
             (core::mem::take(&mut side.early), core::mem::take(&mut side.served_count));
         self.served_count -= served_count;

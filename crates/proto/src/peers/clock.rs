@@ -71,7 +71,7 @@ impl Peers {
     /// Something is in flight where nothing was, or the oldest in flight is another: the row is looked at in time for
     /// it. What follows on the same path changes nothing about that.
     pub(crate) fn arm_flight(&mut self, row: u32, index: usize) {
-        let path = &self.actives[self.rows[row].active].paths[index];
+        let path = &self.active_of(row).paths[index];
         let deadline = path.flight_deadline(self.settings.ack_delay_ns);
         self.arm(deadline, row);
     }
@@ -165,7 +165,7 @@ impl Peers {
 
     /// Nobody answers by a path. Either it is dead, or nobody drives the peer, which computes: the other paths tell.
     fn ask_others(&mut self, now: Instant, row: u32, index: usize) {
-        let paths = &mut self.actives[self.rows[row].active].paths;
+        let paths = &mut self.active_of_mut(row).paths;
         paths[index].others_asked_at = now;
         let is_idle = |path: &Path| path.is_usable() && !path.probe_now && path.flight.is_empty();
         let others = paths.iter_mut().enumerate().filter(|(other, _)| *other != index);
@@ -203,7 +203,7 @@ impl Peers {
     /// Asks a peer that owes us something and was not heard for long.
     fn tend_silence(&mut self, now: Instant, row: u32, is_expecting: bool) {
         if self.is_owed(row, is_expecting) && now >= self.ping_at(row) {
-            let active = &mut self.actives[self.rows[row].active];
+            let active = self.active_of_mut(row);
             if active.paths.iter().all(|path| path.flight.is_empty()) {
                 active.ping = true;
                 self.make_ready(row);
@@ -230,7 +230,7 @@ impl Peers {
         let active = self.rows[row].active;
         // A record that has just been made does not know since when.
         if !self.actives[active].is_quiet()
-            || self.rows[row].refused_from != crate::peers::rows::NO_MESSAGE
+            || self.rows[row].numbers.refused_from != crate::peers::rows::NO_MESSAGE
             || self.actives[active].idle_since == Instant(0)
         {
             self.actives[active].idle_since = now;
@@ -281,12 +281,12 @@ impl Peers {
     }
 
     pub(crate) fn path_count(&self, row: u32) -> usize {
-        self.actives[self.rows[row].active].paths.len()
+        self.active_of(row).paths.len()
     }
 
     /// What is in flight by a path: is some of it lost? That is left in `lost`. `None`: nothing is in flight.
     pub(crate) fn tend_flight(&mut self, now: Instant, row: u32, index: usize) -> Option<bool> {
-        let path = &self.actives[self.rows[row].active].paths[index];
+        let path = &self.active_of(row).paths[index];
         if path.flight.is_empty() {
             return None;
         }
@@ -302,7 +302,7 @@ impl Peers {
         row: u32,
         index: usize,
     ) -> Option<GoneReason> {
-        let path = &self.actives[self.rows[row].active].paths[index];
+        let path = &self.active_of(row).paths[index];
         match path.probe_deadline(self.settings.ack_delay_ns) <= now {
             true => self.on_probe_time(now, row, index),
             false => None,
@@ -312,7 +312,7 @@ impl Peers {
     /// What else a row wants when time has passed.
     pub(crate) fn tend_calm(&mut self, now: Instant, row: u32, is_expecting: bool) {
         let probing = |path: &Path| path.is_usable() && path.frame_probe_due(now).is_some();
-        let mut paths = self.actives[self.rows[row].active].paths.iter();
+        let mut paths = self.active_of(row).paths.iter();
         if paths.any(|path| path.wants_challenge(now) || probing(path)) {
             self.make_ready(row);
         }

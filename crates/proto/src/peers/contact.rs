@@ -391,7 +391,7 @@ impl Peers {
             self.rows[row].by_public_key = false;
         }
         self.join(now, row, origin, who, welcome.locators(self.secret));
-        self.actives[self.rows[row].active].ping = true; // so that the peer hears its id used
+        self.active_of_mut(row).ping = true; // so that the peer hears its id used
         Some(row)
     }
 
@@ -514,7 +514,7 @@ impl Peers {
         let locators = hello.locators(if public { Secret::PUBLIC } else { self.secret });
         let who = hello.who();
         self.join(now, row, origin, who, locators);
-        let active = &mut self.actives[self.rows[row].active];
+        let active = self.active_of_mut(row);
         active.welcome = true;
         active.peer_nonce = who.nonce;
         self.make_ready(row);

@@ -52,8 +52,8 @@ impl Peers {
         if this.remote_id != 0 {
             this.ended_id = this.remote_id;
         }
-        this.refused_from = NO_MESSAGE;
-        this.held_from = NO_MESSAGE;
+        this.numbers.refused_from = NO_MESSAGE;
+        this.numbers.held_from = NO_MESSAGE;
         this.credit = CreditRest::INITIAL;
         this.rest = None;
         this.more_rest = None;

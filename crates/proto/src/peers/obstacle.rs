@@ -73,7 +73,7 @@ impl Peers {
             return None;
         }
         // There may be other links to try.
-        let contact = &mut self.actives[self.rows[row].active].contact;
+        let contact = &mut self.active_of_mut(row).contact;
         contact.links &= !(1 << link);
         if contact.links == 0 {
             return Some(GoneReason::Unreachable);
@@ -89,7 +89,7 @@ impl Peers {
         (link, locator): (u8, &Locator),
         obstacle: Obstacle<'_>,
     ) -> Option<GoneReason> {
-        let active = &self.actives[self.rows[row].active];
+        let active = self.active_of(row);
         let hit = |path: &Path| path.leads_to(link, locator) && !path.flight.is_empty();
         let index = active.paths.iter().position(hit)?;
         let worth = self.worth_of(row, index, obstacle);
@@ -116,7 +116,7 @@ impl Peers {
 
     /// Whether another path to this peer works.
     fn has_other(&self, row: u32, index: usize) -> bool {
-        let mut paths = self.actives[self.rows[row].active].paths.iter().enumerate();
+        let mut paths = self.active_of(row).paths.iter().enumerate();
         paths.any(|(other, path)| other != index && path.is_usable())
     }
 
@@ -134,7 +134,7 @@ impl Peers {
             // A stream comes and goes (PROTOCOL §16.4): while another path works, its probes tell what became of the peer.
             Obstacle::Closed if self.has_other(row, index) => Worth::Hint,
             Obstacle::Closed => {
-                let path = &self.actives[self.rows[row].active].paths[index];
+                let path = &self.active_of(row).paths[index];
                 Worth::Refusal(path.flight.next_packet())
             }
         }
@@ -179,7 +179,7 @@ impl Peers {
     /// Something may be wrong on this path: the peer is asked. It counts for nothing if that goes unanswered; the probes that are
     /// due by themselves do.
     fn ask_for_hint(&mut self, now: Instant, row: u32, index: usize) {
-        let path = &mut self.actives[self.rows[row].active].paths[index];
+        let path = &mut self.active_of_mut(row).paths[index];
         if now < path.hint_at {
             return;
         }

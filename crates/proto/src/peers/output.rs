@@ -181,7 +181,7 @@ impl Peers {
     /// An acknowledgement that is pending cannot go back the way its packet came, and nothing in flight would tell that this
     /// other way is dead: then it must ask.
     pub(crate) fn acks_blindly(&self, row: u32, index: usize) -> bool {
-        let active = &self.actives[self.rows[row].active];
+        let active = self.active_of(row);
         active.paths.len() > 1
             && active.paths[index].flight.is_empty()
             && active.paths.iter().any(|path| {
@@ -216,12 +216,12 @@ impl Peers {
             {
                 // Who has forgotten us will answer this Hello with a Challenge (PROTOCOL §3.8).
                 let nonce = self.draw();
-                self.actives[self.rows[row].active].contact.nonce = nonce;
+                self.active_of_mut(row).contact.nonce = nonce;
                 let hello = self.hello_repr(id, nonce);
                 frame.writer.hello(&hello, secret);
             }
             frame.writer.ping();
-            self.actives[self.rows[row].active].paths[index].flight.add(Content::Ping);
+            self.active_of_mut(row).paths[index].flight.add(Content::Ping);
         } else if active.ping {
             active.ping = false;
             frame.writer.ping();

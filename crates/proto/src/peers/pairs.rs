@@ -164,7 +164,7 @@ impl Peers {
         let nonce = self.draw();
         let traits = self.traits_of(origin.link, self.rows[row].frame_len_max);
         let rtt_ns = self.settings.initial_rtt_ns;
-        let active = &mut self.actives[self.rows[row].active];
+        let active = self.active_of_mut(row);
         if let Some(back) = active.path_to(origin.link, &origin.from) {
             active.paths[index].set_source(back as u8, origin);
             // It is heard from there: worth asking again, if it was given up.

@@ -79,7 +79,7 @@ impl Peers {
             return false;
         }
         let (traits, rtt_ns) = (self.links[0], self.settings.initial_rtt_ns);
-        let paths = &mut self.actives[self.rows[row].active].paths;
+        let paths = &mut self.active_of_mut(row).paths;
         while paths.len() <= index {
             paths.push(Path::absent(&traits, rtt_ns));
         }

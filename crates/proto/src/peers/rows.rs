@@ -24,6 +24,8 @@ use crate::peers::kept::{Idlers, LargeLine, Refresh, Seat, Trials};
 use crate::peers::side::{Requests, Side};
 use crate::wire::Header;
 
+mod ready;
+
 /// Bits of an association id that name the row (PROTOCOL §3.2).
 pub(crate) const ROW_BITS: u32 = PeerId::ROW_BITS;
 const ROW_MASK: u64 = (1 << ROW_BITS) - 1;
@@ -69,20 +71,14 @@ pub(crate) struct Row {
     pub(crate) remote_id: u64,
     /// The remote id of the association that ended last: the peer must not go on with it (PROTOCOL §3.8).
     pub(crate) ended_id: u64,
-    /// Number of the next message we send.
-    pub(crate) message_out: u64,
-    /// Number of the next message whose turn it is to be matched.
-    pub(crate) message_in: u64,
+    /// Messages, both ways: what must be known also while the row rests.
+    pub(crate) numbers: Numbers,
     /// Data of messages below this one came before its announcement did, and is gone (PROTOCOL §8.9).
     pub(crate) ahead_missed_to: u64,
     /// What of our large messages may go without a grant.
     pub(crate) ahead: Ahead,
     /// One-sided operations: what must be known also while the row rests.
     pub(crate) requests: Requests,
-    /// As a receiver: messages from here on are refused.
-    pub(crate) refused_from: u64,
-    /// As a sender: messages from here on are held back.
-    pub(crate) held_from: u64,
     pub(crate) heard_at: Instant,
     /// When the first probe after `heard_at` was due; older than `heard_at`: none was.
     pub(crate) silent_from: Instant,
@@ -102,7 +98,7 @@ pub(crate) struct Row {
     pub(crate) arrival_count: u32,
     /// Its large messages that are granted, or wait for that.
     pub(crate) large: LargeLine,
-    /// Order of the newest refusal or recall sent, and of the newest heard.
+    /// Order of the newest refusal or recall sent, and of the newest heard. Not among `numbers`: there they would make the row longer.
     pub(crate) turn_sent: u16,
     pub(crate) turn_heard: u16,
     pub(crate) frame_len_max: u16,
@@ -276,9 +272,6 @@ impl Active {
 /// Rows grow by an eighth: doubling would make the idle ones cost twice their size.
 const GROWTH_SHARE: usize = 8;
 
-/// Frames of one row after which others that wait have their turn (PROTOCOL §10.3).
-const TURN_FRAME_COUNT: u32 = 16;
-
 /// The rows of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Rows {
@@ -304,81 +297,6 @@ impl Rows {
         let idlers = Idlers::default();
         let (first_ready, last_ready, turn_frame_count) = (NONE, NONE, 0);
         Self { rows, free, by_name, hasher, idlers, first_ready, last_ready, turn_frame_count }
-    }
-
-    /// The row may have something to send.
-    #[inline]
-    pub(crate) fn make_ready(&mut self, at: u32) {
-        let this = &mut self[at];
-        if this.is_ready {
-            return;
-        }
-        this.is_ready = true;
-        this.next_ready = NONE;
-        match core::mem::replace(&mut self.last_ready, at) {
-            NONE => self.first_ready = at,
-            last => self[last].next_ready = at,
-        }
-    }
-
-    /// The row whose turn it is to send, or NONE.
-    #[inline]
-    pub(crate) fn first_ready(&self) -> u32 {
-        self.first_ready
-    }
-
-    /// Whether this row, whose turn it is, is alone.
-    #[inline]
-    pub(crate) fn is_last_ready(&self, at: u32) -> bool {
-        self.last_ready == at
-    }
-
-    /// That row has nothing more to send.
-    #[inline]
-    pub(crate) fn leave_ready(&mut self) {
-        let first = self.first_ready;
-        let this = &mut self[first];
-        this.is_ready = false;
-        self.first_ready = this.next_ready;
-        if self.first_ready == NONE {
-            self.last_ready = NONE;
-        }
-    }
-
-    /// That row has sent a frame and has more to send. After some frames others that wait go first; not after each, for a link may hand equal
-    /// frames to one place to the system as one.
-    #[inline]
-    pub(crate) fn on_frame_of_turn(&mut self) {
-        self.turn_frame_count += 1;
-        if self.turn_frame_count >= TURN_FRAME_COUNT {
-            self.step_back();
-        }
-    }
-
-    /// That row has more to send, but others that wait go first.
-    #[inline]
-    pub(crate) fn step_back(&mut self) {
-        self.turn_frame_count = 0;
-        let first = self.first_ready;
-        if first != self.last_ready {
-            self.leave_ready();
-            self.make_ready(first);
-        }
-    }
-
-    /// Takes a row out of the middle of the list: for one that is forgotten.
-    fn forget_ready(&mut self, at: u32) {
-        let mut waiting = core::mem::replace(&mut self.first_ready, NONE);
-        self.last_ready = NONE;
-        while waiting != NONE {
-            let this = &mut self[waiting];
-            this.is_ready = false;
-            let next = this.next_ready;
-            if waiting != at {
-                self.make_ready(waiting);
-            }
-            waiting = next;
-        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -526,13 +444,10 @@ impl Row {
             local_id: 0,
             remote_id: 0,
             ended_id: 0,
-            message_out: 0,
-            message_in: 0,
+            numbers: Numbers::default(),
             ahead_missed_to: 0,
             ahead: Ahead::default(),
             requests: Requests::default(),
-            refused_from: NO_MESSAGE,
-            held_from: NO_MESSAGE,
             heard_at: Instant(0),
             silent_from: Instant(0),
             timer_at: Instant::NEVER,
@@ -574,17 +489,32 @@ impl Row {
         self.local_id = local_id;
         self.remote_id = 0;
         self.incarnation = 0;
-        self.message_out = 0;
-        self.message_in = 0;
+        self.numbers = Numbers::default();
+        (self.turn_sent, self.turn_heard) = (0, 0);
         self.ahead_missed_to = 0;
         self.requests = Requests::default();
-        self.refused_from = NO_MESSAGE;
-        self.held_from = NO_MESSAGE;
-        self.turn_sent = 0;
-        self.turn_heard = 0;
         self.allowance = Allowance::default();
         self.rest = None;
         self.more_rest = None;
+    }
+}
+
+/// Numbers of messages with one peer, which begin again with each association. `messages` has the rules.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbers {
+    /// Of the next message we send.
+    pub(crate) next_out: u64,
+    /// Of the next message whose turn it is to be matched.
+    pub(crate) next_in: u64,
+    /// As a receiver: messages from here on are refused.
+    pub(crate) refused_from: u64,
+    /// As a sender: messages from here on are held back.
+    pub(crate) held_from: u64,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self { next_out: 0, next_in: 0, refused_from: NO_MESSAGE, held_from: NO_MESSAGE }
     }
 }
 
@@ -662,29 +592,6 @@ mod tests {
         assert_eq!(again, ids[150]);
         assert_eq!(rows.ids().count(), 200);
         assert!(rows.get(5000).is_none());
-    }
-
-    #[test]
-    fn ready_rows_take_turns_and_a_forgotten_one_is_passed_over() {
-        let mut rows = Rows::new(7);
-        for host in 0..4 {
-            rows.insert(Identity { host, endpoint: 1 }, Secret::PUBLIC, Locator::default());
-        }
-        for at in [2, 0, 2, 3, 1] {
-            rows.make_ready(at);
-        }
-        rows.remove(0);
-        rows.remove(1);
-        rows.step_back();
-        for turn in [3, 2, NONE] {
-            assert_eq!(rows.first_ready(), turn);
-            if turn != NONE {
-                rows.leave_ready();
-            }
-        }
-        rows.make_ready(3);
-        rows.step_back();
-        assert_eq!(rows.first_ready(), 3, "it is alone");
     }
 
     #[test]

@@ -13,7 +13,7 @@ impl Row {
     /// The peer refused this message or one before it: it stays here until it is recalled or asked for (PROTOCOL §7.5).
     #[inline(always)]
     pub(crate) fn holds_back(&self, message: u64) -> bool {
-        message >= self.held_from
+        message >= self.numbers.held_from
     }
 
     /// What a message costs of the peer's credit, if the peer has room for it and did not refuse it.

@@ -14,6 +14,18 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 impl Peers {
+    /// What a row that is awake has under way.
+    #[inline(always)]
+    pub(crate) fn active_of(&self, row: u32) -> &Active {
+        &self.actives[self.rows[row].active]
+    }
+
+    /// As [`Peers::active_of`].
+    #[inline(always)]
+    pub(crate) fn active_of_mut(&mut self, row: u32) -> &mut Active {
+        &mut self.actives[self.rows[row].active]
+    }
+
     /// The row of the peer at `address`, made if there is none. Nothing is sent until something is posted.
     pub(crate) fn add_peer(
         &mut self,
