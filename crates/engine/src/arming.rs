@@ -19,7 +19,7 @@ impl Engine {
         self.arm_if(|_| true)
     }
 
-    /// The same, unless there is something to be asked for.
+    /// Arms `wake_fd`, unless there is something to be asked for.
     pub(crate) fn arm_if(&self, is_nothing_there: impl FnOnce(&mut Inner) -> bool) -> bool {
         let mut inner = self.lock();
         self.bell.clear();

@@ -168,7 +168,7 @@ struct Window {
     /// What the thread had had of a core then, if that was read: the first window of a wait does without, since waits are mostly short.
     own_ns_before: Option<u64>,
     look_count: u64,
-    /// The same, and those that did not ask.
+    /// Looks, together with those that did not ask the links.
     gap_count: u64,
     inside: Samples,
     outside: Samples,

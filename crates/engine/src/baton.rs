@@ -72,7 +72,7 @@ const VAIN_COUNT_MAX: u32 = 4;
 /// Who drove so short ago will come again, where no fuse is lit. With 15 µs, and looks every 40, the helper took most frames from a program that only
 /// posts for a moment between two waits: 64-byte messages at window 64 fell to half, each process on a core of its own.
 const GRACE_NS: u64 = 200_000;
-/// The same with nothing pending: what comes unasked may lie for as long, and a program that computes between its messages, not
+/// Who drove so short ago will come again, where nothing is pending: what comes unasked may lie for as long, and a program that computes between its messages, not
 /// behind them, need not send the helper away each time.
 const IDLE_GRACE_NS: u64 = 3_000_000;
 /// Where the helper shares a core with the thread that drives, each look costs that thread a few microseconds.
@@ -467,7 +467,7 @@ impl Baton {
         self.go_on()
     }
 
-    /// The same for a helper that drives already.
+    /// A helper that drives already means to go on: true if nobody else has come.
     pub(crate) fn go_on(&self) -> bool {
         between();
         if self.driver_count.load(Ordering::SeqCst) == 0 {

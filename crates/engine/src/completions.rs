@@ -185,13 +185,13 @@ impl Completions {
         work
     }
 
-    /// The same for who asks in a loop of its own, as MPI libraries do: a look that found nothing steps aside for others that want the core,
+    /// Reads a completion, for a caller with a loop of its own, as MPI libraries have: a look that found nothing steps aside for others that want the core,
     /// and sleeps on the links for a moment if all says that the caller does nothing but wait (`asking`).
     pub fn poll_or_doze(&mut self) -> Option<Entry> {
         if self.drive_or_doze() { self.take_next() } else { None }
     }
 
-    /// The same for who reads then: whether there is something.
+    /// Whether there is something to read, for a caller with a loop of its own that reads then (`poll_or_doze`).
     pub fn drive_or_doze(&mut self) -> bool {
         if !self.has_nothing() {
             self.asking.on_something();
@@ -240,7 +240,7 @@ impl Completions {
         self.engine.drive_until(longest, is_ready).is_some()
     }
 
-    /// The same, or until there is a message of this kind that no receive took.
+    /// Waits until there is something to read, or a message of this kind that no receive took. False: the time is over.
     pub fn wait_or_find(&mut self, criteria: &Criteria, longest: Option<Duration>) -> bool {
         if !self.has_nothing() {
             return true;

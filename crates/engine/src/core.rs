@@ -469,7 +469,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.endpoint.next_timeout()
     }
 
-    /// The same for one who sleeps until then.
+    /// When to turn again even if nothing arrives, for a driver that sleeps until then.
     pub fn next_timeout_for_sleep(&mut self, now: Instant) -> Instant {
         self.endpoint.next_timeout_for_sleep(now)
     }

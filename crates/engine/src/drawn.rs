@@ -15,7 +15,7 @@ pub(crate) fn draw<const N: usize>() -> io::Result<[u64; N]> {
     Ok(words.map(u64::from_ne_bytes))
 }
 
-/// The same for all endpoints of one boot of one host.
+/// A number that all endpoints of one boot of one host share, and no others.
 pub fn host_identity() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits = boot.chars().filter_map(|c| c.to_digit(16)).take(16);

@@ -31,7 +31,7 @@ impl Engine {
         self.with_portals_and(None, |portals, _| work(portals))
     }
 
-    /// The same with memory for it; whoever does not keep its name gives it back (`Portals::take_freed` does that for what was used).
+    /// Does something with Portals that needs memory; whoever does not keep the memory's name gives it back (`Portals::take_freed` does that for what was used).
     pub fn with_portals_and<R>(
         &self,
         memory: Option<Memory>,
@@ -46,7 +46,7 @@ impl Engine {
         result
     }
 
-    /// The same, where that may fail: then the memory is given back.
+    /// Does something with Portals that needs memory and may fail: then the memory is given back.
     pub fn try_portals_with<T, E>(
         &self,
         memory: Memory,

@@ -218,7 +218,7 @@ impl Engine {
         found
     }
 
-    /// The same; if there is none a turn is made first, in which frames that arrive are lent to readers that wait. The lender
+    /// The next stream with news; if there is none a turn is made first, in which frames that arrive are lent to readers that wait. The lender
     /// comes back, and whether there was a turn.
     pub fn next_ready_stream_or_turn(
         &self,

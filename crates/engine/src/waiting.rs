@@ -82,7 +82,7 @@ impl Engine {
         self.drive(longest, if self.crowd.may_spin() { self.spin_ns } else { 0 }, ready)
     }
 
-    /// The same, spinning so long before it sleeps.
+    /// Turns the core as `drive_until` does, spinning so long before it sleeps.
     fn drive<R>(
         &self,
         longest: Option<Duration>,

@@ -90,7 +90,7 @@ pub trait Lines {
     /// How many lines the reader has released. Acquire: it is done with reading them.
     fn head(&self) -> u64;
 
-    /// The same, by the reader. Release: what it copied out before was copied.
+    /// Sets how far the reader is. Release: what the reader copied out before was copied.
     fn set_head(&self, head: u64);
 
     /// One of the other words. Relaxed: they are hints, or ordered by `fence`.

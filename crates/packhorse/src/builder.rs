@@ -254,7 +254,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The same for settings of the protocol itself.
+    /// Applies a setting of the protocol itself.
     fn apply_to_protocol(&mut self, name: &str, value: &str) -> Result<(), String> {
         let complain = |must: String| format!("{name}={value}: {must}");
         let short =
@@ -466,7 +466,7 @@ impl Builder {
         self.named_one_of([number])
     }
 
-    /// The same with the first of these numbers that is free; [`Endpoint::number`] says which that is.
+    /// To be found, as by [`Builder::named`], by the first of these numbers that is free; [`Endpoint::number`] says which that is.
     #[must_use]
     pub fn named_one_of<N: Into<Number>>(mut self, numbers: impl IntoIterator<Item = N>) -> Self {
         self.naming.numbers = numbers.into_iter().map(Into::into).collect();

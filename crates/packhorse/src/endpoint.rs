@@ -273,7 +273,7 @@ impl Endpoint {
         self.send_copy_with(peer, tag, bytes, SendOptions::default())
     }
 
-    /// The same with options; `until_matched` has no effect.
+    /// Sends a copy of a short message, with options; `until_matched` has no effect.
     pub fn send_copy_with(
         &self,
         peer: Peer,
@@ -398,7 +398,7 @@ impl Endpoint {
         self.shared.counters()
     }
 
-    /// The same as a JSON object.
+    /// Counters by name, as a JSON object.
     pub fn counters_json(&self) -> String {
         left::json(&self.shared.counters())
     }
@@ -428,7 +428,7 @@ impl Endpoint {
         self.owner.close(longest).is_empty()
     }
 
-    /// The same for who cannot give up the handle (`raw`), for as long as the endpoint lingers. What was not accepted.
+    /// Closes, for a caller that cannot give up the handle (`raw`): waits for as long as the endpoint lingers. What was not accepted.
     pub(crate) fn close_in_place(&self) -> &[Unaccepted] {
         self.owner.close(self.owner.linger)
     }

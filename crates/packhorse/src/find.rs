@@ -78,7 +78,7 @@ impl LookUp {
         Self { host, number, secret: None, greeting: Greeting::default(), longest: PATIENCE }
     }
 
-    /// The same, with the secret that the environment names (`PACKHORSE_SECRET_FILE`).
+    /// Who has this number at this host? With the secret that the environment names (`PACKHORSE_SECRET_FILE`).
     ///
     /// # Errors
     /// Settings of the environment that make no sense.

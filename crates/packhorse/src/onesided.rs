@@ -251,7 +251,7 @@ impl Endpoint {
         }
     }
 
-    /// The same, and fetches what was there before. For [`AtomicOp::Read`] the operands only say how much.
+    /// Combines elements in a peer's memory with these operands, and fetches what was there before. For [`AtomicOp::Read`] the operands only say how much.
     pub fn fetch(
         &self,
         at: Remote,
@@ -262,7 +262,7 @@ impl Endpoint {
         self.compare(at, op, datatype, operands, &[])
     }
 
-    /// The same for operations that compare ([`AtomicOp::Cswap`] and its kin, [`AtomicOp::Mswap`]): `compare` is as long as
+    /// Fetches and combines by operations that compare ([`AtomicOp::Cswap`] and its kin, [`AtomicOp::Mswap`]): `compare` is as long as
     /// the operands.
     pub fn compare(
         &self,

@@ -547,7 +547,7 @@ impl PostedLists {
         Some((EntryId(SlotId { slot, serial: item.serial }), item.token))
     }
 
-    /// The same, when it is not the first of all entries.
+    /// The slot of the first entry of one list that takes this envelope, where that is not the first of all entries; or `NONE`.
     fn find_behind(&mut self, list: List, envelope: Words) -> u32 {
         if self.fresh_count > FRESH_COUNT_MAX {
             self.index_fresh();

@@ -79,7 +79,7 @@ fn run(sides: &mut [Side; 2], now: &mut u64, lossy: usize) {
     run_until(sides, now, lossy, 3 * SECOND);
 }
 
-/// The same, until both were quiet for so long.
+/// Carries frames, losing every `lossy`-th, until both were quiet for so long.
 fn run_until(sides: &mut [Side; 2], now: &mut u64, lossy: usize, quiet_ns: u64) {
     let mut tx = TxFrame::default();
     let mut count = 0;

@@ -15,7 +15,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The same for whoever asks by name. Somebody was in a turn a moment ago.
+    /// Posts a request that is asked for by name, or leaves it to whoever is in a turn: somebody was a moment ago.
     #[cold]
     pub(crate) fn post_beside(&self, post: Post) -> Result<RequestId, Refused> {
         if self.is_free_to_post() {

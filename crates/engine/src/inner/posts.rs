@@ -122,7 +122,7 @@ impl Inner {
         self.tell(notify, &entry);
     }
 
-    /// The same for who asks by name: the one that was brought forward is still the next.
+    /// A request that is asked for by name ends as refused: the one that was brought forward is still the next.
     fn end_refused(&mut self, now: Instant, refused: Refused) {
         let Refused { error, memory } = refused;
         let id = self.requests.next_id();

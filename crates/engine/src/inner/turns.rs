@@ -17,7 +17,7 @@ impl Inner {
         self.turn_with(now, Offload::Both)
     }
 
-    /// The same for a helper that may not do everything.
+    /// Turns the core for a helper that may not do everything.
     pub(crate) fn turn_with(&mut self, now: Instant, duties: Offload) -> usize {
         self.turn_by(now, |core| match duties {
             Offload::Both => core.turn(now),
@@ -25,7 +25,7 @@ impl Inner {
         })
     }
 
-    /// The same for who looks again and again, and mostly in vain.
+    /// Turns the core for a caller that looks again and again, and mostly in vain.
     pub(crate) fn look(&mut self, now: Instant) -> usize {
         match self.core.look_quickly(now) {
             QuickLook::Nothing => {}

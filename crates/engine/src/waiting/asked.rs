@@ -119,7 +119,7 @@ impl Engine {
         self.run_errand(self.helper.baton.on_turn(now, is_pending));
     }
 
-    /// The same behind a look that found nothing and changed nothing: nobody is to be told of anything.
+    /// A thread whose look found nothing and changed nothing leaves the engine to itself: nobody is to be told of anything.
     #[inline]
     pub(crate) fn leave_unchanged(&self, inner: MutexGuard<'_, Inner>, now: Instant) {
         drop(inner);

@@ -71,7 +71,7 @@ fn answer(result: libc::c_int) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// The same where the answer is a length.
+/// The answer of a system call that returns a length.
 fn answer_len(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

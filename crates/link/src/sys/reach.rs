@@ -22,7 +22,7 @@ pub(crate) fn reaches(start: usize, len: usize, writes: bool) -> bool {
     is_unknown && is_mapped(first, end, writes)
 }
 
-/// The same from the list of what is mapped.
+/// Whether the process may use these bytes, from the list of what is mapped.
 fn is_mapped(start: usize, end: usize, writes: bool) -> bool {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return false };
     let mut at = start;

@@ -238,7 +238,7 @@ impl Engine<'_> {
         self.0.with_portals(work)
     }
 
-    /// The same with memory for it; whoever does not keep its name gives it back (`Portals::take_freed` does that for what was used).
+    /// Does something with Portals that needs memory; whoever does not keep the memory's name gives it back (`Portals::take_freed` does that for what was used).
     #[inline]
     pub fn with_portals_and<R>(
         self,
@@ -248,7 +248,7 @@ impl Engine<'_> {
         self.0.with_portals_and(memory, work)
     }
 
-    /// The same, where that may fail: then the memory is given back.
+    /// Does something with Portals that needs memory and may fail: then the memory is given back.
     #[inline]
     pub fn try_portals_with<T, E>(
         self,

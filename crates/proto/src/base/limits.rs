@@ -100,7 +100,7 @@ pub struct Settings {
     pub contact_after_ns: u64,
     /// Silence after which a peer that announced a helper is gone.
     pub gone_after_ns: u64,
-    /// The same for a peer that did not: it may compute for long.
+    /// Silence after which a peer without a helper is gone: it may compute for long.
     pub gone_after_inline_ns: u64,
     /// Closing waits this long for acceptance.
     pub linger_ns: u64,
@@ -234,7 +234,7 @@ impl Limits {
 
 /// Bytes beside a request or a reply at most, so that every one fits a frame of 1200 with an acknowledgement in it.
 pub const REQUEST_LEN_MAX: usize = 1024;
-/// The same of requests of Portals, whose heads are longer.
+/// Bytes beside a request of Portals at most: its head is longer.
 pub(crate) const MATCHED_LEN_MAX: usize = 960;
 
 #[cfg(test)]

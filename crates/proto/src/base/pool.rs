@@ -174,7 +174,7 @@ impl BytePool {
         Some(slot)
     }
 
-    /// The same beyond the budget, which is larger by what is missing until as much was given back. Nothing for what no pool can hold.
+    /// Reserves beyond the budget, which is larger by what is missing until as much was given back. Nothing for what no pool can hold.
     #[cold]
     pub(crate) fn overdraw(&mut self, len: usize) -> Option<u32> {
         let more = Self::cost_of(len)?.saturating_sub(self.free_len());

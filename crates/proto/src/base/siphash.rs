@@ -92,7 +92,7 @@ pub(crate) fn siphash13_fixed_then<const N: usize>(
     state.finish(suffix, 8 * N + 7)
 }
 
-/// The same for any number of words.
+/// SipHash-1-3 of any number of words, and then `suffix`.
 #[inline(never)]
 fn siphash13_words_then_any(key: Secret, first: [u64; 2], words: &[[u8; 8]], suffix: u64) -> u64 {
     let mut state = State::new(key);

@@ -40,7 +40,7 @@ impl<T> Slab<T> {
         self.insert_keyed(item).0
     }
 
-    /// The same, and the key of the item.
+    /// Puts an item into a slot: the slot, and the item's key.
     #[inline(always)]
     pub(crate) fn insert_keyed(&mut self, item: T) -> (u32, u64) {
         let at = self.next_slot();

@@ -87,7 +87,7 @@ impl Ahead {
         is_pause
     }
 
-    /// The same, without having it counted.
+    /// Whether messages ask first for a while. Unlike `asks_first` this counts no message.
     pub(crate) fn is_pausing(&self) -> bool {
         self.pause_count > 0
     }

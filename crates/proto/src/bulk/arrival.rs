@@ -229,7 +229,7 @@ pub(crate) fn number_key(row: u32, message: u32) -> u64 {
     u64::from(row) << 32 | u64::from(message)
 }
 
-/// The same for any lane. Rows have 24 bits.
+/// The key of a transfer of any lane: a message's, a put's or a get's. Rows have 24 bits, so the lane has room.
 pub(crate) fn lane_key(lane: Lane, row: u32, message: u32) -> u64 {
     (lane as u64) << LANE_SHIFT | number_key(row, message)
 }

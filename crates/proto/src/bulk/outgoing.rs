@@ -98,7 +98,7 @@ impl Bytes {
         }
     }
 
-    /// The same of frames, for a piece of one of them. Whoever sends a message again has unframed it before.
+    /// What is there from `offset` on, of bytes kept as frames: a piece of one frame. Whoever sends a message again has unframed it before.
     #[cold]
     #[inline(never)]
     fn framed_source(self, offset: u64) -> Source {
@@ -292,7 +292,7 @@ pub(crate) enum Announced {
     No,
     /// That it comes up to here without a grant.
     Yes { ahead_to: u32 },
-    /// The same, and the peer has granted some of it.
+    /// That it comes up to here without a grant; and the peer has granted some of it.
     Known { ahead_to: u32, in_vain: bool },
 }
 

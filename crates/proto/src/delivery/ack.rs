@@ -136,7 +136,7 @@ impl Received {
         false
     }
 
-    /// The same for `count` packets that follow each other, the first of them above the largest.
+    /// `count` packets that follow each other were accepted, the first of them above the largest. True if they came in order.
     pub(crate) fn record_run(&mut self, packet: u64, count: u64, now: Instant) -> bool {
         debug_assert!(packet > self.largest && count > 0);
         let in_order = self.record(packet, now);

@@ -39,7 +39,7 @@ impl Frame<'_> {
     }
 }
 
-/// The same for a frame that is sealed as it is written: its key is not needed any more.
+/// Begins a frame that is sealed as it is written: its key is not needed any more.
 #[inline(always)]
 pub(crate) fn start_sealed(tx: &mut TxFrame, link: u8, to: &Locator) {
     tx.link = link;

@@ -570,7 +570,7 @@ impl Path {
         self.look_at(now, is_first, settings)
     }
 
-    /// The same for a packet with nothing but this content.
+    /// A packet with nothing but this content leaves. When the row must be looked at for it.
     #[inline(always)]
     pub(crate) fn on_sent_one(
         &mut self,
@@ -584,7 +584,7 @@ impl Path {
         self.look_at(now, is_first, settings)
     }
 
-    /// The same for a train: the length of each frame's head and of each frame but the last, and how many there are.
+    /// A train leaves, of so many frames: the length of each frame's head, and of each frame but the last. When the row must be looked at for it.
     #[inline]
     pub(crate) fn on_sent_run(
         &mut self,

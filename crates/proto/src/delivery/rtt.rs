@@ -12,7 +12,7 @@ const GRANULARITY_NS: u64 = 10_000;
 
 /// A probe waits at least this much longer than a round trip: that long a receiver may be busy with a train or two.
 const PROBE_SLACK_NS: u64 = 100_000;
-/// The same by a stream, in which nothing is lost but by a break, which is rare: who does not answer is busy (PROTOCOL §16.6).
+/// By a stream a probe waits at least this much longer: nothing is lost there but by a break, which is rare, so a peer that does not answer is busy (PROTOCOL §16.6).
 const STREAM_PROBE_SLACK_NS: u64 = 20_000_000;
 
 /// How much more than twice the minimum a round trip may take before its path counts as filling up. Without it,

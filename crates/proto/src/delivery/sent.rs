@@ -425,7 +425,7 @@ impl Flight {
         acked
     }
 
-    /// The same for an Ack of one range that begins at the front or before it: the usual one. Where the contents stand is
+    /// Takes an Ack of one range that begins at the front or before it: the usual one. Where the contents stand is
     /// returned instead, for `content` and `more`: they leave the flight but keep their places until the next packet is
     /// added. `None`, and nothing changed, if the Ack is not like that.
     #[inline(always)]

@@ -225,7 +225,7 @@ impl Endpoint {
         &mut self.onesided.portals
     }
 
-    /// The same, to be looked at.
+    /// All of Portals, to be looked at.
     pub fn portals_seen(&self) -> &Portals {
         &self.onesided.portals
     }

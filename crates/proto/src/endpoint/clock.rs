@@ -38,7 +38,7 @@ impl Endpoint {
         }
     }
 
-    /// The same, for one who sleeps until then. Acknowledgements that have left with something else meanwhile do not count, nor
+    /// When something is to be done next, for a driver that sleeps until then. Acknowledgements that have left with something else meanwhile do not count, nor
     /// does the haste of a first probe (PROTOCOL §6.4): both are some microseconds away, and where a timer must be set in
     /// the host of a virtual machine that alone takes as long as the answer.
     pub fn next_timeout_for_sleep(&mut self, now: Instant) -> Instant {

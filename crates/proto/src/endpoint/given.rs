@@ -252,7 +252,7 @@ impl Endpoint {
         }
     }
 
-    /// The same for a frame that is not as usual: its row rests, say, or the endpoint is about to close. False: it is no such frame.
+    /// A message that was given to a link, where something is not as usual: its row rests, say, or the endpoint is about to close. False: it is no such frame.
     pub(crate) fn on_given_frame(
         &mut self,
         now: Instant,

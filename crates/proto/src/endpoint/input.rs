@@ -70,7 +70,7 @@ impl Endpoint {
         Some(if base != 0 && lone.is_low_zero() { 0 } else { base })
     }
 
-    /// The same with an immediate; or another.
+    /// A message with an immediate, or one that is not alone in its frame.
     #[inline(never)]
     fn on_less_usual_frame(
         &mut self,
@@ -493,7 +493,7 @@ impl Endpoint {
         }
     }
 
-    /// The same for a record that belongs to a stream. Apart, for messages need not carry what that needs.
+    /// What is to be done behind a record that belongs to a stream. A function of its own, for messages need not carry what it needs.
     #[inline(never)]
     fn after_record_of_chunk(
         &mut self,

@@ -219,7 +219,7 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// The same, in one step with its frame (`post_lone`).
+    /// A short stream is posted in one step with its frame, as `post_lone` does for a message.
     pub fn send_lone_stream(
         &mut self,
         now: Instant,

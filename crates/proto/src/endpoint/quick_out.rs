@@ -28,7 +28,7 @@ impl Endpoint {
         self.write_lone(now, row, None, tx)
     }
 
-    /// The same for a peer with several paths. Apart, so that the only path of the others is a constant.
+    /// A frame of whole messages to a peer with several paths. A function of its own, so that the only path of other peers is a constant.
     #[inline(never)]
     fn write_quick_main(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let active = &self.peers().actives[self.peers().rows[row].active];
@@ -91,7 +91,7 @@ impl Endpoint {
         true
     }
 
-    /// The same for one simple message with an acknowledgement that is pending, `of` this path. The row is plain.
+    /// A frame of one simple message and the acknowledgement that is pending, `of` this path. The row is plain.
     #[inline(never)]
     fn write_answer(
         &mut self,
@@ -136,7 +136,7 @@ impl Endpoint {
         true
     }
 
-    /// The same for several messages, or one that is not quite as simple, with or without an acknowledgement. The row is
+    /// A frame of several messages, or of one that is not quite as simple, with or without an acknowledgement. The row is
     /// plain.
     #[inline(never)]
     fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {

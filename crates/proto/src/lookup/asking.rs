@@ -60,7 +60,7 @@ pub struct Asking {
     /// The last question that met with a refusal anybody could have made, and how many did.
     doubted: u32,
     doubt_count: u32,
-    /// The same for words of the network.
+    /// How often the network said that nobody is there.
     unreached_count: u32,
 }
 

@@ -80,7 +80,7 @@ impl Words {
         Self { bits: criteria.tag.0, from: u64::from(criteria.space.0) << SPACE_SHIFT | source }
     }
 
-    /// The same in a list.
+    /// These words, as an entry or an envelope of one list has them.
     #[inline(always)]
     pub(super) fn in_list(self, list: List) -> Self {
         Self { from: self.from | ((list as u64) * OVERFLOW_BIT), ..self }

@@ -285,7 +285,7 @@ impl Messages {
         }
     }
 
-    /// The same for a part of a message or an announcement, when there is an envelope for it.
+    /// Makes an arrival for a part of a message or for an announcement, when there is an envelope for it.
     #[inline(never)]
     fn hold_part(
         &mut self,
@@ -326,7 +326,7 @@ impl Messages {
         Some(self.bulk.insert_arrival(arrival))
     }
 
-    /// The same for a message that came whole, in one piece or some, when there is an envelope for it.
+    /// Makes an arrival for a message that came whole, in one piece or some, when there is an envelope for it.
     #[inline(always)]
     pub(crate) fn hold_whole<'a>(
         &mut self,

@@ -119,7 +119,7 @@ impl Messages {
             || total > self.bulk.surely_unasked_len && self.must_ask_now(row, total, is_copied)
     }
 
-    /// The same for what may go unasked, but not whatever happens.
+    /// Whether a message is announced whose length alone does not decide it.
     #[inline(never)]
     fn must_ask_now(&mut self, row: u32, total: u64, is_copied: bool) -> bool {
         let may_be_fetched =

@@ -38,7 +38,7 @@ impl Onesided {
         self.run_due(bulk);
     }
 
-    /// The same, where the time is not at hand.
+    /// Begins what is due, where the time is not at hand.
     pub(crate) fn run_due(&mut self, bulk: &mut Bulk) {
         while !self.is_parting
             && let Some(this) = self.portals.next_due()

@@ -169,7 +169,7 @@ impl Onesided {
         self.operate_for(bulk, now, (deed, 0), (to, total, user), NONE)
     }
 
-    /// The same for an operation of Portals, which may begin anywhere in its memory.
+    /// Begins an operation. One of Portals may begin anywhere in its memory.
     pub(crate) fn operate_for(
         &mut self,
         bulk: &mut Bulk,

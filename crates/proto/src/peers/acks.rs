@@ -59,7 +59,7 @@ impl Active {
         }
     }
 
-    /// The same where there are several paths.
+    /// Which path's acknowledgement a message takes with it, where there are several paths (`ack_to_ride`).
     #[inline(never)]
     pub(crate) fn ack_of_many(&self, index: u8) -> Option<Option<u8>> {
         let owing = || (0_u8..).zip(&self.paths).filter(|(_, path)| path.ack_pending_count > 0);

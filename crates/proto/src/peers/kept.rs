@@ -94,7 +94,7 @@ pub(crate) enum Idle {
     Gone,
     /// Its association lives, and nothing is under way; a helper drives it.
     Resting,
-    /// The same, but only its application's calls drive it.
+    /// Its association lives, and nothing is under way; only its application's calls drive it.
     RestingInline,
 }
 

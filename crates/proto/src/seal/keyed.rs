@@ -99,7 +99,7 @@ pub fn train_checks(seed: &TrainSeed, marks: &mut [u64]) {
     }
 }
 
-/// The same for heads of `N` words behind `to`, of which that at `PLACE` grows.
+/// The marks of frames whose heads have `N` words behind `to`, of which that at `PLACE` grows.
 #[inline(always)]
 fn marks_of<const N: usize, const PLACE: usize>(seed: &TrainSeed, marks: &mut [u64]) {
     let TrainSeed { state, ref rest, step, tail, .. } = *seed;

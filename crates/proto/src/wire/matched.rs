@@ -28,7 +28,7 @@ pub enum MatchedKind {
     Get = 2,
     /// Compute with what is there.
     Atomic = 3,
-    /// The same, and send what was there.
+    /// Compute with what is there, and send what was there.
     Fetch = 4,
 }
 

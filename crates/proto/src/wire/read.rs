@@ -47,7 +47,7 @@ impl<'a> FrameView<'a> {
         Self::open_high(&secret, 0, bytes)
     }
 
-    /// The same for any frame: `base` is the number its packet must have, with the low half zero.
+    /// Verifies length and keyed check of any frame: `base` is the number its packet must have, with the low half zero.
     #[inline(always)] // once per frame: as a call it would write the view to memory to be read back
     pub fn open_high(seal: &impl Seal, base: u64, bytes: &'a [u8]) -> Result<Self, FrameError> {
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {

@@ -40,7 +40,7 @@ fn lone_words(header: Header, eager: EagerRepr) -> [u64; LONE_EAGER_LEN / WORD_L
     [0, to, last, first, tag]
 }
 
-/// The same for a frame with an Ack without holes before it.
+/// Writes and seals a frame with an Ack without holes and one Eager without immediate.
 #[inline(always)]
 pub fn write_acked_eager(
     out: &mut Vec<u8>,
@@ -65,7 +65,7 @@ fn acked_words(
     [0, to, last, one, two, three, first, tag]
 }
 
-/// The same into a place of its own, with an Ack and an immediate or without; how long it is.
+/// Writes and seals a frame with one Eager into bytes of its own, with an Ack and an immediate or without; how long it is.
 #[inline(always)]
 pub fn write_lone_at(
     out: &mut [u8; LONE_HEAD_LEN_MAX],
@@ -447,7 +447,7 @@ pub fn seal(head: &mut [u8], body_len: usize, secret: Secret, crc: Option<u32>) 
     seal_high(head, body_len, 0, &secret, crc);
 }
 
-/// The same for any packet: `base` is its number with the low half zero.
+/// Finishes header and heads of any packet: `base` is its number with the low half zero.
 #[inline]
 pub fn seal_high(head: &mut [u8], body_len: usize, base: u64, seal: &impl Seal, crc: Option<u32>) {
     let frame_len = (head.len() + body_len) as u64;

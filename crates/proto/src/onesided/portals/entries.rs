@@ -158,7 +158,7 @@ impl Portals {
         Ok(handle)
     }
 
-    /// The same when a counter has reached a threshold; its handle is known from now on.
+    /// Appends an entry when a counter has reached a threshold; the entry's handle is known from now on.
     pub fn append_at(
         &mut self,
         (ni, portal): (u8, u32),
@@ -497,7 +497,7 @@ impl Portals {
         self.forget_entry(slot);
     }
 
-    /// The same when its memory is still the caller's.
+    /// Forgets an entry whose memory is still the caller's.
     fn forget_entry(&mut self, slot: u32) {
         let ni = self.entries.remove(slot).ni;
         if let Ok(interface) = self.interface_mut(ni) {

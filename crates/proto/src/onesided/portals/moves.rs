@@ -46,7 +46,7 @@ pub enum MoveKind {
     Get,
     /// Elements there are computed with.
     Atomic,
-    /// The same, and what was there comes back.
+    /// Elements there are computed with, and what was there comes back.
     FetchAtomic,
     /// Elements there are replaced, perhaps under a condition, and what was there comes back.
     Swap,
