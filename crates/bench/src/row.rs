@@ -44,7 +44,7 @@ pub struct Row {
     /// Processor time of the whole machine for each 10⁹ bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s_per_gb: Option<f64>,
-    /// The same, by kind.
+    /// Processor time for each 10⁹ bytes, by kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s_per_gb_by_kind: Option<CpuTime>,
     /// What the machine's processors did, in seconds a second, by kind.

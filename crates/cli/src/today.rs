@@ -90,7 +90,7 @@ fn curve(
     cases.iter().filter_map(point).collect()
 }
 
-/// The same over the length of messages.
+/// Points of one contender over the length of messages.
 fn by_length(rows: &[Row], cases: &[Case], contender: &str, y: Metric) -> Vec<(f64, f64)> {
     let point = |&case: &Case| Some((case.bytes as f64, median(rows, case, contender, y)? / MB));
     cases.iter().filter_map(point).collect()

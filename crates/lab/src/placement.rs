@@ -36,7 +36,7 @@ impl Placement {
         engine: false,
         in_library: false,
     };
-    /// The same with a copy engine: Open-MX with I/O AT.
+    /// The host does all but copying, which a copy engine does: Open-MX with I/O AT.
     pub const ENGINE: Self = Self { name: "host+engine", engine: true, ..Self::HOST };
     /// Data is received on the card: RMPP's step 1.
     pub const RECEIVE: Self = Self { name: "receive", receive: Doer::Card, ..Self::HOST };

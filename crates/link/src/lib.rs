@@ -90,7 +90,7 @@ pub struct About {
     pub frame_len_max: usize,
     /// The longest train of equal frames it sends in one go, in bytes; 0 if it sends none.
     pub train_len_max: usize,
-    /// The same, in frames.
+    /// The longest train it sends in one go, in frames.
     pub train_count_max: usize,
     /// What may become of frames.
     pub reliability: Reliability,
@@ -192,7 +192,7 @@ impl<'a> Arrived<'a> {
         frames.chunks(stride)
     }
 
-    /// The same as they stand behind each other, and the length of each but perhaps the last.
+    /// Frames that are whole in `bytes`, as they stand behind each other, and the length of each but perhaps the last.
     #[inline]
     pub fn joined(&self, payload_len: usize) -> (&'a [u8], usize) {
         let payload_len = if self.landed.is_some() { payload_len } else { 0 };

@@ -223,7 +223,7 @@ impl AppMemory {
         self.verify_from(buf, at, len, (id, 0))
     }
 
-    /// The same for a message from `start` on.
+    /// Checks that `len` bytes from `at` of a receive buffer are the message `id` from `start` on.
     pub fn verify_from(
         &self,
         buf: BufId,

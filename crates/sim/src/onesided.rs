@@ -77,7 +77,7 @@ pub enum Deed {
     },
     /// Write this much of one's cell.
     Write {
-        /// The same for all writes of one initiator to one target.
+        /// How much: one length for all writes of one initiator to one target.
         len: u64,
     },
     /// Read that back.

@@ -65,7 +65,7 @@ impl Real {
         id
     }
 
-    /// The same frames, of memory in the table.
+    /// Copies frames of a burst whose payload lies in memory of the table.
     fn copy_burst(&mut self, from: &Burst, first: usize, memory: &mut AppMemory) {
         self.burst.clear();
         let mut number = first;

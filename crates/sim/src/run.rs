@@ -95,14 +95,14 @@ pub struct Conduct {
 }
 
 impl Conduct {
-    /// The same with helpers that do half of the work, or all of it.
+    /// This conduct with helpers that do half of the work, or all of it.
     #[must_use]
     pub fn with_halves(mut self, has_halves: bool) -> Self {
         self.has_halves = has_halves;
         self
     }
 
-    /// The same with these parts of each seed.
+    /// This conduct with these parts of each seed.
     #[must_use]
     pub fn with_parts(mut self, parts: Parts) -> Self {
         self.parts = parts;

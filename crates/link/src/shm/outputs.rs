@@ -66,7 +66,7 @@ enum Put {
     Gone,
 }
 
-/// The same of a frame that was kept, or of several.
+/// What became of a frame that was kept, or of several.
 enum Taken {
     Some(usize),
     Later,
@@ -387,7 +387,7 @@ impl Shm {
         }
     }
 
-    /// The same for all rings that something was put into.
+    /// Publishes what was put into rings, of all of them; readers that sleep are woken.
     fn finish_touched(&mut self) {
         for index in (0..self.outputs.len()).rev() {
             if self.outputs[index].is_touched {

@@ -65,7 +65,7 @@ pub(super) fn set_receive_buffer(fd: impl AsFd, len: usize, may_force: bool) -> 
     set_buffer(fd, [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE], len, may_force)
 }
 
-/// The same for what is on its way out.
+/// Asks for a buffer for what is on its way out; the length the kernel keeps account of.
 pub(super) fn set_send_buffer(fd: impl AsFd, len: usize, may_force: bool) -> io::Result<usize> {
     set_buffer(fd, [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE], len, may_force)
 }

@@ -365,7 +365,7 @@ impl Inbox {
         self.room.bytes(range)
     }
 
-    /// The same, to write, and the heads, to read.
+    /// Bytes in the room of the slots, to write, and the heads, to read.
     pub(crate) fn room_and_heads(
         &mut self,
         room: Range<usize>,

@@ -149,7 +149,7 @@ impl PacketQueue {
         self.room.bytes(within(number, range))
     }
 
-    /// The same, to write.
+    /// Bytes in the room of a frame, to write.
     pub(crate) fn room_mut(&mut self, number: usize, range: Range<usize>) -> &mut [u8] {
         self.room.bytes_mut(within(number, range))
     }

@@ -190,7 +190,7 @@ impl Socket {
         any_socket::set_receive_buffer(self, len, may_force)
     }
 
-    /// The same for what is on its way out.
+    /// Asks for a buffer for what is on its way out; the length the kernel keeps account of.
     pub(crate) fn set_send_buffer(&self, len: usize, may_force: bool) -> io::Result<usize> {
         any_socket::set_send_buffer(self, len, may_force)
     }

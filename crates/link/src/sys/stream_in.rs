@@ -219,7 +219,7 @@ impl StreamIn {
         self.heads.bytes(range)
     }
 
-    /// The same, to write.
+    /// Heads, to write.
     pub(crate) fn heads_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         self.heads.bytes_mut(range)
     }

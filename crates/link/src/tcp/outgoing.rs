@@ -330,7 +330,7 @@ impl Stream {
         fits && self.wait_from(burst, frame, memory, 0)
     }
 
-    /// The same for a frame of whose record `cut` bytes went, which must be followed by the others.
+    /// Copies the rest of a frame of whose record `cut` bytes went: those must be followed by the others.
     fn wait_from(&mut self, burst: &Burst, frame: &Frame, memory: &Table, cut: usize) -> bool {
         if self.waiting_at >= self.waiting.len() / 2 {
             self.waiting.drain(..self.waiting_at);

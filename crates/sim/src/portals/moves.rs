@@ -21,7 +21,7 @@ struct Brought {
     copy: Option<BufId>,
 }
 
-/// The same for bytes that come back.
+/// What is expected of bytes that come back.
 #[derive(Clone, Copy)]
 struct Fetched {
     place: (u32, u64),

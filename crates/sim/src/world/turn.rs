@@ -59,7 +59,7 @@ impl World {
         true
     }
 
-    /// The same in real time: everybody is turned now; false if it is later than `until`.
+    /// Moves on in real time: everybody is turned now; false if it is later than `until`.
     fn turn_now(&mut self, now: Instant, until: Instant) -> bool {
         self.now = self.now.max(now);
         let mut work = 0;
