@@ -166,6 +166,23 @@ fn many(net: &mut Net, len: usize, free_len_min: u64) -> Recv {
 }
 
 #[test]
+fn unlinked_entry_takes_no_more() {
+    let mut net = Net::joined();
+    let (once, recv) = (net.recv(B, tagged(2), 8), many(&mut net, 1000, 1));
+    let send = net.send(A, B, 1, 100);
+    net.settle();
+    assert!(!net.ep(B).unlink(once.req) && !net.ep(A).unlink(send), "no such entry");
+    assert_eq!(net.unlinked(B, recv.req), None);
+    assert!(net.ep(B).unlink(recv.req));
+    assert_eq!(net.unlinked(B, recv.req), Some(None));
+    assert!(!net.ep(B).unlink(recv.req), "it is over");
+    net.send(A, B, 1, 200);
+    net.settle();
+    assert_eq!(net.all_got(B, recv.req).len(), 1);
+    assert_eq!(net.ep(B).held().1, 1, "nobody takes the second");
+}
+
+#[test]
 fn entry_used_many_times_places_one_behind_the_other_until_full() {
     for posted in [true, false] {
         let mut net = Net::new(2);

@@ -615,3 +615,71 @@ fn receiver_that_is_gone_ends_what_was_begun_for_it() {
     assert_eq!(net.ep(A).end_stream(now, id), Err(StreamError::Gone));
     assert_eq!(net.ep(A).write_stream(now, id, &[1]), Err(StreamError::Ended));
 }
+
+#[test]
+fn short_stream_is_one_chunk_in_its_turn_or_nothing() {
+    let mut net = Net::joined();
+    let (peer, now) = (net.peer(A, B), net.now);
+    assert!(!net.ep(A).send_short_stream(now, peer, 1, &[&[0; 100_000]]), "more than a chunk");
+    let open = net.ep(A).begin_stream(peer, 1).unwrap();
+    assert!(!net.ep(A).send_short_stream(now, peer, 2, &[b"early"]), "one was begun before");
+    net.ep(A).write_stream(now, open, b"first").unwrap();
+    assert_eq!(net.ep(A).flush_stream(now, open), Ok(true));
+    assert!(net.ep(A).send_short_stream(now, peer, 2, &[b"sho", b"", b"rt"]));
+    net.ep(A).end_stream(now, open).unwrap();
+    net.settle();
+    for ((id, info), (handler, wanted)) in
+        ready(&mut net, B).into_iter().zip([(1, b"first"), (2, b"short")])
+    {
+        assert_eq!(info.handler, handler);
+        assert_eq!(read(&mut net, B, id, usize::MAX), wanted);
+        assert_eq!(front(&mut net, B, id), StreamFront::End);
+    }
+    assert_eq!(net.ep(A).stream_counts().1, 0, "nothing is kept of a short one");
+}
+
+#[test]
+fn short_streams_end_with_credit_and_whoever_waits_hears_of_more() {
+    let mut net = Net::joined();
+    let (peer, now) = (net.peer(A, B), net.now);
+    let is_sent = |net: &mut Net| net.ep(A).send_short_stream(now, peer, 3, &[&[7; 1000]]);
+    let count = (0..10_000).take_while(|_| is_sent(&mut net)).count();
+    assert!((1..10_000).contains(&count), "{count}");
+    net.settle();
+    net.ep(A).take_credit_news();
+    let news = ready(&mut net, B);
+    assert_eq!(news.len(), count);
+    for (id, _) in news {
+        assert_eq!(read(&mut net, B, id, usize::MAX), [7; 1000]);
+        let now = net.now;
+        net.ep(B).close_stream(now, id);
+    }
+    net.settle();
+    assert!(net.ep(A).take_credit_news(), "credit came");
+    assert!(!net.ep(A).take_credit_news(), "that was told");
+    assert!(is_sent(&mut net));
+}
+
+#[test]
+fn chunks_leave_from_where_they_lie_in_order_with_copied_ones() {
+    let mut net = Net::joined();
+    let (peer, now) = (net.peer(A, B), net.now);
+    let id = net.ep(A).begin_stream(peer, 4).unwrap();
+    net.ep(A).write_stream(now, id, b"copied, ").unwrap();
+    let len = net.ep(A).stream_chunk_len(id).unwrap();
+    let (bytes, user) = (pattern(6, len), 77);
+    let buf = net.lend(A, bytes.clone());
+    let lying = (buf, len as u32);
+    let req = net.ep(A).write_stream_in_place(now, id, lying, user).unwrap().expect("credit");
+    net.ep(A).write_stream(now, id, b", more").unwrap();
+    net.ep(A).end_stream(now, id).unwrap();
+    net.settle();
+    let (stream, _) = ready(&mut net, B)[0];
+    let wanted = [b"copied, ", &bytes[..], b", more"].concat();
+    assert_eq!(read(&mut net, B, stream, usize::MAX), wanted);
+    assert_eq!(front(&mut net, B, stream), StreamFront::End);
+    assert_eq!(net.sent(A, req), Some(Ok(())), "its memory is free again");
+    let now = net.now;
+    assert_eq!(net.ep(A).write_stream_in_place(now, id, lying, user), Err(StreamError::Ended));
+    assert_eq!(net.ep(A).stream_chunk_len(id), Err(StreamError::Ended));
+}
