@@ -198,7 +198,7 @@ fn handle_of(kind: u8) -> Handle {
 /// All interfaces, none of which opens or closes while somebody has this in hand. The engine may be called meanwhile; nobody is looked for.
 pub(crate) struct Held<'a> {
     library: &'a Library,
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a Presence,
 }
 
 /// Does something with all interfaces in hand.
