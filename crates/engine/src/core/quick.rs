@@ -21,7 +21,7 @@ use crate::lent::lent;
 
 /// So many in a row, then a turn.
 const COUNT_MAX: u32 = 16;
-/// A turn is due after so long: that late timers may be, and what comes by other links.
+/// A turn is due after so long, behind one message at most: that late timers may be, and what comes by other links.
 const TURN_NS_MAX: u64 = 200_000;
 
 /// Whether such a look may be made, and what it needs for that.
@@ -69,14 +69,15 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     #[inline]
     pub fn look_quickly(&mut self, now: Instant) -> QuickLook {
         let Some(link) = self.quick.link else { return QuickLook::Nothing };
-        if self.quick.left_count == 0 || now - self.turned_at > TURN_NS_MAX {
+        if self.quick.left_count == 0 {
             return QuickLook::Nothing;
         }
         let Some(short) = self.links[link].take_short(&mut self.quick.frame) else {
             return QuickLook::Nothing;
         };
-        // Several are taken at less cost together.
-        self.quick.left_count = if short.has_more { 0 } else { self.quick.left_count - 1 };
+        // Several are taken at less cost together. Who comes back from a computation has this one first, and then turns.
+        let is_turn_due = short.has_more || now - self.turned_at > TURN_NS_MAX;
+        self.quick.left_count = if is_turn_due { 0 } else { self.quick.left_count - 1 };
         let Short { from, len, .. } = short;
         let (from, frame) = (Locator(from), &self.quick.frame[..len]);
         let copied = &mut self.counters.bytes_copied_in;
