@@ -177,7 +177,7 @@ impl Completions {
         if !self.handed.is_empty() {
             self.engine.attendance.on_news(); // the reader may leave it to the attendant
         }
-        if is_simple && !inner.concerns_others() {
+        if is_simple && inner.core.may_look_quickly() && !inner.concerns_others() {
             self.engine.leave_unchanged(inner, now);
         } else {
             self.engine.leave(inner, now);

@@ -93,6 +93,12 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
     }
 
+    /// Whether the next message may be had so as well. If not a turn is due, and whoever leaves before it says what it leaves behind.
+    #[inline]
+    pub(crate) fn may_look_quickly(&self) -> bool {
+        self.quick.left_count > 0
+    }
+
     /// The rest of a turn for a short frame. `len`: it is still to be read, and so long.
     #[inline(never)]
     fn turn_behind_short(
