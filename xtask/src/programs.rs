@@ -1,7 +1,7 @@
 //! The test programs: built once, found in what cargo says of the build, and started as cargo would start them.
 //!
-//! Two lists stand here and nowhere else: the tests behind `#[ignore]`, which need something of the machine
-//! ([`GUARDED`]), and the programs whose tests wait or measure ([`WAITING`]), which a loaded machine upsets first.
+//! Three lists stand here and nowhere else: the tests behind `#[ignore]`, which need something of the machine
+//! ([`GUARDED`]), the programs whose tests wait or measure ([`WAITING`]), which a loaded machine upsets first, and those that take long ([`LONG`]).
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -110,6 +110,9 @@ const WAITING: [&str; 12] = [
     "packhorse-layers/",
 ];
 
+/// Programs whose tests compute, or wait, for a quarter of a minute and more, and that no room but their own depends on: for `--complete`.
+const LONG: [&str; 2] = ["packhorse-lab/", "packhorse-mx/random"];
+
 /// A test program, with the tests of it that are meant.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
@@ -126,6 +129,11 @@ impl Program {
     /// Whether its tests wait or measure.
     pub(crate) fn is_waiting(&self) -> bool {
         WAITING.iter().any(|prefix| self.name.starts_with(prefix))
+    }
+
+    /// Whether it is left to `--complete`.
+    pub(crate) fn is_long(&self) -> bool {
+        LONG.iter().any(|prefix| self.name.starts_with(prefix))
     }
 
     /// The command that runs what is meant of it.

@@ -74,7 +74,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// What needs nothing but the one build.
 fn add_basic(steps: &mut Steps, args: &Args, built: &Built) {
-    steps.take("unit, property and corpus tests", || run_all(&built.programs));
+    let (long, usual): (Vec<_>, Vec<_>) =
+        built.programs.iter().cloned().partition(Program::is_long);
+    steps.take("unit, property and corpus tests", || run_all(&usual));
+    if args.complete {
+        steps.take("tests that take long", || run_all(&long));
+    }
     steps.take("doc tests", || run_command(cargo("test --quiet --workspace --doc")));
     for guarded in GUARDED.iter().filter(|guarded| args.complete || !guarded.is_long) {
         take_if_here(steps, args, guarded.title, guarded.needs, || built.guarded(guarded)?.run());
