@@ -17,6 +17,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::install::{link_portals, target};
 use crate::mpi::portals::PLACES;
+use crate::sanitize;
 use crate::steps::{cargo, root, run as run_command};
 use suite::{Outcome, Program};
 
@@ -24,8 +25,11 @@ use suite::{Outcome, Program};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A source tree of Portals' reference implementation, with its `test`; or a folder with one called `portals4`, or Open MPI 4.1's called `openmpi`, or both
-    #[arg(long, value_name = "DIR", required_unless_present = "chain")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["chain", "sanitized"])]
     sources: Option<PathBuf>,
+    /// Our own rules of Portals and PMI in C, by the address sanitizer
+    #[arg(long)]
+    sanitized: bool,
     /// The time of a hop in a chain of triggered puts around four processes that call nothing
     #[arg(long)]
     chain: bool,
@@ -55,6 +59,12 @@ struct Row {
 
 /// Builds and runs what was asked for; fails if one of them does.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.sanitized {
+        run_command(sanitize::rules_of_portals()?)?;
+        if !args.chain && args.sources.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
     let (profile, built) = if args.debug { ("dev", "debug") } else { ("release", "release") };
     let packages = "--package packhorse-portals4 --package packhorse-pmi";
     run_command(cargo(&format!("build --profile {profile} --quiet {packages}")))?;

@@ -28,6 +28,9 @@ const OF_NANOSECONDS: [&str; 2] = [
 /// Tests that judge by the memory of the whole process, of which the address sanitizer keeps what was freed, whichever test freed it.
 const OF_MEMORY: [&str; 1] = ["ten_thousand_live_handlers"];
 
+/// One test leaks on purpose.
+const ASAN_OPTIONS: &str = "detect_leaks=0:detect_stack_use_after_return=1";
+
 /// Takes the steps that can be taken. What cannot be installed is left out, even where nothing else may be: there are
 /// machines without a way to another compiler.
 pub(crate) fn add_to(steps: &mut Steps) {
@@ -35,18 +38,10 @@ pub(crate) fn add_to(steps: &mut Steps) {
     if has(&[&NIGHTLY], steps, name) {
         steps.take(name, || {
             // Where `unsafe` stands, and what hands it memory: links, their rings and tables; the engine; a face that C calls.
-            let packages =
-                "packhorse-link packhorse-engine packhorse packhorse-fi packhorse-portals4 packhorse-pmi";
-            let mut tests = nightly(
-                "test --quiet",
-                "address",
-                packages,
-                &format!("{API} faults fork one_host scribbler stranger provider rules programs"),
-            );
-            // C programs over our libraries: the sanitizer stands in the program. Not a name that begins as our settings do.
-            tests.env("SANITIZER_RUNTIME", runtime("asan")?);
-            // One test leaks on purpose.
-            tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
+            let packages = "packhorse-link packhorse-engine packhorse packhorse-fi";
+            let programs = format!("{API} faults fork one_host scribbler stranger provider");
+            let mut tests = nightly("test --quiet", "address", packages, &programs);
+            tests.env("ASAN_OPTIONS", ASAN_OPTIONS);
             let left_out = OF_NANOSECONDS.into_iter().chain(OF_MEMORY);
             tests.arg("--").args(left_out.flat_map(|test| ["--skip", test]));
             run_command(tests)
@@ -93,9 +88,18 @@ pub(crate) fn random_of_mx(count: u64, sanitizer: Sanitizer) -> Command {
         Sanitizer::Thread => nightly("test -Zbuild-std", "thread", "packhorse-mx", "random"),
     };
     tests.env("PACKHORSE_MX_OPERATIONS", count.to_string());
-    tests.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=1");
+    tests.env("ASAN_OPTIONS", ASAN_OPTIONS);
     tests.args(["--", "--nocapture"]);
     tests
+}
+
+/// Portals' rules and those of its launcher, in C, by the address sanitizer.
+pub(crate) fn rules_of_portals() -> anyhow::Result<Command> {
+    let packages = "packhorse-portals4 packhorse-pmi";
+    let mut tests = nightly("test --quiet", "address", packages, "rules programs");
+    // C programs over our libraries: the sanitizer stands in the program. Not a name that begins as our settings do.
+    tests.env("SANITIZER_RUNTIME", runtime("asan")?).env("ASAN_OPTIONS", ASAN_OPTIONS);
+    Ok(tests)
 }
 
 /// Whether all of this is here, if need be after it was installed; if not, the step is noted as left out.
