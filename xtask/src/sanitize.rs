@@ -33,7 +33,7 @@ const ASAN_OPTIONS: &str = "detect_leaks=0:detect_stack_use_after_return=1";
 
 /// Takes the steps that can be taken. What cannot be installed is left out, even where nothing else may be: there are
 /// machines without a way to another compiler.
-pub(crate) fn add_to(steps: &mut Steps) {
+pub(crate) fn add_to(steps: &mut Steps, with_threads: bool) {
     let name = "memory, by the address sanitizer";
     if has(&[&NIGHTLY], steps, name) {
         steps.take(name, || {
@@ -48,7 +48,7 @@ pub(crate) fn add_to(steps: &mut Steps) {
         });
     }
     let name = "threads, by the thread sanitizer";
-    if has(&[&NIGHTLY, &NIGHTLY_SOURCES], steps, name) {
+    if with_threads && has(&[&NIGHTLY, &NIGHTLY_SOURCES], steps, name) {
         steps.take(name, || {
             // Not those in which a forked child goes on (`fork`): this sanitizer cannot follow a fork of several threads. And not the
             // one whose posts must follow each other within microseconds to be a burst, which here they do not.

@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Repeat also what passed on this very tree
     #[arg(long, requires = "complete")]
     anew: bool,
+    /// Also by the thread sanitizer, for which the standard library is built: four minutes that CI has not
+    #[arg(long, requires = "complete")]
+    threads: bool,
     /// Fresh simulated scenarios; without it 500, or 10000 where all is asked for
     #[arg(long, value_name = "N")]
     runs: Option<u32>,
@@ -129,7 +132,7 @@ fn add_rest(steps: &mut Steps, args: &Args) {
     });
     take_wheels(steps, args);
     take_if_here(steps, args, "instruction counts", &VALGRIND, count_instructions);
-    sanitize::add_to(steps);
+    sanitize::add_to(steps, args.threads);
 }
 
 /// What is built optimised, and runs by itself whatever else the machine does.
