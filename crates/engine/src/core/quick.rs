@@ -19,6 +19,15 @@ use packhorse_proto::{Instant, Locator, Received, Taken};
 use super::Core;
 use crate::lent::lent;
 
+/// A turn that did more than this: messages come in numbers, and are taken together at less cost.
+const WORK_MAX: usize = 2;
+
+/// Whether messages may be taken one by one behind a turn that did so much.
+#[inline]
+pub(super) fn may_follow(work: usize) -> bool {
+    work <= WORK_MAX
+}
+
 /// So many in a row, then a turn.
 const COUNT_MAX: u32 = 16;
 /// A turn is due after so long, behind one message at most: that late timers may be, and what comes by other links.
