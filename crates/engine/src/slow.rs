@@ -6,10 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use packhorse_link::mem::Table;
-use packhorse_link::{
-    About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability, SHORT_LEN_MAX, Short,
-    Telling,
-};
+use packhorse_link::{About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability, Telling};
 
 /// The way in, shared by the link and the test.
 #[derive(Debug, Default)]
@@ -135,10 +132,6 @@ impl Link for Slow {
     fn receive(&mut self, _: Option<&Landing>, _: &mut Table) -> io::Result<usize> {
         self.gate.pass();
         Ok(0)
-    }
-
-    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        None
     }
 
     fn arrived(&self, index: usize) -> Arrived<'_> {

@@ -36,8 +36,8 @@ use crate::sys::packet_out::PacketOut;
 use crate::sys::packet_queue::{self, PacketQueue, QUEUED_COUNT_MAX};
 use crate::sys::packet_ring::{Filled, Ring};
 use crate::{
-    About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice, Reliability,
-    SHORT_LEN_MAX, Short, Telling, show,
+    About, Arrived, Burst, Cause, Landed, Landing, Link, Locator, Notice, Reliability, Telling,
+    show,
 };
 use opening::Opened;
 
@@ -607,11 +607,6 @@ impl Link<Table> for Packet {
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
         Ok(self.receive_some(landing, memory))
-    }
-
-    /// What came is told together.
-    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        None
     }
 
     fn arrived(&self, index: usize) -> Arrived<'_> {

@@ -4,10 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::mem::UserMemory;
-use crate::{
-    About, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Reliability, SHORT_LEN_MAX,
-    Short, Telling,
-};
+use crate::{About, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Reliability, Telling};
 
 /// What arrives: from where, bytes, stride, what landed.
 pub(crate) type Arriving = (Locator, Vec<u8>, usize, Option<Landed>);
@@ -81,10 +78,6 @@ impl<M: UserMemory> Link<M> for Script {
 
     fn receive(&mut self, _: Option<&Landing>, _: &mut M) -> io::Result<usize> {
         Ok(self.arriving.len())
-    }
-
-    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        None
     }
 
     fn arrived(&self, index: usize) -> Arrived<'_> {

@@ -44,8 +44,7 @@ use crate::sys::poll::{Event, Poll};
 use crate::udp::opening::{doing, usable_addr};
 use crate::udp::reach::Reach;
 use crate::{
-    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, SHORT_LEN_MAX,
-    Short, Telling, show,
+    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, Telling, show,
 };
 use incoming::Incoming;
 use key::Key;
@@ -304,11 +303,6 @@ impl Link<Table> for Tcp {
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
         self.receive_some(landing, memory)
-    }
-
-    /// A look is a system call.
-    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        None
     }
 
     fn arrived(&self, index: usize) -> Arrived<'_> {

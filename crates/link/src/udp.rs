@@ -35,8 +35,7 @@ use crate::sys::inbox::{Inbox, SLOT_COUNT_MAX};
 use crate::sys::outbox::{Outbox, Refused, Rules};
 use crate::sys::socket::Socket;
 use crate::{
-    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, SHORT_LEN_MAX,
-    Short, Telling, show,
+    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, Telling, show,
 };
 use landing::Arrival;
 use opening::{Opened, TRAIN_LEN_MAX};
@@ -638,11 +637,6 @@ impl Link<Table> for Udp {
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {
         self.receive_some(landing, memory)
-    }
-
-    /// A look is a system call.
-    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        None
     }
 
     fn arrived(&self, index: usize) -> Arrived<'_> {

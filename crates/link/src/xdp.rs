@@ -36,10 +36,7 @@ use crate::ether::{self, HEADER_LEN, OVERHEAD_LEN, Station};
 use crate::mem::Table;
 use crate::sys::xdp::{Xsk, any_of};
 use crate::umem::{RX_LEN_MAX, Umem};
-use crate::{
-    About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability, SHORT_LEN_MAX, Short,
-    Telling,
-};
+use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, Reliability, Telling};
 use binding::{Terms, WHOLE_LEN_MAX};
 use opening::Plan;
 use queue::{Arrival, Arrivals, Lies, Packet, Put, Queue, Stop};
@@ -393,11 +390,6 @@ impl Link<Table> for Xdp {
             self.queue_next = (self.queue_next + 1) % self.queues.len();
         }
         Ok(self.count_arrivals())
-    }
-
-    /// What came is told together.
-    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        None
     }
 
     #[inline]

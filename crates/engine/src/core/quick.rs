@@ -94,7 +94,6 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         match self.endpoint.take_given(now, link as u8, &from, frame, &mut lent) {
             Taken::Received(received) => {
                 self.costly.on_others(now);
-                self.costly.on_carried(now, link);
                 QuickLook::Received(received)
             }
             Taken::Otherwise => QuickLook::Turned(self.turn_behind_short(now, link, &from, None)),
@@ -126,7 +125,6 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             self.endpoint.on_frame(now, link as u8, *from, frame, &mut lent);
         }
         self.costly.on_others(now);
-        self.costly.on_carried(now, link);
         let work = self.finish_turn(1);
         self.time.end();
         work

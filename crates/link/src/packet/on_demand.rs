@@ -242,10 +242,6 @@ impl Link<Table> for Shut {
         Ok(0)
     }
 
-    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        None
-    }
-
     fn arrived(&self, index: usize) -> Arrived<'_> {
         unreachable!("nothing arrives where nothing is open, and number {index} was asked for")
     }
