@@ -12,7 +12,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, SHORT_LEN_MAX, Short, Telling};
+use crate::{About, Arrived, Burst, InMemory, Landing, Link, Locator, Notice, Telling};
 
 /// What has a link inside. Apart from [`Around`], which is asked for each kind of memory: so the compiler knows that a link that is none
 /// of these is no link around a link, whatever the memory.
@@ -38,8 +38,8 @@ pub trait Around<M: ?Sized>: Holds<Inside: Link<M>> {
     /// [`Link::receive`].
     fn receive_around(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize>;
 
-    /// [`Link::take_short`]; never, if it must see every frame.
-    fn take_short_around(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short>;
+    /// [`Link::in_memory`]; none, if it must see every frame.
+    fn in_memory_around(&mut self) -> Option<&mut dyn InMemory<M>>;
 
     /// [`Link::about`]: that of the link inside, if it takes nothing from what that can do.
     #[inline]
@@ -108,8 +108,8 @@ impl<M: ?Sized, A: Holds + Around<M>> Link<M> for A {
     }
 
     #[inline]
-    fn take_short(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        self.take_short_around(out)
+    fn in_memory(&mut self) -> Option<&mut dyn InMemory<M>> {
+        self.in_memory_around()
     }
 
     #[inline]
@@ -201,7 +201,7 @@ impl<M: ?Sized, L: Link<M> + ?Sized> Around<M> for Box<L> {
     }
 
     #[inline]
-    fn take_short_around(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        (**self).take_short(out)
+    fn in_memory_around(&mut self) -> Option<&mut dyn InMemory<M>> {
+        (**self).in_memory()
     }
 }

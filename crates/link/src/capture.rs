@@ -21,7 +21,7 @@ use crate::ether::{self, Station};
 use crate::kinds::{self, Look};
 use crate::mem::UserMemory;
 use crate::pcapng::{LinkType, Writer, number_of};
-use crate::{Around, Arrived, Burst, Landing, Link, Locator, SHORT_LEN_MAX, Short};
+use crate::{Around, Arrived, Burst, InMemory, Landing, Link, Locator};
 
 /// Bytes that wait to be written.
 const BUFFER_LEN: usize = 1 << 18;
@@ -298,7 +298,7 @@ impl<M: UserMemory, L: Link<M>> Around<M> for Captured<L> {
     }
 
     /// Every frame must be seen.
-    fn take_short_around(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+    fn in_memory_around(&mut self) -> Option<&mut dyn InMemory<M>> {
         None
     }
 

@@ -14,7 +14,7 @@ use std::str::FromStr;
 use crate::around::Holds;
 use crate::mem::UserMemory;
 use crate::sim::rng::Rng;
-use crate::{About, Around, Burst, Landing, Link, Locator, Reliability, SHORT_LEN_MAX, Short};
+use crate::{About, Around, Burst, InMemory, Landing, Link, Locator, Reliability};
 
 /// Bits flipped in one frame at most.
 const FLIP_COUNT_MAX: u64 = 8;
@@ -278,7 +278,7 @@ impl<M: UserMemory, L: Link<M>> Around<M> for Faulty<L> {
     }
 
     /// Every frame must be seen.
-    fn take_short_around(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+    fn in_memory_around(&mut self) -> Option<&mut dyn InMemory<M>> {
         None
     }
 

@@ -244,18 +244,38 @@ pub enum Notice {
     },
 }
 
-/// The longest frame that [`Link::take_short`] takes.
+/// The longest frame that [`InMemory::look`] takes.
 pub const SHORT_LEN_MAX: usize = 256;
 
-/// A frame that was taken by itself ([`Link::take_short`]).
+/// A frame that was looked at by itself ([`InMemory::look`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Short {
+pub struct Front {
     /// Who sent it.
     pub from: Locator,
-    /// Its length.
+    /// Its length. Up to [`SHORT_LEN_MAX`] it was taken; a longer one is still there.
     pub len: usize,
-    /// There is another behind it.
+    /// There is another behind one that was taken.
     pub has_more: bool,
+    /// All of it is there. What is still written grows before one's eyes ([`InMemory::follow`]).
+    pub is_whole: bool,
+}
+
+/// One frame at a time through memory that both ends share, copied once into it and once out of it.
+pub trait InMemory<M: ?Sized = mem::Table> {
+    /// Sends a frame now whose head and payload lie apart, if it can without further ado. False: nothing has left.
+    fn put(&mut self, to: &Locator, head: &[u8], payload: &[u8]) -> bool;
+
+    /// Looks at the next frame: its first bytes, or all of them, are the first of `out`. A short one is taken by that. `None`: ask by
+    /// [`Link::receive`], which also does whatever else a link has to do now and then.
+    fn look(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Front>;
+
+    /// Copies `len` bytes of the frame that the last call, `look`, has shown, from number `skip` on, to the beginning of that memory, in the time in which
+    /// it is still written. True: it is whole, and they are there. False: its writer has come to a halt; it is to be looked at anew.
+    fn follow(&mut self, skip: usize, to: mem::MemoryId, len: usize, memory: &mut M) -> bool;
+
+    /// Takes the longer frame that `look` has shown, and is whole: `len` of its bytes, from number `skip` on, go to the beginning of that memory.
+    /// True: there is another behind it.
+    fn take(&mut self, skip: usize, to: mem::MemoryId, len: usize, memory: &mut M) -> bool;
 }
 
 /// A way to move frames. `M` is the memory that payload comes from and goes to.
@@ -292,10 +312,8 @@ pub trait Link<M: ?Sized = mem::Table>: Send {
     /// before are gone.
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut M) -> io::Result<usize>;
 
-    /// Takes the next frame, if it is short and can be had for a look at memory: its bytes are the first of `out`. `None`: ask by `receive`, which
-    /// also does whatever else a link has to do now and then.
-    fn take_short(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        let _ = out; // a look at all others is a system call, or what came is told together
+    /// What a link in memory can do beside; `None`: it is none, or every frame must be seen here.
+    fn in_memory(&mut self) -> Option<&mut dyn InMemory<M>> {
         None
     }
 

@@ -13,6 +13,8 @@
 //! bytes together. The word where the next header will be is zero before anything in front of it is published, so what
 //! an earlier lap left there is never taken for a header. A batch is published by its first header, which is written last.
 //! A record lies in one piece; what is left at the end of the lines is filled by a pad.
+//! A long one may be shown while it is written: its header says how much of it is there. Who knows already where its bytes go copies them as they
+//! come, in the time in which the writer copies the next; to all others it is not there yet.
 //!
 //! The writer reads the reader's `head` only when the room it knows of is used up, the reader publishes it only when a
 //! quarter of the lines came together: in between each keeps to its own lines.
@@ -115,13 +117,27 @@ pub trait Lines {
     unsafe fn read(&self, at: usize, to: *mut u8, len: usize);
 }
 
-/// What a header says: bits 0-31 length, 32-39 the writer's mark, 40-47 kind, the rest zero.
+/// What a header says: bits 0-31 length, 32-39 the writer's mark, 40-47 kind, the rest zero. Of a record that is still written: bits 48-62 how many
+/// units of it are there, 63 is set.
 const KIND_RECORD: u64 = 1;
 const KIND_PAD: u64 = 2;
+const GROWS: u64 = 1 << 63;
+/// Bytes of a unit: by so much at least a record must grow to be seen growing.
+pub const UNIT_LEN: usize = 256;
 
 #[inline]
 fn header_of(kind: u64, mark: u8, len: usize) -> u64 {
     kind << 40 | u64::from(mark) << 32 | len as u64
+}
+
+/// How many bytes of a record are there, by its header; `None`: it is the header of none.
+#[inline]
+fn grown_len(header: u64) -> Option<usize> {
+    let (len, grown_len) = (header as u32 as usize, (header << 1 >> 49) as usize * UNIT_LEN);
+    let is_whole = header & GROWS == 0;
+    let is_record = header >> 40 & 0xFF == KIND_RECORD
+        && (is_whole && grown_len == 0 || !is_whole && (1..=len).contains(&grown_len));
+    is_record.then_some(if is_whole { len } else { grown_len })
 }
 
 /// Lines of a record of that many bytes.
@@ -333,6 +349,16 @@ impl<S: Deref<Target: Lines>> Reserved<'_, S> {
         self.at += len;
     }
 
+    /// Shows what was put so far, if nothing waits to be published before it. The rest, and `commit`, must follow at once: its reader waits for it.
+    #[inline]
+    pub fn show(&mut self) {
+        let Self { ring, header, start, pad, .. } = self;
+        if *pad == 0 && ring.first.0 == 0 {
+            let units = (self.at - *start * LINE_LEN - HEADER_LEN) / UNIT_LEN;
+            ring.store.publish_header(*start, *header | GROWS | (units as u64) << 48);
+        }
+    }
+
     /// The record is complete; the next `publish` shows it.
     ///
     /// # Panics
@@ -482,10 +508,30 @@ impl<S: Deref<Target: Lines>> Consumer<S> {
         self.taken
     }
 
-    /// Whether there is nothing to read: one load.
+    /// Whether there is nothing to read: one load. A record that is still written is not there yet.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.store.header(self.index) == 0
+        self.store.header(self.index) as i64 <= 0
+    }
+
+    /// Whether there is something to read, or something that is still written.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        self.store.header(self.index) != 0
+    }
+
+    /// The next record while it is still written, and how many of its bytes are there.
+    pub fn growing(&mut self) -> Option<(Record<'_, S>, usize)> {
+        let header = self.store.header(self.index);
+        let there_len = grown_len(header).filter(|_| header & GROWS != 0)?;
+        self.check(header).ok().map(|record| (record, there_len))
+    }
+
+    /// How many bytes of the next record, which was found to be that long, are there by now. `None`: it is not that record any more.
+    #[inline]
+    pub fn grown(&self, len: usize) -> Option<usize> {
+        let header = self.store.header(self.index);
+        grown_len(header).filter(|_| header as u32 as usize == len)
     }
 
     /// The next record.
@@ -498,9 +544,18 @@ impl<S: Deref<Target: Lines>> Consumer<S> {
         }
     }
 
+    /// The next record once more, by the length that it was found to have; whatever its header says by now.
+    #[inline]
+    pub fn again(&mut self, len: usize) -> Option<Record<'_, S>> {
+        self.check(header_of(KIND_RECORD, 0, len)).ok()
+    }
+
     /// A pad leads to the first line, where there is none.
     #[cold]
     fn skip_pad(&mut self, header: u64) -> Result<Option<Record<'_, S>>, Broken> {
+        if header & GROWS != 0 {
+            return self.check_growing(header);
+        }
         // As long as a record may be, at most: it is there because such a one had no place.
         let rest = self.line_count - self.index;
         if header >> 40 != KIND_PAD || self.index == 0 || rest > self.line_count / 4 {
@@ -509,9 +564,16 @@ impl<S: Deref<Target: Lines>> Consumer<S> {
         (self.index, self.taken) = (0, self.taken + rest as u64);
         match self.store.header(0) {
             0 => Ok(None),
+            header if header & GROWS != 0 => self.check_growing(header),
             header if header >> 40 == KIND_RECORD => self.check(header).map(Some),
             _ => Err(Broken),
         }
+    }
+
+    /// A record that is still written is not there yet.
+    fn check_growing(&mut self, header: u64) -> Result<Option<Record<'_, S>>, Broken> {
+        grown_len(header).ok_or(Broken)?;
+        self.check(header).map(|_| None)
     }
 
     /// Whether a record is inside the lines. That it does not reach into lines which the writer was not given back follows: a

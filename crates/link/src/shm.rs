@@ -45,13 +45,13 @@ pub use crate::sys::shm::forbid_reading;
 pub use config::{ShmConfig, ShmError, Use};
 pub use kind::KIND;
 
-use crate::mem::Table;
+use crate::mem::{MemoryId, Table};
 use crate::ring::Broken;
 use crate::sys::region::Region;
 use crate::sys::shm::{Post, random};
 use crate::{
-    About, Arrived, Burst, Cause, Landing, Link, Locator, Notice, Reliability, SHORT_LEN_MAX,
-    Short, Telling, show,
+    About, Arrived, Burst, Cause, Front, InMemory, Landing, Link, Locator, Notice, Reliability,
+    SHORT_LEN_MAX, Telling, show,
 };
 use inputs::Input;
 use intake::Intake;
@@ -117,6 +117,8 @@ pub struct Shm {
     input_cold: usize,
     /// Calls of `receive`.
     turn: u64,
+    /// The input whose next frame was looked at and is still there, and how long it is.
+    seen: (usize, usize),
     intake: Intake,
     /// Records that are looked into.
     scratch: Vec<u8>,
@@ -193,6 +195,7 @@ impl Shm {
             inputs: Vec::new(),
             input_cold: PEER_COUNT_MAX,
             turn: 0,
+            seen: (0, 0),
             intake: Intake::new(room),
             scratch: vec![0; TRAIN_RECORD_LEN_MAX],
             watch: Watch::default(),
@@ -285,8 +288,8 @@ impl Link<Table> for Shm {
     }
 
     #[inline]
-    fn take_short(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        self.take_one(out)
+    fn in_memory(&mut self) -> Option<&mut dyn InMemory> {
+        Some(self)
     }
 
     #[inline]
@@ -378,5 +381,26 @@ impl Link<Table> for Shm {
         show("letters_in", c.letters_in);
         show("peers_dead", c.peers_dead);
         show("peers_broken", c.peers_broken);
+    }
+}
+
+impl InMemory for Shm {
+    #[inline]
+    fn put(&mut self, to: &Locator, head: &[u8], payload: &[u8]) -> bool {
+        self.send_in_two(to, head, payload)
+    }
+
+    #[inline]
+    fn look(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Front> {
+        self.look_at_one(out)
+    }
+
+    fn follow(&mut self, skip: usize, to: MemoryId, len: usize, memory: &mut Table) -> bool {
+        self.follow_seen(skip, to, len, memory)
+    }
+
+    #[inline]
+    fn take(&mut self, skip: usize, to: MemoryId, len: usize, memory: &mut Table) -> bool {
+        self.take_seen(skip, to, len, memory)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::mem::Table;
 use crate::script::Script;
-use crate::{About, Arrived, Burst, Landing, Link, Locator, Notice, SHORT_LEN_MAX, Short, Telling};
+use crate::{About, Arrived, Burst, InMemory, Landing, Link, Locator, Notice, Telling};
 
 /// Remembers in what its copies share.
 #[derive(Clone, Debug, Default)]
@@ -66,8 +66,8 @@ impl Link<Table> for Witness {
         Ok(0)
     }
 
-    fn take_short(&mut self, _: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        self.note("take_short");
+    fn in_memory(&mut self) -> Option<&mut dyn InMemory<Table>> {
+        self.note("in_memory");
         None
     }
 
@@ -148,7 +148,7 @@ pub(crate) fn not_reached(witness: &Witness, link: &mut impl Link<Table>) -> Vec
     link.send(&burst, 0, &mut memory).unwrap();
     link.send_now(&to, &[0; 64], 64);
     link.receive(None, &mut memory).unwrap();
-    link.take_short(&mut [0; SHORT_LEN_MAX]);
+    link.in_memory();
     link.arrived(0);
     link.is_costly_to_ask();
     link.lift(0, 0, &mut memory);
@@ -188,8 +188,8 @@ mod tests {
     fn links_that_look_at_every_frame_hand_on_all_but_the_short_way() {
         let witness = Witness::default();
         let mut faulty = Faulty::new(witness.clone(), Faults::default());
-        assert_eq!(not_reached(&witness, &mut faulty), ["send_now", "take_short"]);
+        assert_eq!(not_reached(&witness, &mut faulty), ["send_now", "in_memory"]);
         let mut captured = Captured::new(witness.clone(), Box::new(Vec::new())).unwrap();
-        assert_eq!(not_reached(&witness, &mut captured), ["send_now", "take_short"]);
+        assert_eq!(not_reached(&witness, &mut captured), ["send_now", "in_memory"]);
     }
 }

@@ -101,7 +101,7 @@ pub use bulk::fetch::Fetch;
 pub use bulk::landing::Landing;
 pub use bulk::train::TxTrain;
 pub use endpoint::Endpoint;
-pub use endpoint::given::{Given, Taken};
+pub use endpoint::given::{Foreseen, Given, Taken};
 pub use endpoint::lone::Lone;
 pub use messages::take::Received;
 pub use onesided::atomic::{AtomicOp, Datatype};

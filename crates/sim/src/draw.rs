@@ -146,6 +146,8 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
     let ports_max = *rng.pick(&[1, 1, 1, 2, 2, 3]);
     let is_motley = rng.fork("motley").chance(60 * PERCENT);
     let have_memory = rng.fork("memory").chance(40 * PERCENT);
+    // All on one host now and then, with nothing else between them, and with messages that fit a frame.
+    let are_together = rng.fork("together").chance(10 * PERCENT);
     (0..count)
         .map(|name| {
             let mut rng = root.fork("node").fork_n(u64::from(name));
@@ -156,8 +158,9 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
             settings.versions.1 = *rng.pick(&[1, 1, 1, 1, 1, 1, 2, 15]);
             let mut limits = draw_limits(&mut rng, &settings);
             let ports = if rng.chance(80 * PERCENT) { ports_max } else { rng.range(1..=ports_max) };
-            let ports = ports as u8;
+            let ports = if are_together { 1 } else { ports as u8 };
             let (port_specs, port_lines) = match is_motley && ports > 1 {
+                _ if are_together => draw_memory(&mut settings),
                 true => draw_ports(&mut rng.fork("ports"), ports, have_memory, &mut settings),
                 false => (Vec::new(), Vec::new()),
             };
@@ -168,6 +171,16 @@ fn draw_nodes(root: &Rng, count: u8, corrupts: bool) -> Vec<NodePlan> {
             NodePlan { name, ports, port_specs, port_lines, limits, settings }
         })
         .collect()
+}
+
+/// Memory that all share, and no other link.
+fn draw_memory(settings: &mut Settings) -> (Vec<PortSpec>, Vec<Line>) {
+    let frame_len_max = 16 << 10;
+    (settings.frame_len_max, settings.eager_len_max) = (frame_len_max, frame_len_max.into());
+    settings.payload_check = false; // nothing damages them
+    let (network, is_reliable, is_stream) = (SURE_NETWORK, true, false);
+    let spec = PortSpec { network, frame_len_max, knows_networks: true, is_reliable, is_stream };
+    (vec![spec], Vec::new())
 }
 
 /// Links of different kinds in one endpoint: who reaches whom, how long frames may be, how fast they go.

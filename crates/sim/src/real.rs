@@ -10,11 +10,11 @@ use std::os::fd::BorrowedFd;
 
 use packhorse_link::around::Holds;
 use packhorse_link::burst::{Piece, Train};
-use packhorse_link::mem::{MemoryId, Table, UserMemory as _};
+use packhorse_link::mem::{Memory, MemoryId, Table, UserMemory as _};
 use packhorse_link::sim::SimPort;
 use packhorse_link::{
-    About, Around, Arrived, Burst, Landed, Landing, Link, Locator, Notice, SHORT_LEN_MAX, Short,
-    Telling,
+    About, Around, Arrived, Burst, Front, InMemory, Landed, Landing, Link, Locator, Notice,
+    SHORT_LEN_MAX, Telling,
 };
 
 use crate::memory::AppMemory;
@@ -159,8 +159,8 @@ impl Link<AppMemory> for Real {
         Ok(count)
     }
 
-    fn take_short(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        self.inner.take_short(out)
+    fn in_memory(&mut self) -> Option<&mut dyn InMemory<AppMemory>> {
+        self.inner.in_memory().is_some().then_some(self as _)
     }
 
     fn arrived(&self, index: usize) -> Arrived<'_> {
@@ -229,6 +229,36 @@ impl Port {
     }
 }
 
+impl InMemory<AppMemory> for Real {
+    fn put(&mut self, to: &Locator, head: &[u8], payload: &[u8]) -> bool {
+        self.inner.in_memory().is_some_and(|ring| ring.put(to, head, payload))
+    }
+
+    fn look(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Front> {
+        self.inner.in_memory()?.look(out)
+    }
+
+    fn follow(&mut self, skip: usize, to: MemoryId, len: usize, memory: &mut AppMemory) -> bool {
+        let room = self.table.insert(vec![0; len].into());
+        let ring = self.inner.in_memory();
+        let is_whole = ring.is_some_and(|ring| ring.follow(skip, room, len, &mut self.table));
+        let bytes = self.table.remove(room).map(Memory::into_vec);
+        if is_whole {
+            memory.place(to, 0, &bytes.unwrap_or_default());
+        }
+        is_whole
+    }
+
+    fn take(&mut self, skip: usize, to: MemoryId, len: usize, memory: &mut AppMemory) -> bool {
+        let room = self.table.insert(vec![0; len].into());
+        let ring = self.inner.in_memory();
+        let has_more = ring.is_some_and(|ring| ring.take(skip, room, len, &mut self.table));
+        let bytes = self.table.remove(room).map(Memory::into_vec);
+        memory.place(to, 0, &bytes.unwrap_or_default());
+        has_more
+    }
+}
+
 impl Holds for Port {
     type Inside = dyn Link<AppMemory>;
 
@@ -269,7 +299,7 @@ impl Around<AppMemory> for Port {
         self.inside_mut().receive(landing, memory)
     }
 
-    fn take_short_around(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        self.inside_mut().take_short(out)
+    fn in_memory_around(&mut self) -> Option<&mut dyn InMemory<AppMemory>> {
+        self.inside_mut().in_memory()
     }
 }

@@ -105,7 +105,9 @@ impl Spec {
     pub fn port(&self, port: u8) -> PortSpec {
         let own = self.port_specs.get(usize::from(port)).copied().unwrap_or_default();
         let frame_len_max = own.frame_len_max.min(self.settings.frame_len_max);
-        PortSpec { network: if port == 0 { 0 } else { own.network }, frame_len_max, ..own }
+        // The first leads to everybody, if there is more than memory.
+        let network = if port == 0 && !own.is_reliable { 0 } else { own.network };
+        PortSpec { network, frame_len_max, ..own }
     }
 }
 

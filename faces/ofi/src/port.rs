@@ -294,6 +294,7 @@ impl Port {
         if how.told.is_none() && self.is_complete_at_once(&letter, memory.len(), flags) {
             let sent = match memory.as_one() {
                 Some(bytes) => self.send_copy(&letter, bytes, how.context, flags),
+                None if self.is_fetched(letter.to, memory.len()) => None,
                 None => self.send_copy(&letter, &memory.copied(), how.context, flags),
             };
             if let Some(status) = sent {
@@ -340,13 +341,14 @@ impl Port {
         let is_copy_enough = flags & flag::INJECT_COMPLETE != 0 && flags & at_peer == 0;
         (is_copy_enough || is_own && flags & (flag::DELIVERY_COMPLETE | flag::MATCH_COMPLETE) == 0)
             && len <= crate::offer::COPY_LEN_MAX as u64
-            && (is_own || !self.is_fetched(letter.to, len))
     }
 
     /// Whether a message of this length is better lent than copied, though that would be enough: its receiver, on this host, reads it from where it is.
+    /// Better still it is given, if there is room for it.
     fn is_fetched(&self, to: u64, len: u64) -> bool {
         // The engine is asked about those only of which it may be so.
         len >= crate::offer::FETCHED_LEN_MIN as u64
+            && to != self.own_number.load(Ordering::Relaxed)
             && self.peer(to).is_ok_and(|peer| self.engine().is_fetched(peer, len))
     }
 
@@ -373,7 +375,15 @@ impl Port {
 
     fn put_copy(&self, peer: PeerId, letter: &Letter, bytes: &[u8]) -> isize {
         let send = sending(peer, letter, 0);
-        let sent = self.engine().send_copied(send, bytes).map_err(errors::refusal_code);
+        // A long one is given, or fetched from where it is. Only where neither can be is another copy kept of it.
+        let is_long = bytes.len() >= crate::offer::FETCHED_LEN_MIN;
+        let sent = if is_long && self.engine().give(send, bytes) {
+            Ok(())
+        } else if is_long && self.is_fetched(letter.to, bytes.len() as u64) {
+            Err(libc::EMSGSIZE)
+        } else {
+            self.engine().send_copied(send, bytes).map_err(errors::refusal_code)
+        };
         if sent.is_ok() {
             self.count(flag::SEND, true);
         }

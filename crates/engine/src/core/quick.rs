@@ -13,11 +13,12 @@
 //! What else a turn would have done is put off by that, for a fraction of a millisecond at most.
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{Link, SHORT_LEN_MAX, Short};
-use packhorse_proto::{Instant, Locator, Received, Taken};
+use packhorse_link::{Front, Link, SHORT_LEN_MAX};
+use packhorse_proto::{BufId, Foreseen, Instant, Locator, Received, Taken};
 
 use super::Core;
 use crate::lent::lent;
+use crate::translate::memory_of;
 
 /// A turn that did more than this: messages come in numbers, and are taken together at less cost.
 const WORK_MAX: usize = 2;
@@ -81,24 +82,62 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if self.quick.left_count == 0 {
             return QuickLook::Nothing;
         }
-        let Some(short) = self.links[link].take_short(&mut self.quick.frame) else {
+        let Some(ring) = self.links[link].in_memory() else { return QuickLook::Nothing };
+        let Some(front) = ring.look(&mut self.quick.frame) else { return QuickLook::Nothing };
+        let Front { from, len, has_more, is_whole } = front;
+        let followed = if is_whole { None } else { Some(self.follow(link, &Locator(from), len)) };
+        if followed == Some(None) {
             return QuickLook::Nothing;
-        };
-        // Several are taken at less cost together. Who comes back from a computation has this one first, and then turns.
-        let is_turn_due = short.has_more || now - self.turned_at > TURN_NS_MAX;
-        self.quick.left_count = if is_turn_due { 0 } else { self.quick.left_count - 1 };
-        let Short { from, len, .. } = short;
-        let (from, frame) = (Locator(from), &self.quick.frame[..len]);
+        }
+        self.count_down(now, has_more);
+        let (from, shown) = (Locator(from), &self.quick.frame[..len.min(SHORT_LEN_MAX)]);
         let copied = &mut self.counters.bytes_copied_in;
         let mut lent = lent(&mut self.memory, copied, self.loans.as_mut());
-        match self.endpoint.take_given(now, link as u8, &from, frame, &mut lent) {
+        match self.endpoint.take_given(now, link as u8, &from, (shown, len), &mut lent) {
             Taken::Received(received) => {
                 self.costly.on_others(now);
                 QuickLook::Received(received)
             }
+            Taken::Begun(received, buf, skip) => {
+                let is_there = followed == Some(Some(buf));
+                let missing_len = if is_there { 0 } else { received.placed_len as usize };
+                self.take_rest(now, link, buf, skip, missing_len);
+                self.counters.bytes_copied_in += received.placed_len;
+                QuickLook::Received(received)
+            }
             Taken::Otherwise => QuickLook::Turned(self.turn_behind_short(now, link, &from, None)),
+            Taken::No if len > SHORT_LEN_MAX => {
+                self.quick.end();
+                QuickLook::Nothing // it is in the ring still, for the turn
+            }
             Taken::No => QuickLook::Turned(self.turn_behind_short(now, link, &from, Some(len))),
         }
+    }
+
+    /// Several are taken at less cost together. Who comes back from a computation has this one first, and then turns.
+    #[inline]
+    fn count_down(&mut self, now: Instant, has_more: bool) {
+        let is_turn_due = has_more || now - self.turned_at > TURN_NS_MAX;
+        self.quick.left_count = if is_turn_due { 0 } else { self.quick.left_count - 1 };
+    }
+
+    /// Copies the payload of a frame while it is still written. `None`: it is not known where to, or its writer has come to a halt.
+    #[inline(never)]
+    fn follow(&mut self, link: usize, from: &Locator, len: usize) -> Option<BufId> {
+        let shown = (&self.quick.frame[..], len);
+        let Foreseen { buf, skip, len } = self.endpoint.foresee_given(link as u8, from, shown)?;
+        let ring = self.links[link].in_memory()?;
+        ring.follow(skip, memory_of(buf), len, &mut self.memory).then_some(buf)
+    }
+
+    /// Takes a long frame; so much of its payload goes from the ring to its place. That there is another behind it is no reason for a turn: what it costs
+    /// are copies, of which a turn makes one more.
+    #[inline]
+    fn take_rest(&mut self, now: Instant, link: usize, buf: BufId, skip: usize, len: usize) {
+        if let Some(ring) = self.links[link].in_memory() {
+            ring.take(skip, memory_of(buf), len, &mut self.memory);
+        }
+        self.costly.on_others(now);
     }
 
     /// Whether the next message may be had so as well. If not a turn is due, and whoever leaves before it says what it leaves behind.

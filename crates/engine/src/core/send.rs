@@ -110,6 +110,13 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         Some(lone.req)
     }
 
+    /// Gives a copied message to its link, or does nothing.
+    pub(crate) fn give_or_leave(&mut self, now: Instant, spec: &SendSpec<'_>) -> bool {
+        let Payload::Copied(bytes) = spec.payload else { return false };
+        self.end_quiet();
+        !self.is_blocked() && self.give(now, spec, bytes, &mut [0; wire::LONE_HEAD_LEN_MAX])
+    }
+
     /// Gives a copied message to a link that keeps it for its peer, if there is one and it takes it now.
     #[inline]
     fn give(
@@ -120,11 +127,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         head: &mut [u8; wire::LONE_HEAD_LEN_MAX],
     ) -> bool {
         let Some(given) = self.endpoint.prepare_given(now, spec, head) else { return false };
-        self.begin_lone(&head[..given.head_len]);
-        self.scratch.extend_from_slice(bytes);
-        let (to, len) = (&given.to.0, self.scratch.len());
+        let to = &given.to.0;
         let is_taken = !self.home.takes(given.link, to)
-            && self.links[usize::from(given.link)].send_now(to, &self.scratch, len);
+            && self.links[usize::from(given.link)]
+                .in_memory()
+                .is_some_and(|ring| ring.put(to, &head[..given.head_len], bytes));
         if is_taken {
             self.endpoint.on_given(&given);
             self.counters.bytes_copied_out += bytes.len() as u64;

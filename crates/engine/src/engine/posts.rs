@@ -146,6 +146,19 @@ impl Engine {
         Ok(())
     }
 
+    /// Sends a copy of these bytes if it can be given to the peer at once, through memory that both share, and nobody keeps another. False: nothing was
+    /// done. For messages that would rather be lent than copied by any other way.
+    pub fn give(&self, send: Send, bytes: &[u8]) -> bool {
+        let mut inner = self.lock_in_order();
+        let (now, may_wait) = self.send_time(&mut inner, send.peer);
+        let spec = send.spec(Payload::Copied(bytes), RequestId(u64::MAX));
+        if may_wait || !inner.core.give_or_leave(now, &spec) {
+            return false;
+        }
+        self.after_plain_post(inner, now);
+        true
+    }
+
     /// Posts a receive into lent memory, as `send` does.
     pub fn recv(&self, recv: Recv, memory: Memory) -> Result<RequestId, Refused> {
         if self.commands.is_turning() {

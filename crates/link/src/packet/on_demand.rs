@@ -21,9 +21,7 @@ use crate::ether::{from_locator, to_locator};
 use crate::mem::Table;
 use crate::sys::interfaces::macs;
 use crate::sys::signals::with_signals_blocked;
-use crate::{
-    About, Around, Arrived, Burst, Landing, Link, Locator, Notice, SHORT_LEN_MAX, Short, Telling,
-};
+use crate::{About, Around, Arrived, Burst, InMemory, Landing, Link, Locator, Notice, Telling};
 
 /// A packet link that opens when it is needed.
 #[derive(Debug)]
@@ -189,8 +187,8 @@ impl<P: Opened + 'static> Around<Table> for OnDemand<P> {
         self.inside_mut().receive(landing, memory)
     }
 
-    fn take_short_around(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        self.inside_mut().take_short(out)
+    fn in_memory_around(&mut self) -> Option<&mut dyn InMemory<Table>> {
+        self.inside_mut().in_memory()
     }
 
     fn poll_own_remark(&mut self) -> Option<String> {

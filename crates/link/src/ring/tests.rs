@@ -153,13 +153,19 @@ fn a_scribbled_header_breaks_the_reader_and_no_more() {
         3 << 40,
         record(max + 1),
         record(u32::MAX as usize),
-        record(1) | 1 << 63,
+        record(1) | GROWS,
+        record(max) | GROWS,
+        record(max) | 1 << 48,
+        record(max) | GROWS | (max as u64 / UNIT_LEN as u64 + 1) << 48,
+        record(max + 1) | GROWS | 1 << 48,
+        header_of(KIND_PAD, 0, 300) | GROWS | 1 << 48,
         header_of(KIND_PAD, 0, 0),
     ];
     for header in bad {
         let (writer, mut reader) = channel(16);
         writer.store().set_header(0, header);
         assert_eq!(reader.peek().err(), Some(Broken), "{header:#x}");
+        assert!(reader.growing().is_none(), "{header:#x}");
     }
     // Beyond the end; and a pad that no record can have been too long for.
     let bytes = vec![0; max];
@@ -215,6 +221,57 @@ fn a_scribbled_head_breaks_the_writer_and_no_more() {
     assert!(broke, "it went backwards");
 }
 
+/// Lines of which a quarter is a record of some units.
+const LONG: usize = 128;
+
+#[test]
+fn a_record_is_seen_growing_and_not_taken_before_it_is_whole() {
+    let (mut writer, mut reader) = channel(LONG);
+    let bytes = Random(9).bytes(writer.record_len_max());
+    for _ in 0..10 {
+        let Some(mut slot) = writer.reserve(7, bytes.len()).unwrap() else { panic!("it is empty") };
+        let is_in_one_piece = slot.pad == 0;
+        assert!(!reader.has_begun());
+        for (at, part) in bytes.chunks(UNIT_LEN).enumerate().take(bytes.len() / UNIT_LEN) {
+            slot.put(part);
+            slot.show();
+            assert!(reader.is_empty() && reader.peek().unwrap().is_none(), "not for all");
+            if !is_in_one_piece {
+                assert!(!reader.has_begun(), "a pad would have to be shown before it");
+                continue;
+            }
+            let end = (at + 1) * UNIT_LEN;
+            assert_eq!(reader.grown(bytes.len()), Some(end));
+            assert_eq!(reader.grown(bytes.len() - 1), None, "that is another");
+            let (record, there_len) = reader.growing().expect("it is shown");
+            let mut seen = vec![0; there_len];
+            record.copy(0, &mut seen);
+            assert!((record.mark, record.len(), there_len) == (7, bytes.len(), end));
+            assert!(seen == bytes[..end]);
+        }
+        slot.put(&bytes[bytes.len() / UNIT_LEN * UNIT_LEN..]);
+        slot.commit();
+        writer.publish();
+        assert!(reader.growing().is_none() && !reader.is_empty());
+        assert_eq!(take(&mut reader), Some((7, bytes.clone())));
+    }
+}
+
+/// What was not published before a record would be passed over if that were shown.
+#[test]
+fn a_record_behind_others_of_its_batch_is_not_shown() {
+    let (mut writer, mut reader) = channel(LONG);
+    assert!(put(&mut writer, 1, b"first"));
+    let mut slot = writer.reserve(2, 2 * UNIT_LEN).unwrap().expect("room");
+    slot.put(&[5; 2 * UNIT_LEN]);
+    slot.show();
+    slot.commit();
+    assert!(!reader.has_begun());
+    writer.publish();
+    assert_eq!(take(&mut reader), Some((1, b"first".to_vec())));
+    assert_eq!(take(&mut reader), Some((2, vec![5; 2 * UNIT_LEN])));
+}
+
 /// Whoever is at the other end writes anything anywhere: errors, but no panic and no end to the work.
 #[test]
 fn random_scribbling_ends_in_an_error_or_in_nonsense() {
@@ -225,13 +282,17 @@ fn random_scribbling_ends_in_an_error_or_in_nonsense() {
         for _ in 0..500 {
             let header = match random.below(4) {
                 0 => random.next(),
-                1 => header_of(KIND_PAD, 0, random.below(4)),
+                1 if random.below(2) == 0 => header_of(KIND_PAD, 0, random.below(4)),
+                1 => header_of(KIND_RECORD, 0, random.below(600)) | GROWS | 1 << 48,
                 _ => header_of(KIND_RECORD, random.next() as u8, random.below(16 * LINE_LEN)),
             };
             let line = random.below(count);
             writer.store().set_header(line, header);
             if random.below(4) == 0 {
                 reader.store().set_head(random.next() >> random.below(64));
+            }
+            if let Some((record, there_len)) = reader.growing() {
+                record.copy(0, &mut vec![0; there_len]);
             }
             if let Ok(Some(record)) = reader.peek() {
                 let mut out = vec![0; record.len()];
@@ -489,6 +550,40 @@ mod all_orders {
     fn records_are_published_with_their_bytes() {
         pass(&[8, 100, 0], 1);
         pass(&[8, 100, 8], 2);
+    }
+
+    /// What is shown of a record was written before it was shown.
+    #[test]
+    fn a_record_grows_with_its_bytes() {
+        loom::model(|| {
+            let (mut writer, mut reader) = ends(40);
+            let len = 2 * UNIT_LEN;
+            let thread = thread::spawn(move || {
+                let mut slot = writer.reserve(1, len).unwrap().expect("room");
+                for part in 1..=2 {
+                    slot.put(&[part; UNIT_LEN]);
+                    slot.show();
+                }
+                slot.commit();
+                writer.publish();
+            });
+            let mut done = 0;
+            while reader.is_empty() {
+                if let Some((record, there_len)) = reader.growing()
+                    && there_len > done
+                {
+                    let mut seen = vec![0; there_len - done];
+                    record.copy(done, &mut seen);
+                    let parts: Vec<u8> = seen.chunks(UNIT_LEN).map(|part| part[0]).collect();
+                    let first = done / UNIT_LEN + 1;
+                    assert!(parts.iter().zip(first..).all(|(&part, n)| usize::from(part) == n));
+                    done = there_len;
+                }
+                thread::yield_now();
+            }
+            assert_eq!(take(&mut reader).expect("whole").1.len(), len);
+            thread.join().unwrap();
+        });
     }
 
     /// More than a lap: pads, and lines that were used before.

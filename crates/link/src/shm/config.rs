@@ -30,7 +30,7 @@ pub struct ShmConfig {
 
 impl Default for ShmConfig {
     fn default() -> Self {
-        Self { ring_len: 64 << 10, cma: Use::Auto, named_after: None }
+        Self { ring_len: 256 << 10, cma: Use::Auto, named_after: None }
     }
 }
 

@@ -10,12 +10,12 @@ use super::intake::Intake;
 use super::letters::{MARK_FRAME, MARK_TRAIN, Offer, TrainRecord};
 use super::outputs::{NOTE_CAN_READ, NOTE_CANNOT_READ};
 use super::{Counters, FOREIGN_COUNT_MAX, PEER_COUNT_MAX, Shm, Use, config, locate, trust};
-use crate::mem::Table;
+use crate::mem::{MemoryId, Table};
 use crate::ring::{Broken, Consumer, Lines as _, Word};
 use crate::sys::gift::Gift;
 use crate::sys::region::Region;
-use crate::sys::shm::{Letter, Mapping, Places, Source, random, read_from};
-use crate::{Landing, Locator, SHORT_LEN_MAX, Short};
+use crate::sys::shm::{Letter, Mapping, Places, Source, land, random, read_from};
+use crate::{Front, Landing, Locator, SHORT_LEN_MAX, ticks};
 
 /// Rings that every call looks at.
 const HOT_COUNT: usize = 4;
@@ -23,6 +23,8 @@ const HOT_COUNT: usize = 4;
 const COLD_COUNT: usize = 2;
 /// A ring that nothing came through for so many calls makes way for one that something came through.
 const QUIET_TURNS: u64 = 64;
+/// A frame that is still written, and has not grown for so long, some 20 to 50 microseconds: its writer does something else.
+const HALT_TICKS: u64 = 100_000;
 /// Records of one ring in a call.
 const RECORD_COUNT_MAX: usize = 32;
 
@@ -126,7 +128,7 @@ impl Shm {
         let mut index = 0;
         // One that is cut off on the way leaves fewer, and its place to another, which is looked at next time.
         while index < self.inputs.len().min(HOT_COUNT) {
-            if !self.inputs[index].ring.is_empty() {
+            if self.inputs[index].ring.has_begun() {
                 self.take_from(index, memory);
             }
             index += 1;
@@ -139,26 +141,101 @@ impl Shm {
         Ok(self.intake.count())
     }
 
-    /// The first frame of the first of those rings that has something, if it is short. What is not, or is wrong, is for `receive_some`.
+    /// The first frame of the first of those rings that has something. What is no frame, or is wrong, is for `receive_some`.
     #[inline]
-    pub(super) fn take_one(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
+    pub(super) fn look_at_one(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Front> {
         let hot = self.inputs.iter_mut().take(HOT_COUNT).enumerate();
-        let (index, input) = hot.into_iter().find(|(_, input)| !input.ring.is_empty())?;
-        let Ok(Some(record)) = input.ring.peek() else { return None };
+        let (index, input) = hot.into_iter().find(|(_, input)| input.ring.has_begun())?;
+        let Ok(Some(record)) = input.ring.peek() else { return self.look_at_growing(index, out) };
         let len = record.len();
         if record.mark != MARK_FRAME || len == 0 {
             return None;
         }
-        record.copy(0, out.get_mut(..len)?);
+        let from = input.from;
+        let Some(whole) = out.get_mut(..len) else {
+            record.copy(0, out);
+            self.seen = (index, len);
+            return Some(Front { from, len, has_more: false, is_whole: true });
+        };
+        record.copy(0, whole);
         let must_wake = record.take();
-        let short = Short { from: input.from, len, has_more: !input.ring.is_empty() };
+        let has_more = self.after_one(index, len, must_wake);
+        Some(Front { from, len, has_more, is_whole: true })
+    }
+
+    /// The same of a frame that is still written.
+    fn look_at_growing(&mut self, index: usize, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Front> {
+        let input = &mut self.inputs[index];
+        let (record, there_len) = input.ring.growing()?;
+        if record.mark != MARK_FRAME || there_len < out.len() {
+            return None;
+        }
+        record.copy(0, out);
+        let len = record.len();
+        self.seen = (index, len);
+        Some(Front { from: input.from, len, has_more: false, is_whole: false })
+    }
+
+    /// Copies bytes of such a frame as they come.
+    pub(super) fn follow_seen(
+        &mut self,
+        skip: usize,
+        to: MemoryId,
+        len: usize,
+        memory: &mut Table,
+    ) -> bool {
+        let (index, frame_len) = self.seen;
+        let Some(input) = self.inputs.get_mut(index) else { return false };
+        let (mut done, mut since) = (skip, ticks());
+        while let Some(there_len) = input.ring.grown(frame_len) {
+            let end = there_len.min(skip + len);
+            if end > done {
+                let Some(record) = input.ring.again(frame_len) else { break };
+                if !land(&record, done, memory, to, (done - skip) as u64..(end - skip) as u64) {
+                    break;
+                }
+                (done, since) = (end, ticks());
+            }
+            if there_len == frame_len && !input.ring.is_empty() {
+                return true;
+            }
+            if ticks().wrapping_sub(since) > HALT_TICKS {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Takes the frame that is still there behind a look: its payload goes from the ring to its place.
+    pub(super) fn take_seen(
+        &mut self,
+        skip: usize,
+        to: MemoryId,
+        len: usize,
+        memory: &mut Table,
+    ) -> bool {
+        let (index, frame_len) = self.seen;
+        // Its length is what it was found to be then: what its writer has put there since changes nothing.
+        let record = self.inputs.get_mut(index).and_then(|input| input.ring.again(frame_len));
+        let Some(record) = record else { return true };
+        land(&record, skip, memory, to, 0..len as u64);
+        let must_wake = record.take();
+        self.after_one(index, frame_len, must_wake)
+    }
+
+    /// A frame was taken by itself. True: there is another behind it.
+    #[inline]
+    fn after_one(&mut self, index: usize, len: usize, must_wake: bool) -> bool {
+        let input = &mut self.inputs[index];
         input.active_at = self.turn;
+        let has_more = !input.ring.is_empty();
         self.counters.frames_in += 1;
         self.counters.bytes_in += len as u64;
         if must_wake {
             self.look_after(index, None, must_wake);
         }
-        Some(short)
+        has_more
     }
 
     /// A call took as much as it may: the next begins with another ring, so that none is always the one that is left.
@@ -173,7 +250,7 @@ impl Shm {
         for _ in 0..COLD_COUNT {
             self.input_cold += 1;
             let index = match self.inputs.get(self.input_cold) {
-                Some(input) if input.ring.is_empty() => continue,
+                Some(input) if !input.ring.has_begun() => continue,
                 Some(_) => self.promote(self.input_cold),
                 None => {
                     self.input_cold = HOT_COUNT - 1;

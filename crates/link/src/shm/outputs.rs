@@ -24,6 +24,10 @@ use crate::{Burst, Cause, Locator, Notice};
 const PENDING_COUNT_MAX: usize = 4;
 /// A batch of this many bytes is published before it is complete, so that the receiver can begin.
 const BATCH_LEN_MAX: usize = 8 << 10;
+/// A frame that is sent by itself is shown while it is written from this length on, so that both ends copy at once,
+const GROW_LEN_MIN: usize = 8 << 10;
+/// and each time by so much more.
+const GROW_LEN: usize = 4 << 10;
 /// Payload below this goes through the ring: a read from another process costs as much as copying so much twice.
 const TELL_LEN_MIN: u64 = 32 << 10;
 /// When nothing was taken out of a full ring for so long, frames are kept.
@@ -208,8 +212,37 @@ impl Shm {
         if !may_go || output.put_bytes(bytes) != Put::Done {
             return false;
         }
+        self.after_one_put(index)
+    }
+
+    /// Sends one frame whose head and payload lie apart, if nothing stands in its way.
+    #[inline]
+    pub(super) fn send_in_two(&mut self, to: &Locator, head: &[u8], payload: &[u8]) -> bool {
+        let Some(index) = self.known_output(to) else { return false };
+        let output = &mut self.outputs[index];
+        let len = head.len() + payload.len();
+        if output.waits_for_room() || len > self.about.frame_len_max {
+            return false;
+        }
+        let Ok(Some(mut slot)) = output.ring.reserve(MARK_FRAME, len) else { return false };
+        slot.put(head);
+        if len < GROW_LEN_MIN {
+            slot.put(payload);
+        } else {
+            for part in payload.chunks(GROW_LEN) {
+                slot.put(part);
+                slot.show();
+            }
+        }
+        slot.commit();
+        self.after_one_put(index)
+    }
+
+    /// A frame was put into the ring by itself.
+    #[inline]
+    fn after_one_put(&mut self, index: usize) -> bool {
         self.counters.frames_out += 1;
-        if output.finish() {
+        if self.outputs[index].finish() {
             self.knock(index);
         }
         true

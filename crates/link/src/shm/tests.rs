@@ -18,7 +18,12 @@ const HEAD_LEN: usize = 40;
 /// Long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// With rings that are soon full.
 pub(super) fn open() -> Shm {
+    Shm::open(&ShmConfig { ring_len: 64 << 10, ..ShmConfig::default() }).unwrap()
+}
+
+fn open_as_usual() -> Shm {
     Shm::open(&ShmConfig::default()).unwrap()
 }
 
@@ -598,4 +603,73 @@ fn threads_stream_both_ways() {
         threads.spawn(|| run(&mut a, to_b));
         threads.spawn(|| run(&mut b, to_a));
     });
+}
+
+/// A frame by itself, whose payload goes from the ring to its place; long ones while they are written.
+#[test]
+fn one_frame_goes_from_memory_to_memory() {
+    let (mut a, mut b) = (open_as_usual(), open_as_usual());
+    introduce(&mut a, &mut b);
+    let (head, mut shown) = (pattern(HEAD_LEN, 1), [0; SHORT_LEN_MAX]);
+    assert_eq!(b.look(&mut shown), None);
+    for len in [0, 100, SHORT_LEN_MAX - HEAD_LEN, SHORT_LEN_MAX, 5000, 16_000, 60_000] {
+        let payload = pattern(len, 3);
+        assert!(a.put(&b.locator(), &head, &payload));
+        let front = b.look(&mut shown).expect("it is there");
+        assert_eq!((front.from, front.len), (a.locator(), HEAD_LEN + len));
+        assert!(front.is_whole, "its writer is done");
+        let frame = [&head[..], &payload].concat();
+        let shown_len = frame.len().min(SHORT_LEN_MAX);
+        assert!(shown[..shown_len] == frame[..shown_len]);
+        if frame.len() > SHORT_LEN_MAX {
+            let mut memory = Table::default();
+            let id = memory.insert(vec![9; len + 1].into());
+            assert!(!b.take(HEAD_LEN, id, len - 1, &mut memory), "there is no other");
+            let placed = memory.remove(id).expect("it was lent").into_vec();
+            assert!(placed[..len - 1] == payload[..len - 1] && placed[len - 1..] == [9, 9]);
+        }
+        assert_eq!(b.look(&mut shown), None, "it was taken");
+    }
+    assert!(!a.put(&b.locator(), &head, &vec![0; a.about.frame_len_max]), "longer than a frame");
+    assert!(!a.put(&[7; 24], &head, b"nobody"));
+}
+
+#[test]
+fn a_frame_is_followed_while_it_is_written() {
+    let (mut a, mut b) = (open_as_usual(), open_as_usual());
+    introduce(&mut a, &mut b);
+    let (to, len) = (b.locator(), 60_000);
+    let (mut memory, mut followed) = (Table::default(), 0);
+    let until = Instant::now() + PATIENCE;
+    // Until it was seen growing, which takes two cores at one time.
+    for round in 0.. {
+        let payload = pattern(len, round);
+        let head = pattern(HEAD_LEN, round);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| assert!(a.put(&to, &head, &payload)));
+            let id = memory.insert(vec![0; len].into());
+            let mut shown = [0; SHORT_LEN_MAX];
+            let front = loop {
+                if let Some(front) = b.look(&mut shown) {
+                    break front;
+                }
+            };
+            assert!(shown[..HEAD_LEN] == head && front.len == HEAD_LEN + len);
+            let mut missing_len = len;
+            if !front.is_whole {
+                if b.follow(HEAD_LEN, id, len, &mut memory) {
+                    (followed, missing_len) = (followed + 1, 0);
+                } else {
+                    writer.join().unwrap();
+                    assert!(b.look(&mut shown).expect("it is there").is_whole);
+                }
+            }
+            b.take(HEAD_LEN, id, missing_len, &mut memory);
+            assert!(memory.remove(id).expect("it was lent").into_vec() == payload, "round {round}");
+        });
+        if followed > 3 {
+            return;
+        }
+        assert!(Instant::now() < until, "never seen growing in {round} rounds");
+    }
 }

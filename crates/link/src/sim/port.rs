@@ -10,14 +10,19 @@ use std::os::fd::BorrowedFd;
 
 use super::told::{Teller, Told};
 use super::{Delivery, Rng, network};
-use crate::mem::UserMemory;
+use crate::mem::{MemoryId, UserMemory};
 use crate::{
-    About, Arrived, Burst, Landed, Landing, Link, Locator, Notice, Reliability, SHORT_LEN_MAX,
-    Short, Telling,
+    About, Arrived, Burst, Front, InMemory, Landed, Landing, Link, Locator, Notice, Reliability,
+    SHORT_LEN_MAX, Telling,
 };
 
 /// So many landings in a million are not where they were expected.
 const ASTRAY_PPM: u32 = 60_000;
+
+/// So many long frames in a million are still written when they are looked at,
+const GROWS_PPM: u32 = 400_000;
+/// and of these so many are not written on as long as anybody follows.
+const HALTS_PPM: u32 = 300_000;
 
 /// Frames of one length (the last may be shorter) that came together, one after another.
 #[derive(Debug, Default)]
@@ -172,16 +177,6 @@ impl SimPort {
         self.spare.push(frame);
     }
 
-    /// Takes the frame that waits longest, if it is short and came by what stands for memory.
-    fn take_one(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        let len = self.inbox.first().filter(|_| self.about.is_private)?.bytes.len();
-        let room = out.get_mut(..len)?;
-        let Delivery { from, bytes, .. } = self.inbox.remove(0);
-        room.copy_from_slice(&bytes);
-        self.spare.push(bytes);
-        Some(Short { from, len, has_more: !self.inbox.is_empty() })
-    }
-
     /// Joins what waits in the inbox to batches.
     fn gather(&mut self) {
         for mut batch in self.arrivals.drain(..) {
@@ -281,8 +276,8 @@ impl<M: UserMemory> Link<M> for SimPort {
         Ok(self.arrivals.len())
     }
 
-    fn take_short(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Short> {
-        self.take_one(out)
+    fn in_memory(&mut self) -> Option<&mut dyn InMemory<M>> {
+        if self.about.is_private { Some(self) } else { None }
     }
 
     fn arrived(&self, index: usize) -> Arrived<'_> {
@@ -334,4 +329,44 @@ impl<M: UserMemory> Link<M> for SimPort {
 
     /// The network counts.
     fn each_counter(&self, _: &mut dyn FnMut(&'static str, u64)) {}
+}
+
+/// Of what stands for memory.
+impl<M: UserMemory> InMemory<M> for SimPort {
+    fn put(&mut self, to: &Locator, head: &[u8], payload: &[u8]) -> bool {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(head);
+        bytes.extend_from_slice(payload);
+        self.outbox.push((*to, bytes));
+        true
+    }
+
+    fn look(&mut self, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Front> {
+        let Delivery { from, bytes, .. } = self.inbox.first()?;
+        let (from, len) = (*from, bytes.len());
+        let shown = len.min(out.len());
+        out[..shown].copy_from_slice(&bytes[..shown]);
+        if shown == len {
+            let bytes = self.inbox.remove(0).bytes;
+            self.spare.push(bytes);
+        }
+        // A long one is still written now and then, when it is first looked at.
+        let is_whole = shown == len || !self.astray.chance(GROWS_PPM);
+        Some(Front { from, len, has_more: !self.inbox.is_empty(), is_whole })
+    }
+
+    fn follow(&mut self, skip: usize, to: MemoryId, len: usize, memory: &mut M) -> bool {
+        let is_halted = self.astray.chance(HALTS_PPM);
+        let bytes = &self.inbox[0].bytes[skip..skip + len];
+        memory.place(to, 0, if is_halted { &bytes[..len / 2] } else { bytes });
+        !is_halted
+    }
+
+    fn take(&mut self, skip: usize, to: MemoryId, len: usize, memory: &mut M) -> bool {
+        let bytes = self.inbox.remove(0).bytes;
+        memory.place(to, 0, &bytes[skip..skip + len]);
+        self.spare.push(bytes);
+        !self.inbox.is_empty()
+    }
 }

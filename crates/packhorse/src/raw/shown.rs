@@ -38,6 +38,12 @@ impl Engine<'_> {
         self.0.send_copied(send, bytes)
     }
 
+    /// Sends a copy of these bytes if it can be given to the peer at once, through memory that both share. False: nothing was done.
+    #[inline]
+    pub fn give(self, send: Send, bytes: &[u8]) -> bool {
+        self.0.give(send, bytes)
+    }
+
     /// Whether this peer would fetch a message of this length from where it is, if it is lent and not copied.
     #[inline]
     pub fn is_fetched(self, peer: PeerId, len: u64) -> bool {

@@ -15,7 +15,7 @@
 use crate::base::api::Verdict;
 use crate::base::api::{Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
-use crate::base::types::{Instant, Locator, Memory, PeerId, Space};
+use crate::base::types::{BufId, Instant, Locator, Memory, PeerId, Place, Space};
 use crate::delivery::ack::expand;
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
@@ -27,8 +27,8 @@ use crate::wire::{
     LONE_HEAD_LEN_MAX, LONE_IMMEDIATE, LoneMessage, LoneView, Record,
 };
 
-/// Longer ones are kept: they are more than a frame.
-const GIVEN_LEN_MAX: u64 = 16 << 10;
+/// Longer ones are kept: an Eager cannot say how long they are.
+const GIVEN_LEN_MAX: u64 = u16::MAX as u64;
 
 /// A frame whose head is written, of a message that is not posted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +50,24 @@ pub struct Given {
 pub enum Taken {
     /// Its message lies in the memory of its receive. There is no event of it, and a driver has nothing else to do for it.
     Received(Received),
+    /// Only the first bytes of the frame were shown. Its message is received, as soon as the driver has placed the payload: so many bytes of the
+    /// frame are before it.
+    Begun(Received, BufId, usize),
     /// It was taken otherwise: there may be events, and something to send.
     Otherwise,
     /// It is not as simple as that, and nothing has changed: it is for `on_frame`.
     No,
+}
+
+/// Where payload will go ([`Endpoint::foresee_given`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreseen {
+    /// The memory of its receive; to its beginning.
+    pub buf: BufId,
+    /// Bytes of the frame before it.
+    pub skip: usize,
+    /// So many bytes of it.
+    pub len: usize,
 }
 
 /// As a sender.
@@ -162,24 +176,25 @@ impl Endpoint {
         lone: LoneMessage<'_>,
         memory: &mut impl Memory,
     ) -> bool {
-        match self.take_lone_given(now, link, from, lone, memory) {
+        match self.take_lone_given(now, link, from, lone, 0, memory) {
             Taken::Received(received) => {
                 self.peers_mut().events.push_back(received.into());
                 true
             }
-            Taken::Otherwise => true,
+            Taken::Begun(..) | Taken::Otherwise => true,
             Taken::No => false,
         }
     }
 
-    /// A frame of a link in memory, for a driver that asks for one at a time and does not turn for it.
+    /// A frame of a link in memory, for a driver that asks for one at a time and does not turn for it. Its length is `len`, of which `bytes` are
+    /// all or the first.
     #[inline]
     pub fn take_given(
         &mut self,
         now: Instant,
         link: u8,
         from: &Locator,
-        bytes: &[u8],
+        (bytes, len): (&[u8], usize),
         memory: &mut impl Memory,
     ) -> Taken {
         let peers = self.peers();
@@ -191,21 +206,60 @@ impl Endpoint {
         {
             return Taken::No;
         }
-        let message = self.given_in::<LONE>(bytes);
-        match message.or_else(|| self.given_in::<LONE_IMMEDIATE>(bytes)) {
-            Some(lone) => self.take_lone_given(now, link, from, lone, memory),
+        let message = self.given_in::<LONE>(bytes, len);
+        match message.or_else(|| self.given_in::<LONE_IMMEDIATE>(bytes, len)) {
+            Some(lone) => {
+                let missing_len = len - bytes.len();
+                self.take_lone_given(now, link, from, lone, missing_len, memory)
+            }
             None => Taken::No,
         }
     }
 
+    /// Where the payload of such a frame will go, and how many bytes of it: for a driver that sees its first bytes while the rest is still written.
+    /// Nothing is changed. Only a receive that names the sender: if that message does not come after all, none of another sender
+    /// does, and what was placed for it is in nobody's way.
+    pub fn foresee_given(
+        &mut self,
+        link: u8,
+        from: &Locator,
+        (bytes, len): (&[u8], usize),
+    ) -> Option<Foreseen> {
+        let message = self.given_in::<LONE>(bytes, len);
+        let lone = message.or_else(|| self.given_in::<LONE_IMMEDIATE>(bytes, len))?;
+        let LoneMessage { header, head, .. } = lone;
+        let peers = &self.messages.bulk.peers;
+        let this = peers.rows.get_any(row_of_id(header.to)).filter(|this| this.is_of(&header))?;
+        let active = peers.actives.get(this.active)?;
+        let path = active.paths.get(usize::from(header.path));
+        if !peers.is_private(link) || path.is_none_or(|path| !path.comes_from(link, from)) {
+            return None;
+        }
+        let is_next = this.numbers.next_in as u32 == head.message()
+            && this.numbers.next_in < this.numbers.refused_from
+            && this.arrival_count == 0
+            && !head.wants_match();
+        let source = this.peer;
+        if !is_next || head.space() == Space::STREAMS {
+            return None;
+        }
+        let token = self.messages.matcher.first_for(head.space(), head.tag(), source)?;
+        let receive = &self.messages.bulk.receives[token];
+        let skip = head.len_before_body();
+        let len = receive.len.min((len - skip) as u64) as usize;
+        let is_sure = receive.is_simple && receive.source.is_some();
+        is_sure.then_some(Foreseen { buf: receive.buf, skip, len })
+    }
+
     /// The message in a frame without a number that has our pass. (Whether it came by a link where a pass is enough is still to be asked.)
     #[inline(always)]
-    fn given_in<'a, const N: usize>(&self, bytes: &'a [u8]) -> Option<LoneMessage<'a>> {
-        let lone = LoneView::<N>::read(bytes)?;
+    fn given_in<'a, const N: usize>(&self, bytes: &'a [u8], len: usize) -> Option<LoneMessage<'a>> {
+        let lone = LoneView::<N>::read_begun(bytes, len)?;
         let is_given = lone.is_low_zero() && lone.is_proven(&self.peers().pass, 0);
         is_given.then(|| lone.message(0))
     }
 
+    /// `missing_len`: so many bytes at the end of the payload were not shown.
     #[inline(always)]
     fn take_lone_given(
         &mut self,
@@ -213,6 +267,7 @@ impl Endpoint {
         link: u8,
         from: &Locator,
         lone: LoneMessage<'_>,
+        missing_len: usize,
         memory: &mut impl Memory,
     ) -> Taken {
         let LoneMessage { header, head, body } = lone;
@@ -233,19 +288,28 @@ impl Endpoint {
         }
         this.heard_at = now;
         active.welcome = false; // the peer has joined
-        self.messages.bulk.peers.counters.frames_in += 1;
         let mut takers = Takers {
             matcher: &mut self.messages.matcher,
             receives: &mut self.messages.bulk.receives,
             events: &mut self.messages.bulk.peers.events,
         };
-        match takers.take_untold(this, head, body, memory) {
-            Ok(received) => {
-                self.peers_mut().counters.messages_in += 1;
-                self.peers_mut().counters.bytes_placed += received.placed_len;
+        match takers.take_untold(this, head, body.len() + missing_len) {
+            Ok((received, buf)) => {
+                let counters = &mut self.peers_mut().counters;
+                counters.frames_in += 1;
+                counters.messages_in += 1;
+                counters.bytes_placed += received.placed_len;
+                if missing_len > 0 {
+                    counters.messages_begun += 1;
+                    return Taken::Begun(received, buf, head.len_before_body());
+                }
+                memory.place(Place { buf, offset: 0 }, &body[..received.placed_len as usize]);
                 Taken::Received(received)
             }
+            // Whoever keeps it wants all of it.
+            Err(_) if missing_len > 0 => Taken::No,
             Err(miss) => {
+                self.peers_mut().counters.frames_in += 1;
                 self.take_missed(now, row, miss, head, body, memory);
                 Taken::Otherwise
             }

@@ -6,7 +6,7 @@ use crate::bulk::arrival::Receive;
 use crate::matching::Matcher;
 use crate::peers::rows::Row;
 use crate::wire::EagerWords;
-use crate::{Envelope, Event, Memory, PeerId, Place, ReqId, Space, Tag};
+use crate::{BufId, Envelope, Event, Memory, PeerId, Place, ReqId, Space, Tag};
 
 /// Why a message was not handed to a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,35 +56,35 @@ impl Takers<'_> {
         body: &[u8],
         memory: &mut impl Memory,
     ) -> Result<u64, Miss> {
-        let received = self.take_untold(this, head, body, memory)?;
+        let (received, buf) = self.take_untold(this, head, body.len())?;
+        memory.place(Place { buf, offset: 0 }, &body[..received.placed_len as usize]);
         self.events.push_back(received.into());
         Ok(received.placed_len)
     }
 
-    /// The same for who tells of it in another way than by an event.
+    /// Hands a message of so many bytes to its receive, for a caller that tells of it in another way than by an event. Its payload is
+    /// still to be placed in that memory, as much as is said to be.
     #[inline(always)]
     pub(crate) fn take_untold(
         &mut self,
         this: &mut Row,
         head: EagerWords,
-        body: &[u8],
-        memory: &mut impl Memory,
-    ) -> Result<Received, Miss> {
+        len: usize,
+    ) -> Result<(Received, BufId), Miss> {
         if head.wants_match() {
             return Err(Miss::Other);
         }
         let token = self.receive_for(this, head.message(), (head.space(), head.tag()))?;
         let (key, receive) = self.receives.remove_keyed(token);
-        let placed_len = receive.len.min(body.len() as u64);
-        memory.place(Place { buf: receive.buf, offset: 0 }, &body[..placed_len as usize]);
+        let placed_len = receive.len.min(len as u64);
         let envelope = Envelope {
             source: this.peer,
             space: head.space(),
             tag: head.tag(),
             immediate: head.immediate(),
-            len: body.len() as u64,
+            len: len as u64,
         };
-        Ok(end(this, (ReqId(key), &receive), envelope, placed_len))
+        Ok((end(this, (ReqId(key), &receive), envelope, placed_len), receive.buf))
     }
 
     /// The receive that takes the message with this number, if that is whole and its turn is now. It is not posted any more.

@@ -366,6 +366,10 @@ impl Rows {
 
     /// A row that may be vacant; then its phase is `Idle`.
     #[inline]
+    pub(crate) fn get_any(&self, at: u32) -> Option<&Row> {
+        self.rows.get(at as usize)
+    }
+
     pub(crate) fn get_any_mut(&mut self, at: u32) -> Option<&mut Row> {
         self.rows.get_mut(at as usize)
     }

@@ -93,6 +93,12 @@ impl EagerWords {
         (self.first.kind() & kind::WITH_IMMEDIATE != 0).then_some(self.third)
     }
 
+    /// Bytes of a frame before the body, if this message is alone in it.
+    #[inline(always)]
+    pub fn len_before_body(self) -> usize {
+        WORD_LEN * if self.immediate().is_some() { LONE_IMMEDIATE } else { LONE }
+    }
+
     /// The head among others.
     pub fn head(self) -> MessageHead {
         eager(self.first, Tag(self.tag), self.immediate())
@@ -177,10 +183,16 @@ impl<'a, const N: usize> LoneView<'a, N> {
     /// The frame, if it has that shape. If not it may be valid all the same.
     #[inline(always)]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        Self::read_begun(bytes, bytes.len())
+    }
+
+    /// The frame whose first bytes these are, and which is so long. Its body is what is here of it.
+    #[inline(always)]
+    pub fn read_begun(bytes: &'a [u8], len: usize) -> Option<Self> {
         let (words, body) = split_words::<N>(bytes)?;
         let (last, first) = (number(&words[2]), First::read(words[Self::AT]));
         let has_shape = is_known_with(last, N * WORD_LEN - HEADER_LEN)
-            && is_eager(first, Self::HAS_IMMEDIATE, body);
+            && is_eager(first, Self::HAS_IMMEDIATE, len - N * WORD_LEN);
         if Self::HAS_ACK {
             let (ack, lens) = (First::read(words[3]), number(&words[4]));
             if ack.kind() != kind::ACK || ack.b() as u8 != 0 || unpair(lens).0 == 0 {
@@ -277,9 +289,9 @@ fn is_known_with(last: u64, heads_len: usize) -> bool {
     last & LOOKED_AT == (heads_len as u64) << 32
 }
 
-/// Whether this begins the head of an Eager, with or without immediate, that has all of `body`.
+/// Whether this begins the head of an Eager, with or without immediate, that has a whole body of this length.
 #[inline(always)]
-fn is_eager(first: First, has_immediate: bool, body: &[u8]) -> bool {
+fn is_eager(first: First, has_immediate: bool, body_len: usize) -> bool {
     let kind = if has_immediate { EAGER_WITH_IMMEDIATE } else { kind::EAGER };
-    first.kind() & !kind::WANTS_MATCH == kind && usize::from(first.b()) == body.len()
+    first.kind() & !kind::WANTS_MATCH == kind && usize::from(first.b()) == body_len
 }

@@ -28,8 +28,18 @@ fn frame_from(net: &mut Net, from: usize, tag: u64) -> Option<(Given, Vec<u8>)> 
 }
 
 fn frame_between(net: &mut Net, from: usize, to: usize, tag: u64) -> Option<(Given, Vec<u8>)> {
+    frame_of(net, from, to, tag, 8)
+}
+
+fn frame_of(
+    net: &mut Net,
+    from: usize,
+    to: usize,
+    tag: u64,
+    len: usize,
+) -> Option<(Given, Vec<u8>)> {
     let (peer, now) = (net.peer(from, to), net.now);
-    let bytes = pattern(tag, 8);
+    let bytes = pattern(tag, len);
     let spec = SendSpec {
         peer,
         space: Space(0),
@@ -246,4 +256,81 @@ fn who_is_not_alone_with_its_peer_is_given_nothing() {
     hand_over(&mut net, &bytes);
     assert_eq!(net.ep(B).counters().frames_unkeyed, unkeyed + 1);
     assert!(net.ep(B).cancel(Instant(0), recv.req), "and nothing came");
+}
+
+/// What B makes of a frame of which it sees the first bytes.
+fn take_begun(net: &mut Net, frame: &[u8], shown_len: usize) -> (Option<Foreseen>, Taken) {
+    let from = net.nodes[A].locators[0];
+    let begun = (&frame[..shown_len], frame.len());
+    let Node { ep, ram, .. } = &mut net.nodes[B];
+    let foreseen = ep.foresee_given(0, &from, begun);
+    (foreseen, ep.take_given(net.now, 0, &from, begun, ram))
+}
+
+#[test]
+fn a_long_message_is_received_by_its_first_bytes() {
+    let mut net = pair(1000);
+    awake(&mut net);
+    // As long as its memory; longer; and into memory of a receive that names nobody.
+    for (tag, room, is_directed) in [(1, 1000, true), (2, 300, true), (3, 1000, false)] {
+        let recv = match is_directed {
+            true => net.recv_from(B, A, tag, room),
+            false => net.recv(B, tagged(tag), room),
+        };
+        let (given, frame) = frame_of(&mut net, A, B, tag, 1000).expect("it may be given");
+        net.ep(A).on_given(&given);
+        let (foreseen, taken) = take_begun(&mut net, &frame, 256);
+        let skip = frame.len() - 1000;
+        let place = Foreseen { buf: recv.buf, skip, len: room };
+        assert_eq!(foreseen, is_directed.then_some(place), "only if nobody else's may come there");
+        let Taken::Begun(received, buf, before) = taken else { panic!("{taken:?}") };
+        assert_eq!((received.req, buf, before), (recv.req, recv.buf, skip));
+        assert_eq!((received.envelope.len, received.placed_len), (1000, room as u64));
+        assert!(
+            net.bytes(B, recv.buf).iter().all(|&byte| byte == 0xEE),
+            "it is the driver's to place"
+        );
+    }
+    assert_eq!(net.count(B, "messages_begun"), 3);
+    net.drain(B);
+    assert!(net.nodes[B].events.is_empty(), "there are no events of them");
+}
+
+#[test]
+fn a_long_message_that_nobody_waits_for_is_wanted_whole() {
+    let mut net = pair(1000);
+    awake(&mut net);
+    let (given, frame) = frame_of(&mut net, A, B, 1, 1000).expect("it may be given");
+    net.ep(A).on_given(&given);
+    let (before, held) = (net.count(B, "frames_in"), net.nodes[B].ep.held());
+    assert_eq!(take_begun(&mut net, &frame, 256), (None, Taken::No));
+    assert_eq!((net.count(B, "frames_in"), net.nodes[B].ep.held()), (before, held));
+    hand_over(&mut net, &frame);
+    let recv = net.recv(B, tagged(1), 1000);
+    net.assert_got(B, recv, 1, 1000);
+    assert_eq!(net.count(B, "frames_in"), before + 1);
+}
+
+/// The next message, but not before its turn, nor from elsewhere, nor by another link.
+#[test]
+fn what_is_foreseen_is_what_will_be_taken() {
+    let mut net = pair(1000);
+    awake(&mut net);
+    net.recv_from(B, A, 1, 1000);
+    let (given, first) = frame_of(&mut net, A, B, 1, 1000).expect("it may be given");
+    net.ep(A).on_given(&given);
+    let (_, second) = frame_of(&mut net, A, B, 1, 1000).expect("it may be given");
+    let from = net.nodes[A].locators[0];
+    let elsewhere = net.nodes[B].locators[0];
+    let mut forged = first.clone();
+    forged[0] ^= 1; // the pass
+    let ep = &mut net.nodes[B].ep;
+    let mut foresee = |link, from, frame: &[u8]| {
+        ep.foresee_given(link, from, (&frame[..256], frame.len())).is_some()
+    };
+    assert!(foresee(0, &from, &first));
+    assert!(!foresee(0, &from, &second), "it is not its turn");
+    assert!(!foresee(0, &elsewhere, &first) && !foresee(1, &from, &first));
+    assert!(!foresee(0, &from, &forged));
+    assert!(foresee(0, &from, &first), "nothing was changed by asking");
 }

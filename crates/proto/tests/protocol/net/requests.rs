@@ -349,7 +349,7 @@ impl Net {
         })
     }
 
-    pub(super) fn drain(&mut self, node: usize) {
+    pub(crate) fn drain(&mut self, node: usize) {
         let this = &mut self.nodes[node];
         while let Some(event) = this.ep.poll_event() {
             this.events.push(event);
