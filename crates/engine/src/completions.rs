@@ -157,7 +157,7 @@ impl Completions {
         let Some(mut inner) = self.engine.try_lock() else { return 0 };
         let quick = inner.core.look_quickly(now);
         let answer = match quick {
-            QuickLook::Nothing => inner.core.ask(now),
+            QuickLook::Nothing => inner.core.ask_behind_quick(now),
             _ => Looked::Nothing,
         };
         if matches!((&quick, &answer), (QuickLook::Nothing, Looked::Nothing)) {

@@ -11,8 +11,8 @@ use packhorse_proto::Instant;
 const LINK_COUNT_MAX: usize = 8;
 /// Beside links in memory, one that costs a system call is asked once in this time...
 const EVERY_NS: u64 = 700;
-/// ... or in this, if others are in use and it is not.
-const EVERY_BESIDE_NS: u64 = 10_000;
+/// ... or in this, if others are in use and it is not: a look takes as long as a message through memory.
+const EVERY_BESIDE_NS: u64 = 40_000;
 /// Something came by it within this: it is asked in every turn.
 pub(crate) const BUSY_NS: u64 = 20_000;
 /// In use: it carried something within this. Small messages may come by memory and longer ones by it, an iteration of a program apart, and it is
@@ -99,6 +99,16 @@ impl Costly {
         }
     }
 
+    /// Whether all that peers' programs sent of late came by the others.
+    #[inline]
+    pub(crate) fn is_memory_alone(&self, now: Instant) -> bool {
+        self.set == 0
+            || now.since_ns(self.heard_others_at) < RECENT_NS
+                && (0..LINK_COUNT_MAX)
+                    .filter(|link| self.set >> link & 1 == 1)
+                    .all(|link| now.since_ns(self.carried_at[link]) >= RECENT_NS)
+    }
+
     /// Something came by one of the others.
     pub(crate) fn on_others(&mut self, now: Instant) {
         self.heard_others_at = now;
@@ -156,11 +166,24 @@ mod tests {
         while all.pick(START, false).is_some() {}
         all.on_heard(START, 5);
         all.on_carried(START, 5);
-        for ns in (1..EVERY_BESIDE_NS).step_by(500) {
+        for ns in (1..BUSY_NS).step_by(500) {
             assert_eq!(all.pick(START + ns, false), Some(5), "after {ns} ns");
         }
         let asked = [0_u64, 1, 2, 3, 4].map(|ns| all.pick(START + EVERY_BESIDE_NS + ns, false));
         assert!(asked.contains(&Some(1)) && asked.contains(&Some(7)), "{asked:?}");
+    }
+
+    #[test]
+    fn memory_is_alone_while_the_others_carry_nothing() {
+        let mut all = three();
+        assert!(!all.is_memory_alone(START), "nothing came by it");
+        all.on_others(START);
+        assert!(all.is_memory_alone(START + RECENT_NS / 2));
+        assert!(!all.is_memory_alone(START + RECENT_NS));
+        all.on_carried(START, 0);
+        assert!(all.is_memory_alone(START), "that is the memory itself");
+        all.on_carried(START, 5);
+        assert!(!all.is_memory_alone(START + RECENT_NS / 2));
     }
 
     #[test]

@@ -49,6 +49,20 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if !is_quiet {
             return Looked::Turn;
         }
+        self.ask_now(now)
+    }
+
+    /// Asks behind a quick look that found nothing. Who comes back from a computation asks nobody else for a moment.
+    #[inline]
+    pub(crate) fn ask_behind_quick(&mut self, now: Instant) -> Looked {
+        if self.may_look_at_memory_alone(now) {
+            return Looked::Nothing;
+        }
+        self.ask(now)
+    }
+
+    #[inline]
+    fn ask_now(&mut self, now: Instant) -> Looked {
         if let Some(found) = self.ask_links(now) {
             return Looked::Something(found);
         }

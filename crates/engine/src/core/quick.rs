@@ -17,6 +17,7 @@ use packhorse_link::{Front, Link, SHORT_LEN_MAX};
 use packhorse_proto::{BufId, Foreseen, Instant, Locator, Received, Taken};
 
 use super::Core;
+use crate::costly;
 use crate::lent::lent;
 use crate::translate::memory_of;
 
@@ -34,12 +35,18 @@ const COUNT_MAX: u32 = 16;
 /// A turn is due after so long, behind one message at most: that late timers may be, and what comes by other links.
 const TURN_NS_MAX: u64 = 200_000;
 
+/// Who comes back from a computation looks at memory alone for so long, if all that came of late came by memory: a turn asks all links behind so long
+/// an absence, which takes longer than a message.
+const GRACE_NS: u64 = 3_000;
+
 /// Whether such a look may be made, and what it needs for that.
 pub(super) struct Quick {
     /// The link in memory, if there is one.
     link: Option<usize>,
     /// So many messages may be had so before the next turn.
     left_count: u32,
+    /// When somebody came back from a computation, since the last turn; `None`: nobody did. Never: nobody may look at memory alone any more.
+    back_at: Option<Instant>,
     frame: [u8; SHORT_LEN_MAX],
 }
 
@@ -58,19 +65,26 @@ pub enum QuickLook {
 impl Quick {
     pub(super) fn new<L: Link<M>, M: UserMemory>(links: &[L]) -> Self {
         let link = links.iter().position(|link| link.about().is_private);
-        Self { link, left_count: 0, frame: [0; SHORT_LEN_MAX] }
+        let back_at = Some(Instant(0));
+        Self { link, left_count: 0, back_at, frame: [0; SHORT_LEN_MAX] }
     }
 
     /// A turn was made by somebody who may do everything.
     #[inline]
     pub(super) fn begin(&mut self) {
-        self.left_count = COUNT_MAX;
+        (self.left_count, self.back_at) = (COUNT_MAX, None);
     }
 
     /// A turn is due first.
     #[inline]
     pub(super) fn end(&mut self) {
-        self.left_count = 0;
+        (self.left_count, self.back_at) = (0, Some(Instant(0)));
+    }
+
+    /// Whether somebody who comes back from a computation may still look at memory alone.
+    #[inline]
+    fn has_grace(&mut self, now: Instant) -> bool {
+        self.link.is_some() && now.since_ns(*self.back_at.get_or_insert(now)) < GRACE_NS
     }
 }
 
@@ -79,7 +93,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     #[inline]
     pub fn look_quickly(&mut self, now: Instant) -> QuickLook {
         let Some(link) = self.quick.link else { return QuickLook::Nothing };
-        if self.quick.left_count == 0 {
+        if self.quick.left_count == 0 && !self.may_look_at_memory_alone(now) {
             return QuickLook::Nothing;
         }
         let Some(ring) = self.links[link].in_memory() else { return QuickLook::Nothing };
@@ -118,7 +132,19 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     #[inline]
     fn count_down(&mut self, now: Instant, has_more: bool) {
         let is_turn_due = has_more || now - self.turned_at > TURN_NS_MAX;
-        self.quick.left_count = if is_turn_due { 0 } else { self.quick.left_count - 1 };
+        match self.quick.left_count {
+            0 => self.quick.end(), // it was had by grace
+            _ if is_turn_due => self.quick.left_count = 0,
+            ref mut count => *count -= 1,
+        }
+    }
+
+    /// Whether a look behind a computation need not ask all links yet, and a turn that is due may wait that long.
+    #[inline]
+    pub(super) fn may_look_at_memory_alone(&mut self, now: Instant) -> bool {
+        now - self.turned_at > costly::BUSY_NS
+            && self.costly.is_memory_alone(now)
+            && self.quick.has_grace(now)
     }
 
     /// Copies the payload of a frame while it is still written. `None`: it is not known where to, or its writer has come to a halt.

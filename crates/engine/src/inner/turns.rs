@@ -31,7 +31,7 @@ impl Inner {
             QuickLook::Nothing => {}
             quick => return self.take_quick(&quick, now),
         }
-        match self.core.ask(now) {
+        match self.core.ask_behind_quick(now) {
             Looked::Nothing => 0,
             answer => self.turn_after(&answer, now, false),
         }
