@@ -25,7 +25,7 @@ use crate::onesided::Onesided;
 use crate::onesided::atomic::combine;
 use crate::onesided::portals::arithmetic::{self, datatype_of, op_of};
 use crate::onesided::portals::codes::fail;
-use crate::onesided::portals::{Asked, Incoming, Move, MoveKind, Outcome, Taken};
+use crate::onesided::portals::{Asked, Incoming, MoveKind, Outcome, Taken};
 use crate::onesided::records::{Answer, Deed, Form, Remote};
 use crate::wire::{
     Action, Lane, Matched, MatchedKind, OutcomeRepr, REPLY_OK, RequestHead, matched_head_len,
@@ -38,18 +38,29 @@ impl Onesided {
         self.run_due(bulk);
     }
 
-    /// Begins what is due, where the time is not at hand.
+    /// Begins what is due, where the time is not at hand. Mostly nothing is: each put asks twice.
+    #[inline]
     pub(crate) fn run_due(&mut self, bulk: &mut Bulk) {
-        while !self.is_parting
-            && let Some(this) = self.portals.next_due()
-        {
-            self.launch(bulk, this);
+        if self.portals.may_have_due() {
+            self.run_all_due(bulk);
         }
     }
 
-    fn launch(&mut self, bulk: &mut Bulk, this: Move) {
+    #[inline(never)]
+    fn run_all_due(&mut self, bulk: &mut Bulk) {
+        while !self.is_parting
+            && let Some(launch) = self.portals.next_due()
+        {
+            self.launch(bulk, launch);
+        }
+    }
+
+    fn launch(&mut self, bulk: &mut Bulk, launch: u32) {
+        self.portals.launch(launch);
+        let this = self.portals.launched(launch);
         let spec = this.spec();
         let to = Remote { peer: spec.peer, key: spec.bits, offset: spec.offset };
+        let about = (to, spec.len, spec.user);
         let deed = match this.fetched() {
             Some(place) => (Deed::Get { buf: place.buf }, place.offset),
             None => {
@@ -57,12 +68,11 @@ impl Onesided {
                 (Deed::Put { bytes: Bytes::User(buf), immediate: None }, offset)
             }
         };
-        let launch = self.portals.launch(this);
-        if self.may_operate(bulk, spec.peer).is_err() {
+        if self.may_operate(bulk, to.peer).is_err() {
             return self.portals.completed(launch, Some(fail::UNDELIVERABLE));
         }
         let now = self.portals_now;
-        self.operate_for(bulk, now, deed, (to, spec.len, spec.user), launch);
+        self.operate_for(bulk, now, deed, about, launch);
     }
 
     /// An operation of Portals is over; with a failure, if it got no answer.

@@ -40,8 +40,8 @@ pub use counters::Count;
 pub use entries::{EntrySpec, SearchKind, WILD};
 pub(crate) use incoming::Taken;
 pub use incoming::{Asked, Incoming};
+pub(crate) use moves::Outcome;
 pub use moves::{DescriptorSpec, MoveKind, MoveSpec};
-pub(crate) use moves::{Move, Outcome};
 pub use queues::{PortalsEvent, Taken as TakenEvent};
 pub use witness::Witnessed;
 
@@ -209,7 +209,8 @@ impl Portals {
 
     /// Operations of an interface that are not over, its own and those of peers.
     pub fn busy_count(&self, ni: u8) -> usize {
-        let launches = self.launches.iter().filter(|(_, launch)| launch.of.spec.ni == ni).count();
+        let is_busy = |launch: &Launch| launch.has_begun && launch.of.spec.ni == ni;
+        let launches = self.launches.iter().filter(|(_, launch)| is_busy(launch)).count();
         let deliveries = self.deliveries.iter().filter(|(_, delivery)| delivery.ni == ni).count();
         launches + deliveries
     }
@@ -231,8 +232,8 @@ impl Portals {
             never.extend(self.counters.remove(slot).triggers.into_values());
         }
         for due in never {
-            if let Due::Move(this) = due {
-                self.let_go(&this);
+            if let Due::Move { launch, .. } = due {
+                self.drop_waiting(launch);
             }
         }
         for slot in slots(&self.descriptors, |descriptor| descriptor.ni == ni) {

@@ -7,7 +7,6 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::codes::fail;
-use super::moves::Move;
 use super::{Portals, PortalsError, THING_COUNT_MAX, Witnessed, handle_of, slot_of};
 use crate::base::sabotage::Sabotage;
 
@@ -32,8 +31,8 @@ pub(super) struct Counter {
 /// Something to be done.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
-    /// An operation begins.
-    Move(Move),
+    /// An operation begins: it waits in the slot that it will have while it is under way.
+    Move { ni: u8, launch: u32 },
     /// A counter moves.
     Add { ni: u8, counter: u64, more: Count },
     /// A counter is set.
@@ -43,6 +42,9 @@ pub(super) enum Due {
     /// An entry is unlinked, if nothing uses it.
     Unlink { ni: u8, entry: u64 },
 }
+
+/// What is due is copied from where it waits to where it is done: an operation has some hundred bytes, and each put would copy them four times.
+const _: () = assert!(size_of::<Due>() <= 40);
 
 impl Counter {
     fn reached(&self) -> u64 {
@@ -58,8 +60,8 @@ fn reached_by(count: Count) -> u64 {
 impl Due {
     pub(super) fn ni(&self) -> u8 {
         match self {
-            Self::Move(this) => this.spec.ni,
-            Self::Add { ni, .. }
+            Self::Move { ni, .. }
+            | Self::Add { ni, .. }
             | Self::Set { ni, .. }
             | Self::Link { ni, .. }
             | Self::Unlink { ni, .. } => *ni,
@@ -96,7 +98,7 @@ impl Portals {
         let triggers = core::mem::take(&mut self.counters[slot].triggers);
         for due in triggers.into_values() {
             match due {
-                Due::Move(this) => self.let_go(&this),
+                Due::Move { launch, .. } => self.drop_waiting(launch),
                 Due::Link { entry, .. } => self.cancel_link(entry),
                 Due::Add { .. } | Due::Set { .. } | Due::Unlink { .. } => {}
             }
@@ -242,15 +244,21 @@ impl Portals {
         self.due.extend(fired.into_iter().map(|(_, due)| due));
     }
 
-    /// The next operation that is due; counters that are due move on the way.
-    pub(crate) fn next_due(&mut self) -> Option<Move> {
+    /// Whether something may be due; whoever keeps a model is told when nothing is.
+    #[inline]
+    pub(crate) fn may_have_due(&self) -> bool {
+        !self.due.is_empty() || self.witness.is_some()
+    }
+
+    /// The slot of the next operation that is due; counters that are due move on the way.
+    pub(crate) fn next_due(&mut self) -> Option<u32> {
         loop {
             let Some(due) = self.due.pop_front() else {
                 self.bear(Witnessed::Settled);
                 return None;
             };
             match due {
-                Due::Move(this) => return Some(this),
+                Due::Move { launch, .. } => return Some(launch),
                 Due::Add { counter, more, .. } => {
                     if let Some(slot) = self.counters.lookup(counter) {
                         self.move_count(slot, more);

@@ -115,11 +115,12 @@ pub(crate) struct Move {
     pub(super) get: Option<Used>,
 }
 
-/// An operation that is under way.
+/// An operation that is under way, or waits for its turn to begin.
 #[derive(Debug)]
 pub(super) struct Launch {
     pub(super) of: Move,
     pub(super) outcome: Outcome,
+    pub(super) has_begun: bool,
 }
 
 /// What the target says of an operation.
@@ -162,12 +163,20 @@ impl Move {
 
 impl Portals {
     /// An operation is about to be asked of its target.
-    pub(crate) fn launch(&mut self, of: Move) -> u32 {
-        self.bear(Witnessed::Began(of.spec.user));
-        self.launches.insert(Launch { of, outcome: Outcome::default() })
+    pub(crate) fn launch(&mut self, launch: u32) {
+        let this = &mut self.launches[launch];
+        this.has_begun = true;
+        let user = this.of.spec.user;
+        self.bear(Witnessed::Began(user));
     }
 
-    /// An operation that is under way.
+    /// An operation that never begins.
+    pub(super) fn drop_waiting(&mut self, launch: u32) {
+        let Launch { of, .. } = self.launches.remove(launch);
+        self.let_go(&of);
+    }
+
+    /// An operation that is under way, or about to begin.
     pub(crate) fn launched(&self, launch: u32) -> &Move {
         &self.launches[launch].of
     }
@@ -250,16 +259,20 @@ impl Portals {
                 return Err(error);
             }
         };
-        let this = Move { spec, put, get };
-        this.for_each_used(|used| self.descriptors[used.slot].busy_count += 1);
+        for used in [put, get].into_iter().flatten() {
+            self.descriptors[used.slot].busy_count += 1;
+        }
         self.is_work_left |= spec.len > ORDERED_LEN_MAX;
+        let (ni, of, outcome) = (spec.ni, Move { spec, put, get }, Outcome::default());
+        let launch = self.launches.insert(Launch { of, outcome, has_begun: false });
+        let due = Due::Move { ni, launch };
         let Some((counter, threshold)) = trigger else {
-            self.due.push_back(Due::Move(this));
+            self.due.push_back(due);
             return Ok(());
         };
-        let added = self.add_trigger(counter, threshold, Due::Move(this));
+        let added = self.add_trigger(counter, threshold, due);
         if added.is_err() {
-            self.let_go(&this);
+            self.drop_waiting(launch);
         }
         added
     }
@@ -322,7 +335,7 @@ impl Portals {
 
     /// An operation is over: its events, in their order, and its counts. `failed` is for one that never got an answer.
     pub(crate) fn completed(&mut self, launch: u32, failed: Option<u8>) {
-        let Launch { of, outcome } = self.launches.remove(launch);
+        let Launch { of, outcome, .. } = self.launches.remove(launch);
         let (spec, answer) = (of.spec, failed.unwrap_or(outcome.fail));
         self.bear(Witnessed::Ended(spec.user, failed));
         let told = PortalsEvent { user: spec.user, ..PortalsEvent::default() };

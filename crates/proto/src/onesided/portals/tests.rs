@@ -293,8 +293,10 @@ fn a_released_descriptor_lives_as_long_as_it_is_used() {
     assert_eq!(bench.portals.begin(sending(md, ack::FULL), None), Err(PortalsError::Invalid));
     assert_eq!(bench.portals.take_freed(), None, "a trigger uses it");
     bench.portals.add_count(counter, Count { success: 1, failure: 0 }).expect("a counter");
-    let this = bench.portals.next_due().expect("fired");
-    let launch = bench.portals.launch(this);
+    assert_eq!(bench.portals.busy_count(NI), 0, "it has not begun");
+    let launch = bench.portals.next_due().expect("fired");
+    bench.portals.launch(launch);
+    assert_eq!(bench.portals.busy_count(NI), 1);
     let outcome = Outcome { fail: fail::DROPPED, len: 0, offset: 0, list: 0 };
     bench.portals.set_outcome(launch, outcome);
     bench.portals.completed(launch, None);
@@ -302,6 +304,26 @@ fn a_released_descriptor_lives_as_long_as_it_is_used() {
     assert_eq!(told, [(event::SEND, fail::OK), (event::ACK, fail::DROPPED)]);
     assert_eq!(bench.portals.count(counter), Ok(Count { success: 2, failure: 1 }));
     assert_eq!(bench.portals.take_freed(), Some(BufId(9)));
+}
+
+#[test]
+fn what_waits_for_a_counter_in_vain_lets_go_of_its_descriptor() {
+    for is_closed in [false, true] {
+        let mut bench = Bench::usual();
+        let counter = bench.portals.add_counter(NI).expect("room");
+        let bare = DescriptorSpec { buf: BufId(9), len: 8, options: 0, queue: None, counter: None };
+        let md = bench.portals.add_descriptor(NI, bare).expect("room");
+        bench.portals.begin(sending(md, ack::NONE), Some((counter, 1))).expect("room");
+        bench.portals.release_descriptor(md).expect("a descriptor");
+        if is_closed {
+            bench.portals.close(NI);
+        } else {
+            bench.portals.cancel_triggers(counter).expect("a counter");
+        }
+        let freed: Vec<_> = core::iter::from_fn(|| bench.portals.take_freed()).collect();
+        assert!(freed.contains(&BufId(9)), "{freed:?}");
+        assert_eq!(bench.portals.launches.iter().count(), 0, "nobody would take it from there");
+    }
 }
 
 #[test]
