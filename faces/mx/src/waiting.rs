@@ -44,6 +44,13 @@ impl Patience {
         Self { began: self.longest.map(|_| Instant::now()), ..self }
     }
 
+    /// Whether a call that may take so long looks once before it waits. Such a look takes its caller for one with a loop of its own: it steps
+    /// aside for others that want the core, and beside a busy program that costs a slice of time. A wait knows better, and steps aside only
+    /// when it has waited in vain for a while. What is not to wait at all has nothing but its look, and a handler is asked before.
+    fn looks_first(self, has_handler: bool) -> bool {
+        has_handler || self.longest == Some(Duration::ZERO)
+    }
+
     /// What is left; `None` without an end.
     fn rest(self) -> Option<Duration> {
         let passed = self.began.map_or(Duration::ZERO, |began| began.elapsed());
@@ -109,10 +116,13 @@ impl Port {
         wanted: Option<&Criteria>,
         mut ready: impl FnMut(&Self) -> Option<R>,
     ) -> Result<Option<R>, Code> {
-        if let Some(found) = self.test(&mut ready) {
-            return Ok(Some(found));
+        let has_handler = self.has_handler.load(Ordering::Relaxed);
+        let looks_first = patience.looks_first(has_handler);
+        let found = if looks_first { self.test(&mut ready) } else { ready(self) };
+        if found.is_some() {
+            return Ok(found);
         }
-        let is_endless = patience.longest.is_none() && self.has_handler.load(Ordering::Relaxed);
+        let is_endless = patience.longest.is_none() && has_handler;
         if is_endless && self.is_in_handler() {
             return Err(codes::IN_HANDLER);
         }
@@ -236,5 +246,20 @@ impl Port {
         drop(lock(&self.completions));
         raw::close(&self.endpoint);
         self.tell_sleepers();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_wait_does_not_look_before_unless_a_handler_is_to_be_asked() {
+        let (soon, at_once) = (Patience::of_mx(10), Patience::of_omx(0));
+        for endless in [Patience::of_mx(0), Patience::of_omx(u32::MAX)] {
+            assert!(!endless.looks_first(false) && endless.looks_first(true));
+        }
+        assert!(!soon.looks_first(false) && soon.looks_first(true));
+        assert!(at_once.looks_first(false), "it has nothing but its look");
     }
 }
