@@ -128,6 +128,7 @@ impl Shrinker {
             let mut candidate = self.best.clone();
             for node in &mut candidate.nodes {
                 node.port_specs.clear();
+                node.settings.payload_check = true; // memory alone needs none, networks may
                 node.port_lines.clear();
             }
             helped |= self.accept(candidate);
