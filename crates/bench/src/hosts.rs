@@ -69,7 +69,7 @@ pub enum Stand {
     Here,
     /// In a network namespace of its own.
     Apart,
-    /// The same, in a user namespace of its own: for those without rights.
+    /// In a network namespace and a user namespace of its own: for those without rights.
     ApartAsUser,
     /// In a network namespace of its own, in the user namespace of this process.
     ApartWith(u32),

@@ -229,7 +229,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The same machine with one cost changed, in the unit's own measure: experiments that turn a knob.
+    /// A copy of this machine with one cost changed, in the unit's own measure: experiments that turn a knob.
     pub fn with(&self, name: &str, value: f64) -> Self {
         let mut machine = self.clone();
         let at = index_of(name).expect("experiments name costs that there are");

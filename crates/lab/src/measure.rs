@@ -38,7 +38,7 @@ pub(crate) fn stream(
     stream_of([machine; 2], [placement; 2], len, window)
 }
 
-/// The same between hosts that differ.
+/// Messages of `len` bytes one way between two hosts that differ, `window` of them under way.
 pub(crate) fn stream_of(
     machines: [&Machine; 2],
     placements: [Placement; 2],
@@ -68,7 +68,7 @@ pub(crate) fn pingpong(machine: &Machine, placement: Placement, len: u64) -> Res
     pingpong_of([machine; 2], [placement; 2], len)
 }
 
-/// The same between hosts that differ.
+/// Half of a round trip between two hosts that differ, in nanoseconds.
 pub(crate) fn pingpong_of(
     machines: [&Machine; 2],
     placements: [Placement; 2],
@@ -209,7 +209,7 @@ pub(crate) fn traced_stream(
     Ok(spans)
 }
 
-/// The same for the double buffer, the last two buffers.
+/// What every part did during the last two buffers of the double buffer.
 pub(crate) fn traced_double_buffer(
     machine: &Machine,
     placement: Placement,

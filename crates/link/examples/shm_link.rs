@@ -277,7 +277,7 @@ fn receive_none(link: &mut Shm, memory: &mut Table) -> usize {
     link.receive(None, memory).unwrap_or(0)
 }
 
-/// The same with many peers, of whom none has anything to say.
+/// A look for frames with many peers, of whom none has anything to say: a function of its own, so that a profile names it.
 #[inline(never)]
 fn receive_crowd(link: &mut Shm, memory: &mut Table) -> bool {
     link.receive(None, memory).is_ok_and(|count| count == 0)

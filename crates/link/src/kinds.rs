@@ -167,7 +167,7 @@ pub fn port_of(locator: &Locator) -> Option<SocketAddr> {
     }
 }
 
-/// The same port at another address of its host; `None` if it is no port of IP, or the address is of another family.
+/// The locator of this port at another address of its host; `None` if the locator is of no port of IP, or the address is of another family.
 pub fn at_address(locator: &Locator, ip: IpAddr) -> Option<Locator> {
     let mut port = port_of(locator).filter(|port| port.is_ipv4() == ip.is_ipv4())?;
     port.set_ip(ip);

@@ -23,7 +23,7 @@ fn secret(bytes: [u8; 16]) -> SharedSecret {
     bytes.into()
 }
 
-/// The same secret as the protocol has it.
+/// The words of the protocol's secret that has these bytes.
 fn key(bytes: [u8; 16]) -> Secret {
     let (words, _) = bytes.as_chunks();
     Secret([u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])])

@@ -112,7 +112,7 @@ pub(crate) fn ask(
     found
 }
 
-/// The same, showing each answer until `is_enough`.
+/// Asks for what is wanted and shows each answer to `is_enough`, until that says so, or the time is over, or nobody wants to know.
 pub(crate) fn ask_all(
     wanted: &Wanted,
     secret: Option<SharedSecret>,

@@ -56,7 +56,7 @@ pub enum State {
 pub enum Ask {
     /// Who has the endpoint.
     Process,
-    /// The same, and its counters.
+    /// Who has the endpoint, and its counters.
     Counters,
 }
 

@@ -39,7 +39,7 @@ impl Patience {
         Self { longest, began: None }
     }
 
-    /// The same, with its time running from now on.
+    /// This patience with its time running from now on.
     fn begun(self) -> Self {
         Self { began: self.longest.map(|_| Instant::now()), ..self }
     }
@@ -129,7 +129,7 @@ impl Port {
         Ok(self.wait_for_others(patience, wanted, ready))
     }
 
-    /// The same for what ends without this endpoint's progress, too.
+    /// Waits as `wait` does, but also inside of the handler: what `ready` asks for ends without this endpoint's progress.
     pub(crate) fn wait_for_others<R>(
         &self,
         patience: Patience,

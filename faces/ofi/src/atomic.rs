@@ -112,7 +112,7 @@ impl Elements {
 /// Operands, what to compare with, and the place of results with its length.
 type Given = (Vec<u8>, Vec<u8>, Option<(Memory, u32)>);
 
-/// The same, not read yet.
+/// Where the operands and what to compare with lie, neither of them read yet, and the place of results with its length.
 type Lent = (Memory, Memory, Option<(Memory, u32)>);
 
 /// An operation, whatever form it came in.
@@ -200,7 +200,7 @@ impl Call {
         }
     }
 
-    /// The same, not read yet.
+    /// Where the operands and what to compare with lie, neither of them read yet, and the place of results with its length.
     ///
     /// # Safety
     /// As for `post`; the elements must be the provider's until the operation has completed.

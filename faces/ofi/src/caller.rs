@@ -277,7 +277,7 @@ mod tests {
         assert!(walks <= SITE_COUNT + look_count / LOOKS_PER_WALK as usize, "{walks}");
     }
 
-    /// The same from another depth.
+    /// Asks for the caller as `call` does, from another depth of the stack.
     #[inline(never)]
     fn deeper() -> Call {
         let call = call();

@@ -318,7 +318,7 @@ impl Cq {
         self.take(&mut reader)
     }
 
-    /// The same, waiting.
+    /// Takes what there is, and waits for it if that is nothing.
     ///
     /// # Safety
     /// As for `read`.

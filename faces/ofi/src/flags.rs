@@ -19,11 +19,11 @@ pub(crate) const SEND: u64 = OPERATION | flag::REMOTE_CQ_DATA;
 /// Receives of tagged messages.
 pub(crate) const TAGGED_RECV: u64 =
     TAGGED_RECV_ONLY | flag::PEEK | flag::CLAIM | flag::DISCARD | flag::TRIGGER;
-/// The same, if it can be nothing but a receive.
+/// Receives of tagged messages in work that waits for a counter, which cannot be a peek or a claim.
 pub(crate) const TAGGED_RECV_ONLY: u64 = flag::COMPLETION | flag::MORE;
 /// Receives of others, whose buffers may be for many.
 pub(crate) const RECV: u64 = TAGGED_RECV | RX_FLAGS;
-/// The same, if it can be nothing but a receive.
+/// Receives of other messages in work that waits for a counter, which cannot be a peek or a claim.
 pub(crate) const RECV_ONLY: u64 = TAGGED_RECV_ONLY | RX_FLAGS;
 /// `fi_ep_bind` of a completion queue.
 pub(crate) const BIND_QUEUE: u64 = flag::SEND | flag::RECV | flag::SELECTIVE_COMPLETION;

@@ -132,7 +132,7 @@ pub(crate) unsafe fn bytes<'a>(buf: *const c_void, len: usize) -> Result<&'a [u8
     unsafe { bytes_up_to(buf, len, INJECT_LEN_MAX) }
 }
 
-/// The same for messages of another length.
+/// The bytes of a message that is no longer than `len_max`.
 ///
 /// # Safety
 /// As for `bytes`.

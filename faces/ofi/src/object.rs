@@ -84,7 +84,7 @@ pub(crate) unsafe fn close<T: Object>(obj: Obj) -> c_int {
     unsafe { close_by(obj, |_: &mut T| Ok(())) }
 }
 
-/// The same, if what has to be done before says so; else the application keeps its count, and the object is its own still.
+/// Takes the application's count back if `shut` succeeds, unless others hold some; else the application keeps its count, and the object is its own still.
 ///
 /// # Safety
 /// As for `close`; no other thread may use the object meanwhile.

@@ -685,7 +685,7 @@ impl Port {
         self.tell_first(done, &mut Reader::nobody());
     }
 
-    /// The same, if `reader` is not there to be told.
+    /// Tells `reader` of an end if it reads the queue concerned, else the queue itself.
     #[inline]
     pub(crate) fn tell_first(&self, done: Done, reader: &mut Reader<'_>) {
         let is_tx = done.flags & (flag::SEND | flag::READ | flag::WRITE) != 0;

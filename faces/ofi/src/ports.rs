@@ -154,7 +154,7 @@ impl Ports {
         ports.iter().map(|port| port.completions()).collect()
     }
 
-    /// The same for endpoints that are known by these.
+    /// Waits as `wait` does, until one of these endpoints may have news, which `completions` listed.
     pub(crate) fn wait_for(
         all: &[Arc<Mutex<Completions>>],
         longest: Option<Duration>,

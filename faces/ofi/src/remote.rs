@@ -151,7 +151,7 @@ impl Port {
         }
     }
 
-    /// The same when a counter says so: the operands are read then.
+    /// Computes with a peer's memory as soon as a counter says so: the operands are read then.
     pub(crate) fn atomic_later(
         self: &Arc<Self>,
         there: &There,

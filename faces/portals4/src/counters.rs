@@ -17,7 +17,7 @@ pub(crate) struct When {
 }
 
 impl When {
-    /// The same for the core.
+    /// Counter and threshold as the core names them.
     pub(crate) fn of_core(self) -> Result<(u32, u64), Code> {
         Ok((number(Kind::Counter, self.counter)?, self.threshold))
     }

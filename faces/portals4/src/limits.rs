@@ -107,7 +107,7 @@ fn cut(wish: &Limits) -> Limits {
     }
 }
 
-/// The same for the core.
+/// The limits of an interface as the core has them.
 pub(crate) fn of_core(limits: &Limits) -> PortalsLimits {
     let count = |limit: i32| limit.max(0) as u32;
     PortalsLimits {

@@ -16,7 +16,7 @@ const IOVEC: u32 = 1;
 pub(crate) enum Named {
     /// So many bytes from there. A range that begins at 0 is a window on the address space: whether there is memory is seen when it is used.
     Range { start: usize, len: u64 },
-    /// The same in pieces: start and length of each.
+    /// Bytes in several pieces: start and length of each.
     Pieces(Vec<(usize, u64)>),
 }
 

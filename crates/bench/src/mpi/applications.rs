@@ -122,7 +122,7 @@ fn contenders(
 enum Subject {
     /// A kernel, in ns an iteration.
     Kernel(&'static str),
-    /// The same, inside MPI: of the rank that spent least there, for the others also waited for it.
+    /// The part of a kernel's time that was spent inside MPI, in ns an iteration: of the rank that spent least there, for the others also waited for it.
     Inside(&'static str),
     /// RMPP's loop with messages of this length, in bytes a second: the best length of work.
     Loop(usize),

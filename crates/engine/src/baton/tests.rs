@@ -349,7 +349,7 @@ mod all_orders {
         });
     }
 
-    /// The same of one that may leave for long: no fuse is lit that nobody looks at.
+    /// Two posts, after either of which the poster may leave for long, while the helper is about to sleep: the helper looks at the fuse that they lit.
     #[test]
     fn a_fuse_is_always_looked_at() {
         loom::model(|| {

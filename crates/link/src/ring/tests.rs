@@ -42,7 +42,7 @@ fn take<S: Deref<Target: Lines>>(ring: &mut Consumer<S>) -> Option<(u8, Vec<u8>)
     Some(record)
 }
 
-/// The same, and whether the writer must be woken.
+/// Takes a record, and says whether the writer must be woken.
 fn take_waking<S: Deref<Target: Lines>>(ring: &mut Consumer<S>) -> Option<((u8, Vec<u8>), bool)> {
     let record = ring.peek().expect("not broken")?;
     let mut bytes = vec![0; record.len()];

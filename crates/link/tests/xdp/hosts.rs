@@ -38,13 +38,13 @@ impl Hosts {
         self.start_as(host, role, &[])
     }
 
-    /// The same as a user without any rights.
+    /// This program again, in a namespace, as a user without any rights.
     pub(crate) fn start_unprivileged(&self, host: usize, role: &str) -> Role {
         let words = "setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all";
         self.start_as(host, role, &words.split(' ').collect::<Vec<_>>())
     }
 
-    /// The same as a user with these rights, who may pin so much memory.
+    /// This program again, in a namespace, as a user with these rights, who may pin so much memory.
     pub(crate) fn start_with(
         &self,
         host: usize,

@@ -508,7 +508,7 @@ mod tests {
         assert_eq!(read(u64::MAX, 1, &[(u32::MAX, u32::MAX)]).len(), 2);
     }
 
-    /// The same by a set, without any limit but the one of ranges.
+    /// The packets that arrived, kept as a set: the model for `Received`, with no limit but the one of ranges.
     #[derive(Default)]
     struct Model {
         floor: u64,

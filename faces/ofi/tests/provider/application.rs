@@ -62,7 +62,7 @@ impl Loaded {
         self.getinfo_at(api, (None, None, 0), change)
     }
 
-    /// The same with node, service and flags.
+    /// `fi_getinfo` with node, service and flags, and with hints that `change` makes of empty ones; `None` asks without.
     pub(crate) fn getinfo_at(
         &self,
         api: u32,

@@ -39,7 +39,7 @@ impl Leaked {
         Self(leaked.as_mut_ptr(), leaked.len())
     }
 
-    /// The same memory, as far as this.
+    /// The first `len` bytes of this memory.
     pub(crate) fn first(&self, len: usize) -> Self {
         assert!(len <= self.1);
         Self(self.0, len)

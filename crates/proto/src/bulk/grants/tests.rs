@@ -209,7 +209,7 @@ impl ModelMessage {
     }
 }
 
-/// The same rules, by looking at everything each time.
+/// The rules of granting, applied by looking at every message each time: the model that `Grants` must agree with.
 struct Model {
     policy: GrantPolicy,
     open_len_max: u64,

@@ -240,7 +240,7 @@ fn steady_state_does_not_allocate() {
     assert_eq!(slot_counts(&flight), (128, 64));
 }
 
-/// The same by a map of what is outstanding, everything looked at every time.
+/// What `Flight` does, kept as a map of the packets that are outstanding: the model looks at every packet every time.
 #[derive(Default)]
 struct Model {
     outstanding: BTreeMap<u64, ModelPacket>,
