@@ -18,6 +18,7 @@
 //!   world                 endpoints, network and clock; world/calls: what an application can do, world/turn: a moment
 //!   memory, pattern       the application's memory, and bytes that tell a receiver whose they are
 //!   player                a scenario played; player/posts, player/operate: its steps, player/ending: how it comes to rest
+//!   undo                  how faults end, for player and portals/faults
 //!   oracle                what may be seen, kept beside the endpoints; oracle/events, oracle/operations, oracle/order,
 //!                         oracle/settle: its rules
 //!   streams               the same for streams, with an oracle of their own
@@ -49,6 +50,7 @@ pub mod story;
 pub mod streams;
 pub mod trace;
 mod traffic;
+mod undo;
 pub mod world;
 
 pub use draw::draw;

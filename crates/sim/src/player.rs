@@ -4,13 +4,12 @@
 //! to its end within bounded time; then what nobody sent for is cancelled, all close, and all must have closed.
 
 use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
 
 use packhorse_link::Link;
-use packhorse_link::sim::{Conditions, CutId, Death, NodeId, Rng, Who};
+use packhorse_link::sim::{Conditions, NodeId, Rng, Who};
 use packhorse_proto::{Counters, Event, Instant, SECOND};
 
 use crate::digest::Digest;
@@ -19,6 +18,7 @@ use crate::oracle::Oracle;
 use crate::scenario::{Action, Cut, Scenario};
 use crate::stats::Stats;
 use crate::trace::Tracer;
+use crate::undo::{PAUSED_LEN_MAX, Undo, Undos, death_in};
 use crate::world::{Spec, Trains, World};
 
 mod ending;
@@ -27,17 +27,6 @@ mod posts;
 
 /// More moments than this in one run: it would never end.
 const TURN_COUNT_MAX: u64 = 300_000;
-/// What a paused node's system keeps for it.
-const PAUSED_LEN_MAX: u64 = 256 << 10;
-
-/// The end of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Undo {
-    Heal(CutId),
-    Resume(u8),
-    Revive(u8),
-    Calm(u8),
-}
 
 /// What came of a run.
 #[derive(Debug)]
@@ -54,9 +43,7 @@ pub(crate) struct Player<'a> {
     scenario: &'a Scenario,
     world: World,
     oracle: Oracle,
-    /// By time, then by order of their making.
-    undos: BinaryHeap<Reverse<(u64, usize)>>,
-    undo_list: Vec<Undo>,
+    undos: Undos,
     /// What applications of paused nodes would have done; they do it when they wake.
     deferred: Vec<(u8, &'a Action)>,
     spaces: u8,
@@ -129,8 +116,7 @@ impl<'a> Player<'a> {
             scenario,
             world,
             oracle,
-            undos: BinaryHeap::new(),
-            undo_list: Vec::new(),
+            undos: Undos::default(),
             deferred: Vec::new(),
             spaces: space_count(scenario),
             next_label: labels,
@@ -219,12 +205,11 @@ impl<'a> Player<'a> {
 
     /// Lets time pass, ending faults on the way.
     fn run_to(&mut self, at_ns: u64) {
-        while let Some(&Reverse((undo_at, index))) = self.undos.peek()
-            && undo_at <= at_ns
+        while let Some(undo_at) = self.undos.next_at().filter(|&undo_at| undo_at <= at_ns)
+            && let Some(undo) = self.undos.pop()
         {
-            self.undos.pop();
             self.turn_to(undo_at);
-            self.undo(self.undo_list[index]);
+            self.undo(undo);
         }
         self.turn_to(at_ns);
     }
@@ -245,7 +230,7 @@ impl<'a> Player<'a> {
             self.oracle.on_event(&mut self.world, index, event);
             if matches!(event, Event::Closed { .. }) {
                 // The process ends with its endpoint.
-                self.world.kill(node, self.death());
+                self.world.kill(node, death_in(self.scenario));
             }
             if self.is_draining {
                 self.refill(index, event);
@@ -264,13 +249,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn death(&self) -> Death {
-        if self.scenario.tells_unreachable { Death::Reported } else { Death::Silent }
-    }
-
     fn later(&mut self, after_ns: u64, undo: Undo) {
-        self.undo_list.push(undo);
-        self.undos.push(Reverse((self.world.now().0 + after_ns, self.undo_list.len() - 1)));
+        self.undos.add(self.world.now().0 + after_ns, undo);
     }
 
     fn act(&mut self, node: u8, action: &'a Action) {
@@ -358,7 +338,7 @@ impl<'a> Player<'a> {
         let id = NodeId(node.into());
         self.note_of(node, || "dies".into());
         self.count_life(id);
-        self.world.kill(id, self.death());
+        self.world.kill(id, death_in(self.scenario));
         self.oracle.on_kill(node);
         self.stats.restart_count += u64::from(back_after_ns.is_some());
         if is_told {

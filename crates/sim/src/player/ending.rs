@@ -1,13 +1,12 @@
 //! How a run ends: the network heals, everybody drains, all must come to its end; then everybody leaves.
 
-use std::cmp::Reverse;
-
-use packhorse_link::sim::{Conditions, Line, NodeId, Who};
+use packhorse_link::sim::NodeId;
 use packhorse_proto::{Event, MS, SECOND};
 
 use super::Player;
 use crate::oracle::Oracle;
 use crate::scenario::{Recv, Wanted};
+use crate::undo::heal_network;
 
 /// After healing everything must end within this.
 const PATIENCE_NS: u64 = 200 * SECOND;
@@ -21,20 +20,11 @@ impl Player<'_> {
         if self.has_failed() {
             return;
         }
-        while let Some(Reverse((_, index))) = self.undos.pop() {
-            self.undo(self.undo_list[index]);
+        while let Some(undo) = self.undos.pop() {
+            self.undo(undo);
         }
         self.note(|| "the network is healed; everybody drains".into());
-        // What is no fault but the nature of the network stays.
-        let Conditions { delay_ns, frame_len_max, .. } = self.scenario.weather;
-        let net = self.world.net();
-        net.heal_all();
-        net.set_conditions(
-            Who::Any,
-            Who::Any,
-            Conditions { delay_ns, frame_len_max, ..Conditions::PERFECT },
-        );
-        net.set_all_lines(Line::INFINITE);
+        heal_network(&mut self.world, self.scenario);
     }
 
     pub(super) fn drain(&mut self) {

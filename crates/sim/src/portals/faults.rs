@@ -1,31 +1,16 @@
 //! What happens to processes and network in a run: the faults that were drawn for the seed, each at its time and to its end.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use packhorse_link::sim::{Conditions, CutId, Death, Line, NodeId, Who};
+use packhorse_link::sim::{Conditions, Death, NodeId, Who};
 
 use super::Run;
 use super::model::Model;
 use crate::scenario::{Action, Cut, Scenario, Step};
-
-/// What a paused node's system keeps for it.
-const PAUSED_LEN_MAX: u64 = 256 << 10;
-
-/// The end of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Undo {
-    Heal(CutId),
-    Resume(u8),
-    Revive(u8),
-    Calm(u8),
-}
+use crate::undo::{PAUSED_LEN_MAX, Undo, Undos, death_in, heal_network};
 
 /// What is still to happen.
 pub(super) struct Faults {
     steps: std::vec::IntoIter<Step>,
-    undos: BinaryHeap<Reverse<(u64, usize)>>,
-    undo_list: Vec<Undo>,
+    undos: Undos,
     death: Death,
     weather: Conditions,
 }
@@ -43,23 +28,16 @@ impl Faults {
     pub(super) fn new(scenario: &Scenario) -> Self {
         Self {
             steps: scenario.steps.clone().into_iter(),
-            undos: BinaryHeap::new(),
-            undo_list: Vec::new(),
-            death: if scenario.tells_unreachable { Death::Reported } else { Death::Silent },
+            undos: Undos::default(),
+            death: death_in(scenario),
             weather: scenario.weather,
         }
-    }
-
-    fn later(&mut self, at_ns: u64, undo: Undo) {
-        self.undo_list.push(undo);
-        self.undos.push(Reverse((at_ns, self.undo_list.len() - 1)));
     }
 
     /// When the next thing happens, if before this.
     fn next_at(&self, until_ns: u64) -> Option<u64> {
         let step = self.steps.as_slice().first().map(|step| step.at_ns);
-        let undo = self.undos.peek().map(|Reverse((at_ns, _))| *at_ns);
-        [step, undo].into_iter().flatten().min().filter(|at_ns| *at_ns <= until_ns)
+        [step, self.undos.next_at()].into_iter().flatten().min().filter(|at_ns| *at_ns <= until_ns)
     }
 }
 
@@ -71,10 +49,10 @@ impl Run {
             if self.has_failed() {
                 return;
             }
-            let undo = self.faults.undos.peek().filter(|Reverse((due, _))| *due <= at_ns);
-            if let Some(&Reverse((_, index))) = undo {
-                self.faults.undos.pop();
-                self.undo(self.faults.undo_list[index]);
+            if self.faults.undos.next_at().is_some_and(|due| due <= at_ns)
+                && let Some(undo) = self.faults.undos.pop()
+            {
+                self.undo(undo);
             } else if let Some(step) = self.faults.steps.next() {
                 self.befall(&step);
             }
@@ -93,12 +71,12 @@ impl Run {
             Action::Kill { back_after_ns, is_told } => {
                 self.kill(node, *is_told);
                 if let Some(after_ns) = back_after_ns {
-                    self.faults.later(now + after_ns, Undo::Revive(node));
+                    self.faults.undos.add(now + after_ns, Undo::Revive(node));
                 }
             }
             Action::Pause { for_ns } => {
                 self.world.pause(id, PAUSED_LEN_MAX);
-                self.faults.later(now + for_ns, Undo::Resume(node));
+                self.faults.undos.add(now + for_ns, Undo::Resume(node));
             }
             Action::Rebind { port, is_told } => {
                 let port = port % self.world.port_count(id);
@@ -110,7 +88,7 @@ impl Run {
             Action::Cut(cut) => self.cut(id, cut),
             Action::Weather { conditions, for_ns } => {
                 self.world.net().set_conditions(id, Who::Any, *conditions);
-                self.faults.later(now + for_ns, Undo::Calm(node));
+                self.faults.undos.add(now + for_ns, Undo::Calm(node));
             }
             _ => {}
         }
@@ -121,7 +99,7 @@ impl Run {
     fn cut(&mut self, id: NodeId, cut: &Cut) {
         let made = cut.begin(&mut self.world, id);
         let at_ns = self.world.now().0 + cut.for_ns;
-        self.faults.later(at_ns, Undo::Heal(made));
+        self.faults.undos.add(at_ns, Undo::Heal(made));
     }
 
     /// A process dies with all that it has.
@@ -167,17 +145,11 @@ impl Run {
 
     /// All faults end.
     pub(super) fn heal(&mut self, scenario: &Scenario) {
-        while let Some(Reverse((_, index))) = self.faults.undos.pop() {
+        while let Some(undo) = self.faults.undos.pop() {
             if !self.has_failed() {
-                self.undo(self.faults.undo_list[index]);
+                self.undo(undo);
             }
         }
-        // What is no fault but the nature of the network stays.
-        let Conditions { delay_ns, frame_len_max, .. } = scenario.weather;
-        let calm = Conditions { delay_ns, frame_len_max, ..Conditions::PERFECT };
-        let net = self.world.net();
-        net.heal_all();
-        net.set_conditions(Who::Any, Who::Any, calm);
-        net.set_all_lines(Line::INFINITE);
+        heal_network(&mut self.world, scenario);
     }
 }
