@@ -449,11 +449,31 @@ mod tests {
         let (piece, other) = (pool.try_reserve(100).unwrap(), reserve(&mut pool, 200, 1).unwrap());
         assert!(pool.try_resize(piece, 128), "its class has room");
         assert_eq!((pool.bytes(piece).len(), pool.used_len()), (128, 128 + 256));
+        assert!(pool.try_resize(piece, 60), "it stays where it is, though less would do");
+        assert_eq!((pool.bytes(piece).len(), pool.used_len()), (60, 128 + 256));
         assert!(pool.try_resize(piece, 129));
         assert_eq!((pool.bytes(piece).len(), pool.used_len()), (129, 256 + 256));
         assert!(!pool.try_resize(piece, 600), "beyond the budget");
         assert_eq!((pool.bytes(piece).len(), pool.used_len()), (129, 256 + 256));
         assert_eq!(pool.bytes(other), pattern(200, 1), "nobody else noticed");
+    }
+
+    #[test]
+    fn a_squeeze_takes_the_chunk_with_least_in_it() {
+        let (len, class) = (4 << 10, class_of(4 << 10).unwrap());
+        let per_chunk = items_per_chunk(class);
+        for taken_counts in [[3, 1, 2], [1, 3, 2], [1, 2, 3], [per_chunk, 1, 2]] {
+            let mut pool = BytePool::new(1 << 20);
+            let slots: Vec<u32> =
+                (0..3 * per_chunk).map(|_| pool.try_reserve(len).unwrap()).collect();
+            let mut chunks = [0; 3];
+            for (index, (slots, count)) in slots.chunks(per_chunk).zip(taken_counts).enumerate() {
+                chunks[index] = pool.slots[slots[0] as usize].chunk;
+                slots[..count].iter().for_each(|&slot| pool.release(slot));
+            }
+            let emptiest = (0..3).max_by_key(|&index| taken_counts[index]).unwrap();
+            assert_eq!(pool.least_used(class), chunks[emptiest], "{taken_counts:?}");
+        }
     }
 
     #[test]
@@ -477,6 +497,20 @@ mod tests {
         assert!(pool.try_reserve(129).is_none());
         assert!(pool.try_reserve(128).is_some());
         assert_eq!((pool.peak_len(), pool.len_max()), (256, 256));
+    }
+
+    #[test]
+    fn what_is_lent_beyond_the_budget_is_made_up_for_by_what_comes_back() {
+        let mut pool = BytePool::new(256);
+        let all = pool.try_reserve(200).unwrap();
+        let beyond = pool.overdraw(100).unwrap();
+        assert_eq!((pool.used_len(), pool.len_max(), pool.is_overdrawn()), (384, 384, true));
+        assert_eq!(pool.try_reserve(1), None, "that makes no room for others");
+        pool.release(all);
+        assert_eq!((pool.used_len(), pool.len_max(), pool.is_overdrawn()), (128, 256, false));
+        pool.release(beyond);
+        assert_eq!((pool.free_len(), pool.overdraw(MIB + 1)), (256, None));
+        assert!(pool.overdraw(64).is_some() && !pool.is_overdrawn(), "there is room for it");
     }
 
     #[test]

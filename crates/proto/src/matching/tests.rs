@@ -330,11 +330,16 @@ fn groups_of_masks_long_gone_are_used_for_new_ones() {
     let mut matcher = Matcher::new(4);
     for ignore in 0..1000 {
         let criteria = Criteria { space: Space(0), tag: Tag(0), ignore, source: None };
-        let entry = matcher.post(List::Priority, &criteria, 0);
-        assert_eq!(matcher.find(Space(0), Tag(ignore), PeerId(1)), Some((entry, 0)));
-        matcher.unlink(entry);
+        // More than are looked at one by one: the message that none of them takes has them put into their group.
+        let entries: Vec<_> =
+            (0..=FRESH_COUNT_MAX).map(|_| matcher.post(List::Priority, &criteria, 0)).collect();
+        assert_eq!(matcher.find(Space(1), Tag(ignore), PeerId(1)), None);
+        for entry in entries {
+            assert_eq!(matcher.find(Space(0), Tag(ignore), PeerId(1)), Some((entry, 0)));
+            matcher.unlink(entry);
+        }
     }
-    assert!(matcher.posted.groups.len() <= IDLE_GROUP_COUNT_MAX);
+    assert_eq!(matcher.posted.groups.len(), IDLE_GROUP_COUNT_MAX);
     assert!(
         matcher.posted.asked.iter().all(|groups| groups.len() <= ASKED_COUNT),
         "and few idle ones are asked"

@@ -379,28 +379,38 @@ mod tests {
         use AtomicOp::*;
         let table = [
             (Min, 3, -4, 0, -4),
+            (Min, -4, 3, 0, -4),
             (Max, 3, -4, 0, 3),
+            (Max, -4, 3, 0, 3),
             (Sum, i32::MAX, 1, 0, i32::MIN),
             (Prod, -3, 5, 0, -15),
             (Lor, 0, 7, 0, 1),
+            (Lor, 0, 0, 0, 0),
             (Land, 2, 0, 0, 0),
+            (Land, 2, 9, 0, 1),
             (Lxor, 2, 9, 0, 0),
+            (Lxor, 2, 0, 0, 1),
             (Bor, 0b1010, 0b0110, 0, 0b1110),
             (Band, 0b1010, 0b0110, 0, 0b0010),
             (Bxor, 0b1010, 0b0110, 0, 0b1100),
             (Read, 5, 9, 0, 5),
             (Write, 5, 9, 0, 9),
-            (Cswap, 5, 9, 5, 9),
-            (Cswap, 5, 9, 6, 5),
-            (CswapNe, 5, 9, 6, 9),
-            (CswapLe, 5, 9, 5, 9),
-            (CswapLt, 5, 9, 5, 5),
-            (CswapGe, 5, 9, 5, 9),
-            (CswapGt, 5, 9, 6, 9),
             (Mswap, 0b1111_0000, 0b1010_1010, 0b0011_1100, 0b1110_1000),
         ];
         for (op, there, given, compare, expected) in table {
             assert_eq!(i32s(op, there, given, compare), expected, "{op:?}");
+        }
+        // What is compared with is less than, equal to and greater than what is there, which is 5.
+        let table = [
+            (Cswap, [5, 9, 5]),
+            (CswapNe, [9, 5, 9]),
+            (CswapLe, [9, 9, 5]),
+            (CswapLt, [9, 5, 5]),
+            (CswapGe, [5, 9, 9]),
+            (CswapGt, [5, 5, 9]),
+        ];
+        for (op, expected) in table {
+            assert_eq!([4, 5, 6].map(|compare| i32s(op, 5, 9, compare)), expected, "{op:?}");
         }
     }
 

@@ -547,3 +547,29 @@ impl Onesided {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each thing that a peer can get wrong is enough by itself.
+    #[test]
+    fn an_atomic_operation_must_be_right_in_every_respect() {
+        let (sum, swap, or) = (AtomicOp::Sum, AtomicOp::Cswap, AtomicOp::Bor);
+        let check = |op: AtomicOp, datatype: Datatype, total: u32, body_len: u16| {
+            check_atomic(op as u8, datatype as u8, total, body_len)
+        };
+        assert_eq!(check(sum, Datatype::U64, 16, 16), Some(sum));
+        assert_eq!(check(swap, Datatype::U64, 16, 32), Some(swap), "and what to compare with");
+        assert_eq!(check(AtomicOp::Read, Datatype::U64, 16, 0), Some(AtomicOp::Read));
+        assert_eq!(check(or, Datatype::F64, 16, 16), None, "not of reals");
+        assert_eq!(check(sum, Datatype::U64, 0, 0), None, "of nothing");
+        let too_long = REQUEST_LEN_MAX as u16 + 8;
+        assert_eq!(check(sum, Datatype::U64, too_long.into(), too_long), None);
+        assert_eq!(check(sum, Datatype::U64, 12, 12), None, "one and a half");
+        assert_eq!(check(sum, Datatype::U64, 16, 8), None, "an operand too few");
+        assert_eq!(check(swap, Datatype::U64, 16, 16), None, "nothing to compare with");
+        assert_eq!(check_atomic(u8::MAX, Datatype::U64 as u8, 16, 16), None);
+        assert_eq!(check_atomic(sum as u8, u8::MAX, 16, 16), None);
+    }
+}

@@ -128,3 +128,29 @@ impl Active {
         self.control.is_empty() && self.resend.is_empty() && !(self.welcome || self.ping)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::api::LinkTraits;
+    use crate::base::limits::{MS, Settings};
+    use crate::base::types::Locator;
+    use crate::delivery::path::Standing;
+
+    /// An only path is the one, whichever is the main one of several.
+    #[test]
+    fn a_small_message_takes_the_main_path() {
+        let traits = LinkTraits::unknown(&Settings::default());
+        let mut active = Active::new(0);
+        for count in 1..=3_u8 {
+            let path = Path::new(count - 1, Locator::default(), Standing::Proven, &traits, MS);
+            active.paths.push(path);
+            for main in 0..count {
+                active.main = main;
+                assert_eq!(active.clear_path(Instant(1), 8), Some(main), "of {count}");
+            }
+        }
+        active.paths[0].probe_now = true;
+        assert_eq!(active.clear_path(Instant(1), 8), None, "another has to ask first");
+    }
+}

@@ -167,6 +167,7 @@ mod tests {
     use crate::base::api::{LinkTraits, Reliability};
     use crate::base::limits::Settings;
     use crate::base::types::Locator;
+    use crate::delivery::content::Content;
     use crate::delivery::path::Standing;
     use alloc::vec;
     use alloc::vec::Vec;
@@ -184,6 +185,10 @@ mod tests {
             to.0[0] = link as u8 + 1;
             let mut path = Path::new(link as u8, to, Standing::Proven, &traits, MS);
             path.card = card;
+            for _ in 0..2 {
+                path.flight.add(Content::Ping);
+                path.flight.on_sent(Instant(0), path.frame_len); // busy, as while data flows
+            }
             active.paths.push(path);
         }
         active.weigh_paths();
@@ -220,14 +225,8 @@ mod tests {
             let len = rates[index] * step_ns / SECOND;
             carried[index] += len;
             active.paths[index].progress_at = now;
-            active.paths[index].stint.on_acked(now, len, true);
-            let (link, card) = (active.paths[index].link, active.paths[index].card);
-            if active.paths[index].stint.ns >= STINT_NS {
-                let next = active.end_stint(card, link, STINT_NS);
-                if next != link {
-                    active.give_stint(card, next);
-                }
-            }
+            let has_changed = active.on_stint_acked(now, index, len);
+            assert_eq!(has_changed, carriers(active)[0] != index, "who moves data is told");
         }
         carried
     }

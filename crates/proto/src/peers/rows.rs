@@ -574,6 +574,41 @@ impl Active {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::api::LinkTraits;
+    use crate::base::limits::Settings;
+    use crate::delivery::path::Standing;
+
+    /// A packet that is in flight, or an acknowledgement that is owed, is something under way.
+    #[test]
+    fn a_path_with_something_to_do_is_not_quiet() {
+        let traits = LinkTraits::unknown(&Settings::default());
+        let quiet = || {
+            let mut active = Active::new(0);
+            let path = Path::new(0, Locator::default(), Standing::Proven, &traits, 1_000_000);
+            active.paths.push(path);
+            active
+        };
+        assert!(quiet().is_quiet());
+        let mut waits = quiet();
+        waits.paths[0].flight.add(Content::Ping);
+        waits.paths[0].flight.on_sent(Instant(1), 100);
+        assert!(!waits.is_quiet());
+        let mut owes = quiet();
+        owes.paths[0].ack_pending_count = 1;
+        assert!(!owes.is_quiet());
+    }
+
+    /// Neither twice as many rows as are needed, nor all of them copied for every few that come.
+    #[test]
+    fn rows_grow_by_an_eighth() {
+        let mut rows = Rows::new(7);
+        for at in 0..2000_usize {
+            let was_full = rows.rows.len() == rows.rows.capacity();
+            rows.grow();
+            let room = rows.rows.capacity() - at;
+            assert!(!was_full || room == (at / 8).max(8), "{room} for {at}");
+        }
+    }
 
     #[test]
     fn rows_are_found_by_identity_and_used_again() {

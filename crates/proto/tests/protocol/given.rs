@@ -57,7 +57,11 @@ fn frame_of(
 /// Gives a message to the link, which hands it to B at once.
 fn give(net: &mut Net, tag: u64) -> bool {
     let Some((given, frame)) = frame(net, tag) else { return false };
+    let counts =
+        |net: &Net| ["messages_out", "messages_given", "frames_out"].map(|name| net.count(A, name));
+    let before = counts(net);
     net.ep(A).on_given(&given);
+    assert_eq!(counts(net), before.map(|count| count + 1));
     hand_over(net, &frame);
     true
 }

@@ -450,8 +450,11 @@ fn a_withdrawn_region_is_not_touched_any_more() {
     for delay in [0, 60, 150, 250, 400] {
         let mut net = Net::joined();
         let (region, buf) = net.expose(B, KEY, 400_000);
+        net.expose(B, KEY + 1, 400_000);
         let get = net.get((A, B), KEY, 0, 300_000);
         let put = net.put((A, B), KEY, 0, (1, 300_000), None);
+        let other_get = net.get((A, B), KEY + 1, 0, 300_000);
+        let other_put = net.put((A, B), KEY + 1, 0, (2, 300_000), None);
         net.run_for(delay * US);
         net.withdraw(B, region, buf); // the test's memory fails if it is touched from here on
         net.settle();
@@ -460,8 +463,25 @@ fn a_withdrawn_region_is_not_touched_any_more() {
             let is_denied = |denial| end == Err(Failure::Denied(denial));
             assert!(is_denied(Denial::Withdrawn) || is_denied(Denial::NoKey), "{end:?}");
         }
+        for asked in [other_get, other_put] {
+            assert_eq!(net.operated(A, asked.req), Some(Ok(())), "the other region is there");
+        }
+        assert_eq!(net.ep(B).served(), (0, 0), "nothing is kept for it");
         net.expose(B, KEY, 100); // the key is free again
     }
+}
+
+#[test]
+fn a_peer_that_is_forgotten_takes_only_its_own_transfers_along() {
+    let mut net = Net::new(3);
+    net.expose(B, KEY, 400_000);
+    let asked = [A, C].map(|node| net.get((node, B), KEY, 0, 300_000));
+    net.run_until(|net| net.seen(A, Kind::Grant) > 0 && net.seen(C, Kind::Grant) > 0);
+    let (now, peer) = (net.now, net.peer(B, A));
+    net.ep(B).forget_peer(now, peer);
+    net.run_for(10 * SECOND);
+    assert_eq!(net.operated(C, asked[1].req), Some(Ok(())));
+    assert!(net.operated(A, asked[0].req).is_some_and(|end| end.is_err()));
 }
 
 #[test]

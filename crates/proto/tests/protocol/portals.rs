@@ -131,6 +131,8 @@ fn puts_and_gets_of_any_length_are_told_once_at_both_ends() {
             assert!(pair.net.bytes(A, back) == pattern(1, len), "{len}");
             assert_eq!(pair.kinds(A), [(event::REPLY, 0, moved)], "{len}");
             assert_eq!(pair.kinds(B), [(event::GET, 0, moved)], "{len}");
+            let came_as_data = pair.net.seen(B, Kind::Data) > 0;
+            assert_eq!(came_as_data, len > 960, "short ones come with the answer");
             let counter = pair.counters[B];
             let count = pair.net.ep(B).portals().count(counter);
             assert_eq!(count, Ok(Count { success: 2, failure: 0 }));
@@ -246,6 +248,25 @@ fn atomic_operations_compute_at_the_target_and_bring_back_what_was_there() {
         pair.net.settle();
         assert_eq!(pair.net.number_at(A, back, 0), 10);
         assert_eq!(pair.net.number_at(B, there, 0), expected, "{operand}");
+    }
+}
+
+#[test]
+fn a_target_is_told_what_the_initiator_is_called_by_now() {
+    let mut pair = Pair::new();
+    pair.append(List::Priority, 8, entry::OP_PUT, 7);
+    pair.told(B);
+    let (md, _) = pair.descriptor(vec![1; 8], 0);
+    for process in [0, 6, 4] {
+        let own = A as u64 | process << 32;
+        if process > 0 {
+            pair.net.ep(A).portals().set_own(NI, own);
+        }
+        let spec = pair.spec(MoveKind::Put, 7, 8);
+        pair.begin(MoveSpec { put: Some((md, 0)), ..spec });
+        pair.net.settle();
+        let told: Vec<_> = pair.told(B).iter().map(|it| (it.kind, it.initiator)).collect();
+        assert_eq!(told, [(event::PUT, own)]);
     }
 }
 

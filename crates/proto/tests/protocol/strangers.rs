@@ -38,11 +38,13 @@ fn stranger_that_said_goodbye_is_forgotten_and_welcome_again() {
     let mut net = Net::new(2);
     visit(&mut net, A);
     let old = stranger(&mut net, A).expect("it introduced itself");
+    let place = net.nodes[A].ep.address().locator;
+    assert_eq!(net.ep(B).first_locator_of(old), Some(place), "where it said that it is");
     close(&mut net, A);
     assert_eq!(stranger(&mut net, A), Some(old), "not at once: its goodbye may come again");
     net.run_for(2 * 60 * SECOND);
     assert_eq!((stranger(&mut net, A), net.count(B, "strangers_forgotten")), (None, 1));
-    assert_eq!(net.ep(B).identity_of(old), None);
+    assert_eq!((net.ep(B).identity_of(old), net.ep(B).first_locator_of(old)), (None, None));
     net.restart(A);
     visit(&mut net, A);
     let new = stranger(&mut net, A).expect("it came again");
@@ -83,7 +85,7 @@ fn echo_of_a_stranger_that_made_room_is_refused_however_soon() {
 
 #[test]
 fn what_the_application_holds_on_to_is_not_forgotten() {
-    let holds: [fn(&mut Net); 5] = [
+    let holds: [fn(&mut Net); 7] = [
         |net| {
             net.peer(B, A); // its name
         },
@@ -101,6 +103,21 @@ fn what_the_application_holds_on_to_is_not_forgotten() {
             net.send(A, B, 8, 8);
             net.run_for(SECOND);
             net.claim(B, &tagged(8)).unwrap();
+        },
+        |net| {
+            let peer = net.peer(A, B); // a stream of its own that nobody closed
+            let now = net.now;
+            let id = net.ep(A).begin_stream(peer, 1).unwrap();
+            net.ep(A).write_stream(now, id, b"words").unwrap();
+            net.ep(A).end_stream(now, id).unwrap();
+            net.settle();
+            let (id, _) = net.ep(B).poll_ready_stream().unwrap();
+            let now = net.now;
+            net.ep(B).consume_stream(now, id, 5);
+        },
+        |net| {
+            let peer = stranger(net, A).unwrap();
+            net.ep(B).begin_stream(peer, 1).unwrap(); // a stream to it that nobody ended
         },
     ];
     for (at, hold) in holds.into_iter().enumerate() {

@@ -59,3 +59,20 @@ fn probes_back_off_to_a_second() {
     path.probe_count = 40;
     assert_eq!(path.probe_ns(0), PROBE_NS_MAX);
 }
+
+/// What was learned about the window is of use by another link of the same kind, and by no other.
+#[test]
+fn a_window_goes_with_its_path_to_links_of_its_kind_only() {
+    let mut path = fresh();
+    path.window.on_probe_timeout_repeated();
+    let learned = path.window.len();
+    assert!(learned < fresh().window.len());
+    path.set_traits(&traits());
+    assert_eq!(path.window.len(), learned, "frames may be lost there, too");
+    let lossless =
+        LinkTraits { reliability: Reliability::Ordered { may_break: false }, ..traits() };
+    path.set_traits(&lossless);
+    assert_eq!(path.window.len(), Window::of_link(path.frame_len, true).len());
+    path.set_traits(&traits());
+    assert_eq!(path.window.len(), fresh().window.len(), "it begins anew");
+}

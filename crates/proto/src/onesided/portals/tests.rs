@@ -346,6 +346,37 @@ fn acknowledgements_need_what_they_are_told_to() {
 }
 
 #[test]
+fn that_it_is_over_is_counted_where_the_descriptor_asks_for_it() {
+    for (options, count) in [(md::EVENT_CT_ACK, 1), (md::EVENT_CT_SEND, 8), (0, 0)] {
+        let mut bench = Bench::usual();
+        let counter = bench.portals.add_counter(NI).expect("room");
+        let options = options | md::EVENT_CT_BYTES;
+        let (queue, counts) = (Some(bench.queue), Some(counter));
+        let spec = DescriptorSpec { buf: BufId(9), len: 8, options, queue, counter: counts };
+        let md = bench.portals.add_descriptor(NI, spec).expect("room");
+        bench.portals.begin(sending(md, ack::OVER), None).expect("room");
+        let this = bench.portals.next_due().expect("begun");
+        let launch = bench.portals.launch(this);
+        bench.portals.set_outcome(launch, Outcome { fail: 0, len: 8, offset: 0, list: 0 });
+        bench.portals.completed(launch, None);
+        assert_eq!(bench.kinds(), [(event::SEND, 4)], "nobody is told that it is over");
+        let count = Count { success: count, failure: 0 };
+        assert_eq!(bench.portals.count(counter), Ok(count), "{options:x}");
+    }
+}
+
+#[test]
+fn who_is_not_trusted_is_kept_from_entries_for_all_memory_only() {
+    for (is_whole, is_trusted) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut bench = Bench::usual();
+        bench.append(List::Priority, EntrySpec { is_whole, ..spec(PUT, 64, 1) }).expect("room");
+        let taken = bench.arrive(Incoming { is_trusted, ..put(0, 8) }).map(|taken| taken.len);
+        let expected = if is_whole && !is_trusted { Err(fail::PERM_VIOLATION) } else { Ok(8) };
+        assert_eq!(taken, expected, "{is_whole} {is_trusted}");
+    }
+}
+
+#[test]
 fn entries_are_linked_and_unlinked_when_a_counter_says_so() {
     let mut bench = Bench::usual();
     let counter = bench.portals.add_counter(NI).expect("room");
