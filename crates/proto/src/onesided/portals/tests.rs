@@ -355,8 +355,8 @@ fn that_it_is_over_is_counted_where_the_descriptor_asks_for_it() {
         let spec = DescriptorSpec { buf: BufId(9), len: 8, options, queue, counter: counts };
         let md = bench.portals.add_descriptor(NI, spec).expect("room");
         bench.portals.begin(sending(md, ack::OVER), None).expect("room");
-        let this = bench.portals.next_due().expect("begun");
-        let launch = bench.portals.launch(this);
+        let launch = bench.portals.next_due().expect("begun");
+        bench.portals.launch(launch);
         bench.portals.set_outcome(launch, Outcome { fail: 0, len: 8, offset: 0, list: 0 });
         bench.portals.completed(launch, None);
         assert_eq!(bench.kinds(), [(event::SEND, 4)], "nobody is told that it is over");
