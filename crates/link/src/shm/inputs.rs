@@ -163,7 +163,7 @@ impl Shm {
         Some(Front { from, len, has_more, is_whole: true })
     }
 
-    /// The same of a frame that is still written.
+    /// The first bytes of a frame that its sender still writes, once as many are there as `out` has room for. The frame stays where it is.
     fn look_at_growing(&mut self, index: usize, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Front> {
         let input = &mut self.inputs[index];
         let (record, there_len) = input.ring.growing()?;
