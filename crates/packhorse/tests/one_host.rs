@@ -142,6 +142,37 @@ fn reading_can_be_switched_off() {
     assert_eq!(names.map(|name| counter(&endpoint, name)), [0; 4]);
 }
 
+/// Two that answer each other, in one process: their messages are given to the ring (PROTOCOL §7.10), and go from there to their place.
+#[test]
+fn copied_messages_and_their_answers_are_given_to_the_ring() {
+    let open = || Builder::plain().links("shm").placement(Placement::Inline).open().unwrap();
+    let (a, b) = (open(), open());
+    let (to_b, to_a) = (a.peer(&b.address()).unwrap(), b.peer(&a.address()).unwrap());
+    let mut first = b.recv(Wanted::tag(0), vec![0; 8]);
+    a.send_copy(to_b, 0, &[1; 8]).unwrap();
+    while first.test().is_none() {
+        a.turn();
+        b.turn();
+    }
+    const COUNT: usize = 200;
+    for round in 0..COUNT {
+        let len = [8, 1000, 5000, 20_000][round % 4];
+        for (from, peer, to) in [(&a, to_b, &b), (&b, to_a, &a)] {
+            let coming = to.recv(Wanted::tag(1), vec![0; len]);
+            from.send_copy(peer, 1, &pattern(len, round)).unwrap();
+            let got = coming.wait().unwrap();
+            assert!(got.buffer == pattern(len, round), "{len} bytes of round {round}");
+        }
+    }
+    for endpoint in [&a, &b] {
+        // But for those behind a question or an answer of the endpoints' own.
+        let given = counter(endpoint, "messages_given");
+        assert!(given > COUNT as u64 / 2, "{given} of {COUNT} were given");
+        let begun = counter(endpoint, "messages_begun");
+        assert!(begun > COUNT as u64 / 4, "{begun} of {COUNT} went from the ring to their place");
+    }
+}
+
 /// One of many: sends to each, receives from each, says what that took.
 fn meet_all(endpoint: &Endpoint, own: usize) {
     let mut line = String::new();
