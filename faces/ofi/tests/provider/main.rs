@@ -170,6 +170,30 @@ fn a_short_message_to_oneself_is_complete_with_its_post() {
     node.close();
 }
 
+/// Through shared memory a message is out of its sender's hands with its post: the first look at the queue finds it, though its receiver was given no time.
+#[test]
+fn a_long_message_on_this_host_is_complete_with_its_post() {
+    let (a, b, to_b, to_a) = pair();
+    let bytes: &[u8] = (0..20_000).map(|at| (at / 7) as u8).collect::<Vec<_>>().leak();
+    // The first ones find the way, and are told of by their receiver.
+    let is_at_once = (0..200).any(|context| {
+        let buf = b.trecv(bytes.len(), to_a, TAG, context);
+        a.tsend(bytes, None, to_b, 7, context);
+        let first = a.read();
+        assert_eq!(b.wait_done().len, bytes.len());
+        assert_eq!(bytes_at(buf, bytes.len()), bytes);
+        let sent = match first {
+            Some(Read::Done(entry)) => entry,
+            Some(failed) => panic!("{failed:?}"),
+            None => a.wait_done(),
+        };
+        assert_eq!(sent.op_context as usize, context, "each is told of once");
+        first.is_some()
+    });
+    assert!(is_at_once, "none of 200");
+    [a, b].into_iter().for_each(Node::close);
+}
+
 #[test]
 fn tagged_and_untagged_messages_do_not_match_each_other() {
     let (a, b, to_b, _) = pair();
