@@ -280,7 +280,7 @@ pub trait InMemory<M: ?Sized = mem::Table> {
 
 /// A way to move frames. `M` is the memory that payload comes from and goes to.
 ///
-/// No method has a default: a link says of each what it does, and a link around a link hands each on by the one
+/// No method but `in_memory` has a default: a link says of each what it does, and a link around a link hands each on by the one
 /// implementation in [`around`]. So a method that is added here is lost by no link; the compiler asks for it.
 pub trait Link<M: ?Sized = mem::Table>: Send {
     /// What it is and can do.

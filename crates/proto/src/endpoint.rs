@@ -124,6 +124,11 @@ impl Endpoint {
         self.peers_mut().events.pop_front()
     }
 
+    /// So many events wait for [`poll_event`](Self::poll_event).
+    pub fn event_count(&self) -> usize {
+        self.peers().events.len()
+    }
+
     /// Counts since the endpoint opened.
     pub fn counters(&self) -> &Counters {
         &self.peers().counters

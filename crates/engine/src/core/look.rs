@@ -49,7 +49,13 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         if !is_quiet {
             return Looked::Turn;
         }
-        self.ask_now(now)
+        if let Some(found) = self.ask_links(now) {
+            return Looked::Something(found);
+        }
+        self.counters.turns += 1;
+        self.counters.turns_idle += 1;
+        self.turned_at = now;
+        Looked::Nothing
     }
 
     /// Asks behind a quick look that found nothing. Who comes back from a computation asks nobody else for a moment.
@@ -59,17 +65,6 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             return Looked::Nothing;
         }
         self.ask(now)
-    }
-
-    #[inline]
-    fn ask_now(&mut self, now: Instant) -> Looked {
-        if let Some(found) = self.ask_links(now) {
-            return Looked::Something(found);
-        }
-        self.counters.turns += 1;
-        self.counters.turns_idle += 1;
-        self.turned_at = now;
-        Looked::Nothing
     }
 
     /// The turn behind a question that was not answered by [`Looked::Nothing`]. `is_late`: the time is that of an earlier look (`time`).

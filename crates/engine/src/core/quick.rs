@@ -1,4 +1,4 @@
-//! One short message, from a link in memory to its receive, without a turn.
+//! One message, short or long, from a link in memory to its receive, without a turn.
 //!
 //! A turn costs several times what such a message does: it asks all links, lets timers fire, looks for what is to be sent. Where a message
 //! was given to its link (PROTOCOL §7.10) it has none of that to do, not even an acknowledgement, and whoever waits for the message wants

@@ -22,12 +22,17 @@ const FRAGMENT_LEN_MIN: usize = 512;
 pub(super) const TURNS_PER_NOTICE: u64 = 32;
 /// How often links are asked after a late turn.
 const DRAIN_COUNT_MAX: usize = 256;
+/// With so many events they are asked no more: whoever hands events out bounds what unread queues hold, and can do so only between two turns.
+const DRAIN_EVENTS_MAX: usize = 1 << 14;
 
 impl<L: Link<M>, M: UserMemory> Core<L, M> {
-    /// Everything the links hold, after a late turn.
+    /// Everything the links hold, after a late turn, but not more than can be handed out.
     pub(super) fn drain(&mut self, now: Instant) -> usize {
         let mut work = 0;
         for _ in 0..DRAIN_COUNT_MAX {
+            if self.endpoint.event_count() > DRAIN_EVENTS_MAX {
+                break;
+            }
             match self.receive(now) {
                 0 => break,
                 some => work += some,

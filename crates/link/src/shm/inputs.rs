@@ -23,8 +23,9 @@ const HOT_COUNT: usize = 4;
 const COLD_COUNT: usize = 2;
 /// A ring that nothing came through for so many calls makes way for one that something came through.
 const QUIET_TURNS: u64 = 64;
-/// A frame that is still written, and has not grown for so long, some 20 to 50 microseconds: its writer does something else.
-const HALT_TICKS: u64 = 100_000;
+/// A frame that is still written is followed for so long, some 40 to 100 microseconds, several times what the longest takes: then its writer does
+/// something else, or writes slowly on purpose.
+const HALT_TICKS: u64 = 200_000;
 /// Records of one ring in a call.
 const RECORD_COUNT_MAX: usize = 32;
 
@@ -42,6 +43,8 @@ pub(super) struct Input {
     pub(super) ending: Option<u64>,
     /// The call in which something came last.
     active_at: u64,
+    /// How many lines had been read before a frame whose writer came to a halt in the midst of it.
+    halted_at: Option<u64>,
 }
 
 /// Why a ring is not read on, for now or for good.
@@ -166,6 +169,10 @@ impl Shm {
     /// The first bytes of a frame that its sender still writes, once as many are there as `out` has room for. The frame stays where it is.
     fn look_at_growing(&mut self, index: usize, out: &mut [u8; SHORT_LEN_MAX]) -> Option<Front> {
         let input = &mut self.inputs[index];
+        // Its writer came to a halt before: nobody follows again, with the engine locked, what may stand still for long.
+        if input.halted_at == Some(input.ring.taken()) {
+            return None;
+        }
         let (record, there_len) = input.ring.growing()?;
         if record.mark != MARK_FRAME || there_len < out.len() {
             return None;
@@ -186,7 +193,7 @@ impl Shm {
     ) -> bool {
         let (index, frame_len) = self.seen;
         let Some(input) = self.inputs.get_mut(index) else { return false };
-        let (mut done, mut since) = (skip, ticks());
+        let (mut done, since) = (skip, ticks());
         while let Some(there_len) = input.ring.grown(frame_len) {
             let end = there_len.min(skip + len);
             if end > done {
@@ -194,7 +201,7 @@ impl Shm {
                 if !land(&record, done, memory, to, (done - skip) as u64..(end - skip) as u64) {
                     break;
                 }
-                (done, since) = (end, ticks());
+                done = end;
             }
             if there_len == frame_len && !input.ring.is_empty() {
                 return true;
@@ -204,6 +211,7 @@ impl Shm {
             }
             std::hint::spin_loop();
         }
+        input.halted_at = Some(input.ring.taken());
         false
     }
 
@@ -388,6 +396,7 @@ impl Shm {
             is_foreign,
             ending: None,
             active_at: self.turn,
+            halted_at: None,
         };
         let source = may_be_read
             .then(|| input.try_source(offer.proof_at, memory, self.intake.room()))

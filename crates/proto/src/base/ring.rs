@@ -22,7 +22,7 @@ impl<T: Copy> Ring<T> {
     /// had one.
     #[inline(always)]
     pub(crate) fn behind_end(&mut self, filler: &T) -> &mut T {
-        if self.end.wrapping_sub(self.start) as usize == self.slots.len() {
+        if self.len() == self.slots.len() {
             self.grow(*filler);
         }
         self.get_mut(self.end)
@@ -45,6 +45,11 @@ impl<T: Copy> Ring<T> {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.end.wrapping_sub(self.start) as usize
     }
 
     #[inline]
