@@ -17,8 +17,9 @@ use crate::mem::Table;
 
 /// Frames of one call: each has at least two parts.
 const FRAME_COUNT_MAX: usize = PART_COUNT_MAX / 2;
-/// Bytes of one call, roughly: more than a socket takes at once is looked up for nothing.
-const CALL_LEN_MAX: usize = 1 << 20;
+/// A call that has more bytes than this gets no further frame: two long ones. While a call copies, the system keeps back what the receiver acknowledges,
+/// and with it what is to follow; so in long calls the two ends copy by turns, in short ones at one time (docs/measured/links.md).
+const CALL_LEN_MAX: usize = 100_000;
 
 /// The length of a record, before its frame.
 pub(crate) const WORD_LEN: usize = 4;

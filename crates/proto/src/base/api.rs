@@ -449,6 +449,12 @@ impl Reliability {
         matches!(self, Self::Ordered { may_break: false })
     }
 
+    /// Frames are not lost one by one.
+    #[inline(always)]
+    pub(crate) fn is_ordered(self) -> bool {
+        matches!(self, Self::Ordered { .. })
+    }
+
     /// A stream.
     #[inline(always)]
     pub(crate) fn is_stream(self) -> bool {

@@ -27,6 +27,8 @@ const TRAIN_ACK_EVERY: u32 = 256;
 /// So much longer than `ack_delay` the Ack of a train waits, for a grant or Done to ride on. Less than what a probe waits beyond a round
 /// trip and `ack_delay` (`rtt`): the sender does not ask.
 const TRAIN_ACK_STRETCH_NS: u64 = 75_000;
+/// The same for a stream, of which nothing can be missing: only the window waits for its Ack, and that of a stream is long.
+const STREAM_ACK_STRETCH_NS: u64 = MS;
 /// Longest pause between two probes (PROTOCOL §6.4).
 const PROBE_NS_MAX: u64 = SECOND;
 /// Full-size losses in a row that mean a black hole (PROTOCOL §6.6).
@@ -242,7 +244,7 @@ impl Path {
             flight: Flight::new(rest.next_packet),
             received: Received::new(rest.received_floor),
             rtt,
-            window: Window::of_link(rest.frame_len, traits.reliability.never_loses()),
+            window: Window::of_link(rest.frame_len, traits.reliability.is_ordered()),
             ack_pending_count: 0,
             ack_at_once: false,
             ack_waited: false,
@@ -337,7 +339,7 @@ impl Path {
         (self.link, self.locator, self.standing) = (link, locator, Standing::Unproven);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
         self.take_traits(traits);
-        self.window = Window::of_link(self.frame_len, self.reliability.never_loses());
+        self.window = Window::of_link(self.frame_len, self.reliability.is_ordered());
         (self.card, self.yields_data, self.stint) = (0, true, Stint::new(0));
     }
 
@@ -347,13 +349,13 @@ impl Path {
         self.source_link = link;
         self.take_traits(traits);
         (self.frame_len, self.frame_len_max) = (traits.frame_len_max, traits.frame_len_max);
-        self.window = Window::of_link(self.frame_len, self.reliability.never_loses());
+        self.window = Window::of_link(self.frame_len, self.reliability.is_ordered());
     }
 
     /// It turns out to leave by another link.
     pub(crate) fn set_traits(&mut self, traits: &LinkTraits) {
-        if self.reliability.never_loses() != traits.reliability.never_loses() {
-            self.window = Window::of_link(self.frame_len, traits.reliability.never_loses());
+        if self.reliability.is_ordered() != traits.reliability.is_ordered() {
+            self.window = Window::of_link(self.frame_len, traits.reliability.is_ordered());
         }
         self.take_traits(traits);
         self.limit_frame_len(traits.frame_len_max);
@@ -527,7 +529,7 @@ impl Path {
             return self.ack_is_due(now, at_once, settings.ack_delay_ns);
         }
         self.ack_is_stretched = true;
-        self.ack_due = now + settings.ack_delay_ns + TRAIN_ACK_STRETCH_NS;
+        self.ack_due = now + settings.ack_delay_ns + self.ack_stretch_ns();
         AckDue::At(self.ack_due)
     }
 
@@ -535,8 +537,12 @@ impl Path {
     pub(crate) fn stretch_ack(&mut self) {
         if self.ack_due != Instant::NEVER && !self.ack_at_once && !self.ack_is_stretched {
             self.ack_is_stretched = true;
-            self.ack_due = self.ack_due + TRAIN_ACK_STRETCH_NS;
+            self.ack_due = self.ack_due + self.ack_stretch_ns();
         }
+    }
+
+    fn ack_stretch_ns(&self) -> u64 {
+        if self.reliability.is_stream() { STREAM_ACK_STRETCH_NS } else { TRAIN_ACK_STRETCH_NS }
     }
 
     #[inline(always)]

@@ -22,9 +22,9 @@ const MIN_FRAME_COUNT: u32 = 2;
 /// More than any path holds: 100 Gbit/s for 5 ms.
 const LEN_MAX: u32 = 64 << 20;
 
-/// Where the link never loses a frame there is no queue to overrun: the window only bounds what the link may have to keep
-/// for a peer that takes nothing.
-const RELIABLE_LEN: u32 = 4 << 20;
+/// Where frames are not lost one by one there is no queue to overrun: memory has none, and a stream minds those of its way itself, so that a second
+/// who does would only hold it up. The window only bounds what the link may have to keep for a peer that takes nothing.
+const FIXED_LEN: u32 = 4 << 20;
 
 /// For so long a rival is taken to be there after a loss that was not this window's doing.
 const RIVAL_NS: u64 = 2_000 * MS;
@@ -61,6 +61,8 @@ pub(crate) struct Window {
     is_halved: bool,
     /// It stands still, for the delay.
     is_held: bool,
+    /// It is what it is, whatever happens to frames.
+    is_fixed: bool,
 }
 
 const _: () = assert!(size_of::<Window>() <= 48, "every path has one");
@@ -80,14 +82,15 @@ impl Window {
             is_doubling: true,
             is_halved: false,
             is_held: false,
+            is_fixed: false,
         }
     }
 
-    /// A window for a link that loses frames, or for one that does not.
-    pub(crate) fn of_link(frame_len: u16, is_reliable: bool) -> Self {
+    /// A window for a link that loses frames one by one, or for one that does not.
+    pub(crate) fn of_link(frame_len: u16, is_ordered: bool) -> Self {
         let window = Self::new(frame_len);
-        match is_reliable {
-            true => Self { len: RELIABLE_LEN, len_max: RELIABLE_LEN, ..window },
+        match is_ordered {
+            true => Self { len: FIXED_LEN, len_max: FIXED_LEN, is_fixed: true, ..window },
             false => window,
         }
     }
@@ -106,7 +109,7 @@ impl Window {
     /// `bytes` were acknowledged when `in_flight_before` bytes were under way.
     pub(crate) fn on_acked(&mut self, now: Instant, bytes: u64, in_flight_before: u64, rtt: &Rtt) {
         // A window that was not used was not tried either: the application sets the pace.
-        if in_flight_before < self.len() / 2 {
+        if self.is_fixed || in_flight_before < self.len() / 2 {
             return;
         }
         let is_rising = rtt.delay_is_rising();
@@ -142,7 +145,7 @@ impl Window {
         newest_lost_sent_at: Instant,
         rtt: &Rtt,
     ) -> Shrink {
-        if lost_count == 0 {
+        if self.is_fixed || lost_count == 0 {
             return Shrink::None;
         }
         if self.shrunk_at != Instant::NEVER && newest_lost_sent_at <= self.shrunk_at {
@@ -187,6 +190,9 @@ impl Window {
 
     /// Probe after probe went unanswered: what was known of the path is void. It starts over, from the least window.
     pub(crate) fn on_probe_timeout_repeated(&mut self) {
+        if self.is_fixed {
+            return;
+        }
         *self = Self { len: self.len_min(), ..Self::new(self.frame_len) };
     }
 
@@ -233,6 +239,18 @@ mod tests {
         for _ in 0..len / u64::from(FRAME) {
             window.on_acked(now, u64::from(FRAME), len.max(window.len()), rtt);
         }
+    }
+
+    #[test]
+    fn that_of_an_ordered_link_is_what_it_is() {
+        let mut window = Window::of_link(FRAME, true);
+        let len = window.len();
+        assert!(len > Window::of_link(FRAME, false).len());
+        window.on_acked(Instant(1), len, len, &rising());
+        window.on_acked(Instant(2), len, len, &calm());
+        assert_eq!(window.on_lost(Instant(3), 8, 8, Instant(2), &rising()), Shrink::None);
+        window.on_probe_timeout_repeated();
+        assert_eq!(window.len(), len, "its stream minds the way itself");
     }
 
     #[test]

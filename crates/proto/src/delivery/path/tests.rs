@@ -76,3 +76,28 @@ fn a_window_goes_with_its_path_to_links_of_its_kind_only() {
     path.set_traits(&traits());
     assert_eq!(path.window.len(), fresh().window.len(), "it begins anew");
 }
+
+#[test]
+fn the_ack_of_a_train_waits_for_company_longer_by_a_stream() {
+    let settings = Settings::default();
+    let due_at = |reliability: Reliability| {
+        let traits = LinkTraits { reliability, ..traits() };
+        let mut path = Path::new(0, Locator::default(), Standing::Proven, &traits, MS);
+        match path.owe_train_ack(Instant(MS), 2, false, &settings) {
+            AckDue::At(at) => at - Instant(MS),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (lossy, stream) =
+        (due_at(Reliability::Lossy), due_at(Reliability::Ordered { may_break: true }));
+    let probe_slack_ns = fresh().probe_ns(settings.ack_delay_ns);
+    assert!(lossy < stream && lossy < probe_slack_ns, "{lossy}, {stream}, {probe_slack_ns}");
+    let path = Path::new(
+        0,
+        Locator::default(),
+        Standing::Proven,
+        &LinkTraits { reliability: Reliability::Ordered { may_break: true }, ..traits() },
+        MS,
+    );
+    assert!(stream < path.probe_ns(settings.ack_delay_ns), "the sender would ask");
+}
