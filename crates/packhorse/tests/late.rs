@@ -68,7 +68,7 @@ fn it_takes_no_more_than_can_be_handed_out() {
     let inside = Shm::open(&ShmConfig::default()).unwrap();
     let config = Config { placement: Placement::Inline, ..Config::default() };
     let b = Engine::open(config, vec![Box::new(Fed { inside, other: Arc::clone(&a) })]).unwrap();
-    let to_b = a.peer(&b.address()).unwrap();
+    let to_b = a.peer(b.address()).unwrap();
 
     // Somebody who does not answer: a timer is due in some of the turns, and those take all there is before they blame anybody.
     let peer = b.add_peer(&silent.address()).unwrap();

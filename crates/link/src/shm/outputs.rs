@@ -47,7 +47,7 @@ pub(super) const NOTE_CANNOT_READ: u32 = 2;
 pub(super) struct Output {
     pub(super) name: u64,
     to: Locator,
-    ring: Producer<Mapping>,
+    pub(super) ring: Producer<Mapping>,
     /// Until the peer was told of the ring.
     pending: Option<OwnedFd>,
     /// Since when nothing was taken out of a full ring, and what had been taken by then.

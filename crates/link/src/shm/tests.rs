@@ -1,5 +1,6 @@
 //! Frames between links in one process. Between processes: `processes.rs`.
 
+mod growing;
 mod hostile;
 mod many;
 mod processes;
@@ -632,44 +633,4 @@ fn one_frame_goes_from_memory_to_memory() {
     }
     assert!(!a.put(&b.locator(), &head, &vec![0; a.about.frame_len_max]), "longer than a frame");
     assert!(!a.put(&[7; 24], &head, b"nobody"));
-}
-
-#[test]
-fn a_frame_is_followed_while_it_is_written() {
-    let (mut a, mut b) = (open_as_usual(), open_as_usual());
-    introduce(&mut a, &mut b);
-    let (to, len) = (b.locator(), 60_000);
-    let (mut memory, mut followed) = (Table::default(), 0);
-    let until = Instant::now() + PATIENCE;
-    // Until it was seen growing, which takes two cores at one time.
-    for round in 0.. {
-        let payload = pattern(len, round);
-        let head = pattern(HEAD_LEN, round);
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| assert!(a.put(&to, &head, &payload)));
-            let id = memory.insert(vec![0; len].into());
-            let mut shown = [0; SHORT_LEN_MAX];
-            let front = loop {
-                if let Some(front) = b.look(&mut shown) {
-                    break front;
-                }
-            };
-            assert!(shown[..HEAD_LEN] == head && front.len == HEAD_LEN + len);
-            let mut missing_len = len;
-            if !front.is_whole {
-                if b.follow(HEAD_LEN, id, len, &mut memory) {
-                    (followed, missing_len) = (followed + 1, 0);
-                } else {
-                    writer.join().unwrap();
-                    assert!(b.look(&mut shown).expect("it is there").is_whole);
-                }
-            }
-            b.take(HEAD_LEN, id, missing_len, &mut memory);
-            assert!(memory.remove(id).expect("it was lent").into_vec() == payload, "round {round}");
-        });
-        if followed > 3 {
-            return;
-        }
-        assert!(Instant::now() < until, "never seen growing in {round} rounds");
-    }
 }
