@@ -27,7 +27,7 @@ const TRAIN_ACK_EVERY: u32 = 256;
 /// So much longer than `ack_delay` the Ack of a train waits, for a grant or Done to ride on. Less than what a probe waits beyond a round
 /// trip and `ack_delay` (`rtt`): the sender does not ask.
 const TRAIN_ACK_STRETCH_NS: u64 = 75_000;
-/// The same for a stream, of which nothing can be missing: only the window waits for its Ack, and that of a stream is long.
+/// The same for data of a large message by a stream, of which nothing can be missing: only the window waits for that Ack, and a stream's is long.
 const STREAM_ACK_STRETCH_NS: u64 = MS;
 /// Longest pause between two probes (PROTOCOL §6.4).
 const PROBE_NS_MAX: u64 = SECOND;
@@ -529,7 +529,11 @@ impl Path {
             return self.ack_is_due(now, at_once, settings.ack_delay_ns);
         }
         self.ack_is_stretched = true;
-        self.ack_due = now + settings.ack_delay_ns + self.ack_stretch_ns();
+        self.ack_due = match self.reliability.is_stream() {
+            // What waited before may be of a message whose sender waits for nothing else.
+            true => self.ack_due.min(now + settings.ack_delay_ns + STREAM_ACK_STRETCH_NS),
+            false => now + settings.ack_delay_ns + TRAIN_ACK_STRETCH_NS,
+        };
         AckDue::At(self.ack_due)
     }
 
@@ -537,12 +541,8 @@ impl Path {
     pub(crate) fn stretch_ack(&mut self) {
         if self.ack_due != Instant::NEVER && !self.ack_at_once && !self.ack_is_stretched {
             self.ack_is_stretched = true;
-            self.ack_due = self.ack_due + self.ack_stretch_ns();
+            self.ack_due = self.ack_due + TRAIN_ACK_STRETCH_NS;
         }
-    }
-
-    fn ack_stretch_ns(&self) -> u64 {
-        if self.reliability.is_stream() { STREAM_ACK_STRETCH_NS } else { TRAIN_ACK_STRETCH_NS }
     }
 
     #[inline(always)]
