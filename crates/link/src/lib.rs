@@ -79,6 +79,12 @@ impl Reliability {
     pub fn never_loses(self) -> bool {
         self == Self::Ordered { may_break: false }
     }
+
+    /// They go as one stream, which may break.
+    #[inline]
+    pub fn is_stream(self) -> bool {
+        self == Self::Ordered { may_break: true }
+    }
 }
 
 /// What a link is and can do.

@@ -53,8 +53,8 @@ use reading::{Intake, Outcome};
 
 /// The longest frame: the protocol counts the bytes of one in 16 bits.
 pub const FRAME_LEN_MAX: usize = 63_000;
-/// Frames that are worth being sent together: about as many bytes as a socket takes at once.
-const TRAIN_COUNT_MAX: usize = 16;
+/// Frames that are worth being sent together: those of one call (`sys/stream_out`). Between two trains the engine can look at what came.
+const TRAIN_COUNT_MAX: usize = 2;
 /// Notices not fetched yet; a peer that is not there must not fill memory.
 const NOTICE_COUNT_MAX: usize = 64;
 /// Descriptors of which something is told in one call. Those left out are told first next time, so all have their turn.
@@ -297,8 +297,8 @@ impl Link<Table> for Tcp {
         Ok(burst.len().saturating_sub(first))
     }
 
-    fn send_now(&mut self, to: &Locator, frame: &[u8], stride: usize) -> bool {
-        frame.len() <= stride && self.outgoing.send_lone(to, frame, &self.poll, &mut self.counters)
+    fn send_now(&mut self, to: &Locator, frames: &[u8], stride: usize) -> bool {
+        self.outgoing.send_now(to, frames, stride, &self.poll, &mut self.counters)
     }
 
     fn receive(&mut self, landing: Option<&Landing>, memory: &mut Table) -> io::Result<usize> {

@@ -5,7 +5,7 @@
 //! the rules hold what waits, not the links.
 
 use packhorse_link::mem::UserMemory;
-use packhorse_link::{Burst, Link, Locator};
+use packhorse_link::{Burst, Link, Locator, Reliability};
 use packhorse_proto::{
     BufId, Instant, Lone, Payload, PeerId, PostError, ReqId, SendSpec, Source, wire,
 };
@@ -25,6 +25,9 @@ const LARGE_BYTES_PER_NS: u64 = 4;
 const GIVEN: ReqId = ReqId(u64::MAX);
 /// Bursts per turn: a turn is bounded work.
 const BURSTS_PER_TURN: usize = 8;
+/// With so many bytes of granted data a turn has sent enough: what came meanwhile may be an announcement, whose sender waits for our grant. Two that
+/// send to each other would do so one after the other otherwise.
+const TURN_LEN_MAX: usize = 256_000;
 
 /// Frames on their way to one link.
 #[derive(Debug, Default)]
@@ -194,11 +197,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 self.endpoint.set_way(link, &to, &way_by(path, &to.0));
             }
         }
-        let mut sent = 0;
+        let (mut sent, mut granted_len) = (0, 0);
         for _ in 0..BURSTS_PER_TURN {
-            let is_full = self.fill(now);
+            let is_full = self.fill(now, &mut granted_len);
             sent += self.flush();
-            if !is_full {
+            if !is_full || granted_len >= TURN_LEN_MAX {
                 break;
             }
         }
@@ -216,8 +219,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         self.outboxes.iter().any(|outbox| !outbox.burst.is_empty())
     }
 
-    /// Asks the endpoint for frames. True: it may have more.
-    fn fill(&mut self, now: Instant) -> bool {
+    /// Asks the endpoint for frames, and counts the granted data among them. True: it may have more.
+    fn fill(&mut self, now: Instant, granted_len: &mut usize) -> bool {
         if self.is_blocked() {
             return false;
         }
@@ -229,10 +232,14 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 self.note_train();
                 count += self.train.count;
                 let train_len = self.train.count * self.train.payload_len as usize;
+                *granted_len += if self.train.is_unasked { 0 } else { train_len };
                 if train_len > len_max {
                     let copy_ns = train_len as u64 / LARGE_BYTES_PER_NS;
                     self.answer_by = Instant(self.answer_by.0.max(now.0)) + copy_ns;
                     return true; // its receiver has enough to begin with
+                }
+                if *granted_len >= TURN_LEN_MAX {
+                    return true;
                 }
             } else if self.endpoint.poll_transmit(now, &mut self.tx) {
                 self.put_frame(now);
@@ -256,12 +263,19 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         let Self { train, home, outboxes, .. } = self;
         let burst = burst_for(home, outboxes, train.link, &train.to.0);
         let about = self.links[usize::from(train.link)].about();
-        // Payload that is copied between its heads is one piece to the kernel, which is quicker than many. Links that copy frames by
-        // themselves, or have their receiver read them, want to know where it is, if all heads are alike.
+        // Payload that is copied between its heads is one piece to the kernel, which is quicker than many short ones. Links that copy frames by
+        // themselves, or have their receiver read them, want to know where it is, if all heads are alike. Frames of a stream are long.
         let is_alike = train.heads.len() == train.count * train.head_len;
-        let is_gathered =
-            train.is_unasked && !about.reliability.never_loses() && about.train_count_max > 1;
+        let is_lossy = about.reliability == Reliability::Lossy;
+        let is_gathered = train.is_unasked && is_lossy && about.train_count_max > 1;
         match train.source {
+            Source::User { buf, offset } if !is_alike && about.reliability.is_stream() => {
+                for (head, payload) in train.frames() {
+                    burst.begin(train.to.0);
+                    burst.head(head);
+                    burst.user(memory_of(buf), offset + payload.start as u64, payload.len() as u32);
+                }
+            }
             Source::User { buf, offset } if is_gathered || !is_alike => {
                 self.counters.bytes_copied_out += train.len() as u64;
                 let memory = &mut self.memory;

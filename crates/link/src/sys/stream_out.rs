@@ -7,6 +7,7 @@
 
 use std::mem;
 use std::os::fd::AsRawFd as _;
+use std::ptr;
 
 use super::any_socket::SEND_FLAGS;
 use super::last_errno;
@@ -23,6 +24,8 @@ const CALL_LEN_MAX: usize = 100_000;
 
 /// The length of a record, before its frame.
 pub(crate) const WORD_LEN: usize = 4;
+/// Frames that `send_records` takes: those of a message that nobody asked for.
+pub(crate) const RECORD_COUNT_MAX: usize = 2;
 
 /// How one call went.
 #[derive(Debug, Default)]
@@ -138,20 +141,30 @@ impl StreamOut {
     }
 }
 
-/// Sends one record; how many bytes of it went. The error is the system's number for it.
+/// Sends frames that stand behind each other, each `stride` bytes long but the last, as records; how many of their bytes went. There are no more than
+/// [`RECORD_COUNT_MAX`]. The error is the system's number for it.
 #[inline]
-pub(crate) fn send_record(socket: &Socket, frame: &[u8]) -> Result<usize, i32> {
-    let word = (frame.len() as u32).to_le_bytes();
-    let mut parts = [
-        libc::iovec { iov_base: word.as_ptr() as *mut _, iov_len: word.len() },
-        libc::iovec { iov_base: frame.as_ptr() as *mut _, iov_len: frame.len() },
-    ];
+pub(crate) fn send_records(socket: &Socket, frames: &[u8], stride: usize) -> Result<usize, i32> {
+    let mut words = [[0; WORD_LEN]; RECORD_COUNT_MAX];
+    let none = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+    let mut parts = [none; 2 * RECORD_COUNT_MAX];
+    let mut count = 0;
+    for ((frame, word), parts) in
+        frames.chunks(stride).zip(&mut words).zip(parts.as_chunks_mut::<2>().0)
+    {
+        *word = (frame.len() as u32).to_le_bytes();
+        *parts = [
+            libc::iovec { iov_base: word.as_ptr() as *mut _, iov_len: word.len() },
+            libc::iovec { iov_base: frame.as_ptr() as *mut _, iov_len: frame.len() },
+        ];
+        count += parts.len();
+    }
     // SAFETY: `msghdr` is plain data; all zeros are a valid value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_iov = parts.as_mut_ptr();
-    message.msg_iovlen = parts.len() as _;
+    message.msg_iovlen = count as _;
     // Past the C library's own function, as in `Inbox::receive_one`.
-    // SAFETY: `message` names `word` and `frame`, which outlive the call and are only read.
+    // SAFETY: `message` names `words` and `frames`, which outlive the call and are only read.
     let len = unsafe {
         libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, SEND_FLAGS)
     };

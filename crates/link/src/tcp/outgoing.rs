@@ -20,7 +20,7 @@ use crate::mem::Table;
 use crate::sys::interfaces::index_of;
 use crate::sys::poll::{self, Poll};
 use crate::sys::socket::Socket;
-use crate::sys::stream_out::{StreamOut, WORD_LEN, send_record};
+use crate::sys::stream_out::{RECORD_COUNT_MAX, StreamOut, WORD_LEN, send_records};
 use crate::udp::reach::Reach;
 
 /// Bytes that wait for a stream whose peer reads too slowly. What this is must be taken at any time, whatever the kernel's own buffers
@@ -211,31 +211,36 @@ impl Outgoing {
         sent.frame_count + 1
     }
 
-    /// Sends one frame, if it can go at once.
+    /// Sends frames that stand behind each other, as `Link::send_now` says, if they can go at once.
     #[inline]
-    pub(super) fn send_lone(
+    pub(super) fn send_now(
         &mut self,
         to: &Locator,
-        frame: &[u8],
+        frames: &[u8],
+        stride: usize,
         poll: &Poll,
         counters: &mut Counters,
     ) -> bool {
-        let Some(slot) = self.find(to) else { return false };
-        let Some(stream) = &mut self.streams[slot] else { return false };
-        if stream.has_waiting() || frame.is_empty() || frame.len() > FRAME_LEN_MAX {
+        let frame_len_max = stride.min(frames.len());
+        if !(1..=FRAME_LEN_MAX).contains(&frame_len_max) || frames.len() > RECORD_COUNT_MAX * stride
+        {
             return false;
         }
+        let Some(slot) = self.find(to) else { return false };
+        let Some(stream) = self.streams[slot].as_mut().filter(|stream| !stream.has_waiting())
+        else {
+            return false;
+        };
         self.last = slot;
         counters.calls_out += 1;
-        let Ok(len) = send_record(&stream.socket, frame) else { return false };
+        let Ok(len) = send_records(&stream.socket, frames, stride) else { return false };
         self.now += 1;
         stream.used_at = self.now;
-        counters.frames_out += 1;
+        let frame_count = frames.len().div_ceil(stride);
+        counters.frames_out += frame_count as u64;
         counters.bytes_out += len as u64;
-        if let Some(left) = (WORD_LEN + frame.len()).checked_sub(len).filter(|&left| left > 0) {
-            let word = (frame.len() as u32).to_le_bytes();
-            stream.waiting.extend_from_slice(word.get(len..).unwrap_or(&[]));
-            stream.waiting.extend_from_slice(&frame[frame.len() - left.min(frame.len())..]);
+        if len < frame_count * WORD_LEN + frames.len() {
+            stream.wait_behind(frames, stride, len);
             self.watch(slot, poll);
         }
         true
@@ -328,6 +333,18 @@ impl Stream {
         let len = WORD_LEN + frame.len as usize + self.waiting.len() - self.waiting_at;
         let fits = (1..=FRAME_LEN_MAX).contains(&(frame.len as usize)) && len <= len_max;
         fits && self.wait_from(burst, frame, memory, 0)
+    }
+
+    /// Copies what is left of records of which the first `cut` bytes went.
+    fn wait_behind(&mut self, frames: &[u8], stride: usize, mut cut: usize) {
+        for frame in frames.chunks(stride) {
+            let word = (frame.len() as u32).to_le_bytes();
+            for part in [&word[..], frame] {
+                let gone_len = cut.min(part.len());
+                self.waiting.extend_from_slice(&part[gone_len..]);
+                cut -= gone_len;
+            }
+        }
     }
 
     /// Copies the rest of a frame of whose record `cut` bytes went: those must be followed by the others.

@@ -142,6 +142,31 @@ fn a_lone_frame_goes_without_ado_once_the_stream_is_open() {
 }
 
 #[test]
+fn two_frames_go_in_one_call_and_what_the_system_does_not_take_follows() {
+    const STRIDE: usize = FRAME_LEN_MAX;
+    let (mut a, mut b) = (open(), open());
+    let to = b.locator();
+    a.send(&burst_of(to, [&b"first"[..]]), 0, &mut Table::default()).unwrap();
+    frames(&mut b, &mut [&mut a], 1);
+    assert!(!a.send_now(&to, &pattern(30, 1), 10), "three are too many");
+    let calls = counter(&a, "calls_out");
+    // Nobody reads until the system takes no more, in the midst of one.
+    let mut sent = Vec::new();
+    loop {
+        let both = pattern(STRIDE + 2_500, sent.len());
+        if !a.send_now(&to, &both, STRIDE) {
+            break;
+        }
+        sent.extend(both.chunks(STRIDE).map(<[u8]>::to_vec));
+    }
+    assert_eq!(counter(&a, "calls_out") - calls, sent.len() as u64 / 2);
+    assert!(a.outgoing.is_waiting(), "the last of them was cut");
+    let got = frames(&mut b, &mut [&mut a], sent.len());
+    assert!(got.into_iter().map(|(_, frame)| frame).eq(sent));
+    assert!(!a.outgoing.is_waiting());
+}
+
+#[test]
 fn an_empty_call_is_mostly_one_system_call() {
     let (mut a, mut b, mut memory) = (open(), open(), Table::default());
     a.send(&burst_of(b.locator(), [&b"hot"[..]]), 0, &mut memory).unwrap();

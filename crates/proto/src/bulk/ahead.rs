@@ -172,7 +172,7 @@ impl Bulk {
         if len == 0 || len > self.grants.room(slot) {
             return;
         }
-        progress.granted_to = end;
+        (progress.granted_to, progress.ahead_to) = (end, end);
         progress.progressed_at = now;
         let missing = progress.gaps.missing_within(start, end);
         self.peers.counters.granted_ahead += 1;

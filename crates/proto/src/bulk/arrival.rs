@@ -78,7 +78,7 @@ pub(crate) struct Progress {
     pub(crate) cap: u64,
     /// Grants were given up to here.
     pub(crate) granted_to: u64,
-    /// While it waits for a receive: its sender sends it up to here without a grant, and nothing of that was dropped so far.
+    /// Its sender sends it up to here without a grant, and nothing of that was dropped so far.
     pub(crate) ahead_to: u64,
     /// Where its sender says that it is, as long as it is fetched and not granted.
     pub(crate) told: Option<Whereabouts>,

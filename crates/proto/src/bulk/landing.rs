@@ -93,7 +93,9 @@ impl Bulk {
         if gap.0 >= progress.granted_to {
             gap = progress.gaps.first_gap()?;
         }
-        let end = gap.1.min(progress.granted_to);
+        // What goes ahead of its grant ends in a shorter frame.
+        let is_ahead = gap.0 < progress.ahead_to;
+        let end = gap.1.min(if is_ahead { progress.ahead_to } else { progress.granted_to });
         let active = self.peers.actives.get(self.peers.rows[arrival.row].active)?;
         let mut paths = active.paths.iter().filter(|path| path.source_link == link);
         let path = paths.next().filter(|_| gap.0 < end)?;
@@ -169,7 +171,8 @@ impl Bulk {
     }
 
     /// Data came frame by frame: the next will probably follow it. Unless it is the last of what is granted it is as long
-    /// as a frame allows, or was cut to fill a hole; but no full frame is shorter than the floor.
+    /// as a frame allows, or was cut: to fill a hole, or because its sender knew of no further grant yet. So a shorter one tells how long frames are
+    /// only if another of that length follows it; and no full frame is shorter than the floor.
     #[inline]
     pub(crate) fn note_data(
         &mut self,
@@ -188,7 +191,7 @@ impl Bulk {
         {
             let mut paths = active.paths.iter_mut();
             if let Some(path) = paths.find(|path| path.source_link == link) {
-                path.data_len_in = len as u16;
+                path.note_data_len(len as u16);
             }
         }
     }

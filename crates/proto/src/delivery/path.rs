@@ -129,6 +129,8 @@ pub(crate) struct Path {
     pub(crate) is_checked_in: Option<bool>,
     /// Payload of their full Data frames; 0: not known.
     pub(crate) data_len_in: u16,
+    /// That of the last one which was not part of a train.
+    lone_data_len_in: u16,
     /// Sum bodies of what we send here.
     pub(crate) payload_check: bool,
     /// What may become of frames there. What that means to others is in `kind`.
@@ -212,6 +214,15 @@ fn can_fetch(traits: &LinkTraits) -> bool {
 }
 
 impl Path {
+    /// Data that was not part of a train had so much payload.
+    #[inline]
+    pub(crate) fn note_data_len(&mut self, len: u16) {
+        if len >= self.data_len_in || len == self.lone_data_len_in {
+            self.data_len_in = len;
+        }
+        self.lone_data_len_in = len;
+    }
+
     pub(crate) fn new(
         link: u8,
         locator: Locator,
@@ -265,6 +276,7 @@ impl Path {
             back: NO_PATH,
             is_checked_in: None,
             data_len_in: 0,
+            lone_data_len_in: 0,
             payload_check: traits.payload_check,
             reliability: traits.reliability,
             is_private: traits.is_private,

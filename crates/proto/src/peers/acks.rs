@@ -69,10 +69,13 @@ impl Active {
         second.is_none().then(|| first.or_else(own))
     }
 
-    /// The main path, or for a message that is longer than its frames that of the longest.
+    /// The stream, for a message that is worth it; else the main path, or for one that is longer than its frames that of the longest.
     fn clear_path_of_many(&self, now: Instant, len: u64) -> Option<u8> {
         if !self.are_paths_calm_but_for_acks(now) {
             return None;
+        }
+        if let Some(stream) = self.choose_stream(len) {
+            return Some(stream as u8);
         }
         let main = self.main;
         let room = usize::from(self.paths[usize::from(main)].frame_len) - LONE_HEAD_LEN_MAX;

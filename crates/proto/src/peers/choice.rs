@@ -279,7 +279,7 @@ impl Active {
     }
 
     /// The stream for a message of this length that goes unasked, if there is one and the length is worth it (PROTOCOL §16.6).
-    fn choose_stream(&self, len: u64) -> Option<usize> {
+    pub(crate) fn choose_stream(&self, len: u64) -> Option<usize> {
         let is_open = |path: &Path| path.is_for_bulk && path.has_window();
         let mut streams = self.for_data().filter(|(_, path)| is_open(path));
         if len < STREAMED_LEN_MIN { None } else { streams.next().map(|(index, _)| index) }

@@ -247,3 +247,24 @@ fn to_all_peers_together_little_goes_ahead() {
     let ahead: u64 = (1..8).map(|peer| net.count(peer, "granted_ahead")).sum();
     assert_eq!(ahead, 5);
 }
+
+/// §8.8: what goes ahead ends in a frame that was cut, so a landing ends there, too; and that frame is no measure of those behind it.
+#[test]
+fn a_landing_ends_with_what_goes_ahead_and_the_next_begins_there() {
+    const LEN: usize = 2 * AHEAD_LEN as usize;
+    let mut net = ready();
+    net.train_count_max = 44;
+    let recv = net.recv(B, tagged(1), LEN);
+    net.send(A, B, 1, LEN);
+    let (until, mut ends) = (net.now + SECOND, Vec::new());
+    while net.step(until) {
+        if let Some(landing) = net.ep(B).predict(0) {
+            assert_eq!(landing.payload_len, 1432, "{landing:?}");
+            ends.push(landing.offset + landing.len);
+        }
+    }
+    ends.dedup();
+    net.assert_got(B, recv, 1, LEN);
+    assert_eq!(ends, [u64::from(AHEAD_LEN), LEN as u64]);
+    assert!(net.count(B, "bytes_landed") >= LEN as u64 - 1432);
+}

@@ -99,3 +99,14 @@ fn the_ack_of_a_train_waits_for_company_longer_by_a_stream() {
     path.owe_ack(Instant(MS), 1, false, &settings);
     assert_eq!(due_in(path), settings.ack_delay_ns);
 }
+
+#[test]
+fn a_shorter_frame_tells_how_long_frames_are_when_another_follows_it() {
+    let mut path = fresh();
+    let mut len_after = |len| {
+        path.note_data_len(len);
+        path.data_len_in
+    };
+    assert_eq!([1432, 1000, 1432, 1000].map(&mut len_after), [1432; 4], "two were cut");
+    assert_eq!([1000, 1200, 1200].map(&mut len_after), [1000, 1200, 1200]);
+}

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use packhorse_proto::{Landing, SendSpec, Source, TxFrame, TxTrain};
+use packhorse_proto::{Landing, SendSpec, Source, TxFrame, TxTrain, wire};
 
 use super::{Flying, Net, Node, Ram};
 
@@ -33,6 +33,17 @@ impl Net {
             self.transmit_frames(from, &train, frames);
         }
         is_written
+    }
+
+    /// Posts bytes that are copied as the one frame that leaves now; the link by which, or nothing was done.
+    pub(crate) fn post_lone(&mut self, from: usize, spec: &SendSpec<'_>) -> Option<u8> {
+        let ep = &mut self.nodes[from].ep;
+        let lone = ep.post_lone(self.now, spec, &mut [0; wire::LONE_HEAD_LEN_MAX])?;
+        let frame = ep.lone_frame(&lone).expect("it is kept").to_vec();
+        let mut tx = TxFrame::default();
+        (tx.link, tx.to) = (lone.link, lone.to);
+        self.transmit(from, &tx, frame);
+        Some(lone.link)
     }
 
     fn transmit_train(&mut self, from: usize, train: &TxTrain) {

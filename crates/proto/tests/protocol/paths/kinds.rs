@@ -265,6 +265,31 @@ fn long_messages_that_go_unasked_take_a_stream() {
     assert_eq!(alone, 1, "of the last message only, which nothing followed");
 }
 
+/// §16.6: where nothing waits before it, such a message leaves with its post: copied once, as the frame that is sent.
+#[test]
+fn a_long_message_leaves_by_its_stream_with_its_post() {
+    let plan = Plan::with(|settings, _| {
+        (settings.eager_len_max, settings.frame_len_max) = (65_536, 63_000);
+    });
+    let mut net = beside_a_stream_as(Plan { more_links: 1, ..plan });
+    net.join(A, B);
+    let recv = net.recv(B, tagged(1), 40_000);
+    net.send(A, B, 1, 40_000);
+    net.run_for(SECOND);
+    net.assert_got(B, recv, 1, 40_000);
+    for (tag, len, link) in [(2, 40_000, Some(1)), (3, 33_000, Some(1)), (4, 32_000, None)] {
+        let recv = net.recv(B, tagged(tag), len);
+        let (bytes, peer) = (pattern(tag, len), net.peer(A, B));
+        let spec = SendSpec { peer, payload: Payload::Copied(&bytes), ..net.spec(A, B, tag, len) };
+        let left_by = net.post_lone(A, &spec);
+        assert_eq!(left_by, link, "{len} bytes");
+        if left_by.is_some() {
+            net.run_until(|net| net.got(B, recv).is_some());
+            net.assert_got(B, recv, tag, len);
+        }
+    }
+}
+
 /// §10.5: the message is acknowledged itself, so it does not matter by which way the acknowledgement goes.
 #[test]
 fn a_small_message_takes_along_what_another_path_waits_to_acknowledge() {
