@@ -109,6 +109,14 @@ impl Costly {
                     .all(|link| now.since_ns(self.carried_at[link]) >= RECENT_NS)
     }
 
+    /// A message left by this link. What answers it will probably come by the same: it is the next to be asked.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, link: u8) {
+        if let Some(asked_at) = self.asked_at.get_mut(usize::from(link)) {
+            *asked_at = Instant(0);
+        }
+    }
+
     /// Something came by one of the others.
     pub(crate) fn on_others(&mut self, now: Instant) {
         self.heard_others_at = now;
@@ -158,6 +166,15 @@ mod tests {
         let mut alone = Costly { has_others: false, ..three() };
         let picked = [(); 4].map(|()| alone.pick(START, false));
         assert_eq!(picked, [Some(1), Some(5), Some(7), Some(1)], "there is nobody to wait for");
+    }
+
+    #[test]
+    fn the_one_that_a_message_left_by_is_asked_next() {
+        let mut all = three();
+        while all.pick(START, false).is_some() {}
+        all.on_sent(7);
+        let picked = [(); 2].map(|()| all.pick(START + 1, false));
+        assert_eq!(picked, [Some(7), None]);
     }
 
     #[test]

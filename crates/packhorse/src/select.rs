@@ -196,6 +196,10 @@ impl LinkChoice {
                 wishes.len()
             ));
         }
+        // The first one's locator goes into the address, and memory reaches nobody elsewhere.
+        if let Some(away) = wishes.iter().position(|wish| wish.kind.ground != Ground::Host) {
+            wishes[..=away].rotate_right(1);
+        }
         Ok(wishes)
     }
 
@@ -409,6 +413,8 @@ mod tests {
                 "udp shm tcp packet@eth1=10.0.1.5 packet@eth3 packet@wan=2001:db8:1::5 packet@docker0=172.17.0.1",
             ),
             ("auto,!shm,!packet", "udp tcp"),
+            ("shm,tcp", "tcp shm"),
+            ("shm,udp:eth0,tcp", "udp@eth0=10.0.0.5 shm tcp"),
             ("auto,!shm,!packet,!tcp", "udp"),
             ("udp", "udp"),
             ("udp,shm", "udp shm"),

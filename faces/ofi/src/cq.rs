@@ -279,12 +279,13 @@ impl Cq {
         if reader.taken > 0 { reader.taken as isize } else { -(libc::EAGAIN as isize) }
     }
 
-    /// A peek asks the links: the next look that finds the queue empty need not.
+    /// The links were asked, by a peek, or by a read that found something: the next look that finds the queue empty need not. MPI libraries read until
+    /// there is nothing, and return then to who waits for what they read.
     pub(crate) fn on_asked(&self) {
         self.is_just_asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a look may be left out, once for each peek. It is a hint, hence without ordering: at worst one read that could have found
+    /// Whether a look may be left out, once for each that was made. It is a hint, hence without ordering: at worst one read that could have found
     /// something finds it the next time, and a read that waits does not ask.
     #[inline]
     fn was_just_asked(&self) -> bool {
@@ -311,11 +312,17 @@ impl Cq {
             return taken;
         }
         self.ports.progress(&mut reader);
-        if reader.taken > 0 {
-            return reader.taken as isize;
+        let taken = match reader.taken {
+            0 => {
+                reader.count_max = count; // it was stopped by what is in the queue now
+                self.take(&mut reader)
+            }
+            some => some as isize,
+        };
+        if taken > 0 {
+            self.on_asked();
         }
-        reader.count_max = count; // it was stopped by what is in the queue now
-        self.take(&mut reader)
+        taken
     }
 
     /// Takes what there is, and waits for it if that is nothing.

@@ -63,6 +63,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             return Ok(req);
         }
         self.note_train();
+        self.costly.on_sent(self.train.link);
         let Self { endpoint, train, home, outboxes, links, .. } = self;
         let to = &train.to.0;
         let stride = train.head_len + train.payload_len as usize;
@@ -99,6 +100,7 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             return Some(GIVEN);
         }
         let lone = self.endpoint.post_lone(now, spec, &mut head)?;
+        self.costly.on_sent(lone.link);
         self.counters.bytes_copied_out += len;
         if let Payload::InPlace { buf, len } = spec.payload {
             self.begin_lone(&head[..lone.head_len]);

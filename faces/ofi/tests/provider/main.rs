@@ -112,6 +112,33 @@ fn messages_longer_than_eager_ones_may_be_complete_with_their_post() {
     b.close();
 }
 
+/// MPI libraries read until there is nothing, and go back then to who waits for what they have read: that read need not ask the links again.
+#[test]
+fn the_first_empty_read_behind_one_that_found_something_asks_nobody() {
+    let test = "the_first_empty_read_behind_one_that_found_something_asks_nobody";
+    if !closing::is_run_with(test, "PACKHORSE_PLACEMENT", "inline") {
+        return;
+    }
+    let (a, b, to_b, to_a) = pair();
+    for context in 1..=20 {
+        b.trecv(8, to_a, TAG, context);
+        a.tsend(b"message", None, to_b, 7, 100);
+        if context > 1 {
+            assert!(b.read().is_none(), "message {context} came behind the last look");
+        }
+        let received = loop {
+            while a.read().is_some() {} // nobody else drives it
+            match b.read() {
+                Some(Read::Done(entry)) => break entry,
+                Some(failed) => panic!("{failed:?}"),
+                None => {}
+            }
+        };
+        assert_eq!(received.op_context as usize, context);
+    }
+    // They are left open: who closes would wait for the other, which nobody drives, and this process ends here.
+}
+
 #[test]
 fn a_tagged_message_arrives_with_its_data() {
     let (a, b, to_b, to_a) = pair();
