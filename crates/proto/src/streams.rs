@@ -453,7 +453,7 @@ impl Streams {
         true
     }
 
-    /// Shows the pieces of a chunk to who waits for them, until he has enough; how many bytes he took.
+    /// Shows the pieces of a chunk to who waits for them, no more than a packet at once, until he has enough; how many bytes he took.
     fn lend_chunk<'a>(
         &mut self,
         messages: &mut Messages,
@@ -463,7 +463,7 @@ impl Streams {
     ) -> usize {
         let stream = StreamId(self.inbound.key(slot));
         let mut taken_len = 0;
-        for body in bodies.filter(|body| !body.is_empty()) {
+        for body in bodies.flat_map(|body| body.chunks(PACKET_LEN)) {
             let lending: Lending = memory.lend(stream, body);
             let len = lending.taken_len.min(body.len());
             taken_len += len;

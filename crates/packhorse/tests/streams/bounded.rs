@@ -1,7 +1,18 @@
 //! `extract(n)` keeps its measure, whatever is sent.
 
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 use proptest::prelude::*;
+
+/// Set when the thread that has it panics.
+struct OnPanic<'a>(&'a AtomicBool);
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.store(std::thread::panicking(), Ordering::Relaxed);
+    }
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
@@ -33,15 +44,18 @@ proptest! {
             });
         }
         let is_over = || ended.load(Ordering::Relaxed) == lens.len();
+        let has_failed = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for (number, &(len, _)) in lens.iter().enumerate() {
                     a.streams().send(to_b, number as u16, &[&pattern(1, len)]).unwrap();
                 }
-                while !is_over() {
+                while !is_over() && !has_failed.load(Ordering::Relaxed) {
                     a.turn();
                 }
             });
+            // Whatever is found wrong here, the sender must hear of it: nobody else ends its thread.
+            let _alarm = OnPanic(&has_failed);
             let began = Instant::now();
             for &measure in measures.iter().cycle() {
                 if is_over() {

@@ -68,6 +68,8 @@ pub(crate) struct Ram {
     pub(crate) placed_len: u64,
     /// Who waits for bytes of a stream: how many he wants, and what he has.
     pub(crate) readers: HashMap<StreamId, (usize, Vec<u8>)>,
+    /// The most he was shown at once.
+    pub(crate) shown_len_max: usize,
 }
 
 impl Ram {
@@ -112,6 +114,7 @@ impl Memory for Ram {
     }
 
     fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending {
+        self.shown_len_max = self.shown_len_max.max(bytes.len());
         let Some((wanted_len, has)) = self.readers.get_mut(&stream) else {
             return Lending { taken_len: 0, is_waiting: false };
         };
