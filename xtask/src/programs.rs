@@ -1,7 +1,8 @@
 //! The test programs: built once, found in what cargo says of the build, and started as cargo would start them.
 //!
-//! Three lists stand here and nowhere else: the tests behind `#[ignore]`, which need something of the machine
-//! ([`GUARDED`]), the programs whose tests wait or measure ([`WAITING`]), which a loaded machine upsets first, and those that take long ([`LONG`]).
+//! Four lists stand here and nowhere else: the tests behind `#[ignore]`, which need something of the machine
+//! ([`GUARDED`]), the programs whose tests wait or measure ([`WAITING`]), which a loaded machine upsets first, those that take long ([`LONG`]), and
+//! of these the ones that only compute ([`COMPUTING`]).
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -112,6 +113,8 @@ const WAITING: [&str; 12] = [
 
 /// Programs whose tests compute, or wait, for a quarter of a minute and more, and that no room but their own depends on: for `--complete`.
 const LONG: [&str; 2] = ["packhorse-lab/", "packhorse-mx/random"];
+/// Of these, those whose tests compute on one core, whatever else the machine does.
+const COMPUTING: [&str; 1] = ["packhorse-lab/"];
 
 /// A test program, with the tests of it that are meant.
 #[derive(Clone, Debug)]
@@ -134,6 +137,11 @@ impl Program {
     /// Whether it is left to `--complete`.
     pub(crate) fn is_long(&self) -> bool {
         LONG.iter().any(|prefix| self.name.starts_with(prefix))
+    }
+
+    /// Whether it may run beside whatever else keeps the machine busy.
+    pub(crate) fn is_computing(&self) -> bool {
+        COMPUTING.iter().any(|prefix| self.name.starts_with(prefix))
     }
 
     /// The command that runs what is meant of it.

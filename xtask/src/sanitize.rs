@@ -121,6 +121,7 @@ fn has(tools: &[&Tool], steps: &mut Steps, name: &str) -> bool {
 fn nightly(words: &str, sanitizer: &str, packages: &str, programs: &str) -> Command {
     let mut cargo = command("cargo", ["+nightly"].into_iter().chain(words.split_whitespace()));
     cargo.args(["--target", TARGET, "--lib"]);
+    cargo.args(["--config", "profile.dev.package.'*'.opt-level=0"]); // what others wrote: no test spends its time there
     cargo.args(packages.split_whitespace().flat_map(|package| ["--package", package]));
     cargo.args(programs.split_whitespace().flat_map(|program| ["--test", program]));
     // Cargo tells its children which toolchain they run under; this one is another.

@@ -44,6 +44,8 @@ fn spare_the_time(cargo: &mut Command) {
     if ARE_BUILDS_QUICK.load(Ordering::Relaxed) {
         cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
         cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+        cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "0");
     }
 }
 

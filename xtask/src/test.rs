@@ -70,7 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         add_basic(&mut steps, args, built);
     }
     if args.complete {
-        add_rest(&mut steps, args);
+        let computing = built.iter().flat_map(|built| &built.programs);
+        let computing: Vec<_> = computing.filter(|it| it.is_computing()).cloned().collect();
+        add_rest(&mut steps, args, &computing);
     }
     Ok(steps.end())
 }
@@ -81,6 +83,7 @@ fn add_basic(steps: &mut Steps, args: &Args, built: &Built) {
         built.programs.iter().cloned().partition(Program::is_long);
     steps.take("unit, property and corpus tests", || run_all(&usual));
     if args.complete {
+        let long: Vec<_> = long.into_iter().filter(|program| !program.is_computing()).collect();
         steps.take("tests that take long", || run_all(&long));
     }
     steps.take("doc tests", || run_command(cargo("test --quiet --workspace --doc")));
@@ -113,7 +116,7 @@ fn add_basic(steps: &mut Steps, args: &Args, built: &Built) {
 }
 
 /// What is built in another form than the test programs, or takes long.
-fn add_rest(steps: &mut Steps, args: &Args) {
+fn add_rest(steps: &mut Steps, args: &Args, computing: &[Program]) {
     steps.take("installed under a prefix, and removed", install::try_out);
     let packhorse = &install::target().join("release/packhorse"); // which that step has built
     steps.take("fresh simulated scenarios", || simulate(packhorse, args, 10_000));
@@ -121,7 +124,8 @@ fn add_rest(steps: &mut Steps, args: &Args) {
         run_command(start(packhorse, "sim --seeds tests/seeds.txt"))
     });
     steps.take("real processes, every byte verified", || soak(packhorse, 200_000));
-    let beside = that_wait(steps, args, packhorse);
+    let mut beside = that_wait(steps, args, packhorse);
+    beside.push(Beside::new("tests that compute for long", || run_all(computing)));
     steps.take_beside(beside, |steps| {
         check::add_slow_to(steps);
         add_optimised(steps);
