@@ -171,7 +171,7 @@ impl Completions {
         let is_simple = matches!(quick, QuickLook::Received(_));
         let work = match quick {
             QuickLook::Nothing => inner.turn_after(&answer, now, is_late),
-            quick => inner.take_quick(&quick, now),
+            quick => inner.take_quick(quick, now),
         };
         inner.queues.give_back(&mut self.handed);
         if !self.handed.is_empty() {

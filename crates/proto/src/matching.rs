@@ -247,7 +247,12 @@ impl<T> Ordered<T> {
         let slot = self.free;
         // `NONE` is beyond every slot: whether there is a free one and whether the slot exists is one question.
         let Some(item) = self.items.get_mut(slot as usize) else {
-            return self.insert_growing(words, token, more);
+            self.check_count();
+            let slot = self.items.len() as u32;
+            let order = Neighbours { next: NONE, prev: self.last };
+            self.items.push(Item { words, order, token, serial: 0, more });
+            self.enqueue(slot);
+            return SlotId { slot, serial: 0 };
         };
         self.free = item.order.next;
         let serial = item.serial;
@@ -258,14 +263,8 @@ impl<T> Ordered<T> {
     }
 
     #[cold]
-    #[inline(never)]
-    fn insert_growing(&mut self, words: Words, token: u32, more: T) -> SlotId {
+    fn check_count(&self) {
         assert!(self.items.len() < NONE as usize, "slots are numbered in 32 bits");
-        let slot = self.items.len() as u32;
-        let order = Neighbours { next: NONE, prev: self.last };
-        self.items.push(Item { words, order, token, serial: 0, more });
-        self.enqueue(slot);
-        SlotId { slot, serial: 0 }
     }
 
     /// An item that has its place in the order is told to the others.

@@ -29,7 +29,7 @@ use crate::errors;
 use crate::form::{Form, Name};
 use crate::later::Search;
 use crate::log::{Level, Subsystem, say};
-use crate::op::{Family, How, Letter, Op, Ops, Wanted};
+use crate::op::{Family, How, Letter, Op, Ops, Telling, Wanted};
 use crate::peers::Peers;
 use crate::place::{self, Place};
 use crate::remote::WRITTEN;
@@ -263,9 +263,10 @@ impl Port {
     pub(crate) fn operation(binding: Option<&Binding>, how: How, flags: u64, buf: usize) -> Op {
         let wants_entry = match &how.told {
             Some(told) => told.at_endpoint && binding.is_some(),
-            None => !how.is_silent && Self::wants_entry(binding, how.flags),
+            None => how.telling == Telling::Success && Self::wants_entry(binding, how.flags),
         };
-        Op { context: how.context, buf, flags, wants_entry, told: how.told }
+        let telling = Telling::of_success(wants_entry);
+        Op { context: how.context, buf, flags, telling, told: how.told }
     }
 
     pub(crate) fn wants_entry(binding: Option<&Binding>, flags: u64) -> bool {
@@ -288,27 +289,29 @@ impl Port {
 
     /// Sends a message from the application's memory.
     pub(crate) fn send(self: &Arc<Self>, letter: &Letter, memory: Memory, how: How) -> isize {
-        let (kind, letter) = (letter.family.flag() | flag::SEND, *letter);
+        let kind = letter.family.flag() | flag::SEND;
         if how.when.is_some() {
+            let letter = *letter;
             return self.defer(how, kind, move |port, how| port.send(&letter, memory, how));
         }
         let flags = how.flags;
-        if how.told.is_none() && self.is_complete_at_once(&letter, memory.len(), flags) {
+        if how.told.is_none() && self.is_complete_at_once(letter, memory.len(), flags) {
             let sent = match memory.as_one() {
-                Some(bytes) => self.send_copy(&letter, bytes, how.context, flags),
+                Some(bytes) => self.send_copy(letter, bytes, how.context, flags),
                 None if self.is_fetched(letter.to, memory.len()) => None,
-                None => self.send_copy(&letter, &memory.copied(), how.context, flags),
+                None => self.send_copy(letter, &memory.copied(), how.context, flags),
             };
             if let Some(status) = sent {
                 return status;
             }
         } else if how.told.is_none()
-            && !how.is_silent
-            && self.give(&letter, &memory, how.context, flags)
+            && how.telling == Telling::Success
+            && self.give(letter, &memory, how.context, flags)
         {
             return 0;
         }
         let op = Self::operation(self.bindings.tx.as_ref(), how, kind, 0);
+        let letter = *letter;
         self.to_peer(letter.to, op, move |port, peer, op| {
             port.send_to(sending(peer, &letter, flags), memory, op)
         })
@@ -328,17 +331,21 @@ impl Port {
         how: How,
         uses: Use,
     ) -> isize {
-        let (kind, wanted) = (wanted.family.flag() | flag::RECV, *wanted);
+        let kind = wanted.family.flag() | flag::RECV;
         if how.when.is_some() {
+            let wanted = *wanted;
             let post = move |port: &Arc<Self>, how| port.recv(&wanted, (memory, buf), how, uses);
             return self.defer(how, kind, post);
         }
         let op = Self::operation(self.bindings.rx.as_ref(), how, kind, buf);
-        match self.source(&wanted) {
-            Ok(source) => self.recv_from(criteria(&wanted, source), memory, op, uses),
-            Err(code) => self.put_off(wanted.from, op, code, move |port, peer, op| {
-                port.recv_from(criteria(&wanted, Some(peer)), memory, op, uses)
-            }),
+        match self.source(wanted) {
+            Ok(source) => self.recv_from(criteria(wanted, source), memory, op, uses),
+            Err(code) => {
+                let wanted = *wanted;
+                self.put_off(wanted.from, op, code, move |port, peer, op| {
+                    port.recv_from(criteria(&wanted, Some(peer)), memory, op, uses)
+                })
+            }
         }
     }
 
@@ -419,7 +426,8 @@ impl Port {
             }
             return 0;
         }
-        let op = Op { context, buf, flags: kind, wants_entry, told: None };
+        let telling = Telling::of_success(wants_entry);
+        let op = Op { context, buf, flags: kind, telling, told: None };
         status(self.post(op, |engine, notify| {
             let posted = engine.recv_claimed_queued(notify, claim, memory);
             posted.map_err(|refused| refused.error)
@@ -537,7 +545,7 @@ impl Port {
         if !is_release {
             self.count_operation(&op, done.trouble.is_none());
         }
-        if op.wants_entry || is_release || done.trouble.is_some() {
+        if op.telling == Telling::Success || is_release || done.trouble.is_some() {
             self.tell_first(done, reader);
         }
     }

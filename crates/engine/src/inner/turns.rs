@@ -29,7 +29,7 @@ impl Inner {
     pub(crate) fn look(&mut self, now: Instant) -> usize {
         match self.core.look_quickly(now) {
             QuickLook::Nothing => {}
-            quick => return self.take_quick(&quick, now),
+            quick => return self.take_quick(quick, now),
         }
         match self.core.ask_behind_quick(now) {
             Looked::Nothing => 0,
@@ -37,16 +37,28 @@ impl Inner {
         }
     }
 
-    /// Hands out what came of a look without a turn (`core::quick`). Returns how much was done.
+    /// Hands out what came of a look without a turn (`core::quick`), and of those that follow while there is more. Returns how much was done.
     #[inline]
-    pub(crate) fn take_quick(&mut self, quick: &QuickLook, now: Instant) -> usize {
+    pub(crate) fn take_quick(&mut self, quick: QuickLook, now: Instant) -> usize {
+        let mut work = self.take_one_quick(quick, now);
+        while self.core.has_more_quick() {
+            match self.core.look_quickly(now) {
+                QuickLook::Nothing => break,
+                quick => work += self.take_one_quick(quick, now),
+            }
+        }
+        self.queues.publish();
+        work
+    }
+
+    #[inline(always)]
+    fn take_one_quick(&mut self, quick: QuickLook, now: Instant) -> usize {
         let now = now.max(self.core.turned_at());
-        match *quick {
+        match quick {
             QuickLook::Nothing => 0,
             QuickLook::Received(Received { user, envelope, placed_len, .. }) => {
                 let arrival = Arrival { envelope, offset: 0, placed_len, result: Ok(()) };
                 self.on_received(user, arrival, None, now);
-                self.queues.publish();
                 1
             }
             QuickLook::Turned(work) => {

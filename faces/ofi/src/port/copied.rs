@@ -101,6 +101,7 @@ impl Port {
         }
     }
 
+    #[inline(always)]
     fn put_copy(&self, peer: PeerId, letter: &Letter, bytes: &[u8]) -> isize {
         let send = sending(peer, letter, 0);
         // A long one is given, or fetched from where it is. Only where neither can be is another copy kept of it.
