@@ -163,8 +163,11 @@ impl Program {
         }
         command.arg("--quiet");
         say(&format!("      {}", self.name));
-        let status =
-            status(&mut command).with_context(|| format!("{} does not start", self.name))?;
+        let status = status(&mut bounded(&command, &format!("{MINUTES_MAX}m")))
+            .with_context(|| format!("{} does not start", self.name))?;
+        if status.code() == Some(OVER_TIME) {
+            bail!("{} was ended after {MINUTES_MAX} minutes: one of its tests hangs", self.name);
+        }
         if !status.success() {
             bail!("{} ended with {status}", self.name);
         }
@@ -199,6 +202,23 @@ impl Program {
         self.words.extend(names);
         Ok(Some(self))
     }
+}
+
+/// A test program that runs for so many minutes hangs: the slowest takes one and a half. Without an end to it CI would be cut off, and nobody told why.
+const MINUTES_MAX: u32 = 6;
+/// How `timeout` ends when it has ended its program.
+const OVER_TIME: i32 = 124;
+
+/// The same program, ended after so long (a number of seconds, or one with `m` behind it of minutes).
+fn bounded(command: &Command, longest: &str) -> Command {
+    let mut bounded = Command::new("timeout");
+    bounded.args(["--foreground", "--kill-after=5", longest]);
+    bounded.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    bounded.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        bounded.current_dir(folder);
+    }
+    bounded
 }
 
 /// What one build made: the test programs, and what users have, in the same form, since some tests start it.
@@ -311,6 +331,21 @@ mod tests {
         format!(
             r#"{{"reason":"compiler-artifact","package_id":"{id}",{place},{target},{profile},{files}}}"#
         )
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let run = |script: &str, longest: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).current_dir("/").env("SAID", "so");
+            bounded(&shell, longest).status().unwrap().code()
+        };
+        assert_eq!(run("exec sleep 600", "0.1"), Some(OVER_TIME));
+        assert_eq!(
+            run(r#"test "$SAID$PWD" = so/ && exit 7"#, "1m"),
+            Some(7),
+            "as it would by itself"
+        );
     }
 
     #[test]
