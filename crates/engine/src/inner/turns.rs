@@ -29,7 +29,7 @@ impl Inner {
     pub(crate) fn look(&mut self, now: Instant) -> usize {
         match self.core.look_quickly(now) {
             QuickLook::Nothing => {}
-            quick => return self.take_quick(quick, now),
+            quick => return self.take_quick(quick, now).0,
         }
         match self.core.ask_behind_quick(now) {
             Looked::Nothing => 0,
@@ -37,18 +37,23 @@ impl Inner {
         }
     }
 
-    /// Hands out what came of a look without a turn (`core::quick`), and of those that follow while there is more. Returns how much was done.
+    /// Hands out what came of a look without a turn (`core::quick`), and of those that follow while there is more. Returns how much was done, and whether
+    /// that was messages and nothing else: no turn among it.
     #[inline]
-    pub(crate) fn take_quick(&mut self, quick: QuickLook, now: Instant) -> usize {
-        let mut work = self.take_one_quick(quick, now);
-        while self.core.has_more_quick() {
-            match self.core.look_quickly(now) {
-                QuickLook::Nothing => break,
-                quick => work += self.take_one_quick(quick, now),
+    pub(crate) fn take_quick(&mut self, quick: QuickLook, now: Instant) -> (usize, bool) {
+        let (mut quick, mut work) = (quick, 0);
+        loop {
+            let is_simple = matches!(quick, QuickLook::Received(_));
+            work += self.take_one_quick(quick, now);
+            quick = match is_simple && self.core.has_more_quick() {
+                true => self.core.look_quickly(now),
+                false => QuickLook::Nothing,
+            };
+            if matches!(quick, QuickLook::Nothing) {
+                self.queues.publish();
+                return (work, is_simple);
             }
         }
-        self.queues.publish();
-        work
     }
 
     #[inline(always)]
