@@ -168,9 +168,10 @@ impl Completions {
         if self.handed.is_empty() && self.ring.is_empty() {
             inner.queues.lend(self.id, &mut self.handed);
         }
-        let (work, is_simple) = match quick {
-            QuickLook::Nothing => (inner.turn_after(&answer, now, is_late), false),
-            quick => inner.take_quick(quick, now),
+        let is_simple = matches!(quick, QuickLook::Received(_));
+        let work = match quick {
+            QuickLook::Nothing => inner.turn_after(&answer, now, is_late),
+            quick => inner.take_quick(&quick, now),
         };
         inner.queues.give_back(&mut self.handed);
         if !self.handed.is_empty() {

@@ -1,4 +1,4 @@
-//! What is taken at once: by a turn that comes late, from a peer that sends all the while; by a look, of what waits in memory.
+//! A turn that comes late, from a peer that sends all the while.
 
 use std::io;
 use std::sync::Arc;
@@ -60,6 +60,10 @@ impl Around<Table> for Fed {
 #[test]
 fn it_takes_no_more_than_can_be_handed_out() {
     const MANY: u64 = 400_000;
+    let open = || {
+        let builder = Builder::plain().placement(Placement::Inline).links("shm");
+        builder.linger(Duration::ZERO).open().unwrap()
+    };
     let (a, silent) = (Arc::new(open()), open());
     let inside = Shm::open(&ShmConfig::default()).unwrap();
     let config = Config { placement: Placement::Inline, ..Config::default() };
@@ -71,7 +75,10 @@ fn it_takes_no_more_than_can_be_handed_out() {
     let get = b.get(raw::Remote { peer, key: 1, offset: 0 }, vec![0; 8].into(), None).unwrap();
 
     let mut queue = Completions::new(&b, 16);
-    let recv = recv(raw::Use::Many { free_len_min: 0 });
+    let criteria =
+        raw::Criteria { space: raw::Space(0), tag: raw::Tag(1), ignore: 0, source: None };
+    let uses = raw::Use::Many { free_len_min: 0 };
+    let recv = raw::Recv { criteria, list: raw::List::Priority, uses, header_only: false };
     let notify = raw::Notify { queue: queue.id(), context: 1, only_errors: false };
     b.recv_queued(notify, recv, vec![0; 8].into()).unwrap();
     a.send_copy(to_b, 1, &[]).unwrap();
@@ -99,48 +106,6 @@ fn it_takes_no_more_than_can_be_handed_out() {
     assert!((1 << 16..1 << 17).contains(&told), "{told} messages were told");
     b.cancel(get);
     b.stop();
-}
-
-/// Messages that wait together in memory are taken by one look, and none of them by a turn.
-#[test]
-fn a_look_takes_all_that_wait_in_memory_without_a_turn() {
-    const COUNT: usize = 20;
-    let a = open();
-    let shm = Shm::open(&ShmConfig::default()).unwrap();
-    let config = Config { placement: Placement::Inline, ..Config::default() };
-    let b = Engine::open(config, vec![Box::new(shm)]).unwrap();
-    let to_b = a.peer(b.address()).unwrap();
-    let mut queue = Completions::new(&b, 64);
-    // The first are announced, and a turn is due when the last was long ago: in one of many rounds neither is so.
-    let is_without_a_turn = (0..10_000).any(|_| {
-        for context in 0..COUNT as u64 {
-            let notify = raw::Notify { queue: queue.id(), context, only_errors: false };
-            b.recv_queued(notify, recv(raw::Use::Once), vec![0; 8].into()).unwrap();
-            a.send_copy(to_b, 1, &context.to_le_bytes()).unwrap();
-        }
-        let turns = counter(&b, "turns");
-        let mut taken = Vec::new();
-        while taken.len() < COUNT {
-            a.turn();
-            taken.extend(queue.poll_and_drive().map(|entry| entry.context));
-            taken.extend(std::iter::from_fn(|| queue.poll()).map(|entry| entry.context));
-        }
-        assert!(taken.into_iter().eq(0..COUNT as u64), "in the order in which they were sent");
-        counter(&b, "turns") == turns
-    });
-    assert!(is_without_a_turn);
-    b.stop();
-}
-
-fn open() -> Endpoint {
-    let builder = Builder::plain().placement(Placement::Inline).links("shm");
-    builder.linger(Duration::ZERO).open().unwrap()
-}
-
-fn recv(uses: raw::Use) -> raw::Recv {
-    let criteria =
-        raw::Criteria { space: raw::Space(0), tag: raw::Tag(1), ignore: 0, source: None };
-    raw::Recv { criteria, list: raw::List::Priority, uses, header_only: false }
 }
 
 fn counter(engine: &Engine, wanted: &str) -> u64 {

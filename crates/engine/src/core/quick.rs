@@ -1,4 +1,4 @@
-//! Messages, short or long, from a link in memory to their receives, without a turn.
+//! One message, short or long, from a link in memory to its receive, without a turn.
 //!
 //! A turn costs several times what such a message does: it asks all links, lets timers fire, looks for what is to be sent. Where a message
 //! was given to its link (PROTOCOL §7.10) it has none of that to do, not even an acknowledgement, and whoever waits for the message wants
@@ -6,12 +6,11 @@
 //!
 //! ```text
 //!   turn ──▶ quick: nothing … quick: a message … quick: a message ──▶ turn
-//!                                                 │ so many came in a row, a turn was long ago, somebody sleeps
-//!                                                 │ on the links, or frames are kept for who may do more
+//!                                                 │ more than one waits, so many came in a row, a turn was long ago,
+//!                                                 │ somebody sleeps on the links, or frames are kept for who may do more
 //! ```
 //!
-//! Of several that wait each is taken so, under one lock: the record of a message is read once, where a turn copies it into its intake, makes an
-//! event of it and copies that, too. What else a turn would have done is put off by that, for a fraction of a millisecond at most.
+//! What else a turn would have done is put off by that, for a fraction of a millisecond at most.
 
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{Front, Link, SHORT_LEN_MAX};
@@ -22,8 +21,17 @@ use crate::costly;
 use crate::lent::lent;
 use crate::translate::memory_of;
 
+/// A turn that did more than this: messages come in numbers, and are taken together at less cost.
+const WORK_MAX: usize = 2;
+
+/// Whether messages may be taken one by one behind a turn that did so much.
+#[inline]
+pub(super) fn may_follow(work: usize) -> bool {
+    work <= WORK_MAX
+}
+
 /// So many in a row, then a turn.
-const COUNT_MAX: u32 = 64;
+const COUNT_MAX: u32 = 16;
 /// A turn is due after so long, behind one message at most: that late timers may be, and what comes by other links.
 const TURN_NS_MAX: u64 = 200_000;
 
@@ -37,8 +45,6 @@ pub(super) struct Quick {
     link: Option<usize>,
     /// So many messages may be had so before the next turn.
     left_count: u32,
-    /// Behind the last one was another.
-    has_more: bool,
     /// When somebody came back from a computation, since the last turn; `None`: nobody did. Never: nobody may look at memory alone any more.
     back_at: Option<Instant>,
     frame: [u8; SHORT_LEN_MAX],
@@ -60,19 +66,19 @@ impl Quick {
     pub(super) fn new<L: Link<M>, M: UserMemory>(links: &[L]) -> Self {
         let link = links.iter().position(|link| link.about().is_private);
         let back_at = Some(Instant(0));
-        Self { link, left_count: 0, has_more: false, back_at, frame: [0; SHORT_LEN_MAX] }
+        Self { link, left_count: 0, back_at, frame: [0; SHORT_LEN_MAX] }
     }
 
     /// A turn was made by somebody who may do everything.
     #[inline]
     pub(super) fn begin(&mut self) {
-        (self.left_count, self.has_more, self.back_at) = (COUNT_MAX, false, None);
+        (self.left_count, self.back_at) = (COUNT_MAX, None);
     }
 
     /// A turn is due first.
     #[inline]
     pub(super) fn end(&mut self) {
-        (self.left_count, self.has_more, self.back_at) = (0, false, Some(Instant(0)));
+        (self.left_count, self.back_at) = (0, Some(Instant(0)));
     }
 
     /// Whether somebody who comes back from a computation may still look at memory alone.
@@ -122,11 +128,10 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
     }
 
-    /// Who comes back from a computation has this one first, and then turns.
+    /// Several are taken at less cost together. Who comes back from a computation has this one first, and then turns.
     #[inline]
     fn count_down(&mut self, now: Instant, has_more: bool) {
-        self.quick.has_more = has_more;
-        let is_turn_due = now - self.turned_at > TURN_NS_MAX;
+        let is_turn_due = has_more || now - self.turned_at > TURN_NS_MAX;
         match self.quick.left_count {
             0 => self.quick.end(), // it was had by grace
             _ if is_turn_due => self.quick.left_count = 0,
@@ -165,12 +170,6 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
     #[inline]
     pub(crate) fn may_look_quickly(&self) -> bool {
         self.quick.left_count > 0
-    }
-
-    /// Whether there is one that may be had so at once.
-    #[inline]
-    pub(crate) fn has_more_quick(&self) -> bool {
-        self.quick.has_more && self.quick.left_count > 0
     }
 
     /// The rest of a turn for a short frame. `len`: it is still to be read, and so long.

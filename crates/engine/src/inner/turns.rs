@@ -29,7 +29,7 @@ impl Inner {
     pub(crate) fn look(&mut self, now: Instant) -> usize {
         match self.core.look_quickly(now) {
             QuickLook::Nothing => {}
-            quick => return self.take_quick(quick, now).0,
+            quick => return self.take_quick(&quick, now),
         }
         match self.core.ask_behind_quick(now) {
             Looked::Nothing => 0,
@@ -37,33 +37,16 @@ impl Inner {
         }
     }
 
-    /// Hands out what came of a look without a turn (`core::quick`), and of those that follow while there is more. Returns how much was done, and whether
-    /// that was messages and nothing else: no turn among it.
+    /// Hands out what came of a look without a turn (`core::quick`). Returns how much was done.
     #[inline]
-    pub(crate) fn take_quick(&mut self, quick: QuickLook, now: Instant) -> (usize, bool) {
-        let (mut quick, mut work) = (quick, 0);
-        loop {
-            let is_simple = matches!(quick, QuickLook::Received(_));
-            work += self.take_one_quick(quick, now);
-            quick = match is_simple && self.core.has_more_quick() {
-                true => self.core.look_quickly(now),
-                false => QuickLook::Nothing,
-            };
-            if matches!(quick, QuickLook::Nothing) {
-                self.queues.publish();
-                return (work, is_simple);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn take_one_quick(&mut self, quick: QuickLook, now: Instant) -> usize {
+    pub(crate) fn take_quick(&mut self, quick: &QuickLook, now: Instant) -> usize {
         let now = now.max(self.core.turned_at());
-        match quick {
+        match *quick {
             QuickLook::Nothing => 0,
             QuickLook::Received(Received { user, envelope, placed_len, .. }) => {
                 let arrival = Arrival { envelope, offset: 0, placed_len, result: Ok(()) };
                 self.on_received(user, arrival, None, now);
+                self.queues.publish();
                 1
             }
             QuickLook::Turned(work) => {
