@@ -168,7 +168,7 @@ impl Completions {
         if self.handed.is_empty() && self.ring.is_empty() {
             inner.queues.lend(self.id, &mut self.handed);
         }
-        let is_simple = matches!(quick, QuickLook::Received(_));
+        let is_simple = matches!(quick, QuickLook::Received(_) | QuickLook::Ended(_));
         let work = match quick {
             QuickLook::Nothing => inner.turn_after(&answer, now, is_late),
             quick => inner.take_quick(&quick, now),

@@ -530,7 +530,7 @@ impl Table {
     /// Another process is told where this memory is: a word that it reads there behind the bytes, and what it finds as long as the memory is lent.
     pub(crate) fn note_told(&mut self, id: MemoryId) -> Option<(usize, u64)> {
         self.get(id)?;
-        Some((self.notes.tell(id), id.0))
+        self.notes.tell(id)
     }
 
     /// Which table this is, and how much was taken out of it.

@@ -16,6 +16,7 @@ pub(crate) mod lone;
 pub(crate) mod output;
 pub(crate) mod quick;
 pub(crate) mod quick_out;
+pub(crate) mod told;
 pub(crate) mod whole;
 
 use alloc::vec::Vec;

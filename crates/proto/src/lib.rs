@@ -103,6 +103,7 @@ pub use bulk::train::TxTrain;
 pub use endpoint::Endpoint;
 pub use endpoint::given::{Foreseen, Given, Taken};
 pub use endpoint::lone::Lone;
+pub use endpoint::told::{Ended, GivenNote, Told};
 pub use messages::take::Received;
 pub use onesided::atomic::{AtomicOp, Datatype};
 pub use onesided::operate::{AtomicSpec, GetSpec, PutSpec, atomic_len_max};

@@ -17,11 +17,12 @@
 //! `FrameView::records` cuts in the same way and decodes. Nothing is allocated and nothing panics, whatever the bytes are.
 //!
 //! `layout` has the offsets and lengths, `record`, `request` and `contact` what records say, `read` and `write` the general way from
-//! bytes to records and back, `usual` the straight way for the commonest frames, `train` the one for large messages, `fragments` the one for messages of some frames; `lookup` has
+//! bytes to records and back, `usual` the straight way for the commonest frames, `given` that for those without payload that are given to a link, `train` the one for large messages, `fragments` the one for messages of some frames; `lookup` has
 //! the two frames that never come to an endpoint.
 
 mod contact;
 mod fragments;
+mod given;
 mod layout;
 mod lookup;
 mod matched;
@@ -43,6 +44,7 @@ pub use contact::{HelloRepr, HelloView, Introduction, WelcomeRepr, WelcomeView};
 pub use fragments::{
     FragmentsRepr, agreeing_fragments, lone_fragment, whole_message, write_fragments,
 };
+pub use given::{NOTE_HEAD_LEN_MAX, NoteRepr, NoteView};
 pub use layout::*;
 pub use lookup::{FindRepr, FindView, GREETING_LEN, LOOKUP_LEN, LookupFrame, NamedRepr, NamedView};
 pub use matched::{

@@ -8,7 +8,7 @@ use packhorse_proto::Counters;
 use crate::scenario::{Action, Scenario};
 
 /// Each of the things a batch of runs must meet often, by name.
-pub const THINGS: [&str; 39] = [
+pub const THINGS: [&str; 40] = [
     "retransmission",
     "duplicate",
     "credit refusal",
@@ -33,6 +33,7 @@ pub const THINGS: [&str; 39] = [
     "data fetched from where it is",
     "data that could not be fetched",
     "message given to a link",
+    "announcement or its end given to a link",
     "long message from the link to its place",
     "fragments taken together",
     "one-sided operation",
@@ -131,6 +132,7 @@ impl Stats {
         self.meet("data fetched from where it is", counters.bytes_fetched > 0);
         self.meet("data that could not be fetched", counters.fetches_failed > 0);
         self.meet("message given to a link", counters.messages_given > 0);
+        self.meet("announcement or its end given to a link", counters.notes_given > 0);
         self.meet("long message from the link to its place", counters.messages_begun > 0);
         self.meet("fragments taken together", counters.frames_together > 0);
         self.meet("operation denied", counters.requests_denied > 0);

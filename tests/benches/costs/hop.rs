@@ -22,6 +22,15 @@ pub(crate) const STEPS: [(&str, &str); 3] = [
     ("hop_looks", "the look that finds the message"),
 ];
 
+/// What it is made of where the receiver fetches the message from its sender's memory (PROTOCOL §8.10).
+pub(crate) const FETCHED: [(&str, &str); 4] = [
+    ("hop_posts_receive", "the receive is posted"),
+    ("hop_tells", "the send is posted, its announcement leaves"),
+    ("hop_fetches", "the look that finds it, and reads the message"),
+    ("hop_ends", "the look of the sender that finds its end"),
+];
+const FETCHED_LEN: usize = 64 << 10;
+
 /// One end.
 struct End {
     endpoint: Endpoint,
@@ -36,11 +45,7 @@ const SPACE: Space = Space(0);
 
 /// So many messages, there and back by turns.
 pub(crate) fn run(count: usize) -> Result<()> {
-    // Nobody turns the one while the other closes, so that would wait in vain for the last acknowledgement.
-    let open =
-        || Builder::plain().links("shm").placement(Placement::Inline).linger(Duration::ZERO).open();
-    let (a, b) = (open()?, open()?);
-    let mut ends = [end(&a, &b)?, end(&b, &a)?];
+    let mut ends = open(8)?;
     for number in 0..count {
         let (from, to) = (number % 2, (number + 1) % 2);
         hop_posts_receive(&mut ends[to]);
@@ -59,10 +64,47 @@ pub(crate) fn run(count: usize) -> Result<()> {
     Ok(())
 }
 
-fn end(own: &Endpoint, other: &Endpoint) -> Result<End> {
+/// So many messages that are fetched, there and back by turns.
+pub(crate) fn run_fetched(count: usize) -> Result<()> {
+    let mut ends = open(FETCHED_LEN)?;
+    let mut sent: Option<Memory> = Some(vec![3; FETCHED_LEN].into());
+    for number in 0..count {
+        let (from, to) = (number % 2, (number + 1) % 2);
+        hop_posts_receive(&mut ends[to]);
+        hop_tells(&ends[from], sent.take().expect("what was sent was taken"));
+        let entry = loop {
+            match hop_fetches(&mut ends[to]) {
+                Some(entry) => break entry,
+                None => raw::engine(&ends[from].endpoint).turn(),
+            };
+        };
+        anyhow::ensure!(entry.kind == Kind::Received, "{entry:?}");
+        ends[to].memory = raw::engine(&ends[to].endpoint).take_memory(entry.request);
+        let entry = loop {
+            match hop_ends(&mut ends[from]) {
+                Some(entry) => break entry,
+                None => raw::engine(&ends[to].endpoint).turn(),
+            };
+        };
+        anyhow::ensure!(entry.kind == Kind::Sent, "{entry:?}");
+        sent = raw::engine(&ends[from].endpoint).take_memory(entry.request);
+    }
+    Ok(())
+}
+
+/// Two ends, whose receives have so many bytes.
+fn open(len: usize) -> Result<[End; 2]> {
+    // Nobody turns the one while the other closes, so that would wait in vain for the last acknowledgement.
+    let open =
+        || Builder::plain().links("shm").placement(Placement::Inline).linger(Duration::ZERO).open();
+    let (a, b) = (open()?, open()?);
+    Ok([end(&a, &b, len)?, end(&b, &a, len)?])
+}
+
+fn end(own: &Endpoint, other: &Endpoint, len: usize) -> Result<End> {
     let peer = raw::peer_id(own.peer(&other.address()).context("a peer")?);
     let queue = raw::engine(own).completions(64);
-    Ok(End { endpoint: own.clone(), queue, peer, memory: Some(vec![0; 8].into()) })
+    Ok(End { endpoint: own.clone(), queue, peer, memory: Some(vec![0; len].into()) })
 }
 
 #[inline(never)]
@@ -82,6 +124,28 @@ fn hop_sends(end: &End) {
     let send =
         Send { peer: end.peer, space: SPACE, tag: TAG, immediate: None, until_matched: false };
     raw::engine(&end.endpoint).send_copied(send, &[3; 8]).expect("a send");
+}
+
+#[inline(never)]
+fn hop_tells(end: &End, memory: Memory) {
+    black_box(4_u8);
+    let send =
+        Send { peer: end.peer, space: SPACE, tag: TAG, immediate: None, until_matched: false };
+    let notify = Notify { queue: end.queue.id(), context: 2, only_errors: false };
+    let posted = raw::engine(&end.endpoint).send_queued(notify, send, memory);
+    posted.map_err(|refused| refused.error).expect("a send");
+}
+
+#[inline(never)]
+fn hop_fetches(end: &mut End) -> Option<Entry> {
+    black_box(5_u8);
+    end.queue.poll_or_doze()
+}
+
+#[inline(never)]
+fn hop_ends(end: &mut End) -> Option<Entry> {
+    black_box(6_u8);
+    end.queue.poll_or_doze()
 }
 
 #[inline(never)]

@@ -99,6 +99,7 @@ pub(crate) fn run(name: &str, count: usize) -> Result<()> {
     match words[..] {
         ["frame"] => run_frames(count),
         ["hop"] => hop::run(count)?,
+        ["fetched"] => hop::run_fetched(count)?,
         ["portals", list, entries] => portals::run(list, entries.parse()?, count),
         ["match", list, mask, entries] => {
             let (tagged, any) = MASKS

@@ -48,6 +48,7 @@ pub(crate) struct Figures {
     puts: Vec<(&'static str, f64, Growth)>,
     /// The steps of a whole hop: all that is called in it.
     hop: Vec<(&'static str, f64)>,
+    fetched: Vec<(&'static str, f64)>,
 }
 
 /// Matching among few and among many.
@@ -72,6 +73,8 @@ pub(crate) fn measure() -> Result<Figures> {
         [10, 10_000].map(|entries| (format!("match-{list}-{mask}-{entries}"), COUNT, "at_matcher"))
     });
     let hop = hop::STEPS.map(|(inside, _)| ("hop".to_owned(), COUNT, inside));
+    let fetched = hop::FETCHED.map(|(inside, _)| ("fetched".to_owned(), COUNT, inside));
+    let hop = hop.into_iter().chain(fetched);
     let puts = portals::LISTS.into_iter().flat_map(|(list, _)| {
         [(10, "at_sender"), (10, "at_receiver"), (10_000, "at_receiver")]
             .map(|(entries, inside)| (format!("portals-{list}-{entries}"), COUNT, inside))
@@ -92,6 +95,10 @@ pub(crate) fn measure() -> Result<Figures> {
     for (_, title) in hop::STEPS {
         hop.push((title, next()?));
     }
+    let mut fetched = Vec::new();
+    for (_, title) in hop::FETCHED {
+        fetched.push((title, next()?));
+    }
     let mut puts = Vec::new();
     for (list, title) in portals::LISTS {
         let sender = next()?;
@@ -108,7 +115,7 @@ pub(crate) fn measure() -> Result<Figures> {
     let price = Guarantee::ALL
         .map(|part| (part, Sides { sender: of(&sender, part), receiver: of(&receiver, part) }));
     let functions = functions(&sender, &receiver);
-    Ok(Figures { streams, frame, price: price.to_vec(), functions, matching, puts, hop })
+    Ok(Figures { streams, frame, price: price.to_vec(), functions, matching, puts, hop, fetched })
 }
 
 /// Lists that are matched against, and which mask.
@@ -232,6 +239,10 @@ pub(crate) fn shown(figures: &Figures, tools: &str) -> String {
     }
     let whole: f64 = figures.hop.iter().map(|(_, count)| count).sum();
     let _ = writeln!(out, "{:<64} {:>9.0}", "in all: at most 1800", rounded(whole));
+    heading(&mut out, "64 KB from endpoint to endpoint, fetched, all that is called", &[]);
+    for (title, count) in &figures.fetched {
+        let _ = writeln!(out, "{title:<64} {:>9.0}", rounded(*count));
+    }
     heading(&mut out, "Matching, post to match", &["among 10", "10 000", "ratio"]);
     for growth in &figures.matching {
         let ratio = growth.many / growth.few;

@@ -14,9 +14,10 @@
 
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{Front, Link, SHORT_LEN_MAX};
-use packhorse_proto::{BufId, Foreseen, Instant, Locator, Received, Taken};
+use packhorse_proto::{BufId, Ended, Foreseen, Instant, Locator, Received, Taken, Told, wire};
 
 use super::Core;
+use super::fetch::PIECE_LEN_MAX;
 use crate::costly;
 use crate::lent::lent;
 use crate::translate::memory_of;
@@ -58,6 +59,8 @@ pub enum QuickLook {
     Nothing,
     /// A message, which lies in the memory of its receive. There is no event of it.
     Received(Received),
+    /// The end of a send, whose message its receiver has read. There is no event of it.
+    Ended(Ended),
     /// A frame for which a turn was made: so much was done.
     Turned(usize),
 }
@@ -119,6 +122,11 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 self.counters.bytes_copied_in += received.placed_len;
                 QuickLook::Received(received)
             }
+            Taken::Told(told) => self.take_told(now, link, &from, &told, len),
+            Taken::Ended(ended) => {
+                self.costly.on_others(now);
+                QuickLook::Ended(ended)
+            }
             Taken::Otherwise => QuickLook::Turned(self.turn_behind_short(now, link, &from, None)),
             Taken::No if len > SHORT_LEN_MAX => {
                 self.quick.end();
@@ -126,6 +134,38 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
             }
             Taken::No => QuickLook::Turned(self.turn_behind_short(now, link, &from, Some(len))),
         }
+    }
+
+    /// Reads an announced message to its place, and tells its sender so. What is long, or cannot be read, is for the turn.
+    #[inline(never)]
+    fn take_told(
+        &mut self,
+        now: Instant,
+        link: usize,
+        from: &Locator,
+        told: &Told,
+        frame_len: usize,
+    ) -> QuickLook {
+        let is_short = told.len <= PIECE_LEN_MAX;
+        if !is_short || !self.read_told(link, from, &told.whereabouts, (0, told.place(), told.len))
+        {
+            return QuickLook::Turned(self.turn_behind_short(now, link, from, Some(frame_len)));
+        }
+        let received = self.endpoint.on_told_read(told);
+        let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
+        let done = self.endpoint.prepare_done(now, told, &mut head).filter(|done| {
+            let ring = self.links[usize::from(done.link)].in_memory();
+            ring.is_some_and(|ring| ring.put(&done.to.0, &head[..done.head_len], &[]))
+        });
+        match done {
+            Some(done) => self.endpoint.on_note_given(&done),
+            None => {
+                self.endpoint.on_done_kept(told);
+                self.transmit(now);
+            }
+        }
+        self.costly.on_others(now);
+        QuickLook::Received(received)
     }
 
     /// Several are taken at less cost together. Who comes back from a computation has this one first, and then turns.

@@ -7,7 +7,7 @@
 use packhorse_link::mem::UserMemory;
 use packhorse_link::{Burst, Link, Locator, Reliability};
 use packhorse_proto::{
-    BufId, Instant, Lone, Payload, PeerId, PostError, ReqId, SendSpec, Source, wire,
+    BufId, Instant, Lone, Payload, PeerId, PostError, ReqId, SendSpec, Source, Whereabouts, wire,
 };
 
 use super::Core;
@@ -46,8 +46,28 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
         match spec.payload {
             Payload::Copied(bytes) if !self.is_blocked() => self.send_copied(now, spec, bytes),
-            _ => self.endpoint.post_send(now, spec),
+            Payload::InPlace { buf, len } => match self.tell(now, &spec, buf, len) {
+                Some(req) => Ok(req),
+                None => self.endpoint.post_send(now, spec),
+            },
+            Payload::Copied(_) => self.endpoint.post_send(now, spec),
         }
+    }
+
+    /// Posts a message that its receiver may read, and gives its announcement to the link in memory. `None`: nothing was done.
+    fn tell(&mut self, now: Instant, spec: &SendSpec<'_>, buf: BufId, len: u64) -> Option<ReqId> {
+        if self.is_blocked() {
+            return None;
+        }
+        let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
+        let given = self.endpoint.prepare_told(now, spec, &mut head)?;
+        let whereabouts = self.whereabouts_for((given.link, &given.to.0), buf, len)?;
+        let ring = self.links[usize::from(given.link)].in_memory()?;
+        if !ring.put(&given.to.0, &head[..given.head_len], &whereabouts) {
+            return None;
+        }
+        self.expect_answer(now, len);
+        Some(self.endpoint.on_told_given(spec, &given))
     }
 
     /// Posts bytes that are to be copied. If they may leave now they do, as the frames that are kept of them.
@@ -367,19 +387,32 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         }
     }
 
-    /// The frame in `tx` announces a message that its receiver shall fetch: where it is. Who waits for the end of that had better not sleep.
+    /// The frame in `tx` announces a message that its receiver shall fetch: where it is.
     fn say_where(&mut self, now: Instant, buf: BufId, len: u64) {
-        let (link, to) = (self.tx.link, &self.tx.to.0);
-        let told = match self.home.takes(link, to) {
-            true => None, // frames to oneself take no link
-            false => self.links[usize::from(link)]
-                .telling()
-                .and_then(|link| link.tell(to, memory_of(buf), len, &mut self.memory)),
-        };
+        let told = self.whereabouts_for((self.tx.link, &{ self.tx.to.0 }), buf, len);
         self.whereabouts.push(told.unwrap_or([0; _]));
         if told.is_some() {
-            self.answer_by = Instant(self.answer_by.0.max(now.0)) + len / LARGE_BYTES_PER_NS;
+            self.expect_answer(now, len);
         }
+    }
+
+    /// Where a message is that a peer may read.
+    fn whereabouts_for(
+        &mut self,
+        (link, to): (u8, &Locator),
+        buf: BufId,
+        len: u64,
+    ) -> Option<Whereabouts> {
+        if self.home.takes(link, to) {
+            return None; // frames to oneself take no link
+        }
+        let link = self.links[usize::from(link)].telling()?;
+        link.tell(to, memory_of(buf), len, &mut self.memory)
+    }
+
+    /// A peer reads so many bytes of ours, and is not heard of before: who waits for that had better not sleep.
+    fn expect_answer(&mut self, now: Instant, len: u64) {
+        self.answer_by = Instant(self.answer_by.0.max(now.0)) + len / LARGE_BYTES_PER_NS;
     }
 
     /// Hands the bursts to their links.

@@ -1,6 +1,6 @@
 //! A turn behind the lock, and what comes of it: the events of the rules end requests, fill queues and wake whoever waits.
 
-use packhorse_proto::{Event, Instant, OperationKind, Received};
+use packhorse_proto::{Ended, Event, Instant, OperationKind, Received};
 
 use super::{DynCore, Inner};
 use crate::core::{Looked, QuickLook};
@@ -46,6 +46,11 @@ impl Inner {
             QuickLook::Received(Received { user, envelope, placed_len, .. }) => {
                 let arrival = Arrival { envelope, offset: 0, placed_len, result: Ok(()) };
                 self.on_received(user, arrival, None, now);
+                self.queues.publish();
+                1
+            }
+            QuickLook::Ended(Ended { user, peer, placed_len, .. }) => {
+                self.end(user, Outcome::Sent { peer, placed_len, result: Ok(()) }, now);
                 self.queues.publish();
                 1
             }

@@ -6,7 +6,7 @@
 //!
 //! Their owner says where they are in his memory, and their receiver reads them from there once it knows where they belong: one copy, one
 //! system call for a piece, and no frame at all. The word is what says that they were not taken back before they were read (`mem/notes`). Who may be read
-//! is settled when a ring is taken, and seen again in each call by the proof in it (PROTOCOL §14.3, §14.4).
+//! is settled when a ring is taken, and seen again in each call by the word, which no other process has (PROTOCOL §14.3, §14.7).
 
 use std::io;
 
@@ -208,6 +208,25 @@ mod tests {
         let told = a.tell(&b.locator(), id, 9000, &mut memory).expect("it can be read still");
         assert!(fetched(&mut b, &from, &told, 0, 9000).unwrap() == pattern(9000, 3));
         assert_eq!(counter(&b, "fetches_failed"), 1);
+    }
+
+    /// A process has ended, and its number is another's: here, that of one whose bytes are where they were told of, but not the word.
+    #[test]
+    fn a_number_that_another_process_has_now_is_not_fetched_from() {
+        let (mut a, mut b, mut memory, id) = pair();
+        let (from, told) = (a.locator(), a.tell(&b.locator(), id, 75_000, &mut memory).unwrap());
+        let other = Table::default().insert(vec![0; 8].into());
+        assert_eq!(other, Table::default().insert(vec![0; 8].into()), "names alone are alike");
+        let mut theirs = Told::from_bytes(&told);
+        let mut lookalike = Table::default();
+        let id = lookalike.insert(pattern(100, 1).into());
+        (theirs.word_at, _) = lookalike.note_told(id).map(|(at, word)| (at as u64, word)).unwrap();
+        let error = fetched(&mut b, &from, &theirs.to_bytes(), 0, 75_000).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        assert!(
+            fetched(&mut b, &from, &told, 0, 75_000).is_ok(),
+            "the right one is believed still"
+        );
     }
 
     #[test]

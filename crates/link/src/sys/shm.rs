@@ -427,7 +427,8 @@ pub(crate) struct Places<'a> {
     pub(crate) user: Option<(MemoryId, Range<u64>)>,
     /// Ranges of our own; they must not overlap.
     pub(crate) own: &'a [Range<usize>],
-    /// A word of its owner's, read behind all bytes, and what it must be: they were lent still when they were read.
+    /// A word of its owner's, read behind all bytes, and what it must be: they were lent still when they were read. Nobody else has such a word, so it
+    /// stands for the proof.
     pub(crate) still: Option<(u64, u64)>,
 }
 
@@ -472,7 +473,8 @@ impl Parts {
 ///
 /// The proof is read by the same call, which looks the address space up once: if it is right, so was the process for all of it,
 /// whatever became of its number before or after; and another program in the same process has not got the ring. (A descriptor of the process says less, for
-/// it stays when the program becomes another one.) An error of kind `InvalidData` says that it was wrong or not there.
+/// it stays when the program becomes another one.) An error of kind `InvalidData` says that it was wrong or not there. Where a word is read that is its
+/// owner's alone, that shows the same, and the proof is not read: each range costs a quarter of a microsecond.
 pub(crate) fn read_from(
     source: &Source,
     from: &[(u64, u64)],
@@ -482,7 +484,11 @@ pub(crate) fn read_from(
 ) -> io::Result<()> {
     let (mut seen, mut word) = ([0_u8; 16], [0_u8; 8]);
     let (mut local, mut remote) = (Parts::new(), Parts::new());
-    local.push(seen.as_mut_ptr().cast(), seen.len());
+    let wants_proof = places.still.is_none();
+    if wants_proof {
+        local.push(seen.as_mut_ptr().cast(), seen.len());
+        remote.push(ptr::without_provenance_mut(source.proof_at as usize), seen.len());
+    }
     if let Some((id, range)) = &places.user {
         memory.note_written();
         let lent = memory.get(*id).filter(|lent| lent.is_writable());
@@ -497,7 +503,6 @@ pub(crate) fn read_from(
     for range in places.own {
         local.push(room.ptr_at(range.start, range.len()), range.len());
     }
-    remote.push(ptr::without_provenance_mut(source.proof_at as usize), seen.len());
     for &(at, len) in from {
         remote.push(ptr::without_provenance_mut(at as usize), len as usize);
     }
@@ -518,11 +523,11 @@ pub(crate) fn read_from(
     });
     let len = match read {
         Ok(len) => len,
-        // Nothing at all could be read, and the proof comes first.
+        // Nothing at all could be read.
         Err(error) if error.raw_os_error() == Some(libc::EFAULT) => 0,
         Err(error) => return Err(error),
     };
-    if len < seen.len() || seen != source.proof {
+    if wants_proof && (len < seen.len() || seen != source.proof) {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let is_lent = places.still.is_none_or(|(_, name)| u64::from_ne_bytes(word) == name);

@@ -107,6 +107,8 @@ counters! {
     fetches_failed,
     /// Copied messages that were given to a link, and are not acknowledged.
     messages_given,
+    /// Announcements and ends of large messages that were given to a link.
+    notes_given,
     /// Such messages of peers whose payload went from the link to its place, by their driver.
     messages_begun,
     /// Frames that were taken together with the one before: fragments of one message.

@@ -5,7 +5,7 @@
 use crate::base::slab::NONE;
 use crate::bulk::Bulk;
 use crate::bulk::arrival::number_key;
-use crate::bulk::outgoing::{Bytes, Parts, SEND_BIT, SendStage};
+use crate::bulk::outgoing::{Bytes, Outgoing, Parts, SEND_BIT, SendStage};
 use crate::{Failure, GapSet, PostError, ReqId};
 
 impl Bulk {
@@ -89,6 +89,12 @@ impl Bulk {
     /// were taken.
     pub(crate) fn end_send(&mut self, slot: u32, result: Result<u64, Failure>) {
         let req = ReqId(self.outgoing.key(slot) | SEND_BIT);
+        let send = self.take_send(slot);
+        send.tell_end(req, result, &mut self.copied, &mut self.peers.events);
+    }
+
+    /// Takes a send out of its peer's list and of all tables. Nobody is told.
+    pub(crate) fn take_send(&mut self, slot: u32) -> Outgoing {
         let send = self.outgoing.remove(slot);
         let active = self.peers.active_of_mut(send.row);
         active.line().unlink(slot, &send, &mut self.outgoing);
@@ -100,7 +106,7 @@ impl Bulk {
         if send.is_large || send.until_matched || send.stage == SendStage::Pulled {
             self.sends_by_number.remove(&number_key(send.row, send.message as u32));
         }
-        send.tell_end(req, result, &mut self.copied, &mut self.peers.events);
+        send
     }
 
     /// Granted bytes were lost: they are sent again.

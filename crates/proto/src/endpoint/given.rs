@@ -19,6 +19,7 @@ use crate::base::types::{BufId, Instant, Locator, Memory, PeerId, Place, Space};
 use crate::delivery::ack::expand;
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
+use crate::endpoint::told::{Ended, Told};
 use crate::messages::take::{Miss, Received, Takers};
 use crate::peers::acks::note_ack_sent;
 use crate::peers::rows::{NO_MESSAGE, Phase, Row, row_of_id};
@@ -53,6 +54,11 @@ pub enum Taken {
     /// Only the first bytes of the frame were shown. Its message is received, as soon as the driver has placed the payload: so many bytes of the
     /// frame are before it.
     Begun(Received, BufId, usize),
+    /// A large message is announced, and its receive waits for it. Nothing has changed yet: the driver reads the message to its place and says so by
+    /// `on_told_read`, before anything else; or, if it cannot, hands the frame to `on_frame`.
+    Told(Told),
+    /// The frame said that a send is over. There is no event of it, and a driver has nothing else to do for it.
+    Ended(Ended),
     /// It was taken otherwise: there may be events, and something to send.
     Otherwise,
     /// It is not as simple as that, and nothing has changed: it is for `on_frame`.
@@ -133,7 +139,7 @@ impl Endpoint {
 
     /// The acknowledgement that was pending on this path went with it.
     #[inline(never)]
-    fn on_given_ack(&mut self, row: u32, of: u8) {
+    pub(crate) fn on_given_ack(&mut self, row: u32, of: u8) {
         let peers = self.peers_mut();
         let active = &mut peers.actives[peers.rows[row].active];
         let acked = &mut active.paths[usize::from(of)];
@@ -181,8 +187,8 @@ impl Endpoint {
                 self.peers_mut().events.push_back(received.into());
                 true
             }
-            Taken::Begun(..) | Taken::Otherwise => true,
             Taken::No => false,
+            _ => true,
         }
     }
 
@@ -212,7 +218,7 @@ impl Endpoint {
                 let missing_len = len - bytes.len();
                 self.take_lone_given(now, link, from, lone, missing_len, memory)
             }
-            None => Taken::No,
+            None => self.take_note(now, link, from, (bytes, len)),
         }
     }
 
@@ -271,23 +277,12 @@ impl Endpoint {
         memory: &mut impl Memory,
     ) -> Taken {
         let LoneMessage { header, head, body } = lone;
-        let row = row_of_id(header.to);
-        if !self.peers().is_private(link) || self.peers().saboteur.makes(Sabotage::TruncatedCopy) {
+        if self.peers().saboteur.makes(Sabotage::TruncatedCopy) {
             return Taken::No;
         }
-        let Some(this) = self.messages.bulk.peers.rows.get_any_mut(row) else { return Taken::No };
-        if !this.is_of(&header) {
-            return Taken::No;
-        }
-        let Some(active) = self.messages.bulk.peers.actives.get_mut(this.active) else {
-            return Taken::No;
-        };
-        let path = active.paths.get(usize::from(header.path));
-        if path.is_none_or(|path| !path.comes_from(link, from)) {
-            return Taken::No;
-        }
-        this.heard_at = now;
-        active.welcome = false; // the peer has joined
+        let Some(row) = self.peers().giver_of(link, from, &header) else { return Taken::No };
+        self.messages.bulk.peers.note_giver(now, row);
+        let this = &mut self.messages.bulk.peers.rows[row];
         let mut takers = Takers {
             matcher: &mut self.messages.matcher,
             receives: &mut self.messages.bulk.receives,
@@ -330,21 +325,34 @@ impl Endpoint {
         }
         let (mut is_given, mut ack) = (false, None);
         for (record, body) in view.records() {
-            let head = match record {
-                Record::Message(head) if head.class == Class::Eager => head,
+            match record {
                 Record::Ack(it) if !is_given => {
                     ack = Some(it);
                     continue;
                 }
+                Record::Message(head) if matches!(head.class, Class::Eager | Class::Told) => {}
+                Record::Done { .. } => {}
                 _ => break,
-            };
+            }
             is_given = true;
             if let Some(ack) = ack.take() {
                 self.on_ack(now, row, &ack);
             }
-            self.take_surely(now, row, head.message, |endpoint| {
-                endpoint.on_message(now, row, &head, body, memory)
-            });
+            match record {
+                Record::Message(head) if head.class == Class::Eager => {
+                    self.take_surely(now, row, head.message, |endpoint| {
+                        endpoint.on_message(now, row, &head, body, memory)
+                    });
+                }
+                // Its sender has it still, and announces it again if it is refused.
+                Record::Message(head) => {
+                    let _ = self.on_message(now, row, &head, body, memory);
+                }
+                Record::Done { message, status, placed_len } => {
+                    self.messages.on_done(row, message, status, placed_len);
+                }
+                _ => {}
+            }
         }
         is_given
     }

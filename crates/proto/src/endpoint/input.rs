@@ -15,7 +15,7 @@ use crate::peers::contact::{Answered, Greeting};
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{
     ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FORM_UNKNOWN, FrameView, LONE, LONE_IMMEDIATE, Lane,
-    LoneView, MessageHead, Record,
+    LoneView, MessageHead, NoteView, Record,
 };
 
 impl Endpoint {
@@ -125,7 +125,8 @@ impl Endpoint {
         bytes: &[u8],
         memory: &mut impl Memory,
     ) {
-        let Some(view) = self.open_frame(bytes) else {
+        let Some(view) = self.open_note(origin.link, bytes).or_else(|| self.open_frame(bytes))
+        else {
             return self.on_unkeyed(now, origin, bytes, memory);
         };
         let plain = view.plain().filter(|_| self.peers().may_be_quick());
@@ -180,6 +181,13 @@ impl Endpoint {
             return false;
         }
         true
+    }
+
+    /// A frame without payload that was given to its link, if it bears our pass and only its two ends can write to that link.
+    #[inline]
+    fn open_note<'a>(&self, link: u8, bytes: &'a [u8]) -> Option<FrameView<'a>> {
+        let note = NoteView::read(bytes).filter(|_| self.peers().is_private(link))?;
+        note.is_passed(self.peers().pass).then(|| note.view())
     }
 
     /// Verifies the keyed check: under our secret, or under the public one if we are open to strangers.

@@ -113,11 +113,17 @@ impl Endpoint {
     /// The peer of a message that may leave as it is posted, for all that this depends on the message and on who the peer is.
     #[inline(always)]
     pub(crate) fn peer_of_post(&self, spec: &SendSpec<'_>, len: u64) -> Option<(&Row, &Active)> {
+        if len > u64::from(self.peers().settings.eager_len_max) || spec.until_matched {
+            return None;
+        }
+        self.joined_of_post(spec)
+    }
+
+    /// The peer of a message that may leave as it is posted, for all that this depends on who the peer is.
+    #[inline(always)]
+    pub(crate) fn joined_of_post(&self, spec: &SendSpec<'_>) -> Option<(&Row, &Active)> {
         let peers = &self.peers();
-        if len > u64::from(peers.settings.eager_len_max)
-            || spec.until_matched
-            || !peers.may_be_quick()
-        {
+        if !peers.may_be_quick() {
             return None;
         }
         let this = peers.rows.known(spec.peer).filter(|this| this.phase == Phase::Joined)?;

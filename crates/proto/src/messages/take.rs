@@ -87,6 +87,21 @@ impl Takers<'_> {
         Ok((end(this, (ReqId(key), &receive), envelope, placed_len), receive.buf))
     }
 
+    /// Hands an announced message to its receive; all of it that has room there lies there already.
+    #[inline]
+    pub(crate) fn take_announced(
+        &mut self,
+        this: &mut Row,
+        message: u32,
+        wanted: (Space, Tag),
+        envelope: Envelope,
+    ) -> Result<Received, Miss> {
+        let token = self.receive_for(this, message, wanted)?;
+        let (key, receive) = self.receives.remove_keyed(token);
+        let placed_len = receive.len.min(envelope.len);
+        Ok(end(this, (ReqId(key), &receive), envelope, placed_len))
+    }
+
     /// The receive that takes the message with this number, if that is whole and its turn is now. It is not posted any more.
     #[inline(always)]
     pub(crate) fn receive_for(

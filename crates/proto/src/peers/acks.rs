@@ -87,12 +87,14 @@ impl Active {
     pub(crate) fn clear_path(&self, now: Instant, len: u64) -> Option<u8> {
         let index = if self.paths.len() == 1 { 0 } else { self.clear_path_of_many(now, len)? };
         let path: &Path = &self.paths[usize::from(index)];
-        let is_clear = self.unsent == NONE
-            && self.granted.is_empty()
-            && self.is_only_messages()
-            && !path.wants_ping()
-            && path.has_window();
+        let is_clear = self.is_clear() && !path.wants_ping() && path.has_window();
         is_clear.then_some(index)
+    }
+
+    /// Nothing at all waits to leave, but perhaps an acknowledgement.
+    #[inline(always)]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.unsent == NONE && self.granted.is_empty() && self.is_only_messages()
     }
 }
 

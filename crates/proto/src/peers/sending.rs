@@ -2,7 +2,7 @@
 //!
 //! PROTOCOL §5.1, §7.4, §7.5. Each rule stands once, here or in `delivery`, and is inlined where a quick way calls it.
 
-use crate::base::types::Locator;
+use crate::base::types::{Instant, Locator};
 use crate::delivery::credit::{Credit, eager_cost};
 use crate::delivery::path::Path;
 use crate::peers::Peers;
@@ -31,6 +31,24 @@ impl Row {
 }
 
 impl Peers {
+    /// The row of a frame without a number that came on `link` from `from`: its association lives, and there is where its peer's frames of this path
+    /// come from. `None` also where others could write to the link.
+    #[inline(always)]
+    pub(crate) fn giver_of(&self, link: u8, from: &Locator, header: &Header) -> Option<u32> {
+        let row = row_of_id(header.to);
+        let this = self.rows.get_any(row).filter(|this| this.is_of(header))?;
+        let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
+        (self.is_private(link) && path.comes_from(link, from)).then_some(row)
+    }
+
+    /// A frame of this row's peer came that it had given to a link: it has joined.
+    #[inline(always)]
+    pub(crate) fn note_giver(&mut self, now: Instant, row: u32) {
+        let this = &mut self.rows[row];
+        this.heard_at = now;
+        self.actives[this.active].welcome = false;
+    }
+
     /// The row and the path of a numbered frame that came on `link` from `from`, and the whole number of its packet. Nothing is verified yet. `None` if its
     /// association does not live or rests, or the path's frames come from elsewhere.
     #[inline(always)]

@@ -284,7 +284,7 @@ fn split_words<const N: usize>(bytes: &[u8]) -> Option<(&[Word; N], &[u8])> {
 
 /// Whether a header's last word is of a frame for those who know us, with heads of this length.
 #[inline(always)]
-fn is_known_with(last: u64, heads_len: usize) -> bool {
+pub(super) fn is_known_with(last: u64, heads_len: usize) -> bool {
     const LOOKED_AT: u64 = ((FORM_STRANGER | FORM_UNKNOWN) as u64) << 56 | 0xFFFF << 32;
     last & LOOKED_AT == (heads_len as u64) << 32
 }

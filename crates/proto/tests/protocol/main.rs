@@ -25,5 +25,6 @@ mod portals;
 mod reliability;
 mod strangers;
 mod streams;
+mod told;
 mod trains;
 mod turns;

@@ -142,6 +142,11 @@ impl World {
                     self.digest.note_event(self.now, node.id.0, &event);
                     self.events.push_back((node.id, event));
                 }
+                QuickLook::Ended(ended) => {
+                    let event = ended.into();
+                    self.digest.note_event(self.now, node.id.0, &event);
+                    self.events.push_back((node.id, event));
+                }
                 QuickLook::Turned(_) => {
                     self.carry(index);
                     return;

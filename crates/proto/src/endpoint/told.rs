@@ -1,0 +1,295 @@
+//! Large messages of one host whose announcement and end are given to the link, as short messages are.
+//!
+//! PROTOCOL §7.10, §8.10. Where a receiver reads a message from its sender's memory, two short frames go with it: Told says where it is, Done that it was
+//! read. A link in memory keeps both until they are taken, so neither needs a packet number, an acknowledgement or a timer.
+//!
+//! ```text
+//!   prepare_told ──▶ the driver's link takes head and whereabouts ──▶ on_told_given
+//!                                    take_given: Told ──▶ the driver reads ──▶ on_told_read
+//!                                       prepare_done ──▶ the driver's link takes it ──▶ on_note_given
+//!   take_given: Ended ◀──────────────────────┘  └─ it does not: on_done_kept, Done goes as any other
+//! ```
+//!
+//! Unlike a message that was given, what was announced is its sender's until Done: it may be refused, and is then announced again as any other.
+
+use crate::base::api::{Envelope, Event, Payload, SendSpec};
+use crate::base::sabotage::Sabotage;
+use crate::base::types::{BufId, Instant, Locator, PeerId, Place, ReqId};
+use crate::bulk::arrival::number_key;
+use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage, check_len};
+use crate::endpoint::Endpoint;
+use crate::endpoint::given::Taken;
+use crate::messages::take::{Received, Takers};
+use crate::peers::rows::{Active, Phase, Row};
+use crate::seal::Pass;
+use crate::wire::{
+    DONE_OK, Header, NOTE_HEAD_LEN_MAX, NoteRepr, NoteView, TOTAL_MAX, WHEREABOUTS_LEN, Whereabouts,
+};
+
+/// A frame without payload whose head is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenNote {
+    /// Which local link.
+    pub link: u8,
+    /// Where to.
+    pub to: Locator,
+    /// Bytes of the head.
+    pub head_len: usize,
+    peer: PeerId,
+    /// An acknowledgement goes with it: of which path.
+    acked: Option<u8>,
+}
+
+/// A large message that is announced, and the receive that waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Where its sender says that it is.
+    pub whereabouts: Whereabouts,
+    buf: BufId,
+    /// So many bytes of it have room there.
+    pub len: u64,
+    row: u32,
+    message: u32,
+    envelope: Envelope,
+}
+
+impl Told {
+    /// Where its bytes go.
+    pub fn place(&self) -> Place {
+        Place { buf: self.buf, offset: 0 }
+    }
+}
+
+/// A send that is over, well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The send.
+    pub req: ReqId,
+    /// What its poster calls it.
+    pub user: u64,
+    /// Who took it.
+    pub peer: PeerId,
+    /// Bytes that were taken.
+    pub placed_len: u64,
+}
+
+impl From<Ended> for Event {
+    fn from(it: Ended) -> Self {
+        let Ended { req, user, peer, placed_len } = it;
+        Self::Sent { req, user, peer, placed_len, result: Ok(()) }
+    }
+}
+
+/// As the sender of the message.
+impl Endpoint {
+    /// Writes the head of the frame that announces a message which its receiver may read. Nothing is changed: if the driver can say where the message is, and
+    /// the link takes head and whereabouts at once, the driver says so by `on_told_given` before anything else; if not, or if this is `None`, it posts the message.
+    #[inline]
+    pub fn prepare_told(
+        &self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+        head: &mut [u8; NOTE_HEAD_LEN_MAX],
+    ) -> Option<GivenNote> {
+        let Payload::InPlace { len, .. } = spec.payload else { return None };
+        if len < u64::from(self.peers().settings.fetch_len_min) || spec.until_matched {
+            return None;
+        }
+        let (this, active) = self.joined_of_post(spec)?;
+        let index = active.clear_path(now, WHEREABOUTS_LEN as u64)?;
+        if !active.paths[usize::from(index)].can_fetch {
+            return None;
+        }
+        this.cost_of(this.numbers.next_out, WHEREABOUTS_LEN as u32, active.credit)?;
+        check_len(len, TOTAL_MAX).ok()?;
+        let note = NoteRepr::Told {
+            space: spec.space,
+            message: this.numbers.next_out as u32,
+            tag: spec.tag,
+            total: len,
+            immediate: spec.immediate,
+        };
+        self.write_note(now, (this, active), index, note, head)
+    }
+
+    /// The link has taken the announcement: the message is posted.
+    #[inline]
+    pub fn on_told_given(&mut self, spec: &SendSpec<'_>, given: &GivenNote) -> ReqId {
+        self.on_note_given(given);
+        let row = spec.peer.row();
+        let bulk = &mut self.messages.bulk;
+        let this = &mut bulk.peers.rows[row];
+        let message = this.numbers.next_out;
+        this.numbers.next_out += 1;
+        let Payload::InPlace { buf, len } = spec.payload else {
+            unreachable!("only such a message is announced so")
+        };
+        let slot = bulk.outgoing.next_slot();
+        let line = &mut bulk.peers.actives[this.active].line();
+        let previous = line.append(slot, SendStage::Sent, &mut bulk.outgoing);
+        let send = Outgoing::new(spec, (Bytes::User(buf), len), (message, previous), true);
+        let mut send = Outgoing { stage: SendStage::Sent, ..send };
+        this.ahead.announce(&mut send, 0, &mut bulk.ahead_sum);
+        let key = bulk.outgoing.put(slot, send);
+        bulk.sends_by_number.insert(number_key(row, message as u32), slot);
+        bulk.peers.counters.messages_out += 1;
+        ReqId(key | SEND_BIT)
+    }
+
+    /// The end of a send, as a link in memory brought it.
+    #[inline]
+    fn take_done(&mut self, row: u32, message: u32, placed_len: u64) -> Taken {
+        let bulk = &mut self.messages.bulk;
+        let active = bulk.peers.active_of(row);
+        // Nothing waits that its end may set free.
+        let is_alone = active.is_clear();
+        let Some(slot) = bulk.find_outgoing(row, message).filter(|_| is_alone) else {
+            return Taken::No;
+        };
+        if !matches!(bulk.outgoing[slot].bytes, Bytes::User(_)) {
+            return Taken::No;
+        }
+        let req = ReqId(bulk.outgoing.key(slot) | SEND_BIT);
+        let Outgoing { user, peer, total, .. } = bulk.take_send(slot);
+        bulk.peers.counters.frames_in += 1;
+        Taken::Ended(Ended { req, user, peer, placed_len: placed_len.min(total) })
+    }
+}
+
+/// As its receiver.
+impl Endpoint {
+    /// A frame without payload of a link in memory.
+    #[inline]
+    pub(crate) fn take_note(
+        &mut self,
+        now: Instant,
+        link: u8,
+        from: &Locator,
+        (bytes, len): (&[u8], usize),
+    ) -> Taken {
+        let Some(view) = NoteView::read(bytes).filter(|_| bytes.len() == len) else {
+            return Taken::No;
+        };
+        // An Ack is for the general way; and so is all that is not from a peer who may give.
+        if view.has_ack() || !view.is_passed(self.peers().pass) {
+            return Taken::No;
+        }
+        let Some(row) = self.peers().giver_of(link, from, &view.header()) else {
+            return Taken::No;
+        };
+        self.messages.bulk.peers.note_giver(now, row);
+        match (view.note(), view.whereabouts()) {
+            (NoteRepr::Told { .. }, Some(whereabouts)) => {
+                self.foresee_told(row, view.note(), whereabouts).map_or(Taken::No, Taken::Told)
+            }
+            (NoteRepr::Done { message, placed_len }, _) => self.take_done(row, message, placed_len),
+            _ => Taken::No,
+        }
+    }
+
+    /// The receive of an announced message whose turn it is, if that is as simple as most are. Nothing is changed.
+    fn foresee_told(&mut self, row: u32, note: NoteRepr, whereabouts: Whereabouts) -> Option<Told> {
+        let NoteRepr::Told { space, message, tag, total, immediate } = note else { return None };
+        let bulk = &self.messages.bulk;
+        let this = &bulk.peers.rows[row];
+        let is_next = this.numbers.next_in as u32 == message
+            && this.numbers.next_in < this.numbers.refused_from
+            && this.arrival_count == 0;
+        if !is_next || bulk.peers.closing.is_some() {
+            return None;
+        }
+        let (_, token) = self.messages.matcher.find(space, tag, this.peer)?;
+        let receive = &bulk.receives[token];
+        let envelope = Envelope { source: this.peer, space, tag, immediate, len: total };
+        let (buf, len) = (receive.buf, receive.len.min(total));
+        receive.is_simple.then_some(Told { whereabouts, buf, len, row, message, envelope })
+    }
+
+    /// The driver has read an announced message to its place, and nothing was changed since it was told of it: the message is received.
+    #[inline]
+    pub fn on_told_read(&mut self, told: &Told) -> Received {
+        let &Told { row, message, envelope, len, .. } = told;
+        let Envelope { space, tag, .. } = envelope;
+        let bulk = &mut self.messages.bulk;
+        let this = &mut bulk.peers.rows[row];
+        let mut takers = Takers {
+            matcher: &mut self.messages.matcher,
+            receives: &mut bulk.receives,
+            events: &mut bulk.peers.events,
+        };
+        let received = takers
+            .take_announced(this, message, (space, tag), envelope)
+            .expect("it was foreseen, and nothing was changed");
+        let counters = &mut bulk.peers.counters;
+        counters.frames_in += 1;
+        counters.messages_in += 1;
+        counters.rendezvous_in += 1;
+        counters.bytes_placed += len;
+        counters.bytes_fetched += len;
+        received
+    }
+
+    /// Writes the head of the frame that tells its sender so, if that may be given to the link now. Nothing is changed: if the link takes it the driver says
+    /// so by `on_note_given`, and if not, or if this is `None`, by `on_done_kept`.
+    #[inline]
+    pub fn prepare_done(
+        &self,
+        now: Instant,
+        told: &Told,
+        head: &mut [u8; NOTE_HEAD_LEN_MAX],
+    ) -> Option<GivenNote> {
+        let peers = self.peers();
+        let this = &peers.rows[told.row];
+        let active = peers.actives.get(this.active)?;
+        let index = active.clear_path(now, 0)?;
+        if peers.saboteur.makes(Sabotage::CutNotTold) {
+            return None;
+        }
+        let note = NoteRepr::Done { message: told.message, placed_len: told.len };
+        self.write_note(now, (this, active), index, note, head)
+    }
+
+    /// Done could not be given: it goes as any other.
+    #[cold]
+    pub fn on_done_kept(&mut self, told: &Told) {
+        let len = match self.peers().saboteur.makes(Sabotage::CutNotTold) {
+            true => told.envelope.len,
+            false => told.len,
+        };
+        self.peers_mut().notify_done(told.row, told.message, DONE_OK, len);
+    }
+}
+
+/// As either.
+impl Endpoint {
+    /// Writes a frame without payload that may be given to the link of this path, on which nothing waits.
+    #[inline(always)]
+    fn write_note(
+        &self,
+        now: Instant,
+        (this, active): (&Row, &Active),
+        index: u8,
+        note: NoteRepr,
+        head: &mut [u8; NOTE_HEAD_LEN_MAX],
+    ) -> Option<GivenNote> {
+        let path = &active.paths[usize::from(index)];
+        if !path.may_be_given() || this.phase != Phase::Joined {
+            return None;
+        }
+        let ack = self.riding_ack(now, active, index)?;
+        let header = Header { to: this.remote_id, packet: 0, path: index, form: this.version };
+        let head_len = note.write(head, header, ack.as_ref(), Pass(path.pass));
+        let (peer, acked) = (this.peer, ack.map(|ack| ack.path));
+        Some(GivenNote { link: path.link, to: path.locator, head_len, peer, acked })
+    }
+
+    /// The link has taken such a frame.
+    #[inline]
+    pub fn on_note_given(&mut self, given: &GivenNote) {
+        self.peers_mut().counters.frames_out += 1;
+        self.peers_mut().counters.notes_given += 1;
+        if let Some(of) = given.acked {
+            self.on_given_ack(given.peer.row(), of);
+        }
+    }
+}
