@@ -47,7 +47,8 @@ const ROOMS: &[Room] = &[
     Room::new("packhorse-mx", FACE, &[]),
     // Nothing of the protocol: who is in the job.
     Room::new("packhorse-pmi", &["packhorse-common"], &[]),
-    Room::new("packhorse-portals4", FACE, &[]),
+    // Its tests start programs that find each other by PMI.
+    Room::new("packhorse-portals4", FACE, &["packhorse-pmi"]),
     Room::new(
         "packhorse-tests",
         &["packhorse-proto"],

@@ -5,6 +5,7 @@
 
 mod chain;
 mod open_mpi;
+#[path = "../../faces/pmi/tests/launcher/mod.rs"]
 mod server;
 mod suite;
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use packhorse_link::mem::Memory;
+use packhorse_link::mem::{Memory, UserMemory as _};
 use packhorse_proto::portals::Portals;
 use packhorse_proto::{BufId, Instant};
 
@@ -67,8 +67,10 @@ impl Engine {
     /// A copy of bytes of memory that is lent; `None` if they are not there.
     pub fn copy_lent(&self, buf: BufId, offset: u64, len: usize) -> Option<Vec<u8>> {
         let mut inner = self.lock();
+        let (memory, id) = (inner.core.memory(), memory_of(buf));
         let mut bytes = Vec::new();
-        inner.core.memory().copy_out(memory_of(buf), offset, len, &mut bytes).then_some(bytes)
+        let is_there = memory.reaches(id, offset, len as u64, false);
+        (is_there && memory.copy_out(id, offset, len, &mut bytes)).then_some(bytes)
     }
 
     /// Closes one of the four interfaces, with all that is under way there.

@@ -115,6 +115,12 @@ impl Part {
     }
 }
 
+/// Whether the process has memory at an address: asked of the system, not by touching it.
+pub fn is_there(at: u64, len: u64, writes: bool) -> bool {
+    let range = usize::try_from(at).ok().zip(usize::try_from(len).ok());
+    range.is_some_and(|(at, len)| reaches(at, len, writes))
+}
+
 /// One piece, or several that count as one.
 #[derive(Debug)]
 enum Parts {
@@ -637,7 +643,7 @@ impl UserMemory for Table {
 
     fn reaches(&mut self, id: MemoryId, offset: u64, len: u64, writes: bool) -> bool {
         match self.get(id).map(|memory| &memory.parts) {
-            Some(Parts::Whole) => reaches(offset as usize, len as usize, writes),
+            Some(Parts::Whole) => is_there(offset, len, writes),
             Some(_) => true,
             None => false,
         }

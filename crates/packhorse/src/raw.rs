@@ -26,7 +26,7 @@ pub use packhorse_engine::{
     Atomic, Call, Completions, Entry, Exposure, Kind, Notify, Put, Recv, Send, Trouble, Watcher,
     set_long_numbers,
 };
-pub use packhorse_link::mem::Memory;
+pub use packhorse_link::mem::{Memory, is_there};
 pub use packhorse_link::{Interface, interfaces, with_signals_blocked};
 pub use packhorse_proto::wire::TOTAL_MAX as MESSAGE_LEN_MAX;
 pub use packhorse_proto::{

@@ -1,8 +1,11 @@
-//! A C program over the library as it is installed: alone, and started by `mpirun`, which speaks PMIx. A launcher that speaks PMI-1 itself is in
-//! `cargo xtask portals`.
+//! A C program over the library as it is installed: alone, started by `mpirun`, which speaks PMIx, and by a launcher that speaks PMI-1 itself, both
+//! ways in which such launchers are found (`PMI_PORT`, as Hydra has it over hosts, and `PMI_FD`, as on one host and under Slurm's `pmi1`).
 
+mod launcher;
+
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// The program, in a directory with the library; gone when the test is over.
 struct Scratch(PathBuf);
@@ -31,11 +34,15 @@ impl Scratch {
         Self(path)
     }
 
-    fn run(&self, launcher: &[&str], env: &[(&str, &str)]) -> Output {
+    fn command(&self, launcher: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command.arg("120").args(launcher).arg(self.0.join("all"));
-        command.env("LD_LIBRARY_PATH", &self.0).envs(env.iter().copied());
-        command.output().unwrap()
+        command.env("LD_LIBRARY_PATH", &self.0);
+        command
+    }
+
+    fn run(&self, launcher: &[&str], env: &[(&str, &str)]) -> Output {
+        self.command(launcher).envs(env.iter().copied()).output().unwrap()
     }
 }
 
@@ -65,6 +72,31 @@ fn nonsense_in_the_environment_is_told() {
         let output = scratch.run(&[], &[(name, value)]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && error.contains(said), "{name}={value}: {error}");
+    }
+}
+
+#[test]
+fn launchers_that_speak_pmi_1_are_found_by_port_and_by_descriptor() {
+    let scratch = Scratch::new("wire");
+    for by_descriptor in [false, true] {
+        let server = launcher::Server::start(3).unwrap();
+        let start = |rank: u32| {
+            let mut command = scratch.command(&[]);
+            if by_descriptor {
+                let place = [("PMI_FD", 0), ("PMI_RANK", rank), ("PMI_SIZE", 3)];
+                command.envs(place.map(|(name, value)| (name, value.to_string())));
+                command.stdin(OwnedFd::from(server.connection().unwrap()));
+            } else {
+                command.env("PMI_PORT", server.at()).env("PMI_ID", rank.to_string());
+            }
+            command.stdout(Stdio::piped()).spawn().unwrap()
+        };
+        let children: Vec<_> = (0..3).map(start).collect();
+        for (rank, child) in children.into_iter().enumerate() {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{by_descriptor} {rank}: {}", output.status);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), format!("rank {rank} of 3\n"));
+        }
     }
 }
 

@@ -53,7 +53,9 @@ unsafe fn list<'a, T>(at: *const T, count: usize) -> Result<&'a [T], Code> {
     match (at.is_null(), count) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(codes::ARG_INVALID),
-        // SAFETY: says the caller; not null, says the line above.
+        // Nobody has room for so many.
+        _ if count > isize::MAX as usize / size_of::<T>() => Err(codes::ARG_INVALID),
+        // SAFETY: says the caller; neither null nor too long, say the lines above.
         _ => Ok(unsafe { std::slice::from_raw_parts(at, count) }),
     }
 }

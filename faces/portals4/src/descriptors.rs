@@ -1,6 +1,7 @@
 //! Memory descriptors.
 
-use packhorse::raw::portals::DescriptorSpec;
+use packhorse::raw::is_there;
+use packhorse::raw::portals::{DescriptorSpec, IsThere};
 
 use crate::abi::{EQ_NONE, Handle, Md};
 use crate::codes::{Code, of_core};
@@ -15,8 +16,9 @@ pub(crate) fn bind(ni: Handle, md: &Md, memory: Named) -> Result<Handle, Code> {
         if md.eq_handle == EQ_NONE { None } else { Some(number(Kind::Queue, md.eq_handle)?) };
     let counter = counters::named(md.ct_handle)?;
     let (len, options) = (memory.len(), md.options);
+    let asks = memory.is_window().then_some(is_there as IsThere);
     let bound = this.node.engine().try_portals_with(memory.lend(), |portals, buf| {
-        let spec = DescriptorSpec { buf, len, options, queue, counter };
+        let spec = DescriptorSpec { buf, len, options, queue, counter, asks };
         portals.add_descriptor(this.kind, spec)
     });
     bound.map(|bound| handle(Kind::Descriptor, bound)).map_err(of_core)

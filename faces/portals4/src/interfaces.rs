@@ -8,9 +8,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use packhorse::raw::portals::codes::interface;
+use packhorse::raw::portals::{Portals, codes::interface};
 use packhorse::raw::{self, Engine, PeerId};
 use packhorse::{Endpoint, Error, LookUp, SharedSecret};
 use packhorse_common::complain;
@@ -30,6 +30,9 @@ const QUIET_AFTER: Duration = Duration::from_secs(2);
 const FIND_FOR: Duration = Duration::from_secs(5);
 /// The secret that Open MPI's launchers give all processes of a job, and those that a job starts later: 128 random bits, as two times 16 digits.
 const LAUNCHER_SECRET: &str = "OMPI_MCA_orte_precondition_transports";
+/// A look-up that took so long in vain is not tried again for a while: each operation would wait as long.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
+const ABSENT_FOR: Duration = Duration::from_secs(5);
 /// A peer that nobody is.
 const NOBODY: PeerId = PeerId((1 << PeerId::BITS) - 1);
 
@@ -48,6 +51,8 @@ pub(crate) struct Presence {
 struct Known {
     last: Option<(Process, PeerId)>,
     all: HashMap<Process, PeerId>,
+    /// Who did not answer, and when that was found.
+    absent: HashMap<Process, Instant>,
 }
 
 impl Known {
@@ -60,6 +65,21 @@ impl Known {
                 Some(peer)
             }
         }
+    }
+
+    /// Numbers of peers that were parted with may be others' by now.
+    fn forget(&mut self, parted: &[PeerId]) {
+        self.last = None;
+        self.all.retain(|_, peer| !parted.contains(peer));
+    }
+
+    fn is_absent(&mut self, process: Process) -> bool {
+        let since = self.absent.get(&process).copied();
+        let is_absent = since.is_some_and(|since| since.elapsed() < ABSENT_FOR);
+        if since.is_some() && !is_absent {
+            self.absent.remove(&process);
+        }
+        is_absent
     }
 }
 
@@ -152,16 +172,34 @@ impl Presence {
     /// The peer that has this nid and pid. Whoever is not known yet is looked for; one that is not there is nobody, to whom nothing can
     /// be delivered.
     fn peer(&self, process: Process) -> PeerId {
-        if let Some(peer) = lock(&self.peers).get(process) {
-            return peer;
+        let parted = self.engine().look_at_portals(Portals::take_parted);
+        {
+            let mut peers = lock(&self.peers);
+            if !parted.is_empty() {
+                peers.forget(&parted);
+            }
+            match peers.get(process) {
+                Some(peer) => return peer,
+                None if peers.is_absent(process) => return NOBODY,
+                None => {}
+            }
         }
+        let asked_at = Instant::now();
         let found = if process == self.own {
             self.endpoint.peer(&self.endpoint.address()).ok()
         } else {
             self.find(process)
         };
-        let Some(peer) = found.map(raw::peer_id) else { return NOBODY };
-        *lock(&self.peers).all.entry(process).or_insert(peer)
+        let mut peers = lock(&self.peers);
+        match found.map(raw::peer_id) {
+            Some(peer) => *peers.all.entry(process).or_insert(peer),
+            None => {
+                if asked_at.elapsed() > SLOW_AFTER {
+                    peers.absent.insert(process, Instant::now());
+                }
+                NOBODY
+            }
+        }
     }
 
     fn find(&self, process: Process) -> Option<packhorse::Peer> {

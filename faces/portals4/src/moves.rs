@@ -133,13 +133,17 @@ impl Start {
         }
     }
 
-    /// The usual case, in which the engine is locked once: the target is known, and what is sent need not be copied first. False if it is another.
+    /// The usual case, in which the engine is locked once: the target is known and was not parted with, and what is sent need not be copied first.
+    /// False if it is another.
     fn try_at_once(&self) -> Result<bool, Code> {
         let first = self.first()?;
         hold(|held| {
             held.node.engine().with_portals(|portals| {
                 let known = portals.descriptor_interface(first).zip(portals.descriptor(first));
                 let (ni, (_, options)) = known.ok_or(codes::ARG_INVALID)?;
+                if portals.has_parted() {
+                    return Ok(false);
+                }
                 check_len(held.limits(ni)?, self.parts.0, self.tail.length)?;
                 if self.put.is_some() && options & md::VOLATILE != 0 {
                     return Ok(false);

@@ -4,6 +4,9 @@
 //! docs/portals.md). Rules that do not hold yet stand in `tests/pending.txt`, with the reason; they are run and printed, and one that holds after all
 //! must leave that list.
 
+#[path = "../../pmi/tests/launcher/mod.rs"]
+mod launcher;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::{Path, PathBuf};
@@ -24,14 +27,18 @@ impl Scratch {
     }
 
     fn compile(&self, name: &str) -> PathBuf {
+        self.compile_with(name, &[])
+    }
+
+    fn compile_with(&self, name: &str, libraries: &[&str]) -> PathBuf {
         let program = self.0.join(name);
         let sources = root().join("tests/c");
         let mut cc = Command::new("cc");
         cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-g"]);
         cc.arg("-O1").arg("-o").arg(&program).arg(sources.join(format!("{name}.c")));
         cc.arg(sources.join("rules.c")).arg("-I").arg(root().join("include"));
-        cc.arg("-L").arg(&self.0).args(["-lportals", "-lpthread", "-lm"]).args(sanitized());
-        assert!(cc.status().expect("cc is needed").success());
+        cc.arg("-L").arg(&self.0).args(["-lportals", "-lpthread", "-lm"]).args(libraries);
+        assert!(cc.args(sanitized()).status().expect("cc is needed").success());
         program
     }
 
@@ -53,10 +60,14 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Where cargo puts what the tests use.
+fn beside() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_path_buf()
+}
+
 /// The archive that cargo made of the library, the newest there is: its name has a hash in it, and it lies beside the tests.
 fn archive() -> PathBuf {
-    let beside = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
-    let mut found: Vec<_> = [beside.clone(), beside.parent().unwrap().to_path_buf()]
+    let mut found: Vec<_> = [beside(), beside().parent().unwrap().to_path_buf()]
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten())
         .filter(|entry| {
@@ -152,12 +163,87 @@ fn order_abort_memory_and_limits() {
 }
 
 #[test]
+fn threads_at_once() {
+    hold("threads");
+}
+
+#[test]
 fn two_processes() {
     hold("pair");
 }
 
+#[test]
+fn messages_and_calls_that_meet() {
+    hold("races");
+}
+
+#[test]
+fn memory_that_is_not_there() {
+    hold("holes");
+}
+
 /// Where Open MPI's launchers put the secret of a job.
 const LAUNCHER_SECRET: &str = "OMPI_MCA_orte_precondition_transports";
+
+/// A directory with a program that finds its peers by PMI, and with both libraries.
+fn job(name: &str) -> Scratch {
+    let scratch = Scratch::new(name);
+    let built = beside().join("libpackhorse_pmi.so");
+    for name in ["libpmi.so", "libpmi.so.0"] {
+        std::fs::copy(&built, scratch.0.join(name)).expect("cargo builds PMI with the tests");
+    }
+    scratch.compile_with("ranks", &["-lpmi"]);
+    scratch
+}
+
+/// How that program is run, perhaps by a launcher.
+fn ranks(scratch: &Scratch, launcher: &[&str]) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", "120"]).args(launcher);
+    command.arg(scratch.0.join("ranks")).arg("ranks").env_remove(LAUNCHER_SECRET);
+    command.env("LD_LIBRARY_PATH", &scratch.0).env("PTL_IFACE_NAME", "lo");
+    command
+}
+
+#[test]
+fn a_job_finds_itself_alone_and_by_a_launcher_that_speaks_pmi_1() {
+    let scratch = job("launched");
+    for count in [1, 3] {
+        let server = launcher::Server::start(count).unwrap();
+        let start = |rank: u32| {
+            let mut command = ranks(&scratch, &[]);
+            if count > 1 {
+                command.env("PMI_PORT", server.at()).env("PMI_ID", rank.to_string());
+            }
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let children: Vec<_> = (0..count).map(start).collect();
+        for (rank, child) in children.into_iter().enumerate() {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(said, format!("rank {rank} of {count}\n"));
+        }
+    }
+}
+
+#[test]
+fn a_job_that_mpirun_starts_finds_itself_and_has_a_secret() {
+    let has_mpirun = Command::new("mpirun").arg("--version").output().is_ok();
+    assert!(has_mpirun || std::env::var_os("CI").is_none(), "mpirun is missing");
+    if !has_mpirun {
+        eprintln!("skipped: mpirun is missing");
+        return;
+    }
+    let scratch = job("mpirun");
+    let mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "4"];
+    let output = ranks(&scratch, &mpirun).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for rank in 0..4 {
+        assert!(said.contains(&format!("rank {rank} of 4, with a secret\n")), "{said}");
+    }
+}
 
 /// One half of a program that two processes are.
 struct Half {
@@ -266,6 +352,25 @@ fn the_papers_double_buffering_moves_all_buffers_in_order() {
         ["produce", "consume"].map(|role| Half::start(&scratch, &program, &words(role)));
     let figures = Half::play(&mut halves);
     assert!(figures[0].contains("producer_bytes_per_s") && !figures[1].contains("\"messages\":0,"));
+}
+
+#[test]
+fn the_header_is_c_of_1999_and_cpp_and_needs_no_other() {
+    let header = root().join("include/portals4.h");
+    let text = std::fs::read_to_string(&header).unwrap();
+    let included: Vec<&str> = text.lines().filter(|line| line.starts_with("#include")).collect();
+    assert_eq!(included, ["#include <stdint.h>"]);
+    for (compiler, language, standard) in [("cc", "c", "c99"), ("c++", "c++", "c++98")] {
+        let mut command = Command::new(compiler);
+        command.args(["-x", language, "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
+        // C++ of 1998 has neither `long long` nor a comma behind the last name of an enum, which all its compilers take.
+        let pedantic = if language == "c" { "-pedantic" } else { "-Wno-pedantic" };
+        command.arg(format!("-std={standard}")).arg(pedantic).arg(&header);
+        match command.output() {
+            Ok(output) => assert!(output.status.success(), "{compiler}: {output:?}"),
+            Err(_) => assert!(compiler == "c++" && std::env::var_os("CI").is_none(), "{compiler}"),
+        }
+    }
 }
 
 #[test]

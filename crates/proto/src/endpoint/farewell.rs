@@ -176,6 +176,11 @@ impl Endpoint {
     }
 
     fn end_with(&mut self, now: Instant, row: u32, reason: Option<GoneReason>, failure: Failure) {
+        let this = &self.peers().rows[row];
+        if this.is_named {
+            let peer = this.peer;
+            self.onesided.portals.part_with(peer);
+        }
         self.messages.end_sends(row, failure);
         self.onesided.end_operations(&mut self.messages.bulk, row, failure);
         self.messages.end_arrivals(now, row, reason, failure);

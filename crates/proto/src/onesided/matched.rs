@@ -68,6 +68,9 @@ impl Onesided {
                 (Deed::Put { bytes: Bytes::User(buf), immediate: None }, offset)
             }
         };
+        if !self.portals.has_memory(launch) {
+            return self.portals.completed(launch, Some(fail::SEGV));
+        }
         if self.may_operate(bulk, to.peer).is_err() {
             return self.portals.completed(launch, Some(fail::UNDELIVERABLE));
         }

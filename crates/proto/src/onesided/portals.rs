@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 use crate::base::limits::MATCHED_LEN_MAX;
 use crate::base::sabotage::Saboteur;
 use crate::base::slab::{NONE, Slab};
-use crate::base::types::BufId;
+use crate::base::types::{BufId, PeerId};
 
 pub use arithmetic::ATOMIC_LEN_MAX;
 pub use counters::Count;
@@ -41,7 +41,7 @@ pub use entries::{EntrySpec, SearchKind, WILD};
 pub(crate) use incoming::Taken;
 pub use incoming::{Asked, Incoming};
 pub(crate) use moves::Outcome;
-pub use moves::{DescriptorSpec, MoveKind, MoveSpec};
+pub use moves::{DescriptorSpec, IsThere, MoveKind, MoveSpec};
 pub use queues::{PortalsEvent, Taken as TakenEvent};
 pub use witness::Witnessed;
 
@@ -140,6 +140,8 @@ pub struct Portals {
     trigger_serial: u64,
     /// Memory that nobody uses any more, for the driver.
     freed: Vec<BufId>,
+    /// Peers that the application named, and whose associations ended since somebody last asked.
+    parted: Vec<PeerId>,
     /// Something was told or counted since the driver last asked.
     is_stirred: bool,
     /// And something was begun that goes on only while somebody drives.
@@ -249,6 +251,23 @@ impl Portals {
     /// Memory that nobody uses any more.
     pub fn take_freed(&mut self) -> Option<BufId> {
         self.freed.pop()
+    }
+
+    /// An association with a peer that the application named has ended (PROTOCOL §17.10).
+    pub(crate) fn part_with(&mut self, peer: PeerId) {
+        if self.is_open() && !self.parted.contains(&peer) {
+            self.parted.push(peer);
+        }
+    }
+
+    /// Whether there are such peers.
+    pub fn has_parted(&self) -> bool {
+        !self.parted.is_empty()
+    }
+
+    /// Peers whose associations ended since this was last asked: whoever named them by a number asks whose that is now.
+    pub fn take_parted(&mut self) -> Vec<PeerId> {
+        core::mem::take(&mut self.parted)
     }
 
     /// Whether something was told or counted since this was last asked.

@@ -59,7 +59,7 @@ impl Pair {
         let len = bytes.len() as u64;
         let buf = self.net.lend(A, bytes);
         let (queue, counter) = (Some(self.queues[A]), Some(self.counters[A]));
-        let spec = DescriptorSpec { buf, len, options, queue, counter };
+        let spec = DescriptorSpec { buf, len, options, queue, counter, asks: None };
         (self.net.ep(A).portals().add_descriptor(NI, spec).expect("room"), buf)
     }
 
@@ -277,7 +277,7 @@ fn a_trigger_fires_at_the_far_end_without_anybody_calling() {
     let _ = pair.append(List::Priority, 8, entry::OP_PUT | entry::EVENT_CT_COMM, 7);
     let answer = pair.net.lend(B, vec![9; 8]);
     let (options, queue, counter) = (0, None, None);
-    let spec = DescriptorSpec { buf: answer, len: 8, options, queue, counter };
+    let spec = DescriptorSpec { buf: answer, len: 8, options, queue, counter, asks: None };
     let md = pair.net.ep(B).portals().add_descriptor(NI, spec).expect("room");
     let peer = pair.net.peer(B, A);
     let spec = MoveSpec { peer, put: Some((md, 0)), ..pair.spec(MoveKind::Put, 1, 8) };

@@ -80,6 +80,7 @@ impl Run {
             options: told.options,
             queue: told.queue.map(|queue| model.queues[queue].handle),
             counter: told.counter.map(|counter| model.counters[counter].handle),
+            asks: None,
         };
         self.portals_of(index).add_descriptor(ni, spec).expect("room")
     }

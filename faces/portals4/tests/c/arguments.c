@@ -1,25 +1,136 @@
 /* Section A: what each call refuses. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "rules.h"
 
 static char buffer[64];
 
-RULE(A4_nothing_works_before_init) {
-  ptl_handle_ni_t handle;
-  ptl_handle_eq_t eq;
+/* Every call but those that need nothing: PtlInit, PtlFini, PtlAbort, PtlHandleIsEqual. */
+static void refuse_all_before_init(void) {
+  ptl_handle_any_t out;
   ptl_event_t event;
-  ptl_process_t process;
+  ptl_ct_event_t count, one = {1, 0};
+  ptl_process_t process = {.rank = 0};
+  ptl_size_t size = 1;
+  ptl_sr_value_t value;
+  ptl_pt_index_t index;
   ptl_uid_t uid;
-  IS(PTL_NO_INIT, PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, PTL_PID_ANY, NULL, NULL, &handle));
-  IS(PTL_NO_INIT, PtlNIFini(0));
-  IS(PTL_NO_INIT, PtlGetId(0, &process));
-  IS(PTL_NO_INIT, PtlGetUid(0, &uid));
-  IS(PTL_NO_INIT, PtlEQAlloc(0, 8, &eq));
-  IS(PTL_NO_INIT, PtlEQGet(0, &event));
-  IS(PTL_NO_INIT, PtlCTFree(0));
-  IS(PTL_NO_INIT, PtlMEUnlink(0));
-  IS(PTL_NO_INIT, PtlPut(0, 0, 0, PTL_NO_ACK_REQ, process, 0, 0, 0, NULL, 0));
-  IS(PTL_NO_INIT, PtlStartBundle(0));
-  CHECK(PtlHandleIsEqual(5, 5) && !PtlHandleIsEqual(5, 6)); /* needs none */
+  unsigned which;
+  ptl_md_t md = {buffer, 8, 0, PTL_EQ_NONE, PTL_CT_NONE};
+  ptl_le_t le = {buffer, 8, PTL_CT_NONE, PTL_UID_ANY, PUT_GET};
+  ptl_me_t me = entry(buffer, 8, PUT_GET);
+  ptl_handle_any_t none = 0;
+#define LATER 0, 1
+#define NOT_YET(call) IS(PTL_NO_INIT, call)
+  NOT_YET(PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, PTL_PID_ANY, NULL, NULL, &out));
+  NOT_YET(PtlNIFini(0));
+  NOT_YET(PtlNIStatus(0, PTL_SR_DROP_COUNT, &value));
+  NOT_YET(PtlNIHandle(0, &out));
+  NOT_YET(PtlSetMap(0, 1, &process));
+  NOT_YET(PtlGetMap(0, 1, &process, &size));
+  NOT_YET(PtlGetUid(0, &uid));
+  NOT_YET(PtlGetId(0, &process));
+  NOT_YET(PtlGetPhysId(0, &process));
+  NOT_YET(PtlPTAlloc(0, 0, PTL_EQ_NONE, PTL_PT_ANY, &index));
+  NOT_YET(PtlPTFree(0, 0));
+  NOT_YET(PtlPTDisable(0, 0));
+  NOT_YET(PtlPTEnable(0, 0));
+  NOT_YET(PtlMDBind(0, &md, &out));
+  NOT_YET(PtlMDRelease(0));
+  NOT_YET(PtlLEAppend(0, 0, &le, PTL_PRIORITY_LIST, NULL, &out));
+  NOT_YET(PtlLEUnlink(0));
+  NOT_YET(PtlLESearch(0, 0, &le, PTL_SEARCH_ONLY, NULL));
+  NOT_YET(PtlMEAppend(0, 0, &me, PTL_PRIORITY_LIST, NULL, &out));
+  NOT_YET(PtlMEUnlink(0));
+  NOT_YET(PtlMESearch(0, 0, &me, PTL_SEARCH_ONLY, NULL));
+  NOT_YET(PtlCTAlloc(0, &out));
+  NOT_YET(PtlCTFree(0));
+  NOT_YET(PtlCTCancelTriggered(0));
+  NOT_YET(PtlCTGet(0, &count));
+  NOT_YET(PtlCTWait(0, 0, &count));
+  NOT_YET(PtlCTPoll(&none, &size, 1, 0, &count, &which));
+  NOT_YET(PtlCTSet(0, one));
+  NOT_YET(PtlCTInc(0, one));
+  NOT_YET(PtlPut(0, 0, 0, PTL_NO_ACK_REQ, process, 0, 0, 0, NULL, 0));
+  NOT_YET(PtlGet(0, 0, 0, process, 0, 0, 0, NULL));
+  NOT_YET(PtlAtomic(0, 0, 8, PTL_NO_ACK_REQ, process, 0, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T));
+  NOT_YET(PtlFetchAtomic(0, 0, 0, 0, 8, process, 0, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T));
+  NOT_YET(PtlSwap(0, 0, 0, 0, 8, process, 0, 0, 0, NULL, 0, buffer, PTL_CSWAP, PTL_INT64_T));
+  NOT_YET(PtlAtomicSync());
+  NOT_YET(PtlTriggeredPut(0, 0, 0, PTL_NO_ACK_REQ, process, 0, 0, 0, NULL, 0, LATER));
+  NOT_YET(PtlTriggeredGet(0, 0, 0, process, 0, 0, 0, NULL, LATER));
+  NOT_YET(PtlTriggeredAtomic(0, 0, 8, PTL_NO_ACK_REQ, process, 0, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T, LATER));
+  NOT_YET(PtlTriggeredFetchAtomic(0, 0, 0, 0, 8, process, 0, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T, LATER));
+  NOT_YET(PtlTriggeredSwap(0, 0, 0, 0, 8, process, 0, 0, 0, NULL, 0, buffer, PTL_CSWAP, PTL_INT64_T, LATER));
+  NOT_YET(PtlTriggeredCTInc(0, one, LATER));
+  NOT_YET(PtlTriggeredCTSet(0, one, LATER));
+  NOT_YET(PtlTriggeredMEAppend(0, 0, &me, PTL_PRIORITY_LIST, NULL, &out, LATER));
+  NOT_YET(PtlTriggeredMEUnlink(0, LATER));
+  NOT_YET(PtlEQAlloc(0, 8, &out));
+  NOT_YET(PtlEQFree(0));
+  NOT_YET(PtlEQGet(0, &event));
+  NOT_YET(PtlEQWait(0, &event));
+  NOT_YET(PtlEQPoll(&none, 1, 0, &event, &which));
+  NOT_YET(PtlStartBundle(0));
+  NOT_YET(PtlEndBundle(0));
+  CHECK(PtlHandleIsEqual(5, 5) && !PtlHandleIsEqual(5, 6));
+}
+
+RULE(A4_nothing_works_before_init_nor_after_the_last_fini) {
+  refuse_all_before_init();
+  PtlFini(); /* undoes nothing */
+  begin(ME_PHYSICAL);
+  PtlFini();
+  refuse_all_before_init();
+}
+
+/* The reference cannot do that. */
+RULE(A4_after_the_last_fini_all_may_begin_again) {
+  for (int round = 0; round < 3; round++) {
+    begin(ME_PHYSICAL);
+    ptl_me_t me = entry(buffer, 8, PUT_GET);
+    append(&me, PTL_PRIORITY_LIST, NULL);
+    put(bind_memory(buffer + 32, 8, 0, PTL_CT_NONE), 8, PTL_ACK_REQ, 0, 0);
+    acknowledged(PTL_NI_OK);
+    PtlFini();
+  }
+}
+
+RULE(A4_a_pid_is_given_as_asked_or_refused) {
+  ptl_handle_ni_t handle, other;
+  ptl_process_t process;
+  ptl_ni_limits_t first, again, wish;
+  ptl_pid_t wanted = 40000 + (ptl_pid_t)getpid() % 5000;
+  int ends[2], status;
+  CHECK(pipe(ends) == 0);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) { /* another process does not get it */
+    IS(sizeof(wanted), read(ends[0], &wanted, sizeof(wanted)));
+    WELL(PtlInit());
+    IS(PTL_PID_IN_USE, PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, wanted, NULL, NULL, &handle));
+    WELL(PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, PTL_PID_ANY, NULL, NULL, &handle));
+    WELL(PtlGetPhysId(handle, &process));
+    CHECK(process.phys.pid != wanted && process.phys.pid != 0);
+    exit(0);
+  }
+  WELL(PtlInit());
+  IS(PTL_ARG_INVALID, PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, 0, NULL, NULL, &handle));
+  IS(PTL_ARG_INVALID, PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, 65536, NULL, NULL, &handle));
+  while ((status = PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, wanted, NULL, &first, &handle)) == PTL_PID_IN_USE) wanted++;
+  WELL(status);
+  WELL(PtlGetPhysId(handle, &process));
+  IS(wanted, process.phys.pid);
+  IS(PTL_PID_IN_USE, PtlNIInit(PTL_IFACE_DEFAULT, LE_PHYSICAL, wanted + 1, NULL, NULL, &other));
+  WELL(PtlNIInit(PTL_IFACE_DEFAULT, LE_PHYSICAL, wanted, NULL, NULL, &other));
+  wish = first;
+  wish.max_mds = 1;
+  WELL(PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, wanted + 1, &wish, &again, &other)); /* opened again: neither is looked at */
+  CHECK(other == handle && again.max_mds == first.max_mds);
+  IS(sizeof(wanted), write(ends[1], &wanted, sizeof(wanted)));
+  IS(child, waitpid(child, &status, 0));
+  IS(0, status);
 }
 
 RULE(A4_init_is_counted) {
@@ -78,6 +189,15 @@ RULE(A4_status_handle_and_identity_want_an_interface_and_a_place) {
   IS(ni, of);
   WELL(PtlNIHandle(ni, &of));
   IS(ni, of);
+  ptl_handle_ct_t ct = counter();
+  ptl_handle_md_t md = bind_memory(buffer, 8, 0, PTL_CT_NONE);
+  ptl_me_t me = entry(buffer, 8, PUT_GET);
+  ptl_handle_any_t all[3] = {ct, md, append(&me, PTL_PRIORITY_LIST, NULL)};
+  for (int i = 0; i < 3; i++) {
+    of = PTL_INVALID_HANDLE;
+    WELL(PtlNIHandle(all[i], &of));
+    IS(ni, of);
+  }
   IS(PTL_ARG_INVALID, PtlNIHandle(PTL_INVALID_HANDLE, &of));
   IS(PTL_ARG_INVALID, PtlNIHandle(0, &of));
   IS(PTL_ARG_INVALID, PtlNIHandle(at_target, NULL));
@@ -101,6 +221,8 @@ RULE(A4_a_map_is_for_logical_interfaces_and_has_this_process_in_it) {
   IS(PTL_ARG_INVALID, PtlSetMap(physical, 1, &own));
   IS(PTL_ARG_INVALID, PtlGetMap(physical, 4, map, &count));
   IS(PTL_NO_SPACE, PtlGetMap(logical, 4, map, &count));
+  IS(PTL_ARG_INVALID, PtlGetId(logical, &self));
+  IS(PTL_ARG_INVALID, PtlSetMap(logical, UINT64_MAX / 4, &own));
   IS(PTL_ARG_INVALID, PtlSetMap(logical, 1, NULL));
   IS(PTL_ARG_INVALID, PtlSetMap(logical, 0, &own));
   IS(PTL_ARG_INVALID, PtlSetMap(logical, 1, &other));
@@ -110,6 +232,7 @@ RULE(A4_a_map_is_for_logical_interfaces_and_has_this_process_in_it) {
   WELL(PtlGetId(logical, &self));
   IS(1, self.rank);
   IS(PTL_IGNORED, PtlSetMap(logical, 1, &own));
+  WELL(PtlSetMap(logical, 2, map)); /* the same again is no other */
   memset(map, 0, sizeof(map));
   WELL(PtlGetMap(logical, 4, map, &count));
   CHECK(count == 2 && map[1].phys.pid == own.phys.pid && map[1].phys.nid == own.phys.nid);
@@ -144,6 +267,25 @@ RULE(A4_portals_are_given_as_asked) {
   IS(PTL_PT_IN_USE, PtlPTFree(ni, portal));
   WELL(PtlMEUnlink(handle));
   WELL(PtlPTFree(ni, portal));
+}
+
+RULE(A4_a_portal_may_begin_disabled_and_hints_bind_nobody) {
+  ptl_pt_index_t index;
+  begin(ME_PHYSICAL);
+  ptl_handle_md_t md = bind_memory(buffer + 32, 8, 0, PTL_CT_NONE);
+  unsigned hints = PTL_PT_ONLY_USE_ONCE | PTL_PT_ONLY_TRUNCATE | PTL_PT_MATCH_UNORDERED;
+  WELL(PtlPTAlloc(ni, PTL_PT_ALLOC_DISABLED | hints, at_target, 9, &index));
+  portal = index;
+  ptl_me_t me = entry(buffer, 8, PUT_GET | PTL_ME_NO_TRUNCATE | PTL_ME_IS_ACCESSIBLE | PTL_ME_MAY_ALIGN); /* neither used once nor cut */
+  append(&me, PTL_PRIORITY_LIST, NULL);
+  put(md, 8, PTL_ACK_REQ, 0, 0);
+  acknowledged(PTL_NI_PT_DISABLED);
+  WELL(PtlPTEnable(ni, portal));
+  for (int i = 0; i < 2; i++) {
+    put(md, 8, PTL_ACK_REQ, 0, 0);
+    acknowledged(PTL_NI_OK);
+    next(at_target, PTL_EVENT_PUT);
+  }
 }
 
 RULE(A4_things_of_another_interface_are_refused) {
@@ -203,8 +345,19 @@ RULE(A4_entries_are_for_their_kind_of_interface) {
   IS(PTL_ARG_INVALID, PtlLESearch(ni, portal, &le, PTL_SEARCH_ONLY, NULL));
   IS(PTL_ARG_INVALID, PtlMESearch(other, index, &me, PTL_SEARCH_ONLY, NULL));
   WELL(PtlLEAppend(other, index, &le, PTL_PRIORITY_LIST, NULL, &handle));
+  IS(PTL_ARG_INVALID, PtlMEUnlink(handle));
   WELL(PtlLEUnlink(handle));
   IS(PTL_ARG_INVALID, PtlLEUnlink(handle));
+  IS(PTL_ARG_INVALID, PtlLEAppend(other, index + 1, &le, PTL_PRIORITY_LIST, NULL, &handle));
+  IS(PTL_ARG_INVALID, PtlLEAppend(other, index, &le, 2, NULL, &handle));
+  IS(PTL_ARG_INVALID, PtlLEAppend(other, index, NULL, PTL_PRIORITY_LIST, NULL, &handle));
+  IS(PTL_ARG_INVALID, PtlLEAppend(other, index, &le, PTL_PRIORITY_LIST, NULL, NULL));
+  IS(PTL_ARG_INVALID, PtlLESearch(other, index, &le, 2, NULL));
+  IS(PTL_ARG_INVALID, PtlLESearch(other, index, NULL, PTL_SEARCH_ONLY, NULL));
+  IS(PTL_ARG_INVALID, PtlLESearch(other, index + 1, &le, PTL_SEARCH_ONLY, NULL));
+  le.options |= PTL_ME_MANAGE_LOCAL; /* match entries alone have that */
+  IS(PTL_ARG_INVALID, PtlLEAppend(other, index, &le, PTL_PRIORITY_LIST, NULL, &handle));
+  IS(PTL_ARG_INVALID, PtlLESearch(other, index, &le, PTL_SEARCH_ONLY, NULL));
 }
 
 RULE(A4_entries_want_a_portal_a_list_and_known_options) {
@@ -223,6 +376,9 @@ RULE(A4_entries_want_a_portal_a_list_and_known_options) {
   IS(PTL_ARG_INVALID, PtlMEAppend(ni, portal, &me, PTL_PRIORITY_LIST, NULL, &handle));
   me.options = PUT_GET;
   me.ct_handle = 99;
+  IS(PTL_ARG_INVALID, PtlMEAppend(ni, portal, &me, PTL_PRIORITY_LIST, NULL, &handle));
+  me.options |= PTL_ME_EVENT_CT_COMM;
+  me.ct_handle = PTL_INVALID_HANDLE;
   IS(PTL_ARG_INVALID, PtlMEAppend(ni, portal, &me, PTL_PRIORITY_LIST, NULL, &handle));
   IS(PTL_ARG_INVALID, PtlMEUnlink(PTL_INVALID_HANDLE));
   IS(PTL_ARG_INVALID, PtlMEUnlink(ni));
@@ -278,6 +434,33 @@ RULE(A4_queues_want_live_handles_and_a_place) {
   IS(PTL_ARG_INVALID, PtlEQGet(at_initiator, &event));
 }
 
+RULE(B7_atomic_operations_want_what_their_acknowledgements_need) {
+  begin(ME_PHYSICAL);
+  ptl_md_t bare = {buffer, 16, 0, PTL_EQ_NONE, PTL_CT_NONE};
+  ptl_handle_md_t silent, lossy = bind_memory(buffer, 16, PTL_MD_UNRELIABLE | PTL_MD_UNORDERED, PTL_CT_NONE);
+  WELL(PtlMDBind(ni, &bare, &silent));
+#define SUMS(md, ack) PtlAtomic(md, 0, 8, ack, self, portal, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T)
+  IS(PTL_ARG_INVALID, SUMS(silent, PTL_ACK_REQ));
+  IS(PTL_ARG_INVALID, SUMS(silent, PTL_CT_ACK_REQ));
+  IS(PTL_ARG_INVALID, SUMS(silent, 4));
+  IS(PTL_ARG_INVALID, SUMS(lossy, PTL_ACK_REQ));
+  WELL(SUMS(silent, PTL_OC_ACK_REQ)); /* needs neither */
+  WELL(SUMS(lossy, PTL_NO_ACK_REQ));
+  next(at_initiator, PTL_EVENT_SEND);
+  nothing(at_initiator);
+}
+
+RULE(B8_a_rank_that_nobody_has_is_refused) {
+  begin(ME_LOGICAL);
+  ptl_handle_md_t md = bind_memory(buffer, 16, 0, PTL_CT_NONE);
+  ptl_process_t nobody = {.rank = 1};
+  IS(PTL_ARG_INVALID, PtlPut(md, 0, 8, PTL_NO_ACK_REQ, nobody, portal, 0, 0, NULL, 0));
+  nobody.rank = PTL_RANK_ANY;
+  IS(PTL_ARG_INVALID, PtlGet(md, 0, 8, nobody, portal, 0, 0, NULL));
+  ptl_handle_ct_t ct = counter();
+  IS(PTL_ARG_INVALID, PtlTriggeredGet(md, 0, 8, nobody, portal, 0, 0, NULL, ct, 1));
+}
+
 RULE(B8_movers_refuse_what_makes_no_sense) {
   begin(ME_PHYSICAL);
   ptl_md_t bare = {buffer, 16, 0, PTL_EQ_NONE, PTL_CT_NONE};
@@ -295,6 +478,37 @@ RULE(B8_movers_refuse_what_makes_no_sense) {
   IS(PTL_ARG_INVALID, PtlGet(PTL_INVALID_HANDLE, 0, 1, self, portal, 0, 0, NULL));
   IS(PTL_ARG_INVALID, PtlPut(at_initiator, 0, 1, PTL_NO_ACK_REQ, self, portal, 0, 0, NULL, 0));
   nothing(at_initiator);
+}
+
+/* The table of B.10: 'n' numbers that are whole, 'r' real ones, 'c' complex ones. */
+static int is_a_pair(int op, int type) {
+  static const char *of_types = "nnnnnnrnnrccrc"; /* from PTL_INT8_T on */
+  static const char *allowed[] = {[PTL_MIN] = "nr", [PTL_MAX] = "nr", [PTL_SUM] = "nrc", [PTL_PROD] = "nrc",
+    [PTL_LOR] = "n", [PTL_LAND] = "n", [PTL_BOR] = "n", [PTL_BAND] = "n", [PTL_LXOR] = "n", [PTL_BXOR] = "n",
+    [PTL_SWAP] = "nrc", [PTL_CSWAP] = "nrc", [PTL_CSWAP_NE] = "nrc", [PTL_CSWAP_LE] = "nr", [PTL_CSWAP_LT] = "nr",
+    [PTL_CSWAP_GE] = "nr", [PTL_CSWAP_GT] = "nr", [PTL_MSWAP] = "n"};
+  return strchr(allowed[op], of_types[type]) != NULL;
+}
+
+RULE(B10_all_pairs_of_operation_and_type_are_taken_or_refused_by_the_table) {
+  static const ptl_size_t widths[PTL_DATATYPE_LAST] = {1, 1, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16, 16, 32};
+  static char zeros[32];
+  begin(ME_PHYSICAL);
+  ptl_handle_ct_t ct = counter();
+  ptl_md_t description = {buffer, 64, PTL_MD_EVENT_CT_SEND, PTL_EQ_NONE, ct};
+  ptl_handle_md_t md;
+  WELL(PtlMDBind(ni, &description, &md));
+  ptl_size_t taken = 0;
+  for (ptl_op_t op = 0; op < PTL_OP_LAST; op++)
+    for (ptl_datatype_t type = 0; type < PTL_DATATYPE_LAST; type++) {
+      int computes = is_a_pair(op, type) && op < PTL_SWAP ? PTL_OK : PTL_ARG_INVALID;
+      int swaps = is_a_pair(op, type) && op >= PTL_SWAP ? PTL_OK : PTL_ARG_INVALID;
+      IS(computes, PtlAtomic(md, 0, widths[type], PTL_NO_ACK_REQ, self, portal, 0, 0, NULL, 0, op, type));
+      IS(computes, PtlFetchAtomic(md, 32, md, 0, widths[type], self, portal, 0, 0, NULL, 0, op, type));
+      IS(swaps, PtlSwap(md, 32, md, 0, widths[type], self, portal, 0, 0, NULL, 0, zeros, op, type));
+      taken += (computes == PTL_OK ? 2 : 0) + (swaps == PTL_OK);
+    }
+  IS(taken, reached(ct, taken).success);
 }
 
 RULE(B10_pairs_of_operation_and_type_that_make_no_sense_are_refused) {
@@ -324,6 +538,13 @@ RULE(B10_pairs_of_operation_and_type_that_make_no_sense_are_refused) {
   NO_SWAP(PTL_CSWAP, PTL_DATATYPE_LAST, 4);
   NO_SWAP(PTL_CSWAP, PTL_INT32_T, 8); /* one item only */
   IS(PTL_ARG_INVALID, PtlSwap(to, 0, md, 0, 4, self, portal, 0, 0, NULL, 0, NULL, PTL_CSWAP, PTL_INT32_T));
-  IS(PTL_ARG_INVALID, PtlAtomic(md, 0, limits.max_atomic_size + 8, PTL_NO_ACK_REQ, self, portal, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T));
+  static char much[8192];
+  md = bind_memory(much, sizeof(much), 0, PTL_CT_NONE);
+  to = bind_memory(much, sizeof(much), PTL_MD_VOLATILE, PTL_CT_NONE);
+  ptl_size_t len = limits.max_atomic_size + 8;
+  IS(PTL_ARG_INVALID, PtlAtomic(md, 0, len, PTL_NO_ACK_REQ, self, portal, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T));
+  IS(PTL_ARG_INVALID, PtlFetchAtomic(md, 0, md, 0, len, self, portal, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T));
+  IS(PTL_ARG_INVALID, PtlSwap(md, 0, md, 0, len, self, portal, 0, 0, NULL, 0, NULL, PTL_SWAP, PTL_INT64_T));
+  IS(PTL_ARG_INVALID, PtlPut(to, 0, limits.max_volatile_size + 1, PTL_NO_ACK_REQ, self, portal, 0, 0, NULL, 0));
   nothing(at_initiator);
 }

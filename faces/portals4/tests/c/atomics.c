@@ -129,13 +129,59 @@ RULE(B10_long_double_complex_numbers) {
 RULE(B10_swaps_compare_the_operand_with_the_target) {
   start();
   ORDERED_SWAPS(int8_t, PTL_INT8_T);
+  ORDERED_SWAPS(uint8_t, PTL_UINT8_T);
+  ORDERED_SWAPS(int16_t, PTL_INT16_T);
   ORDERED_SWAPS(uint16_t, PTL_UINT16_T);
   ORDERED_SWAPS(int32_t, PTL_INT32_T);
+  ORDERED_SWAPS(uint32_t, PTL_UINT32_T);
+  ORDERED_SWAPS(int64_t, PTL_INT64_T);
   ORDERED_SWAPS(uint64_t, PTL_UINT64_T);
   ORDERED_SWAPS(float, PTL_FLOAT);
   ORDERED_SWAPS(double, PTL_DOUBLE);
-  SWAP(double complex, PTL_DOUBLE_COMPLEX, PTL_CSWAP, 1 + 1 * I, 1 + 1 * I, 2, 2);
-  SWAP(uint32_t, PTL_UINT32_T, PTL_MSWAP, 0x0000ffff, 0x12345678, 0xaabbccdd, 0x1234ccdd);
+  SWAP(int16_t, PTL_INT16_T, PTL_CSWAP_LT, -1, 1, 9, 9); /* with its sign, */
+  SWAP(uint16_t, PTL_UINT16_T, PTL_CSWAP_LT, 65535, 1, 9, 1); /* or without */
+}
+
+#define COMPLEX_SWAPS(type, ptl)                                 \
+  SWAP(type, ptl, PTL_SWAP, 0, 5 + I, 9 - I, 9 - I);             \
+  SWAP(type, ptl, PTL_CSWAP, 1 + I, 1 + I, 2, 2);                \
+  SWAP(type, ptl, PTL_CSWAP, 1 - I, 1 + I, 2, 1 + I);            \
+  SWAP(type, ptl, PTL_CSWAP_NE, 1 + I, 1 + I, 2, 1 + I);         \
+  SWAP(type, ptl, PTL_CSWAP_NE, 1 - I, 1 + I, 2, 2)
+
+RULE(B10_swaps_of_complex_numbers_compare_both_parts) {
+  start();
+  COMPLEX_SWAPS(float complex, PTL_FLOAT_COMPLEX);
+  COMPLEX_SWAPS(double complex, PTL_DOUBLE_COMPLEX);
+  COMPLEX_SWAPS(long double complex, PTL_LONG_DOUBLE_COMPLEX);
+}
+
+#define MASKED(type, ptl) SWAP(type, ptl, PTL_MSWAP, (type)0x0f0f0f0f0f0f0f0full, (type)0x1122334455667788ull, \
+                               (type)0x9a9b9c9d9e9f9192ull, (type)0x1a2b3c4d5e6f7182ull)
+
+RULE(B10_masked_swaps_take_the_bits_of_the_operand) {
+  start();
+  MASKED(int8_t, PTL_INT8_T);
+  MASKED(uint8_t, PTL_UINT8_T);
+  MASKED(int16_t, PTL_INT16_T);
+  MASKED(uint16_t, PTL_UINT16_T);
+  MASKED(int32_t, PTL_INT32_T);
+  MASKED(uint32_t, PTL_UINT32_T);
+  MASKED(int64_t, PTL_INT64_T);
+  MASKED(uint64_t, PTL_UINT64_T);
+}
+
+RULE(B10_what_is_given_and_what_comes_back_may_be_one_place) {
+  start();
+  int64_t there = 40, given = 2;
+  memcpy(target, &there, 8);
+  memcpy(result, &given, 8);
+  WELL(PtlFetchAtomic(fetched, 0, fetched, 0, 8, self, portal, 0, 0, NULL, 0, PTL_SUM, PTL_INT64_T));
+  IS(0, reached(done, 1).failure);
+  CHECK(*(int64_t *)target == 42 && *(int64_t *)result == 40);
+  WELL(PtlSwap(fetched, 0, fetched, 0, 8, self, portal, 0, 0, NULL, 0, NULL, PTL_SWAP, PTL_INT64_T));
+  IS(0, reached(done, 2).failure);
+  CHECK(*(int64_t *)target == 40 && *(int64_t *)result == 42);
 }
 
 RULE(B10_long_double_swaps) {

@@ -65,6 +65,23 @@ RULE(B7_get_atomic_fetch_and_swap_are_told_as_such) {
   IS(PTL_CSWAP, next(at_target, PTL_EVENT_FETCH_ATOMIC).atomic_operation);
 }
 
+RULE(B7_what_fetches_tells_each_descriptors_own_queue) {
+  ptl_handle_eq_t own;
+  int64_t operand = 0;
+  begin(ME_PHYSICAL);
+  sink(PTL_ME_EVENT_COMM_DISABLE, PTL_CT_NONE);
+  WELL(PtlEQAlloc(ni, 8, &own));
+  ptl_handle_md_t md = bind_memory(words, 8, 0, PTL_CT_NONE), back;
+  ptl_md_t description = {words + 1, 8, 0, own, PTL_CT_NONE};
+  WELL(PtlMDBind(ni, &description, &back));
+  WELL(PtlFetchAtomic(back, 0, md, 0, 8, self, portal, 0, 0, (void *)3, 0, PTL_SUM, PTL_INT64_T));
+  CHECK(next(at_initiator, PTL_EVENT_SEND).user_ptr == (void *)3 && next(own, PTL_EVENT_REPLY).user_ptr == (void *)3);
+  WELL(PtlSwap(back, 0, md, 0, 8, self, portal, 0, 0, (void *)4, 0, &operand, PTL_CSWAP, PTL_INT64_T));
+  CHECK(next(at_initiator, PTL_EVENT_SEND).user_ptr == (void *)4 && next(own, PTL_EVENT_REPLY).user_ptr == (void *)4);
+  nothing(at_initiator);
+  nothing(own);
+}
+
 RULE(B7_a_full_queue_loses_the_oldest_and_says_so_once) {
   ptl_event_t event;
   ptl_handle_eq_t small;
@@ -125,6 +142,39 @@ RULE(B8_descriptors_count_what_they_are_asked_to) {
   md = bind_memory(from, 64, PTL_MD_EVENT_CT_ACK | PTL_MD_EVENT_CT_BYTES, acked);
   put(md, 60, PTL_CT_ACK_REQ, 0, 0);
   IS(1, reached(acked, 100).failure); /* a failure is one, never bytes */
+}
+
+RULE(B8_that_it_is_over_is_a_success_and_one_whatever_became_of_it) {
+  begin(ME_PHYSICAL);
+  ptl_handle_ct_t over = counter(), uncounted = counter();
+  ptl_handle_md_t md = bind_memory(from, 64, PTL_MD_EVENT_CT_ACK | PTL_MD_EVENT_CT_BYTES, over);
+  put(md, 60, PTL_OC_ACK_REQ, 0, 0); /* nobody takes it */
+  CHECK(reached(over, 1).success == 1 && is(over, 1, 0));
+  md = bind_memory(from, 64, 0, uncounted); /* counts nothing where it was not asked to */
+  sink(0, PTL_CT_NONE);
+  put(md, 8, PTL_CT_ACK_REQ, 0, 0);
+  put(md, 8, PTL_OC_ACK_REQ, 0, 0);
+  put(md, 8, PTL_ACK_REQ, 0, 0);
+  for (int i = 0; i < 3; i++) next(at_initiator, PTL_EVENT_SEND); /* of the four */
+  next(at_initiator, PTL_EVENT_SEND);
+  IS(PTL_NI_OK, next(at_initiator, PTL_EVENT_ACK).ni_fail_type);
+  nothing(at_initiator);
+  CHECK(is(uncounted, 0, 0));
+}
+
+RULE(B8_a_counter_may_be_freed_before_what_names_it) {
+  begin(ME_PHYSICAL);
+  ptl_handle_ct_t ct = counter(), other = counter();
+  ptl_handle_md_t md = bind_memory(from, 8, PTL_MD_EVENT_CT_SEND | PTL_MD_EVENT_CT_ACK, ct);
+  ptl_handle_me_t me = sink(PTL_ME_EVENT_CT_COMM, ct);
+  WELL(PtlCTFree(ct));
+  ptl_handle_ct_t reused = counter(); /* in the same place, and not meant */
+  put(md, 8, PTL_ACK_REQ, 0, 0);
+  acknowledged(PTL_NI_OK);
+  next(at_target, PTL_EVENT_PUT);
+  CHECK(is(reused, 0, 0) && is(other, 0, 0));
+  WELL(PtlMEUnlink(me));
+  WELL(PtlMDRelease(md));
 }
 
 RULE(B8_entries_count_what_they_are_asked_to) {
@@ -317,6 +367,57 @@ RULE(B9_without_a_header_left_flow_control_disables) {
   acknowledged(PTL_NI_PT_DISABLED);
   next(at_target, PTL_EVENT_PT_DISABLED);
   nothing(at_target);
+}
+
+RULE(B9_an_entry_may_keep_the_word_that_its_portal_was_disabled_to_itself) {
+  ptl_ni_limits_t wish;
+  open_interface(ME_PHYSICAL, NULL);
+  wish = limits;
+  WELL(PtlNIFini(ni));
+  wish.max_unexpected_headers = 1;
+  WELL(PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, PTL_PID_ANY, &wish, &limits, &ni));
+  WELL(PtlGetId(ni, &self));
+  WELL(PtlEQAlloc(ni, 64, &at_target));
+  WELL(PtlEQAlloc(ni, 64, &at_initiator));
+  WELL(PtlPTAlloc(ni, PTL_PT_FLOWCTRL, at_target, PTL_PT_ANY, &portal));
+  ptl_me_t me = entry(to, sizeof(to), PTL_ME_OP_PUT | PTL_ME_EVENT_FLOWCTRL_DISABLE | PTL_ME_EVENT_COMM_DISABLE);
+  append(&me, PTL_OVERFLOW_LIST, NULL);
+  ptl_handle_md_t md = bind_memory(from, 8, 0, PTL_CT_NONE);
+  for (int i = 0; i < 3; i++) {
+    put(md, 8, PTL_ACK_REQ, 0, 0);
+    acknowledged(i == 0 ? PTL_NI_OK : PTL_NI_PT_DISABLED);
+  }
+  nothing(at_target);
+}
+
+RULE(B9_a_full_queue_disables_all_portals_that_tell_it) {
+  ptl_handle_eq_t small;
+  ptl_pt_index_t index;
+  begin(ME_PHYSICAL);
+  WELL(PtlEQAlloc(ni, 4, &small));
+  ptl_me_t me = entry(to, sizeof(to), PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE);
+  static const ptl_handle_eq_t none = PTL_EQ_NONE;
+  const ptl_handle_eq_t *const queues[4] = {&small, &small, &at_target, &none}; /* the last two tell it nothing */
+  for (ptl_pt_index_t i = 0; i < 4; i++) {
+    WELL(PtlPTAlloc(ni, *queues[i] == PTL_EQ_NONE ? 0 : PTL_PT_FLOWCTRL, *queues[i], 10 + i, &index));
+    portal = index;
+    append(&me, PTL_PRIORITY_LIST, NULL);
+  }
+  ptl_handle_md_t md = bind_memory(from, 8, 0, PTL_CT_NONE);
+  portal = 10;
+  for (int i = 0; i < 8; i++) put(md, 8, PTL_NO_ACK_REQ, 0, 0);
+  for (int i = 0; i < 8; i++) next(at_initiator, PTL_EVENT_SEND);
+  for (portal = 10; portal < 14; portal++) {
+    put(md, 8, PTL_ACK_REQ, 0, 0);
+    acknowledged(portal < 12 ? PTL_NI_PT_DISABLED : PTL_NI_OK);
+  }
+  ptl_event_t event;
+  int disabled = 0;
+  for (int code; (code = PtlEQGet(small, &event)) != PTL_EQ_EMPTY;) {
+    IS(PTL_OK, code); /* none is lost */
+    if (event.type == PTL_EVENT_PT_DISABLED) disabled |= 1 << (event.pt_index - 10);
+  }
+  IS(3, disabled);
 }
 
 RULE(B9_a_full_queue_disables_and_loses_nothing) {

@@ -1,9 +1,4 @@
 /* Bad input: handles that are none, guessed, freed, or of another kind, to every call; freeing what is in flight; strangers. */
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "rules.h"
 
 #define LONG (1 << 20)
@@ -289,48 +284,18 @@ RULE(B13_vectors_that_make_no_sense_are_refused) {
   IS(PTL_ARG_INVALID, PtlMEAppend(ni, portal, &me, PTL_PRIORITY_LIST, NULL, &out));
 }
 
-/* Two processes. */
-static int rank, wire;
-static pid_t child;
-static ptl_process_t peer;
 static char *from, *to;
 
-static void say(char word) { IS(1, write(wire, &word, 1)); }
-
-static void hear(char word) {
-  char heard = 0;
-  IS(1, read(wire, &heard, 1));
-  IS(word, heard);
-}
-
-static void start_two(void) {
-  int ends[2];
+static void start(void) {
   from = malloc(LONG);
   to = calloc(LONG, 1);
-  CHECK(from && to && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  CHECK(from && to);
   memset(from, 7, LONG);
-  child = fork();
-  CHECK(child >= 0);
-  rank = child == 0;
-  wire = ends[rank];
-  close(ends[!rank]);
-  begin(ME_PHYSICAL);
-  IS(sizeof(self), write(wire, &self, sizeof(self)));
-  IS(sizeof(peer), read(wire, &peer, sizeof(peer)));
-}
-
-static void finish_two(void) {
-  int status;
-  say('m');
-  hear('m');
-  PtlFini();
-  if (rank == 1) exit(0);
-  IS(child, waitpid(child, &status, 0));
-  IS(0, status);
+  start_two(ME_PHYSICAL);
 }
 
 RULE(B5_descriptors_counters_and_queues_may_be_freed_while_they_are_in_use) {
-  start_two();
+  start();
   if (rank == 1) {
     ptl_me_t me = entry(to, LONG, PUT_GET);
     append(&me, PTL_PRIORITY_LIST, NULL);
@@ -357,7 +322,7 @@ RULE(B5_descriptors_counters_and_queues_may_be_freed_while_they_are_in_use) {
 
 /* An entry that bytes are coming to is in use until they are there, and its memory is not touched once it is unlinked. */
 RULE(B5_an_entry_is_not_taken_away_under_a_message) {
-  start_two();
+  start();
   if (rank == 1) {
     ptl_me_t me = entry(to, LONG, PUT_GET | PTL_ME_EVENT_LINK_DISABLE);
     ptl_handle_me_t handle = append(&me, PTL_PRIORITY_LIST, NULL);
@@ -384,7 +349,7 @@ RULE(B5_an_entry_is_not_taken_away_under_a_message) {
 }
 
 RULE(B5_an_interface_may_close_while_all_kinds_of_operations_are_under_way) {
-  start_two();
+  start();
   if (rank == 1) {
     ptl_me_t me = entry(to, LONG, PUT_GET);
     append(&me, PTL_PRIORITY_LIST, NULL);
@@ -409,12 +374,12 @@ RULE(B5_an_interface_may_close_while_all_kinds_of_operations_are_under_way) {
 
 /* An entry over all memory is for whom its owner has spoken to: a process that only found its number is refused. */
 RULE(B13_an_entry_over_all_memory_is_not_for_strangers) {
-  start_two();
+  start();
   if (rank == 1) {
     ptl_me_t me = entry(NULL, PTL_SIZE_MAX, PUT_GET | PTL_ME_EVENT_LINK_DISABLE);
     append(&me, PTL_PRIORITY_LIST, NULL);
     void *where = more;
-    IS(sizeof(where), write(wire, &where, sizeof(where)));
+    tell(&where, sizeof(where));
     hear('1');
     IS(1, status_of(PTL_SR_PERMISSION_VIOLATIONS));
     for (int i = 0; i < 64; i++) CHECK(more[i] == 0);
@@ -427,7 +392,7 @@ RULE(B13_an_entry_over_all_memory_is_not_for_strangers) {
     IS(7, more[0]);
   } else {
     void *where;
-    IS(sizeof(where), read(wire, &where, sizeof(where)));
+    listen_to(&where, sizeof(where));
     ptl_handle_md_t md = bind_memory(from, 8, 0, PTL_CT_NONE);
     WELL(PtlPut(md, 0, 8, PTL_ACK_REQ, peer, portal, 0, (ptl_size_t)(uintptr_t)where, (void *)0x55, 0));
     acknowledged(PTL_NI_PERM_VIOLATION);

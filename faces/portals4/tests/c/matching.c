@@ -44,6 +44,23 @@ RULE(B1_what_has_no_portal_or_no_match_is_dropped_and_counted) {
   nothing(at_target);
 }
 
+RULE(B1_a_request_is_for_an_interface_of_its_own_kind) {
+  begin(ME_PHYSICAL);
+  ptl_me_t me = entry(to, 64, PUT_GET);
+  append(&me, PTL_PRIORITY_LIST, NULL);
+  ptl_handle_ni_t other;
+  ptl_handle_md_t md;
+  WELL(PtlNIInit(PTL_IFACE_DEFAULT, LE_PHYSICAL, PTL_PID_ANY, NULL, NULL, &other));
+  ptl_md_t there = {from, 8, 0, PTL_EQ_NONE, PTL_CT_NONE};
+  WELL(PtlCTAlloc(other, &there.ct_handle));
+  there.options = PTL_MD_EVENT_CT_ACK;
+  WELL(PtlMDBind(other, &there, &md));
+  put(md, 8, PTL_CT_ACK_REQ, 0, 0); /* the same index, in a table that has none */
+  IS(1, reached(there.ct_handle, 1).failure);
+  IS(0, status_of(PTL_SR_DROP_COUNT)); /* counted there, not here */
+  nothing(at_target);
+}
+
 RULE(B1_a_disabled_portal_says_so_and_an_enabled_one_takes_again) {
   begin(ME_PHYSICAL);
   ptl_me_t me = entry(to, 64, PTL_ME_OP_PUT);
@@ -185,7 +202,8 @@ RULE(B2_a_list_entry_takes_whatever_comes) {
   ptl_handle_md_t md = bind_memory(from, 8, 0, PTL_CT_NONE);
   put(md, 8, PTL_ACK_REQ, 0xabcdef, 0);
   acknowledged(PTL_NI_OK);
-  CHECK(next(at_target, PTL_EVENT_PUT).user_ptr == (void *)9 && memcmp(to, from, 8) == 0);
+  ptl_event_t event = next(at_target, PTL_EVENT_PUT);
+  CHECK(event.user_ptr == (void *)9 && event.match_bits == 0xabcdef && memcmp(to, from, 8) == 0); /* the bits as they were sent */
 }
 
 RULE(B2_without_truncation_too_long_is_no_match_and_the_search_goes_on) {

@@ -1,83 +1,20 @@
-/* The rules between two processes of a host. Rank 0 is the one that was started, rank 1 its child. */
+/* The rules between two processes of a host. */
 #define _GNU_SOURCE
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "rules.h"
 
 #define LONG (1 << 20)
 
-static int rank, wire;
-static pid_t child;
-static ptl_process_t peer;
 static char *from, *to;
 
-/* Words between the two that are no part of Portals: whoever hears waits in the kernel and calls nothing. */
-static void say(char word) { IS(1, write(wire, &word, 1)); }
-
-static void hear(char word) {
-  char heard = 0;
-  IS(1, read(wire, &heard, 1));
-  IS(word, heard);
-}
-
-static void meet(void) {
-  say('m');
-  hear('m');
-}
-
 static void start(unsigned options) {
-  int ends[2];
-  ptl_process_t map[2];
   from = malloc(LONG);
   to = calloc(LONG, 1);
-  CHECK(from && to && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-  child = fork();
-  CHECK(child >= 0);
-  rank = child == 0;
-  wire = ends[rank];
-  close(ends[!rank]);
+  CHECK(from && to);
+  start_two(options);
   for (int i = 0; i < LONG; i++) from[i] = (char)(i * 7 + rank);
-  WELL(PtlInit());
-  WELL(PtlNIInit(PTL_IFACE_DEFAULT, options, PTL_PID_ANY, NULL, &limits, &ni));
-  WELL(PtlGetPhysId(ni, &map[rank]));
-  IS(sizeof(map[0]), write(wire, &map[rank], sizeof(map[0])));
-  IS(sizeof(map[0]), read(wire, &map[!rank], sizeof(map[0])));
-  CHECK(map[0].phys.pid != map[1].phys.pid);
-  if (options & PTL_NI_LOGICAL) {
-    WELL(PtlSetMap(ni, 2, map));
-    WELL(PtlGetId(ni, &self));
-    IS(rank, self.rank);
-    peer.phys.pid = 0;
-    peer.rank = (ptl_rank_t)!rank;
-    everybody.phys.pid = 0;
-    everybody.rank = PTL_RANK_ANY;
-  } else {
-    self = map[rank];
-    peer = map[!rank];
-    everybody.phys.nid = PTL_NID_ANY;
-    everybody.phys.pid = PTL_PID_ANY;
-  }
-  WELL(PtlEQAlloc(ni, 256, &at_target));
-  WELL(PtlEQAlloc(ni, 256, &at_initiator));
-  WELL(PtlPTAlloc(ni, 0, at_target, PTL_PT_ANY, &portal));
-}
-
-/* Both are done; the child ends here, and has ended well. */
-static void finish(void) {
-  int status;
-  meet();
-  WELL(PtlNIFini(ni));
-  PtlFini();
-  if (rank == 1) exit(0);
-  IS(child, waitpid(child, &status, 0));
-  IS(0, status);
-}
-
-static void put_to_peer(ptl_handle_md_t md, ptl_size_t length, ptl_ack_req_t ack, ptl_match_bits_t bits) {
-  WELL(PtlPut(md, 0, length, ack, peer, portal, bits, 0, (void *)0x55, 0x1234567890));
 }
 
 static void exchange(unsigned options) {
@@ -113,7 +50,7 @@ static void exchange(unsigned options) {
     meet();
     for (int at = 0; at < LONG; at++) from[at] = (char)(at * 7 + rank);
   }
-  finish();
+  finish_two();
 }
 
 RULE(B1_puts_and_gets_between_physical_match_interfaces) { exchange(ME_PHYSICAL); }
@@ -149,7 +86,7 @@ RULE(B1_strangers_to_an_entry_are_told_why) {
     }
     say('d');
   }
-  finish();
+  finish_two();
 }
 
 RULE(B4_a_message_that_came_first_is_found_by_its_entry) {
@@ -177,7 +114,7 @@ RULE(B4_a_message_that_came_first_is_found_by_its_entry) {
     IS(PTL_OVERFLOW_LIST, acknowledged(PTL_NI_OK).ptl_list);
     say('s');
   }
-  finish();
+  finish_two();
 }
 
 RULE(B8_a_trigger_fires_at_a_process_that_calls_nothing) {
@@ -199,7 +136,7 @@ RULE(B8_a_trigger_fires_at_a_process_that_calls_nothing) {
     }
     say('d');
   }
-  finish();
+  finish_two();
 }
 
 RULE(B10_atomics_of_two_processes_do_not_disturb_each_other) {
@@ -220,7 +157,7 @@ RULE(B10_atomics_of_two_processes_do_not_disturb_each_other) {
   IS(0, reached(done, 1000).failure);
   meet();
   if (rank == 0) IS(2000, sum[0]);
-  finish();
+  finish_two();
 }
 
 RULE(B11_a_process_that_calls_nothing_receives_and_answers) {
@@ -240,7 +177,7 @@ RULE(B11_a_process_that_calls_nothing_receives_and_answers) {
     IS(PTL_NI_OK, next(at_initiator, PTL_EVENT_REPLY).ni_fail_type);
     say('d');
   }
-  finish();
+  finish_two();
 }
 
 RULE(B11_messages_match_in_the_order_issued_whatever_their_lengths) {
@@ -260,7 +197,7 @@ RULE(B11_messages_match_in_the_order_issued_whatever_their_lengths) {
     for (uintptr_t i = 0; i < 50; i++)
       WELL(PtlPut(md, 0, lengths[i % 3], PTL_NO_ACK_REQ, peer, portal, 0, 0, NULL, i));
   }
-  finish();
+  finish_two();
 }
 
 RULE(B7_what_is_sent_to_a_process_that_died_is_told) {

@@ -36,6 +36,19 @@ RULE(B11_a_bundle_holds_nothing_back_beyond_its_end) {
   IS(PTL_ARG_INVALID, PtlEndBundle(at_target));
 }
 
+RULE(B11_what_need_not_be_ordered_nor_arrive_is_done_all_the_same) {
+  begin(ME_PHYSICAL);
+  ptl_me_t me = entry(to, 64, PUT_GET | PTL_ME_EVENT_COMM_DISABLE);
+  append(&me, PTL_PRIORITY_LIST, NULL);
+  ptl_handle_md_t md = bind_memory(from, 8, PTL_MD_UNORDERED | PTL_MD_UNRELIABLE, PTL_CT_NONE);
+  from[0] = 77;
+  put(md, 8, PTL_NO_ACK_REQ, 0, 0);
+  next(at_initiator, PTL_EVENT_SEND);
+  WELL(PtlGet(md, 0, 8, self, portal, 0, 0, NULL));
+  next(at_initiator, PTL_EVENT_REPLY);
+  IS(77, to[0]);
+}
+
 static ptl_handle_ct_t awaited;
 
 static void *wait_for_counter(void *unused) {
@@ -48,8 +61,23 @@ static void *wait_for_event(void *unused) {
   return (void *)(intptr_t)PtlEQWait(at_target, &event);
 }
 
+static void *poll_counter(void *unused) {
+  ptl_ct_event_t event;
+  ptl_size_t test = 1;
+  unsigned which;
+  return (void *)(intptr_t)PtlCTPoll(&awaited, &test, 1, PTL_TIME_FOREVER, &event, &which);
+}
+
+static void *poll_events(void *unused) {
+  ptl_event_t event;
+  unsigned which;
+  ptl_handle_eq_t both[2] = {at_initiator, at_target};
+  return (void *)(intptr_t)PtlEQPoll(both, 2, 60000, &event, &which);
+}
+
 RULE(B12_abort_ends_all_waiting_and_lasts) {
-  pthread_t threads[2];
+  static void *(*const waiting[4])(void *) = {wait_for_counter, wait_for_event, poll_counter, poll_events};
+  pthread_t threads[4];
   void *code;
   ptl_event_t event;
   ptl_ct_event_t count;
@@ -57,10 +85,10 @@ RULE(B12_abort_ends_all_waiting_and_lasts) {
   unsigned which;
   begin(ME_PHYSICAL);
   awaited = counter();
-  CHECK(pthread_create(&threads[0], NULL, wait_for_counter, NULL) == 0);
-  CHECK(pthread_create(&threads[1], NULL, wait_for_event, NULL) == 0);
-  PtlAbort(); /* whether they wait already or come later */
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 4; i++) CHECK(pthread_create(&threads[i], NULL, waiting[i], NULL) == 0);
+  usleep(200000); /* some sleep by then */
+  PtlAbort();
+  for (int i = 0; i < 4; i++) {
     CHECK(pthread_join(threads[i], &code) == 0);
     IS(PTL_ABORTED, (intptr_t)code);
   }
@@ -162,6 +190,11 @@ RULE(B14_limits_are_granted_as_asked) {
   wish.max_triggered_ops = 2;
   wish.max_msg_size = 32768;
   wish.features = 0;
+  wish.max_atomic_size = 48;
+  wish.max_fetch_atomic_size = 40;
+  wish.max_waw_ordered_size = 64;
+  wish.max_war_ordered_size = 8;
+  wish.max_volatile_size = 24;
   WELL(PtlNIInit(PTL_IFACE_DEFAULT, ME_PHYSICAL, PTL_PID_ANY, &wish, &limits, &ni));
   IS(4, limits.max_entries);
   IS(1, limits.max_unexpected_headers);
@@ -174,6 +207,11 @@ RULE(B14_limits_are_granted_as_asked) {
   IS(2, limits.max_triggered_ops);
   IS(32768, limits.max_msg_size);
   IS(0, limits.features);
+  IS(48, limits.max_atomic_size);
+  IS(40, limits.max_fetch_atomic_size);
+  IS(64, limits.max_waw_ordered_size);
+  IS(8, limits.max_war_ordered_size);
+  IS(24, limits.max_volatile_size);
   WELL(PtlGetId(ni, &self));
   everybody.phys.nid = PTL_NID_ANY;
   everybody.phys.pid = PTL_PID_ANY;
@@ -197,6 +235,10 @@ RULE(B14_limits_are_granted_as_asked) {
   ptl_me_t me = entry(to, 8, PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE);
   append(&me, PTL_PRIORITY_LIST, NULL);
   append(&me, PTL_PRIORITY_LIST, NULL);
+  IS(PTL_NO_SPACE, PtlMEAppend(ni, portal, &me, PTL_PRIORITY_LIST, NULL, &handle));
+  WELL(PtlPTAlloc(ni, 0, at_target, 2, &portal)); /* of entries in all there may be two more, by lists of two */
+  append(&me, PTL_PRIORITY_LIST, NULL);
+  append(&me, PTL_OVERFLOW_LIST, NULL);
   IS(PTL_NO_SPACE, PtlMEAppend(ni, portal, &me, PTL_PRIORITY_LIST, NULL, &handle));
   ptl_iovec_t pieces[3] = {{to, 8}, {to, 8}, {to, 8}};
   me = entry(pieces, 3, PTL_ME_OP_PUT | PTL_IOVEC);

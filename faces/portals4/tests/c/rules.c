@@ -1,3 +1,7 @@
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "rules.h"
 
 struct rule *rules;
@@ -124,6 +128,70 @@ int status_of(ptl_sr_index_t which) {
   ptl_sr_value_t value = -1;
   WELL(PtlNIStatus(ni, which, &value));
   return value;
+}
+
+int rank;
+pid_t child;
+ptl_process_t peer;
+static int wire;
+
+void tell(const void *bytes, size_t length) { IS(length, write(wire, bytes, length)); }
+void listen_to(void *bytes, size_t length) { IS(length, read(wire, bytes, length)); }
+void say(char word) { tell(&word, 1); }
+
+void hear(char word) {
+  char heard = 0;
+  listen_to(&heard, 1);
+  IS(word, heard);
+}
+
+void meet(void) {
+  say('m');
+  hear('m');
+}
+
+void start_two(unsigned options) {
+  int ends[2];
+  ptl_process_t map[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  child = fork();
+  CHECK(child >= 0);
+  rank = child == 0;
+  wire = ends[rank];
+  close(ends[!rank]);
+  WELL(PtlInit());
+  WELL(PtlNIInit(PTL_IFACE_DEFAULT, options, PTL_PID_ANY, NULL, &limits, &ni));
+  WELL(PtlGetPhysId(ni, &map[rank]));
+  tell(&map[rank], sizeof(map[0]));
+  listen_to(&map[!rank], sizeof(map[0]));
+  CHECK(map[0].phys.pid != map[1].phys.pid);
+  if (options & PTL_NI_LOGICAL) {
+    WELL(PtlSetMap(ni, 2, map));
+    WELL(PtlGetId(ni, &self));
+    IS(rank, self.rank);
+    peer = (ptl_process_t){.rank = (ptl_rank_t)!rank};
+    everybody = (ptl_process_t){.rank = PTL_RANK_ANY};
+  } else {
+    self = map[rank];
+    peer = map[!rank];
+    everybody = (ptl_process_t){.phys = {PTL_NID_ANY, PTL_PID_ANY}};
+  }
+  WELL(PtlEQAlloc(ni, 256, &at_target));
+  WELL(PtlEQAlloc(ni, 256, &at_initiator));
+  WELL(PtlPTAlloc(ni, 0, at_target, PTL_PT_ANY, &portal));
+}
+
+void finish_two(void) {
+  int status;
+  meet();
+  PtlFini();
+  if (rank == 1) exit(0);
+  IS(child, waitpid(child, &status, 0));
+  IS(0, status);
+}
+
+void put_to_peer(ptl_handle_md_t md, ptl_size_t length, ptl_ack_req_t ack, ptl_match_bits_t bits) {
+  WELL(PtlPut(md, 0, length, ack, peer, portal, bits, 0, (void *)0x55, 0x1234567890));
 }
 
 /* Without a word: the names of the rules. With one: runs that rule. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "portals4.h"
 
@@ -70,5 +71,21 @@ void nothing(ptl_handle_eq_t eq);
 ptl_event_t acknowledged(ptl_ni_fail_t fail_type);
 ptl_ct_event_t reached(ptl_handle_ct_t ct, ptl_size_t test);
 int status_of(ptl_sr_index_t which);
+
+/* Two processes of a host: rank 0 is the one that was started, rank 1 its child. Each has an interface with two queues and a portal, as above. */
+extern int rank;
+extern pid_t child;
+extern ptl_process_t peer;
+
+void start_two(unsigned options);
+/* Both are done; the child ends here, and has ended well. */
+void finish_two(void);
+/* Words between the two that are no part of Portals: whoever hears waits in the kernel and calls nothing. */
+void say(char word);
+void hear(char word);
+void meet(void);
+void tell(const void *bytes, size_t length);
+void listen_to(void *bytes, size_t length);
+void put_to_peer(ptl_handle_md_t md, ptl_size_t length, ptl_ack_req_t ack, ptl_match_bits_t bits);
 
 #endif

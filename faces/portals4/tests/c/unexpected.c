@@ -117,6 +117,94 @@ RULE(B4_headers_use_up_an_entry_that_counts_their_lengths) {
   nothing(at_target);
 }
 
+RULE(B4_each_operation_that_came_first_is_told_by_its_own_name) {
+  int64_t operand = 0;
+  begin(ME_PHYSICAL);
+  ptl_me_t me = entry(block, 64, PUT_GET | PTL_ME_EVENT_COMM_DISABLE);
+  me.ignore_bits = UINT64_MAX;
+  append(&me, PTL_OVERFLOW_LIST, (void *)0xb10c);
+  ptl_handle_md_t md = bind_memory(from, 64, 0, PTL_CT_NONE);
+  put(md, 8, PTL_NO_ACK_REQ, 1, 0);
+  WELL(PtlGet(md, 0, 8, self, portal, 1, 0, NULL));
+  WELL(PtlAtomic(md, 0, 8, PTL_NO_ACK_REQ, self, portal, 1, 0, NULL, 0, PTL_SUM, PTL_INT64_T));
+  WELL(PtlFetchAtomic(md, 8, md, 0, 8, self, portal, 1, 0, NULL, 0, PTL_MAX, PTL_INT64_T));
+  WELL(PtlSwap(md, 8, md, 0, 8, self, portal, 1, 0, NULL, 0, &operand, PTL_CSWAP, PTL_INT64_T));
+  for (int replies = 0; replies < 3;) {
+    ptl_event_t event;
+    unsigned which;
+    WELL(PtlEQPoll(&at_initiator, 1, 10000, &event, &which));
+    IS(PTL_NI_OK, event.ni_fail_type);
+    replies += event.type == PTL_EVENT_REPLY;
+  }
+  ptl_handle_ct_t ct = counter();
+  append_raw(PTL_ME_EVENT_CT_OVERFLOW | PTL_ME_EVENT_CT_BYTES, 1, 0, ct);
+  static const ptl_event_kind_t kinds[5] = {PTL_EVENT_PUT_OVERFLOW, PTL_EVENT_GET_OVERFLOW, PTL_EVENT_ATOMIC_OVERFLOW,
+                                            PTL_EVENT_FETCH_ATOMIC_OVERFLOW, PTL_EVENT_FETCH_ATOMIC_OVERFLOW};
+  for (int i = 0; i < 5; i++) {
+    ptl_event_t event = next(at_target, kinds[i]);
+    CHECK(event.start == block && event.user_ptr == (void *)0xe && event.mlength == 8 && event.match_bits == 1);
+    if (i >= 2) IS(i == 2 ? PTL_SUM : i == 3 ? PTL_MAX : PTL_CSWAP, event.atomic_operation);
+  }
+  next(at_target, PTL_EVENT_LINK);
+  IS(40, reached(ct, 40).success);
+}
+
+RULE(B4_what_came_first_is_found_whoever_may_use_the_entry) {
+  ptl_uid_t uid;
+  begin(ME_PHYSICAL);
+  ptl_handle_md_t md = bind_memory(from, 64, 0, PTL_CT_NONE);
+  overflow(PTL_ME_MANAGE_LOCAL);
+  arrive(md, 8, 0);
+  WELL(PtlGetUid(ni, &uid));
+  ptl_me_t me = entry(to, 256, PTL_ME_OP_GET | PTL_ME_USE_ONCE | PTL_ME_EVENT_UNLINK_DISABLE); /* not for puts, nor for this user */
+  me.uid = uid + 1;
+  ptl_handle_me_t handle;
+  WELL(PtlMEAppend(ni, portal, &me, PTL_PRIORITY_LIST, (void *)0xe, &handle));
+  next(at_target, PTL_EVENT_PUT_OVERFLOW);
+  IS(0, status_of(PTL_SR_PERMISSION_VIOLATIONS));
+  IS(0, status_of(PTL_SR_OPERATION_VIOLATIONS));
+}
+
+RULE(B4_that_entries_end_may_be_kept_silent) {
+  begin(ME_PHYSICAL);
+  ptl_handle_md_t md = bind_memory(from, 64, 0, PTL_CT_NONE);
+  overflow(PTL_ME_USE_ONCE | PTL_ME_EVENT_UNLINK_DISABLE);
+  arrive(md, 8, 0);
+  append_raw(PTL_ME_USE_ONCE | PTL_ME_EVENT_UNLINK_DISABLE, 0, 0, PTL_CT_NONE);
+  next(at_target, PTL_EVENT_PUT_OVERFLOW);
+  nothing(at_target); /* neither AUTO_UNLINK nor AUTO_FREE */
+}
+
+RULE(B4_what_came_first_is_counted_where_there_is_no_queue) {
+  begin(ME_PHYSICAL);
+  ptl_pt_index_t silent;
+  WELL(PtlPTAlloc(ni, 0, PTL_EQ_NONE, 9, &silent));
+  portal = silent;
+  ptl_me_t me = entry(block, 256, PTL_ME_OP_PUT | PTL_ME_MANAGE_LOCAL | PTL_ME_EVENT_LINK_DISABLE);
+  me.min_free = 0;
+  append(&me, PTL_OVERFLOW_LIST, NULL);
+  ptl_handle_md_t md = bind_memory(from, 64, 0, PTL_CT_NONE);
+  put(md, 8, PTL_ACK_REQ, 0, 0);
+  acknowledged(PTL_NI_OK);
+  ptl_handle_ct_t ct = counter();
+  append_raw(PTL_ME_EVENT_CT_OVERFLOW | PTL_ME_USE_ONCE, 0, 0, ct);
+  IS(1, reached(ct, 1).success);
+}
+
+RULE(B4_without_truncation_headers_that_are_too_long_are_passed_over) {
+  begin(ME_PHYSICAL);
+  ptl_handle_md_t md = bind_memory(from, 64, 0, PTL_CT_NONE);
+  overflow(PTL_ME_MANAGE_LOCAL);
+  arrive(md, 64, 0);
+  arrive(md, 8, 0);
+  ptl_me_t me = entry(to, 16, PTL_ME_OP_PUT | PTL_ME_NO_TRUNCATE | PTL_ME_USE_ONCE | PTL_ME_EVENT_UNLINK_DISABLE);
+  ptl_handle_me_t handle;
+  WELL(PtlMEAppend(ni, portal, &me, PTL_PRIORITY_LIST, NULL, &handle));
+  IS(8, next(at_target, PTL_EVENT_PUT_OVERFLOW).rlength);
+  WELL(PtlMESearch(ni, portal, &me, PTL_SEARCH_ONLY, NULL));
+  IS(PTL_NI_NO_MATCH, next(at_target, PTL_EVENT_SEARCH).ni_fail_type);
+}
+
 RULE(B5_an_entry_is_unlinked_or_in_use_or_gone) {
   begin(ME_PHYSICAL);
   ptl_handle_md_t md = bind_memory(from, 64, 0, PTL_CT_NONE);
@@ -166,6 +254,24 @@ RULE(B6_a_search_that_deletes_takes_the_header_out) {
   CHECK(next(at_target, PTL_EVENT_AUTO_FREE).user_ptr == (void *)0xb10c);
   WELL(PtlMESearch(ni, portal, &me, PTL_SEARCH_DELETE, (void *)0x5));
   IS(PTL_NI_NO_MATCH, next(at_target, PTL_EVENT_SEARCH).ni_fail_type);
+}
+
+RULE(B6_a_persistent_search_that_deletes_takes_all_that_fit) {
+  begin(ME_PHYSICAL);
+  ptl_handle_md_t md = bind_memory(from, 64, 0, PTL_CT_NONE);
+  ptl_me_t me = entry(block, 256, PTL_ME_OP_PUT | PTL_ME_MANAGE_LOCAL);
+  me.ignore_bits = UINT64_MAX;
+  me.min_free = 0;
+  append(&me, PTL_OVERFLOW_LIST, (void *)0xb10c);
+  for (ptl_match_bits_t i = 0; i < 4; i++) arrive(md, 16, i % 2);
+  me = entry(NULL, 0, PTL_ME_OP_PUT);
+  WELL(PtlMESearch(ni, portal, &me, PTL_SEARCH_DELETE, NULL));
+  for (int i = 0; i < 2; i++) CHECK(next(at_target, PTL_EVENT_PUT_OVERFLOW).start == block + 32 * i);
+  nothing(at_target);
+  me.match_bits = 1; /* the others are there still */
+  WELL(PtlMESearch(ni, portal, &me, PTL_SEARCH_ONLY, NULL));
+  for (int i = 0; i < 2; i++) CHECK(next(at_target, PTL_EVENT_SEARCH).start == block + 16 + 32 * i);
+  nothing(at_target);
 }
 
 RULE(B6_counters_of_a_search_are_right_when_it_returns) {

@@ -21,7 +21,12 @@ pub struct DescriptorSpec {
     pub queue: Option<u32>,
     /// Who counts.
     pub counter: Option<u32>,
+    /// It is all of the address space, in which offsets are addresses: whom to ask whether there is memory, before an operation uses it.
+    pub asks: Option<IsThere>,
 }
+
+/// Tells whether so many bytes can be read from an address on, or written.
+pub type IsThere = fn(at: u64, len: u64, writes: bool) -> bool;
 
 /// A memory descriptor.
 #[derive(Debug)]
@@ -32,6 +37,7 @@ pub(super) struct Descriptor {
     options: u32,
     queue: Option<u64>,
     counter: Option<u64>,
+    asks: Option<IsThere>,
     /// Operations and triggers that use it.
     busy_count: u32,
     is_released: bool,
@@ -170,6 +176,18 @@ impl Portals {
         self.bear(Witnessed::Began(user));
     }
 
+    /// Whether there is memory where an operation that is about to begin has its bytes, and where it wants those that come back.
+    pub(crate) fn has_memory(&self, launch: u32) -> bool {
+        let Move { spec, put, get } = &self.launches[launch].of;
+        let is_there = |used: &Used, writes| match self.descriptors[used.slot].asks {
+            Some(is_there) if spec.len > 0 => is_there(used.base, spec.len, writes),
+            _ => true,
+        };
+        let put = put.as_ref().filter(|_| spec.copy.is_none());
+        put.is_none_or(|put| is_there(put, false))
+            && get.as_ref().is_none_or(|get| is_there(get, true))
+    }
+
     /// An operation that never begins.
     pub(super) fn drop_waiting(&mut self, launch: u32) {
         let Launch { of, .. } = self.launches.remove(launch);
@@ -204,9 +222,10 @@ impl Portals {
             return Err(PortalsError::NoSpace);
         }
         interface.descriptor_count += 1;
-        let DescriptorSpec { buf, len, options, .. } = spec;
+        let DescriptorSpec { buf, len, options, asks, .. } = spec;
         let (busy_count, is_released) = (0, false);
-        let this = Descriptor { ni, buf, len, options, queue, counter, busy_count, is_released };
+        let this =
+            Descriptor { ni, buf, len, options, queue, counter, asks, busy_count, is_released };
         let slot = self.descriptors.insert(this);
         Ok(handle_of(&self.descriptors, slot))
     }

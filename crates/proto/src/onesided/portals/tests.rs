@@ -285,7 +285,8 @@ fn a_released_descriptor_lives_as_long_as_it_is_used() {
     let counter = bench.portals.add_counter(NI).expect("room");
     let options = md::EVENT_CT_SEND | md::EVENT_CT_ACK;
     let (queue, counter_of) = (Some(bench.queue), Some(counter));
-    let spec = DescriptorSpec { buf: BufId(9), len: 8, options, queue, counter: counter_of };
+    let spec =
+        DescriptorSpec { buf: BufId(9), len: 8, options, queue, counter: counter_of, asks: None };
     let md = bench.portals.add_descriptor(NI, spec).expect("room");
     bench.portals.begin(sending(md, ack::FULL), Some((counter, 1))).expect("room");
     assert!(bench.portals.next_due().is_none());
@@ -311,7 +312,14 @@ fn what_waits_for_a_counter_in_vain_lets_go_of_its_descriptor() {
     for is_closed in [false, true] {
         let mut bench = Bench::usual();
         let counter = bench.portals.add_counter(NI).expect("room");
-        let bare = DescriptorSpec { buf: BufId(9), len: 8, options: 0, queue: None, counter: None };
+        let bare = DescriptorSpec {
+            buf: BufId(9),
+            len: 8,
+            options: 0,
+            queue: None,
+            counter: None,
+            asks: None,
+        };
         let md = bench.portals.add_descriptor(NI, bare).expect("room");
         bench.portals.begin(sending(md, ack::NONE), Some((counter, 1))).expect("room");
         bench.portals.release_descriptor(md).expect("a descriptor");
@@ -329,7 +337,14 @@ fn what_waits_for_a_counter_in_vain_lets_go_of_its_descriptor() {
 #[test]
 fn acknowledgements_need_what_they_are_told_to() {
     let mut bench = Bench::usual();
-    let bare = DescriptorSpec { buf: BufId(9), len: 8, options: 0, queue: None, counter: None };
+    let bare = DescriptorSpec {
+        buf: BufId(9),
+        len: 8,
+        options: 0,
+        queue: None,
+        counter: None,
+        asks: None,
+    };
     let md = bench.portals.add_descriptor(NI, bare).expect("room");
     let refused = vec![ack::FULL, ack::COUNTED, 4];
     for kind in refused {
@@ -352,7 +367,8 @@ fn that_it_is_over_is_counted_where_the_descriptor_asks_for_it() {
         let counter = bench.portals.add_counter(NI).expect("room");
         let options = options | md::EVENT_CT_BYTES;
         let (queue, counts) = (Some(bench.queue), Some(counter));
-        let spec = DescriptorSpec { buf: BufId(9), len: 8, options, queue, counter: counts };
+        let spec =
+            DescriptorSpec { buf: BufId(9), len: 8, options, queue, counter: counts, asks: None };
         let md = bench.portals.add_descriptor(NI, spec).expect("room");
         bench.portals.begin(sending(md, ack::OVER), None).expect("room");
         let launch = bench.portals.next_due().expect("begun");
@@ -407,7 +423,14 @@ fn entries_are_linked_and_unlinked_when_a_counter_says_so() {
 fn closing_gives_back_the_copies_of_operations_that_never_began() {
     let mut bench = Bench::usual();
     let counter = bench.portals.add_counter(NI).expect("room");
-    let bare = DescriptorSpec { buf: BufId(9), len: 8, options: 0, queue: None, counter: None };
+    let bare = DescriptorSpec {
+        buf: BufId(9),
+        len: 8,
+        options: 0,
+        queue: None,
+        counter: None,
+        asks: None,
+    };
     let md = bench.portals.add_descriptor(NI, bare).expect("room");
     let copied = |copy| MoveSpec { copy: Some(BufId(copy)), ..sending(md, ack::NONE) };
     bench.portals.begin(copied(20), Some((counter, 1))).expect("room");
@@ -432,4 +455,61 @@ fn a_message_that_broke_off_and_is_found_counts_as_a_failure() {
     let _ =
         bench.append(List::Priority, EntrySpec { counter: Some(counter), ..spec(options, 64, 2) });
     assert_eq!(bench.portals.count(counter), Ok(Count { success: 0, failure: 1 }));
+}
+
+#[test]
+fn that_a_portal_was_stopped_is_told_when_nothing_moves_there_any_more() {
+    let mut bench = Bench::new(portal::FLOWCTRL, PortalsLimits::default(), 100);
+    let _ = bench.append(List::Priority, spec(PUT | entry::USE_ONCE, 64, 1));
+    let taken = bench.portals.arrive(&put(0, 10)).expect("taken");
+    assert_eq!(bench.arrive(put(0, 1)), Err(fail::PT_DISABLED), "nobody is left");
+    assert_eq!(bench.kinds(), [(event::LINK, 1)], "the first is still on its way");
+    bench.portals.delivered(taken.delivery, fail::OK);
+    let told = [(event::PUT, 1), (event::AUTO_UNLINK, 1), (event::PT_DISABLED, 0)];
+    assert_eq!(bench.kinds(), told);
+}
+
+#[test]
+fn who_may_be_nowhere_is_asked_for_before_it_is_used_and_no_one_else() {
+    fn is_there(at: u64, len: u64, writes: bool) -> bool {
+        (at, len, writes) == (100, 8, false) || (at, len, writes) == (200, 8, true)
+    }
+    let mut bench = Bench::usual();
+    let all = DescriptorSpec {
+        buf: BufId(9),
+        len: u64::MAX,
+        options: 0,
+        queue: None,
+        counter: None,
+        asks: Some(is_there),
+    };
+    let mut bind = |spec| bench.portals.add_descriptor(NI, spec).expect("room");
+    let (whole, bound) = (bind(all), bind(DescriptorSpec { asks: None, ..all }));
+    let mut has_memory = |spec: MoveSpec| {
+        bench.portals.begin(spec, None).expect("room");
+        let launch = bench.portals.next_due().expect("begun");
+        bench.portals.has_memory(launch)
+    };
+    let from = |md, at| MoveSpec { put: Some((md, at)), ..sending(md, ack::NONE) };
+    let to = |at| MoveSpec { kind: MoveKind::Get, put: None, get: Some((whole, at)), ..from(0, 0) };
+    assert!(has_memory(from(whole, 100)) && has_memory(to(200)));
+    assert!(!has_memory(from(whole, 200)) && !has_memory(to(100)));
+    assert!(has_memory(from(bound, 7)), "what was bound is there");
+    assert!(has_memory(MoveSpec { len: 0, ..from(whole, 7) }), "no bytes are nowhere");
+    assert!(has_memory(MoveSpec { copy: Some(BufId(4)), ..from(whole, 7) }), "it was copied");
+}
+
+#[test]
+fn who_was_parted_with_is_told_once_while_an_interface_is_open() {
+    let mut bench = Bench::usual();
+    assert!(!bench.portals.has_parted());
+    for peer in [3, 4, 3] {
+        bench.portals.part_with(PeerId(peer));
+    }
+    assert!(bench.portals.has_parted());
+    assert_eq!(bench.portals.take_parted(), [PeerId(3), PeerId(4)]);
+    assert!(bench.portals.take_parted().is_empty());
+    bench.portals.close(NI);
+    bench.portals.part_with(PeerId(5));
+    assert!(!bench.portals.has_parted(), "nobody would ask");
 }

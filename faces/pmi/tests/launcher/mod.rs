@@ -1,15 +1,17 @@
 //! A launcher's side of PMI-1, for processes of one host: who is who, a table of keys, and a barrier.
+//!
+//! The tests of PMI and of Portals start programs with it, and so does `cargo xtask portals`.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use anyhow::Result;
-
 /// One job. Its threads end with the processes' connections.
-pub(super) struct Server {
+pub(crate) struct Server {
     at: String,
+    job: Arc<Job>,
 }
 
 #[derive(Default)]
@@ -28,30 +30,39 @@ struct Job {
 
 impl Server {
     /// For a job of so many.
-    pub(super) fn start(count: u32) -> Result<Self> {
+    pub(crate) fn start(count: u32) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let at = listener.local_addr()?.to_string();
         let job = Arc::new(Job { count, state: Mutex::default(), all_here: Condvar::new() });
+        let theirs = Arc::clone(&job);
         std::thread::spawn(move || {
             // A test may end without joining; then its thread waits here until this program ends.
             for stream in listener.incoming().take(count as usize).flatten() {
-                let job = Arc::clone(&job);
-                std::thread::spawn(move || job.serve(stream));
+                let (job, out) = (Arc::clone(&theirs), stream.try_clone());
+                std::thread::spawn(move || out.map(|out| job.serve(stream, out)));
             }
         });
-        Ok(Self { at })
+        Ok(Self { at, job })
     }
 
-    /// Where it listens.
-    pub(super) fn at(&self) -> &str {
+    /// Where it listens (`PMI_PORT`).
+    pub(crate) fn at(&self) -> &str {
         &self.at
+    }
+
+    /// A connection that a process is given when it starts (`PMI_FD`).
+    #[allow(dead_code, reason = "not all who start programs hand connections over")]
+    pub(crate) fn connection(&self) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let (job, out) = (Arc::clone(&self.job), ours.try_clone()?);
+        std::thread::spawn(move || job.serve(ours, out));
+        Ok(theirs)
     }
 }
 
 impl Job {
     /// Answers one process until it leaves; what it does wrong is its own test's failure.
-    fn serve(&self, stream: TcpStream) {
-        let Ok(mut out) = stream.try_clone() else { return };
+    fn serve(&self, stream: impl Read, mut out: impl Write) {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             let answer = self.answer(&line);
             if out.write_all(answer.as_bytes()).is_err() {
