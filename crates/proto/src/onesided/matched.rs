@@ -301,6 +301,9 @@ impl Onesided {
         result: (u32, u16),
     ) {
         self.portals.delivered(taken.delivery, fail::OK);
+        if taken.is_as_asked && !matched.kind.fetches() {
+            return self.reply_done(bulk, row, number);
+        }
         self.answer_matched(bulk, row, number, matched, &outcome_of(Some(taken)), result);
     }
 
@@ -313,8 +316,7 @@ impl Onesided {
         answer: &OutcomeRepr,
         result: (u32, u16),
     ) {
-        let fetches = matches!(matched.kind, MatchedKind::Get | MatchedKind::Fetch);
-        if !fetches && matched.ack == 0 {
+        if !matched.kind.fetches() && matched.ack == 0 {
             return self.reply_done(bulk, row, number);
         }
         self.notify_answer(bulk, Answer::matched(row, number, answer, result));

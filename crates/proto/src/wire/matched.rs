@@ -34,6 +34,11 @@ pub enum MatchedKind {
 
 impl MatchedKind {
     const ALL: [Self; 5] = [Self::Put, Self::Ask, Self::Get, Self::Atomic, Self::Fetch];
+
+    /// Whether bytes go back.
+    pub fn fetches(self) -> bool {
+        matches!(self, Self::Get | Self::Fetch)
+    }
 }
 
 /// What a request that is matched at the target says beyond its match bits (`RequestHead::key`) and its offset.

@@ -4,7 +4,7 @@ use packhorse_proto::portals::codes::{ack, entry, event, fail, interface, md};
 use packhorse_proto::portals::{
     Count, DescriptorSpec, EntrySpec, MoveKind, MoveSpec, PortalsEvent, PortalsLimits, SearchKind,
 };
-use packhorse_proto::wire::{Action, Lane, Matched, MatchedKind, OutcomeRepr, RequestHead};
+use packhorse_proto::wire::{Action, Lane, Matched, MatchedKind, OutcomeRepr, Record, RequestHead};
 use packhorse_proto::*;
 
 use crate::net::*;
@@ -137,6 +137,38 @@ fn puts_and_gets_of_any_length_are_told_once_at_both_ends() {
             let count = pair.net.ep(B).portals().count(counter);
             assert_eq!(count, Ok(Count { success: 2, failure: 0 }));
         }
+    }
+}
+
+#[test]
+fn of_a_put_that_went_as_asked_the_target_says_only_that_it_is_over() {
+    const ROOM: usize = 100;
+    let local = entry::OP_PUT | entry::MANAGE_LOCAL;
+    // Options of the entry and its list; where the put is to go, and how much; what is told of it: bytes, offset, list.
+    for (list, options, (offset, len), told) in [
+        (List::Priority, entry::OP_PUT, (20, 80), (80, 20, 0)),
+        (List::Priority, entry::OP_PUT, (20, 81), (80, 20, 0)),
+        (List::Priority, entry::OP_PUT, (200, 1), (0, 200, 0)),
+        (List::Priority, local, (20, 8), (8, 0, 0)),
+        (List::Overflow, entry::OP_PUT, (20, 8), (8, 20, 1)),
+    ] {
+        let mut pair = Pair::new();
+        pair.append(list, ROOM, options, 7);
+        let (md, _) = pair.descriptor(vec![1; len as usize], md::EVENT_CT_ACK | md::EVENT_CT_BYTES);
+        let spec = pair.spec(MoveKind::Put, 7, len as usize);
+        pair.begin(MoveSpec { put: Some((md, 0)), ack: ack::FULL, offset, ..spec });
+        pair.net.settle();
+        let acked = pair.told(A)[1];
+        let of_it = (acked.moved_len, acked.offset, acked.list);
+        assert_eq!((acked.kind, acked.fail, of_it), (event::ACK, 0, told), "{offset} {len}");
+        let is_as_asked = told == (len, offset, 0);
+        let answers = pair.net.sights(B, Kind::Reply).into_iter();
+        let mut answers = answers.flat_map(|sight| sight.view().records());
+        let says_more = answers.any(|(record, _)| matches!(record, Record::Outcome { .. }));
+        assert_eq!(says_more, !is_as_asked, "{offset} {len}");
+        let counter = pair.counters[A];
+        let count = Count { success: told.0, failure: 0 };
+        assert_eq!(pair.net.ep(A).portals().count(counter), Ok(count), "{offset} {len}");
     }
 }
 

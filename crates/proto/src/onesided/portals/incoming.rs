@@ -82,6 +82,8 @@ pub(crate) struct Taken {
     pub(crate) list: u8,
     /// The entry is all of the address space: ask before it is touched.
     pub(crate) is_whole: bool,
+    /// All of it, where it was to go, by the priority list: its sender need only hear that it is over.
+    pub(crate) is_as_asked: bool,
 }
 
 /// A message whose bytes are moving.
@@ -250,7 +252,9 @@ impl Portals {
             ack: 0,
         });
         let place = Place { buf, offset };
-        Taken { delivery, place, len: moved_len, offset, list: list as u8, is_whole }
+        let is_there = offset == incoming.offset && list == List::Priority;
+        let (len, is_as_asked) = (moved_len, is_there && moved_len == incoming.len);
+        Taken { delivery, place, len, offset, list: list as u8, is_whole, is_as_asked }
     }
 
     fn keep_header(&mut self, incoming: &Incoming, entry: u32, event: PortalsEvent) -> u32 {

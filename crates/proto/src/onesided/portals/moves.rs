@@ -6,6 +6,7 @@ use super::{
     ORDERED_LEN_MAX, Portals, PortalsError, PortalsEvent, THING_COUNT_MAX, Witnessed, arithmetic,
     handle_of, slot_of,
 };
+use crate::base::api::List;
 use crate::base::types::{BufId, PeerId, Place};
 
 /// Memory to be used by operations of ours.
@@ -136,6 +137,13 @@ pub(crate) struct Outcome {
     pub(crate) len: u64,
     pub(crate) offset: u64,
     pub(crate) list: u8,
+}
+
+impl Outcome {
+    /// What is true of an operation of which its target says no more than that it is over (PROTOCOL §17.5).
+    fn as_asked(spec: &MoveSpec) -> Self {
+        Self { fail: fail::OK, len: spec.len, offset: spec.offset, list: List::Priority as u8 }
+    }
 }
 
 impl Move {
@@ -282,7 +290,7 @@ impl Portals {
             self.descriptors[used.slot].busy_count += 1;
         }
         self.is_work_left |= spec.len > ORDERED_LEN_MAX;
-        let (ni, of, outcome) = (spec.ni, Move { spec, put, get }, Outcome::default());
+        let (ni, of, outcome) = (spec.ni, Move { spec, put, get }, Outcome::as_asked(&spec));
         let launch = self.launches.insert(Launch { of, outcome, has_begun: false });
         let due = Due::Move { ni, launch };
         let Some((counter, threshold)) = trigger else {
@@ -364,7 +372,10 @@ impl Portals {
             let event = PortalsEvent { kind: event::SEND, fail, moved_len: spec.len, ..told };
             self.tell_of(put, is_told, md::EVENT_CT_SEND, spec.len, event);
         }
-        let Outcome { len, offset, list, .. } = outcome;
+        let Outcome { len, offset, list, .. } = match failed {
+            None => outcome,
+            Some(_) => Outcome::default(),
+        };
         let answered = PortalsEvent { fail: answer, moved_len: len, offset, list, ..told };
         if let Some(get) = of.get {
             let event = PortalsEvent { kind: event::REPLY, ..answered };
