@@ -64,8 +64,8 @@ pub(crate) fn run(list: &str, entry_count: u64, count: usize) {
     }
     there.append(NI, 0, list, spec(bufs[1], BITS, 0)).expect("room");
     let (queue, counter) = (Some(queues[0]), None);
-    let described =
-        DescriptorSpec { buf: bufs[0], len: LEN, options: md::EVENT_SEND_DISABLE, queue, counter };
+    let options = md::EVENT_SEND_DISABLE;
+    let described = DescriptorSpec { buf: bufs[0], len: LEN, options, queue, counter, asks: None };
     let md = pair.nodes[0].endpoint.portals().add_descriptor(NI, described).expect("room");
     let put = MoveSpec {
         ni: NI,
