@@ -17,7 +17,10 @@ use crate::passed::Passed;
 
 /// Root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Cargo says where this package lies when it runs it, too. What was compiled in may be another tree, from which `target` was copied.
+    let said = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = said.filter(|folder| folder.ends_with("xtask"));
+    let here = here.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
     here.parent().expect("xtask lies in the workspace").to_owned()
 }
 
