@@ -292,7 +292,7 @@ fn no_answer(server: Port, local: Port) -> String {
 
 fn not_there(server: Port, local: Port, error: &Error) -> String {
     let why = match error {
-        Error::Gone { reason: GoneReason::Unreachable, .. } => {
+        Error::Gone { reason: GoneReason::Unreachable | GoneReason::Refused, .. } => {
             "the network says nobody is there".into()
         }
         other => other.to_string(),

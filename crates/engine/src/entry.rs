@@ -184,7 +184,7 @@ impl Entry {
 
 /// All that can go wrong, in the order of their codes from 1 on. Of what is posted to a queue only what no message may exceed is too
 /// long.
-const TROUBLES: [Trouble; 23] = [
+const TROUBLES: [Trouble; 25] = [
     Trouble::Failed(Failure::Cancelled),
     Trouble::Failed(Failure::CancelledByPeer),
     Trouble::Failed(Failure::Closed),
@@ -208,6 +208,8 @@ const TROUBLES: [Trouble; 23] = [
     Trouble::Failed(Failure::Gone(GoneReason::Unanswered)),
     Trouble::Refused(PostError::ReservedSpace),
     Trouble::Refused(PostError::TooLong { len_max: TOTAL_MAX }),
+    Trouble::Failed(Failure::Gone(GoneReason::Refused)),
+    Trouble::Failed(Failure::Gone(GoneReason::Forgotten)),
 ];
 
 /// Exhaustive on purpose: a new failure must get a code.
@@ -226,6 +228,8 @@ fn trouble_code(result: Result<(), Trouble>) -> u8 {
             GoneReason::Silent => 9,
             GoneReason::Version => 10,
             GoneReason::Unanswered => 21,
+            GoneReason::Refused => 24,
+            GoneReason::Forgotten => 25,
         },
         Err(Trouble::Failed(Failure::Denied(denial))) => match denial {
             Denial::NoKey => 16,

@@ -309,13 +309,17 @@ impl fmt::Display for NotFound {
 fn why(reason: GoneReason) -> &'static str {
     match reason {
         GoneReason::Unreachable => {
-            "the network says nobody is there; is it running, and does a link lead there (udp: its port must be open to this host; packet and xdp lead to other hosts only)?"
+            "no way leads there; is its host up, and does a link lead to it (packet and xdp lead to other hosts only)?"
         }
         GoneReason::Reset => {
             "it does not know this association any more: it was restarted or closed"
         }
         GoneReason::Restarted => "it was restarted; messages from now on go to its new life",
         GoneReason::Died => "its process died",
+        GoneReason::Refused => {
+            "its host says that nobody is there: it was closed, or its process has ended; if it runs, does a firewall refuse for it (udp: its port must be open to this host)?"
+        }
+        GoneReason::Forgotten => "it was forgotten here",
         GoneReason::Silent => {
             "it did not answer for too long; is it stopped, or does a firewall block the UDP port there for what comes in, or the one here for its answers?"
         }
@@ -348,7 +352,10 @@ impl Error {
             Failure::CancelledByPeer => Self::CancelledByPeer { peer: peer().name },
             Failure::Gone(reason) => {
                 let Blame { name: peer, tried } = peer();
-                let was_asked = matches!(reason, GoneReason::Unreachable | GoneReason::Unanswered);
+                let was_asked = matches!(
+                    reason,
+                    GoneReason::Unreachable | GoneReason::Refused | GoneReason::Unanswered
+                );
                 Self::Gone { peer, reason, tried: if was_asked { tried } else { Vec::new() } }
             }
             Failure::Closed => Self::PeerClosed { peer: peer().name },

@@ -14,7 +14,7 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
                         void *context, mx_request_t *request);
 mx_return_t mx_disconnect(mx_endpoint_t endpoint, mx_endpoint_addr_t addr);
 
-typedef enum { MX_RECV_CONTINUE = 0, MX_RECV_FINISHED = 1 } mx_unexp_handler_action_t;
+typedef enum mx_unexp_handler_action { MX_RECV_CONTINUE = 0, MX_RECV_FINISHED = 1 } mx_unexp_handler_action_t;
 /* Called in the application's own calls, for a message that no receive waits for. The data, where there is some, is for the time
    of the call. */
 typedef mx_unexp_handler_action_t (*mx_unexp_handler_t)(void *context, mx_endpoint_addr_t source, uint64_t match_value,
@@ -32,4 +32,7 @@ mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t addr, uint64_t *nic_i
 #ifdef __cplusplus
 }
 #endif
+
+MX_ASSERT_LAYOUT(action, sizeof(mx_unexp_handler_action_t) == 4);
+
 #endif

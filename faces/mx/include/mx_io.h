@@ -33,6 +33,12 @@ int mx__regcache_clean(void *ptr, size_t len);
 }
 #endif
 
-MX_ASSERT_LAYOUT(mapper_state, sizeof(mx_mapper_state_t) == 36 && offsetof(mx_mapper_state_t, map_version) == 12);
+MX_ASSERT_LAYOUT(handle, sizeof(mx_endpt_handle_t) == 4);
+MX_ASSERT_LAYOUT(mapper_state, sizeof(mx_mapper_state_t) == 36 && offsetof(mx_mapper_state_t, board_number) == 0);
+MX_ASSERT_LAYOUT(mapper_mac, offsetof(mx_mapper_state_t, mapper_mac) == 4 && offsetof(mx_mapper_state_t, iport) == 10);
+MX_ASSERT_LAYOUT(mapper_map, offsetof(mx_mapper_state_t, map_version) == 12 && offsetof(mx_mapper_state_t, num_hosts) == 16);
+MX_ASSERT_LAYOUT(mapper_net, offsetof(mx_mapper_state_t, network_configured) == 20);
+MX_ASSERT_LAYOUT(mapper_routes, offsetof(mx_mapper_state_t, routes_valid) == 24);
+MX_ASSERT_LAYOUT(mapper_end, offsetof(mx_mapper_state_t, level) == 28 && offsetof(mx_mapper_state_t, flags) == 32);
 
 #endif

@@ -10,11 +10,27 @@ extern "C" {
 
 typedef struct mx_raw_endpoint *mx_raw_endpoint_t;
 typedef int mx_raw_status_t;
-typedef enum { MX_HOST_GM = 1, MX_HOST_XM = 2, MX_HOST_MX = 3, MX_HOST_MXVM = 4 } mx_host_type_t;
+typedef enum { MX_HOST_GM = 1, MX_HOST_XM = 2, MX_HOST_MX = 3, MX_HOST_MXvM = 4 } mx_host_type_t;
 
 #define MX_RAW_NO_EVENT 0
 #define MX_RAW_SEND_COMPLETE 1
 #define MX_RAW_RECV_COMPLETE 2
+
+/* What programs ask for before they use it: it is declared below. */
+#define MX_RAW_POLL_SUPPORTED 1
+#define MX_SET_ROUTE_TAKES_MAGID 1
+#define MX_HAS_RAW_LINE_SPEED 1
+#define MX_HAS_RAW_SET_NIC_REPLY_INFO 1
+
+/* Why a card is dead: never told. */
+#define MX_DEAD_RECOVERABLE_SRAM_PARITY_ERROR 10
+#define MX_DEAD_SRAM_PARITY_ERROR 11
+#define MX_DEAD_WATCHDOG_TIMEOUT 12
+#define MX_DEAD_COMMAND_TIMEOUT 13
+#define MX_DEAD_ENDPOINT_CLOSE_TIMEOUT 14
+#define MX_DEAD_ROUTE_UPDATE_TIMEOUT 15
+#define MX_DEAD_PCI_PARITY_ERROR 16
+#define MX_DEAD_PCI_MASTER_ABORT 17
 
 mx_endpt_handle_t mx_raw_handle(mx_raw_endpoint_t endpoint);
 mx_return_t mx_raw_open_endpoint(uint32_t board, mx_param_t *params, uint32_t count, mx_raw_endpoint_t *endpoint);

@@ -200,8 +200,8 @@ enum mx_get_info_key {
 };
 #define MX_HAS_NET_TYPE
 typedef enum mx_get_info_key mx_get_info_key_t;
-typedef enum { MX_SPEED_2G = 0, MX_SPEED_10G = 1, MX_SPEED_OPEN_MX = 2 } mx_line_speed_t;
-typedef enum { MX_NET_MYRI = 0, MX_NET_ETHER = 1 } mx_net_type_t;
+typedef enum mx_line_speed { MX_SPEED_2G = 0, MX_SPEED_10G = 1, MX_SPEED_OPEN_MX = 2 } mx_line_speed_t;
+typedef enum mx_net_type { MX_NET_MYRI = 0, MX_NET_ETHER = 1 } mx_net_type_t;
 mx_return_t mx_get_info(mx_endpoint_t endpoint, mx_get_info_key_t key, void *in_val, uint32_t in_len, void *out_val,
                         uint32_t out_len);
 
@@ -226,19 +226,28 @@ mx_return_t mx_iget(mx_endpoint_t endpoint, void *local, uint32_t length, mx_end
 
 #ifdef __cplusplus
 }
-#define MX_ASSERT_LAYOUT(name, condition) static_assert(condition, #name)
-#else
-#define MX_ASSERT_LAYOUT(name, condition) typedef char mx_layout_of_##name[(condition) ? 1 : -1]
 #endif
 
-MX_ASSERT_LAYOUT(address, sizeof(mx_endpoint_addr_t) == 16);
-MX_ASSERT_LAYOUT(code, sizeof(mx_return_t) == 4 && sizeof(mx_status_code_t) == 4);
+/* An array of no such length: programs of that time are compiled as C89 and C++98, which have no static_assert. */
+#define MX_ASSERT_LAYOUT(name, condition) typedef char mx_layout_of_##name[(condition) ? 1 : -1]
+
+MX_ASSERT_LAYOUT(handles, sizeof(mx_endpoint_t) == sizeof(void *) && sizeof(mx_request_t) == sizeof(void *));
+MX_ASSERT_LAYOUT(address, sizeof(mx_endpoint_addr_t) == MX_SIZEOF_ADDR && MX_SIZEOF_ADDR == 16);
+MX_ASSERT_LAYOUT(codes, sizeof(mx_return_t) == 4 && sizeof(mx_status_code_t) == 4 && sizeof(mx_line_speed_t) == 4);
+MX_ASSERT_LAYOUT(keys, sizeof(mx_param_key_t) == 4 && sizeof(mx_get_info_key_t) == 4 && sizeof(mx_net_type_t) == 4);
+MX_ASSERT_LAYOUT(status_code, offsetof(mx_status_t, code) == 0);
+MX_ASSERT_LAYOUT(segment_ptr, offsetof(mx_segment_t, segment_ptr) == 0);
+MX_ASSERT_LAYOUT(param_key, offsetof(mx_param_t, key) == 0);
+MX_ASSERT_LAYOUT(param_bits, offsetof(mx_param_t, val.context_id.bits) == offsetof(mx_param_t, val));
+MX_ASSERT_LAYOUT(param_shift, offsetof(mx_param_t, val.context_id.shift) == offsetof(mx_param_t, val) + 1);
 #if UINTPTR_MAX > 0xffffffffU
 MX_ASSERT_LAYOUT(segment, sizeof(mx_segment_t) == 16 && offsetof(mx_segment_t, segment_length) == 8);
 MX_ASSERT_LAYOUT(status, sizeof(mx_status_t) == 48 && offsetof(mx_status_t, source) == 8);
 MX_ASSERT_LAYOUT(status_match, offsetof(mx_status_t, match_info) == 24 && offsetof(mx_status_t, msg_length) == 32);
 MX_ASSERT_LAYOUT(status_end, offsetof(mx_status_t, xfer_length) == 36 && offsetof(mx_status_t, context) == 40);
 MX_ASSERT_LAYOUT(param, sizeof(mx_param_t) == 16 && offsetof(mx_param_t, val) == 8);
+#else
+#error "Packhorse has MX for 64-bit programs only"
 #endif
 
 #endif

@@ -82,7 +82,7 @@ typedef struct omx_status {
 #define OMX_ENDPOINT_CONTEXT_ID_BITS_MAX 16
 
 omx_return_t omx__init_api(int api);
-static inline omx_return_t omx_init(void) { return omx__init_api(OMX_API); }
+static __inline__ omx_return_t omx_init(void) { return omx__init_api(OMX_API); }
 omx_return_t omx_finalize(void);
 const char *omx_strerror(omx_return_t code);
 
@@ -200,16 +200,25 @@ omx_return_t omx_nic_id_to_hostname(uint64_t nic_id, char *hostname);
 
 #ifdef __cplusplus
 }
-#define OMX_ASSERT_LAYOUT(name, condition) static_assert(condition, #name)
-#else
-#define OMX_ASSERT_LAYOUT(name, condition) typedef char omx_layout_of_##name[(condition) ? 1 : -1]
 #endif
 
+/* An array of no such length: programs of that time are compiled as C89 and C++98, which have no static_assert. */
+#define OMX_ASSERT_LAYOUT(name, condition) typedef char omx_layout_of_##name[(condition) ? 1 : -1]
+
+OMX_ASSERT_LAYOUT(handles, sizeof(omx_endpoint_t) == sizeof(void *) && sizeof(omx_request_t) == sizeof(void *));
 OMX_ASSERT_LAYOUT(address, sizeof(omx_endpoint_addr_t) == 16 && sizeof(omx_return_t) == 4);
+OMX_ASSERT_LAYOUT(keys, sizeof(omx_endpoint_param_key_t) == 4 && sizeof(omx_info_key_t) == 4);
+OMX_ASSERT_LAYOUT(action, sizeof(omx_unexp_handler_action_t) == 4);
+OMX_ASSERT_LAYOUT(param_bits, offsetof(omx_endpoint_param_t, val.context_id.bits) == offsetof(omx_endpoint_param_t, val));
+OMX_ASSERT_LAYOUT(param_shift, offsetof(omx_endpoint_param_t, val.context_id.shift) == offsetof(omx_endpoint_param_t, val) + 1);
 #if UINTPTR_MAX > 0xffffffffU
-OMX_ASSERT_LAYOUT(segment, sizeof(omx_seg_t) == 16 && offsetof(omx_seg_t, len) == 8);
-OMX_ASSERT_LAYOUT(status, sizeof(omx_status_t) == 48 && offsetof(omx_status_t, xfer_length) == 36);
+OMX_ASSERT_LAYOUT(segment, sizeof(omx_seg_t) == 16 && offsetof(omx_seg_t, ptr) == 0 && offsetof(omx_seg_t, len) == 8);
+OMX_ASSERT_LAYOUT(status, sizeof(omx_status_t) == 48 && offsetof(omx_status_t, code) == 0 && offsetof(omx_status_t, addr) == 8);
+OMX_ASSERT_LAYOUT(status_match, offsetof(omx_status_t, match_info) == 24 && offsetof(omx_status_t, msg_length) == 32);
+OMX_ASSERT_LAYOUT(status_end, offsetof(omx_status_t, xfer_length) == 36 && offsetof(omx_status_t, context) == 40);
 OMX_ASSERT_LAYOUT(param, sizeof(omx_endpoint_param_t) == 16 && offsetof(omx_endpoint_param_t, val) == 8);
+#else
+#error "Packhorse has Open-MX's interface for 64-bit programs only"
 #endif
 
 #endif

@@ -92,14 +92,23 @@ pub struct MapperState {
     pub(crate) flags: u32,
 }
 
-#[cfg(target_pointer_width = "64")]
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("handles of MX are pointers, and 64 bits here: there is no MX for 32-bit programs");
+
 const _: () = {
     assert!(size_of::<Addr>() == 16 && align_of::<Addr>() == 8);
-    assert!(size_of::<Segment>() == 16 && offset_of!(Segment, len) == 8);
-    assert!(size_of::<Status>() == 48 && offset_of!(Status, source) == 8);
-    assert!(offset_of!(Status, match_info) == 24 && offset_of!(Status, msg_length) == 32);
-    assert!(offset_of!(Status, xfer_length) == 36 && offset_of!(Status, context) == 40);
-    assert!(size_of::<Param>() == 16 && offset_of!(Param, val) == 8);
-    assert!(size_of::<MapperState>() == 36 && offset_of!(MapperState, map_version) == 12);
-    assert!(offset_of!(MapperState, iport) == 10 && offset_of!(MapperState, flags) == 32);
+    assert!(size_of::<Segment>() == 16 && offset_of!(Segment, ptr) == 0);
+    assert!(offset_of!(Segment, len) == 8);
+    assert!(size_of::<Status>() == 48 && offset_of!(Status, code) == 0);
+    assert!(offset_of!(Status, source) == 8 && offset_of!(Status, match_info) == 24);
+    assert!(offset_of!(Status, msg_length) == 32 && offset_of!(Status, xfer_length) == 36);
+    assert!(offset_of!(Status, context) == 40);
+    assert!(size_of::<Param>() == 16 && offset_of!(Param, key) == 0 && offset_of!(Param, val) == 8);
+    assert!(size_of::<ParamValue>() == 8 && size_of::<Option<ErrorHandler>>() == 8);
+    assert!(size_of::<MapperState>() == 36 && align_of::<MapperState>() == 4);
+    assert!(offset_of!(MapperState, board_number) == 0 && offset_of!(MapperState, mapper_mac) == 4);
+    assert!(offset_of!(MapperState, iport) == 10 && offset_of!(MapperState, map_version) == 12);
+    assert!(offset_of!(MapperState, num_hosts) == 16 && offset_of!(MapperState, level) == 28);
+    assert!(offset_of!(MapperState, network_configured) == 20);
+    assert!(offset_of!(MapperState, routes_valid) == 24 && offset_of!(MapperState, flags) == 32);
 };

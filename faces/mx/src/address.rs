@@ -51,6 +51,11 @@ pub(crate) fn is_word_of(word: u64, nic_id: u64, index: u32) -> bool {
     (word >> 16, word >> 8 & 0xff) == (nic_id, index.into())
 }
 
+/// Board and index, in whichever life: what MX means by a peer.
+pub(crate) fn place(address: &Addr) -> u64 {
+    address.stuff[0] >> 8
+}
+
 pub(crate) fn nic_id(address: &Addr) -> u64 {
     address.stuff[0] >> 16
 }
@@ -86,6 +91,7 @@ mod tests {
         assert_eq!(mark.place(), 255);
         let again = new(word(0xfeff_0000_0001, 254, 4), mark, PeerId(1));
         assert_ne!(session(&address), session(&again));
+        assert_eq!(place(&address), place(&again));
         assert_ne!(Mark::new(255, 1), Mark::new(255, 2), "one place, two endpoints");
     }
 

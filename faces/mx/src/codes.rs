@@ -89,11 +89,14 @@ fn of_failure(failure: Failure) -> Code {
         // The peer closed its endpoint; or this one is closed. Nobody takes back in MX what has a message or is one, so a peer that cancels
         // its side of a long message is closing, too.
         Failure::CancelledByPeer | Failure::Closed | Failure::Closing => CONNECTION_FAILED,
-        Failure::Gone(GoneReason::Reset) => CONNECTION_FAILED,
+        // Of a process that was killed its host speaks as of one that closed: its port is refused, its memory is free.
+        Failure::Gone(GoneReason::Reset | GoneReason::Died | GoneReason::Refused) => {
+            CONNECTION_FAILED
+        }
         Failure::Gone(GoneReason::Restarted) => BAD_SESSION,
         Failure::Gone(
             GoneReason::Unreachable
-            | GoneReason::Died
+            | GoneReason::Forgotten
             | GoneReason::Silent
             | GoneReason::Unanswered
             | GoneReason::Version,
@@ -215,7 +218,23 @@ mod tests {
         for failure in [Failure::Closed, Failure::CancelledByPeer] {
             assert_eq!(mx_status(of_failure(failure)), 8, "{failure:?}");
         }
-        assert_eq!(mx_status(of_failure(Failure::Gone(GoneReason::Died))), 9);
+    }
+
+    #[test]
+    fn who_is_closed_and_who_is_not_reached_stay_apart() {
+        use GoneReason::{Died, Forgotten, Refused, Reset, Restarted, Silent, Unanswered};
+        for (reason, status) in [
+            (Reset, 8),
+            (Died, 8),
+            (Refused, 8),
+            (Silent, 9),
+            (Unanswered, 9),
+            (GoneReason::Unreachable, 9),
+            (Forgotten, 9),
+            (Restarted, 10),
+        ] {
+            assert_eq!(mx_status(of_failure(Failure::Gone(reason))), status, "{reason:?}");
+        }
     }
 
     #[test]

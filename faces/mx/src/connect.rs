@@ -29,6 +29,8 @@ pub(crate) const FIRST_NUMBER: u16 = 512;
 const LONGEST: Duration = Duration::from_secs(500);
 /// A door is asked so long in one go; then it is seen whether anybody still wants to know.
 const ASK_FOR: Duration = Duration::from_millis(500);
+/// One that did not answer is asked so long from then on: a host that has refused much just now refuses once a second, and three refusals count.
+const ASK_AGAIN_FOR: Duration = Duration::from_secs(4);
 /// A segment is asked so long for a NIC id before there is no such.
 const FIND_FOR: Duration = Duration::from_secs(2);
 /// So long others are asked for it when nobody answered where it was said to be.
@@ -151,10 +153,11 @@ impl Port {
     }
 
     /// Goes where the NIC id is said to be, until the endpoint that is meant answers there. Whoever says so may be wrong, or lie: another board's
-    /// endpoint is not taken for it, and where nobody answers, others are asked where it is before that place is tried again.
+    /// endpoint is not taken for it, and where nobody answers, others are asked where it is before that place is tried again. They may know
+    /// nothing: if the only process there has ended, nobody answers for its host any more.
     fn seek(&self, handle: Handle, target: Target) -> Result<Addr, Code> {
         let end = Instant::now() + LONGEST;
-        let (mut wrong, mut silent) = (Vec::new(), None);
+        let (mut wrong, mut silent, mut ask_for) = (Vec::new(), None, ASK_FOR);
         loop {
             if !self.wants(handle) || Instant::now() >= end {
                 return Err(codes::TIMEOUT);
@@ -163,18 +166,14 @@ impl Port {
             let longest = if silent.is_some() { FIND_OTHERS_FOR } else { FIND_FOR };
             let avoided: Vec<IpAddr> = wrong.iter().copied().chain(silent).collect();
             let found = names::place_of(target.nic_id, longest, &is_unwanted, &avoided);
-            let Some(ip) = found else {
-                match silent.take() {
-                    Some(_) => continue,
-                    None => return Err(codes::NIC_NOT_FOUND),
-                }
-            };
-            silent = None;
-            match ask_door(ip, target) {
+            let Some(ip) = found.or(silent.take()) else { return Err(codes::NIC_NOT_FOUND) };
+            match ask_door(ip, target, ask_for) {
                 Ok(address) if is_meant(&address, target) => {
                     let peer = self.endpoint.peer(&address).map_err(|_| codes::NO_RESOURCES)?;
                     let word = address.identity.endpoint;
-                    return Ok(address::new(word, self.mark, raw::peer_id(peer)));
+                    let peer = address::new(word, self.mark, raw::peer_id(peer));
+                    self.on_connected(&peer);
+                    return Ok(peer);
                 }
                 Ok(_) if wrong.len() == WRONG_COUNT_MAX => return Err(codes::NIC_NOT_FOUND),
                 Ok(_) => {
@@ -185,7 +184,7 @@ impl Port {
                 // It may have moved, or be busy: it is asked again, wherever it is then.
                 Err(codes::TIMEOUT) => {
                     names::forget(target.nic_id);
-                    silent = Some(ip);
+                    (silent, ask_for) = (Some(ip), ASK_AGAIN_FOR);
                 }
                 Err(code) => return Err(code),
             }
@@ -198,12 +197,12 @@ fn is_meant(there: &packhorse::Address, target: Target) -> bool {
     address::is_word_of(there.identity.endpoint, target.nic_id, target.index)
 }
 
-fn ask_door(ip: IpAddr, target: Target) -> Result<packhorse::Address, Code> {
+fn ask_door(ip: IpAddr, target: Target, longest: Duration) -> Result<packhorse::Address, Code> {
     let number = FIRST_NUMBER + target.index as u16;
     let look_up = LookUp::new(&ip.to_string(), number)
         .secret(names::secret())
         .greeting(greeting(target.key))
-        .timeout(ASK_FOR);
+        .timeout(longest);
     look_up.wait().map(|answer| answer.address).map_err(|error| match error {
         Error::NotFound { why, .. } => match why {
             NotFound::NoSuchNumber => codes::CONNECTION_FAILED,

@@ -61,6 +61,8 @@ pub(crate) struct Port {
     pub(crate) is_frozen: AtomicBool,
     pub(crate) is_closing: AtomicBool,
     pub(crate) has_handler: AtomicBool,
+    /// A connection led to another life of a peer: addresses of the one before lead there, too.
+    has_renewed: AtomicBool,
     notify: Notify,
     pub(crate) endpoint: Endpoint,
 }
@@ -70,8 +72,10 @@ pub(crate) struct State {
     pub(crate) requests: Requests,
     /// What peers are known as.
     words: HashMap<PeerId, u64>,
-    /// The application's word on each peer.
-    contexts: HashMap<PeerId, usize>,
+    /// The application's word on each peer, by its board and index: a peer that was restarted is the same peer.
+    contexts: HashMap<u64, usize>,
+    /// Whom the last connection to a board and index led to.
+    lives: HashMap<u64, PeerId>,
     pub(crate) handler: Option<Unexpected>,
     /// The thread that is in the handler.
     pub(crate) in_handler: Option<ThreadId>,
@@ -110,6 +114,7 @@ impl Port {
             requests: Requests::new(place, serial),
             words: HashMap::from([(address::peer(&own), opening.word)]),
             contexts: HashMap::new(),
+            lives: HashMap::new(),
             handler: None,
             in_handler: None,
             asked: None,
@@ -132,6 +137,7 @@ impl Port {
             is_frozen: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             has_handler: AtomicBool::new(false),
+            has_renewed: AtomicBool::new(false),
             notify,
             endpoint,
         }))
@@ -157,9 +163,25 @@ impl Port {
         std::mem::replace(&mut *lock(&self.error_handler), handler)
     }
 
-    /// The peer that an address of this endpoint names.
+    /// The peer that an address of this endpoint names: the life of it that the program connected to last.
     fn peer(&self, to: &Addr) -> Result<PeerId, Code> {
-        if Mark::of(to) == self.mark { Ok(address::peer(to)) } else { Err(codes::BAD_ENDPOINT_ID) }
+        if Mark::of(to) != self.mark {
+            return Err(codes::BAD_ENDPOINT_ID);
+        }
+        let renewed = match self.has_renewed.load(Ordering::Relaxed) {
+            true => lock(&self.state).lives.get(&address::place(to)).copied(),
+            false => None,
+        };
+        Ok(renewed.unwrap_or(address::peer(to)))
+    }
+
+    /// The program connected to this life of a peer. Not so one that introduced itself: whoever has the key can say that it is that peer.
+    pub(crate) fn on_connected(&self, to: &Addr) {
+        let peer = address::peer(to);
+        let before = lock(&self.state).lives.insert(address::place(to), peer);
+        if before.is_some_and(|before| before != peer) {
+            self.has_renewed.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Sends a message. Without `is_told` the request is forgotten at once, and there is no handle.
@@ -460,7 +482,8 @@ impl Port {
         }
         let mut state = lock(&self.state);
         state.words.remove(&peer);
-        state.contexts.remove(&peer);
+        state.contexts.remove(&address::place(&from));
+        state.lives.remove(&address::place(&from));
         state.drop_stored_of(peer);
         drop(state);
         self.endpoint.forget(raw::peer(peer));
@@ -468,14 +491,14 @@ impl Port {
     }
 
     pub(crate) fn set_peer_context(&self, of: &Addr, context: usize) -> Result<(), Code> {
-        let peer = self.peer(of)?;
-        lock(&self.state).contexts.insert(peer, context);
+        self.peer(of)?;
+        lock(&self.state).contexts.insert(address::place(of), context);
         Ok(())
     }
 
     pub(crate) fn peer_context(&self, of: &Addr) -> Result<usize, Code> {
-        let peer = self.peer(of)?;
-        Ok(lock(&self.state).contexts.get(&peer).copied().unwrap_or(0))
+        self.peer(of)?;
+        Ok(lock(&self.state).contexts.get(&address::place(of)).copied().unwrap_or(0))
     }
 }
 

@@ -81,6 +81,8 @@ pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
                 GoneReason::Silent => (libc::ETIMEDOUT, 10),
                 GoneReason::Version => (libc::EPROTO, 11),
                 GoneReason::Unanswered => (libc::EHOSTUNREACH, 19),
+                GoneReason::Refused => (libc::ECONNREFUSED, 21),
+                GoneReason::Forgotten => (libc::ECONNABORTED, 22),
             },
             Failure::Denied(denial) => match denial {
                 Denial::NoKey => (code::ENOKEY, 14),
@@ -137,7 +139,7 @@ pub(crate) fn explanation(reason: c_int) -> &'static CStr {
         3 => c"the peer cancelled its side of the message",
         4 => c"the peer closed its endpoint before it accepted the message",
         5 => c"this endpoint was closed",
-        6 => c"the peer is gone: the network says nobody is there",
+        6 => c"the peer is gone: no way leads there",
         7 => c"the peer is gone: it does not know this association any more, it was restarted or closed",
         8 => c"the peer is gone: it was restarted",
         9 => c"the peer is gone: its process died",
@@ -152,6 +154,8 @@ pub(crate) fn explanation(reason: c_int) -> &'static CStr {
         18 => c"the peer closed the registration meanwhile; some of it may have been written",
         19 => c"the peer is gone: nothing of it ever came; is it running, and does a firewall block its UDP port?",
         20 => c"the peer was not found at its host and number; which these are is in the log",
+        21 => c"the peer is gone: its host says that nobody is there, it was closed or its process has ended",
+        22 => c"the peer was removed from the address vector",
         _ => worded(reason).unwrap_or(c"unknown reason"),
     }
 }

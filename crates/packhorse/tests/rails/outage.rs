@@ -57,7 +57,7 @@ pub(crate) fn mourn(links: &str, address: &Address) {
     let why = loop {
         match endpoint.send(peer, TAG, vec![0; 8]).wait().map_err(|failed| failed.error) {
             Ok(_) => std::thread::yield_now(),
-            Err(Error::Gone { reason: GoneReason::Unreachable, .. }) => break "unreachable".into(),
+            Err(Error::Gone { reason: GoneReason::Refused, .. }) => break "refused".into(),
             Err(error) => break error.to_string(),
         }
     };
@@ -74,5 +74,5 @@ fn process_killed_on_another_host_is_noticed_by_its_hosts_word() {
     sender.hear("ready");
     drop(receiver);
     // Silence would be another reason. How soon it is, the host's kernel says, which sends few such words a second.
-    assert_eq!(sender.hear("gone: "), "unreachable");
+    assert_eq!(sender.hear("gone: "), "refused");
 }

@@ -118,6 +118,10 @@ pub enum GoneReason {
     Restarted,
     /// Its process died, says the driver.
     Died,
+    /// Its host says that nobody is there: it was closed, or its process has ended.
+    Refused,
+    /// The application has forgotten it.
+    Forgotten,
     /// Silent for too long.
     Silent,
     /// It was asked by every link that may lead to it, and nothing of it ever came.

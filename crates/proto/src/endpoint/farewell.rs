@@ -158,7 +158,7 @@ impl Endpoint {
             return;
         }
         if self.peers().rows[row].phase != Phase::Idle {
-            self.part_with(now, row, Some(GoneReason::Died));
+            self.part_with(now, row, Some(GoneReason::Forgotten));
         }
         self.messages.forget_messages(now, row);
         self.onesided.permit_no_more(peer);

@@ -205,7 +205,7 @@ impl Messages {
 impl Messages {
     /// A peer is forgotten: receives that wait for it end, and what is held of it is dropped.
     pub(crate) fn forget_messages(&mut self, now: Instant, row: u32) {
-        self.fail_directed(now, row, Failure::Gone(GoneReason::Died));
+        self.fail_directed(now, row, Failure::Gone(GoneReason::Forgotten));
         let held: Vec<u32> = self
             .bulk
             .arrivals

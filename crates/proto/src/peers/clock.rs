@@ -106,7 +106,7 @@ impl Peers {
         if now.since_ns(this.heard_at) >= after_ns
             && contact.hello_count >= GONE_PROBE_COUNT * contact.way_count()
         {
-            return Some(GoneReason::Unanswered);
+            return Some(contact.reason_or(GoneReason::Unanswered));
         }
         self.make_ready(row);
         None

@@ -69,14 +69,16 @@ impl Peers {
             Obstacle::Way(quote) | Obstacle::Refused(quote) => self.is_hello_of(row, quote),
             Obstacle::Closed => false, // other links, or the next question, will tell
         };
+        let is_of_host = matches!(obstacle, Obstacle::Refused(_)) && is_believed;
+        let contact = &mut self.active_of_mut(row).contact;
+        contact.is_refused |= is_of_host || obstacle == Obstacle::Closed;
         if !is_believed {
             return None;
         }
         // There may be other links to try.
-        let contact = &mut self.active_of_mut(row).contact;
         contact.links &= !(1 << link);
         if contact.links == 0 {
-            return Some(GoneReason::Unreachable);
+            return Some(contact.reason_or(GoneReason::Unreachable));
         }
         self.make_ready(row);
         None
@@ -99,16 +101,17 @@ impl Peers {
             self.arm(now, row);
             return None;
         }
-        let is_over = match worth {
-            Worth::Hint | Worth::Outage => false,
-            Worth::End => true,
+        let reason = match worth {
+            Worth::Hint | Worth::Outage => None,
+            Worth::End => Some(GoneReason::Unreachable),
             Worth::Refusal(packet) => {
                 let this = &self.rows[row];
-                self.actives[this.active].refusals.on_refused(now, this.heard_at, packet)
+                let refusals = &mut self.actives[this.active].refusals;
+                refusals.on_refused(now, this.heard_at, packet).then_some(GoneReason::Refused)
             }
         };
-        if is_over {
-            return Some(GoneReason::Unreachable);
+        if reason.is_some() {
+            return reason;
         }
         self.ask_for_hint(now, row, index);
         None

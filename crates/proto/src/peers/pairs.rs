@@ -72,7 +72,7 @@ impl Peers {
         let this = self.rows.known(peer).filter(|row| row.phase == Phase::Hello)?;
         let known = ((1_u16 << self.links.len()) - 1) as u8;
         let contact = &mut self.actives[this.active].contact;
-        contact.links = links & known;
+        (contact.links, contact.is_refused) = (links & known, false);
         if contact.links == 0 {
             return Some(GoneReason::Unreachable);
         }

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
+use crate::base::api::GoneReason;
 use crate::base::secret::Secret;
 use crate::base::seeded::Seeded;
 use crate::base::slab::{NONE, Slab};
@@ -181,12 +182,19 @@ pub(crate) struct Contact {
     pub(crate) cookie: u64,
     /// The links that may lead to the peer: bit n for link n.
     pub(crate) links: u8,
+    /// The peer's host said that nobody is there.
+    pub(crate) is_refused: bool,
 }
 
 impl Contact {
     /// Links that take turns; at least one.
     pub(crate) fn way_count(&self) -> u32 {
         self.links.count_ones().max(1)
+    }
+
+    /// Why it came to nothing: as its host says, or else this.
+    pub(crate) fn reason_or(&self, other: GoneReason) -> GoneReason {
+        if self.is_refused { GoneReason::Refused } else { other }
     }
 }
 

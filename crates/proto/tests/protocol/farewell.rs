@@ -447,7 +447,7 @@ fn forgotten_peer_takes_everything_with_it() {
     let directed = net.recv_from(B, A, 9, 8);
     let (row, now) = (net.peer(B, A), net.now);
     net.ep(B).forget_peer(now, row);
-    let gone = Failure::Gone(GoneReason::Died);
+    let gone = Failure::Gone(GoneReason::Forgotten);
     assert_eq!(net.sent(B, unsent), Some(Err(gone)));
     assert_eq!(net.unlinked(B, directed.req), Some(Some(gone)));
     assert_eq!(net.ep(B).probe(&anything()), None);

@@ -5,6 +5,7 @@ use packhorse_proto::*;
 use crate::net::*;
 
 const UNREACHABLE: Failure = Failure::Gone(GoneReason::Unreachable);
+const REFUSED: Failure = Failure::Gone(GoneReason::Refused);
 
 /// What is said of a frame that was sent.
 type Word = fn(&[u8]) -> Obstacle<'_>;
@@ -104,7 +105,7 @@ fn host_that_refuses_our_frames_for_a_second_has_nobody_there() {
     run_told(&mut net, SECOND - MS, |bytes| Obstacle::Refused(bytes));
     assert_eq!(net.sent(A, req), None, "a firewall may be reloaded");
     run_told(&mut net, 2 * SECOND, |bytes| Obstacle::Refused(bytes));
-    assert_eq!(net.sent(A, req), Some(Err(UNREACHABLE)));
+    assert_eq!(net.sent(A, req), Some(Err(REFUSED)));
 }
 
 /// A peer whom nobody drives may compute for hours: by its streams alone nobody would learn that its process has ended.
@@ -114,7 +115,7 @@ fn host_that_refuses_our_streams_for_a_second_has_nobody_there() {
     run_told(&mut net, SECOND - MS, |_| Obstacle::Closed);
     assert_eq!(net.sent(A, req), None, "it may be restarted");
     run_told(&mut net, 2 * SECOND, |_| Obstacle::Closed);
-    assert_eq!(net.sent(A, req), Some(Err(UNREACHABLE)));
+    assert_eq!(net.sent(A, req), Some(Err(REFUSED)));
 }
 
 #[test]
@@ -157,10 +158,25 @@ fn one_word_of_our_own_hello_ends_first_contact_and_only_that() {
     }
     assert_eq!(net.sent(A, to_b), None, "that was not our Hello");
     net.ep(A).on_unreachable(now, 0, &at, Obstacle::Refused(&hello));
-    assert_eq!((net.sent(A, to_b), net.sent(A, to_c)), (Some(Err(UNREACHABLE)), None));
+    assert_eq!((net.sent(A, to_b), net.sent(A, to_c)), (Some(Err(REFUSED)), None));
     net.settle();
     assert_eq!(net.sent(A, to_c), Some(Ok(())));
     net.assert_got(C, recv, 1, 8);
+}
+
+/// That a stream was refused rules no link out, but it says what became of who never answers.
+#[test]
+fn first_contact_that_nobody_answers_ends_as_its_host_says() {
+    for (word, reason) in [
+        ((|_| Obstacle::Closed) as Word, GoneReason::Refused),
+        (|_| Obstacle::Refused(&[]), GoneReason::Unanswered),
+    ] {
+        let mut net = Net::new(2);
+        net.kill(B);
+        let req = net.send(A, B, 1, 8);
+        run_told(&mut net, 70 * SECOND, word);
+        assert_eq!(net.sent(A, req), Some(Err(Failure::Gone(reason))));
+    }
 }
 
 #[test]
@@ -207,5 +223,5 @@ fn stranger_is_refused_by_its_own_hello_only_though_everybody_knows_the_key() {
     net.ep(A).on_unreachable(now, 0, &hello.target, Obstacle::Refused(&forged));
     assert_eq!(net.sent(A, req), None);
     net.ep(A).on_unreachable(now, 0, &hello.target, Obstacle::Refused(&hello.bytes));
-    assert_eq!(net.sent(A, req), Some(Err(UNREACHABLE)));
+    assert_eq!(net.sent(A, req), Some(Err(REFUSED)));
 }

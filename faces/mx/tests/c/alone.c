@@ -15,6 +15,9 @@ static void before_and_after_init(void) {
   WELL(CALL(mx__init_api)(0x300));
   RETURNS(MX_ALREADY_INITIALIZED, CALL(mx__init_api)(MX_API));
   CHECK(CALL(mx_set_error_handler)(errors_return) == errors_return);
+  /* Null is the default, which is fatal. */
+  CHECK(CALL(mx_set_error_handler)(NULL) == errors_return);
+  CHECK(CALL(mx_set_error_handler)(errors_return) == errors_are_fatal);
 }
 
 static void strings(void) {
@@ -46,6 +49,22 @@ static void information(void) {
   CHECK(word > 0 && word <= 64);
   WELL(CALL(mx_get_info)(NULL, MX_COUNTERS_LABELS, NULL, 0, labels, sizeof labels));
   CHECK(strcmp(labels, "messages_out") == 0);
+  /* Every key: what it tells, whether or not an endpoint is open, and that a word needs four bytes. */
+  static const struct { mx_get_info_key_t key; uint32_t told; } words[] = {
+      {MX_MAX_NATIVE_ENDPOINTS, 255}, {MX_NATIVE_REQUESTS, 0xffffffff}, {MX_PORT_COUNT, 1},
+      {MX_PIO_SEND_MAX, 128}, {MX_NET_TYPE, MX_NET_ETHER}, {MX_LINE_SPEED, MX_SPEED_OPEN_MX}};
+  for (unsigned index = 0; index < sizeof words / sizeof *words; index++) {
+    WELL(CALL(mx_get_info)(NULL, words[index].key, &board, 4, &word, 4));
+    CHECK(word == words[index].told);
+    RETURNS(MX_BAD_INFO_LENGTH, CALL(mx_get_info)(NULL, words[index].key, &board, 4, &word, 3));
+  }
+  for (int key = MX_PRODUCT_CODE; key <= MX_SERIAL_NUMBER; key++) {
+    WELL(CALL(mx_get_info)(NULL, (mx_get_info_key_t)key, &board, 4, text, sizeof text));
+    CHECK(strncmp(text, "N/A", 3) == 0);
+  }
+  uint32_t counted[64];
+  WELL(CALL(mx_get_info)(NULL, MX_COUNTERS_VALUES, &board, 4, counted, sizeof counted));
+  RETURNS(MX_BAD_INFO_VAL, CALL(mx_get_info)(NULL, MX_COUNTERS_VALUES, NULL, 0, counted, sizeof counted));
   WELL(CALL(mx_board_number_to_nic_id)(0, &nic_id));
   CHECK(nic_id == ids[0]);
   WELL(CALL(mx_nic_id_to_board_number)(nic_id, &board));
@@ -68,6 +87,9 @@ static void opening(void) {
   param.key = MX_PARAM_CONTEXT_ID;
   param.val.context_id.bits = 17;
   param.val.context_id.shift = 0;
+  RETURNS(MX_BAD_PARAM_VAL, CALL(mx_open_endpoint)(0, 5, KEY, &param, 1, &ep));
+  param.val.context_id.bits = 2;
+  param.val.context_id.shift = 63;
   RETURNS(MX_BAD_PARAM_VAL, CALL(mx_open_endpoint)(0, 5, KEY, &param, 1, &ep));
   RETURNS(MX_BAD_PARAM_LIST, CALL(mx_open_endpoint)(0, 5, KEY, NULL, 1, &ep));
   RETURNS(MX_BOARD_UNKNOWN, CALL(mx_open_endpoint)(31, 5, KEY, NULL, 0, &ep));
@@ -246,8 +268,9 @@ static void completion_order_cancel_forget(void) {
   CHECK(result == 0);
   /* A time that is over is no error. */
   seen = recv_one(0, 20, ALL, NULL);
+  memset(&status, 0x55, sizeof status);
   WELL(CALL(mx_wait)(ep, &seen, 20, &status, &result));
-  CHECK(result == 0 && seen != NULL);
+  CHECK(result == 0 && seen != NULL && status.msg_length == 0x55555555); /* nothing is told of it */
   WELL(CALL(mx_probe)(ep, 20, 99, ALL, &status, &result));
   CHECK(result == 0);
   WELL(CALL(mx_cancel)(ep, &seen, &result));
@@ -421,6 +444,36 @@ static void handler_in_another_thread(void) {
   WELL(CALL(mx_register_unexp_handler)(ep, NULL, NULL));
 }
 
+enum { TAKER_COUNT = 4, TAKEN_COUNT = 2000 };
+static int taken_count;
+
+static void *take_some(void *unused) {
+  mx_status_t status;
+  uint32_t result;
+  while (__atomic_load_n(&taken_count, __ATOMIC_SEQ_CST) < TAKEN_COUNT) {
+    WELL(CALL(mx_wait_any)(ep, 20, 0x88, ALL, &status, &result));
+    if (result) {
+      CHECK(status.code == MX_STATUS_SUCCESS && status.xfer_length == 8);
+      __atomic_add_fetch(&taken_count, 1, __ATOMIC_SEQ_CST);
+    }
+  }
+  return unused;
+}
+
+/* Several threads wait for any on one endpoint while another sends: each end is told once. */
+static void several_threads_take(void) {
+  pthread_t takers[TAKER_COUNT];
+  for (int index = 0; index < TAKER_COUNT; index++)
+    CHECK(pthread_create(&takers[index], NULL, take_some, NULL) == 0);
+  for (int count = 0; count < TAKEN_COUNT; count++) {
+    recv_one(8, 0x88, ALL, NULL);
+    WELL(CALL(mx_isend)(ep, &(mx_segment_t){out_bytes, 8}, 1, self, 0x88, NULL, NULL));
+  }
+  for (int index = 0; index < TAKER_COUNT; index++)
+    CHECK(pthread_join(takers[index], NULL) == 0);
+  CHECK(taken_count == TAKEN_COUNT);
+}
+
 static void connections(void) {
   mx_endpoint_addr_t address, again;
   uint64_t nic_id, other;
@@ -466,7 +519,42 @@ static void context_ids(void) {
   WELL(CALL(mx_irecv)(own, NULL, 0, 0, 1ULL << 63, NULL, &request));
   WELL(CALL(mx_cancel)(own, &request, &result));
   CHECK(result == 1);
+  /* Probes and waits for any look into one context or across all, by the bits of their mask. */
+  mx_endpoint_addr_t to_own;
+  mx_status_t status;
+  static const uint64_t of_first = 5, of_second = 1ULL << 63 | 6;
+  WELL(CALL(mx_get_endpoint_addr)(own, &to_own));
+  WELL(CALL(mx_isend)(own, NULL, 0, to_own, of_first, NULL, NULL));
+  WELL(CALL(mx_isend)(own, NULL, 0, to_own, of_second, NULL, NULL));
+  WELL(CALL(mx_probe)(own, 20000, 2, 2, &status, &result)); /* no bit of the context */
+  CHECK(result == 1 && status.match_info == of_second);
+  WELL(CALL(mx_iprobe)(own, 0, 0, &status, &result));
+  CHECK(result == 1 && status.match_info == of_first);
+  WELL(CALL(mx_iprobe)(own, 1ULL << 63, 1ULL << 63, &status, &result));
+  CHECK(result == 1 && status.match_info == of_second);
+  WELL(CALL(mx_irecv)(own, NULL, 0, 0, 1ULL << 63, NULL, &request));
+  WELL(CALL(mx_irecv)(own, NULL, 0, 1ULL << 63, 1ULL << 63, NULL, &request));
+  WELL(CALL(mx_wait_any)(own, 20000, 2, 2, &status, &result));
+  CHECK(result == 1 && status.match_info == of_second);
+  WELL(CALL(mx_test_any)(own, 1ULL << 63, 1ULL << 63, &status, &result));
+  CHECK(result == 0);
+  WELL(CALL(mx_test_any)(own, 0, 1ULL << 63, &status, &result));
+  CHECK(result == 1 && status.match_info == of_first);
   WELL(CALL(mx_close_endpoint)(own));
+}
+
+/* Finished and begun again: the settings are what they were. */
+static void again(void) {
+  uint32_t word = 0;
+  WELL(CALL(mx__init_api)(MX_API));
+  WELL(CALL(mx_open_endpoint)(0, 205, KEY, NULL, 0, &ep));
+  WELL(CALL(mx_get_endpoint_addr)(ep, &self));
+  WELL(CALL(mx_get_info)(ep, MX_COPY_SEND_MAX, NULL, 0, &word, 4));
+  CHECK(word == 32768);
+  WELL(CALL(mx_isend)(ep, &(mx_segment_t){out_bytes, 32768}, 1, self, 3, NULL, NULL));
+  CHECK(wait_for(recv_one(32768, 3, ALL, NULL)).xfer_length == 32768);
+  WELL(CALL(mx_close_endpoint)(ep));
+  WELL(CALL(mx_finalize)());
 }
 
 int main(void) {
@@ -483,6 +571,7 @@ int main(void) {
   wake_up();
   handler();
   handler_in_another_thread();
+  several_threads_take();
   connections();
   context_ids();
   WELL(CALL(mx_close_endpoint)(ep));
@@ -490,6 +579,7 @@ int main(void) {
   uint32_t result;
   RETURNS(MX_BAD_ENDPOINT, CALL(mx_test_any)(ep, 0, 0, &status, &result));
   WELL(CALL(mx_finalize)());
+  again();
   printf("all is as MX has it\n");
   return 0;
 }

@@ -93,6 +93,10 @@ static void an_endpoint_has_its_own(void) {
   RETURNS(MX_BAD_REQUEST, CALL(mx_test)(ep, &none, &status, &result));
   CHECK(own_count == 1 && told == MX_BAD_REQUEST);
   CHECK(cut_short().code == MX_STATUS_TRUNCATED && own_count == 2 && told_count == 0);
+  /* That a request is no send is said without the handler. */
+  none = recv_one(0, 9, ALL, NULL);
+  RETURNS(MX_BAD_REQUEST, CALL(mx_ibuffered)(ep, &none, &result));
+  CHECK(own_count == 2);
   WELL(CALL(mx_close_endpoint)(ep));
   /* There is no endpoint any more whose handler that could be. */
   RETURNS(MX_BAD_ENDPOINT, CALL(mx_close_endpoint)(ep));

@@ -137,6 +137,8 @@ static void after_disconnecting(void) {
   mx_status_t status;
   uint32_t result;
   void *context = &send;
+  /* Who tries a wrong key beside a connection harms nothing. */
+  RETURNS(MX_BAD_CONNECTION_KEY, CALL(mx_connect)(other, nic_id, OWN_INDEX, KEY + 1, 20000, &again));
   WELL(CALL(mx_set_endpoint_addr_context)(to_ep, &send));
   WELL(CALL(mx_issend)(other, &segment, 1, to_ep, 61, NULL, &send));
   WELL(CALL(mx_probe)(ep, 20000, 61, ALL, &status, &result));
@@ -376,6 +378,7 @@ static void earlier_life(void) {
   mx_status_t status;
   mx_request_t request;
   uint32_t result;
+  void *context;
   WELL(CALL(mx_connect)(ep, nic_id, OTHER_INDEX, KEY, 20000, &to_other));
   WELL(CALL(mx_isend)(ep, NULL, 0, to_other, 97, NULL, NULL));
   WELL(CALL(mx_irecv)(other, NULL, 0, 97, ALL, NULL, &request));
@@ -383,13 +386,23 @@ static void earlier_life(void) {
   CHECK(result == 1 && status.code == MX_STATUS_SUCCESS);
   WELL(CALL(mx_close_endpoint)(other));
   other = open_other(&to_ep);
+  WELL(CALL(mx_set_endpoint_addr_context)(to_other, &again));
   WELL(CALL(mx_issend)(ep, NULL, 0, to_other, 98, NULL, &request));
   status = wait_for(request);
-  CHECK(status.code == MX_STATUS_ENDPOINT_UNREACHABLE);
+  CHECK(status.code == MX_STATUS_ENDPOINT_CLOSED);
   WELL(CALL(mx_connect)(ep, nic_id, OTHER_INDEX, KEY, 20000, &again));
   WELL(CALL(mx_isend)(ep, NULL, 0, again, 99, NULL, NULL));
   WELL(CALL(mx_probe)(other, 20000, 0, 0, &status, &result));
   CHECK(result == 1 && status.match_info == 99); /* and nothing else came before it */
+  /* After that connection the address from before it is good again, and what the program noted of the peer is still there. */
+  WELL(CALL(mx_isend)(ep, NULL, 0, to_other, 100, NULL, NULL));
+  WELL(CALL(mx_probe)(other, 20000, 100, ALL, &status, &result));
+  CHECK(result == 1);
+  WELL(CALL(mx_get_endpoint_addr_context)(again, &context));
+  CHECK(context == &again);
+  WELL(CALL(mx_disconnect)(ep, to_other));
+  WELL(CALL(mx_get_endpoint_addr_context)(again, &context));
+  CHECK(context == NULL);
   WELL(CALL(mx_close_endpoint)(other));
 }
 

@@ -86,17 +86,27 @@ static void send_to_one_that_closes(mx_endpoint_t ep, mx_endpoint_addr_t peer) {
   }
 }
 
-/* The peer was killed after the connection: what is sent to it ends, and says so. */
-static void send_to_the_dead(mx_endpoint_t ep, mx_endpoint_addr_t peer, uint64_t nic_id) {
+static mx_status_t send_when_told(mx_endpoint_t ep, mx_endpoint_addr_t peer) {
   mx_segment_t segment = {out_bytes, 8};
   mx_request_t send;
   printf("connected\n");
   fflush(stdout);
   CHECK(getchar() == 'x');
   WELL(CALL(mx_issend)(ep, &segment, 1, peer, 1, NULL, &send));
-  mx_status_t status = finish(ep, send);
-  CHECK(status.code == MX_STATUS_ENDPOINT_UNREACHABLE && status.xfer_length == 0);
+  return finish(ep, send);
+}
+
+/* The peer was killed after the connection: its host lives, and says that it is closed. */
+static void send_to_the_dead(mx_endpoint_t ep, mx_endpoint_addr_t peer, uint64_t nic_id) {
+  mx_status_t status = send_when_told(ep, peer);
+  CHECK(status.code == MX_STATUS_ENDPOINT_CLOSED && status.xfer_length == 0);
   RETURNS(MX_CONNECTION_FAILED, CALL(mx_connect)(ep, nic_id, 3, KEY, 20000, &peer));
+}
+
+/* Its host is gone, and nobody speaks for it. */
+static void send_to_nowhere(mx_endpoint_t ep, mx_endpoint_addr_t peer) {
+  mx_status_t status = send_when_told(ep, peer);
+  CHECK(status.code == MX_STATUS_ENDPOINT_UNREACHABLE && status.xfer_length == 0);
 }
 
 int main(int argc, char **argv) {
@@ -140,7 +150,13 @@ int main(int argc, char **argv) {
       return 0;
     }
     if (argc > 2 && strcmp(argv[2], "dead") == 0) {
+      if (argc > 3)
+        ask(ep, peer); /* they have met */
       send_to_the_dead(ep, peer, nic_id);
+      return 0;
+    }
+    if (argc > 2 && strcmp(argv[2], "nowhere") == 0) {
+      send_to_nowhere(ep, peer);
       return 0;
     }
     ask(ep, peer);

@@ -11,6 +11,7 @@ pub(crate) const SUCCESS: u32 = 0;
 pub(crate) const BAD_REQUEST: u32 = 13;
 pub(crate) const BAD_MATCH_MASK: u32 = 14;
 pub(crate) const TRUNCATED: u32 = 5;
+pub(crate) const TIMEOUT: u32 = 30;
 pub(crate) const ANY: u32 = 0xffff_ffff;
 pub(crate) const EXACT: u64 = u64::MAX;
 const KEY: u32 = 77;
@@ -150,6 +151,17 @@ impl Endpoint {
             assert_eq!(code, SUCCESS);
         }
         (nic_id, index)
+    }
+
+    /// Begins a connection, which a wake-up does not end.
+    pub(crate) fn begin_connect(self, (nic_id, index): (u64, u32)) -> u64 {
+        let mut request = 0;
+        let out = &raw mut request;
+        // SAFETY: the pointer is to a value of this function.
+        let code =
+            during(|| unsafe { mx::mx_iconnect(self.0, nic_id, index, KEY, 0, null_mut(), out) });
+        assert_eq!(code, SUCCESS, "beginning to connect");
+        request
     }
 
     /// The address, or the code.

@@ -8,7 +8,7 @@ use packhorse_mx::abi::Addr;
 use crate::MARK;
 use crate::aside::{self, Aside};
 use crate::calls::{
-    self, BAD_MATCH_MASK, BAD_REQUEST, EXACT, Endpoint, Memory, SUCCESS, TRUNCATED, Told,
+    self, BAD_MATCH_MASK, BAD_REQUEST, EXACT, Endpoint, Memory, SUCCESS, TIMEOUT, TRUNCATED, Told,
 };
 use crate::oracle::Book;
 use crate::script::{
@@ -142,12 +142,27 @@ impl Rank {
             let words = numbers(line);
             self.places[other] = (words[0], words[1] as u32);
             self.lives[other] = words[2] as u8;
-            // A wake-up from beside ends a connect, too.
-            let address = (0..200).find_map(|_| self.endpoint.connect(self.places[other]).ok());
-            self.addresses[other] = address.expect("connecting");
+            self.addresses[other] = self.connect(self.places[other]);
             self.numbers[other].0 = self.numbers[other].1;
         }
         (self.told, self.took) = ([0; RANK_COUNT], [0; RANK_COUNT]);
+    }
+
+    /// A wake-up from beside ends a call that connects, and on a slow machine each: then it goes on beside, and only the wait for it is ended.
+    fn connect(&self, place: (u64, u32)) -> Addr {
+        match self.endpoint.connect(place) {
+            Ok(address) => return address,
+            Err(code) => assert_eq!(code, TIMEOUT, "connecting"),
+        }
+        let request = self.endpoint.begin_connect(place);
+        let end = Instant::now() + REST_WITHIN;
+        loop {
+            if let Some(told) = self.endpoint.complete(request, Some(20_000)).expect("a request") {
+                assert_eq!(told.code, SUCCESS, "connecting");
+                return told.source;
+            }
+            assert!(Instant::now() < end, "a connection that is never made");
+        }
     }
 
     /// Closes its endpoint with everything under way, and takes no part in what the others do until all is at rest.

@@ -1,183 +1,17 @@
 //! C programs over the shared object as it is installed: one process, two, and two hosts.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Command, ExitStatus, Stdio};
 
 use packhorse::SharedSecret;
 use packhorse_mx::survey::{self, Ask, Board, State};
 
-/// The indices of a board are shared by all processes of a host: one test at a time has them.
-static BOARD: Mutex<()> = Mutex::new(());
+use stage::{Hosts, Running, Scratch, ip};
 
-/// A directory with the library under its names; gone when the test is over.
-struct Scratch {
-    path: PathBuf,
-    _board: MutexGuard<'static, ()>,
-}
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let board = BOARD.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = std::env::temp_dir().join(format!("packhorse-mx-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("link.sh");
-        let linked = Command::new("sh").arg(script).arg(archive()).arg(&path).status().unwrap();
-        assert!(linked.success());
-        Self { path, _board: board }
-    }
-
-    /// Compiles a program that is linked with the library, or (`by_name`) finds it when it runs.
-    fn compile(&self, name: &str, by_name: bool) -> PathBuf {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let program = self.path.join(format!("{name}-{by_name}"));
-        let mut cc = Command::new("cc");
-        cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-o"]).arg(&program);
-        cc.arg(root.join(format!("tests/c/{name}.c"))).arg("-I").arg(root.join("include"));
-        if by_name {
-            cc.args(["-DBY_NAME", "-ldl"]);
-        } else {
-            cc.arg("-L").arg(&self.path).arg("-lmyriexpress");
-        }
-        assert!(cc.arg("-lpthread").status().expect("cc is needed").success());
-        program
-    }
-
-    /// A program that is ready to be started, in a namespace if one is named.
-    fn command(&self, program: &Path, host: Option<&str>) -> Command {
-        let mut command = Command::new("timeout");
-        command.arg("120");
-        if let Some(host) = host {
-            // A host has a name of its own, too.
-            let named = "echo \"$0\" > /proc/sys/kernel/hostname; exec \"$@\"";
-            command
-                .args(["ip", "netns", "exec", host, "unshare", "--uts", "sh", "-c", named, host]);
-        }
-        command.arg(program).env("LD_LIBRARY_PATH", &self.path);
-        if host.is_none() {
-            command.env("PACKHORSE_MX_BOARDS", "lo");
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.path.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-
-    fn secret(&self, name: &str, digit: &str) -> PathBuf {
-        let path = self.write(name, &digit.repeat(32));
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
-}
-
-/// The archive that cargo made of the library, the newest there is: its name has a hash in it, and it lies beside the tests.
-fn archive() -> PathBuf {
-    let beside = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
-    let mut found: Vec<_> = [beside.clone(), beside.parent().unwrap().to_path_buf()]
-        .iter()
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten())
-        .filter(|entry| {
-            let name = entry.file_name().into_string().unwrap_or_default();
-            name.starts_with("libpackhorse_mx") && name.ends_with(".a")
-        })
-        .map(|entry| (entry.metadata().unwrap().modified().unwrap(), entry.path()))
-        .collect();
-    found.sort();
-    found.pop().expect("cargo builds the archive with the tests").1
-}
-
-/// A child that is killed if the test fails.
-struct Running(Child);
-
-impl Running {
-    fn start(mut command: Command) -> Self {
-        Self(command.spawn().unwrap())
-    }
-
-    fn read_line(&mut self) -> String {
-        let mut line = String::new();
-        let out = self.0.stdout.as_mut().unwrap();
-        BufReader::with_capacity(1, out).read_line(&mut line).unwrap();
-        line
-    }
-
-    fn expect_success(mut self) {
-        let status = self.0.wait().unwrap();
-        assert!(status.success(), "{status}");
-    }
-
-    /// Kills the program itself, below `timeout`.
-    fn kill(&mut self) {
-        let children = format!("/proc/{0}/task/{0}/children", self.0.id());
-        for child in std::fs::read_to_string(children).unwrap().split_whitespace() {
-            assert!(Command::new("kill").args(["-9", child]).status().unwrap().success());
-        }
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Two namespaces and a cable; gone when dropped.
-struct Hosts([String; 2]);
-
-impl Hosts {
-    /// `None` without the rights to make them, which is a failure in CI.
-    fn new() -> Option<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let stem = format!("phmx{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let hosts = Self([format!("{stem}a"), format!("{stem}b")]);
-        let [a, b] = &hosts.0;
-        let is_made = ip(&format!("netns add {a}")) && ip(&format!("netns add {b}"));
-        if !is_made {
-            assert!(std::env::var_os("CI").is_none(), "network namespaces need root and iproute2");
-            eprintln!("skipped: network namespaces need root and iproute2");
-            return None;
-        }
-        assert!(ip(&format!("-n {a} link add m0 type veth peer name m0 netns {b}")));
-        for (name, number) in hosts.0.iter().zip(1..) {
-            assert!(ip(&format!("-n {name} link set lo up")));
-            let mac = format!("02:00:00:00:99:{number:02x}");
-            assert!(ip(&format!("-n {name} link set m0 address {mac}")));
-            let network = format!("10.97.0.{number}/24 broadcast + dev m0");
-            assert!(ip(&format!("-n {name} address add {network}")));
-            assert!(ip(&format!("-n {name} link set m0 up")));
-        }
-        Some(hosts)
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for name in &self.0 {
-            let _ = ip(&format!("netns del {name}"));
-        }
-    }
-}
-
-fn ip(words: &str) -> bool {
-    let status = Command::new("ip").args(words.split(' ')).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-}
+mod stage;
+mod symbols;
 
 #[test]
 fn one_process_finds_all_as_mx_has_it() {
@@ -229,6 +63,31 @@ fn failures_are_told_to_the_handler_there_is_and_end_the_process_where_there_is_
     }
     let (status, said) = run("nonsense", None);
     assert!(!status.success() && said.contains("MX_RECV_FINISHED"), "{said}");
+}
+
+#[test]
+fn the_environment_says_what_mx_and_open_mx_let_it_say() {
+    let scratch = Scratch::new("environment");
+    let program = scratch.compile("environment", false);
+    let run = |words: &[&str], env: &[(&str, &str)]| {
+        let mut command = scratch.command(&program, None);
+        command.args(words).envs(env.iter().copied());
+        let (status, said) = outcome(command);
+        assert!(status.success(), "{words:?} {env:?}: {said}");
+        said
+    };
+    run(&["eager", "32768"], &[]);
+    run(&["eager", "1000"], &[("OMX_RNDV_THRESHOLD", "1000")]);
+    run(&["eager", "128"], &[("OMX_RNDV_THRESHOLD", "1")]);
+    run(&["eager", "32768"], &[("OMX_RNDV_THRESHOLD", "1000000")]);
+    run(&["any", "207"], &[("OMX_ANY_ENDPOINT", "207")]);
+    run(&["contexts", "10", "20"], &[("OMX_CTXIDS", "10,20")]);
+    let is_verbose = |env: &[(&str, &str)]| run(&["verbose", "0"], env).contains("no such board");
+    assert!(!is_verbose(&[]));
+    assert!(is_verbose(&[("OMX_VERBOSE", "1")]) && is_verbose(&[("MX_VERBOSE", "1")]));
+    // Open-MX's name goes first, and MX's can be ignored.
+    assert!(!is_verbose(&[("OMX_VERBOSE", "0"), ("MX_VERBOSE", "1")]));
+    assert!(!is_verbose(&[("OMX_IGNORE_MX_ENV", "1"), ("MX_VERBOSE", "1")]));
 }
 
 #[test]
@@ -374,16 +233,47 @@ fn open_endpoints_tell_another_process_who_has_them_and_what_they_counted() {
 fn what_is_sent_to_a_peer_that_was_killed_ends_and_says_so() {
     let scratch = Scratch::new("dead");
     let program = scratch.compile("pair", false);
-    for without_shared in ["0", "1"] {
+    // Before anything was sent to it, and after.
+    for (without_shared, words) in ["0", "1"]
+        .into_iter()
+        .flat_map(|it| [(it, &["localhost", "dead"][..]), (it, &["localhost", "dead", "met"])])
+    {
         let mut serve = scratch.command(&program, None);
         serve.arg("serve").env("OMX_DISABLE_SHARED", without_shared);
         let mut serve = Running::start(serve);
         assert_eq!(serve.read_line(), "ready\n");
         let mut ask = scratch.command(&program, None);
-        ask.args(["localhost", "dead"]).env("OMX_DISABLE_SHARED", without_shared);
+        ask.args(words).env("OMX_DISABLE_SHARED", without_shared);
         let mut ask = Running::start(ask);
         assert_eq!(ask.read_line(), "connected\n");
         serve.kill();
+        ask.0.stdin.as_mut().unwrap().write_all(b"x\n").unwrap();
+        ask.expect_success();
+    }
+}
+
+#[test]
+fn what_is_sent_to_another_host_ends_as_closed_or_as_unreachable_by_what_became_of_it() {
+    let Some(hosts) = Hosts::new() else { return };
+    let scratch = Scratch::new("lost");
+    let program = scratch.compile("pair", false);
+    let name = format!("{}:0", hosts.0[0]);
+    for (words, is_killed) in
+        [(&["dead"][..], true), (&["dead", "met"], true), (&["nowhere"], false)]
+    {
+        let mut serve = scratch.command(&program, Some(&hosts.0[0]));
+        serve.arg("serve");
+        let mut serve = Running::start(serve);
+        assert_eq!(serve.read_line(), "ready\n");
+        let mut ask = scratch.command(&program, Some(&hosts.0[1]));
+        // What a user has who is not root: by raw Ethernet nobody refuses anything, and a killed peer is a silent one.
+        ask.arg(&name).args(words).env("PACKHORSE_LINK", "udp,tcp");
+        let mut ask = Running::start(ask);
+        assert_eq!(ask.read_line(), "connected\n");
+        match is_killed {
+            true => serve.kill(),
+            false => assert!(ip(&format!("-n {} link set m0 down", hosts.0[0]))),
+        }
         ask.0.stdin.as_mut().unwrap().write_all(b"x\n").unwrap();
         ask.expect_success();
     }
