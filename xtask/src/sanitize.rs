@@ -89,6 +89,8 @@ pub(crate) fn random_of_mx(count: u64, sanitizer: Sanitizer) -> Command {
     };
     tests.env("PACKHORSE_MX_OPERATIONS", count.to_string());
     tests.env("ASAN_OPTIONS", ASAN_OPTIONS);
+    let looks = root().join("faces/mx/tests/random/races.txt");
+    tests.env("TSAN_OPTIONS", format!("suppressions={}", looks.display()));
     tests.args(["--", "--nocapture"]);
     tests
 }

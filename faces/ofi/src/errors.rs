@@ -81,8 +81,8 @@ pub(crate) fn trouble_code(trouble: Trouble) -> (c_int, c_int) {
                 GoneReason::Silent => (libc::ETIMEDOUT, 10),
                 GoneReason::Version => (libc::EPROTO, 11),
                 GoneReason::Unanswered => (libc::EHOSTUNREACH, 19),
-                GoneReason::Refused => (libc::ECONNREFUSED, 21),
-                GoneReason::Forgotten => (libc::ECONNABORTED, 22),
+                GoneReason::Refused => (libc::EHOSTUNREACH, 21),
+                GoneReason::Forgotten => (libc::ECONNRESET, 22),
             },
             Failure::Denied(denial) => match denial {
                 Denial::NoKey => (code::ENOKEY, 14),
