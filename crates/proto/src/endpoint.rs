@@ -107,7 +107,7 @@ impl Endpoint {
     /// Whether frames to this peer are on their way, unacknowledged: what is posted now may wait for company.
     pub fn is_busy(&self, peer: PeerId) -> bool {
         let is_busy = |row: &Row| {
-            self.peers().actives[row.active].paths.iter().any(|path| !path.flight.is_empty())
+            self.peers().actives[row.active].paths.iter().any(|path| !path.flight().is_empty())
         };
         self.peers().rows.known(peer).is_some_and(|row| row.active != NONE && is_busy(row))
     }
@@ -116,7 +116,7 @@ impl Endpoint {
     pub fn silent_since(&self, peer: PeerId) -> Option<Instant> {
         let row = self.peers().rows.known(peer).filter(|row| row.active != NONE)?;
         let probing =
-            self.peers().actives[row.active].paths.iter().any(|path| path.probe_count > 1);
+            self.peers().actives[row.active].paths.iter().any(|path| path.probe_count() > 1);
         probing.then_some(row.heard_at)
     }
 

@@ -7,8 +7,6 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::base::slab::NONE;
-use crate::delivery::ack::Received;
-use crate::delivery::sent::Flight;
 use crate::*;
 
 /// Just below where 32 bits end.
@@ -161,8 +159,7 @@ fn brought_to_the_edge(mut sides: [Side; 2]) -> ([Side; 2], PeerId, u64) {
         (row.numbers.next_out, row.numbers.next_in) = (EDGE, EDGE);
         (row.turn_sent, row.turn_heard) = (u16::MAX, u16::MAX);
         let path = &mut ep.messages.bulk.peers.actives[row.active].paths[0];
-        path.flight = Flight::new(EDGE);
-        path.received = Received::new(EDGE - 1);
+        path.begin_at(EDGE);
     }
     (sides, peer, now)
 }
@@ -337,8 +334,7 @@ fn train_crosses_the_wrap_of_packet_numbers() {
         let path = &mut side.ep.messages.bulk.peers.actives
             [side.ep.messages.bulk.peers.rows[0].active]
             .paths[0];
-        path.flight = Flight::new((1 << 32) - 20);
-        path.received = Received::new((1 << 32) - 21);
+        path.begin_at((1 << 32) - 20);
     }
     send(&mut sides, now, peer, 300_000);
     recv(&mut sides, now, 1);
@@ -388,14 +384,14 @@ fn replay(sides: &mut [Side; 2], now: u64, recorded: &[u8], rounds: u64) -> (u64
     let row = &mut ep.messages.bulk.peers.rows[0];
     row.numbers.next_in = (rounds << 32) + 1;
     let path = &mut ep.messages.bulk.peers.actives[row.active].paths[0];
-    path.received = Received::new((rounds << 32) + u64::from(low) - 1);
+    path.begin_receiving_at((rounds << 32) + u64::from(low));
     let before = (
         ep.messages.bulk.peers.counters.packets_duplicate,
         ep.messages.bulk.peers.counters.frames_unkeyed,
     );
     ep.on_frame(Instant(now), 0, Locator([1; 24]), recorded, ram);
     let path = &ep.messages.bulk.peers.actives[ep.messages.bulk.peers.rows[0].active].paths[0];
-    let taken = path.received.largest() - ((rounds << 32) + u64::from(low) - 1);
+    let taken = path.received().largest() - ((rounds << 32) + u64::from(low) - 1);
     assert_eq!(ep.messages.bulk.peers.counters.packets_duplicate, before.0);
     (taken, ep.messages.bulk.peers.counters.frames_unkeyed - before.1)
 }

@@ -40,7 +40,7 @@ impl Bulk {
     #[inline(never)]
     pub(crate) fn is_fetched_by(&self, row: u32) -> bool {
         let active = self.peers.actives.get(self.peers.rows[row].active);
-        let may_fetch = |path: &Path| path.is_usable() && path.can_fetch;
+        let may_fetch = |path: &Path| path.is_usable() && path.can_fetch();
         active.is_some_and(|active| active.paths.iter().any(may_fetch))
     }
 
@@ -66,13 +66,13 @@ impl Bulk {
             let arrival = &self.arrivals[slot];
             let progress = &self.progress[arrival.progress];
             let active = self.peers.actives.get(self.peers.rows[arrival.row].active);
-            let way = active.and_then(|active| active.paths.iter().find(|path| path.can_fetch));
+            let way = active.and_then(|active| active.paths.iter().find(|path| path.can_fetch()));
             let gap = progress.gaps.first_gap();
             if let (Some(whereabouts), Some(path), Some((start, end))) = (progress.told, way, gap) {
                 let buf = self.receives[progress.receive].buf;
                 return Some(Fetch {
-                    link: path.link,
-                    from: path.locator,
+                    link: path.link(),
+                    from: *path.locator(),
                     whereabouts,
                     offset: start,
                     len: (end - start).min(len_max),

@@ -97,13 +97,13 @@ impl Bulk {
         let is_ahead = gap.0 < progress.ahead_to;
         let end = gap.1.min(if is_ahead { progress.ahead_to } else { progress.granted_to });
         let active = self.peers.actives.get(self.peers.rows[arrival.row].active)?;
-        let mut paths = active.paths.iter().filter(|path| path.source_link == link);
+        let mut paths = active.paths.iter().filter(|path| path.source_link() == link);
         let path = paths.next().filter(|_| gap.0 < end)?;
         let own_check = || self.peers.links[usize::from(link)].payload_check;
-        if path.is_checked_in.unwrap_or_else(own_check) {
+        if path.is_checked_in().unwrap_or_else(own_check) {
             return None;
         }
-        let payload_len = match path.data_len_in {
+        let payload_len = match path.data_len_in() {
             0 => self.data_len(arrival.row) as u32,
             len => len.into(),
         };
@@ -145,7 +145,7 @@ impl Bulk {
         let row = row_of_id(header.to);
         let (_, path, packet) = self.peers.path_of(&header, link, from)?;
         header.packet = packet;
-        if row != arrival.row || packet <= path.received.largest() {
+        if row != arrival.row || packet <= path.received().largest() {
             return None;
         }
         let offset = landing.offset.checked_sub(progress.offset)?;
@@ -190,7 +190,7 @@ impl Bulk {
             && let Some(active) = self.peers.actives.get_mut(self.peers.rows[row].active)
         {
             let mut paths = active.paths.iter_mut();
-            if let Some(path) = paths.find(|path| path.source_link == link) {
+            if let Some(path) = paths.find(|path| path.source_link() == link) {
                 path.note_data_len(len as u16);
             }
         }
@@ -227,7 +227,7 @@ impl Bulk {
         let active =
             &mut **self.peers.actives.get_mut(self.peers.rows[row].active).expect("expected");
         active.welcome = false; // the peer has joined
-        active.paths[usize::from(train.header.path)].data_len_in = train.payload_len;
+        active.paths[usize::from(train.header.path)].note_train_len(train.payload_len);
         self.cursors[usize::from(link)] = Cursor { slot, serial, offset: end };
         let progress = &mut self.progress[self.arrivals[slot].progress];
         progress.gaps.fill(train.offset, end, &mut |_, _| ());

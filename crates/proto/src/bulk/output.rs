@@ -39,7 +39,7 @@ impl Bulk {
             return (0, Next::Short);
         }
         if let Some(send) = self.outgoing.get(active.unsent).filter(|_| active.resend.is_empty()) {
-            let frame_len = active.paths[usize::from(active.main)].frame_len;
+            let frame_len = active.paths[usize::from(active.main)].frame_len();
             return match send.total >= u64::from(frame_len) {
                 true if send.is_large => (send.total, Next::Announcement),
                 true => (send.total, Next::Fragments),
@@ -78,7 +78,7 @@ impl Bulk {
             let len = (end - start) as u32;
             frame.writer.data(*lane, send.message as u32, len as u16, start);
             frame.push_body(send.source(*base + start), len as usize);
-            active.paths[index].flight.add(Content::Data { slot, serial, offset: start, len });
+            active.paths[index].add(Content::Data { slot, serial, offset: start, len });
             if unsent.is_empty() {
                 send.is_queued = false;
             } else {

@@ -134,7 +134,7 @@ impl Bulk {
         let unsent_len = self.parts.get(self.outgoing[slot].parts)?.unsent.missing_len();
         let (path_index, share) = active.path_of_train(now, unsent_len)?;
         let path = &active.paths[path_index];
-        if path.payload_check {
+        if path.payload_check() {
             return None;
         }
         let send = &mut self.outgoing[slot];
@@ -145,15 +145,15 @@ impl Bulk {
             active.granted.pop_front();
             return None; // the next poll finds the next one
         };
-        let len_max = len_max.max(self.peers.links[usize::from(path.link)].train_len_max.into());
-        let frame_len = u64::from(path.frame_len);
+        let len_max = len_max.max(self.peers.links[usize::from(path.link())].train_len_max.into());
+        let frame_len = u64::from(path.frame_len());
         let payload_len = frame_len - DATA_FRAME_HEAD_LEN as u64;
         let count = (end - start)
             .div_ceil(payload_len)
             .min(count_max)
             .min(len_max / frame_len)
             .min(RUN_COUNT_MAX)
-            .min(TrainRepr::count_to_wrap(path.flight.next_packet()))
+            .min(TrainRepr::count_to_wrap(path.flight().next_packet()))
             .min(share.div_ceil(frame_len))
             .min(path.free_window().div_ceil(frame_len));
         if count == 0 {
@@ -180,7 +180,7 @@ impl Bulk {
         let this = &self.peers.rows[row];
         let active = &mut **self.peers.actives.get_mut(this.active).expect("planned");
         let path = &mut active.paths[plan.path];
-        let packet = path.flight.next_packet();
+        let packet = path.flight().next_packet();
         let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
         let repr = TrainRepr {
             header: Header {
@@ -197,7 +197,7 @@ impl Bulk {
             count: count as usize,
         };
         wire::write_train(&mut train.heads, &repr, &this.train_seal(self.peers.train_checks));
-        (train.link, train.to) = (path.link, path.locator);
+        (train.link, train.to) = (path.link(), *path.locator());
         (train.head_len, train.count) = (DATA_FRAME_HEAD_LEN, repr.count);
         train.source = Source::User { buf: plan.buf, offset: plan.base + plan.start };
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());

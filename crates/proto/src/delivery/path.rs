@@ -88,77 +88,77 @@ pub(crate) struct PathRest {
 /// A path in use.
 #[derive(Debug)]
 pub(crate) struct Path {
-    pub(crate) link: u8,
-    pub(crate) standing: Standing,
-    pub(crate) locator: Locator,
-    pub(crate) flight: Flight,
-    pub(crate) received: Received,
-    pub(crate) rtt: Rtt,
-    pub(crate) window: Window,
+    link: u8,
+    standing: Standing,
+    locator: Locator,
+    flight: Flight,
+    received: Received,
+    rtt: Rtt,
+    window: Window,
     /// Ack-eliciting packets not yet acknowledged by us.
-    pub(crate) ack_pending_count: u32,
+    ack_pending_count: u32,
     /// The pending acknowledgement must go now.
-    pub(crate) ack_at_once: bool,
+    ack_at_once: bool,
     /// A message went before it: it must not happen twice in a row.
-    pub(crate) ack_waited: bool,
+    ack_waited: bool,
     /// It waits longer than usual, for trains are on their way.
     ack_is_stretched: bool,
-    pub(crate) ack_due: Instant,
+    ack_due: Instant,
     /// Probes since the last sign of life on this path.
-    pub(crate) probe_count: u32,
+    probe_count: u32,
     /// When other paths were asked whether the peer answers by them, for it does not by this one.
-    pub(crate) others_asked_at: Instant,
+    others_asked_at: Instant,
     /// The last acknowledgement of something new, or the last probe.
-    pub(crate) progress_at: Instant,
+    progress_at: Instant,
     /// A probe is due.
-    pub(crate) probe_now: bool,
+    probe_now: bool,
     /// When the next challenge of an unproven or left path is due.
-    pub(crate) challenge_at: Instant,
-    pub(crate) challenge_count: u32,
-    pub(crate) challenge_nonce: u64,
-    pub(crate) challenge_sent_at: Instant,
+    challenge_at: Instant,
+    challenge_count: u32,
+    challenge_nonce: u64,
+    challenge_sent_at: Instant,
     /// When a hint may have it asked again (PROTOCOL §4.5).
-    pub(crate) hint_at: Instant,
-    pub(crate) candidate: Option<Candidate>,
+    hint_at: Instant,
+    candidate: Option<Candidate>,
     /// Where frames of the peer's path of this number come from: our link, its locator.
-    pub(crate) source_link: u8,
-    pub(crate) source: Locator,
+    source_link: u8,
+    source: Locator,
     /// Our path that leads there, or `NO_PATH`.
-    pub(crate) back: u8,
+    back: u8,
     /// Whether those frames state sums of their bodies, if any came.
-    pub(crate) is_checked_in: Option<bool>,
+    is_checked_in: Option<bool>,
     /// Payload of their full Data frames; 0: not known.
-    pub(crate) data_len_in: u16,
+    data_len_in: u16,
     /// That of the last one which was not part of a train.
     lone_data_len_in: u16,
     /// Sum bodies of what we send here.
-    pub(crate) payload_check: bool,
+    payload_check: bool,
     /// What may become of frames there. What that means to others is in `kind`.
     reliability: Reliability,
     /// Only its two ends can write to its link.
-    pub(crate) is_private: bool,
+    is_private: bool,
     /// What is announced there says where it is (PROTOCOL §8.10).
-    pub(crate) can_fetch: bool,
+    can_fetch: bool,
     /// What the peer takes there instead of a check (PROTOCOL §14.6); 0: nothing, as by all links that are not private.
-    pub(crate) pass: u64,
+    pass: u64,
     /// Its link sends many frames in one go.
-    pub(crate) sends_trains: bool,
+    sends_trains: bool,
     /// It is a stream beside a path that is none: only announced messages take it (PROTOCOL §16.6).
-    pub(crate) is_for_bulk: bool,
+    is_for_bulk: bool,
     /// Both its ends have another path (PROTOCOL §10.2).
-    pub(crate) is_spare: bool,
+    is_spare: bool,
     /// The card it leaves by, as the driver counts them; 0: not known.
-    pub(crate) card: u16,
+    card: u16,
     /// Another link over the same card carries data (PROTOCOL §10.4).
-    pub(crate) yields_data: bool,
-    pub(crate) stint: Stint,
+    yields_data: bool,
+    stint: Stint,
     /// The probe that is due only asks for the round trip: nobody is silent.
-    pub(crate) is_refresh: bool,
-    pub(crate) rate: Rate,
+    is_refresh: bool,
+    rate: Rate,
     /// The round trip it woke with was measured once.
     has_old_rtt: bool,
-    pub(crate) frame_len: u16,
-    pub(crate) frame_len_max: u16,
+    frame_len: u16,
+    frame_len_max: u16,
     full_lost_count: u8,
     /// The shortest of the long frames lost since one as long arrived.
     lost_len_min: u16,
@@ -682,6 +682,8 @@ impl Path {
 
 mod frame_len;
 pub(crate) mod kind;
+mod shown;
+mod told;
 
 /// The first packets are acknowledged at once: the peer wants a round trip measured.
 pub(crate) const FIRST_PACKETS: u64 = 2;

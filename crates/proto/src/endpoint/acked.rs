@@ -33,10 +33,10 @@ impl Endpoint {
         let Some(path) = active.paths.get_mut(path_index) else {
             return self.on_other_ack(now, row, ack);
         };
-        let in_flight_before = path.flight.bytes_in_flight();
-        let last = expand(ack.largest(), path.flight.next_packet());
+        let in_flight_before = path.flight().bytes_in_flight();
+        let last = expand(ack.largest(), path.flight().next_packet());
         let settled = match ack.repr().range(last) {
-            Some((first, last)) if ack.has_no_holes() => path.flight.on_ack_of_front(first, last),
+            Some((first, last)) if ack.has_no_holes() => path.on_ack_of_front(first, last),
             _ => None,
         };
         let Some((acked, run)) = settled else {
@@ -59,7 +59,7 @@ impl Endpoint {
     fn end_run(&mut self, active_slot: u32, path_index: usize, run: Run) {
         let active =
             &mut **self.messages.bulk.peers.actives.get_mut(active_slot).expect("heard of");
-        let flight = &active.paths[path_index].flight;
+        let flight = active.paths[path_index].flight();
         let mut accepted = Accepted {
             outgoing: &mut self.messages.bulk.outgoing,
             events: &mut self.messages.bulk.peers.events,
@@ -103,10 +103,10 @@ impl Endpoint {
             .expect("heard of");
         let path_index = usize::from(ack.path());
         let Some(path) = active.paths.get_mut(path_index) else { return };
-        let in_flight_before = path.flight.bytes_in_flight();
-        let largest = expand(ack.largest(), path.flight.next_packet());
+        let in_flight_before = path.flight().bytes_in_flight();
+        let largest = expand(ack.largest(), path.flight().next_packet());
         let accepted = &mut self.messages.bulk.peers.accepted;
-        let result = path.flight.on_ack(ack.ranges(largest), &mut |content| accepted.push(content));
+        let result = path.on_ack(ack.ranges(largest), &mut |content| accepted.push(content));
         active.credit.on_told(ack.credit_len());
         self.on_contents_acked(now, row, path_index);
         match result {
@@ -177,7 +177,7 @@ impl Endpoint {
             .expect("heard of");
         let path = &mut active.paths[path_index];
         path.on_acked(now, acked, delay_ns, in_flight_before);
-        let is_done = path.flight.is_empty();
+        let is_done = path.flight().is_empty();
         let is_one_of_several = active.paths.len() > 1;
         let has_more = is_one_of_several && active.learn_rate(now, path_index, acked.bytes);
         if is_one_of_several && core::mem::take(&mut active.contest.has_news) {
@@ -192,7 +192,7 @@ impl Endpoint {
                 self.settle_lost(row);
             }
             if !self.peers().actives[self.peers().rows[row].active].paths[path_index]
-                .flight
+                .flight()
                 .is_empty()
             {
                 self.peers_mut().arm_flight(row, path_index);
@@ -228,7 +228,6 @@ impl Endpoint {
             Content::Probe { frame_len } => {
                 let path = &mut self.peers_mut().active_of_mut(row).paths[path_index];
                 path.on_frame_probe_acked(now, frame_len);
-                path.window.on_frame_len(path.frame_len);
                 self.peers_mut().refit(row); // what carries long frames may be the one for data
             }
             Content::Grant { slot, serial, .. } => self.bulk_mut().on_grant_settled(slot, serial),
@@ -241,7 +240,7 @@ impl Endpoint {
             }
             Content::AckUpTo { path, largest } => {
                 let path = &mut self.peers_mut().active_of_mut(row).paths[usize::from(path)];
-                path.received.forget_below(largest.saturating_sub(REORDER_SLACK));
+                path.forget_received_below(largest.saturating_sub(REORDER_SLACK));
             }
             _ => {}
         }

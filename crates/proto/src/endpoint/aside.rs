@@ -16,7 +16,6 @@ use alloc::vec::Vec;
 use crate::base::api::Verdict;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, Memory};
-use crate::delivery::path::NO_PATH;
 use crate::endpoint::{Aside, Endpoint};
 use crate::peers::acks::Urgency;
 use crate::peers::rows::{Phase, row_of_id};
@@ -49,22 +48,21 @@ impl Endpoint {
         let Some(path) = self.messages.bulk.peers.actives[active].paths.get_mut(path_index) else {
             return false;
         };
-        let packet = path.received.expand(header.packet as u32);
-        let is_known = path.source == *from && path.source_link == link && path.back != NO_PATH;
+        let packet = path.received().expand(header.packet as u32);
+        let is_known = path.can_answer(link, from);
         // What has no number was given to its link, and is taken as it comes.
         let is_numbered = header.packet != 0 && header.packet == packet;
-        if !is_numbered || !is_known || !path.received.is_new(packet) {
+        if !is_numbered || !is_known || !path.received().is_new(packet) {
             return false;
         }
-        path.is_checked_in = Some(view.crc().is_some());
+        path.note_check(view.crc().is_some());
         self.messages.bulk.peers.rows[row].heard_at = now;
         match prospect(&view) {
             Prospect::Sure(answer) => {
                 self.peers_mut().note_received(now, row, path_index, packet, 0, answer)
             }
             Prospect::Open => {
-                path.received.record(packet, now);
-                path.received.hold(packet, now);
+                path.put_aside(packet, now);
                 let aside = Aside { local_id: header.to, path_index: header.path };
                 if !self.aside.contains(&aside) {
                     self.aside.push(aside);
@@ -134,7 +132,7 @@ impl Endpoint {
         }
         let paths = &mut self.messages.bulk.peers.actives[this.active].paths;
         if let Some(path) = paths.get_mut(usize::from(view.header.path)) {
-            path.received.reject(view.header.packet);
+            path.reject_aside(view.header.packet);
         }
     }
 
@@ -149,9 +147,7 @@ impl Endpoint {
             }
             let paths = &mut self.messages.bulk.peers.actives[this.active].paths;
             let Some(path) = paths.get_mut(usize::from(path_index)) else { continue };
-            path.received.release();
-            path.ack_pending_count += 1;
-            path.ack_at_once = true;
+            path.end_aside();
             self.peers_mut().make_ready(row);
         }
         self.aside = aside; // its memory is used again

@@ -65,7 +65,7 @@ impl Endpoint {
         locator: &Locator,
         obstacle: Obstacle<'_>,
     ) {
-        let is_it = |path: &Path| path.link == link && path.locator == *locator;
+        let is_it = |path: &Path| path.link() == link && *path.locator() == *locator;
         for row in self.peers().active_rows_with(is_it) {
             let ended = self.peers_mut().on_obstacle(now, row, (link, locator), obstacle);
             self.settle_lost(row);

@@ -93,7 +93,7 @@ impl Endpoint {
             return None;
         }
         let (this, active) = self.peer_of_post(spec, len)?;
-        if active.paths[usize::from(active.main)].pass == 0 {
+        if active.paths[usize::from(active.main)].pass() == 0 {
             return None; // as by all links but those in memory
         }
         let index = active.clear_path(now, len)?;
@@ -108,7 +108,7 @@ impl Endpoint {
         let ack = self.riding_ack(now, active, index)?;
         let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
         let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
-        if head_len + len as usize > usize::from(path.frame_len) {
+        if head_len + len as usize > usize::from(path.frame_len()) {
             return None;
         }
         let header = Header { to: this.remote_id, packet: 0, path: index, form: this.version };
@@ -122,7 +122,7 @@ impl Endpoint {
         let words = (eager, spec.immediate);
         wire::write_lone_at(head, header, ack.as_ref(), words, &Row::seal_of_given(path));
         let acked = ack.map(|ack| ack.path);
-        Some(Given { link: path.link, to: path.locator, head_len, peer: spec.peer, acked })
+        Some(Given { link: path.link(), to: *path.locator(), head_len, peer: spec.peer, acked })
     }
 
     /// The link has taken the frame.

@@ -7,7 +7,7 @@
 use crate::GoneReason;
 use crate::base::api::Verdict;
 use crate::base::types::{Criteria, Instant, Locator, Memory};
-use crate::delivery::path::{NO_PATH, Origin};
+use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
 use crate::messages::arrive::Taken;
 use crate::peers::acks::Urgency;
@@ -301,22 +301,20 @@ impl Endpoint {
         }
         let path = &mut self.messages.bulk.peers.actives[active].paths[path_index];
         if header.to != 0 {
-            path.is_checked_in = Some(view.crc().is_some());
+            path.note_check(view.crc().is_some());
         }
-        let packet = path.received.expand(header.packet as u32);
+        let packet = path.received().expand(header.packet as u32);
         if packet != header.packet {
             self.peers_mut().counters.frames_unkeyed += 1; // of a number long past, 2^32 packets ago or more
             return;
         }
-        if !path.received.is_new(packet) {
+        if !path.received().is_new(packet) {
             self.messages.bulk.peers.counters.packets_duplicate += 1;
-            path.ack_at_once = true; // perhaps our acknowledgement was lost
-            path.ack_pending_count += 1;
+            path.owe_urgent_ack();
             self.peers_mut().make_ready(row);
             return;
         }
-        let is_known = path.source == origin.from && path.source_link == origin.link;
-        if !is_known || path.back == NO_PATH {
+        if !path.can_answer(origin.link, &origin.from) {
             self.peers_mut().on_new_source(now, row, path_index, origin);
         }
         let local_id = self.peers().rows[row].local_id;

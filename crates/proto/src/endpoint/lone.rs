@@ -92,7 +92,7 @@ impl Endpoint {
         let message = this.numbers.next_out;
         this.numbers.next_out += 1;
         let path = &self.messages.bulk.peers.actives[leave.active].paths[usize::from(leave.index)];
-        let packet = path.flight.next_packet();
+        let packet = path.flight().next_packet();
         let header = Header { to: this.remote_id, packet, path: leave.index, form: this.version };
         let eager = EagerRepr {
             space: spec.space,
@@ -141,13 +141,13 @@ impl Endpoint {
         let index = active.clear_path(now, len)?;
         let path = &active.paths[usize::from(index)];
         let cost = this.cost_of(this.numbers.next_out, len as u32, active.credit)?;
-        if path.payload_check {
+        if path.payload_check() {
             return None;
         }
         let ack = self.riding_ack(now, active, index)?;
         let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
         let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
-        let is_fitting = head_len + len as usize <= usize::from(path.frame_len);
+        let is_fitting = head_len + len as usize <= usize::from(path.frame_len());
         is_fitting.then_some(Leave { active: this.active, index, ack, head_len, cost })
     }
 
@@ -202,7 +202,7 @@ impl Endpoint {
         let active = &mut *self.messages.bulk.peers.actives[leave.active];
         active.credit.on_sent(leave.cost);
         let path = &mut active.paths[usize::from(leave.index)];
-        let way = (path.link, path.locator);
+        let way = (path.link(), *path.locator());
         let (slot, serial) = (key as u32, (key >> 32) as u32);
         let content = Content::Message { slot, serial, offset: 0, len };
         let frame_len = (leave.head_len + len as usize) as u16;

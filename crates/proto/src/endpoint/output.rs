@@ -102,8 +102,8 @@ impl Endpoint {
         let path = &self.peers().actives[active].paths[index];
         let this = &self.peers().rows[row];
         let joined = this.phase == Phase::Joined;
-        let packet = path.flight.next_packet();
-        start(tx, path.link, &path.locator, this.secret, packet);
+        let packet = path.flight().next_packet();
+        start(tx, path.link(), path.locator(), this.secret, packet);
         let header = Header {
             to: this.remote_id,
             packet,
@@ -112,10 +112,11 @@ impl Endpoint {
         };
         // Of a peer that has not answered nothing is known, not even whether long frames reach it: one that does not would
         // be repeated for ever.
-        let frame_len = if joined { path.frame_len } else { path.frame_len.min(FRAME_LEN_FLOOR) };
+        let frame_len =
+            if joined { path.frame_len() } else { path.frame_len().min(FRAME_LEN_FLOOR) };
         let frame_len = usize::from(frame_len);
         let mut writer = Writer::begin(&mut tx.head, header);
-        if path.payload_check {
+        if path.payload_check() {
             writer.check();
         }
         let bare_len = writer.len();
@@ -145,7 +146,7 @@ impl Endpoint {
         }
         // An introduction alone says nothing new; it travels with something or not at all.
         let is_empty = frame.writer.len() == introduced_len
-            && self.peers().actives[active].paths[index].flight.building_count() == 0;
+            && self.peers().actives[active].paths[index].flight().building_count() == 0;
         let (head_len, body_len) = (frame.writer.len(), frame.body_len);
         if is_empty {
             return false;
@@ -153,9 +154,9 @@ impl Endpoint {
         tx.body_len = body_len;
         let path = &mut self.messages.bulk.peers.actives[active].paths[index];
         if let Some(acked) = acked
-            && path.flight.building_count() > 0
+            && path.flight().building_count() > 0
         {
-            path.flight.add(acked); // by itself an acknowledgement is not acknowledged
+            path.add(acked); // by itself an acknowledgement is not acknowledged
         }
         let look_at =
             path.on_sent(now, (head_len + body_len) as u16, &self.messages.bulk.peers.settings);
@@ -197,7 +198,7 @@ impl Endpoint {
                 Notice::Content(content) => self.write_content(row, content, frame),
             };
             if let Some(content) = content {
-                self.peers_mut().actives[active].paths[index].flight.add(content);
+                self.peers_mut().actives[active].paths[index].add(content);
             }
         }
     }

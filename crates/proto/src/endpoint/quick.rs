@@ -129,13 +129,13 @@ impl Endpoint {
             &mut **self.messages.bulk.peers.actives.get_mut(active_slot).expect("heard of");
         let is_one_of_several = active.paths.len() > 1;
         let Some(path) = active.paths.get_mut(usize::from(ack.path)) else { return false };
-        let in_flight = path.flight.bytes_in_flight();
-        let last = expand(ack.largest, path.flight.next_packet());
+        let in_flight = path.flight().bytes_in_flight();
+        let last = expand(ack.largest, path.flight().next_packet());
         let Some((first, last)) = ack.range(last) else { return false };
-        if active.first != active.last || !path.flight.has_only(first, last) {
+        if active.first != active.last || !path.flight().has_only(first, last) {
             return false;
         }
-        let Some(Content::Message { slot, serial, len, .. }) = path.flight.only_content() else {
+        let Some(Content::Message { slot, serial, len, .. }) = path.flight().only_content() else {
             return false;
         };
         if slot != active.first || active.unsent != NONE {
@@ -145,7 +145,7 @@ impl Endpoint {
         let Some(send) = self.messages.bulk.outgoing.remove_if(slot, serial, ends) else {
             return false;
         };
-        let acked = path.flight.take_only(last);
+        let acked = path.take_only(last);
         self.messages.bulk.peers.counters.acks_in += 1;
         (active.first, active.last) = (NONE, NONE);
         active.credit.on_settled(eager_cost(len));
@@ -191,7 +191,7 @@ impl Endpoint {
         if plain.is_ack_only() {
             let active = self.peers_mut().active_of_mut(row);
             let path = &mut active.paths[usize::from(header.path)];
-            path.received.record_next(now); // nobody waits for its acknowledgement
+            path.record_unasked(now); // nobody waits for its acknowledgement
             return true;
         }
         let mut all = Verdict::Accepted;

@@ -56,12 +56,12 @@ impl Endpoint {
             return false;
         }
         let riding = match main {
-            None => Some((active.paths[0].ack_pending_count > 0).then_some(0)),
+            None => Some((active.paths[0].owes_ack()).then_some(0)),
             Some(_) => active.ack_of_many(index),
         };
         let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
         let (serial, send) = bulk.outgoing.get_with_serial(slot);
-        if send.next != NONE || send.immediate.is_some() || path.payload_check {
+        if send.next != NONE || send.immediate.is_some() || path.payload_check() {
             return self.write_plain(now, row, index, tx);
         }
         match riding {
@@ -72,11 +72,11 @@ impl Endpoint {
         let Some(cost) = may_go(send, this, active.credit) else { return false };
         let len = send.total as u32;
         let frame_len = LONE_EAGER_LEN + len as usize;
-        if frame_len > usize::from(path.frame_len) {
+        if frame_len > usize::from(path.frame_len()) {
             return false;
         }
-        start_sealed(tx, path.link, &path.locator);
-        let packet = path.flight.next_packet();
+        start_sealed(tx, path.link(), path.locator());
+        let packet = path.flight().next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_lone_eager(&mut tx.head, header, send.eager(), &this.seal(path));
         tx.body_len = len as usize;
@@ -113,13 +113,13 @@ impl Endpoint {
         let Some(cost) = may_go(send, this, active.credit) else { return false };
         let len = send.total as u32;
         let frame_len = ACKED_EAGER_LEN + len as usize;
-        if frame_len > usize::from(path.frame_len)
+        if frame_len > usize::from(path.frame_len())
             || bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
         }
-        start_sealed(tx, path.link, &path.locator);
-        let packet = path.flight.next_packet();
+        start_sealed(tx, path.link(), path.locator());
+        let packet = path.flight().next_packet();
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         wire::write_acked_eager(&mut tx.head, header, &ack, send.eager(), &this.seal(path));
         tx.body_len = len as usize;
@@ -153,7 +153,7 @@ impl Endpoint {
             return false;
         }
         let path = &mut active.paths[usize::from(index)];
-        let is_checked = path.payload_check;
+        let is_checked = path.payload_check();
         // Whether anything can go is asked before anything is changed.
         let send = &bulk.outgoing[active.unsent];
         if may_go(send, this, active.credit).is_none() {
@@ -165,11 +165,11 @@ impl Endpoint {
             + usize::from(has_ack) * ack_head_len(0)
             + eager_head_len(send.immediate.is_some())
             + send.total as usize;
-        if len > usize::from(path.frame_len) {
+        if len > usize::from(path.frame_len()) {
             return false;
         }
-        let packet = path.flight.next_packet();
-        start(tx, path.link, &path.locator, this.secret, packet);
+        let packet = path.flight().next_packet();
+        start(tx, path.link(), path.locator(), this.secret, packet);
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         let mut writer = Writer::begin(&mut tx.head, header);
         if is_checked {
@@ -206,8 +206,8 @@ impl Endpoint {
         let Some(index) = active.quick_path(now).filter(|_| is_alone) else { return false };
         let path = &mut active.paths[usize::from(index)];
         if this.phase != Phase::Joined
-            || !path.ack_at_once
-            || path.back != index
+            || !path.is_ack_urgent()
+            || path.back() != index
             || bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
@@ -217,15 +217,15 @@ impl Endpoint {
         let Some(ack) = plain_ack(now, index, path, share) else {
             return false;
         };
-        let packet = path.flight.next_packet();
-        start(tx, path.link, &path.locator, this.secret, packet);
+        let packet = path.flight().next_packet();
+        start(tx, path.link(), path.locator(), this.secret, packet);
         let header = Header { to: this.remote_id, packet, path: index, form: this.version };
         let mut writer = Writer::begin(&mut tx.head, header);
-        if path.payload_check {
+        if path.payload_check() {
             writer.check();
         }
         writer.ack(&ack, &[]);
-        path.flight.on_sent(now, tx.head.len() as u16); // elicits nothing: nobody looks for it
+        path.on_sent_unasked(now, tx.head.len() as u16);
         note_ack_sent(path, row, &mut bulk.peers.ack_timers, &mut bulk.peers.counters);
         let (timer_at, is_spent) = (this.timer_at, active.granted.is_empty());
         self.peers_mut().after_packet((row, timer_at), Instant::NEVER, is_spent);
@@ -243,7 +243,7 @@ fn write_run(
     outgoing: &mut Slab<Outgoing>,
 ) -> usize {
     let path = &mut active.paths[usize::from(index)];
-    let frame_len = usize::from(path.frame_len);
+    let frame_len = usize::from(path.frame_len());
     let mut body_len = 0;
     let (mut slot, mut credit) = (active.unsent, active.credit);
     while slot != NONE {
@@ -256,7 +256,7 @@ fn write_run(
         }
         writer.eager(send.eager(), send.immediate);
         put_whole(body, send, len);
-        path.flight.add(Content::Message { slot, serial, offset: 0, len });
+        path.add(Content::Message { slot, serial, offset: 0, len });
         body_len += len as usize;
         credit.on_sent(cost);
         slot = send.next;

@@ -86,7 +86,7 @@ impl Endpoint {
         let (header, head) = (&mut train.header, &train.head);
         let (this, path, packet) = self.peers().path_of(header, link, from)?;
         header.packet = packet;
-        let is_next = packet == path.received.largest() + 1
+        let is_next = packet == path.received().largest() + 1
             && train.count as u64 <= TrainRepr::count_to_wrap(packet)
             && this.numbers.next_in as u32 == head.message;
         let may_be = is_next

@@ -80,16 +80,16 @@ impl Messages {
         let index = active.path_of_fragments(now, send.total)?;
         let path = &active.paths[index];
         let head_len = wire::HEADER_LEN + wire::fragment_head_len(send.immediate.is_some());
-        let frame_len = u64::from(path.frame_len);
+        let frame_len = u64::from(path.frame_len());
         let payload_len = frame_len - head_len as u64;
         let len_max =
-            len_max.max(self.bulk.peers.links[usize::from(path.link)].train_len_max.into());
+            len_max.max(self.bulk.peers.links[usize::from(path.link())].train_len_max.into());
         let wanted_count = (end - start).div_ceil(payload_len);
         let count = wanted_count
             .min(count_max)
             .min(len_max / frame_len)
             .min(RUN_COUNT_MAX)
-            .min(TrainRepr::count_to_wrap(path.flight.next_packet()))
+            .min(TrainRepr::count_to_wrap(path.flight().next_packet()))
             .min(active.credit.room().div_ceil(payload_len))
             .min(path.free_window().div_ceil(frame_len));
         let plan = Plan {
@@ -107,7 +107,7 @@ impl Messages {
         let is_whole = count == wanted_count
             && count_max > 1
             && active.credit.allows(eager_cost(end as u32))
-            && !send.fits_whole(usize::from(path.frame_len) - wire::HEADER_LEN);
+            && !send.fits_whole(usize::from(path.frame_len()) - wire::HEADER_LEN);
         if is_whole { self.with_ack(now, active, plan) } else { None }
     }
 
@@ -121,7 +121,7 @@ impl Messages {
         let path = &active.paths[usize::from(index)];
         let last_len = plan.len - (plan.count - 1) * u64::from(plan.payload_len);
         if last_len + wire::ack_head_len(0) as u64 > u64::from(plan.payload_len) {
-            return (!path.ack_at_once).then_some(plan);
+            return (!path.is_ack_urgent()).then_some(plan);
         }
         let ack = plain_ack(now, index, path, self.bulk.credit_for_peers())?;
         Some(Plan { ack: Some(ack), ..plan })
@@ -138,7 +138,7 @@ impl Messages {
         let repr = FragmentsRepr {
             header: Header {
                 to: this.remote_id,
-                packet: path.flight.next_packet(),
+                packet: path.flight().next_packet(),
                 path: plan.path as u8,
                 form: this.version,
             },
@@ -163,7 +163,7 @@ impl Messages {
             &repr,
             &this.train_seal(self.bulk.peers.train_checks),
         );
-        (train.link, train.to) = (path.link, path.locator);
+        (train.link, train.to) = (path.link(), *path.locator());
         (train.head_len, train.count) = (repr.frame_head_len(), repr.count);
         train.source = send.source(start);
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
@@ -209,7 +209,7 @@ impl Active {
         }
         let index = self.choose_path(now, unsent_len, Next::Fragments)?;
         let path = &self.paths[index];
-        let may_go = path.has_window() && !path.payload_check && !path.has_long_frames();
+        let may_go = path.has_window() && !path.payload_check() && !path.has_long_frames();
         may_go.then_some(index)
     }
 }
@@ -236,7 +236,7 @@ impl Messages {
         let row = row_of_id(header.to);
         let (this, path, packet) = self.bulk.peers.path_of(&header, link, from)?;
         header.packet = packet;
-        if packet <= path.received.largest()
+        if packet <= path.received().largest()
             || this.arrival_count == 0
             || expand(head.message, this.numbers.next_in) >= this.numbers.refused_from
         {

@@ -87,7 +87,7 @@ impl Messages {
             // Where nothing is lost a grant comes soon, and what it asks for is not copied on its way (PROTOCOL §8.1). Where it can be fetched it
             // is enough to say where it is (§8.10).
             let path = &active.paths[index];
-            if path.can_fetch
+            if path.can_fetch()
                 && room >= wire::WHEREABOUTS_LEN
                 && matches!(send.bytes, Bytes::User(_))
             {
@@ -178,7 +178,7 @@ impl Messages {
         frame.writer.message(&head);
         frame.push_body(source, len as usize);
         active.credit.on_sent(eager_cost(len as u32));
-        active.paths[index].flight.add(Content::Message {
+        active.paths[index].add(Content::Message {
             slot,
             serial,
             offset: offset as u32,
@@ -203,7 +203,8 @@ impl Messages {
         let this = &self.bulk.peers.rows[row];
         let active = &mut self.bulk.peers.actives[this.active];
         let slot = active.unsent;
-        let has_waited = active.paths.iter().any(|path| path.ack_waited || path.probe_now);
+        let has_waited =
+            active.paths.iter().any(|path| path.has_ack_waited() || path.is_probe_due());
         let has_other = !active.control.is_empty() || !active.resend.is_empty() || active.ping;
         if has_waited || has_other || slot == NONE {
             return false;
@@ -217,9 +218,8 @@ impl Messages {
         if !is_between || !may_go {
             return false;
         }
-        for path in active.paths.iter_mut().filter(|path| path.ack_pending_count > 0) {
-            path.ack_waited = true;
-            path.ack_at_once = true;
+        for path in active.paths.iter_mut().filter(|path| path.owes_ack()) {
+            path.let_ack_wait();
         }
         true
     }

@@ -264,7 +264,7 @@ impl Messages {
         let active = &mut self.bulk.peers.actives[active_slot];
         let mut freed = 0;
         for path in &mut active.paths {
-            path.flight.void(&mut |content| match *content {
+            path.void(&mut |content| match *content {
                 Content::Message { slot, serial, len, .. } if outgoing.holds(slot, serial) => {
                     let held = outgoing[slot].message >= from && !outgoing[slot].is_granted();
                     freed += if held { eager_cost(len) } else { 0 };

@@ -322,7 +322,7 @@ impl Onesided {
         }
         let serial = self.requests.serial(slot);
         let active = bulk.peers.active_of_mut(row);
-        active.paths[index].flight.add(Content::Request { slot, serial });
+        active.paths[index].add(Content::Request { slot, serial });
         true
     }
 

@@ -17,7 +17,7 @@ pub(crate) fn note_ack_sent(
     timers: &mut Ring<(Instant, u32)>,
     counters: &mut Counters,
 ) {
-    if timers.back() == Some(&(path.ack_due, row)) {
+    if timers.back() == Some(&(path.ack_due(), row)) {
         timers.end = timers.end.wrapping_sub(1);
     }
     path.on_ack_sent();
@@ -27,7 +27,7 @@ pub(crate) fn note_ack_sent(
 /// An Ack of the path of this number, if it has no holes to tell of.
 #[inline(always)]
 pub(crate) fn plain_ack(now: Instant, index: u8, path: &Path, share: Share) -> Option<AckRepr> {
-    let AckHead { largest, first_len, delay_ns, .. } = path.received.ack_without_holes(now)?;
+    let AckHead { largest, first_len, delay_ns, .. } = path.received().ack_without_holes(now)?;
     let credit_len = path.credit_of(share);
     Some(AckRepr { path: index, largest: largest as u32, first_len, delay_ns, credit_len })
 }
@@ -44,14 +44,14 @@ impl Active {
     /// Something that came is to be acknowledged, at once or later.
     #[inline(always)]
     pub(crate) fn owes_ack(&self) -> bool {
-        self.paths.iter().any(|path| path.ack_pending_count > 0)
+        self.paths.iter().any(|path| path.owes_ack())
     }
 
     /// Which path's acknowledgement a message by this path takes with it: one that is due, else that of its own path, else any that is
     /// pending; the others wait for their time. `None`: two are due, and only one can ride (PROTOCOL §10.5).
     #[inline(always)]
     pub(crate) fn ack_to_ride(&self, index: u8) -> Option<Option<u8>> {
-        let is_owing = self.paths[usize::from(index)].ack_pending_count > 0;
+        let is_owing = self.paths[usize::from(index)].owes_ack();
         if self.paths.len() == 1 {
             Some(is_owing.then_some(index))
         } else {
@@ -62,8 +62,8 @@ impl Active {
     /// Which path's acknowledgement a message takes with it, where there are several paths (`ack_to_ride`).
     #[inline(never)]
     pub(crate) fn ack_of_many(&self, index: u8) -> Option<Option<u8>> {
-        let owing = || (0_u8..).zip(&self.paths).filter(|(_, path)| path.ack_pending_count > 0);
-        let mut due = owing().filter(|(_, path)| path.ack_at_once).map(|it| it.0);
+        let owing = || (0_u8..).zip(&self.paths).filter(|(_, path)| path.owes_ack());
+        let mut due = owing().filter(|(_, path)| path.is_ack_urgent()).map(|it| it.0);
         let (first, second) = (due.next(), due.next());
         let own = || owing().find(|&(of, _)| of == index).or_else(|| owing().next()).map(|it| it.0);
         second.is_none().then(|| first.or_else(own))
@@ -78,7 +78,7 @@ impl Active {
             return Some(stream as u8);
         }
         let main = self.main;
-        let room = usize::from(self.paths[usize::from(main)].frame_len) - LONE_HEAD_LEN_MAX;
+        let room = usize::from(self.paths[usize::from(main)].frame_len()) - LONE_HEAD_LEN_MAX;
         if len as usize <= room { Some(main) } else { self.path_of_longest() }
     }
 
@@ -118,8 +118,8 @@ impl Active {
     fn undisturbed_path(&self, now: Instant) -> Option<u8> {
         let main = usize::from(self.main);
         let is_calm = |path: &Path| {
-            !path.ack_at_once
-                && !path.probe_now
+            !path.is_ack_urgent()
+                && !path.is_probe_due()
                 && path.challenge_deadline() > now
                 && (!path.is_usable() || path.frame_probe_due(now).is_none())
         };
@@ -155,7 +155,7 @@ mod tests {
                 assert_eq!(active.clear_path(Instant(1), 8), Some(main), "of {count}");
             }
         }
-        active.paths[0].probe_now = true;
+        active.paths[0].ask_for_life();
         assert_eq!(active.clear_path(Instant(1), 8), None, "another has to ask first");
     }
 }

@@ -76,10 +76,11 @@ impl Active {
         for index in 0..self.paths.len() {
             let (before, rest) = self.paths.split_at_mut(index);
             let this = &mut rest[0];
-            let serves = |path: &Path| path.is_usable() && !path.is_spare;
-            let has_link = before.iter().any(|path| serves(path) && path.link == this.link);
-            let has_end = before.iter().any(|path| serves(path) && path.locator == this.locator);
-            this.is_spare = has_link && has_end || has_best && !this.makes_others_spare();
+            let serves = |path: &Path| path.is_usable() && !path.is_spare();
+            let has_link = before.iter().any(|path| serves(path) && path.link() == this.link());
+            let has_end =
+                before.iter().any(|path| serves(path) && *path.locator() == *this.locator());
+            this.set_spare(has_link && has_end || has_best && !this.makes_others_spare());
         }
         self.weigh_streams();
         self.weigh_cards();
@@ -93,7 +94,7 @@ impl Active {
     fn weigh_streams(&mut self) {
         let has_other = self.in_use().any(|(_, path)| path.is_open_to_all());
         for path in &mut self.paths {
-            path.is_for_bulk = has_other && path.suits_only_bulk();
+            path.set_beside_open(has_other);
         }
     }
 
@@ -101,7 +102,8 @@ impl Active {
     pub(crate) fn wake_streams(&mut self) -> bool {
         let mut is_any = false;
         for path in self.paths.iter_mut().filter(|path| path.is_dormant()) {
-            (path.challenge_at, is_any) = (Instant(0), true);
+            path.challenge_by(Instant(0));
+            is_any = true;
         }
         is_any
     }
@@ -133,12 +135,12 @@ impl Active {
     #[cold]
     fn refresh(&mut self, now: Instant) -> bool {
         let main = usize::from(self.main);
-        let near_ns = self.paths[main].rtt.usual_ns() * 2 + NEAR_NS;
+        let near_ns = self.paths[main].rtt().usual_ns() * 2 + NEAR_NS;
         let is_idle = |path: &Path| {
-            let is_used = path.is_usable() && !path.is_spare && !path.is_for_bulk;
-            is_used && !path.probe_now && path.flight.is_empty()
+            let is_used = path.is_usable() && !path.is_spare() && !path.is_for_bulk();
+            is_used && !path.is_probe_due() && path.flight().is_empty()
         };
-        let is_near = |path: &Path| path.rtt.has_sample() && path.rtt.usual_ns() < near_ns;
+        let is_near = |path: &Path| path.rtt().has_sample() && path.rtt().usual_ns() < near_ns;
         let count = self.paths.len();
         let next = usize::from(self.trials.last) + 1;
         let mut behind = (next..next + count).map(|index| index % count);
@@ -149,7 +151,8 @@ impl Active {
         let mut is_any = false;
         for (index, path) in self.paths.iter_mut().enumerate() {
             if index != main && Some(index) != tried && is_idle(path) {
-                (path.probe_now, path.is_refresh, is_any) = (true, true, true);
+                path.ask_for_round_trip();
+                is_any = true;
             }
         }
         if let Some(tried) = tried {
@@ -175,14 +178,14 @@ impl Active {
     pub(crate) fn choose_main(&mut self) {
         let Some((best, best_ns)) = self
             .for_messages()
-            .map(|(index, path)| (index, path.rtt.usual_ns()))
+            .map(|(index, path)| (index, path.rtt().usual_ns()))
             .min_by_key(|it| it.1)
         else {
             return;
         };
         let main = &self.paths[usize::from(self.main)];
-        let main_ns = main.rtt.usual_ns();
-        let is_out = !main.is_usable() || main.is_spare || main.is_for_bulk;
+        let main_ns = main.rtt().usual_ns();
+        let is_out = !main.is_usable() || main.is_spare() || main.is_for_bulk();
         if is_out || best_ns * 10 < main_ns * 9 {
             self.main = best as u8;
             (self.refresh.doublings, self.refresh.at) = (0, Instant(0));
@@ -191,12 +194,12 @@ impl Active {
 
     /// Paths that carry something as long as all goes well.
     fn in_use(&self) -> impl Iterator<Item = (usize, &Path)> {
-        self.paths.iter().enumerate().filter(|(_, path)| path.is_usable() && !path.is_spare)
+        self.paths.iter().enumerate().filter(|(_, path)| path.is_usable() && !path.is_spare())
     }
 
     /// Of these, the ones that messages take which were not announced.
     fn for_messages(&self) -> impl Iterator<Item = (usize, &Path)> {
-        self.in_use().filter(|(_, path)| !path.is_for_bulk)
+        self.in_use().filter(|(_, path)| !path.is_for_bulk())
     }
 
     /// Whether a message of several frames goes as a train.
@@ -211,7 +214,7 @@ impl Active {
 
     /// Of those in use, the ones that data takes.
     fn for_data(&self) -> impl Iterator<Item = (usize, &Path)> {
-        self.in_use().filter(|(_, path)| !path.yields_data)
+        self.in_use().filter(|(_, path)| !path.yields_data())
     }
 
     /// The path for the next frame: one with a probe due, or a longer frame to try; for control the main one, window or not;
@@ -223,7 +226,7 @@ impl Active {
             return Some(0);
         }
         let main = usize::from(self.main);
-        let is_asking = |path: &Path| path.is_usable() && path.probe_now;
+        let is_asking = |path: &Path| path.is_usable() && path.is_probe_due();
         let wants_longer = |path: &Path| path.is_usable() && path.frame_probe_due(now).is_some();
         if let Some(index) = self.paths.iter().position(is_asking) {
             return Some(index);
@@ -239,10 +242,10 @@ impl Active {
             return Some(index);
         }
         // Nothing would tell us that another way is dead.
-        if let Some(path) = self.paths.iter().find(|path| path.ack_at_once) {
-            let back = self.paths.get(usize::from(path.back));
-            let back = back.filter(|back| back.is_usable() && !back.is_for_bulk);
-            return Some(if back.is_some() { usize::from(path.back) } else { main });
+        if let Some(path) = self.paths.iter().find(|path| path.is_ack_urgent()) {
+            let back = self.paths.get(usize::from(path.back()));
+            let back = back.filter(|back| back.is_usable() && !back.is_for_bulk());
+            return Some(if back.is_some() { usize::from(path.back()) } else { main });
         }
         if self.resend.is_empty() && self.unsent == NONE && !self.granted.is_empty() {
             return self.choose_for_data(unsent_len).map(|(index, _)| index);
@@ -255,24 +258,24 @@ impl Active {
         }
         let open = self.for_messages().filter(|(_, path)| path.has_window());
         let elsewhere = open.filter(|(_, path)| !self.paths[main].shares_card(path));
-        let quickest = elsewhere.min_by_key(|(_, path)| path.rtt.usual_ns());
+        let quickest = elsewhere.min_by_key(|(_, path)| path.rtt().usual_ns());
         Some(quickest.map_or(main, |(index, _)| index))
     }
 
     /// The path for a message of several frames, if that is another than the main one.
     fn choose_for_long(&self, unsent_len: u64, next: Next) -> Option<usize> {
         let main = &self.paths[usize::from(self.main)];
-        let has_trains = |path: &Path| path.sends_trains && path.has_window();
+        let has_trains = |path: &Path| path.sends_trains() && path.has_window();
         match next {
             Next::Short => None,
             Next::Fragments => {
                 self.choose_stream(unsent_len).or_else(|| self.choose_for_fragments())
             }
-            Next::Announcement if has_trains(main) && !main.yields_data => None,
+            Next::Announcement if has_trains(main) && !main.yields_data() => None,
             // What follows an announcement by another link would overtake it.
             Next::Announcement => {
                 let by_train = self.for_data().filter(|(_, path)| has_trains(path));
-                let for_data = || self.choose_for_data(unsent_len).filter(|_| main.yields_data);
+                let for_data = || self.choose_for_data(unsent_len).filter(|_| main.yields_data());
                 longest_frames(by_train).map(|it| it.0).or_else(|| for_data().map(|it| it.0))
             }
         }
@@ -280,7 +283,7 @@ impl Active {
 
     /// The stream for a message of this length that goes unasked, if there is one and the length is worth it (PROTOCOL §16.6).
     pub(crate) fn choose_stream(&self, len: u64) -> Option<usize> {
-        let is_open = |path: &Path| path.is_for_bulk && path.has_window();
+        let is_open = |path: &Path| path.is_for_bulk() && path.has_window();
         let mut streams = self.for_data().filter(|(_, path)| is_open(path));
         if len < STREAMED_LEN_MIN { None } else { streams.next().map(|(index, _)| index) }
     }
@@ -288,10 +291,10 @@ impl Active {
     /// The path for a train of fragments, if that is another than the main one.
     fn choose_for_fragments(&self) -> Option<usize> {
         let main = &self.paths[usize::from(self.main)];
-        if main.sends_trains {
+        if main.sends_trains() {
             return None;
         }
-        let by_train = || self.for_messages().filter(|(_, path)| path.sends_trains);
+        let by_train = || self.for_messages().filter(|(_, path)| path.sends_trains());
         let open = by_train().filter(|(_, path)| path.has_window());
         let beside = || by_train().filter(|(_, path)| main.shares_card(path));
         longest_frames(open).or_else(|| longest_frames(beside())).map(|it| it.0)
@@ -305,13 +308,13 @@ impl Active {
         }
         let (mut len, mut rate, mut count) = (unsent_len, 0_u64, 0);
         for (_, path) in self.for_data() {
-            len += path.flight.bytes_in_flight();
+            len += path.flight().bytes_in_flight();
             rate = rate.saturating_add(path.rate());
             count += 1;
         }
         let arrival_ns = |path: &Path| {
-            let ahead_len = path.flight.bytes_in_flight() + u64::from(path.frame_len);
-            time_ns(ahead_len, path.rate()) + path.rtt.min_ns() / 2
+            let ahead_len = path.flight().bytes_in_flight() + u64::from(path.frame_len());
+            time_ns(ahead_len, path.rate()) + path.rtt().min_ns() / 2
         };
         let soonest = |path: &(usize, &Path)| arrival_ns(path.1);
         let (index, path) =
@@ -320,10 +323,10 @@ impl Active {
             return Some((index, u64::MAX));
         }
         let (best, best_path) = self.for_data().min_by_key(soonest)?;
-        let together_ns = time_ns(len, rate) + best_path.rtt.min_ns() / 2;
-        let frame_len = u64::from(path.frame_len);
+        let together_ns = time_ns(len, rate) + best_path.rtt().min_ns() / 2;
+        let frame_len = u64::from(path.frame_len());
         let share = (u128::from(len) * u128::from(path.rate()) / u128::from(rate)) as u64;
-        let share = share.saturating_sub(path.flight.bytes_in_flight());
+        let share = share.saturating_sub(path.flight().bytes_in_flight());
         if index == best {
             Some((index, share.max(FRAMES_BEYOND * frame_len)))
         } else {
@@ -334,7 +337,7 @@ impl Active {
 
 /// The path with the longest frames; of equals the first.
 fn longest_frames<'a>(paths: impl Iterator<Item = (usize, &'a Path)>) -> Option<(usize, &'a Path)> {
-    paths.reduce(|best, path| if path.1.frame_len > best.1.frame_len { path } else { best })
+    paths.reduce(|best, path| if path.1.frame_len() > best.1.frame_len() { path } else { best })
 }
 
 fn time_ns(len: u64, rate: u64) -> u64 {
@@ -350,7 +353,7 @@ impl Active {
 
     /// No path has anything to say for itself, but perhaps that packets arrived.
     pub(crate) fn are_paths_calm_but_for_acks(&self, now: Instant) -> bool {
-        let is_calm = |path: &Path| !path.probe_now && path.frame_probe_due(now).is_none();
+        let is_calm = |path: &Path| !path.is_probe_due() && path.frame_probe_due(now).is_none();
         match &self.paths[..] {
             [path] => is_calm(path),
             paths => paths.iter().all(|path| is_calm(path) && !path.wants_challenge(now)),
@@ -359,7 +362,7 @@ impl Active {
 
     /// Whether an acknowledgement is due that waits for nobody.
     pub(crate) fn must_acknowledge(&self) -> bool {
-        self.paths.iter().any(|path| path.ack_at_once)
+        self.paths.iter().any(|path| path.is_ack_urgent())
     }
 
     /// The path the next data takes and how many bytes by it, if no path wants anything else first.
@@ -374,7 +377,7 @@ impl Active {
     #[inline(never)]
     pub(crate) fn learn_rate(&mut self, now: Instant, index: usize, len: u64) -> bool {
         let path = &mut self.paths[index];
-        path.rate.on_acked(now, len, !path.flight.is_empty(), &path.rtt);
+        path.measure_rate(now, len);
         self.on_stint_acked(now, index, len) | self.on_measured(now, index)
     }
 }

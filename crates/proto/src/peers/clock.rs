@@ -21,7 +21,7 @@ impl Peers {
         self.actives[this.active]
             .paths
             .iter()
-            .all(|path| path.probe_count == 0 && path.flight.loss_deadline(0) == Instant::NEVER)
+            .all(|path| path.probe_count() == 0 && path.flight().loss_deadline(0) == Instant::NEVER)
     }
 
     /// When the first timer of a row, of an acknowledgement or of idle strangers is due.
@@ -84,10 +84,7 @@ impl Peers {
         };
         let mut due = false;
         for path in &mut self.actives[active].paths {
-            if path.ack_due <= now && path.ack_pending_count > 0 {
-                path.ack_at_once = true;
-                due = true;
-            }
+            due |= path.urge_ack(now);
         }
         if due {
             self.make_ready(row);
@@ -131,29 +128,27 @@ impl Peers {
         let said_goodbye = self.actives[active].goodbye == Farewell::Said;
         let path = &mut self.actives[active].paths[index];
         // A goodbye that nobody answers is not worth a minute: its last answer may be the one that was lost.
-        if path.probe_count >= GONE_PROBE_COUNT && (said_goodbye || silent_ns >= gone_after_ns) {
+        if path.probe_count() >= GONE_PROBE_COUNT && (said_goodbye || silent_ns >= gone_after_ns) {
             return Some(GoneReason::Silent);
         }
-        if self.saboteur.makes(Sabotage::TimerNotRearmed) && path.probe_count > 0 {
-            path.probe_count = GONE_PROBE_COUNT;
+        if self.saboteur.makes(Sabotage::TimerNotRearmed) && path.probe_count() > 0 {
+            path.pretend_probed(GONE_PROBE_COUNT);
             return None;
         }
-        path.probe_count += 1;
-        (path.probe_now, path.is_refresh) = (true, false);
-        path.progress_at = now;
+        path.on_probe_time(now);
         self.counters.probes += 1;
         // Two probes in a row may find a process that does not run just now; a path that fell silent stays so.
-        if path.probe_count > 1 && silent_ns >= COLLAPSE_NS {
-            path.window.on_probe_timeout_repeated();
+        if path.probe_count() > 1 && silent_ns >= COLLAPSE_NS {
+            path.collapse_window();
         }
-        let is_silent_for_long = path.probe_count >= LEAVE_PROBE_COUNT;
+        let is_silent_for_long = path.probe_count() >= LEAVE_PROBE_COUNT;
         if is_silent_for_long && self.actives[active].wake_streams() {
             self.make_ready(row);
         }
         let path = &mut self.actives[active].paths[index];
         if is_silent_for_long && others && path.is_usable() {
-            let is_silent = path.probe_count == LEAVE_PROBE_COUNT
-                || self.rows[row].heard_at <= path.others_asked_at;
+            let is_silent = path.probe_count() == LEAVE_PROBE_COUNT
+                || path.others_were_asked_since(self.rows[row].heard_at);
             match is_silent {
                 true => self.ask_others(now, row, index),
                 false => self.leave_path(now, row, index),
@@ -166,11 +161,12 @@ impl Peers {
     /// Nobody answers by a path. Either it is dead, or nobody drives the peer, which computes: the other paths tell.
     fn ask_others(&mut self, now: Instant, row: u32, index: usize) {
         let paths = &mut self.active_of_mut(row).paths;
-        paths[index].others_asked_at = now;
-        let is_idle = |path: &Path| path.is_usable() && !path.probe_now && path.flight.is_empty();
+        paths[index].on_others_asked(now);
+        let is_idle =
+            |path: &Path| path.is_usable() && !path.is_probe_due() && path.flight().is_empty();
         let others = paths.iter_mut().enumerate().filter(|(other, _)| *other != index);
         for (_, path) in others.filter(|(_, path)| is_idle(path)) {
-            (path.probe_now, path.is_refresh) = (true, true);
+            path.ask_for_round_trip();
         }
     }
 
@@ -204,7 +200,7 @@ impl Peers {
     fn tend_silence(&mut self, now: Instant, row: u32, is_expecting: bool) {
         if self.is_owed(row, is_expecting) && now >= self.ping_at(row) {
             let active = self.active_of_mut(row);
-            if active.paths.iter().all(|path| path.flight.is_empty()) {
+            if active.paths.iter().all(|path| path.flight().is_empty()) {
                 active.ping = true;
                 self.make_ready(row);
             }
@@ -259,7 +255,7 @@ impl Peers {
             }
             at = at.min(path.challenge_deadline().max(now + 1));
         }
-        let waiting = active.ping || active.paths.iter().any(|path| !path.flight.is_empty());
+        let waiting = active.ping || active.paths.iter().any(|path| !path.flight().is_empty());
         if !waiting && self.is_owed(row, is_expecting) {
             at = at.min(self.ping_at(row)); // else an answer is under way, or its probe
         }
@@ -287,10 +283,10 @@ impl Peers {
     /// What is in flight by a path: is some of it lost? That is left in `lost`. `None`: nothing is in flight.
     pub(crate) fn tend_flight(&mut self, now: Instant, row: u32, index: usize) -> Option<bool> {
         let path = &self.active_of(row).paths[index];
-        if path.flight.is_empty() {
+        if path.flight().is_empty() {
             return None;
         }
-        let is_due = path.flight.loss_deadline(path.rtt.loss_delay_ns()) <= now
+        let is_due = path.flight().loss_deadline(path.rtt().loss_delay_ns()) <= now
             && !self.saboteur.makes(Sabotage::LossNeverDetected);
         Some(is_due && self.detect_lost(now, row, index))
     }

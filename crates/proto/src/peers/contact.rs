@@ -150,7 +150,7 @@ impl Peers {
     ) {
         let active = self.activate(row);
         let path = &self.actives[active].paths[0];
-        if (path.link, path.locator) == (origin.link, origin.from) {
+        if (path.link(), *path.locator()) == (origin.link, origin.from) {
             return;
         }
         let fresh = matches!(echo, Some(Record::Echo { cookie }) if self.is_fresh(now, origin, address, hello, cookie));
@@ -358,7 +358,7 @@ impl Peers {
         let active = &mut self.actives[active];
         active.contact.cookie = cookie;
         // The cookie is good for what comes from there.
-        if active.paths[0].link != link {
+        if active.paths[0].link() != link {
             active.paths[0].set_link(link, &self.links[usize::from(link)]);
         }
         active.ping = true; // say the echo even if there is no message left to carry it

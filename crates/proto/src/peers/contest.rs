@@ -14,7 +14,6 @@
 use crate::base::limits::{MS, SECOND};
 use crate::base::types::Instant;
 use crate::delivery::path::Path;
-use crate::delivery::rate::Stint;
 use crate::peers::kept::Contest;
 use crate::peers::rows::Active;
 
@@ -38,23 +37,23 @@ impl Active {
     pub(crate) fn weigh_cards(&mut self) {
         for index in 0..self.paths.len() {
             if !in_use(&self.paths[index]) {
-                self.paths[index].yields_data = true; // whoever comes back waits for its stint
+                self.paths[index].set_yielding(true); // whoever comes back waits for its stint
             }
         }
         for index in 0..self.paths.len() {
             if !in_use(&self.paths[index]) {
                 continue;
             }
-            let (card, link) = (self.paths[index].card, self.paths[index].link);
+            let (card, link) = (self.paths[index].card(), self.paths[index].link());
             if !self.competes(&self.paths[index]) {
-                self.paths[index].yields_data = true;
+                self.paths[index].set_yielding(true);
                 continue;
             }
             if !self.rivals(card, link).any(|_| true) {
-                self.paths[index].yields_data = false;
+                self.paths[index].set_yielding(false);
                 continue;
             }
-            let is_chosen = self.on_card(card).any(|path| !path.yields_data);
+            let is_chosen = self.on_card(card).any(|path| !path.yields_data());
             if !is_chosen {
                 let link = self.widest(card).unwrap_or(link);
                 self.give_stint(card, link);
@@ -65,13 +64,13 @@ impl Active {
     /// Bytes were acknowledged on this path. True if data changed over to another.
     pub(crate) fn on_stint_acked(&mut self, now: Instant, index: usize, len: u64) -> bool {
         let path = &mut self.paths[index];
-        let is_busy = path.flight.bytes_in_flight() >= 2 * u64::from(path.frame_len);
-        path.stint.on_acked(now, len, is_busy);
-        let (card, link, yields_data) = (path.card, path.link, path.yields_data);
+        path.measure_stint(now, len);
+        let (card, link, yields_data) = (path.card(), path.link(), path.yields_data());
         if yields_data || card == 0 || !self.rivals(card, link).any(|_| true) {
             return false;
         }
-        let stints = || self.on_card(card).filter(|path| path.link == link).map(|path| path.stint);
+        let stints =
+            || self.on_card(card).filter(|path| path.link() == link).map(|path| path.stint());
         let ns = stints().map(|stint| stint.ns).max().unwrap_or(0);
         let len: u64 = stints().map(|stint| stint.len).sum();
         if ns < STINT_NS && len < STINT_LEN_MAX {
@@ -86,10 +85,10 @@ impl Active {
 
     /// The stint of this link is over: whose is the next?
     fn end_stint(&mut self, card: u16, link: u8, ns: u64) -> u8 {
-        let own = |path: &&mut Path| in_use(path) && (path.card, path.link) == (card, link);
-        self.paths.iter_mut().filter(own).for_each(|path| path.stint.close());
-        let untried = self.rivals(card, link).find(|path| path.stint.found == 0);
-        if let Some(next) = untried.map(|path| path.link) {
+        let own = |path: &&mut Path| in_use(path) && (path.card(), path.link()) == (card, link);
+        self.paths.iter_mut().filter(own).for_each(Path::end_stint);
+        let untried = self.rivals(card, link).find(|path| path.stint().found == 0);
+        if let Some(next) = untried.map(|path| path.link()) {
             self.contest.is_trial = true;
             return next;
         }
@@ -110,25 +109,24 @@ impl Active {
             return best;
         }
         contest.is_trial = true;
-        self.rivals(card, link).next().map_or(link, |path| path.link)
+        self.rivals(card, link).next().map_or(link, |path| path.link())
     }
 
     /// From now on data over this card goes by this link.
     fn give_stint(&mut self, card: u16, link: u8) {
-        for path in self.paths.iter_mut().filter(|path| in_use(path) && path.card == card) {
-            path.yields_data = path.link != link;
-            path.stint = Stint::new(path.stint.found);
+        for path in self.paths.iter_mut().filter(|path| in_use(path) && path.card() == card) {
+            path.begin_stint(path.link() == link);
         }
     }
 
     /// The link that carried most; of about equals the first.
     fn widest(&self, card: u16) -> Option<u8> {
         let found = |link: u8| -> u64 {
-            let own = self.on_card(card).filter(|path| path.link == link);
-            own.map(|path| path.stint.found).fold(0, u64::saturating_add)
+            let own = self.on_card(card).filter(|path| path.link() == link);
+            own.map(|path| path.stint().found).fold(0, u64::saturating_add)
         };
         let mut best: Option<(u8, u64)> = None;
-        for link in self.on_card(card).map(|path| path.link) {
+        for link in self.on_card(card).map(|path| path.link()) {
             let found = found(link);
             if best.is_none_or(|(_, most)| found / 21 > most / 20) {
                 best = Some((link, found));
@@ -139,7 +137,7 @@ impl Active {
 
     /// Paths in use over this card that data may take.
     fn on_card(&self, card: u16) -> impl Iterator<Item = &Path> {
-        let over = move |path: &&Path| in_use(path) && path.card == card;
+        let over = move |path: &&Path| in_use(path) && path.card() == card;
         self.paths.iter().filter(over).filter(|path| self.competes(path))
     }
 
@@ -147,33 +145,39 @@ impl Active {
     /// carries a stream.
     fn competes(&self, path: &Path) -> bool {
         let is_better =
-            |other: &Path| in_use(other) && other.card == path.card && other.carries_for(path);
-        path.card == 0 || !self.paths.iter().any(is_better)
+            |other: &Path| in_use(other) && other.card() == path.card() && other.carries_for(path);
+        path.card() == 0 || !self.paths.iter().any(is_better)
     }
 
     /// Paths in use over the same card by other links. Of unknown cards each is another.
     fn rivals(&self, card: u16, link: u8) -> impl Iterator<Item = &Path> {
-        self.on_card(card).filter(move |path| card != 0 && path.link != link)
+        self.on_card(card).filter(move |path| card != 0 && path.link() != link)
     }
 }
 
 fn in_use(path: &Path) -> bool {
-    path.is_usable() && !path.is_spare
+    path.is_usable() && !path.is_spare()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::api::{LinkTraits, Reliability};
+    use crate::base::api::{LinkTraits, Reliability, Way};
     use crate::base::limits::Settings;
     use crate::base::types::Locator;
     use crate::delivery::content::Content;
     use crate::delivery::path::Standing;
+    use crate::delivery::rate::Stint;
     use alloc::vec;
     use alloc::vec::Vec;
 
     fn unknown() -> LinkTraits {
         LinkTraits::unknown(&Settings::default())
+    }
+
+    /// A link that sends many frames in one call.
+    fn with_trains() -> LinkTraits {
+        LinkTraits { train_len_max: 1 << 16, ..unknown() }
     }
 
     /// Paths by links 0, 1, … over these cards.
@@ -184,10 +188,10 @@ mod tests {
             let mut to = Locator::default();
             to.0[0] = link as u8 + 1;
             let mut path = Path::new(link as u8, to, Standing::Proven, &traits, MS);
-            path.card = card;
+            path.set_card(&Way { card, ..Way::default() });
             for _ in 0..2 {
-                path.flight.add(Content::Ping);
-                path.flight.on_sent(Instant(0), path.frame_len); // busy, as while data flows
+                path.add(Content::Ping);
+                path.on_sent(Instant(0), path.frame_len(), &Settings::default()); // busy, as while data flows
             }
             active.paths.push(path);
         }
@@ -196,22 +200,21 @@ mod tests {
     }
 
     fn carriers(active: &Active) -> Vec<usize> {
-        (0..active.paths.len()).filter(|&index| !active.paths[index].yields_data).collect()
+        (0..active.paths.len()).filter(|&index| !active.paths[index].yields_data()).collect()
     }
 
     #[test]
     fn frames_of_the_card_yield_to_a_stream_over_it() {
         let mut active = over(&[3, 3, 4]);
-        active.paths.iter_mut().for_each(|path| path.sends_trains = true);
+        active.paths.iter_mut().for_each(|path| path.set_traits(&with_trains()));
         active.weigh_paths();
         assert_eq!(carriers(&active), [0, 2], "as long as frames are alike, the first");
         let reliability = Reliability::Ordered { may_break: true };
-        let train_len_max = 1 << 16;
-        let traits = LinkTraits { reliability, train_len_max, ..unknown() };
+        let traits = LinkTraits { reliability, ..with_trains() };
         active.paths[1].set_traits(&traits);
         active.weigh_paths();
         assert_eq!(carriers(&active), [1, 2], "another card is another rail");
-        active.paths[1].standing = Standing::Left;
+        active.paths[1].set_standing(Standing::Left);
         active.weigh_paths();
         assert_eq!(carriers(&active), [0, 2], "the stream is broken");
     }
@@ -219,12 +222,12 @@ mod tests {
     /// Data flows for so long, by whoever carries it; each path at its rate. How much each carried.
     fn flow(active: &mut Active, rates: &[u64], ns: u64) -> Vec<u64> {
         let (mut carried, step_ns) = (vec![0; rates.len()], MS);
-        let start_ns = active.paths.iter().map(|path| path.progress_at.0).max().unwrap_or(0);
+        let start_ns = active.paths.iter().map(|path| path.progress_at().0).max().unwrap_or(0);
         for now in (1..=ns / step_ns).map(|step| Instant(start_ns + step * step_ns)) {
             let index = carriers(active)[0];
             let len = rates[index] * step_ns / SECOND;
             carried[index] += len;
-            active.paths[index].progress_at = now;
+            active.paths[index].set_progress_at(now);
             let has_changed = active.on_stint_acked(now, index, len);
             assert_eq!(has_changed, carriers(active)[0] != index, "who moves data is told");
         }
@@ -243,12 +246,12 @@ mod tests {
     fn who_sends_frame_by_frame_yields_to_trains() {
         for train in [0, 1] {
             let mut active = over(&[1, 1, 2]);
-            active.paths[train].sends_trains = true;
+            active.paths[train].set_traits(&with_trains());
             active.weigh_paths();
             assert_eq!(carriers(&active), [train, 2]);
             flow(&mut active, &[1_000_000_000; 3], 5 * SECOND);
             assert_eq!(carriers(&active), [train, 2], "the other is not even tried");
-            active.paths[train].standing = Standing::Left;
+            active.paths[train].set_standing(Standing::Left);
             active.weigh_paths();
             assert_eq!(carriers(&active), [1 - train, 2], "better than nothing");
         }
@@ -275,10 +278,10 @@ mod tests {
     #[test]
     fn who_is_gone_is_replaced_and_waits_for_its_turn_afterwards() {
         let mut active = over(&[1, 1]);
-        active.paths[0].standing = Standing::Left;
+        active.paths[0].set_standing(Standing::Left);
         active.weigh_paths();
         assert_eq!(carriers(&active), [1]);
-        active.paths[0].standing = Standing::Proven;
+        active.paths[0].set_standing(Standing::Proven);
         active.weigh_paths();
         assert_eq!(carriers(&active), [1]);
     }

@@ -25,8 +25,8 @@ impl Peers {
         let active = &self.actives[this.active];
         let path = &active.paths[usize::from(active.main)];
         self.reply(Reply {
-            link: path.link,
-            locator: path.locator,
+            link: path.link(),
+            locator: *path.locator(),
             secret: this.secret,
             to: this.remote_id,
             version: this.version,

@@ -92,7 +92,7 @@ impl Peers {
         obstacle: Obstacle<'_>,
     ) -> Option<GoneReason> {
         let active = self.active_of(row);
-        let hit = |path: &Path| path.leads_to(link, locator) && !path.flight.is_empty();
+        let hit = |path: &Path| path.leads_to(link, locator) && !path.flight().is_empty();
         let index = active.paths.iter().position(hit)?;
         let worth = self.worth_of(row, index, obstacle);
         if worth != Worth::Hint && self.has_other(row, index) {
@@ -138,7 +138,7 @@ impl Peers {
             Obstacle::Closed if self.has_other(row, index) => Worth::Hint,
             Obstacle::Closed => {
                 let path = &self.active_of(row).paths[index];
-                Worth::Refusal(path.flight.next_packet())
+                Worth::Refusal(path.flight().next_packet())
             }
         }
     }
@@ -150,7 +150,7 @@ impl Peers {
         let active = &self.actives[this.active];
         let is_joined = this.phase == Phase::Joined;
         let to = if is_joined { this.remote_id } else { 0 };
-        let flight = &active.paths[index].flight;
+        let flight = active.paths[index].flight();
         let packet = expand(header.packet as u32, flight.next_packet());
         let is_of_us = header.to == to && usize::from(header.path) == index;
         if !is_of_us || !flight.holds(packet) {
@@ -183,11 +183,9 @@ impl Peers {
     /// due by themselves do.
     fn ask_for_hint(&mut self, now: Instant, row: u32, index: usize) {
         let path = &mut self.active_of_mut(row).paths[index];
-        if now < path.hint_at {
+        if !path.ask_for_hint(now, HINT_PAUSE_NS) {
             return;
         }
-        path.hint_at = now + HINT_PAUSE_NS;
-        (path.probe_now, path.is_refresh) = (true, false);
         self.counters.probes += 1;
         self.make_ready(row);
     }

@@ -47,7 +47,7 @@ impl Peers {
         self.turn_contact(row);
         let this = &self.rows[row];
         let path = &self.actives[active].paths[0];
-        start(tx, path.link, &path.locator, this.secret, 0);
+        start(tx, path.link(), path.locator(), this.secret, 0);
         let form = this.version | if this.by_public_key { FORM_STRANGER } else { 0 };
         let hello = self.hello_repr(this.local_id, nonce);
         Writer::begin(&mut tx.head, Header { to: 0, packet: 0, path: 0, form })
@@ -72,14 +72,11 @@ impl Peers {
         let nonce = self.draw();
         let path = &mut self.actives[active].paths[index];
         let pause_ns = path.challenge_pause_ns(2 * self.settings.initial_rtt_ns);
-        path.challenge_nonce = nonce;
-        path.challenge_sent_at = now;
-        path.challenge_count += 1;
-        path.challenge_at = now + pause_ns;
+        path.on_challenge_sent(now, nonce, pause_ns);
         let is_given_up = path.is_hopeless();
         let path = &self.actives[active].paths[index];
         let this = &self.rows[row];
-        start(tx, path.link, &path.locator, this.secret, 0);
+        start(tx, path.link(), path.locator(), this.secret, 0);
         let header =
             Header { to: this.remote_id, packet: 0, path: index as u8, form: this.version };
         Writer::begin(&mut tx.head, header).path_challenge(index as u8, nonce);
@@ -98,14 +95,14 @@ impl Peers {
             if !path.wants_challenge(now) {
                 continue;
             }
-            let is_owed = path.standing == Standing::Left
+            let is_owed = path.standing() == Standing::Left
                 || this.allowance.take(this.heard_at, wire::HEADER_LEN + wire::PATH_HEAD_LEN);
             if is_owed {
                 return Some(index);
             }
             // As if it had been asked in vain: where nobody answers nobody is kept awake for.
-            path.challenge_at = now + path.challenge_pause_ns(pause_ns).max(UNPAID_PAUSE_NS);
-            path.challenge_count += 1;
+            let pause_ns = path.challenge_pause_ns(pause_ns).max(UNPAID_PAUSE_NS);
+            path.on_challenge_spared(now, pause_ns);
         }
         None
     }
@@ -154,13 +151,13 @@ impl Peers {
         let has_more = active.has_content();
         let mut acked = None;
         for (index, path) in active.paths.iter_mut().enumerate() {
-            if path.ack_pending_count == 0 || !(path.ack_at_once || has_more) {
+            if !path.owes_ack() || !(path.is_ack_urgent() || has_more) {
                 continue;
             }
             let room = frame.room().saturating_sub(wire::ack_head_len(0)) / 8;
             let mut pairs = [(0, 0); PAIR_COUNT_MAX];
             let pair_count_max = room.min(PAIR_COUNT_MAX);
-            let Some(ack) = path.received.ack(now, &mut pairs[..pair_count_max]) else { continue };
+            let Some(ack) = path.write_ack(now, &mut pairs[..pair_count_max]) else { continue };
             let repr = AckRepr {
                 path: index as u8,
                 largest: (ack.largest as u32).wrapping_add(u32::from(sabotaged)),
@@ -170,7 +167,7 @@ impl Peers {
             };
             frame.writer.ack(&repr, &pairs[..ack.pair_count]);
             self.counters.acks_out += 1;
-            if path.received.has_holes() {
+            if path.received().has_holes() {
                 acked = Some(Content::AckUpTo { path: index as u8, largest: ack.largest });
             }
             path.on_ack_sent();
@@ -183,10 +180,10 @@ impl Peers {
     pub(crate) fn acks_blindly(&self, row: u32, index: usize) -> bool {
         let active = self.active_of(row);
         active.paths.len() > 1
-            && active.paths[index].flight.is_empty()
+            && active.paths[index].flight().is_empty()
             && active.paths.iter().any(|path| {
-                let back = active.paths.get(usize::from(path.back));
-                path.ack_pending_count > 0 && back.is_none_or(|back| !back.is_usable())
+                let back = active.paths.get(usize::from(path.back()));
+                path.owes_ack() && back.is_none_or(|back| !back.is_usable())
             })
     }
 
@@ -205,9 +202,8 @@ impl Peers {
         let (id, secret, joined) = (this.local_id, this.secret, this.phase == Phase::Joined);
         let active = &mut self.actives[this.active];
         let path = &mut active.paths[index];
-        if path.probe_now {
-            path.probe_now = false;
-            let is_silent = !core::mem::take(&mut path.is_refresh);
+        if path.is_probe_due() {
+            let is_silent = path.take_probe();
             active.ping = false;
             let locators = self.locators.len();
             if is_silent
@@ -221,11 +217,11 @@ impl Peers {
                 frame.writer.hello(&hello, secret);
             }
             frame.writer.ping();
-            self.active_of_mut(row).paths[index].flight.add(Content::Ping);
+            self.active_of_mut(row).paths[index].add(Content::Ping);
         } else if active.ping {
             active.ping = false;
             frame.writer.ping();
-            path.flight.add(Content::Ping);
+            path.add(Content::Ping);
         } else if joined && let Some(frame_len) = path.frame_probe_due(now) {
             let pad = usize::from(frame_len)
                 .checked_sub(frame.len() + wire::PING_HEAD_LEN + wire::PAD_HEAD_LEN);
@@ -233,7 +229,7 @@ impl Peers {
             frame.writer.ping();
             frame.writer.pad(pad as u16);
             frame.push_body(Source::Zero, pad);
-            path.flight.add(Content::Probe { frame_len });
+            path.add(Content::Probe { frame_len });
             path.on_frame_probe_sent(now, frame_len);
             frame.frame_len = 0; // nothing else fits
         }
@@ -250,7 +246,7 @@ impl Peers {
             && active.control.is_empty()
             && active.resend.is_empty()
             && active.granted.is_empty()
-            && !(active.ping || path.probe_now || path.ack_at_once)
+            && !(active.ping || path.is_probe_due() || path.is_ack_urgent())
     }
 }
 

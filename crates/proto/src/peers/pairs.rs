@@ -88,10 +88,10 @@ impl Peers {
         let mut set = (0..8).filter(|&link| links >> link & 1 == 1);
         let path = &mut active.paths[0];
         if let Some(link) = set.nth(turn as usize)
-            && path.link != link
+            && path.link() != link
         {
             path.set_link(link, &self.links[usize::from(link)]);
-            let locator = path.locator;
+            let locator = *path.locator();
             self.show_path(link, locator);
         }
     }
@@ -168,21 +168,20 @@ impl Peers {
         if let Some(back) = active.path_to(origin.link, &origin.from) {
             active.paths[index].set_source(back as u8, origin);
             // It is heard from there: worth asking again, if it was given up.
-            let path = &mut active.paths[back];
-            path.challenge_at = path.challenge_at.min(now + rtt_ns);
+            active.paths[back].challenge_by(now + rtt_ns);
             return;
         }
-        let (link, source) = (active.paths[index].source_link, active.paths[index].source);
+        let (link, source) = (active.paths[index].source_link(), *active.paths[index].source());
         if let Some(moved) = active.path_to(link, &source) {
             let path = &mut active.paths[moved];
-            let is_asked = path.candidate.is_some_and(|candidate| {
+            let is_asked = path.candidate().is_some_and(|candidate| {
                 candidate.locator == origin.from
                     && candidate.link == origin.link
-                    && now.since_ns(candidate.asked_at) < path.rtt.smoothed_ns()
+                    && now.since_ns(candidate.asked_at) < path.rtt().smoothed_ns()
             });
             if !is_asked {
                 let Origin { link, from: locator } = origin;
-                path.candidate = Some(Candidate { link, locator, nonce, asked_at: now });
+                path.ask_candidate(Candidate { link, locator, nonce, asked_at: now });
                 self.challenge_path(row, moved as u8, origin, nonce);
             }
             return;
@@ -202,12 +201,12 @@ impl Peers {
     pub(crate) fn refit(&mut self, row: u32) {
         let this = &self.rows[row];
         let Some(active) = self.actives.get_mut(this.active) else { return };
-        for path in active.paths.iter_mut().filter(|path| path.is_private) {
-            path.pass = if this.takes_pass { pass_of(&this.secret).0 } else { 0 };
+        for path in active.paths.iter_mut().filter(|path| path.is_private()) {
+            path.set_pass(if this.takes_pass { pass_of(&this.secret).0 } else { 0 });
         }
         active.weigh_paths();
-        let longest = active.paths.iter().filter(|path| path.is_usable() && !path.is_spare);
-        active.frame_len = longest.map(|path| path.frame_len_max).max().unwrap_or(0);
+        let longest = active.paths.iter().filter(|path| path.is_usable() && !path.is_spare());
+        active.frame_len = longest.map(|path| path.frame_len_max()).max().unwrap_or(0);
     }
 
     pub(crate) fn paths(&self, peer: PeerId) -> Vec<PathInfo> {
@@ -245,7 +244,7 @@ impl Active {
         if self.path_to(link, locator).is_some() {
             return Err(PathError::Known);
         }
-        let absent = self.paths.iter().position(|path| path.standing == Standing::Absent);
+        let absent = self.paths.iter().position(|path| path.standing() == Standing::Absent);
         let is_full = self.paths.len() >= PATH_COUNT_MAX;
         let hopeless = self.paths.iter().position(|path| is_full && path.is_hopeless());
         let index = absent.or(hopeless).unwrap_or(self.paths.len());
@@ -268,42 +267,42 @@ impl Active {
         let heard = self
             .paths
             .iter()
-            .map(|path| path.back)
+            .map(|path| path.back())
             .fold(0_u32, |heard, back| heard | 1_u32.checked_shl(back.into()).unwrap_or(0));
-        let is_free = |path: &Path| path.flight.is_empty();
+        let is_free = |path: &Path| path.flight().is_empty();
         let silent = self.paths.iter_mut().enumerate().filter(|(number, path)| {
-            path.standing == Standing::Unproven && is_free(path) && heard >> number & 1 == 0
+            path.standing() == Standing::Unproven && is_free(path) && heard >> number & 1 == 0
         });
-        if let Some((_, path)) = silent.max_by_key(|(_, path)| path.challenge_count) {
-            path.standing = Standing::Absent;
+        if let Some((_, path)) = silent.max_by_key(|(_, path)| path.challenge_count()) {
+            path.give_up_number();
         }
     }
 
     fn infos(&self) -> impl Iterator<Item = PathInfo> {
-        let state_of = |number: usize, path: &Path| match path.standing {
+        let state_of = |number: usize, path: &Path| match path.standing() {
             Standing::Absent => None,
             Standing::Unproven if path.is_dormant() => Some(PathState::Dormant),
-            Standing::Unproven => Some(PathState::Unproven { asked_count: path.challenge_count }),
+            Standing::Unproven => Some(PathState::Unproven { asked_count: path.challenge_count() }),
             Standing::Left => Some(PathState::Left),
             Standing::Proven => {
                 let is_main = number == usize::from(self.main);
                 Some(PathState::Proven {
                     is_main,
-                    is_spare: path.is_spare,
-                    yields_data: path.yields_data && !path.is_spare,
+                    is_spare: path.is_spare(),
+                    yields_data: path.yields_data() && !path.is_spare(),
                 })
             }
         };
         self.paths.iter().enumerate().filter_map(move |(number, path)| {
             Some(PathInfo {
                 number: number as u8,
-                link: path.link,
-                locator: path.locator,
+                link: path.link(),
+                locator: *path.locator(),
                 state: state_of(number, path)?,
                 rtt_ns: path.known_rtt_ns(),
                 rate: Some(path.best_rate()).filter(|&rate| rate > 0),
-                card: path.card,
-                frame_len: path.frame_len,
+                card: path.card(),
+                frame_len: path.frame_len(),
             })
         })
     }

@@ -32,7 +32,7 @@ impl Peers {
         let Some(this) = this else { return 0 };
         let path = usize::from(header.path);
         let packet = match self.actives.get(this.active) {
-            Some(active) => active.paths.get(path).map(|path| path.received.expand(low)),
+            Some(active) => active.paths.get(path).map(|path| path.received().expand(low)),
             None => this.resting_path(path).map(|rest| rest.expand(low)),
         };
         packet.map_or(0, base_of)
@@ -63,7 +63,7 @@ impl Peers {
     ) {
         let active = self.activate(row);
         let path = &mut self.actives[active].paths[path_index];
-        let in_order = path.received.record(packet, now);
+        let in_order = path.record(packet, now);
         if answer == Urgency::None {
             return;
         }
@@ -91,14 +91,12 @@ impl Peers {
     pub(crate) fn detect_lost(&mut self, now: Instant, row: u32, path_index: usize) -> bool {
         let active_slot = self.rows[row].active;
         let path = &mut self.actives[active_slot].paths[path_index];
-        if path.flight.is_empty() {
+        if path.flight().is_empty() {
             return false;
         }
-        let loss_delay_ns = path.rtt.loss_delay_ns();
         let is_forgotten = path.forgets_lost(&self.saboteur);
-        let flight = &mut path.flight;
         let contents = &mut self.lost;
-        let lost = flight.detect_lost(now, loss_delay_ns, &mut |content| {
+        let lost = path.detect_lost(now, &mut |content| {
             if !is_forgotten {
                 contents.push(content);
             }
@@ -107,14 +105,13 @@ impl Peers {
             return false;
         }
         self.counters.packets_lost += u64::from(lost.count);
-        match path.window.on_lost(now, lost.count, lost.round_count, lost.newest_sent_at, &path.rtt)
-        {
+        let (shrink, is_shorter) = path.on_lost(now, &lost);
+        match shrink {
             Shrink::None => {}
             Shrink::Gentle => self.counters.windows_shrunk += 1,
             Shrink::Halved => self.counters.windows_halved += 1,
         }
-        if path.on_frames_lost(lost.frame_len_max, now) {
-            path.window.on_frame_len(path.frame_len);
+        if is_shorter {
             self.counters.frame_len_drops += 1;
         }
         self.make_ready(row);
@@ -148,8 +145,8 @@ impl Peers {
         let (path, last) = (usize::from(first.path), first.packet + count - 1);
         if count > 1 {
             let active = self.activate(row);
-            let received = &mut self.actives[active].paths[path].received;
-            let in_order = received.record_run(first.packet, count - 1, now);
+            let in_order =
+                self.actives[active].paths[path].record_run(first.packet, count - 1, now);
             if !in_order {
                 return self.note_received(now, row, path, last, 0, Urgency::AtOnce);
             }
@@ -170,7 +167,7 @@ impl Peers {
     ) {
         let active = self.activate(row);
         let path = &mut self.actives[active].paths[path];
-        let in_order = path.received.record_run(packet, count, now);
+        let in_order = path.record_run(packet, count, now);
         let at_once = !in_order || packet <= FIRST_PACKETS;
         let due = path.owe_train_ack(now, count as u32, at_once, &self.settings);
         self.see_to_ack(row, due);

@@ -273,7 +273,7 @@ impl Active {
             && !self.welcome
             && !self.ping
             && self.side.as_ref().is_none_or(|side| side.is_idle())
-            && self.paths.iter().all(|path| path.flight.is_empty() && path.ack_pending_count == 0)
+            && self.paths.iter().all(|path| path.flight().is_empty() && !path.owes_ack())
     }
 }
 
@@ -564,7 +564,7 @@ pub(crate) fn hear<'a>(
     let path = active.paths.get_mut(usize::from(header.path))?;
     // The whole number: the check was verified with this high half, which may not be the next packet's. An unnumbered frame's
     // is 0, which is never next.
-    if header.packet != path.received.largest() + 1 || !path.comes_from(link, from) {
+    if header.packet != path.received().largest() + 1 || !path.comes_from(link, from) {
         return None;
     }
     this.heard_at = now;
@@ -598,11 +598,11 @@ mod tests {
         };
         assert!(quiet().is_quiet());
         let mut waits = quiet();
-        waits.paths[0].flight.add(Content::Ping);
-        waits.paths[0].flight.on_sent(Instant(1), 100);
+        waits.paths[0].add(Content::Ping);
+        waits.paths[0].on_sent(Instant(1), 100, &Settings::default());
         assert!(!waits.is_quiet());
         let mut owes = quiet();
-        owes.paths[0].ack_pending_count = 1;
+        owes.paths[0].owe_urgent_ack();
         assert!(!owes.is_quiet());
     }
 

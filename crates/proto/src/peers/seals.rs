@@ -27,7 +27,7 @@ impl Row {
     /// The seal of a numbered frame with one message to this peer, by this path.
     #[inline(always)]
     pub(crate) fn seal(&self, path: &Path) -> impl Seal {
-        match path.pass {
+        match path.pass() {
             0 => Proof::Keyed(&self.secret),
             pass => Proof::Passed(Pass(pass), &self.secret),
         }
@@ -36,7 +36,7 @@ impl Row {
     /// The seal of a message that is given to the link of this path, which has a pass.
     #[inline(always)]
     pub(crate) fn seal_of_given(path: &Path) -> impl Seal {
-        Pass(path.pass)
+        Pass(path.pass())
     }
 
     /// The seal of a train to this peer, computed by this function.

@@ -60,7 +60,7 @@ impl Peers {
     ) -> Option<(&Row, &Path, u64)> {
         let this = self.rows.get(row_of_id(header.to)).filter(|this| this.is_of(header))?;
         let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
-        let packet = path.received.expand(header.packet as u32);
+        let packet = path.received().expand(header.packet as u32);
         path.comes_from(link, from).then_some((this, path, packet))
     }
 }

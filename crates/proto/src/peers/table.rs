@@ -157,7 +157,7 @@ impl Peers {
         }
         if let Some(path) = active.paths.first_mut() {
             // As a rule both ways of the first path are the same; if not, its next frame tells.
-            let way = Origin { link: path.link, from: path.locator };
+            let way = Origin { link: path.link(), from: *path.locator() };
             path.set_source(0, way);
         }
         this.active = self.actives.insert(active);

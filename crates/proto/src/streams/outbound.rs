@@ -360,7 +360,7 @@ impl Streams {
         let main = active.paths.get(usize::from(active.main));
         let path = main.or_else(|| active.paths.first())?;
         let sends_trains = active.has_trains_for_messages();
-        Some(MessagesWay { frame_len: path.frame_len, sends_trains, credit: active.credit })
+        Some(MessagesWay { frame_len: path.frame_len(), sends_trains, credit: active.credit })
     }
 
     /// The last chunk of a stream leaves, and the stream is forgotten. False: not now.

@@ -58,6 +58,7 @@ impl Path {
 
     pub(crate) fn on_frame_probe_acked(&mut self, now: Instant, frame_len: u16) {
         self.frame_len = self.frame_len.max(frame_len.min(self.frame_len_max));
+        self.window.on_frame_len(self.frame_len);
         self.frame_probe_ns = FRAME_PROBE_NS;
         self.frame_probe_len = 0;
         self.frame_probe_at =

@@ -8,6 +8,32 @@ fn fresh() -> Path {
     Path::new(0, Locator::default(), Standing::Proven, &traits(), MS)
 }
 
+/// What tests of other rooms bring about at once.
+impl Path {
+    pub(crate) fn set_standing(&mut self, standing: Standing) {
+        self.standing = standing;
+    }
+
+    pub(crate) fn progress_at(&self) -> Instant {
+        self.progress_at
+    }
+
+    pub(crate) fn set_progress_at(&mut self, now: Instant) {
+        self.progress_at = now;
+    }
+
+    /// The next packet has this number, in both directions.
+    pub(crate) fn begin_at(&mut self, packet: u64) {
+        self.flight = Flight::new(packet);
+        self.begin_receiving_at(packet);
+    }
+
+    /// The next packet of the peer has this number.
+    pub(crate) fn begin_receiving_at(&mut self, packet: u64) {
+        self.received = Received::new(packet - 1);
+    }
+}
+
 #[test]
 fn three_full_losses_without_an_arrival_shorten_the_frame_and_probes_lengthen_it() {
     let mut path = fresh();

@@ -128,18 +128,14 @@ impl Peers {
     pub(super) fn on_path_response(&mut self, now: Instant, row: u32, path: u8, nonce: u64) {
         let (active, index) = (self.rows[row].active, usize::from(path));
         let Some(path) = self.actives[active].paths.get_mut(index) else { return };
-        if let Some(candidate) = path.candidate.filter(|candidate| candidate.nonce == nonce) {
-            path.candidate = None;
-            path.probe_count = 0;
+        if let Some(candidate) = path.candidate().filter(|candidate| candidate.nonce == nonce) {
+            path.take_candidate();
             self.counters.locators_changed += 1;
             let traits = self.traits_of(candidate.link, self.rows[row].frame_len_max);
             self.actives[active].paths[index].move_to(candidate.link, candidate.locator, &traits);
             self.show_path(candidate.link, candidate.locator);
-        } else if path.challenge_deadline() != Instant::NEVER
-            && path.challenge_nonce == nonce
-            && nonce != 0
-        {
-            if path.standing == Standing::Left {
+        } else if path.is_answer(nonce) {
+            if path.standing() == Standing::Left {
                 self.counters.paths_regained += 1;
             }
             path.on_proven(now);
