@@ -6,6 +6,7 @@ use crate::base::slab::Slab;
 use crate::bulk::arrival::Cursor;
 use crate::bulk::arrival::{Arrival, Progress, Receive};
 use crate::bulk::grants::Budgets;
+use crate::bulk::held::Held;
 use crate::bulk::outgoing::{Outgoing, Parts};
 use crate::peers::Peers;
 use crate::{Instant, Whereabouts};
@@ -20,6 +21,7 @@ pub(crate) mod fetch;
 pub(crate) mod filling;
 pub(crate) mod framed;
 pub(crate) mod grants;
+pub(crate) mod held;
 pub(crate) mod landing;
 pub(crate) mod large;
 pub(crate) mod outgoing;
@@ -42,13 +44,10 @@ pub(crate) struct Bulk {
     pub(crate) progress: Slab<Progress>,
     /// Messages under way by row and number: those before their turn, incomplete, or large.
     pub(crate) by_number: HashMap<u64, u32, Seeded>,
-    pub(crate) held: BytePool,
-    pub(crate) envelope_count: u32,
+    pub(crate) held: Held,
     pub(crate) grants: Budgets,
     /// Arrivals that are granted, for the repeat of lost grants.
     pub(crate) granting: Vec<u32>,
-    /// What is at hand cannot be refused: it is taken beyond the budgets (`given`).
-    pub(crate) takes_all: bool,
     /// Up to here a message goes unasked whatever happens: the least that a setting says.
     pub(crate) surely_unasked_len: u64,
     /// Matched messages that are to be fetched: slot and serial.
@@ -66,7 +65,7 @@ pub(crate) struct Bulk {
 
 impl Bulk {
     pub(crate) fn new(peers: Peers, seed: u64) -> Self {
-        let (settings, limits, links) = (&peers.settings, &peers.limits, peers.locators.len());
+        let (settings, limits, links) = (&peers.settings, &peers.limits, peers.links.count());
         Self {
             outgoing: Slab::default(),
             parts: Slab::default(),
@@ -76,11 +75,9 @@ impl Bulk {
             arrivals: Slab::default(),
             progress: Slab::default(),
             by_number: HashMap::with_hasher(Seeded(seed)),
-            held: BytePool::new(limits.held_len_max),
-            envelope_count: 0,
+            held: Held::new(limits),
             grants: Budgets::new(settings.grant_policy, limits.grant_len_max),
             granting: Vec::new(),
-            takes_all: false,
             surely_unasked_len: u64::from(
                 settings.eager_sure_len_max.min(settings.fetch_len_min.saturating_sub(1)),
             ),

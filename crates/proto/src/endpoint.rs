@@ -98,10 +98,7 @@ impl Endpoint {
     /// (`on_too_long`) before the first is sent.
     #[inline]
     pub fn poll_new_path(&mut self) -> Option<(u8, Locator)> {
-        let new = self.peers_mut().new_paths.pop_front();
-        self.peers_mut().has_news =
-            !self.peers_mut().new_paths.is_empty() || !self.peers_mut().new_locators.is_empty();
-        new
+        self.peers_mut().news.poll_path()
     }
 
     /// Whether frames to this peer are on their way, unacknowledged: what is posted now may wait for company.
@@ -146,7 +143,7 @@ impl Endpoint {
 
     /// What the network makes us hold now: bytes of payload, envelopes.
     pub fn held(&self) -> (u64, u32) {
-        (self.bulk().held.used_len(), self.bulk().envelope_count)
+        (self.bulk().held.used_len(), self.bulk().held.envelope_count())
     }
 
     /// What peers' one-sided operations make us hold now: requests, bytes of answers.
@@ -169,7 +166,7 @@ impl Endpoint {
 
     /// Has the marks of trains computed by this function: `seal::train_checks`, but made for the machine at hand.
     pub fn set_train_checks(&mut self, checks: TrainChecks) {
-        self.peers_mut().train_checks = checks;
+        self.peers_mut().set_train_checks(checks);
     }
 
     /// Tells the endpoint to make a mistake, to see whether anybody notices.

@@ -48,7 +48,7 @@
 //!   bulk      `Bulk`      arrival, outgoing: what is under way; filling, settled; large, grants, ahead, fetch (rendezvous); train, landing
 //!                         (many frames at once); framed; transfer (of one-sided operations)
 //!   messages  `Messages`  post, arrive, fill, take; overflow, abandon, turns, farewell; output, fragments
-//!   onesided  `Onesided`  operate │ serve, region, atomic, transfer: as who asks │ as who is asked; handed a `Bulk`; portals: the same with
+//!   onesided  `Onesided`  operate │ serve, region, atomic, transfer: at the asking side │ at the side that is asked; handed a `Bulk`; portals: operations with
 //!                         matching at the target, events, counters and triggers
 //!   streams   `Streams`   messages piece by piece; handed the `Messages`
 //!   endpoint  `Endpoint`  what a driver sees, and routes: input, acked, data, output, clock, farewell, calls (the doors of single parts);
@@ -101,9 +101,9 @@ pub use bulk::fetch::Fetch;
 pub use bulk::landing::Landing;
 pub use bulk::train::TxTrain;
 pub use endpoint::Endpoint;
-pub use endpoint::given::{Foreseen, Given, Taken};
+pub use endpoint::given::{Foreseen, Given};
 pub use endpoint::lone::Lone;
-pub use endpoint::told::{Ended, GivenNote, Told};
+pub use endpoint::told::{Ended, GivenNote, Taken, Told};
 pub use messages::take::Received;
 pub use onesided::atomic::{AtomicOp, Datatype};
 pub use onesided::operate::{AtomicSpec, GetSpec, PutSpec, atomic_len_max};

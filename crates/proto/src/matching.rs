@@ -83,7 +83,7 @@ impl Matcher {
     }
 
     /// The entry that takes a message: the first posted of the priority list, else of the overflow list.
-    /// It stays posted. Changes nothing one can see: entries may be put into an index.
+    /// The entry stays posted. Nothing changes that one can see: entries may be put into an index.
     #[inline(always)]
     pub fn find(&mut self, space: Space, tag: Tag, source: PeerId) -> Option<(EntryId, u32)> {
         let slot = self.posted.find(Words::envelope(space, tag, source));

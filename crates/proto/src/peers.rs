@@ -5,16 +5,15 @@ use crate::base::sabotage::Saboteur;
 use crate::base::slab::Slab;
 use crate::delivery::content::Content;
 use crate::peers::kept::{Closing, Forgotten, Reply};
+use crate::peers::links::Links;
+use crate::peers::news::News;
 use crate::peers::rows::{Active, Rows};
+use crate::peers::timers::Timers;
 use crate::seal::{Pass, TrainChecks, pass_of, train_checks};
-use crate::{
-    Counters, Event, Identity, Instant, Limits, LinkTraits, Locator, NewLocators, Opening, PeerId,
-    Secret, Settings,
-};
+use crate::{Counters, Event, Identity, Limits, LinkTraits, Locator, Opening, Secret, Settings};
 use alloc::boxed::Box;
-use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 pub(crate) mod acks;
 pub(crate) mod allowance;
@@ -24,6 +23,8 @@ pub(crate) mod contact;
 pub(crate) mod contest;
 pub(crate) mod farewell;
 pub(crate) mod kept;
+pub(crate) mod links;
+pub(crate) mod news;
 pub(crate) mod obstacle;
 pub(crate) mod output;
 pub(crate) mod pairs;
@@ -34,61 +35,49 @@ pub(crate) mod sending;
 pub(crate) mod side;
 pub(crate) mod strangers;
 pub(crate) mod table;
+pub(crate) mod timers;
 
 /// All peers of an endpoint, and what they share: who this endpoint is, its links, its timers, what it tells.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    pub(crate) secret: Secret,
-    pub(crate) identity: Identity,
-    pub(crate) incarnation: u64,
-    pub(crate) locators: Vec<Locator>,
-    /// What is known of each local link.
-    pub(crate) links: Box<[LinkTraits]>,
-    /// Those that only their two ends can write to, and what those ends may say there instead of a check (PROTOCOL §14.6).
-    pub(crate) private_links: u64,
-    pub(crate) pass: Pass,
+    secret: Secret,
+    identity: Identity,
+    incarnation: u64,
+    locators: Vec<Locator>,
+    pub(crate) links: Links,
+    /// What we take of a peer instead of a check, by links that only their two ends can write to (PROTOCOL §14.6).
+    pass: Pass,
     /// How the machine at hand computes the marks of trains.
-    pub(crate) train_checks: TrainChecks,
+    train_checks: TrainChecks,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
     /// Key of this life: cookies, nonces and ids are drawn from it.
-    pub(crate) key: Secret,
-    pub(crate) draw_count: u64,
+    key: Secret,
+    draw_count: u64,
     /// Move when a row is forgotten, so that no older cookie of its peer is good any more (PROTOCOL §3.5). Empty until then.
-    pub(crate) forgotten_counts: Vec<u32>,
+    forgotten_counts: Vec<u32>,
     /// Forgotten peers and the ids they last had: they may not have heard.
-    pub(crate) forgotten: VecDeque<Forgotten>,
+    forgotten: VecDeque<Forgotten>,
     pub(crate) rows: Rows,
     /// Rows that the application named.
-    pub(crate) named_count: u32,
-    /// When idle strangers must be looked at (`strangers`). May be earlier.
-    pub(crate) tend_at: Instant,
+    named_count: u32,
     /// Rows that are not idle.
-    pub(crate) association_count: u32,
+    association_count: u32,
     pub(crate) actives: Slab<Box<Active>>,
     #[expect(clippy::vec_box, reason = "boxes move between here and `actives` as they are")]
-    pub(crate) spare: Vec<Box<Active>>,
-    pub(crate) replies: VecDeque<Reply>,
+    spare: Vec<Box<Active>>,
+    replies: VecDeque<Reply>,
     /// A packet came whose number has a high half. Before that nobody looks for one (`Endpoint::base_of`).
-    pub(crate) has_high: bool,
+    has_high: bool,
     pub(crate) events: Ring<Event>,
-    pub(crate) timers: BinaryHeap<Reverse<(Instant, u32)>>,
-    pub(crate) ack_timers: Ring<(Instant, u32)>,
-    /// Not later than the first of both kinds of timers. May be earlier: it is looked up again when time is up.
-    pub(crate) wake_at: Instant,
+    pub(crate) timers: Timers,
     /// Contents of an Ack that is being read which are not simply over; empty otherwise.
     pub(crate) accepted: Vec<Content>,
     /// Contents of packets that were lost, until their owners are told; empty otherwise.
     pub(crate) lost: Vec<Content>,
-    /// Paths not yet shown by `poll_new_path`.
-    pub(crate) new_paths: VecDeque<(u8, Locator)>,
-    pub(crate) path_news: VecDeque<PeerId>,
-    /// One of these two may not be empty.
-    pub(crate) has_news: bool,
-    /// Peers not yet shown by `poll_new_locators`.
-    pub(crate) new_locators: VecDeque<NewLocators>,
-    pub(crate) closing: Option<Closing>,
-    pub(crate) closed: bool,
+    pub(crate) news: News,
+    closing: Option<Closing>,
+    closed: bool,
     pub(crate) counters: Counters,
     pub(crate) saboteur: Saboteur,
     /// Takes no quick way, so that a test can hold the general ones against them.
@@ -107,8 +96,7 @@ impl Peers {
             identity: opening.identity,
             incarnation: third | 1,
             locators: opening.locators,
-            links: alloc::vec![traits; links].into_boxed_slice(),
-            private_links: 0,
+            links: Links::new(links, traits),
             pass: pass_of(&opening.secret),
             train_checks,
             settings,
@@ -119,22 +107,16 @@ impl Peers {
             forgotten: VecDeque::new(),
             rows: Rows::new(fourth),
             named_count: 0,
-            tend_at: Instant::NEVER,
             association_count: 0,
             actives: Slab::default(),
             spare: Vec::new(),
             replies: VecDeque::new(),
             has_high: false,
             events: Ring::new(),
-            timers: BinaryHeap::new(),
-            ack_timers: Ring::new(),
-            wake_at: Instant::NEVER,
+            timers: Timers::new(),
             accepted: Vec::new(),
             lost: Vec::new(),
-            new_paths: VecDeque::new(),
-            path_news: VecDeque::new(),
-            has_news: false,
-            new_locators: VecDeque::new(),
+            news: News::default(),
             closing: None,
             closed: false,
             counters: Counters::default(),

@@ -51,7 +51,7 @@ const BROKEN: u8 = 0x04;
 pub(crate) struct ChunkTag {
     /// Which stream of its sender.
     pub(crate) number: u32,
-    /// Who is to receive it.
+    /// The handler that is to receive it.
     pub(crate) handler: u16,
     pub(crate) is_begin: bool,
     pub(crate) is_end: bool,
@@ -102,7 +102,7 @@ pub enum StreamFront<'a> {
     Empty,
     /// The end.
     End,
-    /// It ended too early.
+    /// The stream ended too early.
     Broken(StreamBreak),
     /// There is no such stream (any more).
     Void,
@@ -390,7 +390,7 @@ impl Streams {
             return self.take_further_chunk(messages, now, slot, tag, head, bodies, memory);
         }
         if known.is_none() && tag.is_begin {
-            if !messages.has_room_for(head.total as usize) {
+            if !messages.bulk.held.has_room_for(head.total as usize) {
                 return false;
             }
             let is_over = head.class == Class::Eager && finish_of(tag).is_some();
@@ -440,7 +440,7 @@ impl Streams {
             return true;
         }
         // Whoever is lent the bytes may leave some: there must be room for these before he sees any.
-        if !messages.has_room_for(head.total as usize) {
+        if !messages.bulk.held.has_room_for(head.total as usize) {
             return false;
         }
         let may_lend = this.is_waiting && this.first == NONE && head.class == Class::Eager;
@@ -501,7 +501,7 @@ impl Streams {
             let hold = messages.bulk.held.try_reserve(held_len).expect("there is room");
             copy_behind(taken_len, bodies, messages.bulk.held.bytes_mut(hold));
             messages.bulk.peers.counters.stream_bytes_held += held_len as u64;
-            messages.charge_chunk();
+            messages.bulk.held.charge(&mut messages.bulk.peers.counters);
             let (arrival, arrival_serial, from, cost) = (NONE, 0, 0, cost as u32);
             let chunk = Chunk { hold, arrival, arrival_serial, from, cost, next: NONE };
             self.push(slot, chunk);

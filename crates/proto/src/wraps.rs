@@ -195,7 +195,7 @@ fn sharing(n: u64) -> Side {
         is_private: true,
         can_fetch: false,
         payload_check: false,
-        ..side.ep.messages.bulk.peers.links[0]
+        ..*side.ep.messages.bulk.peers.links.of(0)
     };
     side.ep.set_link(0, traits);
     side
@@ -240,7 +240,7 @@ fn messages_that_are_given_have_no_number_on_either_side_of_the_wrap() {
     }
     let counters = sides.each_ref().map(|side| &side.ep.messages.bulk.peers.counters);
     assert!(counters[0].messages_given > 5);
-    assert!(sides[1].ep.messages.bulk.peers.has_high);
+    assert!(sides[1].ep.messages.bulk.peers.has_high());
     for counters in counters {
         assert_eq!((counters.packets_lost, counters.packets_duplicate), (0, 0));
         assert_eq!((counters.frames_unkeyed, counters.messages_duplicate), (0, 0));
@@ -251,7 +251,7 @@ fn messages_that_are_given_have_no_number_on_either_side_of_the_wrap() {
 #[test]
 fn messages_with_a_pass_cross_the_wrap() {
     let (mut sides, peer, mut now) = brought_to_the_edge([sharing(1), sharing(2)]);
-    assert!(!sides[1].ep.messages.bulk.peers.has_high);
+    assert!(!sides[1].ep.messages.bulk.peers.has_high());
     for n in 1..12 {
         send(&mut sides, now, peer, 8);
         recv(&mut sides, now, n);
@@ -319,7 +319,8 @@ fn land(
 fn train_crosses_the_wrap_of_packet_numbers() {
     let plan = |n| {
         let mut side = open(n, Limits::default());
-        side.ep.messages.bulk.peers.links[0].payload_check = false;
+        let traits = *side.ep.messages.bulk.peers.links.of(0);
+        side.ep.set_link(0, LinkTraits { payload_check: false, ..traits });
         side
     };
     let mut sides = [plan(1), plan(2)];
@@ -410,7 +411,7 @@ fn frame_recorded_2_32_packets_ago_is_dropped() {
             run(&mut sides, &mut now, usize::MAX);
             send(&mut sides, now, peer, len);
             let recorded = next_frame(&mut sides, now);
-            sides[1].ep.messages.bulk.peers.has_high = has_high;
+            sides[1].ep.messages.bulk.peers.set_high(has_high);
             assert_eq!(replay(&mut sides, now, &recorded, 1), (0, 1), "{len} bytes, {has_high}");
             assert_eq!(replay(&mut sides, now, &recorded, 3), (0, 1), "{len} bytes, {has_high}");
             // It is the high half that tells: in its own time the frame is taken.
@@ -437,5 +438,7 @@ fn answers_and_resting_rows_cross_the_wrap_too() {
     let unkeyed = sides[0].ep.messages.bulk.peers.counters.frames_unkeyed
         + sides[1].ep.messages.bulk.peers.counters.frames_unkeyed;
     assert_eq!((lost, unkeyed), (0, 0));
-    assert!(sides[0].ep.messages.bulk.peers.has_high && sides[1].ep.messages.bulk.peers.has_high);
+    assert!(
+        sides[0].ep.messages.bulk.peers.has_high() && sides[1].ep.messages.bulk.peers.has_high()
+    );
 }

@@ -112,9 +112,9 @@ pub enum Failure {
 pub enum GoneReason {
     /// No path reaches it.
     Unreachable,
-    /// It does not know the association.
+    /// The peer does not know the association.
     Reset,
-    /// It lives again as a new incarnation.
+    /// The peer lives again as a new incarnation.
     Restarted,
     /// Its process died, says the driver.
     Died,
@@ -124,9 +124,9 @@ pub enum GoneReason {
     Forgotten,
     /// Silent for too long.
     Silent,
-    /// It was asked by every link that may lead to it, and nothing of it ever came.
+    /// The peer was asked by every link that may lead to it, and nothing of it ever came.
     Unanswered,
-    /// It speaks no version we speak.
+    /// The peer speaks no version that we speak.
     Version,
 }
 
@@ -226,7 +226,7 @@ pub enum Event {
         req: ReqId,
         /// As posted.
         user: u64,
-        /// Whom it was to receive from, if from one peer only.
+        /// The peer that it was to receive from, if it was one peer only.
         source: Option<PeerId>,
         /// `None`: full.
         failure: Option<Failure>,
@@ -438,9 +438,9 @@ pub struct Opening {
 pub enum Reliability {
     /// Each may be lost, doubled, overtaken or damaged.
     Lossy,
-    /// They arrive once, whole and in order.
+    /// Frames arrive once, whole and in order.
     Ordered {
-        /// They go as one stream, which must be opened first, and a break of which loses all that is in it: beside links that
+        /// Frames go as one stream, which must be opened first, and a break of which loses all that is in it: beside links that
         /// need no such thing it carries only what was announced, and is opened when there is some (PROTOCOL §16.6).
         may_break: bool,
     },
@@ -552,7 +552,7 @@ pub enum PathState {
         /// Another link over the same card carries bulk: it is wider, or was not compared yet.
         yields_data: bool,
     },
-    /// It answered once and is silent now.
+    /// The path answered once and is silent now.
     Left,
 }
 
@@ -585,13 +585,13 @@ pub struct RegionId(pub u64);
 /// the region was withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// It has no region with this key for us.
+    /// The peer has no region with this key for us.
     NoKey,
     /// The range is not inside the region.
     Range,
     /// The region is not exposed for this.
     Access,
-    /// It knows no such operation.
+    /// The peer knows no such operation.
     Operation,
     /// The region was withdrawn meanwhile.
     Withdrawn,

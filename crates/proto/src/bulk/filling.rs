@@ -11,7 +11,7 @@ use crate::{Instant, Memory, Place, Sabotage};
 /// What became of bytes of a message under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absorbed {
-    /// They are not taken, and must come again.
+    /// The bytes are not taken, and must come again.
     Refused,
     /// More are missing.
     Partly,
@@ -100,7 +100,7 @@ impl Bulk {
         if self.arrivals[slot].charged && !self.peers.saboteur.makes(Sabotage::CreditNeverReturned)
         {
             self.arrivals[slot].charged = false;
-            self.envelope_count -= 1;
+            self.held.uncharge();
         }
     }
 

@@ -177,7 +177,7 @@ impl Grants {
         }
     }
 
-    /// Whom to grant now: at most `room` bytes, then told to `on_granted`. Nobody if nobody is ready or the budget
+    /// The arrivals to grant now: at most `room` bytes, then told to `on_granted`. Nobody if nobody is ready or the budget
     /// is used up.
     pub(crate) fn next(&self) -> Option<u32> {
         if self.occupied == 0 || self.open_len >= self.open_len_max {

@@ -69,7 +69,7 @@ impl Bulk {
     pub(crate) fn predict(&self, link: u8) -> Option<Landing> {
         let cursor = *self.cursors.get(usize::from(link))?;
         let may_land = self.peers.own_seal().may_land_first();
-        if self.granting.is_empty() || self.peers.closing.is_some() || !may_land {
+        if self.granting.is_empty() || self.peers.is_closing() || !may_land {
             return None;
         }
         let holds = self.arrivals.holds(cursor.slot, cursor.serial);
@@ -99,7 +99,7 @@ impl Bulk {
         let active = self.peers.actives.get(self.peers.rows[arrival.row].active)?;
         let mut paths = active.paths.iter().filter(|path| path.source_link() == link);
         let path = paths.next().filter(|_| gap.0 < end)?;
-        let own_check = || self.peers.links[usize::from(link)].payload_check;
+        let own_check = || self.peers.links.of(link).payload_check;
         if path.is_checked_in().unwrap_or_else(own_check) {
             return None;
         }
@@ -198,7 +198,7 @@ impl Bulk {
 }
 
 impl crate::bulk::arrival::Arrival {
-    /// It is granted, and its bytes go to a receive.
+    /// The message is granted, and its bytes go to a receive.
     pub(crate) fn takes_data(&self) -> bool {
         let placing =
             self.stage == Stage::Arriving || (self.stage == Stage::Unexpected && self.in_overflow);

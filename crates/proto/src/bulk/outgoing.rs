@@ -109,7 +109,7 @@ impl Bytes {
         Source::Pool { slot: pool, offset: offset as u32 }
     }
 
-    /// They were copied: where they are.
+    /// The bytes were copied: where the copy is.
     #[inline(always)]
     pub(crate) fn pool(self) -> Option<u32> {
         match self {

@@ -1,7 +1,5 @@
 //! Granted data as records of a frame, and what a receiver would hold.
 
-use crate::base::limits::Limits;
-use crate::base::pool::BytePool;
 use crate::bulk::Bulk;
 use crate::bulk::outgoing::Parts;
 use crate::delivery::content::Content;
@@ -14,21 +12,8 @@ impl Bulk {
     /// What we would hold for one more active peer (PROTOCOL §5.5).
     #[inline]
     pub(crate) fn credit_for_peers(&self) -> Share {
-        share_of(&self.held, self.envelope_count, &self.peers.limits, self.peers.actives.len())
+        self.held.share_of(self.peers.actives.len())
     }
-}
-
-/// What we would hold for each of so many peers, of what is free.
-#[inline(always)]
-pub(crate) fn share_of(
-    held: &BytePool,
-    envelope_count: u32,
-    limits: &Limits,
-    peer_count: u32,
-) -> Share {
-    let envelopes = limits.envelope_count_max.saturating_sub(envelope_count);
-    let held_len = held.free_len().min(u64::from(envelopes) * 64);
-    Share { held_len, unasked_len: limits.unasked_len_max, peer_count }
 }
 
 impl Bulk {

@@ -145,7 +145,7 @@ impl Bulk {
             active.granted.pop_front();
             return None; // the next poll finds the next one
         };
-        let len_max = len_max.max(self.peers.links[usize::from(path.link())].train_len_max.into());
+        let len_max = len_max.max(self.peers.links.of(path.link()).train_len_max.into());
         let frame_len = u64::from(path.frame_len());
         let payload_len = frame_len - DATA_FRAME_HEAD_LEN as u64;
         let count = (end - start)
@@ -178,8 +178,7 @@ impl Bulk {
     pub(crate) fn start_train(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
         let &Plan { slot, serial, len, count, payload_len, .. } = plan;
         let this = &self.peers.rows[row];
-        let active = &mut **self.peers.actives.get_mut(this.active).expect("planned");
-        let path = &mut active.paths[plan.path];
+        let path = &self.peers.actives[this.active].paths[plan.path];
         let packet = path.flight().next_packet();
         let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
         let repr = TrainRepr {
@@ -196,7 +195,7 @@ impl Bulk {
             last_len,
             count: count as usize,
         };
-        wire::write_train(&mut train.heads, &repr, &this.train_seal(self.peers.train_checks));
+        wire::write_train(&mut train.heads, &repr, &self.peers.train_seal(this));
         (train.link, train.to) = (path.link(), *path.locator());
         (train.head_len, train.count) = (DATA_FRAME_HEAD_LEN, repr.count);
         train.source = Source::User { buf: plan.buf, offset: plan.base + plan.start };

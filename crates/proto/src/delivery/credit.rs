@@ -52,13 +52,13 @@ impl Credit {
         if self.in_flight == 0 { room.max(1) } else { room }
     }
 
-    /// It goes.
+    /// A message goes, at this cost.
     #[inline(always)]
     pub(crate) fn on_sent(&mut self, cost: u64) {
         self.in_flight += cost;
     }
 
-    /// It arrived, was lost, or is not wanted any more.
+    /// A message of this cost arrived, was lost, or is not wanted any more.
     #[inline(always)]
     pub(crate) fn on_settled(&mut self, cost: u64) {
         self.in_flight = self.in_flight.saturating_sub(cost);

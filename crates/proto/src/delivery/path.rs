@@ -27,7 +27,8 @@ const TRAIN_ACK_EVERY: u32 = 256;
 /// So much longer than `ack_delay` the Ack of a train waits, for a grant or Done to ride on. Less than what a probe waits beyond a round
 /// trip and `ack_delay` (`rtt`): the sender does not ask.
 const TRAIN_ACK_STRETCH_NS: u64 = 75_000;
-/// The same for data of a large message by a stream, of which nothing can be missing: only the window waits for that Ack, and a stream's is long.
+/// So much longer waits the Ack of data of a large message by a stream. Nothing of that data can be missing: only the window waits for the Ack, and a
+/// stream's window is long.
 const STREAM_ACK_STRETCH_NS: u64 = MS;
 /// Longest pause between two probes (PROTOCOL §6.4).
 const PROBE_NS_MAX: u64 = SECOND;
@@ -101,7 +102,7 @@ pub(crate) struct Path {
     ack_at_once: bool,
     /// A message went before it: it must not happen twice in a row.
     ack_waited: bool,
-    /// It waits longer than usual, for trains are on their way.
+    /// The acknowledgement waits longer than usual, for trains are on their way.
     ack_is_stretched: bool,
     ack_due: Instant,
     /// Probes since the last sign of life on this path.
@@ -143,7 +144,7 @@ pub(crate) struct Path {
     pass: u64,
     /// Its link sends many frames in one go.
     sends_trains: bool,
-    /// It is a stream beside a path that is none: only announced messages take it (PROTOCOL §16.6).
+    /// The path is a stream beside a path that is none: only announced messages take it (PROTOCOL §16.6).
     is_for_bulk: bool,
     /// Both its ends have another path (PROTOCOL §10.2).
     is_spare: bool,
@@ -364,7 +365,7 @@ impl Path {
         self.window = Window::of_link(self.frame_len, self.reliability.is_ordered());
     }
 
-    /// It turns out to leave by another link.
+    /// The path turns out to leave by another link.
     pub(crate) fn set_traits(&mut self, traits: &LinkTraits) {
         if self.reliability.is_ordered() != traits.reliability.is_ordered() {
             self.window = Window::of_link(self.frame_len, traits.reliability.is_ordered());
@@ -386,7 +387,7 @@ impl Path {
         self.standing == Standing::Unproven && self.challenge_at == Instant::NEVER
     }
 
-    /// It answered the latest challenge.
+    /// The peer answered the latest challenge.
     pub(crate) fn on_proven(&mut self, now: Instant) {
         if self.standing == Standing::Unproven {
             self.challenge_count = 0; // one that was left shall show first that it is of use

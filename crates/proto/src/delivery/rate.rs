@@ -103,7 +103,7 @@ impl Stint {
         self.busy_from = if is_busy { now } else { Instant::NEVER };
     }
 
-    /// It is over: what did it show?
+    /// The stint is over: what did it show?
     pub(crate) fn close(&mut self) {
         let rate = self.len.saturating_mul(SECOND) / self.ns.max(1);
         self.found = match self.found {

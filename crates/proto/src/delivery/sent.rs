@@ -25,7 +25,7 @@ const REORDER_COUNT: u64 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forged;
 
-/// Who hears of contents that are settled. Any closure; a type of its own can insist on being inlined.
+/// A listener that is told which contents are settled. Any closure will do; a type of its own can insist on being inlined.
 pub(crate) trait Hear {
     fn hear(&mut self, content: Content);
 }

@@ -59,9 +59,9 @@ pub(crate) struct Window {
     is_doubling: bool,
     /// The last shrink was, or has become, a halving.
     is_halved: bool,
-    /// It stands still, for the delay.
+    /// The window stands still, so that the delay does not grow.
     is_held: bool,
-    /// It is what it is, whatever happens to frames.
+    /// The window stays as it is, whatever happens to frames.
     is_fixed: bool,
 }
 

@@ -119,7 +119,7 @@ impl Endpoint {
     }
 }
 
-/// Who hears what an Ack accepted.
+/// The parts that are told what an Ack accepted.
 struct Accepted<'a> {
     outgoing: &'a mut Slab<Outgoing>,
     events: &'a mut Ring<Event>,

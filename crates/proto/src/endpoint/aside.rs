@@ -35,11 +35,11 @@ impl Endpoint {
     /// False: it is of a kind that cannot wait, or void; it is to be handed in at once, as any other.
     #[must_use]
     pub fn put_aside(&mut self, now: Instant, link: u8, from: &Locator, bytes: &[u8]) -> bool {
-        if self.peers().closed || self.peers().closing.is_some() {
+        if self.peers().is_closed() || self.peers().is_closing() {
             return false;
         }
         let Some(view) = self.open_aside(link, bytes) else { return false };
-        self.peers_mut().has_high |= view.header.packet & 1 << 31 != 0; // as for a pass in `input`
+        self.peers_mut().expect_high(view.header.packet & 1 << 31 != 0); // as for a pass in `input`
         let Some(row) = self.row_of_aside(&view).filter(|_| view.validate().is_ok()) else {
             return false;
         };
@@ -108,20 +108,20 @@ impl Endpoint {
         if verdict == Verdict::Refused {
             self.reject_aside(row, &view);
         }
-        if self.peers().closing.is_some() {
+        if self.peers().is_closing() {
             self.tend_closing_row(now, row);
         }
     }
 
     fn open_aside<'a>(&self, link: u8, bytes: &'a [u8]) -> Option<FrameView<'a>> {
         let base = self.peers().base_of(bytes);
-        let passed = match self.peers().is_private(link) {
-            true => FrameView::open_passed(self.peers().pass, base, bytes),
+        let passed = match self.peers().links.is_private(link) {
+            true => FrameView::open_passed(*self.peers().own_pass(), base, bytes),
             false => None,
         };
         let view =
             passed.or_else(|| FrameView::open_high(&self.peers().own_seal(), base, bytes).ok());
-        view.filter(|_| !self.peers().closed)
+        view.filter(|_| !self.peers().is_closed())
     }
 
     /// A frame that was put aside is not accepted: it counts as not received.

@@ -4,36 +4,27 @@
 //! at, which may be too early but never too late. Looking at a row does what is due and arms it again. Sending a packet
 //! therefore costs a comparison, not a heap operation. Delayed acknowledgements all wait equally long, so a queue serves.
 
-use core::cmp::Reverse;
-
 use crate::base::api::GoneReason;
 use crate::base::limits::MS;
 use crate::base::types::{Instant, Locator, Memory, PeerId};
 use crate::endpoint::Endpoint;
-use crate::peers::clock::OLD_TIMER_COUNT_MAX;
 use crate::peers::pairs::short_len;
 use crate::peers::rows::Phase;
 
 /// So late a first probe may be where nobody is awake: longer than the system's clock takes to tick, which costs nothing.
 const FIRST_PROBE_LATE_NS: u64 = 4 * MS;
-/// With more timers than this it is not worth asking which of them have time.
-const PATIENT_COUNT_MAX: usize = 2 * OLD_TIMER_COUNT_MAX;
 
 impl Endpoint {
     /// When `on_timeout` should be called next. It may turn out that nothing was due.
     pub fn next_timeout(&self) -> Instant {
-        debug_assert!(
-            self.peers().wake_at <= self.peers().first_timer(),
-            "a timer would be missed"
-        );
-        let mut at = self.peers().wake_at;
+        let mut at = self.peers().timers.wake_at();
         if self.aside.is_empty() {
             at = at.min(self.bulk().regrant_at).min(self.messages.queries.at);
         }
-        match &self.peers().closing {
+        match self.peers().closing_look_at() {
             None if self.messages.orphans.is_empty() => at,
-            _ if self.peers().closed => Instant::NEVER,
-            Some(closing) if self.messages.orphans.is_empty() => at.min(closing.look_at),
+            _ if self.peers().is_closed() => Instant::NEVER,
+            Some(look_at) if self.messages.orphans.is_empty() => at.min(look_at),
             _ => Instant(0),
         }
     }
@@ -42,72 +33,66 @@ impl Endpoint {
     /// does the haste of a first probe (PROTOCOL §6.4): both are some microseconds away, and where a timer must be set in
     /// the host of a virtual machine that alone takes as long as the answer.
     pub fn next_timeout_for_sleep(&mut self, now: Instant) -> Instant {
-        self.peers_mut().wake_at = self.peers_mut().first_timer();
+        self.peers_mut().timers.wake_for_first();
         let at = self.next_timeout();
-        if self.peers().timers.len() > PATIENT_COUNT_MAX || self.peers().closing.is_some() {
+        let timers = &self.peers().timers;
+        let Some(rows) = timers.rows_if_few().filter(|_| !self.peers().is_closing()) else {
             return at;
-        }
-        let acks = self.peers().ack_timers.front().map_or(Instant::NEVER, |&(at, _)| at);
+        };
         let others = self
             .bulk()
             .regrant_at
             .min(self.messages.queries.at)
-            .min(acks)
-            .min(self.peers().tend_at);
-        if at < self.peers().wake_at || at == others {
+            .min(timers.ack_at())
+            .min(timers.strangers_at());
+        if at < timers.wake_at() || at == others {
             return at; // it is something else
         }
         let patient = now + FIRST_PROBE_LATE_NS;
-        let at_of =
-            |&Reverse((at, row)): &Reverse<(Instant, u32)>| match self.peers().is_patient(row) {
-                true => at.max(patient),
-                false => at,
-            };
-        self.peers().timers.iter().map(at_of).fold(others, Instant::min)
+        let at_of = |(at, row): (Instant, u32)| match self.peers().is_patient(row) {
+            true => at.max(patient),
+            false => at,
+        };
+        rows.map(at_of).fold(others, Instant::min)
     }
 
     /// What the endpoint waits for, and until when: for those who ask why it wakes.
     pub fn timeouts(&self) -> [(&'static str, Instant); 7] {
-        let or_never =
-            |at: Option<Instant>| at.filter(|_| !self.peers().closed).unwrap_or(Instant::NEVER);
+        let or_never = |at: Option<Instant>| {
+            at.filter(|_| !self.peers().is_closed()).unwrap_or(Instant::NEVER)
+        };
         [
-            ("peers", or_never(self.peers().timers.peek().map(|&Reverse((at, _))| at))),
-            ("acks", or_never(self.peers().ack_timers.front().map(|&(at, _)| at))),
-            ("strangers", or_never(Some(self.peers().tend_at))),
+            ("peers", or_never(Some(self.peers().timers.row_at()))),
+            ("acks", or_never(Some(self.peers().timers.ack_at()))),
+            ("strangers", or_never(Some(self.peers().timers.strangers_at()))),
             ("grants", or_never(Some(self.bulk().regrant_at))),
             ("queries", or_never(Some(self.messages.queries.at))),
             ("orphans", or_never((!self.messages.orphans.is_empty()).then_some(Instant(0)))),
-            ("linger", or_never(self.peers().closing.as_ref().map(|closing| closing.look_at))),
+            ("linger", or_never(self.peers().closing_look_at())),
         ]
     }
 
     /// Does what is due. Frames that have arrived must be handed in first: after a late turn (a stopped process, a
     /// suspended machine) the answer to a probe may be waiting in the link.
     pub fn on_timeout(&mut self, now: Instant, memory: &mut impl Memory) {
-        if self.peers().closed {
+        if self.peers().is_closed() {
             return;
         }
         self.messages.deliver_orphans(now, memory);
-        while let Some(&(at, row)) = self.peers().ack_timers.front()
-            && at <= now
-        {
-            self.peers_mut().ack_timers.pop_front();
+        while let Some(row) = self.peers_mut().timers.next_ack(now) {
             self.peers_mut().on_ack_timer(now, row);
         }
-        while let Some(&Reverse((at, row))) = self.peers().timers.peek()
-            && at <= now
-        {
-            self.peers_mut().timers.pop();
+        while let Some((at, row)) = self.peers_mut().timers.next_row(now) {
             if self.peers().rows.get(row).is_some_and(|this| this.timer_at == at) {
                 self.peers_mut().rows[row].timer_at = Instant::NEVER;
                 self.on_row_timer(now, row);
             }
         }
         self.peers_mut().forget_old_timers();
-        if self.peers().tend_at <= now {
+        if self.peers().timers.strangers_at() <= now {
             self.messages.bulk.peers.tend_strangers(now, &mut self.streams);
         }
-        self.peers_mut().wake_at = self.peers_mut().first_timer();
+        self.peers_mut().timers.wake_for_first();
         // What was granted, or asked for, may lie aside: nobody asks again before that was looked through.
         if self.aside.is_empty() {
             if self.bulk().regrant_at <= now {

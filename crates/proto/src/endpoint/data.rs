@@ -35,7 +35,7 @@ impl Endpoint {
         last_len: u32,
         memory: &mut impl Memory,
     ) -> usize {
-        if self.peers().closed || self.peers().closing.is_some() {
+        if self.peers().is_closed() || self.peers().is_closing() {
             return 0;
         }
         if !self.messages.orphans.is_empty() {

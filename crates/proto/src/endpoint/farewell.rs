@@ -5,41 +5,35 @@
 
 use alloc::vec::Vec;
 
-use crate::base::api::{Event, Failure, GoneReason, Unaccepted};
+use crate::base::api::{Failure, GoneReason, Unaccepted};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{Instant, PeerId};
 use crate::delivery::content::Content;
 use crate::endpoint::Endpoint;
 use crate::peers::contact::failure_of;
-use crate::peers::kept::Closing;
 use crate::peers::rows::{Farewell, Phase};
 
 impl Endpoint {
     /// Begins to close: no new posts; receives end now; sends linger until accepted; then goodbye, and `Closed`.
     pub fn close(&mut self, now: Instant) {
-        if self.peers().closing.is_some() {
+        if !self.peers_mut().begin_closing(now) {
             return;
         }
-        let until = now + self.peers().settings.linger_ns;
-        self.peers_mut().closing = Some(Closing { until, look_at: until, given_up: Vec::new() });
         self.messages.end_receiving(now);
         self.tend_closing(now);
     }
 
     /// Closing is complete, in whatever way.
     pub fn is_closed(&self) -> bool {
-        self.peers().closed
+        self.peers().is_closed()
     }
 
     /// Says goodbye to whom nothing is owed any more; ends when everybody has heard it, or time is up.
     pub(crate) fn tend_closing(&mut self, now: Instant) {
-        let Some(closing) =
-            self.messages.bulk.peers.closing.as_mut().filter(|_| !self.messages.bulk.peers.closed)
-        else {
+        if !self.peers_mut().linger() {
             return;
-        };
-        closing.look_at = closing.until;
+        }
         for row in self.peers().rows_in_contact() {
             self.tend_leaving(now, row);
         }
@@ -48,16 +42,16 @@ impl Endpoint {
 
     /// The clock was looked at while closing.
     pub(crate) fn on_closing_time(&mut self, now: Instant) {
-        match &self.peers().closing {
-            Some(closing) if now >= closing.look_at => self.tend_closing(now),
-            Some(_) if !self.peers().closed => self.finish_if_alone(now),
+        match self.peers().closing_look_at() {
+            Some(look_at) if now >= look_at => self.tend_closing(now),
+            Some(_) if !self.peers().is_closed() => self.finish_if_alone(now),
             _ => {}
         }
     }
 
     /// A frame of `row` was handled while closing.
     pub(crate) fn tend_closing_row(&mut self, now: Instant, row: u32) {
-        if !self.peers().closed {
+        if !self.peers().is_closed() {
             self.tend_leaving(now, row);
             self.finish_if_alone(now);
         }
@@ -87,10 +81,7 @@ impl Endpoint {
     }
 
     fn finish_if_alone(&mut self, now: Instant) {
-        let late = self.peers().closing.as_ref().is_some_and(|closing| now >= closing.until);
-        let alone = self.peers().association_count == 0;
-        // Answers that wait to be sent (to another's goodbye) are our last words.
-        if late || (alone && self.peers().replies.is_empty()) {
+        if self.peers().may_end(now) {
             // What was accepted was accepted, even if a goodbye went unheard.
             let all_accepted =
                 self.bulk().outgoing.len() == 0 && self.onesided.operations.len() == 0;
@@ -101,8 +92,8 @@ impl Endpoint {
     /// What peers have not accepted yet; of an endpoint that closed, what they had not when it gave them up. Looks through all
     /// that is pending: for the end of an endpoint, not for its life.
     pub fn unaccepted(&self) -> Vec<Unaccepted> {
-        if let Some(closing) = self.peers().closing.as_ref().filter(|_| self.peers().closed) {
-            return closing.given_up.clone();
+        if let Some(given_up) = self.peers().given_up() {
+            return given_up.to_vec();
         }
         let sends = self.bulk().outgoing.iter().map(|(_, send)| (send.peer, send.total));
         let operations = self.onesided.operations.iter();
@@ -120,15 +111,11 @@ impl Endpoint {
 
     fn finish_closing(&mut self, now: Instant, clean: bool) {
         let given_up = self.unaccepted();
-        if let Some(closing) = &mut self.peers_mut().closing {
-            closing.given_up = given_up;
-        }
         for row in self.peers().rows_in_contact() {
             self.end_with(now, row, None, Failure::Closing);
         }
         self.set_off(now);
-        self.peers_mut().closed = true;
-        self.peers_mut().events.push_back(Event::Closed { clean });
+        self.peers_mut().end_closing(given_up, clean);
     }
 
     /// The peer leaves; it accepted our messages below `message`.

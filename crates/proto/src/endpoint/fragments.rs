@@ -17,8 +17,8 @@ impl Endpoint {
         stride: usize,
         memory: &mut impl Memory,
     ) -> usize {
-        if self.peers().closed
-            || self.peers().closing.is_some()
+        if self.peers().is_closed()
+            || self.peers().is_closing()
             || !self.messages.orphans.is_empty()
         {
             return 0;

@@ -19,8 +19,8 @@ use crate::base::types::{BufId, Instant, Locator, Memory, PeerId, Place, Space};
 use crate::delivery::ack::expand;
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
-use crate::endpoint::told::{Ended, Told};
-use crate::messages::take::{Miss, Received, Takers};
+use crate::endpoint::told::Taken;
+use crate::messages::take::{Miss, Takers};
 use crate::peers::acks::note_ack_sent;
 use crate::peers::rows::{NO_MESSAGE, Phase, Row, row_of_id};
 use crate::wire::{
@@ -43,26 +43,6 @@ pub struct Given {
     peer: PeerId,
     /// An acknowledgement goes with it: of which path.
     acked: Option<u8>,
-}
-
-/// What became of a frame that may be one that was given to its link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Taken {
-    /// Its message lies in the memory of its receive. There is no event of it, and a driver has nothing else to do for it.
-    Received(Received),
-    /// Only the first bytes of the frame were shown. Its message is received, as soon as the driver has placed the payload: so many bytes of the
-    /// frame are before it.
-    Begun(Received, BufId, usize),
-    /// A large message is announced, and its receive waits for it. Nothing has changed yet: the driver reads the message to its place and says so by
-    /// `on_told_read`, before anything else; or, if it cannot, hands the frame to `on_frame`.
-    Told(Told),
-    /// The frame said that a send is over. There is no event of it, and a driver has nothing else to do for it.
-    Ended(Ended),
-    /// It was taken otherwise: there may be events, and something to send.
-    Otherwise,
-    /// It is not as simple as that, and nothing has changed: it is for `on_frame`.
-    No,
 }
 
 /// Where payload will go ([`Endpoint::foresee_given`]).
@@ -143,7 +123,7 @@ impl Endpoint {
         let peers = self.peers_mut();
         let active = &mut peers.actives[peers.rows[row].active];
         let acked = &mut active.paths[usize::from(of)];
-        note_ack_sent(acked, row, &mut peers.ack_timers, &mut peers.counters);
+        note_ack_sent(acked, row, &mut peers.timers, &mut peers.counters);
         if peers.rows.first_ready() == row {
             peers.rows.leave_ready(); // it had an acknowledgement to send, and nothing else
         }
@@ -205,7 +185,7 @@ impl Endpoint {
     ) -> Taken {
         let peers = self.peers();
         // What happened before is told before.
-        if peers.closed
+        if peers.is_closed()
             || !peers.may_be_quick()
             || !peers.events.is_empty()
             || !self.messages.orphans.is_empty()
@@ -238,7 +218,7 @@ impl Endpoint {
         let this = peers.rows.get_any(row_of_id(header.to)).filter(|this| this.is_of(&header))?;
         let active = peers.actives.get(this.active)?;
         let path = active.paths.get(usize::from(header.path));
-        if !peers.is_private(link) || path.is_none_or(|path| !path.comes_from(link, from)) {
+        if !peers.links.is_private(link) || path.is_none_or(|path| !path.comes_from(link, from)) {
             return None;
         }
         let is_next = this.numbers.next_in as u32 == head.message()
@@ -261,7 +241,7 @@ impl Endpoint {
     #[inline(always)]
     fn given_in<'a, const N: usize>(&self, bytes: &'a [u8], len: usize) -> Option<LoneMessage<'a>> {
         let lone = LoneView::<N>::read_begun(bytes, len)?;
-        let is_given = lone.is_low_zero() && lone.is_proven(&self.peers().pass, 0);
+        let is_given = lone.is_low_zero() && lone.is_proven(self.peers().own_pass(), 0);
         is_given.then(|| lone.message(0))
     }
 
@@ -320,7 +300,7 @@ impl Endpoint {
         view: &FrameView<'_>,
         memory: &mut impl Memory,
     ) -> bool {
-        if !self.peers().is_private(link) {
+        if !self.peers().links.is_private(link) {
             return false;
         }
         let (mut is_given, mut ack) = (false, None);
@@ -389,11 +369,10 @@ impl Endpoint {
         if number == this.numbers.refused_from {
             this.numbers.refused_from = number + 1;
         }
-        self.bulk_mut().takes_all = true;
+        self.bulk_mut().held.set_takes_all(true);
         take(self);
-        self.bulk_mut().takes_all = false;
-        let is_over = self.bulk().held.is_overdrawn()
-            || self.bulk().envelope_count > self.peers().limits.envelope_count_max;
+        self.bulk_mut().held.set_takes_all(false);
+        let is_over = self.bulk().held.is_beyond();
         let this = &self.peers().rows[row];
         if is_over && this.phase == Phase::Joined && this.numbers.refused_from == NO_MESSAGE {
             let from = this.numbers.next_in.max(number + 1);

@@ -28,7 +28,7 @@ impl Endpoint {
         bytes: &[u8],
         memory: &mut impl Memory,
     ) {
-        if self.peers().closed {
+        if self.peers().is_closed() {
             return;
         }
         if !self.messages.orphans.is_empty() {
@@ -60,12 +60,12 @@ impl Endpoint {
         bytes: &[u8],
     ) -> Option<u64> {
         let base = self.peers().base_of(bytes);
-        if !self.peers().is_private(link) || !lone.is_proven(&self.peers().pass, base) {
+        if !self.peers().links.is_private(link) || !lone.is_proven(self.peers().own_pass(), base) {
             let is_keyed = lone.is_proven(&self.peers().own_seal(), base);
             return is_keyed.then_some(base);
         }
         // A pass fits any packet number, so it will not show that the low half began anew: that is expected from here on.
-        self.peers_mut().has_high |= lone.is_in_upper_half();
+        self.peers_mut().expect_high(lone.is_in_upper_half());
         // Nor does it show which multiple of 2^32 a zero stands for. It stands for none: such a frame was given (PROTOCOL §7.10, §14.6).
         Some(if base != 0 && lone.is_low_zero() { 0 } else { base })
     }
@@ -163,7 +163,7 @@ impl Endpoint {
             self.messages.deliver_orphans(now, memory);
         }
         self.on_row_frame(now, origin, row, &view, memory);
-        if self.peers().closing.is_some() {
+        if self.peers().is_closing() {
             self.tend_closing_row(now, row);
         }
     }
@@ -186,8 +186,8 @@ impl Endpoint {
     /// A frame without payload that was given to its link, if it bears our pass and only its two ends can write to that link.
     #[inline]
     fn open_note<'a>(&self, link: u8, bytes: &'a [u8]) -> Option<FrameView<'a>> {
-        let note = NoteView::read(bytes).filter(|_| self.peers().is_private(link))?;
-        note.is_passed(self.peers().pass).then(|| note.view())
+        let note = NoteView::read(bytes).filter(|_| self.peers().links.is_private(link))?;
+        note.is_passed(*self.peers().own_pass()).then(|| note.view())
     }
 
     /// Verifies the keyed check: under our secret, or under the public one if we are open to strangers.
@@ -207,8 +207,7 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn on_unkeyed(&mut self, now: Instant, origin: Origin, bytes: &[u8], memory: &mut impl Memory) {
-        if !self.peers().has_high && self.peers().find_base(bytes) != 0 {
-            self.peers_mut().has_high = true;
+        if self.peers_mut().find_first_high(bytes) {
             return self.on_frame(now, origin.link, origin.from, bytes, memory);
         }
         self.peers_mut().counters.frames_unkeyed += 1;

@@ -212,7 +212,7 @@ impl Endpoint {
             note_ack_sent(
                 acked,
                 row,
-                &mut self.messages.bulk.peers.ack_timers,
+                &mut self.messages.bulk.peers.timers,
                 &mut self.messages.bulk.peers.counters,
             );
         }

@@ -21,23 +21,23 @@ impl Endpoint {
     #[inline]
     pub fn has_output(&self) -> bool {
         self.peers().rows.first_ready() != NONE
-            || !self.peers().replies.is_empty()
-            || self.peers().has_news
+            || self.peers().has_replies()
+            || self.peers().news.is_any()
     }
 
     /// The next frame to send, if there is one. The driver gathers `tx.body`, calls `tx.seal`, and sends.
     #[inline] // a driver asks until there is nothing: that answer is two comparisons
     pub fn poll_transmit(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
-        let is_silent = self.peers().rows.first_ready() == NONE && self.peers().replies.is_empty();
+        let is_silent = self.peers().rows.first_ready() == NONE && !self.peers().has_replies();
         !is_silent && self.write_next(now, tx)
     }
 
     #[inline(never)]
     fn write_next(&mut self, now: Instant, tx: &mut TxFrame) -> bool {
-        if self.peers().closed {
+        if self.peers().is_closed() {
             return false;
         }
-        if !self.peers().replies.is_empty() {
+        if self.peers().has_replies() {
             self.write_next_reply(now, tx);
             return true;
         }
@@ -58,13 +58,8 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn write_next_reply(&mut self, now: Instant, tx: &mut TxFrame) {
-        let Some(reply) = self.peers_mut().replies.pop_front() else { return };
-        self.peers_mut().write_reply(&reply, tx);
-        if let Some(closing) = &mut self.messages.bulk.peers.closing
-            && self.messages.bulk.peers.replies.is_empty()
-        {
-            closing.look_at = now; // perhaps this was the last word
-        }
+        self.peers_mut().write_next_reply(tx);
+        self.peers_mut().look_at_closing(now);
     }
 
     /// Whatever the row whose turn it is has to send. If that is nothing, or enough for one turn, the turn passes.
@@ -284,7 +279,7 @@ impl Endpoint {
         train: &mut TxTrain,
     ) -> bool {
         let row = self.peers().rows.first_ready();
-        if row == NONE || !self.peers().replies.is_empty() || self.peers().closed {
+        if row == NONE || self.peers().has_replies() || self.peers().is_closed() {
             return false;
         }
         let (count_max, len_max) = (count_max as u64, len_max as u64);

@@ -7,7 +7,6 @@ use crate::base::sabotage::Sabotage;
 use crate::base::slab::{NONE, Slab};
 use crate::base::types::Instant;
 use crate::bulk::outgoing::{Outgoing, SendStage};
-use crate::bulk::output::share_of;
 use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
 use crate::delivery::frame::{start, start_sealed};
@@ -130,7 +129,7 @@ impl Endpoint {
         let content = Content::Message { slot, serial, offset: 0, len };
         let look_at = path.on_sent_one(now, content, frame_len as u16, &bulk.peers.settings);
         let acked = &mut active.paths[usize::from(of)];
-        note_ack_sent(acked, row, &mut bulk.peers.ack_timers, &mut bulk.peers.counters);
+        note_ack_sent(acked, row, &mut bulk.peers.timers, &mut bulk.peers.counters);
         let timer_at = this.timer_at;
         self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
         true
@@ -185,7 +184,7 @@ impl Endpoint {
         let look_at = path.on_sent(now, (tx.head.len() + tx.body_len) as u16, &bulk.peers.settings);
         if let Some(of) = riding {
             let acked = &mut active.paths[usize::from(of)];
-            note_ack_sent(acked, row, &mut bulk.peers.ack_timers, &mut bulk.peers.counters);
+            note_ack_sent(acked, row, &mut bulk.peers.timers, &mut bulk.peers.counters);
         }
         let timer_at = this.timer_at;
         self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
@@ -213,7 +212,7 @@ impl Endpoint {
             return false;
         }
         // Of single fields, for the path is borrowed; and only now, for most rows have no such frame.
-        let share = share_of(&bulk.held, bulk.envelope_count, &bulk.peers.limits, peer_count);
+        let share = bulk.held.share_of(peer_count);
         let Some(ack) = plain_ack(now, index, path, share) else {
             return false;
         };
@@ -226,7 +225,7 @@ impl Endpoint {
         }
         writer.ack(&ack, &[]);
         path.on_sent_unasked(now, tx.head.len() as u16);
-        note_ack_sent(path, row, &mut bulk.peers.ack_timers, &mut bulk.peers.counters);
+        note_ack_sent(path, row, &mut bulk.peers.timers, &mut bulk.peers.counters);
         let (timer_at, is_spent) = (this.timer_at, active.granted.is_empty());
         self.peers_mut().after_packet((row, timer_at), Instant::NEVER, is_spent);
         true

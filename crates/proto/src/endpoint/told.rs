@@ -18,7 +18,6 @@ use crate::base::types::{BufId, Instant, Locator, PeerId, Place, ReqId};
 use crate::bulk::arrival::number_key;
 use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage, check_len};
 use crate::endpoint::Endpoint;
-use crate::endpoint::given::Taken;
 use crate::messages::take::{Received, Takers};
 use crate::peers::rows::{Active, Phase, Row};
 use crate::seal::Pass;
@@ -38,6 +37,26 @@ pub struct GivenNote {
     peer: PeerId,
     /// An acknowledgement goes with it: of which path.
     acked: Option<u8>,
+}
+
+/// What became of a frame that may be one that was given to its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Taken {
+    /// Its message lies in the memory of its receive. There is no event of it, and a driver has nothing else to do for it.
+    Received(Received),
+    /// Only the first bytes of the frame were shown. Its message is received, as soon as the driver has placed the payload: so many bytes of the
+    /// frame are before it.
+    Begun(Received, BufId, usize),
+    /// A large message is announced, and its receive waits for it. Nothing has changed yet: the driver reads the message to its place and says so by
+    /// `on_told_read`, before anything else; or, if it cannot, hands the frame to `on_frame`.
+    Told(Told),
+    /// The frame said that a send is over. There is no event of it, and a driver has nothing else to do for it.
+    Ended(Ended),
+    /// The message was taken otherwise: there may be events, and something to send.
+    Otherwise,
+    /// The message is not as simple as that, and nothing has changed: its frame is for `on_frame`.
+    No,
 }
 
 /// A large message that is announced, and the receive that waits for it.
@@ -97,7 +116,7 @@ impl Endpoint {
         }
         let (this, active) = self.joined_of_post(spec)?;
         let index = active.clear_path(now, WHEREABOUTS_LEN as u64)?;
-        if !active.paths[usize::from(index)].can_fetch {
+        if !active.paths[usize::from(index)].can_fetch() {
             return None;
         }
         this.cost_of(this.numbers.next_out, WHEREABOUTS_LEN as u32, active.credit)?;
@@ -171,7 +190,7 @@ impl Endpoint {
             return Taken::No;
         };
         // An Ack is for the general way; and so is all that is not from a peer who may give.
-        if view.has_ack() || !view.is_passed(self.peers().pass) {
+        if view.has_ack() || !view.is_passed(*self.peers().own_pass()) {
             return Taken::No;
         }
         let Some(row) = self.peers().giver_of(link, from, &view.header()) else {
@@ -195,7 +214,7 @@ impl Endpoint {
         let is_next = this.numbers.next_in as u32 == message
             && this.numbers.next_in < this.numbers.refused_from
             && this.arrival_count == 0;
-        if !is_next || bulk.peers.closing.is_some() {
+        if !is_next || bulk.peers.is_closing() {
             return None;
         }
         let (_, token) = self.messages.matcher.find(space, tag, this.peer)?;
@@ -278,9 +297,9 @@ impl Endpoint {
         }
         let ack = self.riding_ack(now, active, index)?;
         let header = Header { to: this.remote_id, packet: 0, path: index, form: this.version };
-        let head_len = note.write(head, header, ack.as_ref(), Pass(path.pass));
+        let head_len = note.write(head, header, ack.as_ref(), Pass(path.pass()));
         let (peer, acked) = (this.peer, ack.map(|ack| ack.path));
-        Some(GivenNote { link: path.link, to: path.locator, head_len, peer, acked })
+        Some(GivenNote { link: path.link(), to: *path.locator(), head_len, peer, acked })
     }
 
     /// The link has taken such a frame.

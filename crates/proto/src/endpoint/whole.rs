@@ -13,7 +13,7 @@ use crate::messages::take::{Miss, Takers};
 use crate::peers::rows::row_of_id;
 use crate::wire::{self, AckView, FragmentsRepr, TrainRepr};
 
-/// Who gets a message.
+/// The receive or stream that a message goes to.
 enum Taker {
     /// A receive that was posted.
     Receive(u32),
@@ -111,9 +111,9 @@ impl Endpoint {
         ) {
             Ok(token) => Some(Taker::Receive(token)),
             Err(Miss::Unexpected) if head.space == Space::STREAMS => {
-                self.messages.has_room_for(head.total as usize).then_some(Taker::Stream)
+                self.bulk().held.has_room_for(head.total as usize).then_some(Taker::Stream)
             }
-            Err(Miss::Unexpected) if self.messages.has_envelope() => {
+            Err(Miss::Unexpected) if self.bulk().held.has_envelope() => {
                 let slot = self.messages.hold_whole(row, head, bodies.iter(), Stage::Unexpected)?;
                 self.messages.list_unexpected(slot);
                 Some(Taker::Later)

@@ -35,7 +35,7 @@ pub struct DoorSpec {
 pub enum Reception {
     /// The address may be told, and this with it.
     Welcome(Greeting),
-    /// It may not; this says why.
+    /// The asker may not come in; this says why.
     Refuse(Greeting),
 }
 

@@ -19,13 +19,13 @@ use crate::wire::{Class, DONE_CANCELLED, DONE_MATCHED, MessageHead};
 /// What became of a record of a message, and what is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It must come again.
+    /// The message must come again.
     Refused,
     /// That is all.
     Accepted,
-    /// It had its turn: those that waited for theirs may follow.
+    /// The message had its turn: those that waited for theirs may follow.
     InTurn,
-    /// It is a chunk of a stream whose turn it is; nothing was done.
+    /// The message is a chunk of a stream whose turn it is; nothing was done.
     Chunk,
     /// The chunk of a stream that lies here is whole by it.
     WholeChunk(u32),
@@ -47,7 +47,7 @@ impl Messages {
         }
         let this = &self.bulk.peers.rows[row];
         let number = expand(head.message, this.numbers.next_in);
-        if number >= this.numbers.refused_from && !self.bulk.takes_all {
+        if number >= this.numbers.refused_from && !self.bulk.held.takes_all() {
             return Taken::Refused; // the refusal is content of its own and is repeated by itself
         }
         if this.arrival_count > 0
@@ -95,7 +95,7 @@ impl Messages {
         else {
             return self.on_unexpected(now, row, number, head, body);
         };
-        if self.bulk.receives[token].list == List::Overflow && !self.has_envelope() {
+        if self.bulk.receives[token].list == List::Overflow && !self.bulk.held.has_envelope() {
             self.refuse(now, row, number, 0);
             return Taken::Refused;
         }
@@ -190,7 +190,7 @@ impl Messages {
         head: &MessageHead,
         body: &[u8],
     ) -> Taken {
-        if self.bulk.peers.closing.is_some() {
+        if self.bulk.peers.is_closing() {
             return self.drop_in_turn(now, row, head);
         }
         if head.space == Space::STREAMS {
@@ -233,7 +233,8 @@ impl Messages {
         body: &[u8],
     ) -> Verdict {
         // Nobody can ask for a chunk out of its turn: those ahead of it leave it room.
-        let may_hold = head.space != Space::STREAMS || self.has_room_ahead(head.total as usize);
+        let may_hold =
+            head.space != Space::STREAMS || self.bulk.held.has_room_ahead(head.total as usize);
         let held = if may_hold { self.hold(now, row, head, body, Stage::Early) } else { None };
         let Some(slot) = held else {
             self.refuse(now, row, number, held_len(head));
@@ -276,7 +277,7 @@ impl Messages {
         body: &[u8],
         stage: Stage,
     ) -> Option<u32> {
-        if !self.has_envelope() {
+        if !self.bulk.held.has_envelope() {
             None
         } else if head.class == Class::Eager {
             self.hold_whole(row, head, core::iter::once(body), stage)
@@ -336,10 +337,7 @@ impl Messages {
         stage: Stage,
     ) -> Option<u32> {
         let len = head.total as usize;
-        let hold = match self.bulk.held.try_reserve(len) {
-            None if self.bulk.takes_all => self.bulk.held.overdraw(len)?,
-            hold => hold?,
-        };
+        let hold = self.bulk.held.reserve(len)?;
         let mut rest = self.bulk.held.bytes_mut(hold);
         for body in bodies {
             let (to, behind) = rest.split_at_mut(body.len());
@@ -355,14 +353,7 @@ impl Messages {
     #[inline(always)]
     fn charge(&mut self, arrival: &mut Arrival) {
         arrival.charged = true;
-        self.bulk.envelope_count += 1;
-        self.bulk.peers.counters.envelope_count_peak =
-            self.bulk.peers.counters.envelope_count_peak.max(u64::from(self.bulk.envelope_count));
-        self.bulk.peers.counters.held_len_peak = self.bulk.held.peak_len();
-    }
-
-    pub(crate) fn has_envelope(&self) -> bool {
-        self.bulk.envelope_count < self.bulk.peers.limits.envelope_count_max || self.bulk.takes_all
+        self.bulk.held.charge(&mut self.bulk.peers.counters);
     }
 
     #[inline(always)]
@@ -397,27 +388,5 @@ impl Messages {
         let verdict = self.take_message(now, row, &head, &[], memory);
         self.bulk.told = None;
         verdict
-    }
-}
-
-impl Messages {
-    pub(crate) fn has_room_for(&self, len: usize) -> bool {
-        self.has_envelope()
-            && crate::base::pool::BytePool::cost_of(len)
-                .is_some_and(|cost| cost <= self.bulk.held.free_len())
-    }
-
-    /// Whether a chunk before its turn may be held: half of all room is for those that have it, or none ever might.
-    pub(crate) fn has_room_ahead(&self, len: usize) -> bool {
-        let cost = crate::base::pool::BytePool::cost_of(len).unwrap_or(u64::MAX);
-        self.bulk.envelope_count < self.bulk.peers.limits.envelope_count_max / 2
-            && self.bulk.held.free_len().saturating_sub(cost) >= self.bulk.held.len_max() / 2
-    }
-
-    pub(crate) fn charge_chunk(&mut self) {
-        self.bulk.envelope_count += 1;
-        self.bulk.peers.counters.envelope_count_peak =
-            self.bulk.peers.counters.envelope_count_peak.max(u64::from(self.bulk.envelope_count));
-        self.bulk.peers.counters.held_len_peak = self.bulk.held.peak_len();
     }
 }

@@ -115,8 +115,7 @@ impl Messages {
             let waiting = |&slot: &u32| self.bulk.arrivals[slot].stage == Stage::Early;
             if let Some(slot) = self.bulk.arrivals.lookup(key).filter(waiting) {
                 // A chunk behind a gap has no place: its stream broke where the gap is.
-                if self.bulk.peers.closing.is_some()
-                    || self.bulk.arrivals[slot].space == Space::STREAMS
+                if self.bulk.peers.is_closing() || self.bulk.arrivals[slot].space == Space::STREAMS
                 {
                     self.end_arrival(now, slot);
                 } else {

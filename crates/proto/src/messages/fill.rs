@@ -203,7 +203,7 @@ impl Messages {
             arrival.stage = Stage::Unexpected;
             arrival.in_overflow = true;
             arrival.charged = true;
-            self.bulk.envelope_count += 1;
+            self.bulk.held.charge(&mut self.bulk.peers.counters);
         }
         let progress = Progress {
             receive: fit.receive,

@@ -82,8 +82,7 @@ impl Messages {
         let head_len = wire::HEADER_LEN + wire::fragment_head_len(send.immediate.is_some());
         let frame_len = u64::from(path.frame_len());
         let payload_len = frame_len - head_len as u64;
-        let len_max =
-            len_max.max(self.bulk.peers.links[usize::from(path.link())].train_len_max.into());
+        let len_max = len_max.max(self.bulk.peers.links.of(path.link()).train_len_max.into());
         let wanted_count = (end - start).div_ceil(payload_len);
         let count = wanted_count
             .min(count_max)
@@ -130,8 +129,7 @@ impl Messages {
     fn start_fragments(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
         let &Plan { slot, start, len, count, payload_len, .. } = plan;
         let this = &self.bulk.peers.rows[row];
-        let active = &mut **self.bulk.peers.actives.get_mut(this.active).expect("planned");
-        let path = &mut active.paths[plan.path];
+        let path = &self.bulk.peers.actives[this.active].paths[plan.path];
         let serial = self.bulk.outgoing.serial(slot);
         let send = &mut self.bulk.outgoing[slot];
         let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
@@ -158,17 +156,14 @@ impl Messages {
             count: count as usize,
             ack: plan.ack,
         };
-        wire::write_fragments(
-            &mut train.heads,
-            &repr,
-            &this.train_seal(self.bulk.peers.train_checks),
-        );
+        wire::write_fragments(&mut train.heads, &repr, &self.bulk.peers.train_seal(this));
         (train.link, train.to) = (path.link(), *path.locator());
         (train.head_len, train.count) = (repr.frame_head_len(), repr.count);
         train.source = send.source(start);
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
         train.is_unasked = true;
 
+        let active = &mut *self.bulk.peers.actives[this.active];
         // Of a message that goes in one train no parts are kept: if it is cut later it gets them then (`keep_parts`).
         let is_all = self.bulk.parts.get_mut(send.parts).is_none_or(|parts| {
             parts.unsent.take_front(len);
@@ -181,12 +176,7 @@ impl Messages {
         active.credit.on_sent(eager_cost(len as u32));
         if let Some(ack) = plan.ack {
             let path = &mut active.paths[usize::from(ack.path)];
-            note_ack_sent(
-                path,
-                row,
-                &mut self.bulk.peers.ack_timers,
-                &mut self.bulk.peers.counters,
-            );
+            note_ack_sent(path, row, &mut self.bulk.peers.timers, &mut self.bulk.peers.counters);
         }
         let content = Content::Message { slot, serial, offset: start as u32, len: len as u32 };
         let frame_len = train.head_len as u16 + if count == 1 { last_len } else { payload_len };

@@ -47,7 +47,7 @@ impl Messages {
         };
         let row = spec.peer.row();
         let is_next = self.bulk.peers.rows.first_ready() == row
-            && self.bulk.peers.replies.is_empty()
+            && !self.bulk.peers.has_replies()
             && self.bulk.peers.active_of(row).unsent == req.0 as u32;
         // Of a message that has just been posted all fragments are written, or none.
         let is_written =
@@ -66,7 +66,7 @@ impl Messages {
         now: Instant,
         spec: &SendSpec<'_>,
     ) -> Result<(ReqId, Option<u32>), PostError> {
-        if self.bulk.peers.closing.is_some() {
+        if self.bulk.peers.is_closing() {
             return Err(PostError::Closing);
         }
         if spec.space == Space::STREAMS {
@@ -187,7 +187,7 @@ impl Messages {
         spec: RecvSpec,
         memory: &mut impl Memory,
     ) -> Result<ReqId, PostError> {
-        if self.bulk.peers.closing.is_some() {
+        if self.bulk.peers.is_closing() {
             return Err(PostError::Closing);
         }
         if spec.criteria.space == Space::STREAMS {

@@ -11,7 +11,7 @@ use crate::{BufId, Envelope, Event, Memory, PeerId, Place, ReqId, Space, Tag};
 /// Why a message was not handed to a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Miss {
-    /// It is its turn, and no receive that is posted takes it.
+    /// It is the message's turn, and no receive that is posted takes it.
     Unexpected,
     /// There is more to it.
     Other,

@@ -60,19 +60,14 @@ impl Messages {
     }
 
     fn recall_refused(&mut self, now: Instant) {
-        let free_count =
-            self.bulk.peers.limits.envelope_count_max.saturating_sub(self.bulk.envelope_count);
-        let free_len = self.bulk.held.free_len();
-        let roomy = free_count >= (self.bulk.peers.limits.envelope_count_max / 4).max(1)
-            && free_len >= self.bulk.held.len_max() / 4;
+        let is_roomy = self.bulk.held.is_roomy();
         for _ in 0..self.refused.len() {
             let row = self.refused.pop_front().expect("counted");
             let this = &self.bulk.peers.rows[row];
             let passed = this.numbers.next_in > this.numbers.refused_from;
             let active = self.bulk.peers.activate(row);
             let need = self.bulk.peers.actives[active].refused_need;
-            // Twice the need: the pool rounds up to size classes.
-            if passed || (roomy && (free_len >= 2 * need || free_len == self.bulk.held.len_max())) {
+            if passed || is_roomy && self.bulk.held.would_fit(need) {
                 self.recall(row);
             } else {
                 self.refused.push_back(row);

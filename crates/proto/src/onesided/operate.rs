@@ -151,7 +151,7 @@ impl Onesided {
 
     pub(crate) fn may_operate(&self, bulk: &Bulk, peer: PeerId) -> Result<(), PostError> {
         match bulk.peers.rows.known(peer) {
-            _ if bulk.peers.closing.is_some() => Err(PostError::Closing),
+            _ if bulk.peers.is_closing() => Err(PostError::Closing),
             None => Err(PostError::UnknownPeer),
             Some(_) => Ok(()),
         }

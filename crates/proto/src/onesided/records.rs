@@ -131,7 +131,7 @@ impl Access {
     }
 }
 
-/// Who may use a region.
+/// The peers that may use a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permitted {
     /// Every peer: who has the endpoint's address. Where that is given to whoever asks (`Settings::is_found`,

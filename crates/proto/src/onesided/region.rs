@@ -58,7 +58,7 @@ impl Onesided {
         bulk: &mut Bulk,
         spec: RegionSpec,
     ) -> Result<RegionId, ExposeError> {
-        if bulk.peers.closing.is_some() {
+        if bulk.peers.is_closing() {
             return Err(ExposeError::Closing);
         }
         if self.regions.by_key.contains_key(&spec.key) {

@@ -1,25 +1,23 @@
 //! Acknowledgements that wait, and what they ride on.
 
-use crate::base::ring::Ring;
 use crate::base::slab::NONE;
 use crate::delivery::ack::AckHead;
 use crate::delivery::credit::Share;
 use crate::delivery::path::Path;
 use crate::peers::rows::Active;
+use crate::peers::timers::Timers;
 use crate::wire::{AckRepr, LONE_HEAD_LEN_MAX};
 use crate::{Counters, Instant};
 
-/// The acknowledgement that was pending on a path leaves. Its timer need not go off, if nobody's came after it.
+/// The acknowledgement that was pending on a path leaves.
 #[inline(always)]
 pub(crate) fn note_ack_sent(
     path: &mut Path,
     row: u32,
-    timers: &mut Ring<(Instant, u32)>,
+    timers: &mut Timers,
     counters: &mut Counters,
 ) {
-    if timers.back() == Some(&(path.ack_due(), row)) {
-        timers.end = timers.end.wrapping_sub(1);
-    }
+    timers.disarm_ack(path.ack_due(), row);
     path.on_ack_sent();
     counters.acks_out += 1;
 }

@@ -9,7 +9,6 @@ use crate::delivery::path::{AckDue, Path};
 use crate::peers::Peers;
 use crate::peers::rows::{Farewell, Phase, Row};
 use crate::{GoneReason, Instant, MS, SECOND, Sabotage};
-use core::cmp::Reverse;
 
 impl Peers {
     /// Whether all that a row's timer can be about is a first probe, or is never in haste. Old timers have all the time.
@@ -24,37 +23,22 @@ impl Peers {
             .all(|path| path.probe_count() == 0 && path.flight().loss_deadline(0) == Instant::NEVER)
     }
 
-    /// When the first timer of a row, of an acknowledgement or of idle strangers is due.
-    pub(crate) fn first_timer(&self) -> Instant {
-        let row = self.timers.peek().map_or(Instant::NEVER, |&Reverse((at, _))| at);
-        self.ack_timers.front().map_or(row, |&(at, _)| row.min(at)).min(self.tend_at)
-    }
-
     /// An acknowledgement leaves in its time.
     #[inline(always)]
     pub(crate) fn see_to_ack(&mut self, row: u32, due: AckDue) {
         match due {
             AckDue::Now => self.rows.make_ready(row),
-            AckDue::At(at) => self.arm_ack(at, row),
+            AckDue::At(at) => self.timers.arm_ack(at, row),
             AckDue::Known => {}
         }
-    }
-
-    /// An acknowledgement must leave then; later than all that were told before.
-    #[inline]
-    fn arm_ack(&mut self, at: Instant, row: u32) {
-        self.ack_timers.push_back((at, row));
-        self.wake_at = self.wake_at.min(at);
     }
 
     /// A row that is armed anew for an earlier time leaves its old entry behind, for up to a second: a thousand and more of one
     /// busy row. They are swept out when there are more of them than of the others.
     pub(crate) fn forget_old_timers(&mut self) {
-        if self.timers.len() > OLD_TIMER_COUNT_MAX + 2 * self.rows.len() {
-            let rows = &self.rows;
-            let is_live = |at: Instant, row: u32| rows.get(row).is_some_and(|it| it.timer_at == at);
-            self.timers.retain(|&Reverse((at, row))| is_live(at, row));
-        }
+        let rows = &self.rows;
+        let is_live = |at: Instant, row: u32| rows.get(row).is_some_and(|it| it.timer_at == at);
+        self.timers.forget_old(rows.len(), is_live);
     }
 
     /// The row wants to be looked at no later than `at`.
@@ -63,8 +47,7 @@ impl Peers {
         let this = &mut self.rows[row];
         if at < this.timer_at {
             this.timer_at = at;
-            self.wake_at = self.wake_at.min(at);
-            self.timers.push(Reverse((at, row)));
+            self.timers.arm_row(at, row);
         }
     }
 
@@ -333,9 +316,6 @@ pub(crate) const COLLAPSE_NS: u64 = 20 * MS;
 
 /// Unanswered probes before a path is left for another.
 pub(crate) const LEAVE_PROBE_COUNT: u32 = 3;
-
-/// So many old timers are swept out by themselves.
-pub(crate) const OLD_TIMER_COUNT_MAX: usize = 8;
 
 /// A quiet row's active record is put away after this.
 pub(crate) const REST_AFTER_NS: u64 = SECOND;

@@ -32,7 +32,7 @@ const HELLO_NS_MAX: u64 = SECOND;
 
 /// What came of a Hello.
 pub(crate) enum Greeting<'a> {
-    /// It was answered, or is nothing.
+    /// The Hello was answered, or is to be ignored.
     Answered,
     /// Of a peer that has joined and does not know it yet: what follows in the frame may be processed.
     Known(u32),
@@ -44,9 +44,9 @@ pub(crate) enum Greeting<'a> {
 pub(crate) enum Answered {
     /// Nothing, or the asking goes on.
     Asked,
-    /// It has joined by it.
+    /// The peer has joined by this frame.
     Joined,
-    /// It is over.
+    /// The association is over.
     Ended(GoneReason),
 }
 
@@ -80,7 +80,7 @@ impl Peers {
         active.contact.nonce = nonce;
         active.contact.links = 1;
         let rtt_ns = self.settings.initial_rtt_ns;
-        let mut path = Path::new(0, locator, Standing::Proven, &self.links[0], rtt_ns);
+        let mut path = Path::new(0, locator, Standing::Proven, self.links.of(0), rtt_ns);
         path.set_source(0, Origin { link: 0, from: locator });
         active.paths.push(path);
         self.show_path(0, locator);
@@ -98,7 +98,7 @@ impl Peers {
     fn introduction(&self, id: u64, nonce: u64) -> Introduction {
         let helper = if self.settings.has_helper { FLAG_HELPER } else { 0 };
         Introduction {
-            flags: helper | if self.private_links != 0 { FLAG_PASS } else { 0 },
+            flags: helper | if self.links.has_private() { FLAG_PASS } else { 0 },
             versions: self.versions_byte(),
             frame_len_max: self.settings.frame_len_max,
             incarnation: self.incarnation,
@@ -359,7 +359,7 @@ impl Peers {
         active.contact.cookie = cookie;
         // The cookie is good for what comes from there.
         if active.paths[0].link() != link {
-            active.paths[0].set_link(link, &self.links[usize::from(link)]);
+            active.paths[0].set_link(link, self.links.of(link));
         }
         active.ping = true; // say the echo even if there is no message left to carry it
         self.make_ready(row);
@@ -493,7 +493,7 @@ impl Peers {
         Some((row, ended))
     }
 
-    /// It joins, by the row it has.
+    /// The peer joins, by the row it has.
     pub(crate) fn admit(
         &mut self,
         now: Instant,

@@ -5,15 +5,15 @@ use alloc::vec::Vec;
 use crate::base::slab::NONE;
 use crate::delivery::credit::CreditRest;
 use crate::peers::Peers;
-use crate::peers::kept::{Forgotten, Idle, Reply, ReplyRecord};
+use crate::peers::kept::{Closing, Forgotten, Idle, Reply, ReplyRecord};
 use crate::peers::rows::{NO_MESSAGE, Phase, Row};
-use crate::{Event, GoneReason, Instant};
+use crate::{Event, GoneReason, Instant, Unaccepted};
 
 /// Forgotten peers whose last id is remembered, so that one who has not heard does not begin again under the same id.
 pub(crate) const FORGOTTEN_COUNT_MAX: usize = 64;
 
 impl Peers {
-    /// Those with whom there is an association, or is to be one.
+    /// The rows of peers with whom there is an association, or is to be one.
     pub(crate) fn rows_in_contact(&self) -> Vec<u32> {
         self.rows.ids().filter(|&row| self.rows[row].phase != Phase::Idle).collect()
     }
@@ -82,5 +82,69 @@ impl Peers {
         self.remember_forgotten(Forgotten { identity, secret, id });
         self.named_count -= u32::from(is_named);
         self.rows.remove(row);
+    }
+}
+
+/// How far the endpoint's own end has come.
+impl Peers {
+    /// The endpoint takes nothing new any more.
+    #[inline(always)]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// The endpoint has ended.
+    #[inline(always)]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The endpoint lingers from now on. False: it does so already.
+    pub(crate) fn begin_closing(&mut self, now: Instant) -> bool {
+        let until = now + self.settings.linger_ns;
+        let is_new = self.closing.is_none();
+        if is_new {
+            self.closing = Some(Closing { until, look_at: until, given_up: Vec::new() });
+        }
+        is_new
+    }
+
+    /// When to look next how far it is, if it is closing.
+    pub(crate) fn closing_look_at(&self) -> Option<Instant> {
+        self.closing.as_ref().map(|closing| closing.look_at)
+    }
+
+    /// If nothing else happens it is not looked at before its time is up. False: it is not closing, or closed.
+    pub(crate) fn linger(&mut self) -> bool {
+        let Some(closing) = self.closing.as_mut().filter(|_| !self.closed) else { return false };
+        closing.look_at = closing.until;
+        true
+    }
+
+    /// A lone answer left: perhaps it was the last word.
+    pub(crate) fn look_at_closing(&mut self, now: Instant) {
+        if let Some(closing) = self.closing.as_mut().filter(|_| self.replies.is_empty()) {
+            closing.look_at = now;
+        }
+    }
+
+    /// Its time is up, or nobody is left. Answers that wait to be sent (to another's goodbye) are the last words.
+    pub(crate) fn may_end(&self, now: Instant) -> bool {
+        let is_late = self.closing.as_ref().is_some_and(|closing| now >= closing.until);
+        is_late || self.association_count == 0 && self.replies.is_empty()
+    }
+
+    /// What had not been accepted when it ended, once it has.
+    pub(crate) fn given_up(&self) -> Option<&[Unaccepted]> {
+        self.closing.as_ref().filter(|_| self.closed).map(|closing| &*closing.given_up)
+    }
+
+    /// The endpoint ends, and gives this up. `clean`: all was accepted.
+    pub(crate) fn end_closing(&mut self, given_up: Vec<Unaccepted>, clean: bool) {
+        if let Some(closing) = &mut self.closing {
+            closing.given_up = given_up;
+        }
+        self.closed = true;
+        self.events.push_back(Event::Closed { clean });
     }
 }

@@ -88,7 +88,7 @@ impl Refusals {
 /// What an idle stranger waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// It said goodbye.
+    /// The peer said goodbye.
     Departed,
     /// Its association ended in another way; it may not know.
     Gone,

@@ -13,7 +13,20 @@ use crate::wire::{AckRepr, FORM_STRANGER, Header, Writer};
 use crate::{Instant, MS, Sabotage, Source, TxFrame, wire};
 
 impl Peers {
-    pub(crate) fn write_reply(&mut self, reply: &Reply, tx: &mut TxFrame) {
+    /// Answers wait that belong to no association.
+    #[inline(always)]
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// The answer that has waited longest.
+    pub(crate) fn write_next_reply(&mut self, tx: &mut TxFrame) {
+        if let Some(reply) = self.replies.pop_front() {
+            self.write_reply(&reply, tx);
+        }
+    }
+
+    fn write_reply(&mut self, reply: &Reply, tx: &mut TxFrame) {
         let header = Header { to: reply.to, packet: 0, path: reply.path, form: reply.version };
         start(tx, reply.link, &reply.locator, reply.secret, 0);
         let mut writer = Writer::begin(&mut tx.head, header);

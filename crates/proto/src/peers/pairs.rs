@@ -17,60 +17,33 @@ use crate::seal::pass_of;
 
 /// Paths to one peer, and of one.
 pub const PATH_COUNT_MAX: usize = 8;
-/// Peers kept for `poll_new_locators`.
-const NEW_LOCATORS_COUNT_MAX: usize = 256;
-/// Peers kept for `poll_path_news`.
-const PATH_NEWS_COUNT_MAX: usize = 64;
 
 impl Peers {
     pub(crate) fn set_link(&mut self, link: u8, traits: LinkTraits) {
         let frame_len_max =
             traits.frame_len_max.clamp(FRAME_LEN_FLOOR, self.settings.frame_len_max);
-        if let Some(own) = self.links.get_mut(usize::from(link)) {
-            *own = LinkTraits { frame_len_max, ..traits };
-            let bit = 1 << (link & 63);
-            self.private_links &= !bit;
-            self.private_links |= if traits.is_private { bit } else { 0 };
-        }
+        self.links.set(link, LinkTraits { frame_len_max, ..traits });
     }
 
     /// The traits of a link towards a peer that takes no longer frames than this.
     pub(crate) fn traits_of(&self, link: u8, frame_len_max: u16) -> LinkTraits {
-        let own = self.links.get(usize::from(link)).unwrap_or(&self.links[0]);
+        let own = self.links.of(link);
         LinkTraits { frame_len_max: own.frame_len_max.min(frame_len_max), ..*own }
     }
 
-    #[inline]
-    pub(crate) fn poll_new_locators(&mut self) -> Option<NewLocators> {
-        self.new_locators.pop_front()
-    }
-
     pub(crate) fn show_locators(&mut self, row: u32, is_contact: bool, locators: Vec<Locator>) {
-        // A driver who never asks gets along with its first link.
-        if self.new_locators.len() < NEW_LOCATORS_COUNT_MAX {
-            let peer = self.rows[row].peer;
-            self.new_locators.push_back(NewLocators { peer, is_contact, locators });
-            self.has_news = true;
-        }
-    }
-
-    #[inline]
-    pub(crate) fn poll_path_news(&mut self) -> Option<PeerId> {
-        self.path_news.pop_front()
+        let peer = self.rows[row].peer;
+        self.news.add_locators(NewLocators { peer, is_contact, locators });
     }
 
     pub(crate) fn tell_path_news(&mut self, row: u32) {
-        // A driver who does not care never asks.
-        if self.path_news.len() < PATH_NEWS_COUNT_MAX {
-            self.path_news.push_back(self.rows[row].peer);
-            self.has_news = true;
-        }
+        self.news.add_of_paths(self.rows[row].peer);
     }
 
     /// The links that may lead to a peer. A reason: there is none.
     pub(crate) fn choose_contact_links(&mut self, peer: PeerId, links: u8) -> Option<GoneReason> {
         let this = self.rows.known(peer).filter(|row| row.phase == Phase::Hello)?;
-        let known = ((1_u16 << self.links.len()) - 1) as u8;
+        let known = ((1_u16 << self.links.count()) - 1) as u8;
         let contact = &mut self.actives[this.active].contact;
         (contact.links, contact.is_refused) = (links & known, false);
         if contact.links == 0 {
@@ -90,7 +63,7 @@ impl Peers {
         if let Some(link) = set.nth(turn as usize)
             && path.link() != link
         {
-            path.set_link(link, &self.links[usize::from(link)]);
+            path.set_link(link, self.links.of(link));
             let locator = *path.locator();
             self.show_path(link, locator);
         }
@@ -108,7 +81,7 @@ impl Peers {
         if self.rows.known(peer).is_none_or(|this| this.phase != Phase::Joined) {
             return Err(PathError::NotJoined);
         }
-        if usize::from(link) >= self.links.len() {
+        if usize::from(link) >= self.links.count() {
             return Err(PathError::NoLink);
         }
         let frame_len_max = short_len(way.frame_len_max);

@@ -11,12 +11,6 @@ use crate::wire::{Header, base_of, numbered_header};
 use crate::{Instant, Locator, PATH_COUNT_MAX};
 
 impl Peers {
-    /// Only the two ends of this link can write to it.
-    #[inline(always)]
-    pub(crate) fn is_private(&self, link: u8) -> bool {
-        self.private_links >> (link & 63) & 1 != 0
-    }
-
     /// The number of a frame's packet, if it is one, but for its low half, which is what the wire shows (PROTOCOL §5.1). Nothing
     /// is verified yet: with the wrong one the check fails.
     #[inline(always)]
@@ -24,8 +18,31 @@ impl Peers {
         if self.has_high { self.find_base(bytes) } else { 0 }
     }
 
+    /// A frame was believed that may be of a number in the upper half of 2^32: the low half may begin anew after it.
+    #[inline(always)]
+    pub(crate) fn expect_high(&mut self, is_in_upper_half: bool) {
+        self.has_high |= is_in_upper_half;
+    }
+
+    /// The first frame that comes with a number that has a high half: such are looked up from now on. False: it is none, or not the first.
+    pub(crate) fn find_first_high(&mut self, bytes: &[u8]) -> bool {
+        let is_first = !self.has_high && self.find_base(bytes) != 0;
+        self.has_high |= is_first;
+        is_first
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_high(&self) -> bool {
+        self.has_high
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_high(&mut self, has_high: bool) {
+        self.has_high = has_high;
+    }
+
     #[inline(never)]
-    pub(crate) fn find_base(&self, bytes: &[u8]) -> u64 {
+    fn find_base(&self, bytes: &[u8]) -> u64 {
         let Some(header) = numbered_header(bytes).filter(|header| header.to != 0) else { return 0 };
         let low = header.packet as u32;
         let this = self.rows.get(row_of_id(header.to)).filter(|row| row.local_id == header.to);
@@ -78,7 +95,7 @@ impl Peers {
         if index >= PATH_COUNT_MAX {
             return false;
         }
-        let (traits, rtt_ns) = (self.links[0], self.settings.initial_rtt_ns);
+        let (traits, rtt_ns) = (*self.links.of(0), self.settings.initial_rtt_ns);
         let paths = &mut self.active_of_mut(row).paths;
         while paths.len() <= index {
             paths.push(Path::absent(&traits, rtt_ns));

@@ -110,7 +110,7 @@ pub(crate) struct Row {
     /// The application named it; else it introduced itself.
     pub(crate) is_named: bool,
     pub(crate) has_helper: bool,
-    /// It takes its pass instead of a check (PROTOCOL §14.6).
+    /// The peer takes its pass instead of a check (PROTOCOL §14.6).
     pub(crate) takes_pass: bool,
     pub(crate) is_ready: bool,
     /// While it is ready: the row whose turn is next, or NONE.

@@ -15,11 +15,28 @@ impl Peers {
         Keyed { secret: &self.secret, checks: self.train_checks }
     }
 
+    /// What small messages to us may bear instead, by links that only their two ends can write to (PROTOCOL §14.6).
+    #[inline(always)]
+    pub(crate) fn own_pass(&self) -> &Pass {
+        &self.pass
+    }
+
     /// The seal of a frame to us that says it is a stranger's, or does not: strangers have the public key, if we are open to them.
     #[inline(always)]
     pub(crate) fn seal_of_form(&self, is_strangers: bool) -> impl Seal {
         let is_public = is_strangers && self.settings.open_to_strangers;
         if is_public { Secret::PUBLIC } else { self.secret }
+    }
+
+    /// The seal of a train to this peer.
+    #[inline(always)]
+    pub(crate) fn train_seal(&self, to: &Row) -> impl Seal {
+        Keyed { secret: &to.secret, checks: self.train_checks }
+    }
+
+    /// The marks of trains are computed by this function from now on.
+    pub(crate) fn set_train_checks(&mut self, checks: TrainChecks) {
+        self.train_checks = checks;
     }
 }
 
@@ -37,11 +54,5 @@ impl Row {
     #[inline(always)]
     pub(crate) fn seal_of_given(path: &Path) -> impl Seal {
         Pass(path.pass())
-    }
-
-    /// The seal of a train to this peer, computed by this function.
-    #[inline(always)]
-    pub(crate) fn train_seal(&self, checks: TrainChecks) -> impl Seal {
-        Keyed { secret: &self.secret, checks }
     }
 }

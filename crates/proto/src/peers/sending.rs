@@ -38,7 +38,7 @@ impl Peers {
         let row = row_of_id(header.to);
         let this = self.rows.get_any(row).filter(|this| this.is_of(header))?;
         let path = self.actives.get(this.active)?.paths.get(usize::from(header.path))?;
-        (self.is_private(link) && path.comes_from(link, from)).then_some(row)
+        (self.links.is_private(link) && path.comes_from(link, from)).then_some(row)
     }
 
     /// A frame of this row's peer came that it had given to a link: it has joined.

@@ -81,8 +81,7 @@ impl Peers {
         }
         self.rows.sit_down(row, idle, now);
         let at = now + self.idle_ns(idle);
-        self.tend_at = self.tend_at.min(at);
-        self.wake_at = self.wake_at.min(at);
+        self.timers.arm_strangers(at);
     }
 
     /// A stranger's association came to rest.
@@ -103,7 +102,7 @@ impl Peers {
         }
     }
 
-    /// Those whose time is up: who left is forgotten, who rests is asked whether it lives.
+    /// Looks after strangers whose time is up: one that left is forgotten, one that rests is asked whether it lives.
     pub(crate) fn tend_strangers(&mut self, now: Instant, tickets: &mut impl Tickets) {
         let mut left = TEND_COUNT_MAX;
         for idle in Idle::ALL {
@@ -113,7 +112,7 @@ impl Peers {
                     break;
                 }
                 if left == 0 {
-                    self.tend_at = now + TEND_PAUSE_NS;
+                    self.timers.set_strangers(now + TEND_PAUSE_NS);
                     return;
                 }
                 left -= 1;
@@ -124,7 +123,8 @@ impl Peers {
             let row = self.rows.first_idle(idle)?;
             Some(self.rows[row].seat.since + self.idle_ns(idle))
         };
-        self.tend_at = Idle::ALL.into_iter().filter_map(first_at).min().unwrap_or(Instant::NEVER);
+        let first_at = Idle::ALL.into_iter().filter_map(first_at).min();
+        self.timers.set_strangers(first_at.unwrap_or(Instant::NEVER));
     }
 
     fn tend_stranger(&mut self, now: Instant, row: u32, idle: Idle, tickets: &mut impl Tickets) {

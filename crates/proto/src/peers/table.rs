@@ -114,16 +114,12 @@ impl Peers {
         this.incarnation = incarnation;
         this.frame_len_max = frame_len_max;
         this.phase = Phase::Joined;
-        let frame_len_max = self.links[0].frame_len_max;
+        let frame_len_max = self.links.of(0).frame_len_max;
         this.rest = Some(PathRest::new(0, locator, Standing::Proven, frame_len_max));
     }
 
     pub(crate) fn show_path(&mut self, link: u8, locator: Locator) {
-        // A driver who never asks has nothing to say either.
-        if self.new_paths.len() < NEW_PATH_COUNT_MAX {
-            self.new_paths.push_back((link, locator));
-            self.has_news = true;
-        }
+        self.news.add_path(link, locator);
     }
 
     /// A random number of this life.
@@ -152,7 +148,7 @@ impl Peers {
         let rtt_ns = self.settings.initial_rtt_ns;
         let more = this.more_rest.take();
         for rest in this.rest.take().iter().chain(more.iter().flatten()) {
-            let traits = self.links.get(usize::from(rest.link)).unwrap_or(&self.links[0]);
+            let traits = self.links.of(rest.link);
             active.paths.push(Path::from_rest(rest, traits, rtt_ns));
         }
         if let Some(path) = active.paths.first_mut() {
@@ -246,9 +242,6 @@ impl Peers {
         now + self.settings.gone_after_ns / 4
     }
 }
-
-/// Paths kept for `poll_new_path`.
-pub(crate) const NEW_PATH_COUNT_MAX: usize = 256;
 
 /// Spare active records kept, with their queues' memory.
 pub(crate) const SPARE_COUNT_MAX: usize = 64;

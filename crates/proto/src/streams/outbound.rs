@@ -33,7 +33,7 @@ pub enum StreamError {
     UnknownPeer,
     /// The association it was begun in is over: the peer is gone, or lives anew.
     Gone,
-    /// It was ended before.
+    /// The stream was ended before.
     Ended,
 }
 
@@ -51,7 +51,7 @@ impl Streams {
         peer: PeerId,
         handler: u16,
     ) -> Result<OutStreamId, StreamError> {
-        if messages.bulk.peers.closing.is_some() {
+        if messages.bulk.peers.is_closing() {
             return Err(StreamError::Closing);
         }
         let row = peer.row();
@@ -107,7 +107,7 @@ impl Streams {
     ) -> Option<(ChunkTag, usize)> {
         let row = peer.row();
         let len = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        if messages.bulk.peers.closing.is_some()
+        if messages.bulk.peers.is_closing()
             || messages.bulk.peers.rows.known(peer).is_none()
             || len > self.chunk_len(messages, row)
         {
@@ -307,7 +307,7 @@ impl Streams {
     }
 
     fn open_outbound(&self, messages: &Messages, id: OutStreamId) -> Result<u32, StreamError> {
-        if messages.bulk.peers.closing.is_some() {
+        if messages.bulk.peers.is_closing() {
             return Err(StreamError::Closing);
         }
         let slot = self.outbound.lookup(id.0).ok_or(StreamError::Ended)?;
@@ -352,7 +352,7 @@ impl Streams {
         }
         let Some(active) = messages.bulk.peers.actives.get(this.active) else {
             let rest = this.rest.as_ref()?;
-            let link = messages.bulk.peers.links.get(usize::from(rest.link))?;
+            let link = messages.bulk.peers.links.get(rest.link)?;
             let sends_trains = cuts_into_trains(link);
             let credit = Credit::from_rest(this.credit);
             return Some(MessagesWay { frame_len: rest.frame_len(), sends_trains, credit });

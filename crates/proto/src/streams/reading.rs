@@ -89,7 +89,7 @@ impl Streams {
     ) -> bool {
         let hold = core::mem::replace(&mut messages.bulk.arrivals[arrival].hold, NONE);
         messages.bulk.remove_arrival(arrival);
-        messages.charge_chunk();
+        messages.bulk.held.charge(&mut messages.bulk.peers.counters);
         let index = self.inbound[slot].first;
         let chunk = &mut self.chunks[index];
         (chunk.hold, chunk.arrival) = (hold, NONE);
@@ -129,7 +129,7 @@ impl Streams {
             this.last = NONE;
         }
         if chunk.arrival == NONE {
-            messages.bulk.envelope_count -= 1;
+            messages.bulk.held.uncharge();
             if chunk.hold != NONE {
                 messages.bulk.held.release(chunk.hold);
             }

@@ -129,12 +129,12 @@ pub fn numbered_header(bytes: &[u8]) -> Option<Header> {
     (!is_unnumbered).then_some(header)
 }
 
-/// Whose business a frame is at its receiver.
+/// The side of its receiver that a frame concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// It has messages or data: for who receives.
+    /// The frame has messages or data, for whoever receives.
     Receiver,
-    /// It has answers to what was sent, and no messages: for who sends.
+    /// The frame has answers to what was sent, and no messages: it is for whoever sends.
     Sender,
     /// Neither, or nothing can be told: acknowledgements alone, contact, paths, probes, nonsense.
     Both,

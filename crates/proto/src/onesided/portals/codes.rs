@@ -1,6 +1,6 @@
 //! The numbers of Portals 4, as its reference has them: options, kinds of events, ways to fail.
 //!
-//! They stand in the core because they travel (what became of a request) and because they decide (options); the C header repeats them.
+//! These numbers stand in the core because they travel (what became of a request) and because they decide (options); the C header repeats them.
 
 /// Options of entries, lists and match alike.
 pub mod entry {

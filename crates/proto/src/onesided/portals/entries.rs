@@ -24,9 +24,9 @@ pub struct EntrySpec {
     pub is_whole: bool,
     /// As in [`entry`].
     pub options: u32,
-    /// Who counts.
+    /// The counter that counts what the entry does.
     pub counter: Option<u32>,
-    /// Who may use it; `None`: everybody.
+    /// The user that may use the entry; `None`: everybody.
     pub uid: Option<u32>,
     /// From which nid, or rank.
     pub node: Option<u32>,

@@ -52,7 +52,7 @@ pub struct Incoming {
     pub asked: Asked,
     /// Match bits.
     pub bits: u64,
-    /// Who it says that it is.
+    /// What the initiator says that it is.
     pub initiator: u64,
     /// For whom it says that it comes.
     pub uid: u32,
@@ -66,7 +66,7 @@ pub struct Incoming {
     pub op: u8,
     /// Its elements.
     pub datatype: u8,
-    /// It is of a peer that the application named, or that has the endpoint's address.
+    /// The request is of a peer that the application named, or that has the endpoint's address.
     pub is_trusted: bool,
 }
 

@@ -18,9 +18,9 @@ pub struct DescriptorSpec {
     pub len: u64,
     /// As in [`md`].
     pub options: u32,
-    /// Who is told.
+    /// The queue that is told.
     pub queue: Option<u32>,
-    /// Who counts.
+    /// The counter that counts it.
     pub counter: Option<u32>,
     /// It is all of the address space, in which offsets are addresses: whom to ask whether there is memory, before an operation uses it.
     pub asks: Option<IsThere>,

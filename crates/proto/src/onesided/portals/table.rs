@@ -18,7 +18,7 @@ pub(super) struct Portal {
     pub(super) header_count: u32,
     /// Messages whose bytes are still moving.
     pub(super) busy_count: u32,
-    /// It was stopped, which is told when nothing moves any more.
+    /// The table entry was stopped, which is told when nothing moves any more.
     owes_stop: bool,
 }
 
