@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, run as run_command};
-use crate::{arrows, claims, order, purity, rooms};
+use crate::{arrows, claims, order, purity, rooms, sizes};
 
 /// Takes the steps of `check` alone.
 pub(crate) fn run() -> Result<ExitCode> {
@@ -26,6 +26,7 @@ pub(crate) fn add_quick_to(steps: &mut Steps) {
     steps.take("arrows between rooms are those that are drawn", arrows::check);
     steps.take("arrows between the rooms of the protocol point downward", rooms::check);
     steps.take("modules of the engine name those before them", order::check);
+    steps.take("no file above 700 lines, no function above 80", sizes::check);
     steps.take("`unsafe` keeps to its homes", purity::check_unsafe_homes);
     steps.take("the claims of SECURITY.md have tests", claims::check);
 }

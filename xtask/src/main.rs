@@ -37,6 +37,7 @@ mod programs;
 mod purity;
 mod rooms;
 mod sanitize;
+mod sizes;
 mod steps;
 mod test;
 mod tools;

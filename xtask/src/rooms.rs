@@ -1,7 +1,8 @@
 //! Do the arrows between the rooms of `proto` point downward?
 //!
 //! The folders of `crates/proto/src` are rooms, one above the other (ARCHITECTURE.md). A file may name what stands in its own room and in
-//! those below it, and nobody below `endpoint` knows the `Endpoint`. Files of one room may name each other, but not in a circle.
+//! those below it, and nobody below `endpoint` knows the `Endpoint`. Files of one room may name each other, but not in a circle. What `lib.rs` shows to
+//! other crates may be named by its short path within the crate, too: that counts as naming the file it is from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -52,7 +53,8 @@ pub(crate) fn check() -> Result<()> {
             files.insert(name, without_tests(&code_of(&fs::read_to_string(&file)?)));
         }
     }
-    let findings = find(&files)?;
+    let shown = shown(&code_of(&fs::read_to_string(folder.join("lib.rs"))?));
+    let findings = find(&files, &shown)?;
     let Findings { upward, circles } = &findings;
     if findings != Findings::default() {
         let upward_lines: Vec<_> = upward.iter().map(|line| format!("  {line}")).collect();
@@ -82,8 +84,39 @@ pub(crate) fn without_tests(code: &str) -> String {
     }
 }
 
+/// What `lib.rs` shows to other crates: each name, and the path that it stands for.
+fn shown(lib: &str) -> BTreeMap<String, String> {
+    let uses = lib.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next());
+    uses.flat_map(items_of)
+        .filter_map(|path| Some((path.rsplit("::").next()?.to_owned(), path.clone())))
+        .collect()
+}
+
+/// The paths that a `use` names: one, or as many as stand in braces.
+fn items_of(used: &str) -> Vec<String> {
+    let without_blanks: String = used.split_whitespace().collect();
+    let Some((head, list)) = without_blanks.split_once('{') else { return vec![without_blanks] };
+    let (mut items, mut depth, mut from) = (Vec::new(), 0, 0);
+    for (at, c) in list.char_indices() {
+        match c {
+            '{' => depth += 1,
+            ',' | '}' if depth == 0 => {
+                items.push(&list[from..at]);
+                from = at + 1;
+            }
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if c == '}' && depth < 0 {
+            break;
+        }
+    }
+    let paths = items.into_iter().filter(|item| !item.is_empty());
+    paths.flat_map(|item| items_of(&format!("{head}{item}"))).collect()
+}
+
 /// Looks through all files: their names as paths of modules, and their code.
-fn find(files: &BTreeMap<String, String>) -> Result<Findings> {
+fn find(files: &BTreeMap<String, String>, shown: &BTreeMap<String, String>) -> Result<Findings> {
     let mut findings = Findings::default();
     let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (name, code) in files {
@@ -93,6 +126,7 @@ fn find(files: &BTreeMap<String, String>) -> Result<Findings> {
             findings.upward.insert(format!("{name} names {WHOLE}"));
         }
         for target in targets(code) {
+            let target = shown.get(room_of(&target)).cloned().unwrap_or(target);
             let Some(to) = floor_of(room_of(&target)) else { continue };
             if to > floor || to == floor && room_of(&target) != room {
                 findings.upward.insert(format!("{name} -> {}", room_of(&target)));
@@ -119,14 +153,18 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
     code.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
-/// The paths behind `crate::`, without the names that braces hold.
+/// The paths behind `crate::`; of names in braces, one for each.
 pub(crate) fn targets(code: &str) -> Vec<String> {
     let is_of_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let behind = code.split("crate::").skip(1);
-    behind
-        .map(|rest| rest.split(|c| !is_of_path(c)).next().unwrap_or("").trim_end_matches(':'))
-        .map(str::to_owned)
-        .collect()
+    let paths = behind.flat_map(|rest| {
+        let head = rest.split(|c| !is_of_path(c)).next().unwrap_or("");
+        match rest[head.len()..].starts_with('{') {
+            true => items_of(rest.split(';').next().unwrap_or(rest)),
+            false => vec![head.trim_end_matches(':').to_owned()],
+        }
+    });
+    paths.collect()
 }
 
 /// The file that a path leads to: the longest module it begins with.
@@ -173,7 +211,27 @@ mod tests {
 
     fn found(files: &[(&str, &str)]) -> Findings {
         let files = files.iter().map(|&(name, code)| (name.to_owned(), code.to_owned()));
-        find(&files.collect()).expect("rooms")
+        let shown = [("Whole".to_owned(), "messages::take::Whole".to_owned())];
+        find(&files.collect(), &shown.into()).expect("rooms")
+    }
+
+    #[test]
+    fn what_the_crate_shows_is_of_the_file_it_is_from() {
+        let lib = "pub use base::api::{\n    A, B,\n};\npub use onesided::portals;\npub use wire::{C, read::{D, E}};";
+        let shown = shown(lib);
+        let paths: Vec<_> = shown.values().map(String::as_str).collect();
+        let wanted = ["base::api::A", "base::api::B", "wire::C", "wire::read::D", "wire::read::E"];
+        assert_eq!(paths, [&wanted[..], &["onesided::portals"]].concat());
+        let findings = found(&[
+            ("peers::rows", "use crate::{A, wire, Whole};"),
+            ("endpoint::input", "use crate::Whole;"),
+        ]);
+        assert_eq!(findings.upward, ["peers::rows -> messages".to_owned()].into());
+    }
+
+    #[test]
+    fn the_protocol_is_in_order() {
+        check().unwrap();
     }
 
     #[test]
