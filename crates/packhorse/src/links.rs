@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use packhorse_engine::Config;
 use packhorse_link::capture::Captured;
 use packhorse_link::faults::{Faults, Faulty};
-use packhorse_link::kinds::{KINDS, Options};
+use packhorse_link::kinds::{Ground, KINDS, Options};
 use packhorse_link::mem::Table;
 use packhorse_link::udp::Use;
 use packhorse_link::{About, Interface, Kind, Link, Locator};
@@ -88,12 +88,12 @@ pub(crate) fn is_everywhere(builder: &Builder) -> bool {
     let wishes = builder.link.resolve(&packhorse_link::interfaces()).unwrap_or_default();
     let is_unbound = |wish: &Wish| {
         let (bind, _) = options(builder, wish, None).socket();
-        *wish.kind == packhorse_link::udp::KIND && bind.ip().is_unspecified()
+        wish.kind.ground == Ground::Address && bind.ip().is_unspecified()
     };
     wishes.first().is_some_and(is_unbound)
 }
 
-/// Who binds an endpoint to an address does not want to be reached by other cards, unless he names them.
+/// An endpoint that is bound to an address is not to be reached by other cards, unless they are named.
 fn is_where_bound(bind: IpAddr, wish: &Wish, interfaces: &[Interface]) -> bool {
     let Some(on) = wish.on.as_ref().filter(|_| wish.is_optional) else { return true };
     let has_it = |interface: &Interface| interface.addrs.iter().any(|&(ip, _)| ip == bind);
@@ -217,6 +217,17 @@ mod tests {
             can_land: true,
             backlog_len_max,
         }
+    }
+
+    /// By it askers for a number are told the address that they asked, so it must hold for every kind of link that has ports of IP.
+    #[test]
+    fn a_socket_of_any_kind_listens_everywhere_unless_it_is_bound() {
+        for kind in ["udp", "tcp"] {
+            let by_kind = || Builder::new().link(kind.parse().expect("a kind"));
+            assert!(is_everywhere(&by_kind()), "{kind}");
+            assert!(!is_everywhere(&by_kind().bind([127, 0, 0, 1])), "{kind}");
+        }
+        assert!(!is_everywhere(&Builder::new().link("shm".parse().expect("a kind"))));
     }
 
     #[test]
