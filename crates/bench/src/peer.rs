@@ -65,7 +65,7 @@ pub enum Report {
     Line(String),
     /// The job is done.
     Outcome(Outcome),
-    /// It could not be done.
+    /// The job could not be done.
     Failed(String),
     /// A server does not begin with this client.
     Refused(String),

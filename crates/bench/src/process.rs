@@ -18,7 +18,7 @@ pub use crate::rival::sys::die_with_parent;
 pub enum Heard {
     /// An answer.
     Report(Report),
-    /// It ended, and this is why.
+    /// The process ended, and this is why.
     Ended(String),
 }
 

@@ -35,9 +35,9 @@ pub const ANSWER: u64 = 2;
 pub const WORD_LEN_MAX: usize = 4096;
 /// How often the server lets its client hear from it.
 pub const BEAT_EVERY: Duration = Duration::from_secs(1);
-/// Who was not heard for so long is taken for dead.
+/// A side that was not heard for so long is taken for dead.
 pub const SILENCE_MAX: Duration = Duration::from_secs(4);
-/// Who was not heard for so long is asked: the network may know that nobody is there.
+/// A side that was not heard for so long is asked: the network may know that nobody is there.
 const POKE_AFTER: Duration = Duration::from_secs(2);
 /// Both must speak the same orders and answers.
 const VERSION: u32 = 2;

@@ -36,7 +36,7 @@ use packhorse_proto::Instant;
 use crate::crowd::Crowd;
 use crate::sharing::{Sharing, Way};
 
-/// Who asks again within this is waiting, in its own way.
+/// A program that asks again within this time is waiting, in its own way.
 pub(crate) const ASKS_OFTEN_NS: u64 = 20_000;
 /// The clock is read once in so many looks.
 pub(crate) const LOOKS_PER_TIME: u32 = 4;
@@ -68,14 +68,14 @@ const CALM_WAITS_NS: u64 = 100_000_000;
 const ASKED_AGAIN: u64 = 16;
 /// What is not calm counts so many times.
 const UNREST_FACTOR: u64 = 20;
-/// Who was away so many times as long keeps the core: a wrong guess costs a third of what is due to it beside one other, and nothing beside two.
+/// After it stepped aside a thread keeps the core for the time that it was away, divided by this: a wrong guess costs a third of what is due to it beside one other, and nothing beside two.
 const ASIDE_TO_OWN: u64 = 2;
-/// Who shares its core samples early, for each step aside needs a sample; ...
+/// A thread that shares its core takes its first sample early, for each step aside needs a sample; ...
 const FIRST_SHARED: u32 = 4;
 const _: () = assert!(FIRST_SHARED.is_multiple_of(LOOKS_PER_TIME));
 /// ... and steps aside when it has been idle for so long, if others want the core.
 const STEP_SHARED_NS: u64 = 1_500;
-/// A step aside takes a few hundred nanoseconds where nobody wants the core. Who is away for longer has let somebody run.
+/// A step aside takes a few hundred nanoseconds where nobody wants the core. A thread that is away for longer has let somebody run.
 const ALONE_NS_MAX: u64 = 2_500;
 /// So many times in a row back at once, and nobody wants the core any more. Once or twice says little: who stepped aside before others did may
 /// be the next again.
@@ -235,7 +235,7 @@ fn is_within(ns: u64, shortest_ns: u64, percent: u64) -> bool {
 /// From one reading of the clock to the next.
 struct Away {
     ns: u64,
-    /// It is no longer in a wait whose looks all ask.
+    /// A longer absence than this is no part of a wait in which every look asks.
     ns_max: u64,
     /// Looks meanwhile, whether they asked or not.
     gap_count: u64,
@@ -339,7 +339,7 @@ impl Asking {
         (now, false)
     }
 
-    /// It was away for long: others had the core, or an interrupt came, or it looked without asking, or it did something else, and has not
+    /// The program was away for long: others had the core, or an interrupt came, or it looked without asking, or it did something else, and has not
     /// been waiting.
     #[cold]
     fn on_away(&mut self, away: Away, now: Instant, clocks: &impl Clocks) {
@@ -443,7 +443,7 @@ impl Asking {
         if self.calm.is_enough() { Advice::Doze } else { Advice::GoOn }
     }
 
-    /// It did something else for so long, or may have.
+    /// The program did something else for so long, or may have.
     fn lose_calm(&mut self, ns: u64) {
         self.calm.shrink(ns);
         self.strict_calm.shrink(ns);
@@ -469,7 +469,7 @@ impl Asking {
         }
     }
 
-    /// It stepped aside, from then till now.
+    /// The thread had stepped aside, from then till now.
     pub(crate) fn on_back(&mut self, from: Instant, now: Instant) {
         let away_ns = now - from;
         (self.asked_at, self.stepped_at) = (now, now);
@@ -487,8 +487,8 @@ impl Asking {
         }
     }
 
-    /// It is about to doze. False: it must not, since something was posted or has ended since it last was, by whatever thread, or since
-    /// the call is none that waits. Then that is asked again after some calm.
+    /// The thread is about to doze. False: it must not, because some thread has posted something since the last time, or something has ended, or
+    /// because the call is none that waits. Then the question comes again after some calm.
     pub(crate) fn may_doze(&mut self, stir: Stir, call: Call) -> bool {
         let is_still = stir == std::mem::replace(&mut self.stir, stir);
         let is_wait = match call {
@@ -504,7 +504,7 @@ impl Asking {
         is_still && is_wait
     }
 
-    /// It dozed, and asks on: the time it slept was not spent elsewhere.
+    /// The thread has dozed and asks on: the time it slept was not spent elsewhere.
     pub(crate) fn on_woken(&mut self, clocks: &impl Clocks) {
         let now = clocks.now();
         (self.asked_at, self.look_count, self.left_at) = (now, 0, None);

@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Who is called, and whether that is due.
+/// The function of the interface above that is called when something ended, and whether that is due.
 #[derive(Default)]
 pub(crate) struct Attendance {
     attendant: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -29,7 +29,7 @@ impl fmt::Debug for Attendance {
 }
 
 impl Attendance {
-    /// Who is called; only the first of several counts.
+    /// From now on this function is called. Only the first of several counts.
     pub(crate) fn set(&self, attendant: impl Fn() + Send + Sync + 'static) {
         let _ = self.attendant.set(Box::new(attendant));
     }

@@ -65,14 +65,14 @@ const AWAY_TICK_MAX: Duration = Duration::from_millis(2);
 /// while it burns light it again, so often.
 const FUSE: Duration = Duration::from_micros(10);
 const FUSE_COUNT_MAX: u32 = 4;
-/// Who is back sooner after a take-over had not gone to compute.
+/// An application that is back sooner than this after a take-over had not gone to compute.
 const ABSENCE_NS_MIN: u64 = 60_000;
 /// So many fuses in a row were lit in vain: no more are.
 const VAIN_COUNT_MAX: u32 = 4;
-/// Who drove so short ago will come again, where no fuse is lit. With 15 µs, and looks every 40, the helper took most frames from a program that only
+/// An application that drove so short a time ago will come again, and no fuse is lit. With 15 µs, and looks every 40, the helper took most frames from a program that only
 /// posts for a moment between two waits: 64-byte messages at window 64 fell to half, each process on a core of its own.
 const GRACE_NS: u64 = 200_000;
-/// Who drove so short ago will come again, where nothing is pending: what comes unasked may lie for as long, and a program that computes between its messages, not
+/// An application that drove so short a time ago will come again, if nothing is pending: what comes unasked may lie for as long, and a program that computes between its messages, not
 /// behind them, need not send the helper away each time.
 const IDLE_GRACE_NS: u64 = 3_000_000;
 /// Where the helper shares a core with the thread that drives, each look costs that thread a few microseconds.
@@ -103,14 +103,14 @@ pub(crate) struct Baton {
     fuse: AtomicU8,
     /// When the helper took over last; or since when nobody had driven, if that was not for a fuse.
     away_since_ns: AtomicU64,
-    /// Who drives has asked in vain for long: ticks may be long.
+    /// The thread that drives has asked in vain for long: the helper's ticks may be long.
     is_patient: AtomicBool,
 }
 
 /// Whether the program computes between its calls. Nothing here has an order: a mistake costs a little time.
 #[derive(Debug)]
 struct Habit {
-    /// It was seen to, or may do so for all that is known.
+    /// The program was seen to compute, or nothing is known that speaks against it.
     computes: AtomicBool,
     /// Fuses lit in vain, in a row.
     vain_count: AtomicU32,
@@ -142,9 +142,9 @@ impl Habit {
 pub(crate) enum Errand {
     /// Nothing.
     None,
-    /// It looks away: unpark it.
+    /// The helper looks away: unpark it.
     Unpark,
-    /// It sleeps on the links: knock.
+    /// The helper sleeps on the links: knock.
     Knock,
 }
 
@@ -173,7 +173,7 @@ impl Baton {
         self.take_over(now)
     }
 
-    /// It has what it waited for. `was_long`: waking the helper costs little beside its wait.
+    /// The application has what it waited for. `was_long`: its wait was so long that waking the helper costs little beside it.
     pub(crate) fn on_exit(&self, now: Instant, is_pending: bool, was_long: bool) -> Errand {
         // Relaxed: of the moment it is not much that counts.
         self.driven_at_ns.store(now.0, Ordering::Relaxed);
@@ -349,9 +349,9 @@ pub(crate) struct Notes {
 /// What a look of the helper leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Nobody drives: it does. The application has been away since then.
+    /// Nobody drives, so the helper does. The application has been away since then.
     Drive(Instant),
-    /// It drives already, and goes on.
+    /// The helper drives already, and goes on.
     GoOn,
     /// Look again after this.
     Aside(Duration),

@@ -14,7 +14,7 @@
 //! **Names.** A post to no queue is asked for by name, and names are given under the lock. So whoever runs what was left lays in
 //! some (`Requests::reserve`); who finds none waits for the lock after all.
 //!
-//! **Nothing is forgotten.** Who leaves a descriptor counts it and then looks whether the turn still goes on; who turns says
+//! **Nothing is forgotten.** A thread that leaves a descriptor counts it and then looks whether the turn still goes on; the thread that turns says
 //! that it does not and then looks at the count. Both in the one order of `SeqCst`: one of them sees the other
 //! (`tests::all_orders`). If the turn is over the poster takes the lock, which nobody holds for long then. Turns say nothing
 //! before somebody stood at the lock once: an endpoint of one thread pays for none of this.

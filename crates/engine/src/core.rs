@@ -133,7 +133,7 @@ pub struct Core<L, M> {
     answer_by: Instant,
     /// Where the messages are that the frame at hand announces.
     whereabouts: Vec<Whereabouts>,
-    /// Who is lent bytes of streams, while somebody extracts.
+    /// While somebody extracts: the readers that are lent bytes of streams.
     pub(crate) loans: Option<Loans>,
     counters: Counters,
 }

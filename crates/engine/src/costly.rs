@@ -127,7 +127,7 @@ impl Costly {
         self.heard_at[link] = now;
     }
 
-    /// It was something that a peer's program had sent.
+    /// Something came by this link that a peer's program had sent.
     #[inline]
     pub(crate) fn on_carried(&mut self, now: Instant, link: usize) {
         self.carried_at[link] = now;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Idle for so long, a spinning thread steps aside once; and again after as much.
 const STEP_ASIDE_EVERY_NS: u64 = 10_000;
-/// Who is back within this was alone: a helper's look takes less.
+/// A thread that is back within this time was alone on its core: a helper's look takes less.
 const BACK_WITHIN_NS: u64 = 8_000;
 /// Back late so often in a row, there is a crowd.
 const LATE_COUNT: u32 = 2;

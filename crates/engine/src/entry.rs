@@ -49,9 +49,9 @@ const KINDS: [Kind; 8] = [
 /// Why an operation that was posted to a queue did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It was taken, and failed.
+    /// The engine took the operation, and it failed.
     Failed(Failure),
-    /// It was never begun: somebody else drove when it was posted, and he found it wrong when he came to it.
+    /// The operation was never begun: another thread drove when it was posted, and found it wrong when it came to it.
     Refused(PostError),
 }
 
@@ -64,7 +64,7 @@ pub struct Entry {
     pub request: RequestId,
     /// What ended.
     pub kind: Kind,
-    /// The other side; `None` for a receive that took no message.
+    /// The peer that it was exchanged with; `None` for a receive that took no message.
     pub peer: Option<PeerId>,
     /// Matching space of the message.
     pub space: Space,

@@ -2,7 +2,7 @@
 //!
 //! It takes no signals: they belong to the application. It may run on any core its group has, whatever the thread that opened the engine was
 //! bound to, and keeps off the one where the application was when it woke the helper: where ranks are bound to a core each, a
-//! helper beside its rank would take the time it is to save.
+//! helper on its rank's core would take the very time that it exists to save.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,9 +21,9 @@ pub enum HelperCpus {
     /// All that the process's group has, whatever the opening thread is bound to.
     #[default]
     All,
-    /// Those of the thread that opens the engine.
+    /// The cores of the thread that opens the engine.
     Inherit,
-    /// These.
+    /// These cores.
     Only(Vec<usize>),
 }
 
@@ -84,7 +84,7 @@ impl Helper {
         Ok(())
     }
 
-    /// It looks around. False: it is over.
+    /// The helper looks around. False: its time is over.
     pub(crate) fn on_look(&self) -> bool {
         self.look_count.fetch_add(1, Ordering::Relaxed);
         !self.is_over.load(Ordering::SeqCst)

@@ -1,6 +1,6 @@
 //! Placement `thread`: a helper that drives when nobody else does. When it does, the `baton` says.
 //!
-//! It holds the engine only while it looks or drives, so that an engine nobody owns ends.
+//! The helper holds the engine only while it looks or drives, so that an engine which nobody owns comes to its end.
 
 use std::io;
 use std::sync::atomic::Ordering;

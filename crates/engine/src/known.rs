@@ -19,9 +19,9 @@ const WAY_COUNT_MAX: usize = 4096;
 /// What is known of a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Nobody there answered, however often he was asked.
+    /// Nobody there answered, however often the question was sent.
     Unheard,
-    /// It leads there, and carried so many bytes per second; 0: not measured.
+    /// The way leads there, and carried so many bytes per second; 0: not measured.
     Carried { rate: u64 },
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn about(host: u64, card: u16, to: &Locator, now_ns: u64) -> Option<K
     is_young(*at, now_ns).then_some(*known)
 }
 
-/// It leads there.
+/// The way leads there, and carried so many bytes per second; 0: not measured.
 pub(crate) fn carried(host: u64, card: u16, to: &Locator, rate: u64, now_ns: u64) {
     remember(host, card, to, Known::Carried { rate }, now_ns);
 }

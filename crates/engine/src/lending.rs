@@ -1,4 +1,4 @@
-//! Who is lent bytes of streams straight from a frame, how much an extraction may handle, and who waits for streams.
+//! The readers that are lent bytes of streams straight from a frame, how much an extraction may handle, and who waits for streams.
 
 use std::any::Any;
 use std::task::Waker;
@@ -6,7 +6,7 @@ use std::task::Waker;
 use packhorse_link::loan;
 use packhorse_proto::{Lending, StreamId, StreamInfo};
 
-/// Who is lent bytes of streams straight from a frame. Called under the engine's lock: it must not call the engine.
+/// A reader that is lent bytes of streams straight from a frame. It is called under the engine's lock: it must not call the engine.
 pub trait Lender: Any + Send {
     /// Bytes of a stream whose reader waits for them.
     fn lend(&mut self, stream: StreamId, bytes: &[u8]) -> Lending;

@@ -28,7 +28,7 @@
 //!   bell, crowd, looks, sharing, asking     a descriptor for event loops; whether to spin; calls that do not wait: which ask the links, or may sleep
 //!   engine                                  the lock; engine/posts, engine/beside, engine/queued, engine/peers, engine/closing
 //!   waiting                                 whoever waits, drives: it spins, then sleeps; waiting/asked and waiting/vain: calls that do not wait
-//!   streams, onesided, portals              the same for streams, for one-sided operations and for Portals
+//!   streams, onesided, portals              the engine's calls for streams, for one-sided operations and for Portals
 //!   arming, completions                     sleeping in a loop of one's own; the reader of a queue
 //!   helping, opening                        what the helper does; how all of it is opened
 //!   door, seeking                           found by host and number: a thread that answers, and sockets to ask by; apart from all else

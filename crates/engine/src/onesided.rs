@@ -31,7 +31,7 @@ pub struct Exposure {
     pub permitted: Permitted,
     /// The queue that is told of writes with an immediate; `None`: [`Engine::poll_written`] tells.
     pub notify: Option<Notify>,
-    /// Who is told of all that peers do, with an immediate or without.
+    /// A function that is told of all that peers do, with an immediate or without.
     pub watcher: Option<Watcher>,
 }
 

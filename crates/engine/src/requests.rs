@@ -63,14 +63,14 @@ pub enum Outcome {
         /// With what success.
         result: Result<(), Failure>,
     },
-    /// It was never begun: somebody else drove when it was posted, and he found it wrong when he came to it.
+    /// The request was never begun: another thread drove when it was posted, and found it wrong when it came to it.
     Refused {
         /// Why.
         error: PostError,
     },
     /// A receive that took none; or, for an entry used many times, the end of it: `None` if it was full.
     Unlinked {
-        /// Whom it was to receive from, if from one peer only.
+        /// The peer that it was to receive from, if it was one peer only.
         source: Option<PeerId>,
         /// Why.
         failure: Option<Failure>,
@@ -333,7 +333,7 @@ impl Requests {
         slot.next = std::mem::replace(&mut self.vacant, index);
     }
 
-    /// It ended. `release` gives its memory back. Returns whom to wake.
+    /// A request ended. `release` gives its memory back. Returns the waker of whoever waits for it.
     #[inline]
     pub(crate) fn end(
         &mut self,
@@ -379,7 +379,7 @@ impl Requests {
         slot.notify.filter(|_| slot.serial == (id.0 >> 32) as u32)
     }
 
-    /// Those posted to this queue that have not ended, by name and by what the queue is to say of them.
+    /// The requests posted to this queue that have not ended, by name and by what the queue is to say of them.
     pub(crate) fn of_queue(&self, queue: u32) -> impl Iterator<Item = (RequestId, Notify)> {
         let slots = self.slots.iter().zip(0_u64..);
         slots.filter(|(slot, _)| slot.stage == Stage::Pending).filter_map(move |(slot, index)| {

@@ -1,11 +1,11 @@
 //! Two ways to wait in a loop of looks where others want the core, and which of them is the quicker here.
 //!
-//! Who waits can keep its core, and step aside now and then, or share it, and step aside after every few looks. If the rank whose message is
+//! A thread that waits can keep its core, and step aside now and then, or share it, and step aside after every few looks. If the rank whose message is
 //! awaited stands behind this one on the same core, sharing is quicker by whole time slices. If it runs elsewhere, and a stranger wants this
 //! core, sharing is slower by as much: the stranger uses up its slice, and meanwhile the message lies there. Nobody can tell the two cases
 //! apart but by trying: how long waits take is measured for each way.
 //!
-//! **Sharing helps those who all do it**: one rank that shares among others that keep their cores only loses. So all processes of a machine try
+//! **Sharing helps only if all ranks do it**: one rank that shares among others that keep their cores only loses. So all processes of a machine try
 //! at the same time, told by the system's clock and nothing else: in one of 64 spells of 17 ms waits are done the way that is not the
 //! quicker so far, and in the first second of a process in one of eight.
 

@@ -7,7 +7,7 @@ use packhorse_proto::Instant;
 /// What time it is in the turn there is.
 pub(crate) struct TurnTime {
     now: Instant,
-    /// It is that of an earlier look.
+    /// The time is that of an earlier look.
     is_old: bool,
     clock: Option<Box<dyn Fn() -> Instant + Send>>,
 }

@@ -35,7 +35,7 @@ struct Spin {
     look_count: u32,
     /// When it last gave its core to others.
     stepped_at: Instant,
-    /// It sleeps after this.
+    /// The thread sleeps after so much spinning.
     longest_ns: u64,
 }
 

@@ -12,7 +12,7 @@ const LOOK_NS: u64 = 50 * MS;
 const BAD_LOOK_COUNT: u32 = 3;
 /// Fewer frames than this say nothing.
 const FRAME_COUNT_MIN: u64 = 16;
-/// They are tried again after this.
+/// Trains that were switched off are tried again after this.
 const AGAIN_NS: u64 = 60 * SECOND;
 
 /// What to do about trains.

@@ -27,7 +27,7 @@ pub(crate) enum Act {
     Wait,
     /// Notes the time and how busy everything was so far; takes none.
     Mark,
-    /// It is over.
+    /// The program is over.
     End,
 }
 

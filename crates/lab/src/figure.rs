@@ -28,7 +28,7 @@ pub struct Target {
     pub line: &'static str,
     /// Ours.
     pub ours: f64,
-    /// It went into a fit or is a sum of stated costs: then it proves nothing.
+    /// The number went into a fit or is a sum of stated costs: then it proves nothing.
     pub is_given: bool,
     /// Where it misses: why, as the trace shows.
     pub reason: &'static str,
@@ -50,7 +50,7 @@ impl Target {
         Self { what, unit, paper, meant: Meant::About, line, ours, is_given: false, reason: "" }
     }
 
-    /// It is given by a fit or by stated costs.
+    /// Says that the number is given by a fit or by stated costs.
     #[must_use]
     pub fn given(mut self) -> Self {
         self.is_given = true;

@@ -52,9 +52,9 @@ pub(crate) struct Stage {
     pub(crate) early_ns: Option<u64>,
     pub(crate) what: &'static str,
     pub(crate) hook: Hook,
-    /// It lets the system go first, which interrupts it: the application, and a library in it.
+    /// The stage lets the system go first, which interrupts it: the application, and a library in it.
     pub(crate) is_calm: bool,
-    /// It is the application's own time.
+    /// The stage is the application's own time.
     pub(crate) is_own: bool,
 }
 

@@ -215,7 +215,7 @@ impl<L> Faulty<L> {
         });
     }
 
-    /// Who receives for the second time waits: nothing more may overtake.
+    /// A receiver that looks for the second time is waiting: frames that were held back once are let go, and nothing more may overtake them.
     fn let_go_seen(&mut self) {
         let out = &mut self.out;
         self.held.retain_mut(|held| {

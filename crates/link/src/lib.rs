@@ -132,11 +132,11 @@ pub type Whereabouts = [u8; 64];
 /// Bytes to be fetched.
 #[derive(Clone, Debug)]
 pub struct Fetch<'a> {
-    /// Who told of them.
+    /// Where their owner is, who told of them.
     pub from: &'a Locator,
-    /// What he said.
+    /// What the owner said.
     pub whereabouts: &'a Whereabouts,
-    /// The first of them that is wanted.
+    /// The first byte that is wanted.
     pub offset: u64,
     /// Where they go: into which memory.
     pub id: mem::MemoryId,
@@ -256,7 +256,7 @@ pub const SHORT_LEN_MAX: usize = 256;
 /// A frame that was looked at by itself ([`InMemory::look`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// Who sent it.
+    /// The end that sent the frame.
     pub from: Locator,
     /// Its length. Up to [`SHORT_LEN_MAX`] it was taken; a longer one is still there.
     pub len: usize,

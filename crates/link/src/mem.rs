@@ -533,7 +533,8 @@ impl Table {
 }
 
 impl Table {
-    /// Another process is told where this memory is: a word that it reads there behind the bytes, and what it finds as long as the memory is lent.
+    /// Another process is told where this memory is. Returned are the address of a word that it reads after the bytes, and what stands in that word as
+    /// long as the memory is lent.
     pub(crate) fn note_told(&mut self, id: MemoryId) -> Option<(usize, u64)> {
         self.get(id)?;
         self.notes.tell(id)

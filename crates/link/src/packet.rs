@@ -82,7 +82,7 @@ enum At {
     Room { number: usize },
     /// Its head is in that room, its payload in its place.
     Place { number: usize, head_len: usize, offset: u64 },
-    /// It should have been in the queue and was not.
+    /// The frame should have been in the queue and was not.
     Nowhere,
 }
 
@@ -288,7 +288,7 @@ impl Packet {
 enum Verdict {
     /// Send it again.
     Again,
-    /// It is lost.
+    /// The frame is lost.
     Lost,
     /// Not now.
     Later,
@@ -646,7 +646,7 @@ impl Link<Table> for Packet {
         None
     }
 
-    /// It sends none.
+    /// This link sends no trains.
     fn set_trains(&mut self, _: bool) {}
 
     fn poll_notice(&mut self) -> Option<Notice> {

@@ -166,7 +166,7 @@ pub struct Producer<S> {
     here: usize,
     /// Lines written since the beginning.
     tail: u64,
-    /// Those of them that were published.
+    /// Lines that were published, of those written.
     published: u64,
     /// Lines released by the reader, as last read.
     head: u64,
@@ -180,7 +180,7 @@ impl<S: Deref<Target: Lines>> Producer<S> {
     /// The writing end of a ring whose words are all zero.
     ///
     /// # Safety
-    /// It must be the only one of this ring in this process, and whoever else writes to it in this process must be its one
+    /// This end must be the only one of this ring in this process, and whoever else writes to it in this process must be its one
     /// [`Consumer`].
     pub unsafe fn new(store: S) -> Self {
         let line_count = store.line_count();

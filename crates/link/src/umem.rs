@@ -83,7 +83,7 @@ impl RxFrame {
     }
 }
 
-/// Who has a frame.
+/// The side that may write to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     Us,

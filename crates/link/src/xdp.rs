@@ -415,7 +415,7 @@ impl Link<Table> for Xdp {
         None
     }
 
-    /// It sends none.
+    /// This link sends no trains.
     fn set_trains(&mut self, _: bool) {}
 
     fn poll_notice(&mut self) -> Option<Notice> {

@@ -30,7 +30,7 @@
 //! # Waiting
 //!
 //! Each request can be waited for ([`Sending::wait`]), asked ([`Sending::test`]) or awaited: it is a future for any executor.
-//! Who waits, drives the endpoint himself; when nobody does, a helper thread does ([`Placement::Thread`], the default).
+//! A thread that waits drives the endpoint itself; when none does, a helper thread does ([`Placement::Thread`], the default).
 //! With [`Placement::Inline`] there is none, and progress is made inside your calls only; a future of such an endpoint
 //! drives it whenever it is polled and asks to be polled again at once, so prefer `Thread` with an executor.
 //!
@@ -50,13 +50,13 @@
 //!
 //! # Errors
 //!
-//! They name the peer and say what to do. A peer that does not answer is *silent*, which is no error; it is *gone* on
+//! Errors name the peer and say what to do. A peer that does not answer is *silent*, which is no error; it is *gone* on
 //! evidence (unreachable, restarted, closed) or after a long time (see [`Builder::gone_after`]).
 //!
 //! # Reading the code
 //!
 //! `endpoint`, `request` and `buffer` are what most programs use, `builder` how an endpoint is set; `select` reads a choice of
-//! links, `links` opens them. The rest is one file for each thing an endpoint can do; [`raw`] is for who builds another
+//! links, `links` opens them. The rest is one file for each thing an endpoint can do; [`raw`] is for those who build another
 //! interface on top. What happens below is in `packhorse-engine`.
 
 mod buffer;

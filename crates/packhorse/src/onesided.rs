@@ -75,10 +75,10 @@ pub enum Peers {
     Any,
     /// Every peer, also those that found this endpoint by its number.
     Everybody,
-    /// Those this endpoint was told of ([`Endpoint::peer`]), before or after: who comes under the name of one of them must show
+    /// Those this endpoint was told of ([`Endpoint::peer`]), before or after. A peer that comes under the name of one of them must show
     /// the secret in its address, too. Whoever holds that address can.
     Named,
-    /// These.
+    /// These peers.
     Only(Vec<Peer>),
 }
 

@@ -21,8 +21,8 @@
 //!   undo                  how faults end, for player and portals/faults
 //!   oracle                what may be seen, kept beside the endpoints; oracle/events, oracle/operations, oracle/order,
 //!                         oracle/settle: its rules
-//!   streams               the same for streams, with an oracle of their own
-//!   portals               the same for Portals: portals/steps, portals/moves: what applications do, portals/model, portals/told,
+//!   streams               what applications do with streams, and what must come of it: an oracle of their own
+//!   portals               applications of Portals and their oracle: portals/steps, portals/moves: what applications do, portals/model, portals/told,
 //!                         portals/bytes: what must come of it, portals/ledger: all operations, portals/faults: what befalls them
 //!   run, stats, digest    many runs on all cores: what they met, and one number for all they did
 //!   shrink                a scenario made smaller that still violates the same

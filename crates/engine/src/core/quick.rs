@@ -36,8 +36,8 @@ const COUNT_MAX: u32 = 16;
 /// A turn is due after so long, behind one message at most: that late timers may be, and what comes by other links.
 const TURN_NS_MAX: u64 = 200_000;
 
-/// Who comes back from a computation looks at memory alone for so long, if all that came of late came by memory: a turn asks all links behind so long
-/// an absence, which takes longer than a message.
+/// A thread that comes back from a computation looks at memory alone for so long, if all that came of late came by memory. For after so long an absence a
+/// turn asks all links, and that takes longer than a message.
 const GRACE_NS: u64 = 3_000;
 
 /// Whether such a look may be made, and what it needs for that.

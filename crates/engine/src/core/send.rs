@@ -33,7 +33,7 @@ const TURN_LEN_MAX: usize = 256_000;
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     burst: Burst,
-    /// Those before it were taken.
+    /// The first frame of the burst that the link has not taken yet.
     first: usize,
 }
 

@@ -19,7 +19,7 @@ impl Clocks for Engine {
     }
 }
 
-/// Who asks in a loop of its own: what `asking` advises is done here.
+/// For programs that ask in a loop of their own: what `asking` advises is done here.
 impl Engine {
     /// A look found nothing: steps aside or dozes, if that is right. `call`: where the look comes from. `is_ready`: there is something after
     /// all. Returns how much was done.

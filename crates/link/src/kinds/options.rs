@@ -19,7 +19,7 @@ pub struct Options {
     pub trains: Use,
     /// Reading large payload straight from the memory of its sender.
     pub cma: Use,
-    /// It is one of several alike over the same card, so that a network which caps each flow carries more: so many were opened before it.
+    /// How many links like this one were opened over the same card before it. There may be several, so that a network which caps each flow carries more.
     pub flow: u8,
     /// Takes only such buffers as a user without rights gets, even with rights.
     pub buffers_unprivileged: bool,

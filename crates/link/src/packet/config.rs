@@ -71,7 +71,7 @@ pub enum PacketError {
     NoInterface {
         /// The name that was asked for.
         name: String,
-        /// Those there are.
+        /// The interfaces there are.
         known: Vec<String>,
     },
     /// The loopback interface.

@@ -1,6 +1,6 @@
 //! A packet link that costs next to nothing until somebody can be reached by it.
 //!
-//! Who opens links on every card without being asked should not take a megabyte of memory for each. So there is a socket,
+//! `auto` opens links on every card without being asked, and should not take a megabyte of memory for each. So there is a socket,
 //! and a locator that others can be told; what frames arrive in is made when the first peer on another host is known to
 //! speak raw Ethernet too. What is sent to and fro before that is lost: both sides ask again.
 //!

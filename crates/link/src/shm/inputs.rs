@@ -36,7 +36,7 @@ pub(super) struct Input {
     pub(super) from: Locator,
     pub(super) ring: Consumer<Mapping>,
     pub(super) pid: libc::pid_t,
-    /// Whose memory payload is read from; `None`: nobody's.
+    /// The process whose memory payload is read from; `None`: payload comes by the ring.
     pub(super) source: Option<Source>,
     is_foreign: bool,
     /// Its process has ended, and what it left is still to be read: how many lines had been read by then.

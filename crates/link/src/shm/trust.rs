@@ -23,7 +23,7 @@ pub(super) fn is_foreign(letter: &Letter) -> bool {
     letter.uid != own_uid()
 }
 
-/// Whether the memory of who sent a letter may be read at an address of the sender's choice: it is a process of the same user and group, and of
+/// Whether the memory of the process that sent a letter may be read at an address of its choice: it is a process of the same user and group, and of
 /// the same namespaces of processes and users. (A container's root may have the number of the host's, and is somebody else.)
 pub(super) fn may_be_read(letter: &Letter) -> bool {
     let is_same_user =

@@ -73,7 +73,7 @@ pub struct Burst {
     pub loss_ppm: u32,
 }
 
-/// Whom a rule is about.
+/// The ports that a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Every port.
@@ -112,7 +112,7 @@ impl From<Port> for Who {
 pub enum Directions {
     /// Frames from the first side to the second.
     One,
-    /// Those and the answers.
+    /// These frames and their answers.
     Both,
 }
 

@@ -50,7 +50,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 struct Board {
     pieces: Vec<Piece>,
-    /// Those before it were taken.
+    /// The first piece that nobody has taken yet.
     first: usize,
     is_helper_busy: bool,
     is_helper_asleep: bool,

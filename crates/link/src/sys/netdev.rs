@@ -32,7 +32,7 @@ pub(crate) struct Netdev {
     pub(crate) mac: [u8; 6],
     pub(crate) mtu: usize,
     has_carrier: bool,
-    /// It has no neighbours: nothing that is sent by it gets anywhere.
+    /// The interface has no neighbours: nothing that is sent by it gets anywhere.
     is_noarp: bool,
     /// Part of a bridge, bond or team, which takes what arrives.
     is_part: bool,

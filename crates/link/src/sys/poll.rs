@@ -11,7 +11,7 @@ pub(crate) const READABLE: u32 = libc::EPOLLIN as u32;
 pub(crate) const WRITABLE: u32 = libc::EPOLLOUT as u32;
 /// The other side sends no more. That a descriptor is broken is always told.
 pub(crate) const ENDED: u32 = libc::EPOLLRDHUP as u32;
-/// It is broken.
+/// The descriptor is broken.
 pub(crate) const BROKEN: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 
 /// What is told of one descriptor.

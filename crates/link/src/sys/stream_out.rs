@@ -32,7 +32,7 @@ pub(crate) const RECORD_COUNT_MAX: usize = 2;
 pub(crate) struct Sent {
     /// Frames that are done with: those that went and those that cannot.
     pub(crate) frame_count: usize,
-    /// Those among them that cannot: their memory is not there, or they are too long, or empty.
+    /// How many of these cannot go: their memory is not there, or they are too long, or empty.
     pub(crate) void_count: usize,
     /// Bytes that the kernel took.
     pub(crate) len: usize,

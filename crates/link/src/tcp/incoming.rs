@@ -30,7 +30,7 @@ const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 pub(super) struct Placed {
     pub(super) id: MemoryId,
     pub(super) offset: u64,
-    /// It lies there as long as nobody wrote.
+    /// The payload lies there as long as nobody has written to that memory since.
     pub(super) written: Written,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Stream {
     accepted_at: Instant,
     greeting: [u8; GREETING_LEN],
     greeting_len: usize,
-    /// Whose it is; `None` for a stranger.
+    /// The locator of the peer that it comes from; `None` for a stranger.
     pub(super) from: Option<Locator>,
     /// The record begun: what there is of it, with its length first.
     pub(super) record: Vec<u8>,

@@ -37,7 +37,7 @@ pub(super) enum Outcome {
     Nothing,
     /// There were so many bytes.
     Some(usize),
-    /// It ended, or broke, or what came is no record.
+    /// The stream ended, or broke, or what came by it is no record.
     Over,
 }
 

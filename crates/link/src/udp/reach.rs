@@ -1,4 +1,4 @@
-//! Which places a socket can send to, and by which interface: the same for UDP and TCP.
+//! Which places a socket can send to, and by which interface. UDP and TCP ask here alike.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -126,7 +126,7 @@ pub enum XdpError {
     Owned {
         /// Its name.
         interface: String,
-        /// Whose it is.
+        /// The program there, and the processes that hold it.
         owner: Owner,
     },
     /// Somebody else has an AF_XDP socket on a queue of the interface.

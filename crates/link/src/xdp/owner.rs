@@ -10,7 +10,7 @@ pub(super) const PROGRAM_NAME: &str = "packhorse";
 /// Holders that are named; the others say nothing new.
 const HOLDER_COUNT_MAX: usize = 4;
 
-/// Who has a program on an interface.
+/// The program that is on an interface, and the processes that hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The number of the program; 0 if the system does not say.
