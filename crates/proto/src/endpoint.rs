@@ -1,7 +1,7 @@
 //! An endpoint: what it is made of, how it opens, what it shows.
 //!
-//! The parts are tables of slots (`Slab`) that name each other by index; the rules that move them stand in the
-//! modules beside this one, each an `impl Endpoint` of its own.
+//! Its parts stand in the rooms below, and the rules that move them with them. The modules of this room hand each part what happened, and what
+//! one part returns to the part that it concerns; the quick ways for common frames are here, too, and call the same rules.
 
 pub(crate) mod acked;
 pub(crate) mod aside;

@@ -34,7 +34,8 @@
 //!
 //! Folders are rooms, one above the other. A file names what stands in its own room and below, and nobody below `endpoint` knows the
 //! [`Endpoint`]; `cargo xtask check` holds it so (`xtask/src/rooms.rs`). Each part has its own state and contains the one below it, or is
-//! handed it; it takes what happened and returns what is to be done.
+//! handed it; it takes what happened and returns what is to be done. What is behind a path, a timer or a budget only its own room touches; the tables of
+//! messages under way are `Bulk`'s, and the rooms that contain it work on their entries.
 //!
 //! ```text
 //!   base                  the nouns (types, api), bounds and settings (limits), what things are kept in (slab, ring, pool, gaps)
@@ -43,9 +44,11 @@
 //!   lookup                how an endpoint is found by host and number: apart from all else
 //!   delivery              one path: content, sent, ack, rtt, window, rate, credit; a frame that is being filled
 //!   peers     `Peers`     rows; table (wake, rest), contact (strangers become peers), strangers, farewell; pairs, choice, contest (several
-//!                         ways to one peer); clock, received, output, acks, obstacle, allowance; sending (may it go?), seals (whose key?)
+//!                         ways to one peer); timers, clock, received, output, acks, obstacle, allowance; links, news; sending (may
+//!                         it go?), seals (whose key?)
 //!   matching              how a message finds its receive
-//!   bulk      `Bulk`      arrival, outgoing: what is under way; filling, settled; large, grants, ahead, fetch (rendezvous); train, landing
+//!   bulk      `Bulk`      arrival, outgoing: what is under way; held (what we hold, and for how much there is room); filling,
+//!                         settled; large, grants, ahead, fetch (rendezvous); train, landing
 //!                         (many frames at once); framed; transfer (of one-sided operations)
 //!   messages  `Messages`  post, arrive, fill, take; overflow, abandon, turns, farewell; output, fragments
 //!   onesided  `Onesided`  operate │ serve, region, atomic, transfer: at the asking side │ at the side that is asked; handed a `Bulk`; portals: operations with

@@ -67,7 +67,7 @@ pub(crate) struct Peers {
     #[expect(clippy::vec_box, reason = "boxes move between here and `actives` as they are")]
     spare: Vec<Box<Active>>,
     replies: VecDeque<Reply>,
-    /// A packet came whose number has a high half. Before that nobody looks for one (`Endpoint::base_of`).
+    /// A packet came whose number has a high half. Before that nobody looks for one (`Peers::base_of`).
     has_high: bool,
     pub(crate) events: Ring<Event>,
     pub(crate) timers: Timers,

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! What is held of one sender never exceeds the credit it was told (and one chunk): a stream nobody reads stops its own
-//! sender and nobody else. How chunks leave is in `streams_out`.
+//! sender and nobody else. How chunks leave is in `outbound`.
 
 pub(crate) mod outbound;
 pub(crate) mod records;

@@ -224,7 +224,7 @@ impl Arrival {
     }
 }
 
-/// The key of a message in `Endpoint::by_number`.
+/// The key of a message in `Bulk::by_number`.
 pub(crate) fn number_key(row: u32, message: u32) -> u64 {
     u64::from(row) << 32 | u64::from(message)
 }

@@ -310,5 +310,5 @@ impl Announced {
     }
 }
 
-/// Tells a slot of `Endpoint::results` from one of `Endpoint::copied` where a frame names its pieces.
+/// Tells a slot of `Onesided::results` from one of `Bulk::copied` where a frame names its pieces.
 pub(crate) const RESULT_BIT: u32 = 1 << 31;

@@ -215,15 +215,6 @@ fn can_fetch(traits: &LinkTraits) -> bool {
 }
 
 impl Path {
-    /// Data that was not part of a train had so much payload.
-    #[inline]
-    pub(crate) fn note_data_len(&mut self, len: u16) {
-        if len >= self.data_len_in || len == self.lone_data_len_in {
-            self.data_len_in = len;
-        }
-        self.lone_data_len_in = len;
-    }
-
     pub(crate) fn new(
         link: u8,
         locator: Locator,

@@ -140,7 +140,7 @@ impl Accepted<'_> {
         }
     }
 
-    /// A message that went in one piece and is over when it is accepted was accepted (`Endpoint::end_send`).
+    /// A message that went in one piece and is over when it is accepted was accepted (`Bulk::end_send`).
     #[inline(always)]
     fn end_simple(&mut self, content: &Content) -> bool {
         let Content::Message { slot, serial, len, .. } = *content else { return false };

@@ -191,7 +191,7 @@ impl Endpoint {
         true
     }
 
-    /// A frame that is nothing but an acknowledgement without holes (`Endpoint::write_acks`).
+    /// A frame that is nothing but an acknowledgement without holes (`Peers::write_acks`).
     #[inline(never)]
     pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
         let peer_count = self.peers().actives.len();
@@ -274,7 +274,7 @@ fn put_whole(body: &mut Vec<Piece>, send: &mut Outgoing, len: u32) {
     send.stage = SendStage::Sent;
 }
 
-/// What a message costs of the peer's credit, if it goes in one piece and may go now (`Endpoint::write_message`).
+/// What a message costs of the peer's credit, if it goes in one piece and may go now (`Messages::write_message`).
 #[inline(always)]
 fn may_go(send: &Outgoing, this: &Row, credit: Credit) -> Option<u64> {
     let is_whole = !send.is_large && send.parts == NONE && send.stage == SendStage::Waiting;

@@ -89,7 +89,7 @@ pub(crate) struct Answer {
     pub(crate) row: u32,
     pub(crate) number: u32,
     pub(crate) status: u8,
-    /// Its bytes, in `Endpoint::results`, or NONE.
+    /// Its bytes, in `Onesided::results`, or NONE.
     pub(crate) result: u32,
     pub(crate) len: u16,
     /// Of a request of Portals.

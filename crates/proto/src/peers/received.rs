@@ -137,7 +137,7 @@ impl Peers {
 }
 
 impl Peers {
-    /// Counts the packet that was expected as received (`Endpoint::note_received`).
+    /// Counts the packet that was expected as received (`Peers::note_received`).
     #[inline]
     pub(crate) fn note_next(&mut self, now: Instant, row: u32, path: u8, message_count: u64) {
         let path = &mut self.actives[self.rows[row].active].paths[usize::from(path)];
@@ -173,7 +173,7 @@ impl Peers {
 }
 
 impl Peers {
-    /// Counts the packets of a train as received (`Endpoint::note_received`).
+    /// Counts the packets of a train as received (`Peers::note_received`).
     pub(crate) fn note_train(
         &mut self,
         now: Instant,

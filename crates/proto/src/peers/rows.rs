@@ -95,7 +95,7 @@ pub(crate) struct Row {
     /// Arrivals of it there are, whatever their stage; and places in lists of those who may use a region.
     pub(crate) kept_count: u32,
     pub(crate) permitted_count: u32,
-    /// Messages of this peer in `Endpoint::arrivals`.
+    /// Messages of this peer in `Bulk::arrivals`.
     pub(crate) arrival_count: u32,
     /// Its large messages that are granted, or wait for that.
     pub(crate) large: LargeLine,

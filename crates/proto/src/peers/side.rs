@@ -51,6 +51,6 @@ pub(crate) struct Early {
     pub(crate) head: Option<RequestHead>,
     /// Its body, in `Endpoint::held`, or NONE.
     pub(crate) hold: u32,
-    /// Where its result will be, in `Endpoint::results`, or NONE.
+    /// Where its result will be, in `Onesided::results`, or NONE.
     pub(crate) result: u32,
 }

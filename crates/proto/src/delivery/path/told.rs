@@ -13,6 +13,15 @@ impl Path {
         self.is_checked_in = Some(is_checked);
     }
 
+    /// Data that was not part of a train had so much payload.
+    #[inline]
+    pub(crate) fn note_data_len(&mut self, len: u16) {
+        if len >= self.data_len_in || len == self.lone_data_len_in {
+            self.data_len_in = len;
+        }
+        self.lone_data_len_in = len;
+    }
+
     /// Data landed as a train, each of whose full frames had so much payload.
     #[inline(always)]
     pub(crate) fn note_train_len(&mut self, len: u16) {
