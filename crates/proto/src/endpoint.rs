@@ -101,10 +101,13 @@ impl Endpoint {
         self.peers_mut().news.poll_path()
     }
 
-    /// Whether frames to this peer are on their way, unacknowledged: what is posted now may wait for company.
+    /// Whether frames to this peer are on their way, unacknowledged: what is posted now may wait for company. Not where each message is given to its link
+    /// by itself (PROTOCOL §7.10): company saves nothing there, and who waits for it is sent with a number, and acknowledged.
     pub fn is_busy(&self, peer: PeerId) -> bool {
         let is_busy = |row: &Row| {
-            self.peers().actives[row.active].paths.iter().any(|path| !path.flight().is_empty())
+            let active = &self.peers().actives[row.active];
+            let is_given = || active.paths[usize::from(active.main)].may_be_given();
+            active.paths.iter().any(|path| !path.flight().is_empty()) && !is_given()
         };
         self.peers().rows.known(peer).is_some_and(|row| row.active != NONE && is_busy(row))
     }

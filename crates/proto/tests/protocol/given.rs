@@ -342,3 +342,16 @@ fn what_is_foreseen_is_what_will_be_taken() {
     assert!(!foresee(0, &from, &forged));
     assert!(foresee(0, &from, &first), "nothing was changed by asking");
 }
+
+/// A message that waited for company would leave with a number, and be acknowledged, and so would all behind it.
+#[test]
+fn nothing_waits_for_company_where_messages_are_given() {
+    for is_private in [true, false] {
+        let mut net = if is_private { pair(1000) } else { Net::joined() };
+        awake(&mut net);
+        net.send(A, B, 1, 8);
+        net.pump();
+        let peer = net.peer(A, B);
+        assert_eq!(net.ep(A).is_busy(peer), !is_private, "a numbered one is under way");
+    }
+}
