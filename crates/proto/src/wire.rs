@@ -59,6 +59,7 @@ pub use request::{Action, RequestHead};
 pub use train::{DATA_FRAME_HEAD_LEN, TrainRepr, agreeing_count, first_header, write_train};
 pub use usual::{
     ACKED, ACKED_IMMEDIATE, EagerWords, LONE, LONE_IMMEDIATE, LoneMessage, LoneView, PlainView,
+    is_ack_alone,
 };
 pub use write::{
     Writer, seal, seal_high, wants_crc, write_acked_eager, write_lone_at, write_lone_eager,

@@ -15,7 +15,7 @@ use crate::peers::contact::{Answered, Greeting};
 use crate::peers::rows::{Phase, row_of_id};
 use crate::wire::{
     ACKED, ACKED_IMMEDIATE, FORM_STRANGER, FORM_UNKNOWN, FrameView, LONE, LONE_IMMEDIATE, Lane,
-    LoneView, MessageHead, NoteView, Record,
+    LoneView, MessageHead, NoteView, Record, is_ack_alone,
 };
 
 impl Endpoint {
@@ -37,6 +37,9 @@ impl Endpoint {
         let Some(lone) = LoneView::<LONE>::read(bytes) else {
             if let Some(acked) = LoneView::<ACKED>::read(bytes) {
                 return self.on_answer(now, Origin { link, from }, &acked, bytes, memory);
+            }
+            if is_ack_alone(bytes) {
+                return self.on_other_frame(now, Origin { link, from }, bytes, memory);
             }
             return self.on_less_usual_frame(now, Origin { link, from }, bytes, memory);
         };
@@ -125,9 +128,8 @@ impl Endpoint {
         bytes: &[u8],
         memory: &mut impl Memory,
     ) {
-        let Some(view) = self.open_note(origin.link, bytes).or_else(|| self.open_frame(bytes))
-        else {
-            return self.on_unkeyed(now, origin, bytes, memory);
+        let Some(view) = self.open_frame(bytes) else {
+            return self.on_note(now, origin, bytes, memory);
         };
         let plain = view.plain().filter(|_| self.peers().may_be_quick());
         if !plain.is_some_and(|plain| self.on_plain(now, &origin, &plain, memory)) {
@@ -183,11 +185,15 @@ impl Endpoint {
         true
     }
 
-    /// A frame without payload that was given to its link, if it bears our pass and only its two ends can write to that link.
-    #[inline]
-    fn open_note<'a>(&self, link: u8, bytes: &'a [u8]) -> Option<FrameView<'a>> {
-        let note = NoteView::read(bytes).filter(|_| self.peers().links.is_private(link))?;
-        note.is_passed(*self.peers().own_pass()).then(|| note.view())
+    /// A frame without payload that was given to its link, if it bears our pass and only its two ends can write to that link. Mostly a driver has
+    /// such a one taken before (`take_given`).
+    #[inline(never)]
+    fn on_note(&mut self, now: Instant, origin: Origin, bytes: &[u8], memory: &mut impl Memory) {
+        let note = NoteView::read(bytes).filter(|_| self.peers().links.is_private(origin.link));
+        match note.filter(|note| note.is_passed(*self.peers().own_pass())) {
+            Some(note) => self.on_any_frame(now, origin, note.view(), memory),
+            None => self.on_unkeyed(now, origin, bytes, memory),
+        }
     }
 
     /// Verifies the keyed check: under our secret, or under the public one if we are open to strangers.

@@ -5,7 +5,7 @@
 
 use super::layout::{
     ACKED_EAGER_LEN, FORM_STRANGER, FORM_UNKNOWN, First, HEADER_LEN, Header, LONE_EAGER_LEN,
-    WORD_LEN, Word, check_tail, kind, number, unpair,
+    WORD_LEN, Word, ack_head_len, check_tail, kind, number, unpair,
 };
 use super::read::{FrameView, eager};
 use super::record::{AckRepr, AckView, MessageHead};
@@ -272,6 +272,13 @@ impl<'a> FrameView<'a> {
             .or_else(|| by::<LONE_IMMEDIATE>(pass, base, bytes))
             .or_else(|| by::<ACKED_IMMEDIATE>(pass, base, bytes))
     }
+}
+
+/// Whether a frame is nothing but an Ack without holes, by its length and its first record's kind: to be read by the general rules, and none of the
+/// shapes above.
+#[inline(always)]
+pub fn is_ack_alone(bytes: &[u8]) -> bool {
+    bytes.len() == HEADER_LEN + ack_head_len(0) && bytes[HEADER_LEN] == kind::ACK
 }
 
 /// The first words of a frame and what follows them.
