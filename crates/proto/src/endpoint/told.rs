@@ -14,7 +14,7 @@
 
 use crate::base::api::{Envelope, Event, Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
-use crate::base::types::{BufId, Instant, Locator, PeerId, Place, ReqId};
+use crate::base::types::{BufId, Instant, Locator, PeerId, Place, ReqId, Space};
 use crate::bulk::arrival::number_key;
 use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage, check_len};
 use crate::endpoint::Endpoint;
@@ -111,8 +111,9 @@ impl Endpoint {
         head: &mut [u8; NOTE_HEAD_LEN_MAX],
     ) -> Option<GivenNote> {
         let Payload::InPlace { len, .. } = spec.payload else { return None };
-        if len < u64::from(self.peers().settings.fetch_len_min) || spec.until_matched {
-            return None;
+        let is_long = len >= u64::from(self.peers().settings.fetch_len_min);
+        if !is_long || spec.until_matched || spec.space == Space::STREAMS {
+            return None; // the last is refused by `post_send`
         }
         let (this, active) = self.joined_of_post(spec)?;
         let index = active.clear_path(now, WHEREABOUTS_LEN as u64)?;

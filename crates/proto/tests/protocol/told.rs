@@ -37,10 +37,19 @@ fn pair(envelope_count_max: u32) -> Net {
 
 /// The message, announced to the link; its frame.
 fn tell(net: &mut Net, from: usize, to: usize, tag: u64) -> Option<(ReqId, Vec<u8>)> {
+    tell_in(net, Space(0), (from, to), tag)
+}
+
+fn tell_in(
+    net: &mut Net,
+    space: Space,
+    (from, to): (usize, usize),
+    tag: u64,
+) -> Option<(ReqId, Vec<u8>)> {
     let (peer, now) = (net.peer(from, to), net.now);
     let buf = net.lend(from, pattern(tag, LEN));
     let payload = Payload::InPlace { buf, len: LEN as u64 };
-    let (space, tag, user) = (Space(0), Tag(tag), tag);
+    let (tag, user) = (Tag(tag), tag);
     let spec = SendSpec { peer, space, tag, immediate: None, payload, until_matched: false, user };
     let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
     let given = net.ep(from).prepare_told(now, &spec, &mut head)?;
@@ -183,6 +192,13 @@ fn by_a_link_that_others_can_write_to_or_without_the_pass_it_is_nobodys() {
         assert_eq!(net.count(to, "frames_unkeyed"), unkeyed + 2);
     }
     assert_eq!(net.sent(A, req), None, "nobody ended it");
+}
+
+#[test]
+fn the_space_of_streams_is_nobodys_to_announce_in() {
+    let mut net = pair(1000);
+    assert!(tell_in(&mut net, Space::STREAMS, (A, B), 1).is_none(), "`post_send` refuses it");
+    assert!(tell_in(&mut net, Space(1), (A, B), 1).is_some());
 }
 
 #[test]
