@@ -93,7 +93,9 @@ fn long_messages_are_shared_out_among_several_streams() {
                 streams.iter().map(|path| of(path)).collect()
             };
             let (here, there) = (ends(|path| &path.link), ends(|path| &path.to));
-            if (streams.len(), here.len(), there.len()) == (COUNT, COUNT, COUNT) {
+            // A stream is in use that has an end which none before it has (PROTOCOL §10.2). In which order they open is chance: where the first two share an
+            // end there are more of them than ends on either side. Each end carries some.
+            if (here.len(), there.len()) == (COUNT, COUNT) && streams.len() < 2 * COUNT {
                 break;
             }
             assert!(start.elapsed() < Duration::from_secs(60), "{links}: {paths:#?}");
