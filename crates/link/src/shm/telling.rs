@@ -102,8 +102,10 @@ impl Telling<Table> for Shm {
         let index = index.ok_or(io::ErrorKind::NotFound)?;
         // Its sender was told so, and says nothing where its bytes are; or it is another's word.
         let source = self.inputs[index].source.ok_or(io::ErrorKind::PermissionDenied)?;
+        // Where messages go both ways at a time the other fetches, too, and an offer costs a call for each piece.
+        let may_share = len >= TOGETHER_LEN_MIN && !self.told.is_awaited_from(name, memory);
         let fetched = match ranges {
-            [range, (_, 0), (_, 0)] if len >= TOGETHER_LEN_MIN => self.fetch_together(
+            [range, (_, 0), (_, 0)] if may_share => self.fetch_together(
                 index,
                 &source,
                 (range, (told.word_at, told.word)),

@@ -77,6 +77,11 @@ impl TellingOf {
         None
     }
 
+    /// Whether this peer was told of something that it has not fetched yet, as far as is known here.
+    pub(super) fn is_awaited_from(&self, name: u64, memory: &Table) -> bool {
+        self.all.iter().any(|told| told.name == name && memory.get(told.id).is_some())
+    }
+
     fn find(&self, name: u64, word: u64) -> Option<Told> {
         self.all.iter().find(|told| (told.name, told.word) == (name, word)).copied()
     }
