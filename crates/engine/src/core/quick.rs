@@ -168,6 +168,24 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
         QuickLook::Received(received)
     }
 
+    /// Gives the word that a large message was taken to its link, if there is nothing else to say to its sender.
+    #[inline]
+    pub(super) fn give_end(&mut self, now: Instant) -> bool {
+        self.quick.link.is_some() && self.endpoint.has_output() && self.give_end_to_link(now)
+    }
+
+    #[inline(never)]
+    fn give_end_to_link(&mut self, now: Instant) -> bool {
+        let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
+        let Some(end) = self.endpoint.prepare_end(now, &mut head) else { return false };
+        let ring = self.links[usize::from(end.link)].in_memory();
+        if !ring.is_some_and(|ring| ring.put(&end.to.0, &head[..end.head_len], &[])) {
+            return false;
+        }
+        self.endpoint.on_end_given(&end);
+        true
+    }
+
     /// Several are taken at less cost together. Who comes back from a computation has this one first, and then turns.
     #[inline]
     fn count_down(&mut self, now: Instant, has_more: bool) {

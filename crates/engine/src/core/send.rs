@@ -263,6 +263,8 @@ impl<L: Link<M>, M: UserMemory> Core<L, M> {
                 if *granted_len >= TURN_LEN_MAX {
                     return true;
                 }
+            } else if self.give_end(now) {
+                count += 1;
             } else if self.endpoint.poll_transmit(now, &mut self.tx) {
                 self.put_frame(now);
                 count += 1;

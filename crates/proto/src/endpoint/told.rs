@@ -10,15 +10,19 @@
 //!   take_given: Ended ◀──────────────────────┘  └─ it does not: on_done_kept, Done goes as any other
 //! ```
 //!
+//! A message that the general way took, because it came before its receive, say, ends so, too: `prepare_end`, `on_end_given`.
+//!
 //! Unlike a message that was given, what was announced is its sender's until Done: it may be refused, and is then announced again as any other.
 
 use crate::base::api::{Envelope, Event, Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
+use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Locator, PeerId, Place, ReqId, Space};
 use crate::bulk::arrival::number_key;
 use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage, check_len};
 use crate::endpoint::Endpoint;
 use crate::messages::take::{Received, Takers};
+use crate::peers::acks::note_ack_sent;
 use crate::peers::rows::{Active, Phase, Row};
 use crate::seal::Pass;
 use crate::wire::{
@@ -277,6 +281,49 @@ impl Endpoint {
             false => told.len,
         };
         self.peers_mut().notify_done(told.row, told.message, DONE_OK, len);
+    }
+}
+
+/// As its receiver, where the general way has taken the message.
+impl Endpoint {
+    /// Writes the head of the frame that tells the sender of a large message that it is over, if that is all there is to send to the peer whose turn it is, and
+    /// may be given to the link. Nothing is changed: if the link takes it the driver says so by `on_end_given`; if not the frame goes as any other.
+    ///
+    /// Were it numbered it would have to be acknowledged. The acknowledgement would ride on the next announcement, which is for the general way then, as would
+    /// be its end: two that send each other large messages would number every other frame for ever.
+    #[inline(never)]
+    pub fn prepare_end(
+        &self,
+        now: Instant,
+        head: &mut [u8; NOTE_HEAD_LEN_MAX],
+    ) -> Option<GivenNote> {
+        let peers = self.peers();
+        let row = peers.rows.first_ready();
+        if row == NONE || peers.has_replies() || peers.is_closed() {
+            return None;
+        }
+        let this = &peers.rows[row];
+        let active = peers.actives.get(this.active)?;
+        let (index, message, placed_len) = active.clear_path_of_end(now)?;
+        self.write_note(now, (this, active), index, NoteRepr::Done { message, placed_len }, head)
+    }
+
+    /// The link has taken that frame.
+    #[inline]
+    pub fn on_end_given(&mut self, given: &GivenNote) {
+        let row = given.peer.row();
+        let peers = self.peers_mut();
+        let active = &mut peers.actives[peers.rows[row].active];
+        active.control.pop_front();
+        if let Some(of) = given.acked {
+            let acked = &mut active.paths[usize::from(of)];
+            note_ack_sent(acked, row, &mut peers.timers, &mut peers.counters);
+        }
+        peers.counters.frames_out += 1;
+        peers.counters.notes_given += 1;
+        if peers.is_spent(row) {
+            peers.rows.leave_ready();
+        }
     }
 }
 

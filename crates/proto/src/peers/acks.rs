@@ -2,11 +2,12 @@
 
 use crate::base::slab::NONE;
 use crate::delivery::ack::AckHead;
+use crate::delivery::content::Content;
 use crate::delivery::credit::Share;
 use crate::delivery::path::Path;
-use crate::peers::rows::Active;
+use crate::peers::rows::{Active, Notice};
 use crate::peers::timers::Timers;
-use crate::wire::{AckRepr, LONE_HEAD_LEN_MAX};
+use crate::wire::{AckRepr, DONE_OK, LONE_HEAD_LEN_MAX};
 use crate::{Counters, Instant};
 
 /// The acknowledgement that was pending on a path leaves.
@@ -83,10 +84,16 @@ impl Active {
     /// The path for a small message, if nothing at all waits before it.
     #[inline(always)]
     pub(crate) fn clear_path(&self, now: Instant, len: u64) -> Option<u8> {
+        let index = self.calm_path(now, len)?;
+        self.is_clear().then_some(index)
+    }
+
+    /// The path for a small message, if none wants anything for itself but an acknowledgement.
+    #[inline(always)]
+    fn calm_path(&self, now: Instant, len: u64) -> Option<u8> {
         let index = if self.paths.len() == 1 { 0 } else { self.clear_path_of_many(now, len)? };
         let path: &Path = &self.paths[usize::from(index)];
-        let is_clear = self.is_clear() && !path.wants_ping() && path.has_window();
-        is_clear.then_some(index)
+        (!path.wants_ping() && path.has_window()).then_some(index)
     }
 
     /// Nothing at all waits to leave, but perhaps an acknowledgement.
@@ -97,6 +104,25 @@ impl Active {
 }
 
 impl Active {
+    /// The path for the word that a large message was taken, which is the first to be sent, if nothing waits but such words; the message and how much
+    /// of it was taken.
+    pub(crate) fn clear_path_of_end(&self, now: Instant) -> Option<(u8, u32, u64)> {
+        let end_of = |notice: &Notice| match *notice {
+            Notice::Content(Content::Done { message, status: DONE_OK, placed_len }) => {
+                Some((message, placed_len))
+            }
+            _ => None,
+        };
+        let (message, placed_len) = end_of(self.control.front()?)?;
+        let is_clear = self.unsent == NONE
+            && self.granted.is_empty()
+            && self.resend.is_empty()
+            && !(self.welcome || self.ping)
+            && self.control.iter().all(|notice| end_of(notice).is_some());
+        let index = if is_clear { self.calm_path(now, 0)? } else { return None };
+        Some((index, message, placed_len))
+    }
+
     /// The path is open, and nothing waits but messages and perhaps an acknowledgement.
     #[inline(always)]
     pub(crate) fn is_plain(&self, index: usize) -> bool {

@@ -123,6 +123,60 @@ fn what_nobody_waits_for_yet_or_cannot_be_read_goes_the_general_way() {
     assert!(net.seen(A, Kind::Data) > 0, "it was granted");
 }
 
+/// As a driver behind a turn: each word that a message is over, given to its link.
+fn ends(net: &mut Net, node: usize) -> Vec<Vec<u8>> {
+    let now = net.now;
+    std::iter::from_fn(|| {
+        let mut head = [0; wire::NOTE_HEAD_LEN_MAX];
+        let end = net.ep(node).prepare_end(now, &mut head)?;
+        net.ep(node).on_end_given(&end);
+        Some(head[..end.head_len].to_vec())
+    })
+    .collect()
+}
+
+#[test]
+fn what_the_general_way_took_ends_without_a_packet() {
+    let mut net = pair(1000);
+    let told = [1, 2, 3].map(|tag| tell(&mut net, A, B, tag).expect("it may be given"));
+    for (_, frame) in &told {
+        hand_over(&mut net, A, B, frame); // there is no receive yet
+    }
+    let recvs = [1, 2, 3].map(|tag| net.recv(B, tagged(tag), LEN));
+    let now = net.now;
+    while let Some(fetch) = net.ep(B).poll_fetch(now, u64::MAX) {
+        net.nodes[B].ram.place(fetch.to, &pattern(u64::from(fetch.whereabouts[0]), LEN));
+        net.ep(B).on_fetched(now, &fetch, true);
+    }
+    let frames = ends(&mut net, B);
+    assert_eq!(frames.len(), 3);
+    for ((tag, (req, _)), (recv, frame)) in (1..).zip(told).zip(recvs.into_iter().zip(&frames)) {
+        let Taken::Ended(ended) = take(&mut net, B, A, frame) else { panic!("end {tag}") };
+        assert_eq!((ended.req, ended.placed_len), (req, LEN as u64));
+        net.assert_got(B, recv, tag, LEN);
+    }
+    net.run_for(MS);
+    assert!(net.log.is_empty(), "nothing is acknowledged, nothing sent again: {:?}", net.log);
+    assert_eq!((net.count(A, "notes_given"), net.count(B, "notes_given")), (3, 3));
+}
+
+#[test]
+fn an_end_that_something_else_waits_with_goes_with_it() {
+    let mut net = pair(1000);
+    let (req, frame) = tell(&mut net, A, B, 1).expect("it may be given");
+    hand_over(&mut net, A, B, &frame);
+    net.recv(B, tagged(1), LEN);
+    let now = net.now;
+    let fetch = net.ep(B).poll_fetch(now, u64::MAX).expect("it is wanted now");
+    net.nodes[B].ram.place(fetch.to, &pattern(1, LEN));
+    net.ep(B).on_fetched(now, &fetch, true);
+    let (other, send) = (net.recv(A, tagged(2), 8), net.send(B, A, 2, 8));
+    assert!(ends(&mut net, B).is_empty(), "a message waits, too");
+    net.settle();
+    net.assert_got(A, other, 2, 8);
+    assert_eq!((net.sent(A, req), net.sent(B, send)), (Some(Ok(())), Some(Ok(()))));
+}
+
 #[test]
 fn what_is_refused_is_announced_again() {
     let mut net = pair(4);
