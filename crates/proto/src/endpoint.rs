@@ -12,10 +12,8 @@ pub(crate) mod farewell;
 pub(crate) mod fragments;
 pub(crate) mod given;
 pub(crate) mod input;
-pub(crate) mod lone;
 pub(crate) mod output;
 pub(crate) mod quick;
-pub(crate) mod quick_out;
 pub(crate) mod told;
 pub(crate) mod whole;
 

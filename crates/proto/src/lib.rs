@@ -102,10 +102,10 @@ pub use base::types::{
 };
 pub use bulk::fetch::Fetch;
 pub use bulk::landing::Landing;
+pub use bulk::lone::Lone;
 pub use bulk::train::TxTrain;
 pub use endpoint::Endpoint;
 pub use endpoint::given::{Foreseen, Given};
-pub use endpoint::lone::Lone;
 pub use endpoint::told::{Ended, GivenNote, Taken, Told};
 pub use messages::take::Received;
 pub use onesided::atomic::{AtomicOp, Datatype};

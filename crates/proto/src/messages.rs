@@ -9,8 +9,6 @@ pub(crate) mod abandon;
 pub(crate) mod arrive;
 pub(crate) mod farewell;
 pub(crate) mod fill;
-pub(crate) mod fragments;
-pub(crate) mod output;
 pub(crate) mod overflow;
 pub(crate) mod post;
 pub(crate) mod queries;

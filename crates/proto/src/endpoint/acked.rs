@@ -3,21 +3,14 @@
 //! PROTOCOL §5.3, §6.2. An Ack without holes that begins with the oldest packet in flight is the rule; all others go to `on_other_ack`.
 
 use crate::Sabotage;
-use crate::base::api::Event;
-use crate::base::pool::BytePool;
-use crate::base::ring::Ring;
-use crate::base::slab::Slab;
 use crate::base::types::Instant;
-use crate::bulk::outgoing::{Line, Outgoing, send_req};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
-use crate::delivery::credit::Credit;
 use crate::delivery::credit::eager_cost;
-use crate::delivery::sent::{Acked, Run};
+use crate::delivery::sent::Acked;
 use crate::endpoint::{Endpoint, NONE};
 use crate::peers::rows::Phase;
 use crate::wire::AckView;
-use alloc::vec::Vec;
 
 impl Endpoint {
     /// The peer says what it received.
@@ -47,47 +40,11 @@ impl Endpoint {
         if acked.count == 0 {
             return; // told before
         }
-        self.end_run(active_slot, path_index, run);
+        self.bulk_mut().end_run(active_slot, path_index, run);
         if !self.peers().accepted.is_empty() {
             self.on_contents_acked(now, row, path_index);
         }
         self.after_ack(now, row, path_index, &acked, ack.delay_ns(), in_flight_before);
-    }
-
-    /// What a run of acknowledged packets carried was accepted.
-    #[inline(never)]
-    fn end_run(&mut self, active_slot: u32, path_index: usize, run: Run) {
-        let active =
-            &mut **self.messages.bulk.peers.actives.get_mut(active_slot).expect("heard of");
-        let flight = active.paths[path_index].flight();
-        let mut accepted = Accepted {
-            outgoing: &mut self.messages.bulk.outgoing,
-            events: &mut self.messages.bulk.peers.events,
-            copied: &mut self.messages.bulk.copied,
-            line: Line {
-                first: &mut active.first,
-                last: &mut active.last,
-                unsent: &mut active.unsent,
-            },
-            credit: &mut active.credit,
-            others: &mut self.messages.bulk.peers.accepted,
-        };
-        let mut at = run.start;
-        while at != run.end {
-            let (mut content, mut more_at, mut more_count) = flight.content(at);
-            loop {
-                if !accepted.end_simple(content) {
-                    accepted.keep(content);
-                }
-                if more_count == 0 {
-                    break;
-                }
-                content = flight.more(more_at);
-                more_at = more_at.wrapping_add(1);
-                more_count -= 1;
-            }
-            at = at.wrapping_add(1);
-        }
     }
 
     /// An Ack with holes, or one that tells nothing new.
@@ -116,43 +73,6 @@ impl Endpoint {
             Ok(_) => {}
             Err(_) => self.peers_mut().counters.frames_malformed += 1,
         }
-    }
-}
-
-/// The parts that are told what an Ack accepted.
-struct Accepted<'a> {
-    outgoing: &'a mut Slab<Outgoing>,
-    events: &'a mut Ring<Event>,
-    copied: &'a mut BytePool,
-    line: Line<'a>,
-    credit: &'a mut Credit,
-    /// What there is more to, and all behind it, so that the order stays.
-    others: &'a mut Vec<Content>,
-}
-
-impl Accepted<'_> {
-    /// For later, unless it is nothing.
-    #[cold]
-    #[inline(never)]
-    fn keep(&mut self, content: &Content) {
-        if !matches!(content, Content::Void) {
-            self.others.push(*content);
-        }
-    }
-
-    /// A message that went in one piece and is over when it is accepted was accepted (`Bulk::end_send`).
-    #[inline(always)]
-    fn end_simple(&mut self, content: &Content) -> bool {
-        let Content::Message { slot, serial, len, .. } = *content else { return false };
-        if !self.others.is_empty() {
-            return false;
-        }
-        let ends = |send: &Outgoing| send.ends_when_accepted(len);
-        let Some(send) = self.outgoing.remove_if(slot, serial, ends) else { return false };
-        self.credit.on_settled(eager_cost(len));
-        self.line.unlink(slot, &send, self.outgoing);
-        send.tell_end(send_req(slot, serial), Ok(send.total), self.copied, self.events);
-        true
     }
 }
 
@@ -221,9 +141,7 @@ impl Endpoint {
         match content {
             Content::Message { slot, serial, offset, len } => {
                 self.credit_back(row, len);
-                if self.bulk().outgoing.holds(slot, serial) {
-                    self.bulk_mut().on_message_acked(slot, offset, len);
-                }
+                self.bulk_mut().on_message_acked(slot, serial, offset, len);
             }
             Content::Probe { frame_len } => {
                 let path = &mut self.peers_mut().active_of_mut(row).paths[path_index];
@@ -274,9 +192,7 @@ impl Endpoint {
         match content {
             Content::Message { slot, serial, offset, len } => {
                 self.credit_back(row, len);
-                if self.bulk().outgoing.holds(slot, serial) {
-                    self.bulk_mut().on_message_lost(slot, serial, offset, len);
-                }
+                self.bulk_mut().on_message_lost(slot, serial, offset, len);
             }
             Content::Data { slot, serial, offset, len } => {
                 self.bulk_mut().on_data_lost(slot, serial, offset, len);

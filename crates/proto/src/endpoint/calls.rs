@@ -3,6 +3,7 @@
 use crate::bulk::outgoing::{OPERATION_BIT, SEND_BIT};
 use crate::endpoint::{Path, Standing, Vec};
 use crate::onesided::portals::Portals;
+use crate::wire::LONE_HEAD_LEN_MAX;
 use crate::{
     Address, AtomicSpec, BufId, Claim, Criteria, Endpoint, Envelope, ExposeError, Failure, Fetch,
     GetSpec, Instant, Landing, LinkTraits, Locator, Lone, Memory, NewLocators, Obstacle,
@@ -15,7 +16,7 @@ impl Endpoint {
     /// ended already.
     pub fn cancel(&mut self, now: Instant, req: ReqId) -> bool {
         if req.0 & SEND_BIT != 0 {
-            return self.messages.cancel_send(req);
+            return self.bulk_mut().cancel_send(req);
         }
         if req.0 & OPERATION_BIT != 0 {
             return self.onesided.cancel_operation(&mut self.messages.bulk, req);
@@ -87,7 +88,32 @@ impl Endpoint {
     }
 }
 
+/// Messages that leave as they are posted (`bulk/lone`).
 impl Endpoint {
+    /// Posts a send and writes the head of its frame, which is sealed: the driver puts the payload behind it and sends it
+    /// now. `None`, and nothing changed: `post_send` it.
+    #[inline]
+    pub fn post_lone(
+        &mut self,
+        now: Instant,
+        spec: &SendSpec<'_>,
+        head: &mut [u8; LONE_HEAD_LEN_MAX],
+    ) -> Option<Lone> {
+        self.bulk_mut().post_lone(now, spec, head)
+    }
+
+    /// A short stream is posted in one step with its frame, as `post_lone` does for a message.
+    pub fn send_lone_stream(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        handler: u16,
+        pieces: &[&[u8]],
+        head: &mut [u8; LONE_HEAD_LEN_MAX],
+    ) -> Option<Lone> {
+        self.streams.send_lone_stream(&mut self.messages, now, (peer, handler), pieces, head)
+    }
+
     /// The frame of a copied message that left with its post (`post_lone`).
     #[inline]
     pub fn lone_frame(&self, lone: &Lone) -> Option<&[u8]> {
@@ -248,7 +274,7 @@ impl Endpoint {
     /// Posts a send. In-place payload belongs to the endpoint until the `Sent` event; copied payload is the
     /// caller's again on return, and has no event but that of a failure (`Event::Lost`).
     pub fn post_send(&mut self, now: Instant, spec: SendSpec<'_>) -> Result<ReqId, PostError> {
-        self.messages.post_send(now, spec)
+        self.bulk_mut().post_send(now, spec)
     }
 
     /// Posts a send of bytes that are to be copied. If all of it may leave now its frames are written, which is told: the driver sends them,
@@ -261,7 +287,7 @@ impl Endpoint {
         (count_max, len_max): (usize, usize),
         train: &mut TxTrain,
     ) -> Result<(ReqId, bool), PostError> {
-        self.messages.post_copied(now, spec, (count_max, len_max), train)
+        self.bulk_mut().post_copied(now, spec, (count_max, len_max), train)
     }
 
     /// Posts a receive. Its memory belongs to the endpoint until the request's last event.

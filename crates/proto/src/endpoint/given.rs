@@ -72,7 +72,7 @@ impl Endpoint {
         if len > GIVEN_LEN_MAX || spec.space == Space::STREAMS {
             return None;
         }
-        let (this, active) = self.peer_of_post(spec, len)?;
+        let (this, active) = self.bulk().peer_of_post(spec, len)?;
         if active.paths[usize::from(active.main)].pass() == 0 {
             return None; // as by all links but those in memory
         }
@@ -85,7 +85,7 @@ impl Endpoint {
         }
         // An acknowledgement that waits goes with it. Were the message numbered for that, its receiver would owe one in turn, and two that
         // answer each other would number all their messages for ever.
-        let ack = self.riding_ack(now, active, index)?;
+        let ack = self.bulk().riding_ack(now, active, index)?;
         let head_len = if ack.is_some() { ACKED_EAGER_LEN } else { LONE_EAGER_LEN };
         let head_len = head_len + 8 * usize::from(spec.immediate.is_some());
         if head_len + len as usize > usize::from(path.frame_len()) {
@@ -329,7 +329,7 @@ impl Endpoint {
                     let _ = self.on_message(now, row, &head, body, memory);
                 }
                 Record::Done { message, status, placed_len } => {
-                    self.messages.on_done(row, message, status, placed_len);
+                    self.bulk_mut().on_done(row, message, status, placed_len);
                 }
                 _ => {}
             }

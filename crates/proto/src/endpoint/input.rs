@@ -431,7 +431,7 @@ impl Endpoint {
                 return self.onesided.on_end(&mut self.messages.bulk, now, row, number, memory);
             }
             Record::Done { message, status, placed_len } => {
-                self.messages.on_done(row, message, status, placed_len)
+                self.bulk_mut().on_done(row, message, status, placed_len)
             }
             Record::Cancel { message } => {
                 let verdict = self.messages.on_cancel(now, row, message);
@@ -441,15 +441,15 @@ impl Endpoint {
                 return verdict;
             }
             Record::Refuse { message, order } => {
-                self.messages.on_turn_notice(row, message, order, true)
+                self.bulk_mut().on_turn_notice(row, message, order, true)
             }
             Record::Recall { message, order } => {
-                self.messages.on_turn_notice(row, message, order, false)
+                self.bulk_mut().on_turn_notice(row, message, order, false)
             }
             Record::Query { query, space, tag, ignore } => {
                 // The peer asks for its own receive: to it we are the source, so the source is always right.
                 let criteria = Criteria { space, tag, ignore, source: None };
-                self.messages.on_query(row, query, &criteria);
+                self.bulk_mut().on_query(row, query, &criteria);
             }
             Record::Found(found) if self.messages.on_found(now, row, &found, memory) => {
                 self.follow_turns(now, row, memory);

@@ -46,8 +46,9 @@ impl Endpoint {
             if row == NONE {
                 return false;
             }
-            let is_quick = self.peers().may_be_quick()
-                && (self.write_quick(now, row, tx) || self.write_quick_ack(now, row, tx));
+            let bulk = self.bulk_mut();
+            let is_quick = bulk.peers.may_be_quick()
+                && (bulk.write_quick(now, row, tx) || bulk.write_quick_ack(now, row, tx));
             if is_quick || self.write_any(now, row, tx) {
                 return true;
             }
@@ -122,7 +123,7 @@ impl Endpoint {
         if joined {
             // Asked once for all of it: most frames of data have nothing to acknowledge.
             let is_owing = self.peers().actives[active].owes_ack();
-            if is_owing && !self.messages.lets_message_go_first(row, index, &frame) {
+            if is_owing && !self.bulk_mut().lets_message_go_first(row, index, &frame) {
                 let is_blind = self.peers().acks_blindly(row, index);
                 let share = self.bulk().credit_for_peers();
                 acked = self.peers_mut().write_acks(now, row, share, &mut frame);
@@ -135,7 +136,7 @@ impl Endpoint {
             self.onesided.write_requests(&mut self.messages.bulk, now, row, index, &mut frame);
         }
         self.peers_mut().write_ping(now, row, index, &mut frame);
-        self.messages.write_messages(row, index, &mut frame);
+        self.bulk_mut().write_messages(row, index, &mut frame);
         if joined && frame.writer.len() == introduced_len && introduced_len == bare_len {
             self.bulk_mut().write_data(row, index, &mut frame);
         }
@@ -189,7 +190,7 @@ impl Endpoint {
                     frame.writer.found(&found);
                     Some(Content::Found)
                 }
-                Notice::Query(number) => self.messages.write_query(number, frame),
+                Notice::Query(number) => self.messages.queries.write(number, frame),
                 Notice::Content(content) => self.write_content(row, content, frame),
             };
             if let Some(content) = content {
@@ -283,7 +284,7 @@ impl Endpoint {
             return false;
         }
         let (count_max, len_max) = (count_max as u64, len_max as u64);
-        if self.messages.write_fragments(now, row, count_max, len_max, train) {
+        if self.bulk_mut().write_fragments(now, row, count_max, len_max, train) {
             return true;
         }
         let Some(plan) = self.bulk_mut().plan_train(now, row, count_max, len_max) else {

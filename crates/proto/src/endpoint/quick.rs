@@ -8,17 +8,12 @@
 
 use crate::base::api::Verdict;
 use crate::base::sabotage::Sabotage;
-use crate::base::slab::NONE;
 use crate::base::types::{Instant, Locator, Memory};
-use crate::bulk::outgoing::{Outgoing, send_req};
-use crate::delivery::ack::expand;
-use crate::delivery::content::Content;
-use crate::delivery::credit::eager_cost;
 use crate::delivery::path::Origin;
 use crate::endpoint::Endpoint;
 use crate::messages::take::{Miss, Takers};
 use crate::peers::rows::{hear, row_of_id};
-use crate::wire::{AckRepr, AckView, EagerWords, LoneMessage, LoneView, PlainView};
+use crate::wire::{AckView, EagerWords, LoneMessage, LoneView, PlainView};
 
 impl Endpoint {
     /// A frame that is one whole small message and the next in order (`Endpoint::on_row_frame`). False if it is not that.
@@ -107,7 +102,7 @@ impl Endpoint {
         let active_slot = this.active;
         self.peers_mut().counters.frames_in += 1;
         if let Some(ack) = acked.ack()
-            && !self.on_ack_of_only(now, active_slot, &ack)
+            && !self.bulk_mut().on_ack_of_only(now, active_slot, &ack)
         {
             self.on_ack(now, row, &AckView::from(ack));
         }
@@ -117,51 +112,6 @@ impl Endpoint {
         };
         if verdict == Verdict::Accepted {
             self.peers_mut().note_next(now, row, header.path, 1);
-        }
-        true
-    }
-
-    /// An Ack of the only packet in flight, with a message that is over when it is accepted, and nothing else waiting
-    /// (`Endpoint::on_ack`). False, and nothing changed, if it is not that.
-    #[inline(never)]
-    fn on_ack_of_only(&mut self, now: Instant, active_slot: u32, ack: &AckRepr) -> bool {
-        let active =
-            &mut **self.messages.bulk.peers.actives.get_mut(active_slot).expect("heard of");
-        let is_one_of_several = active.paths.len() > 1;
-        let Some(path) = active.paths.get_mut(usize::from(ack.path)) else { return false };
-        let in_flight = path.flight().bytes_in_flight();
-        let last = expand(ack.largest, path.flight().next_packet());
-        let Some((first, last)) = ack.range(last) else { return false };
-        if active.first != active.last || !path.flight().has_only(first, last) {
-            return false;
-        }
-        let Some(Content::Message { slot, serial, len, .. }) = path.flight().only_content() else {
-            return false;
-        };
-        if slot != active.first || active.unsent != NONE {
-            return false;
-        }
-        let ends = |send: &Outgoing| send.ends_when_accepted(len);
-        let Some(send) = self.messages.bulk.outgoing.remove_if(slot, serial, ends) else {
-            return false;
-        };
-        let acked = path.take_only(last);
-        self.messages.bulk.peers.counters.acks_in += 1;
-        (active.first, active.last) = (NONE, NONE);
-        active.credit.on_settled(eager_cost(len));
-        active.credit.on_told(ack.credit_len);
-        send.tell_end(
-            send_req(slot, serial),
-            Ok(send.total),
-            &mut self.messages.bulk.copied,
-            &mut self.messages.bulk.peers.events,
-        );
-        path.on_acked(now, &acked, ack.delay_ns, in_flight);
-        let is_asked = is_one_of_several
-            && !path.makes_others_spare()
-            && active.on_measured(now, usize::from(ack.path));
-        if is_asked || active.has_content() || !active.granted.is_empty() {
-            self.peers_mut().rows.make_ready(send.row); // what waited for window or credit
         }
         true
     }

@@ -18,8 +18,7 @@ use crate::base::api::{Envelope, Event, Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, Locator, PeerId, Place, ReqId, Space};
-use crate::bulk::arrival::number_key;
-use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage, check_len};
+use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, check_len};
 use crate::endpoint::Endpoint;
 use crate::messages::take::{Received, Takers};
 use crate::peers::acks::note_ack_sent;
@@ -119,7 +118,7 @@ impl Endpoint {
         if !is_long || spec.until_matched || spec.space == Space::STREAMS {
             return None; // the last is refused by `post_send`
         }
-        let (this, active) = self.joined_of_post(spec)?;
+        let (this, active) = self.bulk().joined_of_post(spec)?;
         let index = active.clear_path(now, WHEREABOUTS_LEN as u64)?;
         if !active.paths[usize::from(index)].can_fetch() {
             return None;
@@ -140,24 +139,10 @@ impl Endpoint {
     #[inline]
     pub fn on_told_given(&mut self, spec: &SendSpec<'_>, given: &GivenNote) -> ReqId {
         self.on_note_given(given);
-        let row = spec.peer.row();
-        let bulk = &mut self.messages.bulk;
-        let this = &mut bulk.peers.rows[row];
-        let message = this.numbers.next_out;
-        this.numbers.next_out += 1;
         let Payload::InPlace { buf, len } = spec.payload else {
             unreachable!("only such a message is announced so")
         };
-        let slot = bulk.outgoing.next_slot();
-        let line = &mut bulk.peers.actives[this.active].line();
-        let previous = line.append(slot, SendStage::Sent, &mut bulk.outgoing);
-        let send = Outgoing::new(spec, (Bytes::User(buf), len), (message, previous), true);
-        let mut send = Outgoing { stage: SendStage::Sent, ..send };
-        this.ahead.announce(&mut send, 0, &mut bulk.ahead_sum);
-        let key = bulk.outgoing.put(slot, send);
-        bulk.sends_by_number.insert(number_key(row, message as u32), slot);
-        bulk.peers.counters.messages_out += 1;
-        ReqId(key | SEND_BIT)
+        self.bulk_mut().post_announced(spec, (buf, len))
     }
 
     /// The end of a send, as a link in memory brought it.
@@ -343,7 +328,7 @@ impl Endpoint {
         if !path.may_be_given() || this.phase != Phase::Joined {
             return None;
         }
-        let ack = self.riding_ack(now, active, index)?;
+        let ack = self.bulk().riding_ack(now, active, index)?;
         let header = Header { to: this.remote_id, packet: 0, path: index, form: this.version };
         let head_len = note.write(head, header, ack.as_ref(), Pass(path.pass()));
         let (peer, acked) = (this.peer, ack.map(|ack| ack.path));

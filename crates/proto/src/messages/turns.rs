@@ -7,23 +7,18 @@
 
 use crate::base::limits::MS;
 use crate::base::sabotage::Sabotage;
-use crate::base::slab::NONE;
 use crate::base::types::{Criteria, Instant, Memory, Space, Tag};
 use crate::bulk::arrival::{Stage, number_key};
-use crate::bulk::outgoing::{Parts, SendStage};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
-use crate::delivery::credit::eager_cost;
 use crate::matching::EntryId;
 use crate::messages::Messages;
 use crate::messages::queries::{QUERY_NS, Query};
 use crate::peers::rows::{NO_MESSAGE, Notice};
-use crate::wire::{Class, DONE_CANCELLED, FoundRepr, MessageHead};
+use crate::wire::{Class, FoundRepr, MessageHead};
 
 /// Receives asked about at a time.
 const QUERY_COUNT_MAX: usize = 16;
-/// Notices waiting for one peer before its queries go unanswered.
-const NOTICE_COUNT_MAX: usize = 1024;
 
 const QUERY_NS_MAX: u64 = 64 * MS;
 
@@ -222,130 +217,5 @@ impl Messages {
                 && criteria.admits(arrival.space, arrival.tag, arrival.source)
         });
         fits.map(|(slot, arrival)| (expand(arrival.message, message_in), slot)).min()
-    }
-}
-
-/// As a sender.
-impl Messages {
-    /// The peer refuses our messages from `message` on, or recalls them.
-    pub(crate) fn on_turn_notice(&mut self, row: u32, message: u32, order: u16, refused: bool) {
-        let this = &mut self.bulk.peers.rows[row];
-        let newer = order.wrapping_sub(this.turn_heard) as i16 > 0;
-        if !newer {
-            return;
-        }
-        this.turn_heard = order;
-        if !refused {
-            this.numbers.held_from = NO_MESSAGE;
-            self.bulk.peers.make_ready(row);
-            return;
-        }
-        let active = self.bulk.peers.activate(row);
-        let first = self.bulk.peers.actives[active].first;
-        let base = if first == NONE {
-            self.bulk.peers.rows[row].numbers.next_out
-        } else {
-            self.bulk.outgoing[first].message
-        };
-        let from = expand(message, base);
-        self.bulk.peers.rows[row].numbers.held_from = from;
-        self.hold_back(row, from);
-    }
-
-    /// Forgets what was sent of messages from `from` on, and keeps them.
-    fn hold_back(&mut self, row: u32, from: u64) {
-        let active_slot = self.bulk.peers.rows[row].active;
-        let outgoing = &self.bulk.outgoing;
-        let active = &mut self.bulk.peers.actives[active_slot];
-        let mut freed = 0;
-        for path in &mut active.paths {
-            path.void(&mut |content| match *content {
-                Content::Message { slot, serial, len, .. } if outgoing.holds(slot, serial) => {
-                    let held = outgoing[slot].message >= from && !outgoing[slot].is_granted();
-                    freed += if held { eager_cost(len) } else { 0 };
-                    held
-                }
-                _ => false,
-            });
-        }
-        active.credit.on_settled(freed);
-        // Where sending goes on, unless it has not even come that far.
-        let reached = active.unsent == NONE || self.bulk.outgoing[active.unsent].message >= from;
-        let mut slot = active.last;
-        while slot != NONE && self.bulk.outgoing[slot].message >= from {
-            self.bulk.unframe(slot);
-            let send = &mut self.bulk.outgoing[slot];
-            if !send.is_granted() {
-                send.stage = SendStage::Waiting;
-                self.bulk.peers.rows[row].ahead.on_refused(send, &mut self.bulk.ahead_sum);
-                if reached {
-                    self.bulk.peers.actives[active_slot].unsent = slot;
-                }
-                if send.parts != NONE {
-                    let parts = self.bulk.parts.remove(core::mem::replace(&mut send.parts, NONE));
-                    drop::<Parts>(parts);
-                }
-            }
-            if slot == self.bulk.peers.actives[active_slot].first {
-                break;
-            }
-            slot = self.bulk.outgoing[slot].previous;
-        }
-    }
-
-    /// The peer asks which of our messages, in order, a receive of its would take.
-    pub(crate) fn on_query(&mut self, row: u32, query: u32, criteria: &Criteria) {
-        let active = self.bulk.peers.activate(row);
-        if self.bulk.peers.actives[active].control.len() >= NOTICE_COUNT_MAX {
-            return; // it asks faster than we can answer
-        }
-        if self.bulk.peers.actives[active].cancel_count > 0 {
-            return; // a cancelled message may yet arrive in its turn: no answer can be sure; the query will come again
-        }
-        let mut slot = self.bulk.peers.actives[active].first;
-        while slot != NONE {
-            let send = &self.bulk.outgoing[slot];
-            if send.stage != SendStage::Pulled && criteria.admits(send.space, send.tag, send.peer) {
-                break;
-            }
-            slot = send.next;
-        }
-        let mut found = FoundRepr {
-            query,
-            space: criteria.space,
-            tag: criteria.tag,
-            message: 0,
-            total: 0,
-            immediate: None,
-            none: true,
-        };
-        if slot != NONE {
-            let send = &self.bulk.outgoing[slot];
-            found = FoundRepr {
-                query,
-                space: send.space,
-                tag: send.tag,
-                message: send.message as u32,
-                total: send.total,
-                immediate: send.immediate,
-                none: false,
-            };
-        }
-        self.bulk.peers.actives[active].control.push_back(Notice::Found(found));
-        self.bulk.peers.make_ready(row);
-    }
-}
-
-impl Messages {
-    /// The peer is through with our message, and took so many bytes of it (PROTOCOL §8.6).
-    pub(crate) fn on_done(&mut self, row: u32, message: u32, status: u8, placed_len: u64) {
-        let Some(slot) = self.bulk.find_outgoing(row, message) else { return };
-        let result = if status == DONE_CANCELLED {
-            Err(crate::base::api::Failure::CancelledByPeer)
-        } else {
-            Ok(placed_len.min(self.bulk.outgoing[slot].total))
-        };
-        self.bulk.end_send(slot, result);
-        self.bulk.peers.make_ready(row);
     }
 }

@@ -10,6 +10,14 @@ use crate::peers::rows::{Phase, Row, row_of_id};
 use crate::wire::Header;
 
 impl Row {
+    /// The number of the next message to this peer, which is posted now.
+    #[inline(always)]
+    pub(crate) fn take_number(&mut self) -> u64 {
+        let message = self.numbers.next_out;
+        self.numbers.next_out += 1;
+        message
+    }
+
     /// The peer refused this message or one before it: it stays here until it is recalled or asked for (PROTOCOL §7.5).
     #[inline(always)]
     pub(crate) fn holds_back(&self, message: u64) -> bool {

@@ -11,13 +11,15 @@ use crate::base::limits::FRAME_LEN_FLOOR;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
 use crate::base::types::{BufId, Instant, OutStreamId, PeerId, ReqId, Space};
+use crate::bulk::lone::Lone;
+use crate::bulk::outgoing::Bytes;
 use crate::delivery::credit::Credit;
 use crate::delivery::path::kind::cuts_into_trains;
 use crate::messages::Messages;
 use crate::peers::rows::{Phase, Row};
 use crate::streams::records::{Ending, Outbound};
 use crate::streams::{ChunkTag, PACKET_LEN, Streams, chunk_cost};
-use crate::wire;
+use crate::wire::{self, LONE_HEAD_LEN_MAX};
 
 /// The longest chunk by a link that sends trains: it fills one. Several fit the credit, but for what may be sent at first.
 const TRAIN_CHUNK_LEN: usize = 60 << 10;
@@ -97,8 +99,28 @@ impl Streams {
         true
     }
 
+    /// Posts a short stream in one step with its frame, as `Bulk::post_lone` does a message. The payload is the link's to gather.
+    pub(crate) fn send_lone_stream(
+        &mut self,
+        messages: &mut Messages,
+        now: Instant,
+        (peer, handler): (PeerId, u16),
+        pieces: &[&[u8]],
+        head: &mut [u8; LONE_HEAD_LEN_MAX],
+    ) -> Option<Lone> {
+        let row = peer.row();
+        let (tag, len) = self.short_stream(messages, peer, handler, pieces)?;
+        let spec = chunk_spec(peer, tag);
+        let leave = messages.bulk.may_leave(now, &spec, len as u64)?;
+        let pool = self.pool_pieces(messages, len, pieces)?;
+        self.peer(row).next_number = tag.number.wrapping_add(1);
+        let lone = messages.bulk.leave(now, &spec, &leave, (Bytes::Pool(pool), len as u64), head);
+        self.on_chunk_posted(messages, now, row, len as u32);
+        Some(lone)
+    }
+
     /// A stream of one chunk that may be posted now: its tag and length.
-    pub(crate) fn short_stream(
+    fn short_stream(
         &mut self,
         messages: &mut Messages,
         peer: PeerId,
@@ -124,7 +146,7 @@ impl Streams {
     }
 
     /// Copies the pieces of a chunk into the resend pool.
-    pub(crate) fn pool_pieces(
+    fn pool_pieces(
         &mut self,
         messages: &mut Messages,
         len: usize,
@@ -215,7 +237,7 @@ impl Streams {
         let payload = Payload::InPlace { buf, len: u64::from(len) };
         let spec =
             SendSpec { payload, user, ..chunk_spec(messages.bulk.peers.rows[row].peer, tag) };
-        let req = messages.post_in_place(now, &spec, buf, len);
+        let req = messages.bulk.post_in_place(now, &spec, buf, len);
         self.on_chunk_posted(messages, now, row, len);
         self.on_begun(messages, slot);
         Ok(Some(req))
@@ -458,17 +480,16 @@ impl Streams {
         pool: u32,
         len: u32,
     ) {
-        messages.post_pooled(now, &chunk_spec(messages.bulk.peers.rows[row].peer, tag), pool, len);
+        messages.bulk.post_pooled(
+            now,
+            &chunk_spec(messages.bulk.peers.rows[row].peer, tag),
+            pool,
+            len,
+        );
         self.on_chunk_posted(messages, now, row, len);
     }
 
-    pub(crate) fn on_chunk_posted(
-        &mut self,
-        messages: &mut Messages,
-        now: Instant,
-        row: u32,
-        len: u32,
-    ) {
+    fn on_chunk_posted(&mut self, messages: &mut Messages, now: Instant, row: u32, len: u32) {
         messages.bulk.peers.counters.stream_chunks_out += 1;
         let peer = self.peer(row);
         peer.sent_cost += chunk_cost(u64::from(len));
@@ -515,7 +536,7 @@ impl Streams {
 }
 
 /// A chunk as a message. Its bytes lie in the resend pool already.
-pub(crate) fn chunk_spec(peer: PeerId, tag: ChunkTag) -> SendSpec<'static> {
+fn chunk_spec(peer: PeerId, tag: ChunkTag) -> SendSpec<'static> {
     SendSpec {
         peer,
         space: Space::STREAMS,

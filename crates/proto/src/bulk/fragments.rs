@@ -16,15 +16,14 @@
 use crate::base::limits::FRAME_LEN_FLOOR;
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::NONE;
-use crate::base::types::{Instant, Locator};
-use crate::bulk::arrival::GAP_COUNT_MAX;
-use crate::bulk::arrival::{Stage, number_key};
+use crate::base::types::{Instant, Locator, Memory, Place};
+use crate::bulk::Bulk;
+use crate::bulk::arrival::{GAP_COUNT_MAX, Stage, number_key};
 use crate::bulk::outgoing::SendStage;
 use crate::bulk::train::{RUN_COUNT_MAX, TxTrain};
 use crate::delivery::ack::expand;
 use crate::delivery::content::Content;
 use crate::delivery::credit::eager_cost;
-use crate::messages::Messages;
 use crate::peers::acks::{note_ack_sent, plain_ack};
 use crate::peers::choice::Next;
 use crate::peers::rows::{Active, Phase, row_of_id};
@@ -46,7 +45,7 @@ struct Plan {
 }
 
 /// As a sender.
-impl Messages {
+impl Bulk {
     /// Fragments of the message whose turn it is, if nothing else goes before.
     pub(crate) fn write_fragments(
         &mut self,
@@ -62,10 +61,9 @@ impl Messages {
     }
 
     fn plan_fragments(&self, now: Instant, row: u32, count_max: u64, len_max: u64) -> Option<Plan> {
-        let this = &self.bulk.peers.rows[row];
-        let active =
-            self.bulk.peers.actives.get(this.active).filter(|_| this.phase == Phase::Joined)?;
-        let send = self.bulk.outgoing.get(active.unsent)?;
+        let this = &self.peers.rows[row];
+        let active = self.peers.actives.get(this.active).filter(|_| this.phase == Phase::Joined)?;
+        let send = self.outgoing.get(active.unsent)?;
         let may_go = !send.is_large
             && send.stage == SendStage::Waiting
             && !this.holds_back(send.message)
@@ -73,7 +71,7 @@ impl Messages {
         if !may_go {
             return None;
         }
-        let (start, end) = match self.bulk.parts.get(send.parts) {
+        let (start, end) = match self.parts.get(send.parts) {
             Some(parts) => parts.unsent.first_gap()?,
             None => (0, send.total),
         };
@@ -82,7 +80,7 @@ impl Messages {
         let head_len = wire::HEADER_LEN + wire::fragment_head_len(send.immediate.is_some());
         let frame_len = u64::from(path.frame_len());
         let payload_len = frame_len - head_len as u64;
-        let len_max = len_max.max(self.bulk.peers.links.of(path.link()).train_len_max.into());
+        let len_max = len_max.max(self.peers.links.of(path.link()).train_len_max.into());
         let wanted_count = (end - start).div_ceil(payload_len);
         let count = wanted_count
             .min(count_max)
@@ -114,7 +112,7 @@ impl Messages {
     /// and must not wait.
     fn with_ack(&self, now: Instant, active: &Active, plan: Plan) -> Option<Plan> {
         let Some(index) = active.ack_to_ride(plan.path as u8)? else { return Some(plan) };
-        if self.bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh) {
+        if self.peers.saboteur.makes(Sabotage::AckOneTooHigh) {
             return None;
         }
         let path = &active.paths[usize::from(index)];
@@ -122,16 +120,16 @@ impl Messages {
         if last_len + wire::ack_head_len(0) as u64 > u64::from(plan.payload_len) {
             return (!path.is_ack_urgent()).then_some(plan);
         }
-        let ack = plain_ack(now, index, path, self.bulk.credit_for_peers())?;
+        let ack = plain_ack(now, index, path, self.credit_for_peers())?;
         Some(Plan { ack: Some(ack), ..plan })
     }
 
     fn start_fragments(&mut self, now: Instant, row: u32, plan: &Plan, train: &mut TxTrain) {
         let &Plan { slot, start, len, count, payload_len, .. } = plan;
-        let this = &self.bulk.peers.rows[row];
-        let path = &self.bulk.peers.actives[this.active].paths[plan.path];
-        let serial = self.bulk.outgoing.serial(slot);
-        let send = &mut self.bulk.outgoing[slot];
+        let this = &self.peers.rows[row];
+        let path = &self.peers.actives[this.active].paths[plan.path];
+        let serial = self.outgoing.serial(slot);
+        let send = &mut self.outgoing[slot];
         let last_len = (len - (count - 1) * u64::from(payload_len)) as u16;
         let repr = FragmentsRepr {
             header: Header {
@@ -156,16 +154,16 @@ impl Messages {
             count: count as usize,
             ack: plan.ack,
         };
-        wire::write_fragments(&mut train.heads, &repr, &self.bulk.peers.train_seal(this));
+        wire::write_fragments(&mut train.heads, &repr, &self.peers.train_seal(this));
         (train.link, train.to) = (path.link(), *path.locator());
         (train.head_len, train.count) = (repr.frame_head_len(), repr.count);
         train.source = send.source(start);
         (train.payload_len, train.last_len) = (payload_len.into(), last_len.into());
         train.is_unasked = true;
 
-        let active = &mut *self.bulk.peers.actives[this.active];
+        let active = &mut *self.peers.actives[this.active];
         // Of a message that goes in one train no parts are kept: if it is cut later it gets them then (`keep_parts`).
-        let is_all = self.bulk.parts.get_mut(send.parts).is_none_or(|parts| {
+        let is_all = self.parts.get_mut(send.parts).is_none_or(|parts| {
             parts.unsent.take_front(len);
             parts.unsent.is_empty()
         });
@@ -176,18 +174,11 @@ impl Messages {
         active.credit.on_sent(eager_cost(len as u32));
         if let Some(ack) = plan.ack {
             let path = &mut active.paths[usize::from(ack.path)];
-            note_ack_sent(path, row, &mut self.bulk.peers.timers, &mut self.bulk.peers.counters);
+            note_ack_sent(path, row, &mut self.peers.timers, &mut self.peers.counters);
         }
         let content = Content::Message { slot, serial, offset: start as u32, len: len as u32 };
         let frame_len = train.head_len as u16 + if count == 1 { last_len } else { payload_len };
-        self.bulk.on_train_sent(
-            now,
-            row,
-            plan.path,
-            content,
-            (train.head_len as u16, frame_len),
-            count,
-        );
+        self.on_train_sent(now, row, plan.path, content, (train.head_len as u16, frame_len), count);
     }
 }
 
@@ -212,7 +203,7 @@ pub(crate) struct Expected {
 }
 
 /// As a receiver.
-impl Messages {
+impl Bulk {
     /// What these frames are if they are fragments that are awaited. Everything that `on_frame` would ask is asked here, once, and what is
     /// not as usual is left to it.
     pub(crate) fn expect_fragments(
@@ -224,7 +215,7 @@ impl Messages {
     ) -> Option<Expected> {
         let (mut header, head) = wire::lone_fragment(frames.get(..stride)?)?;
         let row = row_of_id(header.to);
-        let (this, path, packet) = self.bulk.peers.path_of(&header, link, from)?;
+        let (this, path, packet) = self.peers.path_of(&header, link, from)?;
         header.packet = packet;
         if packet <= path.received().largest()
             || this.arrival_count == 0
@@ -232,9 +223,9 @@ impl Messages {
         {
             return None;
         }
-        let slot = *self.bulk.by_number.get(&number_key(row, head.message))?;
-        let arrival = &self.bulk.arrivals[slot];
-        let progress = self.bulk.progress.get(arrival.progress)?;
+        let slot = *self.by_number.get(&number_key(row, head.message))?;
+        let arrival = &self.arrivals[slot];
+        let progress = self.progress.get(arrival.progress)?;
         let is_awaited = !arrival.is_large
             && arrival.stage != Stage::Lapsed
             && arrival.total == head.total
@@ -275,5 +266,51 @@ impl Messages {
             });
         }
         (full_count > 0).then_some(FragmentsRepr { count: full_count, ..train })
+    }
+}
+
+/// What arrived is taken.
+impl Bulk {
+    /// The first fragments of a train are what was expected: their bytes go to their place. True: none of the message is missing any more.
+    pub(crate) fn take_fragments(
+        &mut self,
+        now: Instant,
+        expected: &Expected,
+        count: usize,
+        (frames, stride): (&[u8], usize),
+        memory: &mut impl Memory,
+    ) -> bool {
+        let &Expected { row, slot, ref train } = expected;
+        let arrival = &self.arrivals[slot];
+        let (hold, index) = (arrival.hold, arrival.progress);
+        let progress = &mut self.progress[index];
+        let (start, head_len) = (u64::from(train.head.offset), train.frame_head_len());
+        let len = train.len_of(count);
+        let bodies = frames.chunks(stride).take(count).map(|frame| &frame[head_len..]);
+        if progress.receive != NONE {
+            let (buf, mut offset) = (self.receives[progress.receive].buf, progress.offset + start);
+            for body in bodies {
+                memory.place(Place { buf, offset }, body);
+                offset += body.len() as u64;
+            }
+            self.peers.counters.bytes_placed += len; // held bytes are placed later
+        } else {
+            let mut rest = &mut self.held.bytes_mut(hold)[start as usize..];
+            for body in bodies {
+                let (to, behind) = rest.split_at_mut(body.len());
+                to.copy_from_slice(body);
+                rest = behind;
+            }
+        }
+        progress.gaps.fill(start, start + len, &mut |_, _| ());
+        progress.progressed_at = now;
+        let is_whole = progress.gaps.is_empty();
+        self.peers.counters.frames_in += count as u64;
+        self.peers.counters.frames_together += count as u64;
+        self.peers.rows[row].heard_at = now;
+        if let Some(active) = self.peers.actives.get_mut(self.peers.rows[row].active) {
+            active.welcome = false; // the peer has joined
+        }
+        is_whole
     }
 }

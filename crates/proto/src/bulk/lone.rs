@@ -7,16 +7,14 @@
 //! What this does is `post_send` and `write_lone` or `write_answer` (`quick`) in one; a message that cannot go this way
 //! is refused with nothing changed, and posted in the usual way. PROTOCOL §7, §10.
 
-use crate::PeerId;
 use crate::base::api::{Payload, SendSpec};
 use crate::base::sabotage::Sabotage;
 use crate::base::types::{Instant, Locator, ReqId, Space};
-use crate::bulk::outgoing::{Bytes, Outgoing, SEND_BIT, SendStage};
+use crate::bulk::Bulk;
+use crate::bulk::outgoing::{Bytes, SEND_BIT, SendStage};
 use crate::delivery::content::Content;
-use crate::endpoint::Endpoint;
 use crate::peers::acks::{note_ack_sent, plain_ack};
 use crate::peers::rows::{Active, Phase, Row};
-use crate::streams::outbound::chunk_spec;
 use crate::wire::{
     self, ACKED_EAGER_LEN, AckRepr, EagerRepr, Header, LONE_EAGER_LEN, LONE_HEAD_LEN_MAX,
 };
@@ -46,11 +44,11 @@ pub(crate) struct Leave {
     cost: u64,
 }
 
-impl Endpoint {
+impl Bulk {
     /// Posts a send and writes the head of its frame, which is sealed: the driver puts the payload behind it and sends it
     /// now. `None`, and nothing changed: `post_send` it.
     #[inline]
-    pub fn post_lone(
+    pub(crate) fn post_lone(
         &mut self,
         now: Instant,
         spec: &SendSpec<'_>,
@@ -66,12 +64,11 @@ impl Endpoint {
         let leave = self.may_leave(now, spec, len)?;
         let bytes = match spec.payload {
             Payload::InPlace { buf, .. } => Bytes::User(buf),
-            Payload::Copied(bytes) => self.bulk_mut().copy_framed(bytes)?,
+            Payload::Copied(bytes) => self.copy_framed(bytes)?,
         };
         let lone = self.leave(now, spec, &leave, (bytes, len), head);
         if let Bytes::Frames { pool, .. } = bytes {
-            let frame =
-                &mut self.bulk_mut().copied.bytes_mut(pool)[LONE_HEAD_LEN_MAX - lone.head_len..];
+            let frame = &mut self.copied.bytes_mut(pool)[LONE_HEAD_LEN_MAX - lone.head_len..];
             frame[..lone.head_len].copy_from_slice(&head[..lone.head_len]);
         }
         Some(lone)
@@ -88,10 +85,9 @@ impl Endpoint {
         head: &mut [u8; LONE_HEAD_LEN_MAX],
     ) -> Lone {
         let row = spec.peer.row();
-        let this = &mut self.messages.bulk.peers.rows[row];
-        let message = this.numbers.next_out;
-        this.numbers.next_out += 1;
-        let path = &self.messages.bulk.peers.actives[leave.active].paths[usize::from(leave.index)];
+        let this = &mut self.peers.rows[row];
+        let message = this.take_number();
+        let path = &self.peers.actives[leave.active].paths[usize::from(leave.index)];
         let packet = path.flight().next_packet();
         let header = Header { to: this.remote_id, packet, path: leave.index, form: this.version };
         let eager = EagerRepr {
@@ -105,7 +101,8 @@ impl Endpoint {
         let written_len =
             wire::write_lone_at(head, header, leave.ack.as_ref(), words, &this.seal(path));
         debug_assert_eq!(written_len, leave.head_len);
-        let key = self.enter_lone(leave.active, message, spec, (bytes, len));
+        let name = (leave.active, message);
+        let key = self.enter(name, spec, (bytes, len), false, SendStage::Sent);
         let (link, to) = self.note_lone(now, row, leave, key, len as u32);
         Lone { req: ReqId(key | SEND_BIT), link, to, head_len: leave.head_len }
     }
@@ -113,7 +110,7 @@ impl Endpoint {
     /// The peer of a message that may leave as it is posted, for all that this depends on the message and on who the peer is.
     #[inline(always)]
     pub(crate) fn peer_of_post(&self, spec: &SendSpec<'_>, len: u64) -> Option<(&Row, &Active)> {
-        if len > u64::from(self.peers().settings.eager_len_max) || spec.until_matched {
+        if len > u64::from(self.peers.settings.eager_len_max) || spec.until_matched {
             return None;
         }
         self.joined_of_post(spec)
@@ -122,7 +119,7 @@ impl Endpoint {
     /// The peer of a message that may leave as it is posted, for all that this depends on who the peer is.
     #[inline(always)]
     pub(crate) fn joined_of_post(&self, spec: &SendSpec<'_>) -> Option<(&Row, &Active)> {
-        let peers = &self.peers();
+        let peers = &self.peers;
         if !peers.may_be_quick() {
             return None;
         }
@@ -134,7 +131,7 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn may_leave(&self, now: Instant, spec: &SendSpec<'_>, len: u64) -> Option<Leave> {
         let (this, active) = self.peer_of_post(spec, len)?;
-        let is_sure = len <= u64::from(self.peers().settings.eager_sure_len_max);
+        let is_sure = len <= u64::from(self.peers.settings.eager_sure_len_max);
         if !is_sure && (this.ahead.is_pausing() || active.must_ask(len)) {
             return None;
         }
@@ -160,33 +157,11 @@ impl Endpoint {
         index: u8,
     ) -> Option<Option<AckRepr>> {
         let Some(of) = active.ack_to_ride(index)? else { return Some(None) };
-        if self.peers().saboteur.makes(Sabotage::AckOneTooHigh) {
+        if self.peers.saboteur.makes(Sabotage::AckOneTooHigh) {
             return None;
         }
         let acked = &active.paths[usize::from(of)];
-        plain_ack(now, of, acked, self.bulk().credit_for_peers()).map(Some)
-    }
-
-    /// Enters it as the last of its peer's messages, and as sent; its key.
-    #[inline(always)]
-    fn enter_lone(
-        &mut self,
-        active: u32,
-        message: u64,
-        spec: &SendSpec<'_>,
-        (bytes, len): (Bytes, u64),
-    ) -> u64 {
-        let slot = self.bulk_mut().outgoing.next_slot();
-        let stage = SendStage::Sent;
-        let previous = self.messages.bulk.peers.actives[active].line().append(
-            slot,
-            stage,
-            &mut self.messages.bulk.outgoing,
-        );
-        let send = Outgoing::new(spec, (bytes, len), (message, previous), false);
-        let is_simple =
-            send.is_simple && len <= u64::from(self.peers().settings.eager_sure_len_max);
-        self.bulk_mut().outgoing.put(slot, Outgoing { stage, is_simple, ..send })
+        plain_ack(now, of, acked, self.credit_for_peers()).map(Some)
     }
 
     /// Its packet is in flight, and what went with it is said; the link and the place it goes to.
@@ -199,49 +174,21 @@ impl Endpoint {
         key: u64,
         len: u32,
     ) -> (u8, Locator) {
-        let active = &mut *self.messages.bulk.peers.actives[leave.active];
+        let active = &mut *self.peers.actives[leave.active];
         active.credit.on_sent(leave.cost);
         let path = &mut active.paths[usize::from(leave.index)];
         let way = (path.link(), *path.locator());
         let (slot, serial) = (key as u32, (key >> 32) as u32);
         let content = Content::Message { slot, serial, offset: 0, len };
         let frame_len = (leave.head_len + len as usize) as u16;
-        let look_at = path.on_sent_one(now, content, frame_len, &self.messages.bulk.peers.settings);
+        let look_at = path.on_sent_one(now, content, frame_len, &self.peers.settings);
         if let Some(ack) = &leave.ack {
             let acked = &mut active.paths[usize::from(ack.path)];
-            note_ack_sent(
-                acked,
-                row,
-                &mut self.messages.bulk.peers.timers,
-                &mut self.messages.bulk.peers.counters,
-            );
+            note_ack_sent(acked, row, &mut self.peers.timers, &mut self.peers.counters);
         }
-        self.peers_mut().counters.messages_out += 1;
-        let timer_at = self.peers().rows[row].timer_at;
-        let is_spent = self.peers().rows.first_ready() == row; // it had an acknowledgement to send, and nothing else
-        self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
+        let timer_at = self.peers.rows[row].timer_at;
+        let is_spent = self.peers.rows.first_ready() == row; // it had an acknowledgement to send, and nothing else
+        self.peers.after_packet((row, timer_at), look_at, is_spent);
         way
-    }
-}
-
-impl Endpoint {
-    /// A short stream is posted in one step with its frame, as `post_lone` does for a message.
-    pub fn send_lone_stream(
-        &mut self,
-        now: Instant,
-        peer: PeerId,
-        handler: u16,
-        pieces: &[&[u8]],
-        head: &mut [u8; LONE_HEAD_LEN_MAX],
-    ) -> Option<Lone> {
-        let row = peer.row();
-        let (tag, len) = self.streams.short_stream(&mut self.messages, peer, handler, pieces)?;
-        let spec = chunk_spec(peer, tag);
-        let leave = self.may_leave(now, &spec, len as u64)?;
-        let pool = self.streams.pool_pieces(&mut self.messages, len, pieces)?;
-        self.streams.peer(row).next_number = tag.number.wrapping_add(1);
-        let lone = self.leave(now, &spec, &leave, (Bytes::Pool(pool), len as u64), head);
-        self.streams.on_chunk_posted(&mut self.messages, now, row, len as u32);
-        Some(lone)
     }
 }

@@ -6,11 +6,11 @@ use crate::base::api::{Piece, TxFrame};
 use crate::base::sabotage::Sabotage;
 use crate::base::slab::{NONE, Slab};
 use crate::base::types::Instant;
+use crate::bulk::Bulk;
 use crate::bulk::outgoing::{Outgoing, SendStage};
 use crate::delivery::content::Content;
 use crate::delivery::credit::Credit;
 use crate::delivery::frame::{start, start_sealed};
-use crate::endpoint::Endpoint;
 use crate::peers::acks::{note_ack_sent, plain_ack};
 use crate::peers::rows::{Active, Phase, Row};
 use crate::wire::{
@@ -19,7 +19,7 @@ use crate::wire::{
 };
 use alloc::vec::Vec;
 
-impl Endpoint {
+impl Bulk {
     /// A frame of whole messages to a joined peer over its only path, or the main one while no other wants anything
     /// (`Endpoint::write_packet`).
     #[inline(always)]
@@ -30,7 +30,7 @@ impl Endpoint {
     /// A frame of whole messages to a peer with several paths. A function of its own, so that the only path of other peers is a constant.
     #[inline(never)]
     fn write_quick_main(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let active = &self.peers().actives[self.peers().rows[row].active];
+        let active = &self.peers.actives[self.peers.rows[row].active];
         active.are_paths_calm_but_for_acks(now) && {
             let main = active.main;
             self.write_lone(now, row, Some(main), tx)
@@ -40,9 +40,8 @@ impl Endpoint {
     /// On this path, or if there is only one on that.
     #[inline(always)]
     fn write_lone(&mut self, now: Instant, row: u32, main: Option<u8>, tx: &mut TxFrame) -> bool {
-        let bulk = &mut self.messages.bulk;
-        let this = &mut bulk.peers.rows[row];
-        let Some(active) = bulk.peers.actives.get_mut(this.active) else {
+        let this = &mut self.peers.rows[row];
+        let Some(active) = self.peers.actives.get_mut(this.active) else {
             return false;
         };
         let active = &mut **active;
@@ -59,7 +58,7 @@ impl Endpoint {
             Some(_) => active.ack_of_many(index),
         };
         let (slot, path) = (active.unsent, &mut active.paths[usize::from(index)]);
-        let (serial, send) = bulk.outgoing.get_with_serial(slot);
+        let (serial, send) = self.outgoing.get_with_serial(slot);
         if send.next != NONE || send.immediate.is_some() || path.payload_check() {
             return self.write_plain(now, row, index, tx);
         }
@@ -84,9 +83,9 @@ impl Endpoint {
         active.unsent = NONE;
         let is_spent = active.granted.is_empty(); // plain, and nothing left: it need not be asked again
         let content = Content::Message { slot, serial, offset: 0, len };
-        let look_at = path.on_sent_one(now, content, frame_len as u16, &bulk.peers.settings);
+        let look_at = path.on_sent_one(now, content, frame_len as u16, &self.peers.settings);
         let timer_at = this.timer_at;
-        self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
+        self.peers.after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
@@ -99,21 +98,20 @@ impl Endpoint {
         (index, of): (u8, u8),
         tx: &mut TxFrame,
     ) -> bool {
-        let share = self.bulk().credit_for_peers();
-        let bulk = &mut self.messages.bulk;
-        let this = &mut bulk.peers.rows[row];
-        let active = &mut **bulk.peers.actives.get_mut(this.active).expect("plain");
+        let share = self.credit_for_peers();
+        let this = &mut self.peers.rows[row];
+        let active = &mut **self.peers.actives.get_mut(this.active).expect("plain");
         let Some(ack) = plain_ack(now, of, &active.paths[usize::from(of)], share) else {
             return false;
         };
         let path = &mut active.paths[usize::from(index)];
         let slot = active.unsent;
-        let (serial, send) = bulk.outgoing.get_with_serial(slot);
+        let (serial, send) = self.outgoing.get_with_serial(slot);
         let Some(cost) = may_go(send, this, active.credit) else { return false };
         let len = send.total as u32;
         let frame_len = ACKED_EAGER_LEN + len as usize;
         if frame_len > usize::from(path.frame_len())
-            || bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
+            || self.peers.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
         }
@@ -127,11 +125,11 @@ impl Endpoint {
         active.unsent = NONE;
         let is_spent = active.granted.is_empty();
         let content = Content::Message { slot, serial, offset: 0, len };
-        let look_at = path.on_sent_one(now, content, frame_len as u16, &bulk.peers.settings);
+        let look_at = path.on_sent_one(now, content, frame_len as u16, &self.peers.settings);
         let acked = &mut active.paths[usize::from(of)];
-        note_ack_sent(acked, row, &mut bulk.peers.timers, &mut bulk.peers.counters);
+        note_ack_sent(acked, row, &mut self.peers.timers, &mut self.peers.counters);
         let timer_at = this.timer_at;
-        self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
+        self.peers.after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
@@ -139,22 +137,21 @@ impl Endpoint {
     /// plain.
     #[inline(never)]
     fn write_plain(&mut self, now: Instant, row: u32, index: u8, tx: &mut TxFrame) -> bool {
-        let share = self.bulk().credit_for_peers();
-        let bulk = &mut self.messages.bulk;
-        let this = &mut bulk.peers.rows[row];
-        let active = &mut **bulk.peers.actives.get_mut(this.active).expect("plain");
+        let share = self.credit_for_peers();
+        let this = &mut self.peers.rows[row];
+        let active = &mut **self.peers.actives.get_mut(this.active).expect("plain");
         let Some(riding) = active.ack_to_ride(index) else { return false };
         let ack = riding.and_then(|of| plain_ack(now, of, &active.paths[usize::from(of)], share));
         let has_ack = ack.is_some();
         if has_ack != riding.is_some()
-            || has_ack && bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
+            || has_ack && self.peers.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
         }
         let path = &mut active.paths[usize::from(index)];
         let is_checked = path.payload_check();
         // Whether anything can go is asked before anything is changed.
-        let send = &bulk.outgoing[active.unsent];
+        let send = &self.outgoing[active.unsent];
         if may_go(send, this, active.credit).is_none() {
             return false;
         }
@@ -178,26 +175,25 @@ impl Endpoint {
             writer.ack(ack, &[]);
         }
         tx.body_len =
-            write_run(&mut writer, &mut tx.body, this, (active, index), &mut bulk.outgoing);
+            write_run(&mut writer, &mut tx.body, this, (active, index), &mut self.outgoing);
         let is_spent = active.unsent == NONE && active.granted.is_empty();
         let path = &mut active.paths[usize::from(index)];
-        let look_at = path.on_sent(now, (tx.head.len() + tx.body_len) as u16, &bulk.peers.settings);
+        let look_at = path.on_sent(now, (tx.head.len() + tx.body_len) as u16, &self.peers.settings);
         if let Some(of) = riding {
             let acked = &mut active.paths[usize::from(of)];
-            note_ack_sent(acked, row, &mut bulk.peers.timers, &mut bulk.peers.counters);
+            note_ack_sent(acked, row, &mut self.peers.timers, &mut self.peers.counters);
         }
         let timer_at = this.timer_at;
-        self.peers_mut().after_packet((row, timer_at), look_at, is_spent);
+        self.peers.after_packet((row, timer_at), look_at, is_spent);
         true
     }
 
     /// A frame that is nothing but an acknowledgement without holes (`Peers::write_acks`).
     #[inline(never)]
     pub(crate) fn write_quick_ack(&mut self, now: Instant, row: u32, tx: &mut TxFrame) -> bool {
-        let peer_count = self.peers().actives.len();
-        let bulk = &mut self.messages.bulk;
-        let this = &mut bulk.peers.rows[row];
-        let Some(active) = bulk.peers.actives.get_mut(this.active) else {
+        let peer_count = self.peers.actives.len();
+        let this = &mut self.peers.rows[row];
+        let Some(active) = self.peers.actives.get_mut(this.active) else {
             return false;
         };
         let active = &mut **active;
@@ -207,12 +203,12 @@ impl Endpoint {
         if this.phase != Phase::Joined
             || !path.is_ack_urgent()
             || path.back() != index
-            || bulk.peers.saboteur.makes(Sabotage::AckOneTooHigh)
+            || self.peers.saboteur.makes(Sabotage::AckOneTooHigh)
         {
             return false;
         }
         // Of single fields, for the path is borrowed; and only now, for most rows have no such frame.
-        let share = bulk.held.share_of(peer_count);
+        let share = self.held.share_of(peer_count);
         let Some(ack) = plain_ack(now, index, path, share) else {
             return false;
         };
@@ -225,9 +221,9 @@ impl Endpoint {
         }
         writer.ack(&ack, &[]);
         path.on_sent_unasked(now, tx.head.len() as u16);
-        note_ack_sent(path, row, &mut bulk.peers.timers, &mut bulk.peers.counters);
+        note_ack_sent(path, row, &mut self.peers.timers, &mut self.peers.counters);
         let (timer_at, is_spent) = (this.timer_at, active.granted.is_empty());
-        self.peers_mut().after_packet((row, timer_at), Instant::NEVER, is_spent);
+        self.peers.after_packet((row, timer_at), Instant::NEVER, is_spent);
         true
     }
 }

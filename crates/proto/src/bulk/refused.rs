@@ -1,0 +1,126 @@
+//! Messages that their receiver has refused: they are kept until it calls for them, or asks for one out of turn.
+//!
+//! PROTOCOL §7.5, §7.6, at the sender. What the receiver does stands in `messages/turns`.
+
+use crate::base::slab::NONE;
+use crate::base::types::Criteria;
+use crate::bulk::Bulk;
+use crate::bulk::outgoing::{Parts, SendStage};
+use crate::delivery::ack::expand;
+use crate::delivery::content::Content;
+use crate::delivery::credit::eager_cost;
+use crate::peers::rows::{NO_MESSAGE, Notice};
+use crate::wire::FoundRepr;
+
+/// Notices waiting for one peer before its queries go unanswered.
+const NOTICE_COUNT_MAX: usize = 1024;
+
+impl Bulk {
+    /// The peer refuses our messages from `message` on, or recalls them.
+    pub(crate) fn on_turn_notice(&mut self, row: u32, message: u32, order: u16, refused: bool) {
+        let this = &mut self.peers.rows[row];
+        let newer = order.wrapping_sub(this.turn_heard) as i16 > 0;
+        if !newer {
+            return;
+        }
+        this.turn_heard = order;
+        if !refused {
+            this.numbers.held_from = NO_MESSAGE;
+            self.peers.make_ready(row);
+            return;
+        }
+        let active = self.peers.activate(row);
+        let first = self.peers.actives[active].first;
+        let base = if first == NONE {
+            self.peers.rows[row].numbers.next_out
+        } else {
+            self.outgoing[first].message
+        };
+        let from = expand(message, base);
+        self.peers.rows[row].numbers.held_from = from;
+        self.hold_back(row, from);
+    }
+
+    /// Forgets what was sent of messages from `from` on, and keeps them.
+    fn hold_back(&mut self, row: u32, from: u64) {
+        let active_slot = self.peers.rows[row].active;
+        let outgoing = &self.outgoing;
+        let active = &mut self.peers.actives[active_slot];
+        let mut freed = 0;
+        for path in &mut active.paths {
+            path.void(&mut |content| match *content {
+                Content::Message { slot, serial, len, .. } if outgoing.holds(slot, serial) => {
+                    let held = outgoing[slot].message >= from && !outgoing[slot].is_granted();
+                    freed += if held { eager_cost(len) } else { 0 };
+                    held
+                }
+                _ => false,
+            });
+        }
+        active.credit.on_settled(freed);
+        // Where sending goes on, unless it has not even come that far.
+        let reached = active.unsent == NONE || self.outgoing[active.unsent].message >= from;
+        let mut slot = active.last;
+        while slot != NONE && self.outgoing[slot].message >= from {
+            self.unframe(slot);
+            let send = &mut self.outgoing[slot];
+            if !send.is_granted() {
+                send.stage = SendStage::Waiting;
+                self.peers.rows[row].ahead.on_refused(send, &mut self.ahead_sum);
+                if reached {
+                    self.peers.actives[active_slot].unsent = slot;
+                }
+                if send.parts != NONE {
+                    let parts = self.parts.remove(core::mem::replace(&mut send.parts, NONE));
+                    drop::<Parts>(parts);
+                }
+            }
+            if slot == self.peers.actives[active_slot].first {
+                break;
+            }
+            slot = self.outgoing[slot].previous;
+        }
+    }
+
+    /// The peer asks which of our messages, in order, a receive of its would take.
+    pub(crate) fn on_query(&mut self, row: u32, query: u32, criteria: &Criteria) {
+        let active = self.peers.activate(row);
+        if self.peers.actives[active].control.len() >= NOTICE_COUNT_MAX {
+            return; // it asks faster than we can answer
+        }
+        if self.peers.actives[active].cancel_count > 0 {
+            return; // a cancelled message may yet arrive in its turn: no answer can be sure; the query will come again
+        }
+        let mut slot = self.peers.actives[active].first;
+        while slot != NONE {
+            let send = &self.outgoing[slot];
+            if send.stage != SendStage::Pulled && criteria.admits(send.space, send.tag, send.peer) {
+                break;
+            }
+            slot = send.next;
+        }
+        let mut found = FoundRepr {
+            query,
+            space: criteria.space,
+            tag: criteria.tag,
+            message: 0,
+            total: 0,
+            immediate: None,
+            none: true,
+        };
+        if slot != NONE {
+            let send = &self.outgoing[slot];
+            found = FoundRepr {
+                query,
+                space: send.space,
+                tag: send.tag,
+                message: send.message as u32,
+                total: send.total,
+                immediate: send.immediate,
+                none: false,
+            };
+        }
+        self.peers.actives[active].control.push_back(Notice::Found(found));
+        self.peers.make_ready(row);
+    }
+}
